@@ -48,7 +48,7 @@ fn main() -> ExitCode {
 
 fn run(arguments: &[&str]) -> Result<ExitCode> {
     match arguments {
-        ["test", rest @ ..] => return test::run(&Workspace::find()?, &TestPlan::parse(rest)?),
+        ["test", rest @ ..] => return test::run(Workspace::find()?, &TestPlan::parse(rest)?),
         // The demo as another user, with the programs beside this one.
         ["demo-in", root, codex @ ..] => demo::run_beside(root.as_ref(), codex.first().copied())?,
         ["demo"] => demo::build_and_run(&Workspace::find()?)?,

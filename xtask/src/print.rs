@@ -1,4 +1,4 @@
-//! Prints progress to the user; the only place that prints.
+//! Prints progress to the user. No other module prints.
 
 /// Prints a line.
 #[expect(clippy::print_stdout, reason = "the only place that prints")]

@@ -1,4 +1,4 @@
-//! Runs other programs: with visible output, or for their output.
+//! Runs other programs, with visible output or with captured output.
 
 use std::{
     process::{Command, Output, Stdio},
@@ -37,7 +37,7 @@ pub(crate) fn capture(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Runs a program to its end, whatever the exit status.
+/// Runs a program to completion, with any exit status.
 pub(crate) fn output(command: &mut Command) -> Result<Output> {
     command.stdin(Stdio::null()).output().with_context(|| format!("cannot run {command:?}"))
 }

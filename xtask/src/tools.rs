@@ -100,7 +100,8 @@ pub(crate) fn pinned_codex(workspace: &Workspace) -> Option<PathBuf> {
     installed_codex(&codex_prefix(workspace, version), version)
 }
 
-/// Returns the pinned Codex and installs it first if necessary; `None` if that is impossible.
+/// Returns the pinned Codex, and installs it first if necessary. Returns `None` if that is
+/// impossible.
 pub(crate) fn ensure_codex(workspace: &Workspace) -> Result<Option<PathBuf>> {
     if let (None, Some((version, _)), true) =
         (pinned_codex(workspace), CODEX.first(), NPM.is_there(workspace))
@@ -210,7 +211,8 @@ fn install_debian(workspace: &Workspace, packages: &[&str]) -> Result<()> {
     }
     let mut install = vec!["install", "--yes", "--quiet", "--no-install-recommends"];
     install.extend(packages);
-    // The package lists of a fresh machine are empty or old. Otherwise an update wastes time.
+    // The package lists of a fresh machine are empty or old. On other machines, an update would
+    // waste time.
     if !try_step("install packages", &mut apt(&install))?
         && try_step("update the package lists", &mut apt(&["update", "--quiet"]))?
     {
@@ -234,8 +236,8 @@ fn install_crate(workspace: &Workspace, name: &str, version: &str) -> Result<()>
     Ok(())
 }
 
-/// Installs missing Codex versions and returns those that failed. They are reported as npm, because tests without
-/// npm are tests without Codex.
+/// Installs missing Codex versions and returns those that failed. They are reported as npm, because
+/// tests without npm have no Codex.
 fn install_codex(workspace: &Workspace) -> Result<Vec<RequiredTool>> {
     let mut missing = Vec::new();
     for (version, _) in CODEX {
@@ -250,8 +252,8 @@ fn install_codex(workspace: &Workspace) -> Result<Vec<RequiredTool>> {
     Ok(missing)
 }
 
-/// Tries to install one version; the caller checks the result. Other clones share the directory, so a version
-/// appears there complete or not at all.
+/// Tries to install one version. The caller checks the result. Other clones share the directory, so
+/// a version appears there complete or not at all.
 fn install_codex_version(workspace: &Workspace, version: &str) -> Result<()> {
     let prefix = codex_prefix(workspace, version);
     let staging = prefix.with_file_name(format!("{version}.{}", std::process::id()));
@@ -264,7 +266,8 @@ fn install_codex_version(workspace: &Workspace, version: &str) -> Result<()> {
         && fs::rename(&staging, &prefix).is_err()
         && installed_codex(&prefix, version).is_none()
     {
-        // An existing directory is incomplete, or complete and installed by another clone, which stays.
+        // An existing directory is either incomplete, or was completed by another clone and is
+        // kept.
         fs::remove_dir_all(&prefix)
             .and_then(|()| fs::rename(&staging, &prefix))
             .with_context(|| format!("cannot move Codex to {}", prefix.display()))?;
@@ -279,7 +282,8 @@ fn codex_prefix(workspace: &Workspace, version: &str) -> PathBuf {
     workspace.tools.join("npm").join(version)
 }
 
-/// Returns the program of exactly this version: the native one, which needs no node, or else the launcher.
+/// Returns the program of exactly this version: the native one, which needs no node, or else the
+/// launcher.
 fn installed_codex(prefix: &Path, version: &str) -> Option<PathBuf> {
     let modules = prefix.join("node_modules");
     let package = fs::read(modules.join(CODEX_PACKAGE).join("package.json")).ok()?;

@@ -13,13 +13,17 @@ use serde_json::Value;
 
 use crate::process::{capture, step};
 
-/// Features of the test build only: failpoints.
+/// Features that only the test build has, such as failpoints.
 const TEST_FEATURES: &[(&str, &str)] =
     &[("provost", "failpoints"), ("provost-engine", "failpoints")];
 /// The package with its own test build.
 pub(crate) const SIMULATOR: &str = "provost-sim";
-/// Feature of the simulator's build only: bugs that it has to find. They never reach the tested program.
+/// The feature that only the simulator's build has: bugs that the simulator must find. They are
+/// never part of the tested program.
 pub(crate) const SEEDED_BUGS: (&str, &str) = (SIMULATOR, "seeded-bugs");
+
+/// The arguments of clippy's driver that `cargo clippy -- -D warnings` passes, in its own encoding.
+const DENY_WARNINGS: &str = "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__";
 
 /// The directory of installed tools, below the user's cache directory.
 const TOOLS_DIR: &str = "provost-tools";
@@ -39,6 +43,8 @@ pub(crate) struct Workspace {
     /// In CI a missing tool is a failure, never a skip.
     pub(crate) ci: bool,
     pub(crate) version: String,
+    /// Clippy's driver, if the test build also lints.
+    clippy_driver: Option<PathBuf>,
     /// The features of each package.
     features: BTreeMap<String, BTreeSet<String>>,
 }
@@ -61,6 +67,7 @@ impl Workspace {
             target,
             ci: variable("CI").is_some_and(|value| value == "true"),
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            clippy_driver: None,
             features: packages.iter().filter_map(features).collect(),
         })
     }
@@ -71,6 +78,23 @@ impl Workspace {
         if self.ci {
             // CI builds once and never debugs, so incremental data and debug information would be wasted.
             cargo.env("CARGO_INCREMENTAL", "0").env("CARGO_PROFILE_DEV_DEBUG", "false");
+        }
+        cargo
+    }
+
+    /// Lets the test build deny every warning of rustc and clippy. Clippy's driver is rustc with more lints, so it
+    /// compiles the workspace while it lints. A separate clippy run would check every package a second time.
+    pub(crate) fn deny_warnings_in_test_build(&mut self) -> Result<()> {
+        let sysroot = capture(self.command("rustc").args(["--print", "sysroot"]))?;
+        self.clippy_driver = Some(Path::new(sysroot.trim()).join("bin/clippy-driver"));
+        Ok(())
+    }
+
+    /// Returns a cargo command for the test build.
+    pub(crate) fn test_build_cargo(&self) -> Command {
+        let mut cargo = self.cargo();
+        if let Some(driver) = &self.clippy_driver {
+            cargo.env("RUSTC_WORKSPACE_WRAPPER", driver).env("CLIPPY_ARGS", DENY_WARNINGS);
         }
         cargo
     }
@@ -121,7 +145,7 @@ impl Workspace {
     /// Builds the tests and the programs they drive, except the simulator, which has its own build. Tests and
     /// documents use the same packages and features, so that nothing is built twice.
     pub(crate) fn build_for_tests(&self) -> Result<Programs> {
-        let mut cargo = self.cargo();
+        let mut cargo = self.test_build_cargo();
         cargo.args(["build", "--quiet", "--workspace", "--exclude", SIMULATOR, "--all-targets"]);
         cargo.args(["--features", &self.test_features()]);
         step("build", &mut cargo)?;
@@ -157,7 +181,7 @@ fn cargo_program() -> OsString {
     variable("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
-/// Returns the user's cache directory by the XDG rules: `XDG_CACHE_HOME` counts only if it is absolute.
+/// Returns the user's cache directory by the XDG rules. A relative `XDG_CACHE_HOME` is ignored.
 fn cache_dir(xdg_cache_home: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
     let named = xdg_cache_home.map(PathBuf::from).filter(|dir| dir.is_absolute());
     let below_home = || home.map(PathBuf::from).map(|home| home.join(".cache"));

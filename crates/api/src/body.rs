@@ -1,12 +1,12 @@
-//! The body of a reply. Its length is known, so a truncated one is an error and never a shorter
-//! answer.
+//! The body of a reply. Its length is known, so a truncated body is an error and cannot be mistaken
+//! for a shorter reply.
 
 use std::io::{self, BufRead, Read};
 
-/// Maximum length of a chunk's size line.
+/// Maximum length of the line that contains a chunk's size.
 const MAX_SIZE_LINE: u64 = 64;
 
-/// Reads a body of known length, or a chunked one.
+/// Reads a body of known length or a chunked body.
 #[derive(Debug)]
 pub(crate) struct Body<R> {
     reader: R,
@@ -15,16 +15,16 @@ pub(crate) struct Body<R> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Remaining {
-    /// This many bytes until the end.
+    /// This many bytes remain until the end.
     Bytes(u64),
-    /// This many bytes until the next chunk.
+    /// This many bytes remain until the next chunk.
     InChunk(u64),
     BetweenChunks,
     Nothing,
 }
 
 impl<R: BufRead> Body<R> {
-    /// Returns a body whose length is in the head.
+    /// Returns a body whose length is given in the head.
     pub(crate) fn of_length(reader: R, length: u64) -> Self {
         Body { reader, left: Remaining::Bytes(length) }
     }
@@ -38,7 +38,7 @@ impl<R: BufRead> Body<R> {
         let size = self.size_line()?;
         self.left = match size {
             0 => {
-                // No trailers are sent; the blank line ends the body.
+                // There are no trailers, so a blank line ends the body.
                 self.blank_line()?;
                 Remaining::Nothing
             }
@@ -63,7 +63,8 @@ impl<R: BufRead> Body<R> {
         self.reader.read_exact(&mut end)
     }
 
-    /// Reads at most `piece` bytes. Returns the number read, and the number left of the piece.
+    /// Reads at most `piece` bytes. Returns the number of bytes read and the number left in the
+    /// piece.
     fn read_piece(&mut self, buffer: &mut [u8], piece: u64) -> io::Result<(usize, u64)> {
         let most = usize::try_from(piece).unwrap_or(usize::MAX).min(buffer.len());
         match self.reader.read(&mut buffer[..most])? {

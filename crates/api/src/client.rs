@@ -1,7 +1,7 @@
 //! A small blocking HTTP client over a Unix socket.
 //!
-//! One request per connection. A reply has a length or is chunked, so a truncated one is an error
-//! and never a shorter answer.
+//! Each connection carries one request. A reply has a length or is chunked, so a truncated reply is
+//! an error and cannot be mistaken for a shorter one.
 
 use std::{
     fmt,
@@ -20,17 +20,17 @@ use serde::de::DeserializeOwned;
 
 use crate::{ApiError, ErrorBody, ErrorCode, IDEMPOTENCY_KEY, body::Body};
 
-/// Maximum length of a reply's head.
+/// Maximum length of the head of a reply.
 const MAX_HEAD: usize = 64 << 10;
 
-/// Timeout for accepting a connection, for answering, and between two parts of a reply. Streams
-/// have no such limit once they have started.
+/// Timeout for accepting a connection, for starting a reply, and between two parts of a reply. Once
+/// a stream has started, it has no timeout.
 const REPLY_TIME: Duration = Duration::from_secs(120);
 
-/// Maximum number of restarts of the daemon for one request.
+/// Maximum number of times the daemon is restarted for one request.
 const MAX_REVIVALS: u32 = 5;
 
-/// A client of the daemon behind one socket.
+/// A client for the daemon that listens on a socket.
 #[derive(Clone)]
 pub struct Client {
     socket: PathBuf,
@@ -38,20 +38,20 @@ pub struct Client {
     revive: Option<RestartFn>,
 }
 
-/// Restarts a daemon that stopped, or returns why the request must not be retried.
+/// Restarts a stopped daemon, or returns why the request must not be retried.
 type RestartFn = Arc<dyn Fn(DaemonLoss) -> Result<(), ApiError> + Send + Sync>;
 
-/// How the connection to a daemon was lost before it answered. The request can be retried: an
-/// idempotency key prevents a second change.
+/// How the connection was lost before the daemon replied. The request can be retried, because its
+/// idempotency key prevents it from being applied twice.
 #[derive(Clone, Debug)]
 pub enum DaemonLoss {
-    /// No process listens.
+    /// No process is listening.
     NotListening,
-    /// This process accepted the connection and closed it without an answer.
+    /// This process accepted the connection and closed it without replying.
     ClosedWithoutReply { pid: u32, error: ApiError },
 }
 
-/// Why a request has no reply.
+/// Why there is no reply to a request.
 enum RequestFailure {
     Lost(DaemonLoss, ApiError),
     Broken(ApiError),
@@ -91,13 +91,13 @@ impl Client {
         Client { socket: socket.into(), deadline: REPLY_TIME, revive: None }
     }
 
-    /// Returns a client with this timeout for its requests.
+    /// Returns a client that uses this timeout for its requests.
     #[must_use]
     pub fn with_timeout(self, deadline: Duration) -> Self {
         Client { deadline, ..self }
     }
 
-    /// Restarts the daemon with this function, and retries, when it stops before it answers.
+    /// If the daemon stops before it replies, restarts it with this function and retries.
     #[must_use]
     pub fn with_restart(
         mut self,
@@ -107,12 +107,13 @@ impl Client {
         self
     }
 
-    /// Sends a GET request and parses the JSON answer.
+    /// Sends a GET request and parses the JSON reply.
     pub fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ApiError> {
         self.call("GET", path, None, None)?.json()
     }
 
-    /// Sends a change. The idempotency key makes sure that it happens once.
+    /// Sends a request that changes something. The idempotency key ensures that it is applied only
+    /// once.
     pub fn post<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -142,14 +143,15 @@ impl Client {
         Ok(HttpReply { status, body })
     }
 
-    /// Opens a stream of lines; `last_event_id` resumes an event stream exactly.
+    /// Opens a stream of lines. With `last_event_id`, an event stream resumes exactly after that
+    /// event.
     pub fn stream(&self, path: &str, last_event_id: Option<u64>) -> Result<StreamReply, ApiError> {
         let header = last_event_id.map(|id| ("last-event-id", id.to_string()));
         let (status, mut reader) = self.with_retries(|| {
             let (stream, pid) = self.send("GET", path, None, None, header.as_slice())?;
             let patient = stream.try_clone().map_err(|why| self.connection_lost(pid, &why))?;
             let read = read_head(stream).map_err(|why| self.connection_lost(pid, &why))?;
-            // Data on a stream may take any time to arrive.
+            // The next data on a stream may arrive at any time.
             patient.set_read_timeout(None).map_err(|why| self.connection_lost(pid, &why))?;
             Ok(read)
         })?;
@@ -161,7 +163,7 @@ impl Client {
         Err(HttpReply { status, body }.error())
     }
 
-    /// Retries until the daemon answers, as far as it can be restarted.
+    /// Retries until the daemon replies, if the daemon can be restarted.
     fn with_retries<T>(&self, ask: impl Fn() -> Result<T, RequestFailure>) -> Result<T, ApiError> {
         for _ in 0..MAX_REVIVALS {
             match (ask(), &self.revive) {
@@ -200,16 +202,16 @@ impl Client {
             head.push_str(&format!("content-length: {}\r\n", body.len()));
         }
         head.push_str("\r\n");
-        // In one write: a server that answers before it has read everything must not split the
-        // request.
+        // Send everything in one write, because a server may reply before it has read the whole
+        // request, and a second write would then fail.
         let mut request = head.into_bytes();
         request.extend_from_slice(body.unwrap_or_default());
         stream.write_all(&request).map_err(|why| self.connection_lost(pid, &why))?;
         Ok((stream, pid))
     }
 
-    /// Classifies a broken connection. A stopping daemon closes connections that it has not handled
-    /// yet without an answer.
+    /// Classifies a broken connection. When a daemon stops, it closes the connections that it has
+    /// not handled yet without replying.
     fn connection_lost(&self, pid: Option<u32>, why: &io::Error) -> RequestFailure {
         let error = self.connection_error(why);
         let closed = matches!(
@@ -228,7 +230,7 @@ impl Client {
     }
 
     fn unreachable(&self, why: &io::Error) -> ApiError {
-        let message = format!("no daemon answers at {}: {why}", self.socket.display());
+        let message = format!("no daemon is reachable at {}: {why}", self.socket.display());
         ApiError::new(ErrorCode::Unreachable, message).next("provost daemon status")
     }
 
@@ -243,18 +245,18 @@ impl Client {
     fn timeout_error(&self) -> ApiError {
         let seconds = self.deadline.as_secs();
         let message =
-            format!("the daemon at {} did not answer within {seconds} s", self.socket.display());
+            format!("the daemon at {} did not respond within {seconds} s", self.socket.display());
         ApiError::new(ErrorCode::TimedOut, message).next("provost daemon stop")
     }
 }
 
-/// Whether a timeout of the socket expired.
+/// Whether a socket operation timed out.
 fn is_timeout(why: &io::Error) -> bool {
     matches!(why.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
-/// Connects to a socket whose path may exceed the kernel's limit, through its directory. If the
-/// listener's queue is full, waits until the timeout.
+/// Connects to a socket through its directory, because its path may exceed the kernel's length
+/// limit. If the listener's queue is full, waits until the timeout.
 fn connect(socket: &Path, deadline: Duration) -> io::Result<UnixStream> {
     let (Some(dir), Some(name)) = (socket.parent(), socket.file_name()) else {
         return UnixStream::connect(socket);
@@ -269,7 +271,7 @@ fn connect(socket: &Path, deadline: Duration) -> io::Result<UnixStream> {
     Ok(own.into())
 }
 
-/// Returns the listening process, as reported by the kernel.
+/// Returns the pid of the listening process, as reported by the kernel.
 fn peer_pid(stream: &UnixStream) -> Option<u32> {
     let found = rustix::net::sockopt::socket_peercred(stream).ok()?;
     u32::try_from(found.pid.as_raw_nonzero().get()).ok()
@@ -305,13 +307,13 @@ fn read_head(stream: UnixStream) -> io::Result<(u16, ReplyBody)> {
 }
 
 impl HttpReply {
-    /// Parses the answer, or returns the error in the reply.
+    /// Parses the reply as JSON, or returns the error that it contains.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, ApiError> {
         if self.status != 200 {
             return Err(self.error());
         }
         serde_json::from_slice(&self.body).map_err(|why| {
-            let message = format!("cannot parse the daemon's answer: {why}");
+            let message = format!("cannot parse the daemon's reply: {why}");
             ApiError::new(ErrorCode::Internal, message).next("provost daemon stop")
         })
     }
@@ -321,7 +323,8 @@ impl HttpReply {
             Ok(body) => body.error,
             Err(_) => {
                 let text = String::from_utf8_lossy(&self.body[..self.body.len().min(200)]);
-                let message = format!("the daemon answered {} {text:?}", self.status);
+                let message =
+                    format!("the daemon replied with status {} and {text:?}", self.status);
                 ApiError::new(ErrorCode::Internal, message)
             }
         }
@@ -329,7 +332,8 @@ impl HttpReply {
 }
 
 impl StreamReply {
-    /// Reads the next line without its line end; `None` when the daemon closed the stream.
+    /// Reads the next line without its line ending, or returns `None` if the daemon closed the
+    /// stream.
     pub fn line(&mut self) -> io::Result<Option<String>> {
         let mut line = String::new();
         match self.reader.read_line(&mut line)? {
@@ -338,7 +342,7 @@ impl StreamReply {
         }
     }
 
-    /// Returns the raw rest of the reply.
+    /// Returns a reader for the rest of the reply.
     pub fn into_reader(self) -> impl Read {
         self.reader
     }

@@ -1,22 +1,23 @@
-//! Errors on the wire: a code for programs, a message for users, and the next commands.
+//! Errors on the wire: a code for programs, a message for users, and commands to try next.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The kind of an error. Each has its exit code, documented in `provost help exit-codes`.
+/// The kind of error. Each has its own exit code, documented in `provost help exit-codes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorCode {
-    /// The requested condition does not hold: failed, disputed, checks failed.
+    /// The requested condition does not hold: something failed, is disputed, or did not pass its
+    /// checks.
     Failed,
     BadRequest,
     NotFound,
-    /// Not possible in this state.
+    /// The request is valid, but not possible in the current state.
     Refused,
-    /// The caller lacks permission: an agent cannot act for its operator.
+    /// The caller lacks permission. For example, an agent cannot act for its operator.
     Forbidden,
     TimedOut,
-    /// The awaited session or run needs input from the user.
+    /// The session or run being waited for needs input from the user.
     InputNeeded,
     Unreachable,
     /// The ledger is read-only.
@@ -55,7 +56,7 @@ impl ErrorCode {
     }
 }
 
-/// An error with the commands that may resolve it.
+/// An error, and commands that may resolve it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, thiserror::Error)]
 #[error("{message}")]
 pub struct ApiError {

@@ -1,9 +1,9 @@
-//! The handoff of a member, and the heartbeat of members that Provost cannot wake.
+//! The handoff to a team member, and the heartbeat for members that Provost cannot wake.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Everything that a member needs to start.
+/// Everything that a member needs in order to start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HandoffRow {
     /// The team's id.
@@ -18,9 +18,9 @@ pub struct HandoffRow {
     pub title: Option<String>,
     /// The complete prompt for the member.
     pub prompt: String,
-    /// The command that fetches its next message.
+    /// The command that fetches the member's next message.
     pub receive_command: String,
-    /// None if Provost itself starts its turns.
+    /// None if Provost starts the member's turns itself.
     pub heartbeat: Option<MemberHeartbeatRow>,
 }
 
@@ -33,11 +33,11 @@ pub struct HeartbeatRow {
     pub teardown: TeardownRow,
     pub manager: Option<MemberHeartbeatRow>,
     pub worker: Option<MemberHeartbeatRow>,
-    /// Further members.
+    /// The heartbeats of the other members.
     pub others: Vec<MemberHeartbeatRow>,
 }
 
-/// Who removes heartbeats, and when.
+/// Who removes the heartbeats, and when.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TeardownRow {
     pub owner: String,

@@ -1,4 +1,4 @@
-//! History: answers about teams, sessions and runs from recorded events.
+//! History: replies to queries about teams, sessions and runs, based on recorded events.
 
 use std::collections::BTreeMap;
 
@@ -8,22 +8,22 @@ use serde_json::Value;
 
 use crate::{AuditedWorkRow, CommunicationRow, CriterionRow};
 
-/// The state of something after an event.
+/// The state of a session, run or team as of an event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AsOfReply {
     pub ok: bool,
     /// session, run or team.
     pub kind: String,
     pub id: String,
-    /// The requested event, and the last event before it that concerns this item.
+    /// The requested event, and the last event up to it that concerns this item.
     pub at: u64,
     pub after: u64,
-    /// The event before that which concerns this item; null if none exists.
+    /// The event before that one that concerns this item; null if there is none.
     #[serde(default)]
     pub before: Option<u64>,
-    /// Whether its events were moved out of the log.
+    /// Whether the events have been moved from the log to an archive.
     pub archived: bool,
-    /// Its row at that time.
+    /// The row as it was at that time.
     pub row: Value,
 }
 
@@ -40,23 +40,23 @@ pub struct DiffReply {
     pub changes: Vec<ChangeRow>,
 }
 
-/// A field of a row that differs.
+/// A field that differs between two rows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ChangeRow {
-    /// Its path, for example `members[0].left`.
+    /// The path of the field, for example `members[0].left`.
     pub field: String,
-    /// null if it was absent.
+    /// The old value; null if the field was absent.
     pub from: Value,
     pub to: Value,
 }
 
-/// The team of a history query.
+/// The team that a history query is about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HistoryTeamRow {
     pub id: String,
     pub name: String,
     pub state: String,
-    /// Whether its events were moved out of the log.
+    /// Whether the events have been moved from the log to an archive.
     pub archived: bool,
 }
 
@@ -65,9 +65,9 @@ pub struct HistoryTeamRow {
 pub struct HistorySessionRow {
     pub id: String,
     pub member: String,
-    /// null if nothing of it is recorded here.
+    /// The state; null if this home has no record of the session.
     pub state: Option<String>,
-    /// The branch with its work.
+    /// The branch that contains the session's work.
     #[serde(default)]
     pub branch: Option<String>,
     pub archived: bool,
@@ -81,44 +81,44 @@ pub struct HistoryRow {
     /// team or session.
     pub stream: String,
     pub id: String,
-    /// The name of the team, in lists of several teams.
+    /// The name of the team, in lists that cover several teams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The member whose session it concerns.
+    /// The member whose session the event concerns.
     pub member: Option<String>,
     pub kind: String,
-    /// Who did it, by the team's names.
+    /// The name that the actor has in the team.
     pub by: String,
-    /// The caller, as proved by the socket: operator, launch/… (tool/… by a tool of it) or provost;
-    /// and the member it acted as, if any.
+    /// The caller, as proved by the socket: operator, launch/… (tool/… if one of its tools made the
+    /// call) or provost; plus the member it acted as, if any.
     pub actor: String,
-    /// The channel: command line, tool or rule.
+    /// The channel that the action came through: command line, tool or rule.
     pub channel: String,
-    /// A description without any written text.
+    /// A description that contains no user-written text.
     pub what: String,
-    /// The message of the team that it concerns.
+    /// The number of the team message that the event concerns.
     pub message: Option<u32>,
-    /// The correlation id that connects related messages, through all answers and into the
-    /// sessions.
+    /// The correlation id that connects related messages, including all replies and the sessions
+    /// that handle them.
     pub correlation: Option<String>,
-    /// The name of the reason, if something was refused.
+    /// If an action was refused: the code of the reason.
     pub refused: Option<String>,
-    /// The written text; only if requested.
+    /// The user-written text, included only if requested.
     pub text: Option<String>,
-    /// The length of that text.
+    /// The length of that text in bytes.
     pub text_bytes: Option<usize>,
 }
 
-/// The latest events of a team.
+/// The most recent events of a team.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RecentEventsRow {
-    /// The ledger event after which the query starts; null for all.
+    /// The ledger event after which the query starts; null means from the beginning.
     pub since: Option<u64>,
-    /// The newest event of the ledger: start the next query after it.
+    /// The newest event in the ledger. Start the next query after it.
     pub seq: u64,
-    /// Number of events of the team.
+    /// Total number of events of the team.
     pub total: usize,
-    /// The newest of them, oldest first, without written text.
+    /// The most recent events, oldest first, without user-written text.
     pub events: Vec<HistoryRow>,
 }
 
@@ -131,7 +131,7 @@ pub struct ReplayReply {
     /// compact, timeline or transcript.
     #[serde(rename = "as")]
     pub form: String,
-    /// Whether written text is shown.
+    /// Whether user-written text is included.
     pub content: bool,
     pub rows: Vec<HistoryRow>,
 }
@@ -143,22 +143,22 @@ pub struct AuditReply {
     pub team: HistoryTeamRow,
     pub sessions: Vec<HistorySessionRow>,
     pub content: bool,
-    /// The work that its last audit examined.
+    /// The work that the last audit examined.
     #[serde(default)]
     pub audited: Option<AuditedWorkRow>,
-    /// All actions on the team, refused or not.
+    /// All actions on the team, including refused ones.
     pub actions: Vec<HistoryRow>,
     pub criteria: Vec<CriterionAuditRow>,
     pub divergences: Vec<DivergenceRow>,
 }
 
-/// A criterion with its evidence.
+/// A criterion and its evidence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CriterionAuditRow {
     pub criterion: CriterionRow,
-    /// The judgements of it, oldest first.
+    /// All judgements of the criterion, oldest first.
     pub judgements: Vec<JudgementRow>,
-    /// The checks that Provost ran for it.
+    /// The checks that Provost ran for the criterion.
     pub receipts: Vec<ReceiptRow>,
 }
 
@@ -169,7 +169,7 @@ pub struct JudgementRow {
     pub by: String,
     /// accept, satisfy, defer, reject or reopen.
     pub judgement: String,
-    /// verified or asserted, if it was satisfied.
+    /// The kind of evidence that satisfied the criterion: verified or asserted.
     pub receipt: Option<String>,
 }
 
@@ -178,29 +178,29 @@ pub struct JudgementRow {
 pub struct ReceiptRow {
     pub seq: u64,
     pub command: String,
-    /// How it ended, as text.
+    /// How the check ended, in words.
     pub end: String,
     pub tree: String,
     pub output_digest: String,
 }
 
-/// Two contradictory signals of one session.
+/// Two signals of a session that contradict each other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DivergenceRow {
     pub session: String,
     pub member: String,
-    /// The code for programs.
+    /// A code for use by programs.
     pub code: String,
     pub text: String,
 }
 
-/// The result of a search.
+/// The results of a search.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SearchReply {
     pub ok: bool,
-    /// The newest of each kind.
+    /// The newest hits of each kind.
     pub hits: Vec<HitRow>,
-    /// The kinds with further hits.
+    /// The kinds that have more hits than are listed.
     pub more: Vec<String>,
 }
 
@@ -210,27 +210,27 @@ pub struct HitRow {
     /// teams, sessions, runs, members or events.
     #[serde(rename = "in")]
     pub within: String,
-    /// The id of the team, session or run that it is, or belongs to.
+    /// The id of the matching team, session or run, or of the one that the hit belongs to.
     pub id: String,
     pub name: String,
     pub state: Option<String>,
     pub archived: bool,
-    /// The member, of a pair.
+    /// The member of the team, if the hit is one.
     pub member: Option<String>,
     pub role: Option<String>,
-    /// How the found session or member receives messages.
+    /// How the matching session or member receives messages.
     pub communication: Option<CommunicationRow>,
-    /// The number, time and kind of an event.
+    /// The number, time and kind of the matching event.
     pub seq: Option<u64>,
     pub at: Option<i64>,
     pub kind: Option<String>,
-    /// A description without any written text.
+    /// A description that contains no user-written text.
     pub what: Option<String>,
     /// Commands to try next.
     pub next: Vec<String>,
 }
 
-/// Statistics of teams over a period.
+/// Statistics about teams over a period.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TelemetryReply {
     pub ok: bool,
@@ -238,15 +238,15 @@ pub struct TelemetryReply {
     pub from: i64,
     pub to: i64,
     pub teams: Vec<TeamStatsRow>,
-    /// The newest refusals and failures.
+    /// The most recent refusals and failures.
     pub failures: Vec<HistoryRow>,
-    /// Number of older ones that are not shown.
+    /// Number of older failures that are not listed.
     #[serde(default)]
     pub older_failures: u64,
     pub metrics: MetricsRow,
 }
 
-/// Statistics of one team.
+/// Statistics about one team.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TeamStatsRow {
     pub id: String,
@@ -256,24 +256,24 @@ pub struct TeamStatsRow {
     pub messages: u64,
     pub refusals: u64,
     pub iterations: u64,
-    /// Total usage of its members' sessions.
+    /// Total token usage of the members' sessions.
     pub tokens: u64,
 }
 
-/// Statistics of all teams together.
+/// Statistics about all teams combined.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MetricsRow {
-    /// Number of messages stored within the period, by status.
+    /// Number of messages stored during the period, by status.
     pub messages: BTreeMap<String, u64>,
     pub stored_to_accepted_ms: WaitRow,
     pub accepted_to_acknowledged_ms: WaitRow,
     pub refusals: BTreeMap<String, u64>,
-    /// Checks by result: passed, failed or unfinished.
+    /// Number of checks by result: passed, failed or unfinished.
     pub checks: BTreeMap<String, u64>,
     pub tokens: u64,
 }
 
-/// Durations of a step.
+/// How long a step took, in milliseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WaitRow {
     pub count: u64,

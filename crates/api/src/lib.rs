@@ -1,6 +1,7 @@
-//! The wire between the daemon and its clients: types, errors and a small client.
+//! The protocol between the daemon and its clients: types, errors and a small client.
 //!
-//! These types are a separate contract from the domain's events: they may only grow.
+//! These types are a contract of their own, separate from the domain's events. They may only be
+//! extended.
 
 mod body;
 mod client;
@@ -44,8 +45,9 @@ pub use team::{
     TeamMessageRow, TeamRow,
 };
 
-/// The version of the wire. A daemon and a command line with different versions do not communicate.
+/// The protocol version. A daemon and a command line with different versions do not communicate.
 pub const PROTOCOL: u32 = 1;
 
-/// The header with the idempotency key: a repeated change has no further effect.
+/// The header that contains the idempotency key. Repeating a change with the same key has no
+/// effect.
 pub const IDEMPOTENCY_KEY: &str = "idempotency-key";

@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use crate::ShortageRow;
 
-/// Opens a session. `spec` is the domain's own form, resolved by the command line.
+/// Opens a session. `spec` has the domain's own format and was resolved by the command line.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct OpenSessionRequest {
-    /// The session's id, if the caller created one: a UUID of version 7.
+    /// The id for the session, if the caller created one. It must be a UUID version 7.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     pub spec: Value,
@@ -21,7 +21,7 @@ pub struct OpenSessionRequest {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SendRequest {
     pub text: String,
-    /// End the open attempt and make this the next instruction.
+    /// End the open attempt, and use this message as the next instruction.
     #[serde(default)]
     pub supersede: bool,
 }
@@ -29,19 +29,19 @@ pub struct SendRequest {
 /// Interrupts the agent's turn.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct InterruptRequest {
-    /// The next message to the agent.
+    /// The message to send to the agent next.
     #[serde(default)]
     pub text: Option<String>,
 }
 
-/// A call of a tool with which a member acts on its team.
+/// A tool call with which a member acts on its team.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CallRequest {
-    /// The caller's own name for the call, unique within its launch.
+    /// The caller's id for the call, unique within its launch.
     pub id: String,
-    /// The call, in the domain's own form.
+    /// The call, in the domain's own format.
     pub call: Value,
-    /// The calling launch and its token, if its process does not identify it.
+    /// The calling launch and its token, if the calling process does not identify it.
     #[serde(default)]
     pub launch: Option<String>,
     #[serde(default)]
@@ -52,19 +52,19 @@ pub struct CallRequest {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CallReply {
     pub ok: bool,
-    /// Whether the team's rules accepted it.
+    /// Whether the team's rules accepted the call.
     pub accepted: bool,
-    /// The answer to the agent, as JSON.
+    /// The response for the agent, as JSON.
     pub answer: String,
 }
 
-/// Ends the work.
+/// Cancels the work.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CancelRequest {
     pub because: String,
 }
 
-/// Corrects an outcome.
+/// Resolves a session with an outcome that the operator chooses.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ResolveRequest {
     /// accepted, failed or cancelled.
@@ -72,23 +72,23 @@ pub struct ResolveRequest {
     pub because: String,
 }
 
-/// Answers a request of the agent, with one of `text`, `answers` and `decision`.
+/// Answers an agent's request. Exactly one of `text`, `answers` and `decision` is set.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct AnswerRequest {
     pub request: String,
     pub revision: u32,
-    /// For a single question, verbatim.
+    /// The answer to a single question, passed on verbatim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// For several questions, by their ids.
+    /// The answers to several questions, by question id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answers: Option<BTreeMap<String, Vec<String>>>,
-    /// For an approval.
+    /// The decision on an approval request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<ApprovalDecision>,
 }
 
-/// The decision about an approval.
+/// The decision on an approval request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalDecision {
@@ -103,25 +103,25 @@ pub struct RenameRequest {
     pub name: String,
 }
 
-/// Raises limits of a session; omitted ones stay.
+/// Raises the limits of a session. Omitted limits do not change.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct LimitRequest {
-    /// Maximum bytes of output kept of one launch.
+    /// Maximum number of bytes of output to keep per launch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<u64>,
-    /// Maximum number of tokens of the session in all.
+    /// Maximum number of tokens for the whole session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
-    /// Maximum number of turns of the session in all.
+    /// Maximum number of turns for the whole session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turns: Option<u32>,
 }
 
-/// Testimony about a session, from its agent or from the operator: a claim, a fact with its value,
-/// or progress.
+/// A report about a session by its agent or by the operator: a claim, a fact and its value, or
+/// progress.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ReportRequest {
-    /// The reporting launch; without it the operator reports about `session`.
+    /// The reporting launch. If it is missing, the operator is reporting about `session`.
     #[serde(default)]
     pub launch: Option<String>,
     #[serde(default)]
@@ -141,16 +141,16 @@ pub struct ReportRequest {
     /// The progress of the work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<ProgressReport>,
-    /// The input of an agent's hook, in the agent's own format.
+    /// The input of one of the agent's hooks, in the agent's own format.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hook: Option<serde_json::Value>,
 }
 
-/// The progress of the work, in steps that the agent chooses.
+/// The progress of the work, measured in steps that the agent chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProgressReport {
     pub done: u64,
-    /// At least `done`.
+    /// The total amount of work, which is at least `done`.
     pub total: u64,
 }
 
@@ -177,45 +177,46 @@ pub struct DaemonInfo {
     pub home: String,
     /// Why the daemon is read-only, if it is.
     pub read_only: Option<String>,
-    /// The loss in the ledger, if the operator has not accepted it yet.
+    /// A description of what the ledger lost, if the operator has not accepted the loss yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ledger_loss: Option<String>,
-    /// Running holders that the ledger does not know.
+    /// Running holders that are not in the ledger.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown_holders: Vec<UnknownHolder>,
     pub live_sessions: usize,
     /// Number of running agents that Provost started, including those of ended sessions.
     #[serde(default)]
     pub running_agents: usize,
-    /// Resources that the machine is short of. Work that needs them waits, and is retried
+    /// Resources that the machine is short of. Work that needs them is postponed and retried
     /// automatically.
     #[serde(default)]
     pub shortages: Vec<ShortageRow>,
-    /// Names of environment variables that the daemon can pass to agents; values are never shown.
+    /// Names of the environment variables that the daemon can pass to agents. Values are never
+    /// shown.
     pub environment: Vec<String>,
 }
 
-/// A launch, check or hook that Provost started and the ledger does not know, because its events
+/// A launch, check or hook that Provost started but that is not in the ledger, because its events
 /// were lost.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UnknownHolder {
-    /// The name of its directory; for a launch, its id.
+    /// The name of the holder's directory, which is the launch id for a launch.
     pub key: String,
-    /// The session, run or team for which it was started.
+    /// The session, run or team that the holder was started for.
     pub owner: String,
-    /// Whether the ledger knows that owner.
+    /// Whether that owner is in the ledger.
     #[serde(default)]
     pub owner_known: bool,
     pub alive: bool,
-    /// The process of its command.
+    /// The pid of the holder's command.
     pub pid: Option<u32>,
     pub command: String,
     pub directory: String,
-    /// When it was started, in milliseconds since 1970.
+    /// When the process was started, in milliseconds since the epoch.
     pub started_at: Option<i64>,
 }
 
-/// A verifier's command that the daemon runs under a holder. Only the operator may request it.
+/// A verifier command for the daemon to run under a holder. Only the operator may request this.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct VerifyRequest {
     /// The program, as an absolute path or a bare name, and its arguments.
@@ -224,20 +225,20 @@ pub struct VerifyRequest {
     /// The complete environment.
     pub environment: BTreeMap<String, String>,
     pub time_limit_ms: u64,
-    /// Bytes of both output streams together.
+    /// Maximum number of bytes in both output streams combined.
     pub output_limit: u64,
 }
 
-/// How a verifier's command ended.
+/// The result of a verifier command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct VerifyReply {
     pub ok: bool,
     pub end: VerifyEnd,
-    /// The last line of its output.
+    /// The last line of the command's output.
     pub printed: String,
 }
 
-/// An end of a verifier's command.
+/// How a verifier command ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum VerifyEnd {
@@ -245,18 +246,18 @@ pub enum VerifyEnd {
     Signal(i32),
     TimeLimit,
     OutputLimit,
-    /// It was not started, or its end was not observed.
+    /// The command was not started, or its exit was not observed.
     Unfinished(String),
 }
 
-/// An event of the ledger.
+/// An event in the ledger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EventRow {
     pub seq: u64,
     pub at: i64,
-    /// The id of the session or run that it concerns.
+    /// The id of the session or run that the event concerns.
     pub session: String,
-    /// Whether it concerns a `session` or a `run`.
+    /// Whether the event concerns a `session` or a `run`.
     #[serde(default = "default_stream")]
     pub stream: String,
     pub version: u64,
@@ -272,11 +273,11 @@ fn default_stream() -> String {
     "session".to_owned()
 }
 
-/// The identity of the peer on the socket.
+/// The identity of the process that connected to the socket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ActorKind {
     Operator,
-    /// A process below this launch's holder.
+    /// A process below the holder of this launch.
     Launch(String),
 }

@@ -1,4 +1,4 @@
-//! The representation of a run.
+//! How a run is represented.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,93 +6,95 @@ use serde_json::Value;
 
 use crate::{BudgetRow, CheckRow, RequestRow, ShortageRow, UsageRow};
 
-/// Opens a run. `spec` is the domain's own form, resolved by the command line.
+/// Opens a run. `spec` has the domain's own format and was resolved by the command line.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct OpenRunRequest {
-    /// The run's id: a UUID of version 7 that the caller created.
+    /// The run's id, a UUID version 7 that the caller created.
     pub id: String,
     pub spec: Value,
 }
 
-/// The state of a run. Stage, requests and outcome are separate facts.
+/// The state of a run. The stage, the requests and the outcome are independent of each other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RunRow {
     pub id: String,
     pub name: String,
     pub goal: String,
     pub project: String,
-    /// The agent that works for it.
+    /// The agent that works on the run.
     #[serde(default)]
     pub agent: String,
-    /// The preset with which it was opened, if any.
+    /// The preset with which the run was opened, if any.
     #[serde(default)]
     pub preset: Option<String>,
-    /// The branch that was checked out when it was opened; none on a detached head.
+    /// The branch that was checked out when the run was opened. None if HEAD was detached.
     #[serde(default)]
     pub target: Option<String>,
-    /// The commit from which its work starts.
+    /// The commit that the run's work starts from.
     #[serde(default)]
     pub base: String,
     /// running, stopping, succeeded, completed, failed or cancelled.
     pub state: String,
-    /// Why it is in that state: what it waits for, or why it ended.
+    /// Why the run is in that state: what it is waiting for, or why it ended.
     #[serde(default)]
     pub why: String,
-    /// The session that this concerns, if any.
+    /// The session that the reason concerns, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why_session: Option<String>,
     pub terminal: bool,
     pub sealed: bool,
-    /// The kind of failure: triage, plan, work, tasks, queue, review, landing, budget.
+    /// What kind of failure ended the run: triage, plan, work, tasks, queue, review, landing or
+    /// budget.
     pub cause: Option<String>,
-    /// Why it ended, as text.
+    /// Why the run ended, in words.
     pub detail: Option<String>,
-    /// The resource that pending work waits for; omitted if nothing waits. It is retried
+    /// The resource that pending work is waiting for; omitted if none is. The work is retried
     /// automatically.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shortage: Option<ShortageRow>,
     /// intake, triage, plan, plan_review, tasks, work, task_review, final_review or land.
     pub stage: String,
-    /// Counts the run attempts: 1, plus one for each resume.
+    /// The number of the run attempt: 1, plus one for each resume.
     pub attempt: u32,
     pub sessions: Vec<RunSessionRow>,
-    /// The requests of its active session that the user has to settle. Not stored in the ledger.
+    /// Requests of the run's active session that the user must settle. They are not stored in the
+    /// ledger.
     #[serde(default)]
     pub requests: Vec<RequestRow>,
     pub decisions: Vec<DecisionRow>,
     pub findings: Vec<FindingRow>,
-    /// The agent's understanding of the goal.
+    /// How the agent understood the goal.
     pub understanding: Option<String>,
-    /// The progress of the tasks of its plan; none without a plan.
+    /// The progress of the plan's tasks. None if there is no plan.
     #[serde(default)]
     pub tasks: Option<TaskCounts>,
-    /// Whether the run waits for the operator: to approve its plan, or a landing.
+    /// Whether the run is waiting for the operator to approve its plan or a landing.
     #[serde(default)]
     pub awaits_approval: bool,
-    /// Exactly what the operator is asked to approve.
+    /// The plan or landing that the operator should approve or reject.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<ApprovalRow>,
     pub checks: Vec<CheckRow>,
-    /// The newest committed work.
+    /// The tree and commit of the newest committed work.
     pub tree: Option<String>,
     pub commit: Option<String>,
     /// Whether every check passed on exactly that tree.
     pub verified: bool,
     pub landing: LandingRow,
     pub usage: UsageRow,
-    /// The cost of the tokens, if prices are configured.
+    /// The cost of the tokens used, if prices are configured.
     #[serde(default)]
     pub cost: Option<CostRow>,
-    /// Number of turns of its sessions.
+    /// Total number of turns in the run's sessions.
     #[serde(default)]
     pub turns: u32,
     pub budget: BudgetRow,
-    /// The issue for which it was opened, if any.
+    /// The issue that the run was opened for, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<OriginRow>,
     pub warnings: Vec<String>,
     pub opened_at: i64,
-    /// Since when it is in this stage.
+    /// When the run entered the current stage.
     pub since: i64,
     pub sealed_at: Option<i64>,
 }
@@ -102,22 +104,22 @@ pub struct RunRow {
 pub struct ApprovalRow {
     /// plan or landing.
     pub kind: String,
-    /// Commands that an agent wrote into the plan. Provost runs none of them before the plan is
-    /// approved.
+    /// Commands in the plan that were written by an agent. Provost runs none of them before the
+    /// plan is approved.
     #[serde(default)]
     pub commands: Vec<String>,
-    /// Files that would change with the landing, and that only the operator may change.
+    /// Files that the landing would change and that only the operator may change.
     #[serde(default)]
     pub files: Vec<String>,
-    /// The target's commit with which the change is compared.
+    /// The commit on the target branch that the change is compared with.
     #[serde(default)]
     pub onto: Option<String>,
-    /// The commit that would land, and its tree. An approval covers exactly this commit.
+    /// The commit that would land, and its tree. An approval applies only to this exact commit.
     #[serde(default)]
     pub commit: Option<String>,
     #[serde(default)]
     pub tree: Option<String>,
-    /// The diff of those files, at most 16 KiB of it.
+    /// The diff of those files, limited to 16 KiB.
     #[serde(default)]
     pub diff: Option<String>,
     /// Whether the diff is truncated.
@@ -125,33 +127,33 @@ pub struct ApprovalRow {
     pub truncated: bool,
 }
 
-/// Approves what a run waits for: its plan, or a landing by its commit.
+/// Approves the pending plan of a run, or a landing identified by its commit.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ApproveRunRequest {
-    /// The commit that may land; none approves the plan.
+    /// The commit that may land. If it is missing, the plan is approved.
     #[serde(default)]
     pub landing: Option<String>,
 }
 
-/// Rejects what a run waits for.
+/// Rejects the pending plan or landing of a run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct RejectRunRequest {
     pub because: String,
-    /// The commit that may not land; none rejects the plan.
+    /// The commit that must not land. If it is missing, the plan is rejected.
     #[serde(default)]
     pub landing: Option<String>,
 }
 
-/// The issue of a tracker for which a run was opened.
+/// The tracker issue that a run was opened for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OriginRow {
-    /// The workflow's file.
+    /// The path of the workflow file.
     pub workflow: String,
-    /// The tracker's id of the issue.
+    /// The issue's id in the tracker.
     pub issue: String,
-    /// The issue's name for users.
+    /// The issue's name as shown to users.
     pub identifier: String,
-    /// Counts the runs for this issue, from 0.
+    /// The number of the run for this issue, starting at 0.
     pub attempt: u32,
 }
 
@@ -159,11 +161,11 @@ pub struct OriginRow {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CostRow {
     pub currency: String,
-    /// In decimal notation, exact to a millionth.
+    /// The amount in decimal notation, exact to a millionth.
     pub amount: String,
 }
 
-/// Number of tasks of a plan, by state.
+/// The number of tasks in a plan, by state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskCounts {
     pub all: usize,
@@ -174,88 +176,90 @@ pub struct TaskCounts {
     pub failed: usize,
 }
 
-/// The plan of a run, with the state of each task.
+/// A run's plan and the state of each task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RunGraphRow {
     pub run: String,
     pub name: String,
     /// The state of the run.
     pub state: String,
-    /// In dependency order.
+    /// The tasks, ordered so that dependencies come first.
     pub tasks: Vec<TaskRow>,
-    /// Empty before the tasks start.
+    /// The merge queue, which is empty before the tasks start.
     pub queue: QueueRow,
 }
 
-/// A task of a plan.
+/// A task in a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskRow {
     pub id: String,
     pub title: String,
     pub instruction: String,
-    /// The tasks whose result it needs.
+    /// The tasks that this task depends on.
     pub after: Vec<String>,
     pub criteria: Vec<String>,
     pub checks: Vec<String>,
     pub scope: Vec<String>,
-    /// planned, waiting, starting, working, review, needs_input, queued, merged, failed, or stopped with its run.
+    /// planned, waiting, starting, working, review, needs_input, queued, merged, failed, or stopped
+    /// with its run.
     pub state: String,
-    /// Why it failed, or why it was returned.
+    /// Why the task failed or was sent back.
     pub detail: Option<String>,
-    /// The session that works for it, or did last.
+    /// The session that is working on the task, or that last worked on it.
     pub session: Option<String>,
-    /// The usage of its sessions.
+    /// The token usage of the task's sessions.
     pub usage: UsageRow,
-    /// How many times the queue returned it.
+    /// How many times the merge queue sent the task back.
     pub returns: u32,
-    /// How many times it was started again after a failure.
+    /// How many times the task was restarted after a failure.
     pub retries: u32,
-    /// Its newest committed work.
+    /// The commit of the task's newest committed work.
     pub commit: Option<String>,
 }
 
-/// The merge queue to the run's branch.
+/// The queue of tasks to merge into the run's branch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct QueueRow {
-    /// Tasks that wait to be merged.
+    /// Tasks that are waiting to be merged.
     pub waiting: Vec<String>,
     /// Tasks that were merged together and are being checked.
     pub batch: Vec<String>,
-    /// Number of batches, and of checks of them.
+    /// How many batches there were, and how many times batches were checked.
     pub batches: u32,
     pub checks: u32,
 }
 
-/// A session that works or worked for a run.
+/// A session that is working or has worked for a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RunSessionRow {
     pub id: String,
     pub stage: String,
-    /// The task of the plan for which it works.
+    /// The plan's task that the session works on.
     #[serde(default)]
     pub task: Option<String>,
     pub cycle: u32,
-    /// The state with which it was sealed; none while it works.
+    /// The state in which the session was sealed. None while it is working.
     pub state: Option<String>,
-    /// Whether its turn was interrupted, and it waits for the user's next message.
+    /// Whether the session's turn was interrupted, so that it is waiting for the user's next
+    /// message.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
 }
 
-/// An answered question.
+/// A question that was answered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DecisionRow {
     pub id: String,
     pub question: String,
-    /// None for a secret.
+    /// The answer. None if it is secret.
     pub answer: Option<Vec<String>>,
 }
 
-/// A finding of a review.
+/// A finding from a review.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FindingRow {
     pub stage: String,
-    /// The task of the plan whose work was reviewed.
+    /// The plan's task whose work was reviewed.
     #[serde(default)]
     pub task: Option<String>,
     pub cycle: u32,
@@ -264,23 +268,23 @@ pub struct FindingRow {
     pub severity: String,
     pub file: Option<String>,
     pub line: Option<u32>,
-    /// Not fixed: the last review of its stage left it open.
+    /// Whether the last review of the stage still reported this finding as not fixed.
     pub open: bool,
 }
 
-/// The landing of the work.
+/// How and where the work landed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LandingRow {
-    /// The requested mode: branch, merge or pr.
+    /// The requested landing mode: branch, merge or pr.
     pub mode: String,
     pub done: bool,
-    /// The branch with the landed work.
+    /// The branch that the work landed on.
     pub branch: Option<String>,
     pub commit: Option<String>,
-    /// Whether the work is on the branch from which the run started.
+    /// Whether the work was merged into the branch that the run started from.
     pub merged: bool,
     pub pull_request: Option<PullRow>,
-    /// Review comments of the pull request that were not addressed.
+    /// Review comments on the pull request that have not been addressed.
     pub unaddressed_comments: Vec<String>,
 }
 
@@ -289,9 +293,9 @@ pub struct LandingRow {
 pub struct PullRow {
     pub number: u64,
     pub url: String,
-    /// none, pending, passed or failed, as last observed.
+    /// The state of the pull request's checks when last observed: none, pending, passed or failed.
     pub checks: Option<String>,
-    /// Number of comments and reviews that were left out because their authors have no write
+    /// Number of comments and reviews that were ignored because their authors do not have write
     /// access.
     #[serde(default)]
     pub left_out: u32,

@@ -1,4 +1,4 @@
-//! The representation of a session: a row of `ls`, the body of `status`.
+//! How a session is represented: as a row in `ls` and as the body of `status`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ pub struct SessionRow {
     pub id: String,
     pub name: String,
     pub role: Option<String>,
-    /// The run for which it works; omitted if none exists.
+    /// The run that the session is working for, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
     pub project: Option<String>,
@@ -22,10 +22,10 @@ pub struct SessionRow {
     /// The version of the agent's program, if known.
     #[serde(default)]
     pub version: Option<String>,
-    /// The state of the current attempt, see docs/lifecycle.md.
+    /// The state of the current attempt; see docs/lifecycle.md.
     pub state: String,
     pub terminal: bool,
-    /// Only `resolve` can still change the outcome.
+    /// Whether the outcome is sealed. Only `resolve` can change a sealed outcome.
     pub sealed: bool,
     pub cause: Option<String>,
     pub flags: Vec<String>,
@@ -34,78 +34,79 @@ pub struct SessionRow {
     /// The last claim: none, working, needs_input, completed, failed.
     pub claim: String,
     pub claimed_at: Option<i64>,
-    /// The source of the claim: agent, drop_box (written in the agent's name, unverified),
-    /// operator, policy, turn_error.
+    /// Where the claim came from: agent, drop_box (written in the agent's name, unverified),
+    /// operator, policy or turn_error.
     pub claim_source: Option<String>,
     pub claim_text: Option<String>,
-    /// The process as seen by the kernel: alive, exit0, exitN, unknown; stopped if a signal of
-    /// Provost ended it; not_started if it has not run.
+    /// The process as seen by the kernel: alive, exit0, exitN or unknown; stopped if Provost ended
+    /// it with a signal; not_started if it has not run yet.
     pub process: String,
-    /// How the process ended, if that was observed.
+    /// How the process ended, if this was observed.
     pub exit: Option<ExitRow>,
-    /// The activity of the output stream: active, idle, stale, exited; none if no process has run.
+    /// The activity of the output stream: active, idle, stale or exited; none if no process has
+    /// run.
     pub activity: String,
-    /// The verdict of the checks on the current tree: none, passed, failed.
+    /// The verdict of the checks on the current tree: none, passed or failed.
     pub verification: String,
     pub checks: Vec<CheckRow>,
-    /// The tree of the verdict.
+    /// The tree that the verdict applies to.
     pub tree: Option<String>,
     pub commit: Option<String>,
     pub requests: Vec<RequestRow>,
     /// How the agent receives messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub communication: Option<CommunicationRow>,
-    /// The agent's own name for the conversation.
+    /// The agent's own id for the conversation.
     pub thread: Option<String>,
     pub late_claims: Vec<ClaimRow>,
     pub progress: Option<ProgressRow>,
     pub usage: UsageRow,
-    /// How full the model's context is; omitted if the agent does not report it.
+    /// How full the model's context is; omitted if the agent does not report this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<ContextRow>,
-    /// Number of turns that the agent started.
+    /// Number of turns that the agent has started.
     #[serde(default)]
     pub turns: u32,
-    /// The limits of the session.
+    /// The limits that apply to the session.
     #[serde(default)]
     pub budget: BudgetRow,
-    /// The wait for a limit of the agent's account, if there is one.
+    /// Set while the session is waiting for a limit of the agent's account to reset.
     #[serde(default)]
     pub limited: Option<LimitWaitRow>,
-    /// The agent's report about retries of its model; omitted while it does not retry.
+    /// What the agent reports about retrying requests to its model; omitted if it is not retrying.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retrying: Option<String>,
-    /// The resource that pending work waits for; omitted if nothing waits. It is retried
+    /// The resource that pending work is waiting for; omitted if none is. The work is retried
     /// automatically.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shortage: Option<ShortageRow>,
-    /// The command that shows the terminal of an external agent; omitted if its pane is unknown.
+    /// The command that shows an external agent's terminal; omitted if its pane is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub screen: Option<String>,
     pub attempt: u32,
     pub instruction: Option<String>,
-    /// The command that prepares the worktree; omitted if none exists.
+    /// The command that prepares the worktree; omitted if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setup: Option<SetupRow>,
     pub launches: Vec<LaunchRow>,
     pub messages: Vec<MessageRow>,
     pub facts: Vec<FactRow>,
-    /// The newest hooks: ended ones, then pending or running ones.
+    /// The most recent hooks: first finished ones, then pending and running ones.
     #[serde(default)]
     pub hooks: Vec<HookRow>,
-    /// Warnings from opening the session or from its agent.
+    /// Warnings that were raised when the session was opened, or by its agent.
     #[serde(default)]
     pub warnings: Vec<String>,
     pub resolution: Option<ResolutionRow>,
-    /// Why the operator or Provost ended it, as text.
+    /// Why the operator or Provost ended the attempt, in words.
     pub reason: Option<String>,
     pub worktree: Option<WorktreeRow>,
     /// Milliseconds since the epoch.
     pub opened_at: i64,
-    /// Since when it is in this state.
+    /// When the session entered the current state.
     pub since: i64,
-    /// Time of the agent's last activity: output, a message, its start. Only in the row of one live
-    /// session.
+    /// When the agent was last active: its start, its last output or its last message. Only
+    /// included when a single live session is shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_activity_at: Option<i64>,
     pub sealed_at: Option<i64>,
@@ -115,19 +116,19 @@ pub struct SessionRow {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ShortageRow {
     /// `threads`, `descriptors`, `memory`, `disk_space`, `inodes`, `writable_disk`, `directory` or
-    /// `git` (a git command of an earlier daemon has not ended).
+    /// `git` (a git command of an earlier daemon is still running).
     pub resource: String,
     pub detail: String,
-    /// The work that waits for it; omitted in a list of all shortages.
+    /// The work that is waiting for the resource; omitted in a list of all shortages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<String>,
-    /// Since when, in milliseconds since the epoch.
+    /// When the shortage started, in milliseconds since the epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<i64>,
-    /// Number of attempts that met the shortage.
+    /// Number of attempts that failed because of the shortage.
     #[serde(default)]
     pub tries: u32,
-    /// Number of sessions, runs and teams that wait for it, in a list of all shortages.
+    /// Number of sessions, runs and teams waiting for the resource, in a list of all shortages.
     #[serde(default)]
     pub waiting: u32,
 }
@@ -137,7 +138,7 @@ pub struct ShortageRow {
 pub struct ExitRow {
     pub code: Option<i32>,
     pub signal: Option<i32>,
-    /// `itself` or `provost`.
+    /// Who ended it: `itself` or `provost`.
     pub by: String,
 }
 
@@ -145,32 +146,32 @@ pub struct ExitRow {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CheckRow {
     pub command: String,
-    /// Who defined it: `operator`, `configuration` or `agent`. A check defined only by an agent
-    /// proves nothing.
+    /// Who defined the check: `operator`, `configuration` or `agent`. A check that only an agent
+    /// defined proves nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// `passed`, `failed`, `unfinished`, `pending` (pending), or `not_run` if it will not run any
-    /// more.
+    /// The result: `passed`, `failed`, `unfinished`, `pending`, or `not_run` if the check will
+    /// never run.
     pub result: String,
     pub detail: Option<String>,
     pub tree: Option<String>,
     pub duration_ms: Option<u64>,
     pub output_digest: Option<String>,
-    /// The path of its output, relative to Provost's home.
+    /// The path of the file with the output, relative to Provost's home.
     pub output: Option<String>,
     pub warm: Option<bool>,
-    /// A digest of its environment variables, comparable within one home.
+    /// A digest of the environment variables. It can be compared within the same home.
     pub environment: Option<String>,
-    /// Protected and trust-relevant files that the work changed: the check ran with the base's
-    /// version of them.
+    /// Protected and trust-relevant files that the work changed. The check ran with the base's
+    /// version of these files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub base_files: Vec<String>,
-    /// The tree with those files, on which the check ran.
+    /// The tree that the check ran on, with the base's version of those files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checked_tree: Option<String>,
 }
 
-/// A request that the user has to settle.
+/// A request that the user must settle.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RequestRow {
     pub id: String,
@@ -179,18 +180,19 @@ pub struct RequestRow {
     pub blocking: bool,
     pub title: String,
     pub questions: Vec<QuestionRow>,
-    /// The subject of an approval.
+    /// What an approval request is about.
     #[serde(default)]
     pub subject: Option<SubjectRow>,
     pub asked_at: i64,
-    /// Commands that settle it: to answer or approve it, and to deny it if possible; or the command
-    /// that leads to the only screen where it can be settled.
+    /// Commands that settle the request: one to answer or approve it and, if possible, one to deny
+    /// it. If the request can be settled only on a screen, the command that opens that screen.
     #[serde(default)]
     pub commands: Vec<String>,
 }
 
 impl RequestRow {
-    /// Returns the command that answers or approves it, or that leads to where that is possible.
+    /// Returns the command that answers or approves the request, or that opens the screen where
+    /// this is possible.
     pub fn answer_command(&self) -> String {
         if let Some(told) = self.commands.first() {
             return told.clone();
@@ -207,17 +209,18 @@ impl RequestRow {
         format!("{} {way}", self.settle("answer"))
     }
 
-    /// Whether it can be denied: a question can only be answered, and so can a dialog on a screen.
+    /// Whether the request can be denied. A question, or a dialog on a screen, can only be
+    /// answered.
     pub fn can_be_denied(&self) -> bool {
         matches!(self.kind.as_str(), "approval" | "dialog") && self.commands.len() != 1
     }
 
-    /// Returns the command that denies an approval or declines a dialog.
+    /// Returns the command that denies an approval request or declines a dialog.
     pub fn deny_command(&self) -> String {
         self.settle("deny")
     }
 
-    /// Returns the form of a file of answers, with a placeholder for each answer.
+    /// Returns a template for an answers file, with a placeholder for each answer.
     pub fn answers_form(&self) -> String {
         let gap = |question: &QuestionRow| {
             (question.id.clone(), serde_json::json!({"answers": ["\u{2026}"]}))
@@ -233,7 +236,7 @@ impl RequestRow {
     }
 }
 
-/// The subject of an approval, as far as the agent reported it.
+/// What an approval request is about, as far as the agent reported it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SubjectRow {
     pub command: Option<String>,
@@ -242,36 +245,36 @@ pub struct SubjectRow {
     pub paths: Vec<String>,
     pub diff: Option<String>,
     pub network: Option<String>,
-    /// The terminal signal from which this was inferred; omitted if the agent itself reported it.
+    /// The terminal signal that this was inferred from; omitted if the agent reported it itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inferred_from: Option<String>,
 }
 
-/// The limits of a session; null means no limit.
+/// The limits that apply to a session; null means no limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BudgetRow {
     pub tokens: Option<u64>,
     pub turns: Option<u32>,
 }
 
-/// A wait for a limit of the agent's account.
+/// The period in which a session waits for a limit of the agent's account to reset.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LimitWaitRow {
     pub until: i64,
     pub detail: String,
 }
 
-/// One question.
+/// A single question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct QuestionRow {
     pub id: String,
     pub header: String,
     pub question: String,
     pub options: Vec<String>,
-    /// The meaning of each option, in the same order, if the agent reported it.
+    /// What each option means, in the same order, if the agent reported it.
     #[serde(default)]
     pub descriptions: Vec<String>,
-    /// Whether only the options are accepted.
+    /// Whether only the listed options are accepted as an answer.
     #[serde(default)]
     pub only_options: bool,
     pub secret: bool,
@@ -286,7 +289,7 @@ pub struct ClaimRow {
     pub at: i64,
 }
 
-/// The progress of the work, and its source.
+/// The progress of the work, and where it was reported.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProgressRow {
     pub done: u64,
@@ -294,7 +297,7 @@ pub struct ProgressRow {
     pub source: String,
 }
 
-/// Tokens that the agent reported.
+/// The number of tokens used, as reported by the agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UsageRow {
     pub input: u64,
@@ -308,16 +311,16 @@ pub struct ContextRow {
     pub window: u64,
 }
 
-/// The command that prepares a session's worktree before anything is started in it.
+/// The command that prepares a session's worktree before anything else is started in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SetupRow {
     pub command: String,
-    /// `pending` (pending) until it has ended, then `ok` or `failed`; `not_run` if it will not run any
-    /// more.
+    /// `pending` until the setup has finished, then `ok` or `failed`; `not_run` if it will never
+    /// run.
     pub result: String,
-    /// Why it failed.
+    /// Why the setup failed.
     pub detail: Option<String>,
-    /// The path of its output, relative to Provost's home.
+    /// The path of the file with the output, relative to Provost's home.
     pub output: String,
 }
 
@@ -329,13 +332,13 @@ pub struct LaunchRow {
     pub phase: String,
     pub pid: Option<i32>,
     pub attempt: u32,
-    /// The last step of a stop: interrupt, terminate, kill, given_up.
+    /// The last step taken to stop the process: interrupt, terminate, kill or given_up.
     pub stop: Option<String>,
     pub leftovers: Option<u32>,
 }
 
 impl LaunchRow {
-    /// Whether its process may be running.
+    /// Whether the process may be running.
     pub fn may_be_running(&self) -> bool {
         matches!(self.phase.as_str(), "pending" | "running")
     }
@@ -359,22 +362,22 @@ pub struct FactRow {
     pub at: i64,
 }
 
-/// A command that ran on an event.
+/// A command that ran because of an event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HookRow {
     /// The event, for example session.completed.
     pub event: String,
-    /// Counts the occurrences of the event in this session.
+    /// How many times the event has occurred in this session, including this time.
     pub occasion: u32,
     pub command: String,
-    /// pending, ok, failed, or uncertain if its end was not observed.
+    /// pending, ok, failed, or uncertain if its exit was not observed.
     pub result: String,
     pub detail: Option<String>,
-    /// The path of its output, relative to Provost's home.
+    /// The path of the file with the output, relative to Provost's home.
     pub output: Option<String>,
 }
 
-/// The operator's decision.
+/// The outcome that the operator decided on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResolutionRow {
     pub state: String,
@@ -390,7 +393,7 @@ pub struct WorktreeRow {
     pub removed: bool,
 }
 
-/// One fact behind a state: its value, source and time.
+/// One of the facts that a state is based on, with its value, source and time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WhyFact {
     pub fact: String,
@@ -400,14 +403,15 @@ pub struct WhyFact {
     pub detail: Option<String>,
 }
 
-/// The answer to `status --why`.
+/// The reply to `status --why`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WhyReply {
     pub ok: bool,
     pub session: SessionRow,
     pub facts: Vec<WhyFact>,
-    /// The rule that determined the state, as text.
+    /// The rule that determined the state, in words.
     pub rule: String,
-    /// The next change by time alone, and in how many milliseconds.
+    /// The next change that will happen through the passage of time alone, and in how many
+    /// milliseconds.
     pub next_deadline: Option<String>,
 }

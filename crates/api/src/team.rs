@@ -1,4 +1,4 @@
-//! The representation of a team.
+//! How a team is represented.
 
 use std::collections::BTreeMap;
 
@@ -6,48 +6,48 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Opens a team. `spec` is the domain's own form, resolved by the command line.
+/// Opens a team. `spec` has the domain's own format and was resolved by the command line.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct OpenTeamRequest {
-    /// The team's id: a UUID of version 7 that the caller created.
+    /// The team's id, a UUID version 7 that the caller created.
     pub id: String,
     pub spec: Value,
 }
 
-/// A command to a team. `command` is the domain's own form.
+/// A command for a team. `command` has the domain's own format.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct TeamCommandRequest {
     pub command: Value,
-    /// The member as which the caller acts. An agent is identified by its process, whatever is
-    /// given here.
+    /// The member that the caller acts as. For agents this value is ignored, because they are
+    /// identified by their process.
     #[serde(default, rename = "as")]
     pub acting_as: Option<String>,
-    /// The calling launch and its token, if its process does not identify it.
+    /// The calling launch and its token, if the calling process does not identify it.
     #[serde(default)]
     pub launch: Option<String>,
     #[serde(default)]
     pub token: Option<String>,
 }
 
-/// Opens a team with all its members. `pairing` is the engine's own form, resolved by the command
-/// line.
+/// Opens a team with all its members. `pairing` has the engine's own format and was resolved by the
+/// command line.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct PairRequest {
-    /// The team's id: a UUID of version 7 that the caller created.
+    /// The team's id, a UUID version 7 that the caller created.
     pub id: String,
     pub pairing: Value,
 }
 
-/// Requests the next message of a member.
+/// Requests a member's next message.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct NextRequest {
-    /// The member; the operator's own messages by default.
+    /// The member, or the operator if it is missing.
     #[serde(default, rename = "as")]
     pub acting_as: Option<String>,
-    /// How long to wait for one, in milliseconds.
+    /// How long to wait for a message, in milliseconds.
     #[serde(default)]
     pub wait_ms: u64,
-    /// The calling launch and its token, if its process does not identify it.
+    /// The calling launch and its token, if the calling process does not identify it.
     #[serde(default)]
     pub launch: Option<String>,
     #[serde(default)]
@@ -63,13 +63,13 @@ pub struct TeamRow {
     pub summary: Option<String>,
     pub project: Option<String>,
     pub cwd: String,
-    /// The commands that have to pass on the finished tree.
+    /// The commands that must pass on the finished tree.
     #[serde(default)]
     pub checks: Vec<String>,
     /// open, active, paused, done, failed or cancelled.
     pub state: String,
     pub terminal: bool,
-    /// Why it is in this state, as text.
+    /// Why the team is in this state, in words.
     pub because: Option<String>,
     pub since: i64,
     pub opened_at: i64,
@@ -80,38 +80,38 @@ pub struct TeamRow {
     #[serde(default)]
     pub for_operator: usize,
     pub criteria: Vec<CriterionRow>,
-    /// Commands that members wrote and that Provost runs only with the operator's consent.
+    /// Commands written by members, which Provost runs only with the operator's consent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub awaits_consent: Vec<String>,
     #[serde(rename = "loop")]
     pub loop_row: Option<LoopRow>,
     /// light, guided or strict.
     pub mode: String,
-    /// The revision of the configuration that managers acknowledge.
+    /// The configuration revision that managers must acknowledge.
     pub revision: u32,
-    /// The configuration, in the domain's own form.
+    /// The configuration, in the domain's own format.
     #[serde(default)]
     pub config: Value,
-    /// The last recorded moves.
+    /// The most recent moves.
     #[serde(default)]
     pub moves: Vec<MoveRow>,
     /// What prevents the team from finishing.
     pub blockers: Vec<BlockerRow>,
-    /// Blockers that the operator waived when it was finished.
+    /// Blockers that the operator waived when finishing the team.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed: Vec<BlockerRow>,
-    /// Whether its final audit is running.
+    /// Whether the team's final audit is running.
     pub being_audited: bool,
-    /// The work that its last audit examined.
+    /// The work that the last audit examined.
     #[serde(default)]
     pub audited: Option<AuditedWorkRow>,
-    /// The rules that manage it, by their name in the configuration.
+    /// The name of the rule-based manager policy in the configuration, if one manages the team.
     #[serde(default)]
     pub policy: Option<String>,
 }
 
-/// The identity and status of a team, sent with each change of a message, of which there may be
-/// thousands.
+/// The identity and status of a team. This is sent with each change to a message, and there may be
+/// thousands of messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TeamHeadRow {
     pub id: String,
@@ -121,16 +121,16 @@ pub struct TeamHeadRow {
     pub terminal: bool,
 }
 
-/// The audited work.
+/// The work that an audit examined.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditedWorkRow {
-    /// The member whose work it is.
+    /// The member whose work was checked.
     pub worker: String,
-    /// The git tree on which the checks ran.
+    /// The git tree that the checks ran on.
     pub tree: String,
 }
 
-/// A manager's recorded decision.
+/// A decision that a manager recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MoveRow {
     /// wait, nudge, interrupt, escalate, stop or inspect.
@@ -138,7 +138,7 @@ pub struct MoveRow {
     pub because: String,
     pub by: String,
     pub at: i64,
-    /// Whether an action followed it.
+    /// Whether an action has used the move.
     pub used: bool,
 }
 
@@ -151,19 +151,19 @@ pub struct MemberRow {
     pub session: Option<String>,
     pub thread: Option<String>,
     pub title: Option<String>,
-    /// Whether it left.
+    /// Whether the member has left the team.
     pub left: bool,
     pub acknowledged_revision: Option<u32>,
-    /// When it last requested a message, as far as the running daemon knows.
+    /// When the running daemon last saw the member request a message.
     #[serde(default)]
     pub polled_at: Option<i64>,
-    /// The state of its session, if a single team is shown.
+    /// The state of the member's session. Set only when a single team is shown.
     #[serde(default)]
     pub state: Option<String>,
-    /// Why its session is in that state, if there is a notable reason.
+    /// Why the member's session is in that state, if there is a notable reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
-    /// The branch of its session, if a single team is shown.
+    /// The branch of the member's session. Set only when a single team is shown.
     #[serde(default)]
     pub branch: Option<String>,
     pub communication: CommunicationRow,
@@ -172,22 +172,22 @@ pub struct MemberRow {
 /// How a session or a member receives messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CommunicationRow {
-    /// The channel: app_server, json_lines, terminal, pane, pipe, once, watched; pull for a member
-    /// that runs elsewhere.
+    /// The channel: app_server, json_lines, terminal, pane, pipe, once or watched; pull for a
+    /// member that runs elsewhere.
     pub kind: String,
     /// turns, typed, written, asks or nothing.
     pub receive: String,
-    /// Whether Provost delivers messages.
+    /// Whether Provost can deliver messages to it.
     pub can_push: bool,
-    /// Whether something else has to wake it.
+    /// Whether another program must wake the member.
     pub needs_wake: bool,
-    /// The command that fetches its next message; null if messages are delivered, or there are
-    /// none.
+    /// The command that fetches the next message; null if messages are pushed or cannot be
+    /// delivered.
     pub receive_command: Option<String>,
-    /// How it acts on its team: tools or commands. Only for members.
+    /// How the member acts on its team: tools or commands. Set only for members.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acts: Option<String>,
-    /// A further note.
+    /// Additional information, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -204,16 +204,16 @@ pub struct CriterionRow {
     pub rationale: Option<String>,
     /// verified or asserted.
     pub needs: String,
-    /// The command that Provost runs for it.
+    /// The command that Provost runs to check the criterion.
     pub check: Option<String>,
-    /// What satisfied it: verified or asserted.
+    /// The kind of evidence that satisfied the criterion: verified or asserted.
     pub receipt: Option<String>,
-    /// The text, or the end of the check.
+    /// The evidence: a member's text, or how the check ended.
     pub evidence: Option<String>,
-    /// Whether its check is pending or running.
+    /// Whether the criterion's check is pending or running.
     #[serde(default)]
     pub being_checked: bool,
-    /// The last run of its check, if that failed.
+    /// The result of the criterion's last check, if it failed.
     #[serde(default)]
     pub failed: Option<FailedCheckRow>,
 }
@@ -222,13 +222,13 @@ pub struct CriterionRow {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FailedCheckRow {
     pub command: String,
-    /// How it ended, as text.
+    /// How the check ended, in words.
     pub end: String,
     /// The member whose work was checked.
     pub worker: String,
-    /// The git tree on which it ran; empty if none existed.
+    /// The git tree that the check ran on; empty if there was none.
     pub tree: String,
-    /// The path of its output, relative to Provost's home.
+    /// The path of the file with the output, relative to Provost's home.
     pub output: String,
 }
 
@@ -240,21 +240,21 @@ pub struct DraftRow {
     pub rationale: String,
     pub proposed: Vec<DraftedRow>,
     pub left_out: Vec<RejectedItemRow>,
-    /// Number of further items that were left out and are not listed.
+    /// Number of items that were left out in addition to the listed ones.
     pub more_left_out: usize,
-    /// Whether nothing was proposed.
+    /// Whether this was a dry run, in which nothing is proposed.
     pub dry_run: bool,
 }
 
 /// A drafted criterion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DraftedRow {
-    /// null if it was not proposed.
+    /// The criterion's number; null if it was not proposed.
     pub no: Option<u32>,
     pub text: String,
 }
 
-/// An item that is not a criterion.
+/// An item that did not become a criterion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RejectedItemRow {
     pub text: String,
@@ -270,56 +270,56 @@ pub struct LoopRow {
     pub max: u32,
     /// keep, compact or new_thread.
     pub cleanup: String,
-    /// The required evidence of each iteration.
+    /// The evidence that each iteration requires.
     pub evidence: Vec<String>,
     pub shown: Vec<String>,
-    /// The evidence that Provost itself verified, by name, as text: the end of a check, or the
-    /// difference of two pictures.
+    /// Evidence that Provost verified itself, by name: how a check ended, or how much two pictures
+    /// differ, in words.
     #[serde(default)]
     pub verified: BTreeMap<String, String>,
-    /// The evidence that a member asserted, by name.
+    /// Evidence that a member asserted, by name.
     #[serde(default)]
     pub asserted: BTreeMap<String, AssertedRow>,
     pub missing: Vec<String>,
-    /// The loop stops after this many iterations without a change; null means never.
+    /// The number of iterations without a change after which the loop stops; null means never.
     #[serde(default)]
     pub plateau: Option<u32>,
-    /// Maximum number of tokens of its workers; null means no limit.
+    /// Maximum number of tokens for all its workers; null means no limit.
     #[serde(default)]
     pub tokens: Option<u64>,
-    /// The tokens used, if a single team is shown and a worker has a session.
+    /// The number of tokens used. Set only when a single team is shown and a worker has a session.
     #[serde(default)]
     pub tokens_used: Option<u64>,
-    /// Number of stored messages of the team that were not accepted yet.
+    /// Number of the team's stored messages that have not been accepted yet.
     #[serde(default)]
     pub backlog: usize,
-    /// The evidence whose check is pending or running.
+    /// Evidence whose check is pending or running.
     #[serde(default)]
     pub being_checked: Vec<String>,
-    /// The checks of this iteration that failed in their last run, by the name of the evidence.
+    /// The checks of this iteration whose last run failed, by the name of the evidence.
     #[serde(default)]
     pub failed: BTreeMap<String, FailedCheckRow>,
-    /// The message that requests the next iteration and was not accepted yet.
+    /// The message that requests the next iteration, if it has not been accepted yet.
     pub continuation: Option<u32>,
     pub advances: Vec<AdvanceRow>,
     pub refusals: u32,
     pub last_refusal: Option<String>,
-    /// Why it ended: finished, stopped, plateau or budget.
+    /// Why the loop ended: finished, stopped, plateau or budget.
     pub ended: Option<String>,
-    /// The recommended next step, as text.
+    /// The recommended next step, in words.
     pub recommendation: String,
     pub tools: Vec<String>,
 }
 
-/// Asserted evidence.
+/// Evidence that a member asserted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AssertedRow {
-    /// The member that asserted it.
+    /// The member that provided the evidence.
     pub by: String,
     pub text: String,
 }
 
-/// An iteration that started.
+/// The start of a new iteration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AdvanceRow {
     pub to: u32,
@@ -331,31 +331,31 @@ pub struct AdvanceRow {
 /// Something that prevents a team from finishing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BlockerRow {
-    /// The code for programs.
+    /// A code for use by programs.
     pub code: String,
     pub text: String,
-    /// The end of the output of a failed check.
+    /// The last part of a failed check's output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub printed: Option<String>,
-    /// The command that helps, in a form that works with an empty environment.
+    /// A command that helps to resolve it, in a form that works with an empty environment.
     #[serde(default)]
     pub next: Option<String>,
-    /// The same for a user with Provost on the path.
+    /// The same command for a user who has Provost on the path.
     #[serde(default)]
     pub hint: Option<String>,
 }
 
-/// A message as its consumer receives it.
+/// A message in the form in which its recipient receives it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InboxItemRow {
     pub team: String,
     pub no: u32,
-    /// Counts the offers; accepting and acknowledging require it.
+    /// The number of the offer, which must be passed when accepting or acknowledging the message.
     pub lease: u32,
-    /// Until when it may be accepted; null once it was.
+    /// When the offer expires; null once the message has been accepted.
     #[serde(default)]
     pub offer_until: Option<i64>,
-    /// Until when it may be acknowledged, once it was accepted; null before.
+    /// When the lease expires; null until the message is accepted.
     pub lease_until: Option<i64>,
     pub kind: String,
     pub key: String,
@@ -365,21 +365,21 @@ pub struct InboxItemRow {
     /// instructs or claims.
     pub trust: String,
     pub redelivered: bool,
-    /// The text as written.
+    /// The message text as written.
     pub text: String,
-    /// The same with its sender, for an agent to read.
+    /// The message text and its sender, formatted for an agent to read.
     pub envelope: String,
-    /// The terms of the loop, if the message starts an iteration of it.
+    /// The terms of the loop, if the message starts an iteration.
     #[serde(rename = "loop")]
     pub loop_terms: Option<ContinuationRow>,
-    /// The first command, as long as the message is only offered; null once it was accepted.
+    /// The command to run first, while the message is only offered; null once it has been accepted.
     #[serde(default)]
     pub accept_command: Option<String>,
-    /// The command that acknowledges it, once it was accepted.
+    /// The command that acknowledges the message once it has been accepted.
     pub acknowledge_command: String,
 }
 
-/// The terms of a new iteration.
+/// The terms of the iteration that a message starts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ContinuationRow {
     pub template: String,
@@ -391,7 +391,7 @@ pub struct ContinuationRow {
     pub tools: Vec<String>,
 }
 
-/// A message in the team's lists.
+/// A message in a team's lists.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TeamMessageRow {
     pub no: u32,
@@ -400,7 +400,7 @@ pub struct TeamMessageRow {
     pub from: String,
     pub to: String,
     pub kind: String,
-    /// The channel: command line, tool or rule.
+    /// The channel that the message came through: command line, tool or rule.
     #[serde(default)]
     pub channel: String,
     /// instructs or claims.
@@ -409,15 +409,15 @@ pub struct TeamMessageRow {
     /// low, normal or high.
     #[serde(default)]
     pub priority: String,
-    /// When it expires if it is not accepted; null if it does not.
+    /// When the message expires if it is not accepted; null if it does not expire.
     #[serde(default)]
     pub expires_at: Option<i64>,
-    /// The iteration that it starts, if any.
+    /// The iteration that the message starts, if any.
     #[serde(default)]
     pub iteration: Option<u32>,
     /// stored, offered, accepted, acknowledged, expired, cancelled or dead.
     pub status: String,
-    /// Why it is dead or was cancelled.
+    /// Why the message was dead-lettered or cancelled.
     pub reason: Option<String>,
     pub consumer: Option<String>,
     pub offers: u32,

@@ -1,4 +1,5 @@
-//! Durable appends: the ledger against a bare loop with the same batching, and the whole engine with many writers.
+//! Durable appends: the ledger compared with a bare loop with the same batching, and the whole
+//! engine with many writers.
 
 use std::{ffi::OsString, path::Path};
 
@@ -36,7 +37,8 @@ pub(crate) fn run(table: &mut FigureTable) -> Result<()> {
     let mut ours = LedgerWriter::open(&dir.path().join("ours"))?;
     let mut bare = RawSqliteWriter::open(&dir.path().join("bare.db"), PER_BATCH)?;
     let mut alone = RawSqliteWriter::open(&dir.path().join("alone.db"), 1)?;
-    // Until the write-ahead log reaches its size, each commit also grows the file. Later commits do not.
+    // Each commit also grows the file until the write-ahead log reaches its full size. Later
+    // commits do not.
     ours.write(WARM_UP)?;
     bare.write(WARM_UP)?;
     alone.write(WARM_UP)?;

@@ -111,7 +111,7 @@ impl Drop for BenchDaemon {
 pub(crate) fn stop_holders(home: &Path) -> Result<()> {
     for entry in std::fs::read_dir(home.join("launches"))? {
         let dir = entry?.path();
-        // Holders obey only the daemon, which may have exited.
+        // Holders accept commands only from the daemon, which may have exited.
         if let provost_holder::LaunchState::Alive { held } = provost_holder::inspect(&dir)? {
             let traces = LaunchTraces {
                 holder: Some(held.holder),
@@ -149,14 +149,16 @@ pub(crate) fn private_kib(pid: u32) -> Result<(f64, f64)> {
     Ok((field("Private_Dirty:"), field("Private_Clean:")))
 }
 
-/// Returns the processor time a process has used, in milliseconds.
+/// Returns the processor time that a process has used, in milliseconds.
 ///
-/// The kernel counts all threads, past and present, in ticks of 10 ms, and the present threads exactly. The larger
-/// of the two figures is the better one: ticks for long times, the exact figure for short ones.
+/// The kernel counts all past and present threads in ticks of 10 ms, and the present threads
+/// exactly. The larger of the two figures is more accurate: ticks for long times, the exact figure
+/// for short ones.
 pub(crate) fn cpu_ms(pid: u32) -> Result<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let (_, rest) = stat.rsplit_once(')').context("malformed stat line")?;
-    // After the name: the state is field 3, user and system time are fields 14 and 15.
+    // In the fields after the name, the state is field 3, and user and system time are fields 14
+    // and 15.
     let ticks =
         rest.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<f64>().ok());
     let mut nanoseconds = 0.0;

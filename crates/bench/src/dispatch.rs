@@ -86,9 +86,9 @@ pub(crate) fn wait(table: &mut FigureTable) -> Result<()> {
     })
 }
 
-/// Measures durable messages by many senders over the socket against the ledger alone: with as many writers that
-/// each wait for their commit, with prepared batches and no waiting, and with events without projection or search
-/// terms.
+/// Measures durable messages of many senders over the socket, compared with the ledger alone: with
+/// as many writers that each wait for their commit, with prepared batches and no waiting, and with
+/// events without projection or search terms.
 pub(crate) fn enqueue(table: &mut FigureTable) -> Result<()> {
     let dir = tempfile::tempdir()?;
     let mut bare = LedgerWriter::open(&dir.path().join("bare"))?;
@@ -129,10 +129,11 @@ pub(crate) fn enqueue(table: &mut FigureTable) -> Result<()> {
     Ok(())
 }
 
-/// The same messages of the same teams, decided in advance, so that only their commits are measured.
+/// The same messages of the same teams, decided in advance, so that only their commits are
+/// measured.
 struct PreparedMessages {
     board: Board,
-    /// Receives the commits made while deciding.
+    /// A ledger in memory, for the commits that preparing the messages needs.
     decided: MemLedger,
     ledger: SqliteLedger,
     tasks: Vec<TeamId>,

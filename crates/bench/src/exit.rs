@@ -1,4 +1,5 @@
-//! Delay from an agent's exit to a waiting `events -f`, against a bare pipe that sees the same exit.
+//! The delay from an agent's exit to a waiting `events -f`, compared with a bare pipe that detects
+//! the same exit.
 
 use std::{
     fs::{File, OpenOptions},
@@ -43,7 +44,8 @@ pub(crate) fn run(table: &mut FigureTable) -> Result<()> {
     });
     let mut delays = Sample::default();
     let place = tempfile::tempdir()?;
-    // All start before the first one exits: an exit right after a start would measure the start.
+    // All agents start before the first one exits, because an exit right after a start would
+    // measure the start.
     let sessions = (0..EXITS)
         .map(|n| TriggeredSession::start(&daemon, place.path(), n))
         .collect::<Result<Vec<_>>>()?;
@@ -63,10 +65,10 @@ pub(crate) fn run(table: &mut FigureTable) -> Result<()> {
     Ok(())
 }
 
-/// A session that exits on a trigger, watched by a bare pipe too.
+/// A session that exits on a trigger, also watched by a bare pipe.
 struct TriggeredSession {
     id: String,
-    /// Open as long as the agent lives.
+    /// A pipe that is open as long as the agent lives.
     alive: File,
     trigger: File,
 }
@@ -87,7 +89,7 @@ impl TriggeredSession {
         Ok(Self { id, alive, trigger })
     }
 
-    /// Lets the agent exit. Returns the time from the pipe's end to the event.
+    /// Triggers the agent's exit. Returns the time from the pipe's end to the event.
     fn exit(mut self, seen: &mpsc::Receiver<(String, Instant)>) -> Result<std::time::Duration> {
         self.trigger.write_all(b"\n")?;
         let mut rest = Vec::new();

@@ -88,7 +88,7 @@ fn starts(table: &mut FigureTable, many: &BenchDaemon) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command to its end and returns its duration.
+/// Runs a command to completion and returns its duration.
 pub(crate) fn run_once(command: &mut Command) -> Result<std::time::Duration> {
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let (status, took) = time(|| command.status());

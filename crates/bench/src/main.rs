@@ -1,7 +1,7 @@
-//! Benchmarks of Provost against bare loops that do the same work, in one run on one machine.
+//! Benchmarks of Provost compared with bare loops that do the same work, in one run on one machine.
 //!
-//! `cargo xtask bench [NAME…]` builds the release binary and runs this with `PROVOST_BIN` set. `--list` prints the
-//! names, `--json FILE` also writes the figures to a file.
+//! `cargo xtask bench [NAME…]` builds the release binary and runs this program with `PROVOST_BIN`
+//! set. `--list` prints the names, and `--json FILE` also writes the figures to a file.
 
 mod append;
 mod codex;
@@ -60,7 +60,7 @@ struct BenchArgs {
     json: Option<PathBuf>,
     /// Print the names of the benchmarks and exit.
     list: bool,
-    /// The benchmarks to run; empty means all.
+    /// The benchmarks to run. Empty means all.
     names: Vec<String>,
 }
 

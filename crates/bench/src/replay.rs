@@ -1,4 +1,4 @@
-//! Replay: folding every session, against a loop that only selects and parses the same rows.
+//! Replay: folding every session, compared with a loop that only selects and parses the same rows.
 
 use std::{collections::HashMap, ops::ControlFlow};
 

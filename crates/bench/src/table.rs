@@ -26,12 +26,12 @@ struct FigureRow {
 pub(crate) enum Goal {
     AtLeast(f64),
     AtMost(f64),
-    /// Reported without a judgement.
+    /// The figure has no goal.
     None,
 }
 
 impl FigureTable {
-    /// Adds a figure; `from` describes the measurements behind it.
+    /// Adds a figure. `from` describes the measurements behind it.
     pub(crate) fn row(&mut self, what: &str, value: f64, unit: &str, goal: Goal, from: &str) {
         let (name, unit, from) = (what.to_owned(), unit.to_owned(), from.to_owned());
         self.rows.push(FigureRow { name, value, unit, goal, from });
@@ -44,7 +44,7 @@ impl FigureTable {
 
     #[expect(clippy::print_stdout, reason = "the table is the result")]
     pub(crate) fn print(&self) {
-        println!("| what | measured | goal | from |");
+        println!("| measurement | result | goal | details |");
         println!("|---|---|---|---|");
         for row in &self.rows {
             println!("{}", row.line());
@@ -88,8 +88,8 @@ impl FigureRow {
         })
     }
 
-    /// Returns the kind of a figure. Ratios of two measurements in one run, and counts, are comparable across
-    /// machines. Times, sizes and shares of a core are not.
+    /// Returns the kind of a figure. Ratios of two measurements in one run, and counts, can be
+    /// compared across machines. Times, sizes and shares of a core cannot.
     fn kind(&self) -> &'static str {
         match self.unit.as_str() {
             "×" => "ratio",

@@ -17,8 +17,8 @@ const SESSIONS: usize = 100;
 const SECONDS: u32 = 30;
 /// The system calls that an idle daemon may make in that time.
 pub(crate) const MAX_IDLE_CALLS: f64 = 10.0;
-/// The threads of an idle daemon: main, two of the runtime, the ledger owner, the watchdog, and seven that stay
-/// ready for blocking work.
+/// The number of threads of an idle daemon: main, two of the runtime, the ledger owner, the
+/// watchdog, and seven for blocking work.
 const IDLE_THREADS: usize = 12;
 /// Time limit for the helper threads of the start to exit.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -55,7 +55,7 @@ pub(crate) fn count_idle_system_calls(pid: u32) -> Result<usize> {
     system_calls(pid)
 }
 
-/// Waits for the helper threads of the start to exit. Only then is the daemon idle.
+/// Waits for the helper threads of the start to exit, because the daemon is idle only then.
 fn wait_until_idle(pid: u32) -> Result<()> {
     let start = now();
     while std::fs::read_dir(format!("/proc/{pid}/task"))?.count() > IDLE_THREADS {

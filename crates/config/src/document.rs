@@ -1,5 +1,5 @@
-//! Reads a file's text as a layer: parsed, matched with the table and checked, with every problem
-//! in it.
+//! Parses a configuration file into a layer, validates it against the table of keys, and collects
+//! every problem found.
 
 use toml::de::{DeTable, Error as TomlError};
 
@@ -11,14 +11,14 @@ use crate::resolve::LayerValue;
 use crate::source::{SourceSpan, ValueSource};
 use crate::suggest;
 
-/// The content of a file.
+/// The values and problems found in a file.
 #[derive(Debug, Default)]
 pub(crate) struct DocumentReading {
     pub(crate) given: Vec<LayerValue>,
     pub(crate) problems: Vec<Problem>,
 }
 
-/// Reads a file's text; `source` converts a position into the layer's source.
+/// Reads a file's text. `source` turns a position in the file into the source of a value.
 pub(crate) fn read(
     file: &str,
     text: &str,
@@ -31,7 +31,7 @@ pub(crate) fn read(
     walk.document(text)
 }
 
-/// Parses a TOML value from the table itself.
+/// Parses a TOML literal from the table of keys, such as a default value.
 pub(crate) fn literal(text: &str) -> ValueNode {
     let document = format!("value = {text}");
     let table = DeTable::parse(&document).expect("the table's defaults are TOML");
@@ -60,7 +60,7 @@ impl DocumentWalk<'_> {
         self.reading
     }
 
-    /// Reports one syntax error only: later ones are mostly consequences of the first.
+    /// Reports only the first syntax error, because later ones are mostly consequences of it.
     fn syntax(&mut self, error: &TomlError) {
         let offset = error.span().map_or(0, |span| span.start);
         let (source, detail) = ((self.locate)(offset), escape(error.message()));
@@ -72,7 +72,7 @@ impl DocumentWalk<'_> {
         });
     }
 
-    /// Walks from top to bottom, so that the first problems are the ones reported.
+    /// Walks the entries from top to bottom, so that the first problems in the file are the ones reported.
     fn table(&mut self, path: &[String], mut entries: Vec<(KeyName, ValueNode)>) {
         entries.sort_by_key(|(name, _)| name.span.start);
         for (name, node) in entries {
@@ -119,8 +119,8 @@ impl DocumentWalk<'_> {
         }
     }
 
-    /// Reports an unknown key. The search for the nearest key is expensive, so it is skipped for
-    /// problems that will not be reported.
+    /// Reports an unknown key. Finding the most similar key is expensive, so this is skipped once
+    /// the limit of reported problems is reached.
     fn unknown(&mut self, path: Vec<String>, name: &KeyName) {
         let reported = self.reading.problems.len() < MAX_PROBLEMS;
         let hint = if reported { suggest::suggest_for_path(&path) } else { String::new() };
@@ -133,8 +133,8 @@ impl DocumentWalk<'_> {
     }
 }
 
-/// Returns a path with one more name. Events may be written as one quoted name: `"session.failed" =
-/// "…"`.
+/// Appends a name to a path. The name of an event may be written as one quoted key:
+/// `"session.failed" = "…"`.
 fn extend_path(path: &[String], name: &str) -> Vec<String> {
     let in_hooks = path == ["hooks"];
     let mut longer = path.to_vec();
@@ -146,7 +146,7 @@ fn extend_path(path: &[String], name: &str) -> Vec<String> {
     longer
 }
 
-/// Follows an unknown table down to its only key, so that the message names what the user wrote.
+/// Descends from an unknown table to its only key, so that the message shows the path the user wrote.
 fn descend_to_leaf(mut path: Vec<String>, mut item: &NodeValue) -> Vec<String> {
     while let NodeValue::Table(entries) = item
         && let [(name, node)] = entries.as_slice()

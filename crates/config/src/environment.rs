@@ -1,8 +1,8 @@
 //! Environment variables as a layer.
 //!
-//! The rule: `PROVOST_`, then the key in upper case with underscores for dots; only `PROVOST_CODEX`
-//! is shorter. Only keys with a scalar value can be set this way. An empty variable counts as
-//! unset.
+//! A variable is named `PROVOST_` plus the key in upper case, with underscores instead of dots. The
+//! only exception is the shorter `PROVOST_CODEX`. Only keys with scalar values can be set this way,
+//! and an empty variable is treated as unset.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +18,7 @@ use crate::value::digits;
 /// The prefix of Provost's variables.
 pub(crate) const PREFIX: &str = "PROVOST_";
 
-/// Variables of Provost that are not keys.
+/// Variables that Provost uses, but that do not set a configuration key.
 pub const RESERVED_VARIABLES: &[&str] = &[
     "PROVOST_HOME",
     "PROVOST_LAUNCH",
@@ -31,26 +31,26 @@ pub const RESERVED_VARIABLES: &[&str] = &[
     "PROVOST_THREAD",
 ];
 
-/// An alias of the variable of `session.stale_after`, in whole seconds.
+/// An alias for the variable that sets `session.stale_after`, in whole seconds.
 const STALE_ALIAS: &str = "PROVOST_STALE_SECONDS";
 const STALE_KEY: &str = "session.stale_after";
 
-/// The one key whose variable has a shorter name.
+/// The only variable whose name is shorter than its key.
 const CODEX_VARIABLE: &str = "PROVOST_CODEX";
 const CODEX_KEY: &str = "agents.codex.path";
 
-/// A probable mistake that stops nothing; its display is a complete message.
+/// A probable mistake that is not an error. Its `Display` output is a complete message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VariableWarning {
-    /// The variable names no key.
+    /// The variable does not correspond to any key.
     UnknownVariable { variable: String, meant: Option<String> },
-    /// The variable names a key that is not scalar.
+    /// The variable corresponds to a key whose value is not scalar.
     NotScalar { variable: String, key: &'static str },
-    /// Both names of a key are set; the alias is ignored.
+    /// Both the variable and its alias are set, so the alias is ignored.
     AliasIgnored { alias: &'static str, variable: String },
 }
 
-/// The content of the environment.
+/// The values, problems and warnings found in the environment.
 #[derive(Debug, Default)]
 pub(crate) struct EnvironmentReading {
     pub(crate) given: Vec<LayerValue>,
@@ -58,13 +58,13 @@ pub(crate) struct EnvironmentReading {
     pub(crate) warnings: Vec<VariableWarning>,
 }
 
-/// Returns the variable that sets a key.
+/// Returns the variable that sets a key, if the key has a scalar value and a fixed name.
 pub(crate) fn variable_of(key: &ConfigKey) -> Option<String> {
     let chosen_by_user = key.name.contains('*');
     ((key.shape)().is_scalar() && !chosen_by_user).then(|| variable_name(key))
 }
 
-/// Reads all variables of Provost.
+/// Reads all variables that start with `PROVOST_`.
 pub(crate) fn read(variables: &BTreeMap<String, String>) -> EnvironmentReading {
     let mut reading = EnvironmentReading::default();
     for (variable, text) in

@@ -1,4 +1,4 @@
-//! A key of the configuration, and the macros with which the table declares keys.
+//! A configuration key, and the macros that declare keys in the table.
 
 use serde_json::Value as Json;
 
@@ -10,9 +10,9 @@ use crate::problem::ValueFault;
 use crate::shape::{ValueLimits, ValueShape};
 use crate::table;
 
-/// One key: its name, its description, and the check of its values.
+/// One key: its name, its description, and the function that validates its values.
 pub struct ConfigKey {
-    /// Dotted; a star matches a name that the user chooses.
+    /// The dotted name. A star matches any name that the user chooses.
     pub(crate) name: &'static str,
     pub(crate) doc: &'static str,
     pub(crate) fallback: Fallback,
@@ -21,42 +21,42 @@ pub struct ConfigKey {
     pub(crate) check: fn(&ValueNode, ValueLimits) -> Result<Json, Vec<ValueFault>>,
 }
 
-/// The value of a key that no layer sets.
+/// What applies if no layer sets the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fallback {
-    /// A value in TOML.
+    /// A default value, written as TOML.
     Value(&'static str),
     Unset,
     Required,
 }
 
-/// Returns every key. A test can iterate over them to check that each is used.
+/// Returns every key. Tests use this to check that each key has an effect.
 pub fn keys() -> impl Iterator<Item = &'static ConfigKey> {
     table::OPTION_KEYS.iter().chain(table::EVENT_KEYS).chain(preset::keys())
 }
 
 impl ConfigKey {
-    /// The dotted name; a star matches a name that the user chooses.
+    /// The dotted name. A star matches any name that the user chooses.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The description of the key, for users.
+    /// The description of the key that users see.
     pub fn description(&self) -> &'static str {
         self.doc.trim()
     }
 
-    /// The type of the key, for users.
+    /// The type of the key's value, as users see it.
     pub fn takes(&self) -> String {
         (self.shape)().label()
     }
 
-    /// The values of a key with a closed list of keywords, otherwise none.
+    /// The accepted keywords, or an empty list if the key accepts other values.
     pub fn choices(&self) -> &'static [&'static str] {
         if let ValueShape::Word(words) = (self.shape)() { words } else { &[] }
     }
 
-    /// The variable that sets the key, if its value is scalar.
+    /// The environment variable that sets the key, if its value is scalar.
     pub fn variable(&self) -> Option<String> {
         environment::variable_of(self)
     }
@@ -85,9 +85,9 @@ impl std::fmt::Debug for ConfigKey {
     }
 }
 
-/// Declares sections: `field: Type = default in LIMITS;`. A default is a value in TOML, `unset` or
-/// `required`; a field marked `["*"]` contains one value per name, and a field whose name is a Rust
-/// keyword says `as "name"`. Doc comments become descriptions.
+/// Declares sections of keys, each as `field: Type = default in LIMITS;`. A default is a TOML
+/// value, `unset` or `required`. A field marked `["*"]` holds one value per name, and `as "name"`
+/// renames a field whose key is a Rust keyword. The doc comments become the descriptions.
 macro_rules! options {
     ($($(#[doc = $section_doc:literal])+ $prefix:literal => $Section:ident {
         $($(#[doc = $doc:literal])+ $field:ident $(as $named:literal)? $([$star:literal])? : $type:ty = $default:tt $(in $limits:expr)? ;)+
@@ -106,10 +106,10 @@ macro_rules! options {
             }
         )+
 
-        /// The sections with their descriptions.
+        /// The sections and their descriptions.
         pub(crate) const SECTIONS: &[(&str, &str)] = &[$(($prefix, concat!($($section_doc),+)),)+];
 
-        /// The keys of all sections, in order of declaration.
+        /// The keys of all sections, in declaration order.
         pub(crate) const OPTION_KEYS: &[crate::key::ConfigKey] = &[$($(crate::key::ConfigKey {
             name: concat!($prefix, ".", crate::key::field!($field $($named)?) $(, ".", $star)?),
             doc: concat!($($doc),+),
@@ -121,7 +121,7 @@ macro_rules! options {
     };
 }
 
-/// Declares events and, for each, the key of its hook.
+/// Declares events, and a key for the hook of each event.
 macro_rules! events {
     ($($(#[doc = $doc:literal])+ $Event:ident = $name:literal;)+) => {
         /// An event that a hook can be bound to.
@@ -129,20 +129,20 @@ macro_rules! events {
         pub enum Event { $($(#[doc = $doc])+ $Event,)+ }
 
         impl Event {
-            /// All events, in order of declaration.
+            /// All events, in declaration order.
             pub const ALL: &[Self] = &[$(Self::$Event),+];
 
             pub fn name(self) -> &'static str {
                 match self { $(Self::$Event => $name),+ }
             }
 
-            /// The key that binds a hook to the event.
+            /// The key that configures the event's hook.
             pub fn key(self) -> &'static str {
                 match self { $(Self::$Event => concat!("hooks.", $name)),+ }
             }
         }
 
-        /// The keys of the hooks.
+        /// The keys that configure hooks.
         pub(crate) const EVENT_KEYS: &[crate::key::ConfigKey] = &[$(crate::key::ConfigKey {
             name: concat!("hooks.", $name),
             doc: concat!("Runs when", $($doc),+),
@@ -154,7 +154,7 @@ macro_rules! events {
     };
 }
 
-/// Returns the name of a field's key.
+/// Returns the last segment of a key, which is the field's name unless it is renamed.
 macro_rules! field {
     ($field:ident) => {
         stringify!($field)

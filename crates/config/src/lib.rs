@@ -1,11 +1,12 @@
-//! Configuration: one table of keys, five layers, and the source of every value.
+//! Configuration: one table of keys, five layers, and a record of where every value comes from.
 //!
-//! Precedence is flag > environment > project > user > default. The crate is pure: texts, variables
-//! and flags come in through [`Inputs`]; only [`load`] reads files. Only the table in `table.rs`
-//! defines the keys: parsing, [`Resolved`], [`schema`] and [`reference_markdown`] follow it.
+//! Precedence is flag > environment > project > user > default. The crate is pure: the texts of the
+//! files, the variables and the flags are passed in as [`Inputs`], and only [`load`] reads files.
+//! The table in `table.rs` is the single definition of all keys, and everything else is derived
+//! from it: parsing, [`Resolved`], [`schema`] and [`reference_markdown`].
 //!
-//! Options have three values: on, off, or unset. Any value that a layer sets, off included, hides
-//! the layers below it. A list or a command replaces the one below it; agents and their
+//! An option is on, off or unset. Any value that a layer sets, including off, hides the values of
+//! lower layers. A list or a command replaces the one in a lower layer, but agents and their
 //! environments are merged by name.
 
 mod document;
@@ -44,7 +45,8 @@ pub use table::{
 };
 pub use types::{
     Act, ApprovalRule, Approvals, Argv, BranchPrefix, Bytes, CleanUp, Color, CommandSpec,
-    CommentAuthors, Driver, Escalation, EvidenceTexts, FilePath, Hook, Land, NameLabel,
-    NamePatterns, On, PLACEHOLDERS, PlanMode, Price, Prompt, RelativePattern, ReviewMode,
-    RulesVersion, SAFE_VARIABLES, Sandbox, Switchable, TextLine, TokenAmount, Variable, Variables,
+    CommentAuthors, DirectoryName, Driver, Escalation, EvidenceTexts, FilePath, Hook, Land,
+    NameLabel, NamePatterns, On, PLACEHOLDERS, PlanMode, Price, Prompt, RelativePattern,
+    ReviewMode, RulesVersion, SAFE_VARIABLES, Sandbox, Switchable, TextLine, TokenAmount, Variable,
+    Variables,
 };

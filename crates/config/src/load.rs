@@ -7,10 +7,10 @@ use provost_sys::agent_file;
 
 use crate::problem::escape;
 
-/// Maximum size of a file; real configurations are far smaller.
+/// Maximum size of a configuration file. Real ones are far smaller.
 pub const MAX_FILE_BYTES: u64 = 128 << 10;
 
-/// The paths of the two files.
+/// The paths of the two configuration files.
 #[derive(Debug, Clone, Default)]
 pub struct ConfigPaths {
     /// `provost/provost.toml` in the XDG configuration directory.
@@ -19,14 +19,14 @@ pub struct ConfigPaths {
     pub project: Option<PathBuf>,
 }
 
-/// A file's text with its name in messages; `Debug` omits the text, which may contain secrets.
+/// The text of a file, and the file name to show in messages. `Debug` omits the text, because it may contain secrets.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ConfigFile {
     pub name: String,
     pub text: String,
 }
 
-/// A file that exists but cannot be used. A missing file is not an error.
+/// Why an existing file cannot be used. A missing file is not an error.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("failed to read {}", escape(&path.to_string_lossy()))]
@@ -39,7 +39,7 @@ pub enum Error {
     NotUtf8 { path: PathBuf, valid: usize },
 }
 
-/// Reads the user's and the project's file, if they exist.
+/// Reads the user's file and the project's file, if they exist.
 pub fn load(paths: &ConfigPaths) -> Result<(Option<ConfigFile>, Option<ConfigFile>), Error> {
     let read = |path: &Option<PathBuf>| path.as_deref().map_or(Ok(None), read_file);
     Ok((read(&paths.user)?, read(&paths.project)?))
@@ -61,8 +61,8 @@ fn read_file(path: &Path) -> Result<Option<ConfigFile>, Error> {
     }
 }
 
-/// Reads a file that may be a link, as users link their settings. A pipe in its place does not
-/// block.
+/// Reads a file. It may be a symbolic link, because users often link their settings. Does not block
+/// if the path turns out to be a pipe.
 fn read_bytes(path: &Path) -> Result<Vec<u8>, Error> {
     agent_file::read_linked(path, MAX_FILE_BYTES).map_err(|why| match why {
         agent_file::Error::NotRegular(path) => Error::NotAFile { path },

@@ -1,4 +1,4 @@
-//! An untyped configuration value, with its byte range in the text.
+//! An untyped configuration value and its byte range in the text.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ pub(crate) struct ValueNode {
     pub(crate) item: NodeValue,
 }
 
-/// A value, as far as its notation determines it.
+/// A value whose type is known only as far as the notation shows it.
 #[derive(Debug, Clone)]
 pub(crate) enum NodeValue {
     Switch(bool),
@@ -22,13 +22,13 @@ pub(crate) enum NodeValue {
     Text(String),
     List(Vec<ValueNode>),
     Table(Vec<(KeyName, ValueNode)>),
-    /// Text from a variable or a flag, without notation: the key's type decides how to read it.
+    /// Text from a variable or a flag, which has no notation. The key's type determines how it is parsed.
     Plain(String),
-    /// A value that no key accepts, with its description for messages.
+    /// A value that no key accepts, with a description for messages.
     Other(&'static str),
 }
 
-/// A table's key and its position.
+/// A key in a table, and its position.
 #[derive(Debug, Clone)]
 pub(crate) struct KeyName {
     pub(crate) text: String,
@@ -42,12 +42,12 @@ impl KeyName {
 }
 
 impl ValueNode {
-    /// Returns a value from plain text, outside any file.
+    /// Creates a value from plain text that does not come from a file.
     pub(crate) fn written(text: &str) -> Self {
         Self { span: 0..0, item: NodeValue::Plain(text.to_owned()) }
     }
 
-    /// Returns a list from plain texts, outside any file.
+    /// Creates a list from plain texts that do not come from a file.
     pub(crate) fn written_list<'a>(texts: impl IntoIterator<Item = &'a String>) -> Self {
         let nodes = texts.into_iter().map(|text| Self::written(text)).collect();
         Self { span: 0..0, item: NodeValue::List(nodes) }
@@ -57,7 +57,7 @@ impl ValueNode {
         Self { span: value.span(), item: item(value.get_ref()) }
     }
 
-    /// Describes the type of the value for messages; never its content, which may be secret.
+    /// Describes the type of the value for messages. The content is omitted, because it may be secret.
     pub(crate) fn describe(&self) -> &'static str {
         match &self.item {
             NodeValue::Switch(_) => "a boolean",

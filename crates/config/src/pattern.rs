@@ -1,21 +1,21 @@
-//! Matches a dotted path with a key.
+//! Matches dotted paths against keys.
 
 use crate::key::{ConfigKey, keys};
 use crate::types::{name_fault_of, variable_name_fault};
 
-/// The agent that needs no configuration. It has its own keys, not those of agents in general.
+/// The agent that needs no configuration. It has its own keys instead of those of other agents.
 pub const BUILT_IN: &str = "codex";
 
-/// The result of a match.
+/// What a path matches.
 #[derive(Debug)]
 pub(crate) enum PathMatch {
     Key(&'static ConfigKey),
-    /// A prefix of keys.
+    /// The path is a prefix of one or more keys.
     Table,
     Unknown,
 }
 
-/// Finds the key or table of a path.
+/// Finds the key or table at a path.
 pub(crate) fn find(path: &[String]) -> PathMatch {
     let mut matched = PathMatch::Unknown;
     for key in keys().filter(|key| has_prefix(key, path)) {
@@ -27,7 +27,7 @@ pub(crate) fn find(path: &[String]) -> PathMatch {
     matched
 }
 
-/// Whether the path is a prefix of the key.
+/// Whether the path is a prefix of the key, or the whole key.
 fn has_prefix(key: &ConfigKey, path: &[String]) -> bool {
     let segments: Vec<&str> = key.segments().collect();
     let general = matches!(segments.as_slice(), ["agents", "*", ..]);
@@ -36,7 +36,7 @@ fn has_prefix(key: &ConfigKey, path: &[String]) -> bool {
         && path.iter().zip(segments).all(|(part, segment)| segment == "*" || segment == part)
 }
 
-/// Returns what is wrong with a path's last part, if the user chose that name.
+/// Returns what is wrong with the last part of a path, if it is a name that the user chose.
 pub(crate) fn name_fault(path: &[String]) -> Option<String> {
     let parts: Vec<&str> = path.iter().map(String::as_str).collect();
     match parts.as_slice() {
@@ -53,8 +53,7 @@ pub(crate) fn name_fault(path: &[String]) -> Option<String> {
     }
 }
 
-/// Returns why a key of agents in general does not apply to the built-in agent, if the path is such
-/// a key.
+/// If the path is a key that only configured agents have, returns why it does not apply to the built-in agent.
 pub(crate) fn built_in_fault(path: &[String]) -> Option<String> {
     let parts: Vec<&str> = path.iter().map(String::as_str).collect();
     match parts.as_slice() {
@@ -65,7 +64,7 @@ pub(crate) fn built_in_fault(path: &[String]) -> Option<String> {
     }
 }
 
-/// Returns the possible names right below a path, without user-chosen ones.
+/// Returns the names that may come directly below a path, except for user-chosen ones.
 pub(crate) fn children(path: &[String]) -> Vec<&'static str> {
     let mut names: Vec<&'static str> = Vec::new();
     for name in
@@ -78,8 +77,7 @@ pub(crate) fn children(path: &[String]) -> Vec<&'static str> {
     names
 }
 
-/// Returns every key and every table that has a fixed last name, with stars before it replaced by
-/// the names of a path.
+/// Returns every key and table whose last name is fixed. Stars before that name are replaced by the names in `path`.
 pub(crate) fn candidates(path: &[String]) -> Vec<String> {
     let mut found = Vec::new();
     for key in keys() {

@@ -1,7 +1,7 @@
 //! Presets: named sets of keys, for `run --preset NAME`.
 //!
-//! A preset has its own keys, `presets.NAME.KEY`, each with the meaning of the key that it sets.
-//! Using a preset is equivalent to a flag for each of them; explicit flags take precedence.
+//! A preset has its own keys, `presets.NAME.KEY`, and each has the same meaning as the `KEY` it sets.
+//! Using a preset is equivalent to passing all its keys as flags, but explicit flags take precedence.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -15,7 +15,7 @@ use crate::shape::one_of;
 use crate::source::ValueSource;
 use crate::table;
 
-/// The prefix of the keys of presets.
+/// The prefix of all preset keys.
 pub(crate) const SECTION: &str = "presets";
 
 /// The keys that a preset may set.
@@ -44,7 +44,7 @@ pub(crate) const PRESET_KEYS: [&str; 22] = [
     "prompts.resume",
 ];
 
-/// The built-in presets; a file may change them key by key.
+/// The built-in presets. A file can override individual keys of them.
 pub(crate) const BUILT_IN: &str = r#"
 [presets.quick]
 run.triage = false
@@ -55,7 +55,7 @@ review.task = "repair"
 review.final = "report"
 "#;
 
-/// Returns the keys of presets, derived from the keys that they set.
+/// Returns the preset keys, which are derived from the keys that they set.
 pub(crate) fn keys() -> impl Iterator<Item = &'static ConfigKey> {
     static KEYS: LazyLock<Vec<ConfigKey>> = LazyLock::new(|| PRESET_KEYS.map(key_of).into());
     KEYS.iter()
@@ -65,7 +65,7 @@ fn key_of(name: &str) -> ConfigKey {
     let base = table::OPTION_KEYS.iter().find(|key| key.name == name);
     let base = base.expect("a preset sets keys of the table");
     ConfigKey {
-        // Leaked once per process.
+        // Leaked only once per process.
         name: Box::leak(format!("{SECTION}.*.{name}").into_boxed_str()),
         doc: base.doc,
         fallback: Fallback::Unset,
@@ -75,7 +75,7 @@ fn key_of(name: &str) -> ConfigKey {
     }
 }
 
-/// Whether a preset may set keys of a section.
+/// Whether a preset can set any keys in a section.
 pub(crate) fn sets_keys_in(section: &str) -> bool {
     PRESET_KEYS
         .iter()
@@ -87,12 +87,12 @@ pub(crate) fn built_in() -> DocumentReading {
     document::read("built-in", BUILT_IN, |_| ValueSource::Default)
 }
 
-/// Splits a preset's key into the preset and the key that it sets.
+/// Splits a preset key into the name of the preset and the key that it sets.
 pub(crate) fn split(name: &str) -> Option<(&str, &str)> {
     name.strip_prefix(SECTION)?.strip_prefix('.')?.split_once('.')
 }
 
-/// Returns the values that a preset sets; `given` has all values, lowest layer first.
+/// Returns the values that a preset sets. `given` contains the values of all layers, lowest first.
 pub(crate) fn apply<'g>(
     preset: &str,
     given: impl Iterator<Item = &'g LayerValue>,

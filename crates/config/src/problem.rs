@@ -1,4 +1,4 @@
-//! The problems of a configuration, each with its position and what was expected.
+//! Problems in a configuration, each with its position and the expected value.
 
 use std::fmt;
 use std::ops::Range;
@@ -7,30 +7,30 @@ use serde::Serialize;
 
 use crate::source::ValueSource;
 
-/// Maximum number of problems in one error, so that a hostile file cannot flood a terminal.
+/// Maximum number of problems listed in one error, so that a malicious file cannot flood a terminal.
 pub const MAX_PROBLEMS: usize = 50;
 
-/// Maximum number of characters of foreign text that a message quotes.
+/// Maximum number of characters of untrusted text to quote in a message.
 const MAX_QUOTED: usize = 60;
 
-/// A configuration that cannot be used.
+/// An unusable configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", render(problems, *left_out))]
 pub struct Error {
-    /// At most [`MAX_PROBLEMS`], lowest layer first, each file from top to bottom.
+    /// The first [`MAX_PROBLEMS`] problems, from the lowest layer up and from top to bottom in each file.
     pub problems: Vec<Problem>,
-    /// The number of further problems.
+    /// The number of problems that are not listed.
     pub left_out: usize,
 }
 
-/// One problem; its display is a complete message.
+/// One problem. Its `Display` output is a complete message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Problem {
     pub kind: ProblemKind,
-    /// The key, if there is one.
+    /// The affected key, if there is one.
     pub key: Option<String>,
     pub source: ValueSource,
-    /// What was expected, found or probably meant.
+    /// The expected value, the value found, or a suggestion.
     pub detail: String,
 }
 
@@ -48,18 +48,18 @@ pub enum ProblemKind {
     Missing,
 }
 
-/// A problem inside a value, before its key and file are known.
+/// A problem with a value whose key and file are not known yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ValueFault {
     pub(crate) kind: ProblemKind,
     pub(crate) span: Range<usize>,
-    /// The path below the key that has the value, for example the field of a hook.
+    /// The path below the value's key, for example the field of a hook.
     pub(crate) below: Option<String>,
     pub(crate) detail: String,
 }
 
 impl Error {
-    /// Returns an error if there are any problems.
+    /// Returns an error if there are any problems, otherwise `Ok`.
     pub(crate) fn from_problems(mut problems: Vec<Problem>) -> Result<(), Self> {
         if problems.is_empty() {
             return Ok(());
@@ -75,7 +75,7 @@ impl ValueFault {
         Self { kind, span: span.clone(), below: None, detail: detail.into() }
     }
 
-    /// Adds the key and the source of the value.
+    /// Adds the key and the source of the value to the problem.
     pub(crate) fn into_problem(self, key: &str, source: ValueSource) -> Problem {
         let key = self.below.map_or_else(|| key.to_owned(), |below| format!("{key}.{below}"));
         Problem { kind: self.kind, key: Some(key), source, detail: self.detail }
@@ -85,6 +85,10 @@ impl ValueFault {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.kind.headline())?;
+        // The user typed the flag, and does not need to know the key that it sets.
+        if let (ValueSource::Flag { flag }, true) = (&self.source, self.kind.is_about_value()) {
+            return write!(f, " {}; {}", escape(flag), self.detail);
+        }
         if let Some(key) = &self.key {
             write!(f, " {}", quote(key))?;
         }
@@ -112,9 +116,14 @@ impl ProblemKind {
             Self::Missing => "missing key",
         }
     }
+
+    /// Whether the key is right and only its value is wrong.
+    fn is_about_value(self) -> bool {
+        matches!(self, Self::WrongType | Self::Invalid | Self::OutOfRange)
+    }
 }
 
-/// Quotes a foreign text for a message: escaped and truncated.
+/// Quotes untrusted text for a message, escaped and truncated.
 pub(crate) fn quote(text: &str) -> String {
     let quoted = match text.char_indices().nth(MAX_QUOTED) {
         Some((end, _)) => format!("{:?}…", &text[..end]),
@@ -123,7 +132,7 @@ pub(crate) fn quote(text: &str) -> String {
     escape(&quoted)
 }
 
-/// Escapes a foreign text for printing without quotes.
+/// Escapes untrusted text, so that it can be printed without quotes.
 pub(crate) fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for character in text.chars() {

@@ -1,4 +1,4 @@
-//! The reference of all keys, as Markdown generated from the table.
+//! The reference page of all keys: Markdown generated from the table.
 
 use crate::environment::RESERVED_VARIABLES;
 use crate::key::{ConfigKey, Fallback, keys};
@@ -8,7 +8,7 @@ use crate::table::SECTIONS;
 use crate::types::SAFE_VARIABLES;
 use crate::workflow;
 
-/// Returns the reference; a test compares it with the published page.
+/// Returns the reference page. A test compares it with the published one.
 pub fn reference_markdown() -> String {
     let sections = SECTIONS.iter().map(|(prefix, doc)| section(prefix, doc));
     let mut parts: Vec<String> = sections.collect();
@@ -27,8 +27,8 @@ fn section(prefix: &str, doc: &str) -> String {
     )
 }
 
-/// Returns the section on presets. Their keys are only named: they are described with the keys that
-/// they set.
+/// Returns the section about presets. It only lists the keys that presets can set, because these
+/// keys are described in their own sections.
 fn presets() -> String {
     let names = preset::PRESET_KEYS.map(|name| format!("`{name}`")).join(", ");
     format!(
@@ -39,7 +39,7 @@ fn presets() -> String {
     )
 }
 
-/// Returns the section on built-in workflows.
+/// Returns the section about built-in workflows.
 fn workflows() -> String {
     format!(
         "## Built-in workflows\n\nThese are built in, with their own verifiers, which [monitor.md](monitor.md) describes. A file may \

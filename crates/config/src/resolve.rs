@@ -1,4 +1,4 @@
-//! Merges five layers into one configuration that records the source of every value.
+//! Merges five layers into one configuration, and records the source of every value.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -26,19 +26,19 @@ use crate::types::{Hook, HookSpec, Switchable};
 use crate::value::{ConfigField, EffectiveValues};
 use crate::workflow;
 
-/// All inputs of a configuration. They may contain secrets, so they cannot be printed.
+/// Everything that a configuration is resolved from. It may contain secrets, so it has no `Debug`.
 #[derive(Clone, Default)]
 pub struct Inputs {
     pub user: Option<ConfigFile>,
     pub project: Option<ConfigFile>,
-    /// Whether the user trusts the project's file. Otherwise its keys that run something or widen
-    /// rights are ignored: see [`crate::trust`].
+    /// Whether the user trusts the project's file. If not, keys that run something or widen
+    /// permissions are ignored: see [`crate::trust`].
     pub project_is_trusted: bool,
-    /// The whole environment; only Provost's own variables are read.
+    /// The whole environment. Only variables that start with `PROVOST_` are read.
     pub environment: BTreeMap<String, String>,
     /// A later flag overrides an earlier one.
     pub flags: Vec<FlagSetting>,
-    /// The preset to use: it counts like flags, and flags override it.
+    /// The preset to use. Its values rank just below explicit flags.
     pub preset: Option<String>,
 }
 
@@ -51,7 +51,7 @@ pub struct FlagSetting {
     pub value: FlagValue,
 }
 
-/// The value of a flag; an empty list switches a list off.
+/// The value of a flag. An empty list clears the list of a lower layer.
 #[derive(Clone)]
 pub enum FlagValue {
     Text(String),
@@ -74,59 +74,60 @@ pub struct Resolved {
     pub approvals: ApprovalRules,
     pub skills: Skills,
     pub hook_defaults: HookDefaults,
-    /// The enabled hooks, with the limits that apply to them.
+    /// The enabled hooks, each with its effective limits.
     pub hooks: BTreeMap<Event, Hook>,
-    /// The agents that the files declare, without the built-in one.
+    /// The agents declared in the files, excluding the built-in one.
     pub agents: BTreeMap<String, Agent>,
     pub codex: Codex,
     pub monitor: Monitor,
     pub reactions: BTreeMap<String, Reaction>,
-    /// The verifiers that the files declare, without the built-in ones.
+    /// The verifiers declared in the files, excluding the built-in ones.
     pub verifiers: BTreeMap<String, Verifier>,
     pub workflows: BTreeMap<String, Workflow>,
-    /// The loops that the files declare or change, without the built-in ones.
+    /// The loops declared or changed in the files, excluding the built-in ones.
     pub loops: BTreeMap<String, LoopTemplate>,
     pub policies: BTreeMap<String, ManagerPolicy>,
     pub environment: Environment,
     pub ui: Ui,
-    /// The source of each key's value; a key that no layer set has [`ValueSource::Default`].
+    /// The source of each key's value. If no layer set a key, its source is
+    /// [`ValueSource::Default`].
     pub provenance: BTreeMap<String, ValueSource>,
     pub warnings: Vec<VariableWarning>,
     entries: Vec<ConfigEntry>,
 }
 
-/// A key with its value, its source and the values that it hides.
+/// A key, its value and source, and the values that it hides.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ConfigEntry {
     pub key: String,
-    /// `null` if unset, `false` if an option other than a switch is off; secrets are masked.
+    /// `null` if unset, `false` if an option other than a boolean is off. Secrets are masked.
     pub value: Json,
     pub source: ValueSource,
     /// Highest layer first.
     pub shadowed: Vec<ShadowedValue>,
-    /// The parts of a list that adds up over several layers; highest layer first.
+    /// For a list that accumulates over several layers: its parts, highest layer first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub added: Vec<ShadowedValue>,
-    /// A value of the project that is ignored until the user trusts it.
+    /// Values from the project's file that are ignored until the user trusts it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub untrusted: Vec<ShadowedValue>,
 }
 
-/// A value that a higher layer hides, or a part of a list that adds up.
+/// A value hidden by a higher layer, or one part of a list that accumulates over layers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ShadowedValue {
     pub source: ValueSource,
     pub value: Json,
 }
 
-/// Lists that add up over the layers instead of replacing each other: what one layer forbids, no
-/// other can allow.
+/// Lists that accumulate over all layers instead of replacing each other, so that no layer can
+/// allow what another one denies.
 const ADDITIVE_LISTS: [&str; 1] = ["approvals.deny"];
 
-/// Keys that are allowed in the user's own file only: a repository must not grant these rights.
+/// Keys allowed only in the user's own file, because a repository must not grant these permissions.
 const USER_ONLY: [&str; 1] = ["git.filters"];
 
-/// Merges the layers, or reports all problems of all of them.
+/// Merges the layers, or reports all problems found in any of them.
 pub fn resolve(inputs: &Inputs) -> Result<Resolved, Error> {
     let layers = LayerStack::read(inputs);
     Error::from_problems(layers.problems)?;
@@ -141,12 +142,12 @@ pub fn resolve(inputs: &Inputs) -> Result<Resolved, Error> {
 }
 
 impl Resolved {
-    /// Returns every key with its value and source, in the order of the table.
+    /// Returns every key with its value and source, in table order.
     pub fn explain(&self) -> &[ConfigEntry] {
         &self.entries
     }
 
-    /// Returns the directory of the file that set a key: relative paths in its value start there.
+    /// Returns the directory of the file that set a key. Relative paths in the value start there.
     pub fn directory_of(&self, key: &str) -> Option<&Path> {
         let source = self.provenance.get(key)?;
         let set = if let ValueSource::Preset { set, .. } = source { set } else { source };
@@ -168,25 +169,24 @@ impl Resolved {
         named.map(|(name, _)| name).collect()
     }
 
-    /// Returns the values of the keys that a preset may set.
+    /// Returns the entries of the keys that a preset can set.
     pub fn preset_entries(&self) -> impl Iterator<Item = &ConfigEntry> {
         self.entries.iter().filter(|entry| preset::PRESET_KEYS.contains(&entry.key.as_str()))
     }
 }
 
 impl ConfigEntry {
-    /// Whether any effective layer, or a default, sets the key; otherwise only an untrusted file
-    /// names it.
+    /// Whether the key has a default or is set by a layer that takes effect, not only by an untrusted file.
     fn is_effective(&self) -> bool {
         self.untrusted.is_empty() || self.source != ValueSource::Default || !self.value.is_null()
     }
 }
 
-/// A checked value that one layer gives one key.
+/// A validated value that one layer sets for one key.
 #[derive(Debug)]
 pub(crate) struct LayerValue {
     pub(crate) key: &'static ConfigKey,
-    /// The key with names instead of stars.
+    /// The key's name, with user-chosen names in place of the stars.
     pub(crate) name: String,
     pub(crate) source: ValueSource,
     pub(crate) node: ValueNode,
@@ -194,7 +194,7 @@ pub(crate) struct LayerValue {
 }
 
 impl LayerValue {
-    /// Checks a value; `locate` returns the source of a fault in it.
+    /// Validates a value. `locate` returns the source of a problem inside it.
     pub(crate) fn check(
         key: &'static ConfigKey,
         name: String,
@@ -216,12 +216,12 @@ fn located(fault: ValueFault, name: &str, locate: impl Fn(&ValueFault) -> ValueS
     fault.into_problem(name, source)
 }
 
-/// The values of all layers, lowest first.
+/// The values of all layers, lowest layer first.
 #[derive(Default)]
 struct LayerStack {
     defaults: Vec<LayerValue>,
     given: Vec<LayerValue>,
-    /// The ignored values of the project's file.
+    /// The values from the project's file that are ignored.
     untrusted: Vec<LayerValue>,
     problems: Vec<Problem>,
     warnings: Vec<VariableWarning>,
@@ -256,7 +256,7 @@ impl LayerStack {
         }
     }
 
-    /// Rejects keys that the project's file must not set.
+    /// Rejects keys that a project's file must not set.
     fn reject_user_only_keys(&mut self) {
         for given in &self.given {
             let of_project = matches!(given.source, ValueSource::Project(_));
@@ -268,7 +268,8 @@ impl LayerStack {
         }
     }
 
-    /// Removes untrusted values of the project's file. Called while that file is the newest layer.
+    /// Removes untrusted values that the project's file sets. Must be called while that file is the
+    /// highest layer read so far.
     fn remove_untrusted(&mut self) {
         let is_untrusted = |given: &mut LayerValue| {
             matches!(given.source, ValueSource::Project(_)) && trust::needs_trust(&given.name)
@@ -302,8 +303,8 @@ impl LayerStack {
         }
     }
 
-    /// Completes every agent, verifier and workflow that any layer names with defaults, and reports
-    /// missing keys.
+    /// Adds defaults to every agent, verifier, workflow and so on that any layer mentions, and
+    /// reports missing required keys.
     fn complete(&mut self) {
         for section in NAMED_SECTIONS {
             for (owner, source) in &self.first_mentions(section) {
@@ -383,7 +384,7 @@ fn flag_value(flag: &FlagSetting) -> Result<LayerValue, Vec<Problem>> {
     LayerValue::check(key, flag.key.clone(), source(), node, |_| source())
 }
 
-/// The sections in which users choose names.
+/// The sections whose entries have user-chosen names.
 const NAMED_SECTIONS: [&str; 6] =
     ["agents", "reactions", "verifiers", "workflows", "loops", "policies"];
 
@@ -393,7 +394,7 @@ fn keys_of(section: &str) -> impl Iterator<Item = &'static ConfigKey> {
     })
 }
 
-/// Returns the agent, reaction, verifier, workflow, loop, policy or preset of a key.
+/// Returns the name of the agent, reaction, verifier, workflow, loop, policy or preset that a key belongs to.
 fn owner_of(name: &str) -> Option<&str> {
     let named = NAMED_SECTIONS.iter().find_map(|section| name_in(section, name));
     named.or_else(|| preset::split(name).map(|(name, _)| name))
@@ -403,10 +404,10 @@ fn name_in<'n>(section: &str, name: &'n str) -> Option<&'n str> {
     name.strip_prefix(section)?.strip_prefix('.')?.split('.').next()
 }
 
-/// The position of an entry in a listing: section, owner, key.
+/// The position of an entry in a listing, by section, owner and key.
 type EntryRank = (usize, String, String);
 
-/// Groups values by key, in the order of the table; the highest layer comes last.
+/// Groups values by key in table order. Within a group, the highest layer comes last.
 fn by_key(given: impl Iterator<Item = LayerValue>) -> Vec<(EntryRank, Vec<LayerValue>)> {
     let mut groups: BTreeMap<(usize, String, usize, String), Vec<LayerValue>> = BTreeMap::new();
     for (index, key) in keys().enumerate().filter(|(_, key)| !key.name.contains('*')) {
@@ -432,7 +433,7 @@ fn section_rank(key: &ConfigKey) -> usize {
     keys().position(|other| other.segments().next() == section).unwrap_or_default()
 }
 
-/// Puts the sum of a list that adds up into its highest layer, and returns its parts.
+/// Moves the sum of each accumulating list into its highest layer, and returns the parts of each.
 fn sum_lists(groups: &mut [(EntryRank, Vec<LayerValue>)]) -> BTreeMap<String, Vec<ShadowedValue>> {
     let adds_up = |name: &str| ADDITIVE_LISTS.contains(&name);
     let groups = groups.iter_mut().filter(|((_, _, name), _)| adds_up(name));
@@ -468,7 +469,7 @@ fn sum_layers(given: &mut Vec<LayerValue>) -> Vec<ShadowedValue> {
     parts
 }
 
-/// Adds ignored values to the entries. A key without any effective value gets its own entry.
+/// Adds the ignored values to the entries. A key that has no effective value gets its own entry.
 fn show_untrusted(entries: &mut Vec<ConfigEntry>, untrusted: Vec<LayerValue>) {
     for given in untrusted {
         let value = ShadowedValue { source: given.source, value: given.shown };
@@ -502,7 +503,7 @@ fn entry(
     let winner = given.pop().map(|given| (given.shown, given.source));
     let (value, source) = winner.unwrap_or((Json::Null, ValueSource::Default));
     if let Some(parts) = sums.remove(&key) {
-        // A sum of one part is that part.
+        // A sum with a single part is just that part.
         let added = if parts.len() > 1 { parts } else { Vec::new() };
         return ConfigEntry {
             key,
@@ -576,7 +577,7 @@ fn with_limits(spec: HookSpec, defaults: &HookDefaults) -> Hook {
     }
 }
 
-/// Reads everything that is named in a section.
+/// Reads all entries of a section whose names users choose.
 fn read_named<T>(
     section: &str,
     chosen: &EffectiveValues,

@@ -28,7 +28,7 @@ fn table(description: &str) -> Json {
     json!({"type": "object", "description": description, "additionalProperties": false})
 }
 
-/// Inserts a key's schema at its path, and creates the tables on the way.
+/// Inserts the schema of a key at its path, creating tables as needed.
 fn insert(at: &mut Json, path: &[&str], key: &ConfigKey) {
     match path {
         [] => {}
@@ -43,7 +43,7 @@ fn insert(at: &mut Json, path: &[&str], key: &ConfigKey) {
     }
 }
 
-/// Returns the schema of a name in a table; a star matches every name.
+/// Returns the schema for a name in a table. A star matches every name.
 fn child<'a>(at: &'a mut Json, name: &str) -> &'a mut Json {
     if name != "*" {
         return &mut at["properties"][name];
@@ -97,8 +97,8 @@ fn describe_sections(root: &mut Json) {
         json!("The evidence that each iteration requires, by name.");
 }
 
-/// Marks a required key in its description. It may come from another layer, so the schema does not
-/// enforce it.
+/// Marks a key as required in its description. The schema cannot enforce this, because another
+/// layer may set the key.
 fn mark_required(root: &mut Json, segments: &[&str]) {
     let mut at = root;
     for segment in segments {

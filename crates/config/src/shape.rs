@@ -1,4 +1,4 @@
-//! The type of a key, for messages, the schema and the reference.
+//! The types of keys, for messages, the schema and the reference.
 
 use crate::types::{bytes, duration, price, tokens};
 
@@ -17,19 +17,18 @@ pub(crate) enum ValueShape {
     Argv,
     Hook,
     List(Box<ValueShape>),
-    /// The type, or an explicit off.
+    /// Either this type or an explicit off.
     OrOff(Box<ValueShape>),
 }
 
-/// The name of a plain text type.
+/// The singular and plural names of a plain text type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TextLabel {
     pub(crate) one: &'static str,
     pub(crate) many: &'static str,
 }
 
-/// The smallest and the largest value of a number, a duration (in milliseconds) or a size (in
-/// bytes).
+/// The minimum and maximum of a number, a duration (in milliseconds) or a size (in bytes).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ValueLimits {
     pub(crate) min: u64,
@@ -37,7 +36,7 @@ pub(crate) struct ValueLimits {
 }
 
 impl ValueLimits {
-    /// For values that are not amounts.
+    /// No limits, for values that are not amounts.
     pub(crate) const NONE: Self = Self { min: 0, max: u64::MAX };
 
     pub(crate) fn contains(self, amount: u64) -> bool {
@@ -46,7 +45,7 @@ impl ValueLimits {
 }
 
 impl ValueShape {
-    /// The type's name in the reference.
+    /// The name of the type in the reference.
     pub(crate) fn label(&self) -> String {
         match self {
             Self::Switch => "boolean".into(),
@@ -67,7 +66,7 @@ impl ValueShape {
         }
     }
 
-    /// The expected value, for the middle of a sentence.
+    /// The expected value, phrased for the middle of a sentence.
     pub(crate) fn expected(&self) -> String {
         match self {
             Self::Switch => "true or false".into(),
@@ -88,7 +87,7 @@ impl ValueShape {
         }
     }
 
-    /// Whether one text can represent the value, as in an environment variable.
+    /// Whether the value can be written as a single text, as in an environment variable.
     pub(crate) fn is_scalar(&self) -> bool {
         match self {
             Self::Switch | Self::Duration | Self::Size | Self::Count | Self::Tokens => true,
@@ -98,7 +97,7 @@ impl ValueShape {
         }
     }
 
-    /// Formats an amount in the notation of the type.
+    /// Formats an amount in the notation of this type.
     pub(crate) fn amount(&self, amount: u64) -> String {
         match self {
             Self::Duration => duration::format(std::time::Duration::from_millis(amount)),
@@ -124,7 +123,7 @@ impl ValueShape {
     }
 }
 
-/// Lists words for the middle of a sentence.
+/// Lists the words, phrased for the middle of a sentence.
 pub(crate) fn one_of(words: &[impl AsRef<str>]) -> String {
     let quoted: Vec<String> = words.iter().map(|word| format!("{:?}", word.as_ref())).collect();
     match quoted.as_slice() {

@@ -6,11 +6,11 @@ use serde::Serialize;
 
 use crate::problem::escape;
 
-/// The layer of a value, lowest first.
+/// The layer that a value comes from, lowest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "layer", rename_all = "snake_case")]
 pub enum ValueSource {
-    /// Built in; also an option that no layer set.
+    /// A built-in value, or an option that no layer set.
     Default,
     /// The user's own file.
     User(SourceSpan),
@@ -18,23 +18,23 @@ pub enum ValueSource {
     Project(SourceSpan),
     /// An environment variable.
     Environment { variable: String },
-    /// A preset named on the command line, with the source of its value.
+    /// A preset selected on the command line, and where the preset's value was set.
     Preset { preset: String, set: Box<ValueSource> },
     /// The command line.
     Flag { flag: String },
 }
 
-/// A position in a file; line and column count from one, columns in characters.
+/// A position in a file. Lines and columns start at one, and columns are counted in characters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SourceSpan {
-    /// The file's name as passed by the caller.
+    /// The file's name, as the caller passed it.
     pub file: String,
     pub line: usize,
     pub column: usize,
 }
 
 impl SourceSpan {
-    /// Returns the position of a byte offset in a file's text.
+    /// Converts a byte offset in a file's text into a position.
     pub(crate) fn at(file: &str, text: &str, offset: usize) -> Self {
         let before = text.get(..offset).unwrap_or(text);
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);

@@ -1,13 +1,13 @@
-//! Suggests the nearest existing name.
+//! Suggests the existing name that is most similar to a mistyped one.
 
 use crate::pattern;
 use crate::problem::quote;
 use crate::shape::one_of;
 
-/// Maximum length of a compared name; the comparison is quadratic and the name is foreign.
+/// Maximum length of a name to compare, because the comparison is quadratic and the name is untrusted.
 const MAX_COMPARED: usize = 128;
 
-/// Returns the name that is near enough to be a typo, if there is one.
+/// Returns the most similar name, if it is similar enough to be what a typo was meant to be.
 pub(crate) fn nearest<'a>(
     given: &str,
     names: impl IntoIterator<Item = &'a str>,
@@ -21,7 +21,7 @@ pub(crate) fn nearest<'a>(
     near.min_by_key(|(distance, _)| *distance).map(|(_, name)| name)
 }
 
-/// Suggests one of a few names, or lists them.
+/// Suggests the most similar of a few names, or lists all of them.
 pub(crate) fn suggest_among(given: &str, names: &[&'static str]) -> String {
     match nearest(given, names.iter().copied()) {
         Some(name) => did_you_mean(name),
@@ -29,7 +29,7 @@ pub(crate) fn suggest_among(given: &str, names: &[&'static str]) -> String {
     }
 }
 
-/// Suggests a key for an unknown path, or lists the possible names.
+/// Suggests a key for an unknown path, or lists the names that are possible there.
 pub(crate) fn suggest_for_path(path: &[String]) -> String {
     if let Some(why) = pattern::built_in_fault(path) {
         return why;
@@ -47,22 +47,22 @@ fn did_you_mean(name: &str) -> String {
     format!("did you mean {}?", quote(name))
 }
 
-/// Returns a key with the same last name in another section.
+/// Returns a key in another section whose last name is the same.
 fn same_last_name<'a>(path: &[String], candidates: &'a [String]) -> Option<&'a str> {
     let leaf = path.last()?;
     let ends = |name: &&String| name.rsplit('.').next() == Some(leaf) && **name != *leaf;
     candidates.iter().find(ends).map(String::as_str)
 }
 
-/// Lists the possible names at the deepest valid point of the path.
+/// Lists the names that are possible at the deepest valid point of the path.
 fn expected_below(path: &[String]) -> String {
     let known = (0..path.len()).rev().map(|length| &path[..length]);
     let names = known.map(pattern::children).find(|names| !names.is_empty()).unwrap_or_default();
     format!("expected {}", one_of(&names))
 }
 
-/// Returns the edit distance of two dotted names, unless it is too large. Shared segments at the
-/// front do not raise the allowed distance.
+/// Returns the edit distance between two dotted names, unless it is too large for a typo. Leading
+/// segments that both names share do not increase the allowed distance.
 fn typo_distance(given: &str, name: &str) -> Option<usize> {
     let (given, name) = without_shared_segments(given, name);
     let distance = strsim::osa_distance(given, name);

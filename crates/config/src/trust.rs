@@ -1,5 +1,4 @@
-//! Decides which keys of a project's file need the user's trust: those that run something or widen
-//! rights.
+//! Decides which keys in a project's file need the user's trust: those that run something or widen permissions.
 
 use serde_json::Value as Json;
 
@@ -9,71 +8,88 @@ use crate::preset;
 use crate::problem::Error;
 use crate::source::ValueSource;
 
-/// Keys that name no program and widen no rights; a star matches any one name, and a pattern
-/// matches all keys below it. Every other key needs trust, and so does a new key until it is listed
-/// here.
-const HARMLESS: [&str; 51] = [
-    "agents.codex.effort",
-    "agents.codex.model",
-    "agents.codex.multi_agent",
-    "agents.codex.questions",
-    "approvals.deny",
-    "approvals.expire_after",
-    "approvals.version",
-    "hooks.output_limit",
-    "hooks.time_limit",
-    "loops.*.clean_up",
-    "loops.*.from",
-    "loops.*.max",
-    "loops.*.plateau",
-    "loops.*.tools",
-    "monitor",
-    "prices",
-    "prompts",
-    "review",
-    "run.batch",
-    "run.machine_parallel",
-    "run.parallel",
-    "run.plan",
-    "run.pull_checks",
-    "run.pull_every",
-    "run.questions",
-    "run.retries",
-    "run.triage",
-    "session.drain",
-    "session.exit0_is_done",
-    "session.limit_jitter",
-    "session.limit_spacing",
-    "session.no_change_ok",
-    "session.output_limit",
-    "session.rework",
-    "session.settle",
-    "session.stale_after",
-    "session.stop_grace",
-    "session.time_limit",
-    "terminal.tmux",
-    "ui.color",
-    "verify.keep",
-    "verify.output_limit",
-    "verify.time_limit",
-    "workflows.*.defer_on_plateau",
-    "workflows.*.escalate",
-    "workflows.*.fallback",
-    "workflows.*.retries",
-    "workflows.*.verifier",
-    "worktree.branch_prefix",
-    "worktree.copy",
-    "worktree.enabled",
+/// Keys that need no trust, with the reason.
+struct HarmlessKeys {
+    #[cfg_attr(not(test), expect(dead_code, reason = "the reason is for readers and the tests"))]
+    why: &'static str,
+    /// The keys. A star matches any one name, and a pattern matches all keys below it.
+    keys: &'static [&'static str],
+}
+
+/// Keys that name no program, read no file and widen no rights. Every other key needs trust, and so
+/// does a new key until it is listed here. The test `every_key_is_decided_once` lists the others.
+const HARMLESS: &[HarmlessKeys] = &[
+    HarmlessKeys {
+        why: "they choose how Codex works, within its sandbox and its approvals",
+        keys: &[
+            "agents.codex.effort",
+            "agents.codex.model",
+            "agents.codex.multi_agent",
+            "agents.codex.questions",
+        ],
+    },
+    HarmlessKeys {
+        why: "they only deny: lists of all layers add up, and an expired approval is denied",
+        keys: &["approvals.deny", "approvals.expire_after", "approvals.version"],
+    },
+    HarmlessKeys {
+        why: "they bound time, output or repetition; budgets, which need trust, bound the cost",
+        keys: &[
+            "hooks.output_limit",
+            "hooks.time_limit",
+            "loops.*.max",
+            "loops.*.plateau",
+            "run.batch",
+            "run.parallel",
+            "run.pull_checks",
+            "run.pull_every",
+            "run.retries",
+            "session.drain",
+            "session.limit_jitter",
+            "session.limit_spacing",
+            "session.output_limit",
+            "session.rework",
+            "session.settle",
+            "session.stale_after",
+            "session.stop_grace",
+            "session.time_limit",
+            "verify.output_limit",
+            "verify.time_limit",
+        ],
+    },
+    HarmlessKeys {
+        why: "they are texts for agents, which also read the repository's own files",
+        keys: &["loops.*.tools", "prompts"],
+    },
+    HarmlessKeys {
+        why: "they choose steps of Provost's own; what may land is decided elsewhere",
+        keys: &[
+            "loops.*.clean_up",
+            "loops.*.from",
+            "review",
+            "run.plan",
+            "run.questions",
+            "run.triage",
+        ],
+    },
+    HarmlessKeys {
+        why: "they decide what counts as a claim; a check still has to succeed",
+        keys: &["session.allow_empty_diff", "session.exit_zero_completes"],
+    },
+    HarmlessKeys {
+        why: "they change only what is shown, or a name below refs/heads",
+        keys: &["monitor", "prices", "terminal.tmux", "ui.color", "worktree.branch_prefix"],
+    },
 ];
 
-/// Whether a project's value of this key is ignored until the user trusts it. A preset's key is
+/// Whether a project's value for this key is ignored until the user trusts it. A preset's key is
 /// treated like the key that it sets.
 pub fn needs_trust(key: &str) -> bool {
     let key = preset::split(key).map_or(key, |(_, set)| set);
-    !HARMLESS.iter().any(|pattern| is_below(key, pattern))
+    !HARMLESS.iter().flat_map(|group| group.keys).any(|pattern| is_below(key, pattern))
 }
 
-/// Returns every key of a file that needs trust, with its value as it was written, sorted by key.
+/// Returns every key in a file that needs trust with its value as written, sorted by key.
 pub fn entries(text: &str) -> Result<Vec<(String, Json)>, Error> {
     let reading = document::read("provost.toml", text, ValueSource::Project);
     Error::from_problems(reading.problems)?;
@@ -91,7 +107,7 @@ fn is_below(key: &str, pattern: &str) -> bool {
         .all(|wanted| parts.next().is_some_and(|part| wanted == "*" || wanted == part))
 }
 
-/// Returns a value as written; nothing in it is masked.
+/// Converts a value to JSON as it was written, without masking anything.
 fn written(node: &ValueNode) -> Json {
     match &node.item {
         NodeValue::Switch(on) => Json::from(*on),
@@ -112,10 +128,66 @@ mod tests {
     use super::*;
     use crate::key::keys;
 
+    /// Keys that need trust, as patterns: they run something, read files, or widen rights.
+    const NEED_TRUST: &[&str] = &[
+        // Programs, their environment, and what they may do.
+        "agents.*.command",
+        "agents.*.driver",
+        "agents.*.env",
+        "agents.*.pass_env",
+        "agents.codex.approvals",
+        "agents.codex.home",
+        "agents.codex.network",
+        "agents.codex.path",
+        "agents.codex.sandbox",
+        "approvals.allow",
+        "approvals.ask",
+        "environment.allow",
+        "git.filters",
+        "hooks.run",
+        "hooks.session",
+        "loops.*.evidence",
+        "verifiers",
+        "verify.checks",
+        "worktree.setup",
+        // A workflow chooses which of the user's verifiers runs, and which agents are advised.
+        "workflows",
+        // Files: skills for agents, ignored files such as `.env`, files of one check that the next
+        // one finds, and files whose change needs approval.
+        "skills.roots",
+        "verify.keep",
+        "verify.protected",
+        "worktree.copy",
+        // Where agents work and what lands without a person.
+        "policies",
+        "reactions",
+        "run.approve_plan",
+        "run.comments_from",
+        "run.land",
+        "worktree.enabled",
+        // Limits that the user set for the cost, or for the whole machine.
+        "budget",
+        "loops.*.tokens",
+        "run.machine_parallel",
+    ];
+
+    /// A new key fails this test until it is listed in [`HARMLESS`] or [`NEED_TRUST`].
     #[test]
-    fn every_harmless_pattern_names_a_key() {
-        for pattern in HARMLESS {
+    fn every_key_is_decided_once() {
+        let harmless = || HARMLESS.iter().flat_map(|group| group.keys).copied();
+        for key in keys().filter(|key| preset::split(key.name).is_none()) {
+            let decisions: Vec<&str> = harmless()
+                .chain(NEED_TRUST.iter().copied())
+                .filter(|pattern| is_below(key.name, pattern))
+                .collect();
+            assert_eq!(decisions.len(), 1, "{}: {decisions:?}", key.name);
+            assert_eq!(needs_trust(key.name), NEED_TRUST.contains(&decisions[0]), "{}", key.name);
+        }
+        for pattern in harmless().chain(NEED_TRUST.iter().copied()) {
             assert!(keys().any(|key| is_below(key.name, pattern)), "{pattern} names no key");
+        }
+        for group in HARMLESS {
+            assert!(group.why.starts_with("they "), "{:?} has no reason", group.keys);
         }
     }
 
@@ -148,6 +220,8 @@ mod tests {
             "verifiers.v.command",
             "verify.checks",
             "verify.protected",
+            "workflows.create.verifier",
+            "worktree.copy",
             "worktree.setup",
             "a.key.of.tomorrow",
         ] {

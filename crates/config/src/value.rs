@@ -1,4 +1,4 @@
-//! Converts untyped values into typed ones: the interface between the table and the types.
+//! Converts untyped values into typed ones. This is the interface between the table and the types.
 
 use std::collections::BTreeMap;
 
@@ -8,38 +8,38 @@ use crate::node::{NodeValue, ValueNode};
 use crate::problem::{ProblemKind, ValueFault, quote};
 use crate::shape::{ValueLimits, ValueShape};
 
-/// A type of a single configuration value.
+/// The type of a single configuration value.
 pub(crate) trait ConfigValue: Sized {
     fn shape() -> ValueShape;
 
     fn read(node: &ValueNode) -> Result<Self, Vec<ValueFault>>;
 
-    /// The value as `config show` prints it; secrets are masked here.
+    /// The value as `config show` prints it, with secrets masked.
     fn show(&self) -> Json;
 
-    /// The amount that limits apply to.
+    /// The amount to check against the limits, if the type has one.
     fn amount(&self) -> Option<u64> {
         None
     }
 
-    /// The value of an option that no layer set.
+    /// The value of an option that no layer sets, if the type allows that.
     fn unset() -> Option<Self> {
         None
     }
 }
 
-/// A type of a section's field: usually one value, sometimes a map of them.
+/// The type of a section's field: usually a single value, sometimes a map of values.
 pub(crate) trait ConfigField: Sized {
     fn shape() -> ValueShape;
 
-    /// Checks one value and returns how to show it.
+    /// Validates one value, and returns it in the form to show to users.
     fn check(node: &ValueNode, limits: ValueLimits) -> Result<Json, Vec<ValueFault>>;
 
-    /// Reads the field from values that were all checked before.
+    /// Reads the field from values that have all been validated.
     fn take(chosen: &EffectiveValues, name: &str) -> Self;
 }
 
-/// The effective value of every key that any layer set.
+/// The effective value of every key that has been set.
 #[derive(Debug, Default)]
 pub(crate) struct EffectiveValues(BTreeMap<String, ValueNode>);
 
@@ -65,7 +65,7 @@ impl EffectiveValues {
         self.0.insert(name, node);
     }
 
-    /// Returns the last segments of the names right below a prefix, with their values.
+    /// Returns the names directly below a prefix, with their values.
     pub(crate) fn below<'a>(
         &'a self,
         prefix: &str,
@@ -79,7 +79,7 @@ impl EffectiveValues {
     }
 }
 
-/// Reads a value and checks its limits.
+/// Reads a value and checks it against the limits.
 pub(crate) fn bounded<V: ConfigValue>(
     node: &ValueNode,
     limits: ValueLimits,
@@ -108,7 +108,7 @@ fn out_of_range(
     )
 }
 
-/// Returns the text of a string, or a fault that states what was expected.
+/// Returns the text of a string, or a fault that describes what was expected.
 pub(crate) fn text<V: ConfigValue>(node: &ValueNode) -> Result<&str, Vec<ValueFault>> {
     match &node.item {
         NodeValue::Text(text) | NodeValue::Plain(text) => Ok(text),
@@ -153,7 +153,7 @@ impl ConfigValue for bool {
     }
 }
 
-/// A switch that is unset unless a layer sets it on or off.
+/// A boolean that may be unset.
 impl ConfigValue for Option<bool> {
     fn shape() -> ValueShape {
         ValueShape::Switch
@@ -219,7 +219,7 @@ impl<V: ConfigValue> ConfigValue for Vec<V> {
     }
 }
 
-/// Collects all values, or all faults.
+/// Returns all values or, if any failed, all faults.
 fn collect<V>(
     results: impl Iterator<Item = Result<V, Vec<ValueFault>>>,
 ) -> Result<Vec<V>, Vec<ValueFault>> {
@@ -241,7 +241,7 @@ fn written_switch(node: &ValueNode, text: &str) -> Result<bool, Vec<ValueFault>>
     }
 }
 
-/// Parses decimal digits only: no sign, no blanks, no separators.
+/// Parses decimal digits without signs, spaces or separators.
 pub(crate) fn digits(text: &str) -> Option<u64> {
     let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if plain { text.parse().ok() } else { None }

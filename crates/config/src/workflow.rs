@@ -1,9 +1,9 @@
-//! Built-in workflows: those of BMAD, with the built-in verifiers.
+//! The built-in workflows: those of BMAD, which use the built-in verifiers.
 
 use crate::document::{self, DocumentReading};
 use crate::source::ValueSource;
 
-/// The built-in workflows; a file may change them key by key.
+/// The built-in workflows. A file can override individual keys of them.
 pub(crate) const BUILT_IN: &str = r#"
 [workflows.create]
 verifier = "bmad-create"

@@ -1,10 +1,11 @@
-//! Known bugs that tests enable one by one, to show that the simulator finds each of them.
+//! Seeded bugs, which tests switch on one at a time to show that the simulator detects each of
+//! them.
 //!
-//! Compiled only with the feature `seeded-bugs`; without it every switch is the constant `false`.
+//! Compiled only with the feature `seeded-bugs`; without it, every switch is the constant `false`.
 
 use std::cell::Cell;
 
-/// A rule that is broken on purpose.
+/// A rule that can be broken on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
     SealIgnoresOwedCheck,
@@ -23,6 +24,7 @@ pub enum Bug {
     SnapshotConfirmsItself,
     SlotIgnored,
     SealedWhileLanding,
+    SealedWhilePreparing,
     LateLookTaken,
     ProofOutlivesCommit,
     DecisionLost,
@@ -57,7 +59,7 @@ pub enum Bug {
 }
 
 impl Bug {
-    pub const ALL: [Bug; 47] = [
+    pub const ALL: [Bug; 48] = [
         Bug::SealIgnoresOwedCheck,
         Bug::LateClaimApplied,
         Bug::EvidenceOfAnotherTree,
@@ -74,6 +76,7 @@ impl Bug {
         Bug::SnapshotConfirmsItself,
         Bug::SlotIgnored,
         Bug::SealedWhileLanding,
+        Bug::SealedWhilePreparing,
         Bug::LateLookTaken,
         Bug::ProofOutlivesCommit,
         Bug::DecisionLost,
@@ -112,7 +115,7 @@ thread_local! {
     static ON: Cell<Option<Bug>> = const { Cell::new(None) };
 }
 
-/// Breaks one rule on this thread, or none.
+/// Enables one seeded bug on this thread, or disables all of them.
 pub fn switch(bug: Option<Bug>) {
     ON.set(bug);
 }

@@ -1,6 +1,6 @@
 //! The `events!` macro, which defines an event enum and its stored form.
 
-/// The reason a stored event cannot be read.
+/// Why a stored event cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
     #[error("event kind {kind} version {v} is unknown to this version of provost")]
@@ -13,7 +13,7 @@ pub enum DecodeError {
     },
 }
 
-/// Defines the event enum, a payload type per kind, and their stored form.
+/// Defines the event enum, one payload type per event kind, and how both are stored.
 macro_rules! events {
     ($($(#[$doc:meta])* $variant:ident = $kind:literal, $v:literal {
         $($(#[$field_doc:meta])* $field:ident: $type:ty),* $(,)?
@@ -35,7 +35,7 @@ macro_rules! events {
         pub enum Event { $($variant($variant)),+ }
 
         impl Event {
-            /// Every kind, with the version that this program writes.
+            /// Every event kind with the payload version that this program writes.
             pub const KINDS: &'static [(&'static str, u16)] = &[$(($kind, $v)),+];
 
             pub fn kind(&self) -> (&'static str, u16) {
@@ -48,7 +48,7 @@ macro_rules! events {
                 text.expect("event payloads have string keys and no failing serializers")
             }
 
-            /// Reads a stored event.
+            /// Decodes a stored event.
             pub fn decode(kind: &str, v: u16, data: &str) -> Result<Event, $crate::event_codec::DecodeError> {
                 match (kind, v) {
                     $(($kind, $v) => serde_json::from_str(data).map(Event::$variant)),+,

@@ -1,6 +1,6 @@
-//! Ids. The shell mints the ids of runs, and of sessions outside a run. All other ids are derived from
-//! them, so the same decision always names the same thing, and an effect's key is known before the
-//! effect runs.
+//! Ids. The shell generates the ids of runs, and of sessions outside a run. All other ids are
+//! derived from these, so a replayed decision always yields the same ids, and an effect's key is
+//! known before the effect runs.
 
 use std::{fmt, str::FromStr};
 
@@ -10,26 +10,28 @@ use uuid::Uuid;
 /// The number of digits in the short form of an id, which users read and type.
 pub const SHORT_LEN: usize = 8;
 
-/// Whether a name looks like an id or like the short form of one. Names must not, so that an id is never
-/// ambiguous.
+/// The minimum number of characters in a part of an id that a user types.
+pub const MIN_PART_LEN: usize = 4;
+
+/// Whether a name looks like a full or short id. Such names are rejected, so that an id is never ambiguous.
 pub fn looks_like_id(name: &str) -> bool {
     let is_short = name.len() == SHORT_LEN && name.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_short || Uuid::try_parse(name).is_ok()
 }
 
-/// A session: one conversation with one agent over one worktree.
+/// The id of a session: one conversation with one agent in one worktree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SessionId(pub Uuid);
 
 impl SessionId {
-    /// Returns the last eight digits, which are random, for users to read and type.
+    /// Returns the last eight digits, which are random, as a short form for users to read and type.
     pub fn short(&self) -> String {
         let text = self.0.simple().to_string();
         text[text.len() - SHORT_LEN..].to_owned()
     }
 
-    /// Returns a time below `spread` that differs between sessions and never changes for one session.
+    /// Returns a jitter below `spread` that varies between sessions but is always the same for one session.
     pub fn jitter_ms(&self, spread: u64) -> u64 {
         let random = u64::from_be_bytes(self.0.into_bytes()[8..].try_into().unwrap_or_default());
         random % spread.max(1)
@@ -42,24 +44,24 @@ impl fmt::Display for SessionId {
     }
 }
 
-/// Returns a time below `spread` that is always the same for one text (FNV-1a).
+/// Returns a jitter below `spread` that is always the same for the same text (FNV-1a).
 pub(crate) fn text_jitter_ms(text: &str, spread: u64) -> u64 {
     let mix = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     text.bytes().fold(0xcbf2_9ce4_8422_2325, mix) % spread.max(1)
 }
 
-/// A run: a goal taken to an outcome.
+/// The id of a run: the work on one goal, from start to outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RunId(pub Uuid);
 
 impl RunId {
-    /// Returns the id of the run's session with this number. Session ids count up from the run's own id.
+    /// Returns the id of the run's session with this number: the run's own id plus the number.
     pub fn session(&self, no: u32) -> SessionId {
         SessionId(Uuid::from_u128(self.0.as_u128().wrapping_add(u128::from(no))))
     }
 
-    /// Returns the last eight digits, for users to read and type.
+    /// Returns the last eight digits as a short form for users to read and type.
     pub fn short(&self) -> String {
         SessionId(self.0).short()
     }
@@ -79,13 +81,14 @@ impl FromStr for RunId {
     }
 }
 
-/// A team: agents and people who work on one goal under a manager. Not a task of a run's plan.
+/// The id of a team: agents and people who work on one goal under a manager. Unrelated to the tasks
+/// of a run's plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TeamId(pub Uuid);
 
 impl TeamId {
-    /// Returns the last eight digits, for users to read and type.
+    /// Returns the last eight digits as a short form for users to read and type.
     pub fn short(&self) -> String {
         SessionId(self.0).short()
     }
@@ -105,7 +108,7 @@ impl FromStr for TeamId {
     }
 }
 
-/// A text that is not a valid id, and the form that was expected.
+/// The text that is not a valid id, and a description of the expected form.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("\"{0}\" is not a valid id: expected {1}")]
 pub struct ParseIdError(String, &'static str);
@@ -163,20 +166,20 @@ macro_rules! numbered {
 }
 
 numbered!(
-    /// A launch: one process under one holder.
+    /// The id of a launch: one agent process under one holder.
     LaunchId, "l", "a launch id (SESSION.lN)"
 );
 numbered!(
-    /// A request: an approval, question or dialog that an agent waits for a user to settle.
+    /// The id of a request: an approval, question or dialog that an agent wants a user to settle.
     RequestId, "q", "a request id (SESSION.qN)"
 );
 
-/// A git tree's hash. Verdicts are about trees.
+/// The hash of a git tree. A verdict always applies to one tree.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TreeId(pub String);
 
-/// A git commit's hash.
+/// The hash of a git commit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CommitId(pub String);

@@ -1,9 +1,9 @@
 //! The pure domain of Provost: the state of sessions, runs and teams, and the rules that change it.
 //!
-//! Nothing here reads a clock, a random source, a file or a socket. Time, ids and observations come in
-//! as arguments; events and pending effects go out as values.
+//! Nothing here reads a clock, a random source, a file or a socket. Time, ids and observations are
+//! passed in as arguments; events and pending effects are returned as values.
 
-/// Whether a rule is broken on purpose. See the feature `seeded-bugs`.
+/// Whether the given bug is switched on for this thread. Requires the feature `seeded-bugs`.
 #[cfg(feature = "seeded-bugs")]
 macro_rules! bug {
     ($name:ident) => {
@@ -11,7 +11,7 @@ macro_rules! bug {
     };
 }
 
-/// Whether a rule is broken on purpose: never, in this build.
+/// Always false: this build has no seeded bugs.
 #[cfg(not(feature = "seeded-bugs"))]
 macro_rules! bug {
     ($name:ident) => {

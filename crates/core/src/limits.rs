@@ -1,107 +1,111 @@
-//! Every bound and window of a session, with its default, in one table.
+//! All limits and time windows of a session and their defaults, in one table.
 
 use serde::{Deserialize, Serialize};
 
-/// The maximum number of open requests in one session. Further requests are kept as output only.
+/// The maximum number of open requests in one session. Any further requests appear only in the output.
 pub const MAX_OPEN_REQUESTS: usize = 100;
 
 /// The maximum number of messages queued for one agent.
 pub const MAX_QUEUED: usize = 100;
 
-/// The maximum bytes kept of an agent's last message in a turn. The journal has its whole output.
+/// The maximum number of bytes to keep of an agent's last message in a turn. The journal has the
+/// full output.
 pub const MAX_SAYS: usize = 4 << 10;
 
-/// The maximum number of different warnings kept for an agent.
+/// The maximum number of distinct warnings to keep per agent.
 pub const MAX_WARNINGS: usize = 20;
 
-/// The maximum number of paths listed that a snapshot leaves out.
+/// The maximum number of omitted paths to list for a snapshot.
 pub const MAX_LEFT_OUT: usize = 20;
 
-/// The maximum number of finished hooks kept in memory. The session's events have all of them.
+/// The maximum number of finished hooks to keep in memory. The session's events contain all of them.
 pub const MAX_HOOKS_KEPT: usize = 50;
 
-/// The settle window for a good outcome of a run's session, unless the session's own window is shorter.
-/// A run verifies the facts itself: it takes only committed work, and compares the tree again after the
-/// checks. Other outcomes keep their full window, because a late report can still change them.
+/// The settle window for a good outcome of a session in a run, unless the session's own window is
+/// shorter. It can be short because the run verifies the facts itself: it uses only committed work,
+/// and compares the tree again after the checks. Other outcomes keep their full window, because a
+/// late report can still change them.
 pub const RUN_SETTLE_MS: u64 = 50;
 
 /// The maximum number of reports recorded for one launch.
 pub const MAX_REPORTS: u32 = 10_000;
 
-/// The maximum bytes of reports recorded for one launch.
+/// The maximum total size of the reports recorded for one launch, in bytes.
 pub const MAX_REPORT_BYTES: u64 = 8 << 20;
 
-/// The maximum number of facts kept in memory; older ones are dropped. The session's events have all of
-/// them.
+/// The maximum number of facts to keep in memory. Older facts are dropped, but the session's events
+/// contain all of them.
 pub const MAX_FACTS_KEPT: usize = 100;
 
-/// The maximum number of late claims of an attempt kept in memory; older ones are dropped. The session's
-/// events have all of them.
+/// The maximum number of late claims per attempt to keep in memory. Older claims are dropped, but
+/// the session's events contain all of them.
 pub const MAX_LATE_CLAIMS_KEPT: usize = 50;
 
-/// The maximum bytes of a fact or late claim kept in memory. Its event has the whole text.
+/// The maximum number of bytes of a fact or late claim to keep in memory. Its event has the full text.
 pub const MAX_TEXT_KEPT: usize = 4 << 10;
 
-/// How long to wait for a turn that the agent is about to begin by itself.
+/// How long to wait for a turn that the agent is about to start on its own.
 pub const OWN_TURN_MS: u64 = 30_000;
 
-/// How many times in a row a message is sent that the agent's program rejects.
+/// How many times in a row to send a message that the agent's program keeps rejecting.
 pub const MAX_REFUSALS: u32 = 5;
 
-/// How many times per attempt a launch is repeated that failed before the agent responded.
+/// How many times per attempt to repeat a launch that failed before the agent responded.
 pub const MAX_RELAUNCHES: u32 = 1;
 
-/// How many attempts in a row may end before their agent begins a turn. After that, Provost's own
-/// messages in a team start no further attempt. Two sessions that manage each other would otherwise report their
-/// failed starts to each other forever.
+/// How many consecutive attempts may fail before their agent begins a turn. After that, messages
+/// that Provost itself sends in a team no longer start an attempt. Otherwise, two sessions that
+/// manage each other would report their failed starts to each other forever.
 pub const MAX_FAILED_STARTS: usize = 3;
 
-/// The timeouts and limits that a session was opened with.
+/// The timeouts and limits that were set when the session was opened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Bounds {
     /// The settle window: how long a terminal state must last before it is sealed.
     pub settle_ms: u64,
-    /// How long to wait for remaining output after the process is known to have ended.
+    /// How long to wait for remaining output after the process is known to have exited.
     pub drain_ms: u64,
     /// How long a process may keep running after it closed its stream.
     pub stream_settle_ms: u64,
-    /// How long a turn may be silent before the session is shown as stalled.
+    /// How long a turn may produce no output before the session is shown as stalled.
     pub stale_ms: u64,
-    /// How long an interrupted agent has before TERM is sent, and a terminated one before KILL.
+    /// How long to wait after an interrupt before sending TERM, and after TERM before sending KILL.
     pub stop_grace_ms: u64,
-    /// How long to wait for the process tree after KILL before it is reported as not verified gone.
+    /// How long to wait after KILL for the process tree to exit, before reporting that this could
+    /// not be verified.
     pub kill_grace_ms: u64,
-    /// How long an attempt may take, not counting time spent waiting for users. None means no limit.
+    /// How long an attempt may take, not counting the time it waits for users. None means no limit.
     pub time_limit_ms: Option<u64>,
-    /// How long an approval may stay open before it is denied. None means that it waits indefinitely.
+    /// How long an approval request may stay open before it is denied. None means indefinitely.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approval_ms: Option<u64>,
-    /// How many times refuted work is sent back to a running agent.
+    /// How many times refuted work is returned to a running agent.
     pub rework: u32,
-    /// How many times the conversation of an agent that crashed at work is resumed.
+    /// How many times to resume the conversation of an agent that crashed while it was working.
     pub resumes: u32,
-    /// How many times an attempt waits for the account's usage limit to pass.
+    /// How many times an attempt may wait for the account's usage limit to pass.
     pub limit_waits: u32,
-    /// How long to wait at a usage limit if the agent does not report when it passes.
+    /// How long to wait at a usage limit if the agent does not report when the limit resets.
     pub limit_wait_ms: u64,
-    /// The jitter added to such waits, so that sessions do not all resume at once.
+    /// The jitter added to waits at a usage limit, so that sessions do not all resume at once.
     pub limit_jitter_ms: u64,
-    /// The interval at which sessions of one account resume after such a wait, and the minimum wait.
+    /// The interval at which sessions of one account resume after a usage limit. Also the minimum wait.
     pub limit_spacing_ms: u64,
     /// How long an agent may take to report its conversation id.
     pub handshake_ms: u64,
-    /// How long the agent's transcript may take to show what was typed into its terminal.
+    /// How long to wait for typed terminal input to appear in the agent's transcript.
     pub confirm_ms: u64,
-    /// How long typed input may stay unconfirmed while no turn is open, before it is discarded.
+    /// How long typed input may stay unconfirmed with no open turn before it is discarded.
     pub unconfirmed_ms: u64,
-    /// How many new snapshots are taken of a tree that changes during verification.
+    /// How many times to take a new snapshot if the tree changes during verification.
     pub snapshots: u32,
     /// The time limit of one check.
     pub check_time_ms: u64,
-    /// The maximum bytes one check may print.
+    /// The maximum number of bytes that one check may print.
     pub check_output: u64,
-    /// The maximum bytes of a launch's output that are kept. Beyond that the agent is made to wait.
+    /// The maximum number of bytes of output to keep per launch. Beyond this limit, the agent's
+    /// writes block.
     pub output_limit: u64,
 }
 

@@ -1,15 +1,16 @@
-//! Rules that settle approvals without a user. The project's rules come first; approvals that no rule
-//! matches are left to the user.
+//! Rules that settle approval requests without a user. The project's rules apply first, and
+//! requests that match no rule are left to the user.
 //!
-//! `deny` wins over `ask`, and `ask` over `allow`, whatever the order of the rules. An `allow` rule
-//! applies only to what can be parsed with certainty: a command line with shell syntax in it is never
-//! allowed by its first words, while a `deny` rule inspects all of its parts.
+//! `deny` takes precedence over `ask`, and `ask` over `allow`, regardless of the order of the
+//! rules. An `allow` rule applies only to what can be parsed with certainty: it never allows a
+//! command line with shell syntax because of its first words, whereas a `deny` rule inspects every
+//! part of the line.
 //!
-//! `allow` names a program exactly. A bare name in a rule matches the same bare name in a command, and
-//! only if the agent's PATH leads to a file that the agent cannot write. A path matches only the same
-//! path. Both facts need IO: the engine looks them up ([`CommandLookup`]) for the words that
-//! [`programs`] returns. `deny` and `ask` compare loosely: in any directory, behind any wrapper, with
-//! options in between.
+//! `allow` matches a program exactly. A bare name in a rule matches only the same bare name in a
+//! command, and only if the agent's PATH resolves it to a file that the agent cannot write. A path
+//! matches only the same path. Checking this needs IO, so the engine looks up ([`CommandLookup`])
+//! the words that [`programs`] returns. `deny` and `ask` match loosely: in any directory, behind
+//! any wrapper, and with options in between.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,16 +19,16 @@ use crate::request::{ApprovalSubject, CommandLookup, ProgramLookup};
 /// The version of the rule format.
 pub const POLICY_VERSION: u32 = 1;
 
-/// Characters that make a command line more than plain words.
+/// Characters that a shell treats specially, so that a command line is more than plain words.
 const SHELL_SYNTAX: &[char] = &[
     ';', '|', '&', '$', '`', '<', '>', '(', ')', '{', '}', '*', '?', '[', ']', '~', '#', '!', '\\',
     '\n', '\r', '=',
 ];
 
-/// Characters after which a command may begin.
+/// Characters after which another command may begin.
 const SEPARATORS: &[char] = &[';', '|', '&', '(', ')', '{', '}', '`', '\n', '$'];
 
-/// Programs that run the command line which follows `-c`.
+/// Shells, which run the command line that follows `-c`.
 const SHELLS: &[&str] = &["sh", "bash", "zsh", "dash"];
 
 /// The project's approval rules.
@@ -43,7 +44,7 @@ impl Default for Policy {
     }
 }
 
-/// The effect of a rule on the requests that it matches.
+/// What a rule decides about the requests that it matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RuleDecision {
@@ -60,7 +61,7 @@ pub enum Matcher {
     Command(Vec<String>),
     /// Files at or below this path.
     Path(String),
-    /// This host, or with a leading dot all of its subdomains.
+    /// This host, or all of its subdomains if the text starts with a dot.
     Network(String),
 }
 
@@ -71,7 +72,7 @@ pub struct PolicyRule {
     pub matches: Matcher,
 }
 
-/// The result of the rules for one approval, with the rule that decided.
+/// What the rules decide about one approval request, with the rule that was decisive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ruling {
     Allow(String),
@@ -79,26 +80,25 @@ pub enum Ruling {
     Deny(String),
 }
 
-/// Whose programs a command names.
+/// Whose PATH the programs in a command are looked up on.
 #[derive(Clone, Copy, Debug)]
 enum ProgramScope<'a> {
-    /// The agent's programs, looked up on its PATH and in its directory. They are unknown without a
-    /// lookup.
+    /// Programs on the agent's PATH and in its directory. None if they were not looked up.
     Agent(Option<&'a CommandLookup>),
     /// Programs on Provost's own PATH, which no agent controls.
     OwnPath,
 }
 
 impl Policy {
-    /// Applies the rules to an approval. Rules of an unknown version are not understood, so every
-    /// approval is left to the user. So is one inferred from a screen, because any program can print
-    /// there.
+    /// Applies the rules to an approval request. If the version of the rules is unknown, every
+    /// request is left to the user. So are requests inferred from a screen, because any program can
+    /// print there.
     pub fn evaluate(&self, subject: &ApprovalSubject) -> Ruling {
         self.judge(subject, ProgramScope::Agent(subject.lookup.as_ref()))
     }
 
-    /// Applies the rules to a command that Provost would run itself, in its own checkout. No rule allows
-    /// a relative path.
+    /// Applies the rules to a command that Provost would run itself, in its own checkout. Relative
+    /// paths are never allowed.
     pub fn evaluate_own_command(&self, command: &str) -> Ruling {
         let subject =
             ApprovalSubject { command: Some(command.to_owned()), ..ApprovalSubject::default() };
@@ -124,7 +124,7 @@ impl Policy {
         }
     }
 
-    /// Returns the same rules for another directory: paths at or below `from` are moved below `to`.
+    /// Returns the same rules for another directory: paths at or below `from` are moved to `to`.
     #[must_use]
     pub fn relocated(&self, from: &str, to: &str) -> Policy {
         let below = |path: &str| match path.strip_prefix(from) {
@@ -141,7 +141,7 @@ impl Policy {
         Policy { version: self.version, rules: self.rules.iter().map(moved).collect() }
     }
 
-    /// Whether every part of the request is allowed. Permission for one part does not cover the rest.
+    /// Whether every part of the request is allowed. Permission for one part does not extend to the others.
     fn allows_all(&self, subject: &ApprovalSubject, programs: ProgramScope<'_>) -> bool {
         let allowed = |part: ApprovalSubject| {
             let mut rules = self.rules.iter().filter(|rule| rule.decision == RuleDecision::Allow);
@@ -180,7 +180,7 @@ impl PolicyRule {
                 let command = subject.command.as_deref().unwrap_or_default();
                 command_candidates(command).iter().any(|part| matches_loosely(part, words))
             }
-            // A name may be a symlink, so both the name and its target must be allowed.
+            // The path may be a symlink, so both the path and its target must be allowed.
             (Matcher::Path(below), RuleDecision::Allow) => {
                 let mut places = subject.paths.iter().zip(&subject.real_paths);
                 places.any(|(path, real)| is_below(path, below) && is_below(real, below))
@@ -206,14 +206,14 @@ impl std::fmt::Display for Matcher {
     }
 }
 
-/// Returns the words of a command line that name the programs it starts: the wrapping shell, and the
-/// program. Empty for a line that no rule can allow.
+/// Returns the words of a command line that name the programs it starts: the wrapping shell, if
+/// any, and the program itself. Empty if no rule can allow the line.
 pub fn programs(line: &str) -> Vec<String> {
     let Some(command) = PlainCommand::parse(line) else { return Vec::new() };
     command.program_words().map(str::to_owned).collect()
 }
 
-/// A command line of plain words, and the shell that wraps it.
+/// A command line that consists of plain words, and the shell that wraps it, if any.
 struct PlainCommand {
     shell: Option<String>,
     words: Vec<String>,
@@ -239,11 +239,11 @@ impl PlainCommand {
         self.shell.iter().chain(self.words.first()).map(String::as_str)
     }
 
-    /// Whether a rule with these words allows the command: it starts with the same words, and its
-    /// programs are ones that the agent cannot have written.
+    /// Whether a rule with these words allows the command. The command must begin with the same
+    /// words, and the agent must not have write access to the programs that it starts.
     fn is_allowed_by(&self, rule: &[String], programs: ProgramScope<'_>) -> bool {
         let same_words = !rule.is_empty() && self.words.starts_with(rule);
-        // A relative path is a file in the agent's working directory.
+        // A relative path refers to a file in the agent's working directory.
         let absolute = |word: &str| !word.contains('/') || word.starts_with('/');
         let known = match programs {
             ProgramScope::OwnPath => true,
@@ -252,7 +252,7 @@ impl PlainCommand {
         same_words && known && self.program_words().all(absolute)
     }
 
-    /// Whether the command would run in the session's working directory, and every program was found.
+    /// Whether the command would run in the session's working directory and all of its programs were found.
     fn is_found(&self, lookup: &CommandLookup) -> bool {
         let found =
             |(word, found): (&str, &ProgramLookup)| found.word == word && found.file.is_some();
@@ -262,8 +262,9 @@ impl PlainCommand {
     }
 }
 
-/// Returns everything in a line that may be a command, whatever shell syntax surrounds it. Splits both
-/// with and without regard to quotes, because each finds commands that the other misses.
+/// Returns everything in a line that might be a command, regardless of the shell syntax around it.
+/// The line is split both with and without regard to quotes, because each way finds commands that
+/// the other misses.
 fn command_candidates(line: &str) -> Vec<Vec<String>> {
     let inner = match split_words(line).as_deref() {
         Some([shell, flag, inner]) if is_shell(shell) && is_dash_c(flag) => inner.clone(),
@@ -308,8 +309,8 @@ fn quoted_parts(line: &str) -> Vec<Vec<String>> {
     parts
 }
 
-/// Whether a command matches a `deny` or `ask` rule. Options and their values may appear between the
-/// rule's words, and an option of the rule may appear anywhere after the words before it.
+/// Whether a command matches a `deny` or `ask` rule. Options and their values may appear between
+/// the words of the rule. An option in the rule matches anywhere after the words that precede it.
 fn matches_loosely(command: &[String], rule: &[String]) -> bool {
     let Some((first, rest)) = rule.split_first() else { return false };
     let Some((program_word, arguments)) = command.split_first() else { return false };
@@ -326,13 +327,13 @@ fn arguments_match(arguments: &[String], rule: &[String]) -> bool {
     if is_option(want) {
         return arguments_match(after, rule);
     }
-    // The word after an option may be its value.
+    // The word after an option might be the option's value.
     is_option(have)
         && (arguments_match(after, rule)
             || after.get(1..).is_some_and(|rest| arguments_match(rest, rule)))
 }
 
-/// Splits a line as a shell would, removing quotes. None if a quote is left open.
+/// Splits a line as a shell would, removing quotes. None if a quote is not closed.
 fn split_words(line: &str) -> Option<Vec<String>> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for c in line.chars() {
@@ -363,7 +364,7 @@ fn is_dash_c(flag: &str) -> bool {
     matches!(flag, "-c" | "-lc")
 }
 
-/// Whether a path equals the other or lies below it. A path that contains `..` is below nothing.
+/// Whether `path` is equal to `below` or inside it. A path that contains `..` never matches.
 fn is_below(path: &str, below: &str) -> bool {
     let climbs = path.split('/').any(|part| part == "..");
     let rest = path.strip_prefix(below.trim_end_matches('/'));

@@ -1,4 +1,4 @@
-//! Texts that Provost sends to agents. They state observations only.
+//! Texts that Provost sends to agents. They only state what Provost observed.
 
 use crate::session::{LaunchPhase, ProcessExit};
 
@@ -6,7 +6,7 @@ use crate::session::{LaunchPhase, ProcessExit};
 pub const LIMIT_LIFTED: &str = "Your turn was ended by a usage limit of the account, not by an error in your work. The limit has passed: \
      continue where you stopped. The message at the limit was:";
 
-/// Sent to an agent whose process crashed at work, in the same conversation.
+/// Sent in the same conversation to an agent whose process crashed while it was working.
 pub fn continuation(phase: &LaunchPhase, instruction: &str) -> String {
     format!(
         "Your process ended in the middle of your work ({}). This is a new process with the same \
@@ -31,7 +31,7 @@ pub fn hand_over(from: &str, instruction: &str, besides: Option<&str>) -> String
 pub const INTERRUPTED: &str = "Your turn was interrupted because you had produced no output for a while. Continue with your task; \
      if something did not respond, try another way.";
 
-/// Sent to an agent whose process had ended before a tool call was answered.
+/// Sent to an agent whose process exited before a tool call was answered.
 pub fn call_answered(answer: &str) -> String {
     format!(
         "Your process ended before one of your calls of a Provost tool was answered. The call was carried out once: do \
@@ -43,7 +43,7 @@ pub fn call_answered(answer: &str) -> String {
 pub const NUDGE: &str =
     "You have produced no output for a while. If you are stuck, say why; otherwise continue.";
 
-/// Describes how a process ended.
+/// Describes how a process exited.
 pub(crate) fn describe_exit(phase: &LaunchPhase) -> String {
     match phase {
         LaunchPhase::Ended { end: ProcessExit::Exit(code), .. } => format!("it exited with {code}"),

@@ -1,4 +1,4 @@
-//! Requests that an agent waits for a user to settle. Approvals, questions and dialogs share one type.
+//! Requests that an agent wants a user to settle. Approvals, questions and dialogs share one type.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,7 +37,7 @@ pub enum BlockingMode {
     NonBlocking,
 }
 
-/// One question, in the agent's own terms.
+/// One question, in the agent's own words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestQuestion {
     pub id: String,
@@ -47,14 +47,14 @@ pub struct RequestQuestion {
     pub question: String,
     #[serde(default)]
     pub options: Vec<AnswerOption>,
-    /// Whether only the options are accepted. By default any text is.
+    /// Whether the answer must be one of the options. By default, any text is accepted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub only_options: bool,
     #[serde(default)]
     pub secret: bool,
 }
 
-/// The subject of an approval, as far as the agent reported it.
+/// What an approval request is about, as far as the agent reported it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ApprovalSubject {
@@ -63,17 +63,17 @@ pub struct ApprovalSubject {
     pub reason: Option<String>,
     /// The files that would be changed.
     pub paths: Vec<String>,
-    /// The target of each path with symlinks resolved; empty where it is unknown.
+    /// The target of each path with symlinks resolved; empty if it is unknown.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub real_paths: Vec<String>,
     pub diff: Option<String>,
     /// The host that would be contacted.
     pub network: Option<String>,
-    /// The part of the agent's terminal that this was inferred from, if the agent did not report it. No
-    /// rule acts on an inference.
+    /// The part of the agent's terminal from which the request was inferred. None if the agent
+    /// reported the request itself. Rules never act on an inference.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inferred_from: Option<ScreenSource>,
-    /// Facts that Provost looked up on disk about the command. Never taken from the agent; without it no
+    /// What Provost found on disk about the command. Never taken from the agent. Without it, no
     /// rule allows a command.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lookup: Option<CommandLookup>,
@@ -85,24 +85,24 @@ pub struct ApprovalSubject {
 pub struct CommandLookup {
     /// Whether the command's directory is the session's working directory, with symlinks resolved.
     pub in_worktree: bool,
-    /// One entry for each word of [`crate::policy::programs`], in its order.
+    /// One entry for each word that [`crate::policy::programs`] returns, in the same order.
     pub programs: Vec<ProgramLookup>,
 }
 
-/// A word that names a program, and the file that would run.
+/// A word that names a program, and the file that it resolves to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProgramLookup {
     pub word: String,
-    /// The file with symlinks resolved; none if it is missing or the agent could have written it.
+    /// The file with symlinks resolved. None if the file is missing or writable by the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// Why a rule can allow no file.
+    /// Why no rule can allow the program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
 }
 
-/// An answer that the agent offers.
+/// An answer that the agent offers for a question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AnswerOption {
     pub label: String,
@@ -125,7 +125,7 @@ pub struct AgentRequest {
     pub subject: Option<Box<ApprovalSubject>>,
 }
 
-/// The lifetime of an approval.
+/// How long an approval is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalScope {
@@ -146,7 +146,7 @@ pub enum RequestReply {
 }
 
 impl RequestReply {
-    /// Whether the reply allows the request. None for an answer to a question.
+    /// Whether the reply grants the request. None if the reply answers a question.
     pub fn allows(&self) -> Option<bool> {
         match self {
             RequestReply::Approve(_) => Some(true),
@@ -156,14 +156,14 @@ impl RequestReply {
     }
 }
 
-/// The reason a reply does not fit its request.
+/// Why a reply does not fit its request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReplyError {
-    #[error("it asks for an approval: approve or deny it")]
+    #[error("the request is an approval: approve or deny it")]
     WantsDecision,
-    #[error("it is a question, which cannot be approved or denied: answer it")]
+    #[error("the request is a question, which cannot be approved or denied: answer it")]
     WantsAnswer,
-    #[error("it asks {} things, so each needs its own answer: {}", .0.len(), .0.join(", "))]
+    #[error("the request has {} questions, and each needs its own answer: {}", .0.len(), .0.join(", "))]
     WantsAnswers(Vec<String>),
     #[error("the answers must be for exactly these ids: {}{}", .expected.join(", "), describe_ids(.missing, .unknown))]
     WrongIds { expected: Vec<String>, missing: Vec<String>, unknown: Vec<String> },
@@ -187,15 +187,15 @@ pub struct Request {
     pub id: RequestId,
     pub launch: LaunchId,
     pub asked: AgentRequest,
-    /// Incremented when the agent asks again under the same id, so that an answer never applies to a
-    /// later text.
+    /// Incremented when the agent repeats a request under the same id, so that an answer never
+    /// applies to a changed text.
     pub revision: u32,
     pub at: Moment,
     pub status: RequestStatus,
-    /// Whether the approval was granted, once it was answered through Provost.
+    /// Whether the approval was granted. None until it is answered through Provost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed: Option<bool>,
-    /// Whether the action was performed, if that contradicts the answer.
+    /// Whether the agent performed the action. Set only if this contradicts the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contradicted_by_outcome: Option<bool>,
 }
@@ -207,9 +207,10 @@ pub enum RequestStatus {
     Open,
     Answered,
     Withdrawn,
-    /// A user settled it on the agent's own screen.
+    /// A user settled the request on the agent's own screen, not through Provost.
     AnsweredElsewhere,
-    /// The process that asked ended, or the attempt was sealed, before an answer came.
+    /// The process that made the request exited, or the attempt was sealed, before the request was
+    /// answered.
     Void,
 }
 
@@ -219,8 +220,9 @@ impl AgentRequest {
         self.questions.iter().any(|question| question.secret)
     }
 
-    /// Checks that a reply fits. The answered ids must be the asked ids, and a question that only takes
-    /// its options must get one of them. A dialog can be declined; a question cannot.
+    /// Checks that a reply fits the request. It must answer exactly the questions that were asked,
+    /// and a question with `only_options` must be answered with one of its options. A dialog can be
+    /// declined, but a question cannot.
     pub fn check_reply(&self, reply: &RequestReply) -> Result<(), ReplyError> {
         match (self.kind, reply) {
             (RequestKind::Approval, RequestReply::Approve(_) | RequestReply::Deny) => Ok(()),

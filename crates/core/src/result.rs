@@ -1,17 +1,18 @@
-//! Structured results that a stage of a run asks an agent for, besides the status of the work.
+//! Structured results that a run's stage requests from an agent, in addition to the status of the
+//! work.
 //!
-//! They are typed statements of an agent: they can list findings, but cannot change state.
+//! A result is only a statement by the agent: it can list findings, but it cannot change any state.
 
 use serde::{Deserialize, Serialize};
 
-/// The maximum number of findings in one review. A longer list is rejected as a flood.
+/// The maximum number of findings in one review. A review with more findings is rejected.
 pub const MAX_FINDINGS: usize = 200;
 
-/// The form of result that a session's agent is asked for.
+/// The form in which a session's agent must return its result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResultForm {
-    /// The status of the work only.
+    /// Only the status of the work.
     #[default]
     Plain,
     Triage,
@@ -20,13 +21,13 @@ pub enum ResultForm {
     Review,
 }
 
-/// A result in the form that the agent was asked for.
+/// A result in the requested form.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StructuredResult {
     Triage(Triage),
-    /// A plan, or a review of one, as the agent's JSON. An invalid plan is returned to the agent with
-    /// the errors.
+    /// A plan, or a review of one, as the agent's JSON. An invalid plan is returned to the agent
+    /// together with the errors.
     Plan(String),
     PlanReview(String),
     Review(Review),
@@ -36,7 +37,7 @@ pub enum StructuredResult {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Triage {
     pub understanding: String,
-    /// Whether the agent thinks that one task is not enough.
+    /// Whether the agent considers the goal too large for one task.
     pub needs_plan: bool,
 }
 
@@ -57,7 +58,7 @@ pub struct Finding {
     pub file: Option<String>,
     #[serde(default)]
     pub line: Option<u32>,
-    /// Whether the reviewer claims to have fixed it. Only the checks can confirm that.
+    /// Whether the reviewer claims to have fixed the problem. Only the checks can confirm this.
     #[serde(default)]
     pub repaired: bool,
 }

@@ -1,13 +1,13 @@
-//! Shortages: a resource that the machine lacks temporarily.
+//! Shortages: resources that the machine temporarily lacks.
 //!
-//! Work that meets one waits and is retried. It never fails because of one: a shortage says nothing
-//! about the work.
+//! Work that encounters a shortage waits and is retried. It never fails because of a shortage,
+//! which says nothing about the work itself.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{session::EffectKey, time::Moment};
 
-/// A resource that may run out and come back.
+/// A resource that may run out and become available again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Resource {
@@ -21,7 +21,7 @@ pub enum Resource {
     WritableDisk,
     /// A directory of Provost's home is missing or not writable.
     Directory,
-    /// Git of an earlier daemon may still be writing to a checkout.
+    /// A git process of an earlier daemon may still be writing to a checkout.
     Git,
 }
 
@@ -39,7 +39,7 @@ impl Resource {
         }
     }
 
-    /// The resource's name in messages.
+    /// Returns the name of the resource for use in messages.
     pub fn name(self) -> &'static str {
         match self {
             Resource::Threads => "threads",
@@ -54,14 +54,15 @@ impl Resource {
     }
 }
 
-/// A resource that is short, and the error that showed it.
+/// A resource that is short, and the error that revealed it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shortage {
     pub resource: Resource,
     pub detail: String,
 }
 
-/// The messages of the C library for errors that mean a shortage. Git prints them too: it runs with `LC_ALL=C`.
+/// The C library's messages for errors that indicate a shortage. Git prints the same texts, because
+/// it runs with `LC_ALL=C`.
 const MESSAGES: [(&str, Resource); 8] = [
     ("No space left on device", Resource::DiskSpace),
     ("Disk quota exceeded", Resource::DiskSpace),
@@ -73,10 +74,11 @@ const MESSAGES: [(&str, Resource); 8] = [
     ("Read-only file system", Resource::WritableDisk),
 ];
 
-/// How git's own messages begin.
+/// The prefixes of git's own messages.
 const GIT_PREFIXES: [&str; 2] = ["fatal: ", "error: "];
 
-/// What git prints when a write failed, without the reason. A write to a file that is open fails for lack of room.
+/// Messages that git prints without a reason when a write fails. A write to an open file fails
+/// because the disk is full.
 const FAILED_WRITES: [&str; 6] = [
     "unable to write file",
     "unable to write new index file",
@@ -104,16 +106,16 @@ impl Shortage {
         Some(Shortage::new(resource, detail))
     }
 
-    /// Classifies the text of an error with its causes. Its first line is Provost's own; those behind it were printed
-    /// by git, see [`Shortage::from_git`].
+    /// Classifies the text of an error and its causes. The first line comes from Provost and the
+    /// others from git; see [`Shortage::from_git`].
     pub fn from_text(text: &str) -> Option<Shortage> {
         let (first, printed) = text.split_once('\n').unwrap_or((text, ""));
         let resource = cause(first).or_else(|| printed.lines().find_map(git_cause))?;
         Some(Shortage::new(resource, text))
     }
 
-    /// Classifies what git printed. Only its own messages count: among the other lines are names of files, which may
-    /// read like anything.
+    /// Classifies the output of git. Only git's own messages are considered, because other lines
+    /// contain file names, which may be any text.
     pub fn from_git(stderr: &str) -> Option<Shortage> {
         let resource = stderr.lines().find_map(git_cause)?;
         Some(Shortage::new(resource, stderr))
@@ -125,11 +127,11 @@ fn git_cause(line: &str) -> Option<Resource> {
     cause(message)
 }
 
-/// Classifies one message. The system's part of it comes last, at the beginning or behind a colon; anywhere else it is
-/// part of a name.
+/// Classifies one message. The system's error text is either the entire message or follows the last
+/// colon. Anywhere else, it is part of a name.
 fn cause(message: &str) -> Option<Resource> {
     let message = message.trim_end();
-    // What Provost adds behind the cause.
+    // Remove the text that Provost appends after the cause.
     let message = message.split_once("; ").map_or(message, |(cause, _)| cause);
     let message = message.rsplit_once(" (os error ").map_or(message, |(cause, _)| cause);
     let is_last = |text: &str| {
@@ -145,29 +147,29 @@ fn cause(message: &str) -> Option<Resource> {
     failed.then_some(Resource::DiskSpace)
 }
 
-/// The delay before the first retry. Each later delay is twice the one before.
+/// The delay before the first retry. It doubles with each further retry.
 pub const FIRST_RETRY_MS: u64 = 1_000;
 
-/// The longest delay between two retries. Retries never stop.
+/// The maximum delay between two retries. Retries never stop.
 pub const LONGEST_RETRY_MS: u64 = 15_000;
 
-/// Returns the delay before the next try, after this many failures.
+/// Returns the delay before the next retry, after this many failures.
 pub fn retry_after_ms(tries: u32) -> u64 {
     let doubled = FIRST_RETRY_MS.checked_shl(tries.saturating_sub(1).min(32));
     doubled.unwrap_or(LONGEST_RETRY_MS).min(LONGEST_RETRY_MS)
 }
 
-/// An effect that waits for a resource.
+/// An effect that is waiting for a resource.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EffectWait {
     pub effect: EffectKey,
     pub shortage: Shortage,
-    /// How many tries met a shortage.
+    /// How many times the effect failed because of a shortage.
     pub tries: u32,
     pub since: Moment,
-    /// The time of the next try, on the monotonic clock.
+    /// When to retry next, on the monotonic clock.
     pub retry_at_ms: u64,
-    /// Whether it is being retried now.
+    /// Whether the effect is being retried now.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub retrying: bool,
 }

@@ -1,8 +1,8 @@
-//! Untrusted text, made safe to show: invisible characters are escaped, and shell arguments are quoted.
+//! Makes untrusted text safe to display: escapes invisible characters and quotes shell arguments.
 
 pub use provost_text::is_deceptive;
 
-/// Returns the beginning of a text, and the number of bytes left out.
+/// Returns the start of a text, followed by the number of bytes that were omitted.
 pub fn shortened(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
@@ -11,8 +11,8 @@ pub fn shortened(text: &str, most: usize) -> String {
     format!("{}… ({} more bytes)", &text[..end], text.len() - end)
 }
 
-/// Returns a text in which every character is visible: deceptive characters are escaped. Line breaks and
-/// tabs stay.
+/// Returns a text in which every character is visible. Deceptive characters are escaped, but line
+/// breaks and tabs are kept.
 pub fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -26,19 +26,27 @@ pub fn visible(text: &str) -> String {
     shown
 }
 
-/// Quotes a text line by line. All of it is visible, and nothing in it can look like the end of the
-/// quotation.
+/// Quotes a text line by line. Every character is visible, and nothing in the text can look like
+/// the end of the quotation.
 pub fn quote_lines(text: &str) -> String {
     let shown = visible(text);
     let lines = shown.split('\n').map(|line| format!("> {line}"));
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Formats a name for use in a sentence: unchanged if it is one plain word, otherwise quoted and
-/// escaped.
+/// Names that would be read as pronouns in a sentence: `--manager me` names a member "me".
+const PRONOUNS: [&str; 8] = ["i", "me", "myself", "you", "yourself", "we", "us", "it"];
+
+/// Formats a name for use in a sentence. A single plain word stays unchanged, unless it is a
+/// pronoun. Anything else is quoted and escaped.
 pub fn quote_name(name: &str) -> String {
     let plain = |letter: char| letter.is_alphanumeric() || matches!(letter, '-' | '_' | '.');
-    if !name.is_empty() && name.chars().all(plain) { name.to_owned() } else { quote_text(name) }
+    let is_pronoun = PRONOUNS.iter().any(|pronoun| name.eq_ignore_ascii_case(pronoun));
+    if !name.is_empty() && name.chars().all(plain) && !is_pronoun {
+        name.to_owned()
+    } else {
+        quote_text(name)
+    }
 }
 
 /// Quotes and escapes a single-line text.
@@ -66,4 +74,16 @@ pub fn shell_quote(text: &str) -> String {
         return text.to_owned();
     }
     format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pronouns_are_quoted_as_names() {
+        assert_eq!(quote_name("me"), "\"me\"");
+        assert_eq!(quote_name("You"), "\"You\"");
+        assert_eq!(quote_name("boss-2"), "boss-2");
+    }
 }

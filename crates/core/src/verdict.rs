@@ -1,7 +1,8 @@
-//! Verdicts: the result of Provost's own checks for one tree.
+//! Verdicts: the result of Provost's own checks on one tree.
 //!
-//! A [`VerifiedTree`] can be built only from evidence: a receipt of every required check, all for the tree
-//! under judgement, all run to completion, on a tree that differs from the attempt's base.
+//! A [`VerifiedTree`] can be built only from evidence: every required check must have a receipt for
+//! the tree in question, must have run to completion, and the tree must differ from the attempt's
+//! base.
 
 use std::fmt;
 
@@ -16,17 +17,17 @@ pub struct Snapshot {
     pub tree: TreeId,
 }
 
-/// Limits of a snapshot that are shown to the user. They are not part of the verdict.
+/// Limitations of a snapshot that are shown to the user. They do not affect the verdict.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Caveats {
-    /// The ref that holds the commit, if the session's branch does not.
+    /// The ref that points to the commit, if the session's branch does not.
     pub kept_at: Option<String>,
-    /// Files in the worktree that are neither committed nor ignored. The first
+    /// Files in the worktree that are neither committed nor ignored. Contains at most
     /// [`MAX_LEFT_OUT`](crate::limits::MAX_LEFT_OUT) of them.
     pub left_out: Vec<String>,
-    /// Files changed by the work that the checks depend on or that grant permissions. The first
-    /// [`MAX_LEFT_OUT`](crate::limits::MAX_LEFT_OUT) of them.
+    /// Files changed by the work that the checks depend on or that grant permissions. Contains at
+    /// most [`MAX_LEFT_OUT`](crate::limits::MAX_LEFT_OUT) of them.
     pub protected: Vec<String>,
 }
 
@@ -44,7 +45,7 @@ pub enum CheckEnd {
     Signal(i32),
     TimeLimit,
     OutputLimit,
-    /// It could not be started, or its holder was lost. The tree is neither proved nor refuted.
+    /// The check could not be started, or its holder was lost, so the tree is neither proved nor refuted.
     Unfinished(String),
 }
 
@@ -60,7 +61,7 @@ impl fmt::Display for CheckEnd {
     }
 }
 
-/// The evidence of one check: the command, how it ended and the tree it ran on.
+/// The evidence from one check: its command, how it ended, and the tree that it ran on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receipt {
     pub command: String,
@@ -71,13 +72,13 @@ pub struct Receipt {
     pub output_digest: String,
     /// The path of the stored output, relative to Provost's home.
     pub output: String,
-    /// The end of a failed check's output, for the agent or user who fixes it.
+    /// The end of a failed check's output, for the agent or user who has to fix it.
     #[serde(default)]
     pub tail: String,
-    /// Whether the checkout kept build products of earlier checks.
+    /// Whether the checkout contained build artifacts from earlier checks.
     pub warm: bool,
-    /// A digest of the environment variables it ran with, to compare with other receipts of this home.
-    /// None if an earlier daemon started it.
+    /// A digest of the environment variables that the check ran with, for comparison with other
+    /// receipts in this home. None if an earlier daemon started the check.
     #[serde(default)]
     pub environment: Option<String>,
     /// The tree that was checked instead, if the work changed protected files.
@@ -85,13 +86,13 @@ pub struct Receipt {
     pub overlay: Option<ProtectedOverlay>,
 }
 
-/// The source of a check.
+/// Where a check comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckOrigin {
     /// The command line, or a plan that the operator supplied.
     Operator,
     Configuration,
-    /// An agent's plan. Such a check can refute the work but never prove it alone.
+    /// An agent's plan. Such a check can refute the work, but on its own it never proves it.
     Agent,
 }
 
@@ -105,14 +106,15 @@ impl CheckOrigin {
     }
 }
 
-/// The tree that a check ran on: the work's tree, with protected and trust-relevant files taken from the
-/// base. A verdict on the work is about this tree. The landed tree differs only in these files, which
-/// the operator approves.
+/// The tree that a check ran on: the work's tree, but with protected and trust-relevant files from
+/// the base. The verdict applies to this tree. The tree that lands differs only in these files,
+/// which the operator approves.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProtectedOverlay {
     pub base: CommitId,
     pub tree: TreeId,
-    /// The files taken from the base. The first [`MAX_LEFT_OUT`](crate::limits::MAX_LEFT_OUT) of them.
+    /// The files taken from the base. Contains at most
+    /// [`MAX_LEFT_OUT`](crate::limits::MAX_LEFT_OUT) of them.
     pub files: Vec<String>,
 }
 
@@ -134,7 +136,7 @@ pub struct Evidence<'a> {
     pub receipts: &'a [Receipt],
 }
 
-/// Proof that every required check passed on this tree. It cannot be constructed by hand.
+/// Proof that every required check passed on this tree. It can only be obtained from a verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifiedTree {
     tree: TreeId,
@@ -146,10 +148,10 @@ impl VerifiedTree {
     }
 }
 
-/// The reason a tree did not pass.
+/// Why a tree did not pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CheckRefutation {
-    /// The tree is unchanged, and the task does not allow that.
+    /// The work changed nothing, which is not allowed here.
     EmptyDiff,
     /// This check failed.
     Check { command: String, end: CheckEnd },
@@ -177,7 +179,7 @@ impl CheckRefutation {
     pub fn describe(&self) -> String {
         match self {
             CheckRefutation::EmptyDiff => {
-                "nothing was changed (--no-change-ok allows that)".to_owned()
+                "nothing was changed (--allow-empty-diff allows that)".to_owned()
             }
             CheckRefutation::NoSnapshot { reason } => {
                 format!("the work could not be committed: {reason}")

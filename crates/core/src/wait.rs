@@ -1,19 +1,19 @@
 //! Level-triggered waits. A wait evaluates the state first, and again after every later event.
 //!
-//! A wait for an event alone would never end if the event came before the wait began, or can no longer
-//! come.
+//! If a wait looked only at events, it would never end if the event happened before the wait began
+//! or can no longer happen.
 
 /// The result of evaluating a wait against the current state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WaitStatus<T> {
-    /// It may still happen.
+    /// The awaited condition may still become true.
     Pending,
     Done(T),
-    /// It can no longer happen, for this reason.
+    /// The awaited condition can no longer become true, for this reason.
     Impossible(String),
 }
 
-/// A wait without its IO: tracks when the state must be evaluated.
+/// A wait without its IO, which tracks when the state must be evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
     since: u64,
@@ -21,12 +21,12 @@ pub struct Wait {
 }
 
 impl Wait {
-    /// Begins a wait. `newest` is an event that happened before the state is first read.
+    /// Begins a wait. `newest` is an event that happened before the state is read for the first time.
     pub fn begin(newest: u64) -> Wait {
         Wait { since: newest, due: !bug!(WaitSkipsState) }
     }
 
-    /// Returns the event after which to follow the stream.
+    /// Returns the event from which to follow the stream.
     pub fn since(&self) -> u64 {
         self.since
     }

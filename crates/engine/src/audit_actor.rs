@@ -1,13 +1,13 @@
-//! The audit actor of a team's events: the peer that the socket proved, and the member that it
-//! acted as.
+//! The audit actor of a team's events: the peer whose identity the socket proved, and the member as
+//! which it acted.
 
 use provost_core::team::TeamActor;
 
-/// Separates the peer from the member. No name that a socket proves contains it.
+/// Separates the peer from the member. No peer name contains it.
 const SEPARATOR: &str = " as ";
 
-/// Prefix of the actor of an agent's tool calls. It separates them from commands that the agent
-/// typed.
+/// The prefix of the actor for an agent's tool calls, which distinguishes them from commands that
+/// the agent typed.
 pub(crate) const TOOL_PREFIX: &str = "tool/";
 
 /// Encodes the actor for the ledger.
@@ -18,7 +18,7 @@ pub(crate) fn encode_actor(proved: &str, who: &TeamActor) -> String {
     }
 }
 
-/// Splits a recorded actor into the peer and the member that it acted as.
+/// Splits a recorded actor into the peer and the member as which it acted.
 pub(crate) fn split_actor(recorded: &str) -> (&str, Option<&str>) {
     match recorded.split_once(SEPARATOR) {
         Some((proved, member)) => (proved, Some(member)),

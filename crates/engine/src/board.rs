@@ -1,8 +1,8 @@
-//! The board: every open session, run and team, in memory, with one owner.
+//! The board: every open session, run and team, held in memory by a single owner.
 //!
-//! A [`BoardTransaction`] collects decisions against drafts. [`BoardTransaction::stage`] returns the batch for the
-//! ledger. Only with the ledger's [`CommittedBatch`] can [`Board::commit`] apply the drafts, and only then are there
-//! effects.
+//! A [`BoardTransaction`] collects decisions as drafts. [`BoardTransaction::stage`] returns the
+//! batch for the ledger. [`Board::commit`] applies the drafts, which requires the ledger's
+//! [`CommittedBatch`], and only then returns effects.
 
 mod teams;
 #[cfg(test)]
@@ -31,7 +31,7 @@ use crate::{
     projection, search_terms, stream,
 };
 
-/// More follow-up events than this in one decision mean that the rules do not converge.
+/// If one decision causes more follow-up events than this, the rules do not converge.
 const MAX_FOLLOW_UPS: usize = 1024;
 
 /// All open sessions, runs and teams.
@@ -41,7 +41,7 @@ pub struct Board {
     runs: BTreeMap<RunId, LoadedRun>,
     tasks: BoardTeams,
     deadlines: BTreeSet<(u64, SessionId)>,
-    /// How Provost is called in commands that are shown to team members.
+    /// How to invoke Provost in commands that are shown to team members.
     caller: team::ProvostInvocation,
 }
 
@@ -70,17 +70,17 @@ pub struct CommitChanges {
     pub cancel_run_effects: Vec<(RunId, EffectKey)>,
     pub start_team_effects: Vec<(TeamId, team::TeamEffect)>,
     pub cancel_team_effects: Vec<(TeamId, EffectKey)>,
-    /// The state of a session after each of its events, by its version.
+    /// The state of a session after each of its events, by session version.
     pub states: BTreeMap<(SessionId, u64), State>,
 }
 
-/// Decisions in progress. None of them applies before the commit.
+/// Decisions in progress. None of them takes effect before the commit.
 #[derive(Debug)]
 pub struct BoardTransaction<'b> {
     board: &'b Board,
     now: Moment,
-    /// The moment up to which deadlines count: behind `now` while missed observations are still
-    /// being read.
+    /// Deadlines are applied only up to this time, which is earlier than `now` while missed
+    /// observations are still being read.
     reached: Moment,
     drafts: BTreeMap<SessionId, SessionDraft>,
     runs: BTreeMap<RunId, RunDraft>,
@@ -93,7 +93,7 @@ struct SessionDraft {
     session: Session,
     expected: u64,
     events: Vec<DraftedEvent>,
-    /// The effects that met a shortage while they were not pending.
+    /// Effects that reported a shortage while they were not pending.
     missed: BTreeSet<EffectKey>,
 }
 
@@ -112,7 +112,7 @@ struct DraftedEvent {
     state: State,
 }
 
-/// Drafts that wait for the ledger.
+/// Drafts that are waiting to be committed to the ledger.
 #[derive(Debug)]
 pub struct StagedDrafts {
     drafts: BTreeMap<SessionId, SessionDraft>,
@@ -121,19 +121,19 @@ pub struct StagedDrafts {
 }
 
 impl Board {
-    /// Returns an empty board whose members call Provost like this.
+    /// Returns an empty board. Commands shown to members invoke Provost through `caller`.
     pub fn with_caller(caller: team::ProvostInvocation) -> Board {
         Board { caller, ..Board::default() }
     }
 
-    /// Loads a session from the ledger. Its pending effects are in the changes.
+    /// Loads a session from the ledger. The returned changes contain its pending effects.
     pub fn load_session(&mut self, session: Session, version: u64) -> CommitChanges {
         let mut changes = CommitChanges::default();
         self.insert_session(session, version, true, &BTreeSet::new(), &mut changes);
         changes
     }
 
-    /// Loads a run from the ledger. Its pending effects are in the changes.
+    /// Loads a run from the ledger. The returned changes contain its pending effects.
     pub fn load_run(&mut self, run: Run, version: u64) -> CommitChanges {
         let mut changes = CommitChanges::default();
         self.insert_run(run, version, true, &mut changes);
@@ -164,8 +164,8 @@ impl Board {
         self.begin_observing(now, now)
     }
 
-    /// Begins a turn in which deadlines count only up to `reached`: nothing ends because a deadline
-    /// passed while the daemon was down.
+    /// Begins a transaction that applies deadlines only up to `reached`, so that nothing ends
+    /// because a deadline passed while the daemon was down.
     pub fn begin_observing(&self, now: Moment, reached: Moment) -> BoardTransaction<'_> {
         let (drafts, runs, tasks) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         BoardTransaction { board: self, now, reached, drafts, runs, tasks, replies: Vec::new() }
@@ -207,14 +207,14 @@ impl Board {
         changes
     }
 
-    /// Evicts a session that is closed.
+    /// Evicts a session if it is closed.
     pub fn evict_session(&mut self, id: SessionId) {
         if self.sessions.get(&id).is_some_and(|held| held.session.is_closed()) {
             self.sessions.remove(&id);
         }
     }
 
-    /// Evicts a run that is closed.
+    /// Evicts a run if it is closed.
     pub fn evict_run(&mut self, id: RunId) {
         if self.runs.get(&id).is_some_and(|held| held.run.is_closed()) {
             self.runs.remove(&id);
@@ -242,8 +242,9 @@ impl Board {
         }
     }
 
-    /// Keeps a session, or evicts it once it is closed. An effect that was given up for lack of a
-    /// resource and is still pending is started again, because no worker has it any more.
+    /// Keeps a session, or evicts it once it is closed. If an effect was abandoned because of a
+    /// shortage but is still pending, it is started again, because no worker is handling it
+    /// anymore.
     fn insert_session(
         &mut self,
         session: Session,
@@ -278,13 +279,13 @@ impl Board {
 }
 
 impl BoardTransaction<'_> {
-    /// Returns the moment up to which deadlines count.
+    /// Returns the time up to which deadlines are applied.
     pub fn reached(&self) -> Moment {
         self.reached
     }
 
-    /// Returns the session that already has an adopted agent, including sessions that this turn
-    /// opens.
+    /// Returns the session to which an adopted agent already belongs. This includes sessions opened
+    /// in this transaction.
     pub fn has_agent(&self, adopted: &ExternalAgent) -> Option<&Session> {
         let held = self.board.sessions().filter(|one| !self.drafts.contains_key(&one.id));
         let drafted = self.drafts.values().map(|draft| &draft.session);
@@ -302,7 +303,7 @@ impl BoardTransaction<'_> {
         &self.drafts.entry(id).or_insert(draft).session
     }
 
-    /// Opens a run and applies its first follow-ups.
+    /// Opens a run and applies its first follow-up steps.
     pub fn open_run(&mut self, id: RunId, spec: RunSpec, actor: &str) -> Option<&Run> {
         let opened = RunOpened { spec: Box::new(spec) };
         let run = Run::open(id, self.now, &opened);
@@ -312,7 +313,7 @@ impl BoardTransaction<'_> {
         self.run(id)
     }
 
-    /// Decides a command about a run on the board. Returns the run as it would be.
+    /// Decides on a command to a run on the board. Returns the run as it would be afterwards.
     pub fn command_run(
         &mut self,
         id: RunId,
@@ -331,15 +332,14 @@ impl BoardTransaction<'_> {
         self.run(id).map(Ok)
     }
 
-    /// Counts the agents that work for all other runs.
+    /// Counts the agents that are working for all other runs.
     fn agents_of_other_runs(&self, id: RunId) -> usize {
         let held = self.board.runs.keys().filter(|run| !self.runs.contains_key(run));
         let others = held.chain(self.runs.keys()).filter(|run| **run != id);
         others.filter_map(|run| self.run(*run)).map(Run::agents_at_work).sum()
     }
 
-    /// Lets another run use the slot of an agent that ended. Runs that opened first are asked
-    /// first.
+    /// Offers the slot freed by a finished agent to other runs, oldest first.
     fn share_free_slot(&mut self, id: RunId) {
         let at_work = |run: Option<&Run>| run.map_or(0, Run::agents_at_work);
         if at_work(self.run(id)) >= at_work(self.board.run(id)) {
@@ -369,7 +369,7 @@ impl BoardTransaction<'_> {
         }
     }
 
-    /// Applies the follow-ups of a run and its sessions until none remain.
+    /// Applies follow-up steps of a run and its sessions until none remain.
     fn advance_run(&mut self, id: RunId, actor: &str) {
         for _ in 0..MAX_FOLLOW_UPS {
             let step = self.run(id).and_then(|run| {
@@ -393,7 +393,8 @@ impl BoardTransaction<'_> {
                     }
                 }
                 Some(RunStep::Command(session, command)) => {
-                    // A session that refuses now gets the command again once it has changed.
+                    // If the session rejects the command now, it receives the command again once it
+                    // has changed.
                     let Some(Ok(_)) = self.decide(session, &command, actor) else { return };
                 }
             }
@@ -401,7 +402,7 @@ impl BoardTransaction<'_> {
         unreachable!("the rules of a run converge: {:?}", self.run(id));
     }
 
-    /// Decides a command about a session on the board. Returns the session as it would be.
+    /// Decides on a command to a session on the board. Returns the session as it would be afterwards.
     pub fn command(
         &mut self,
         id: SessionId,
@@ -424,16 +425,17 @@ impl BoardTransaction<'_> {
         self.session(id).map(|session| Ok((session, events)))
     }
 
-    /// Returns the run that no longer needs a session which is to get an instruction. Only the run
-    /// may resume such a session. A message may cross the session's end; without this rule it would
-    /// be worked on beside the run, uncounted and uncancelled.
+    /// Returns the run that no longer needs the session, if the command would give the session an
+    /// instruction. Only the run may resume such a session. Otherwise, a message that arrives as
+    /// the session ends would start work outside the run that is not counted and cannot be
+    /// cancelled.
     fn run_done_with_session(&self, id: SessionId, command: &SessionCommand) -> Option<RunId> {
         let ended = self.session(id).filter(|session| session.attempt().is_sealed())?;
         let of_run = ended.spec.run?;
         matches!(command, SessionCommand::Send { .. }).then_some(of_run.run)
     }
 
-    /// Decides a command and applies the follow-ups of the session itself.
+    /// Decides on a command and applies the follow-up events of the session itself.
     fn decide(
         &mut self,
         id: SessionId,
@@ -454,8 +456,8 @@ impl BoardTransaction<'_> {
         for event in &events {
             draft.add(now, event.clone(), actor);
         }
-        let told = draft.session.limit_wait().cloned();
-        if told.is_some() && told != waited {
+        let waits = draft.session.limit_wait().cloned();
+        if waits.is_some() && waits != waited {
             self.update_slots(id, |queue| queue.slots_after_limit());
         }
         let draft = self.draft(id)?;
@@ -467,7 +469,7 @@ impl BoardTransaction<'_> {
         Some(Ok(events))
     }
 
-    /// Moves the slots that change because a session that waits for a limit changed.
+    /// Moves the resume slots that change because a session waiting for a limit has changed.
     fn update_slots(
         &mut self,
         id: SessionId,
@@ -485,8 +487,8 @@ impl BoardTransaction<'_> {
         }
     }
 
-    /// Applies a passed deadline to a session. `heard` returns when a launch's stream was last
-    /// heard.
+    /// Applies a deadline that has passed to a session. `heard` returns when a launch's stream last
+    /// produced output.
     pub fn apply_deadline(&mut self, id: SessionId, heard: impl Fn(LaunchId) -> Option<u64>) {
         let Some((_, due)) = self.session(id).and_then(Session::deadline) else { return };
         let command = match due {
@@ -513,7 +515,8 @@ impl BoardTransaction<'_> {
             | DeadlineKind::OwnTurn
             | DeadlineKind::Retry => SessionCommand::Tick,
         };
-        // A rejected silence means that the stream was heard meanwhile. There is nothing to record.
+        // If a silence is rejected, the stream produced output in the meantime, so there is nothing
+        // to record.
         drop(self.command(id, &command, "provost"));
     }
 
@@ -532,8 +535,8 @@ impl BoardTransaction<'_> {
         self.replies.push(IdempotentReply { key, reply });
     }
 
-    /// Closes the turn. Returns the batch for the ledger and the drafts that wait for it, or `None`
-    /// if nothing changed.
+    /// Ends the transaction. Returns the batch for the ledger and the drafts to commit with it, or
+    /// `None` if nothing changed.
     pub fn stage(self) -> Option<(WriteBatch, StagedDrafts)> {
         let mut drafts = self.drafts;
         drafts.retain(|_, draft| !draft.events.is_empty());
@@ -556,8 +559,9 @@ impl BoardTransaction<'_> {
         ))
     }
 
-    /// Records that an effect met a shortage while it was not pending. If it becomes pending again in the same commit,
-    /// nothing else shows that no task carries it out.
+    /// Records that an effect encountered a shortage while it was not pending. If the effect
+    /// becomes pending again in the same commit, nothing else would show that no task is handling
+    /// it.
     fn note_missed(&mut self, id: SessionId, command: &SessionCommand) {
         if let (SessionCommand::EffectShortage { effect, .. }, Some(draft)) =
             (command, self.drafts.get_mut(&id))
@@ -585,7 +589,7 @@ impl SessionDraft {
         self.events.push(DraftedEvent { event, actor: actor.to_owned(), state });
     }
 
-    /// Returns the effects that were given up for lack of a resource.
+    /// Returns the effects that were abandoned because of a shortage.
     fn abandoned_effects(&self) -> BTreeSet<EffectKey> {
         let given_up = self.events.iter().filter_map(|one| {
             let Event::EffectShortage(short) = &one.event else { return None };
@@ -641,7 +645,7 @@ impl RunDraft {
     }
 }
 
-/// A session that refuses a run's command ends the run.
+/// Stops a run because one of its sessions rejected a command.
 fn stopped_by_refusal(refused: Option<Result<Vec<Event>, SessionRejection>>) -> RunStopped {
     let detail = match refused {
         Some(Err(why)) => format!("could not resume its session: {why}"),

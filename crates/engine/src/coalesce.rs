@@ -1,16 +1,17 @@
-//! Limits what an agent's stream writes into the ledger. Signals that only report progress are
-//! coalesced, so an agent that never stops talking costs one event per kind and interval.
+//! Limits how many events an agent's stream adds to the ledger. Signals that only report progress
+//! are coalesced, so even an agent that never stops printing causes only one event per kind and
+//! interval.
 //!
-//! Pure: signals come in with the moment at which they were printed, and leave in order. Anything
-//! more important (a claim, a request, the start or end of a turn) passes at once, after everything
-//! before it. Signals held back are in the journal behind the recorded cursor, so a crash loses
-//! none.
+//! This is pure: signals come in with the time at which they were printed, and are returned in
+//! order. Anything more important (a claim, a request, the start or end of a turn) is passed on
+//! immediately, after everything that precedes it. Signals that are held back are still in the
+//! journal after the recorded cursor, so a crash loses none of them.
 
 use std::collections::BTreeMap;
 
 use provost_core::session::{Cursor, StreamSignal, Usage};
 
-/// Progress signals of one kind become at most one event per this interval.
+/// Progress signals of one kind are recorded at most once per this interval.
 pub(crate) const COALESCE_MS: u64 = 1_000;
 
 /// A signal and its position in the journal.
@@ -20,21 +21,21 @@ pub(crate) type JournalSignal = (StreamSignal, Cursor);
 #[derive(Debug, Default)]
 pub(crate) struct SignalCoalescer {
     kinds: BTreeMap<CoalescedKind, HeldSignal>,
-    /// Whether every usage signal passes at once: a budget has to stop the work within one model
-    /// call.
+    /// Whether to pass on every usage signal immediately, so that an exhausted budget stops the
+    /// work within one model call.
     prompt_usage: bool,
 }
 
 /// The kinds of signals that may be coalesced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum CoalescedKind {
-    /// The latest one is kept.
+    /// Only the latest progress signal is kept.
     Progress,
-    /// They are added up.
+    /// The values of usage signals are added up.
     Usage,
-    /// The latest one is kept.
+    /// Only the latest context signal is kept.
     Context,
-    /// The latest one is kept.
+    /// Only the latest retry signal is kept.
     Retrying,
 }
 
@@ -49,7 +50,8 @@ impl SignalCoalescer {
         SignalCoalescer { prompt_usage, ..SignalCoalescer::default() }
     }
 
-    /// Takes a signal printed at a moment, and returns the signals to record now, oldest first.
+    /// Accepts a signal that was printed at the given time, and returns the signals to record now,
+    /// oldest first.
     pub(crate) fn take(
         &mut self,
         signal: StreamSignal,
@@ -59,9 +61,9 @@ impl SignalCoalescer {
         let at_once = self.prompt_usage && matches!(signal, StreamSignal::Usage(_));
         let kind = if at_once { None } else { kind(&signal) };
         let Some(kind) = kind else {
-            let mut told = self.flush();
-            told.push((signal, cursor));
-            return told;
+            let mut released = self.flush();
+            released.push((signal, cursor));
+            return released;
         };
         match self.kinds.get_mut(&kind) {
             Some(held) if at_ms < held.due_ms() => {
@@ -75,12 +77,12 @@ impl SignalCoalescer {
         }
     }
 
-    /// Returns the moment at which held signals are due, if there are any.
+    /// Returns when the signals that are held back must be recorded, if there are any.
     pub(crate) fn due_ms(&self) -> Option<u64> {
         self.kinds.values().filter(|held| held.waiting.is_some()).map(HeldSignal::due_ms).min()
     }
 
-    /// Returns the signals that are due at a moment, oldest first.
+    /// Returns the signals that must be recorded by now, oldest first.
     pub(crate) fn due(&mut self, now_ms: u64) -> Vec<JournalSignal> {
         if self.due_ms().is_some_and(|due| due <= now_ms) {
             self.release_all(now_ms)
@@ -89,16 +91,16 @@ impl SignalCoalescer {
         }
     }
 
-    /// Returns all held signals, oldest first, because a more important one follows.
+    /// Returns all signals that are held back, oldest first, because a more important one follows.
     pub(crate) fn flush(&mut self) -> Vec<JournalSignal> {
-        let mut told: Vec<JournalSignal> =
+        let mut released: Vec<JournalSignal> =
             self.kinds.values_mut().filter_map(|held| held.waiting.take()).collect();
-        told.sort_by_key(|(_, cursor)| *cursor);
-        told
+        released.sort_by_key(|(_, cursor)| *cursor);
+        released
     }
 
-    /// Returns all held signals. They must be recorded together: the sum of one kind covers lines
-    /// before the cursor of another.
+    /// Returns all signals that are held back. They must be recorded together, because the sum for
+    /// one kind covers lines before the cursor of another kind.
     fn release_all(&mut self, at_ms: u64) -> Vec<JournalSignal> {
         for held in self.kinds.values_mut().filter(|held| held.waiting.is_some()) {
             held.released_ms = at_ms;
@@ -187,10 +189,10 @@ mod tests {
     #[test]
     fn budget_makes_usage_pass_at_once() {
         let usage = |n| StreamSignal::Usage(Usage { input: n, output: 0 });
-        for (prompt, told) in [(true, 1), (false, 0)] {
+        for (prompt, count) in [(true, 1), (false, 0)] {
             let mut folded = SignalCoalescer::new(prompt);
             assert_eq!(folded.take(usage(1), Cursor { offset: 1, skip: 0 }, 1_000).len(), 1);
-            assert_eq!(folded.take(usage(2), Cursor { offset: 2, skip: 0 }, 1_001).len(), told);
+            assert_eq!(folded.take(usage(2), Cursor { offset: 2, skip: 0 }, 1_001).len(), count);
         }
     }
 
@@ -213,23 +215,23 @@ mod tests {
         let mut folded = SignalCoalescer::default();
         folded.take(progress(1), at(1), 0);
         folded.take(progress(2), at(2), 1);
-        let told = folded.take(claim(), at(3), 2);
-        assert_eq!(told, [(progress(2), at(2)), (claim(), at(3))]);
+        let released = folded.take(claim(), at(3), 2);
+        assert_eq!(released, [(progress(2), at(2)), (claim(), at(3))]);
         assert_eq!(folded.take(claim(), at(4), 2), [(claim(), at(4))]);
     }
 
     #[test]
     fn alternating_kinds_are_bounded_and_sums_exact() {
         let mut folded = SignalCoalescer::default();
-        let mut told = Vec::new();
+        let mut released = Vec::new();
         for no in 1..=1_000 {
-            told.extend(folded.take(usage(1), at(2 * no), no));
-            told.extend(folded.take(progress(no), at(2 * no + 1), no));
+            released.extend(folded.take(usage(1), at(2 * no), no));
+            released.extend(folded.take(progress(no), at(2 * no + 1), no));
         }
-        told.extend(folded.flush());
-        assert!(told.len() <= 6, "{} events in a second", told.len());
-        assert!(told.is_sorted_by_key(|(_, cursor)| *cursor), "{told:?}");
-        let sum: u64 = told
+        released.extend(folded.flush());
+        assert!(released.len() <= 6, "{} events in a second", released.len());
+        assert!(released.is_sorted_by_key(|(_, cursor)| *cursor), "{released:?}");
+        let sum: u64 = released
             .iter()
             .filter_map(
                 |(signal, _)| {
@@ -238,6 +240,6 @@ mod tests {
             )
             .sum();
         assert_eq!(sum, 1_000);
-        assert_eq!(told.last().map(|(signal, _)| signal), Some(&progress(1_000)));
+        assert_eq!(released.last().map(|(signal, _)| signal), Some(&progress(1_000)));
     }
 }

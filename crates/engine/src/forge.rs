@@ -1,4 +1,4 @@
-//! Parses the output of `gh` about pull requests. Nothing is inferred: anything not understood
+//! Parses what `gh` prints about pull requests. Nothing is guessed: anything that is not understood
 //! counts as not passed.
 
 use provost_core::run::{
@@ -15,7 +15,7 @@ pub(crate) struct ListedPullRequest {
 }
 
 impl ListedPullRequest {
-    /// Whether it is open or merged.
+    /// Whether the pull request is open or merged.
     pub(crate) fn is_open_or_merged(&self) -> bool {
         self.status() != PullRequestStatus::Closed
     }
@@ -25,7 +25,7 @@ impl ListedPullRequest {
     }
 }
 
-/// The fields that [`view`] reads.
+/// The fields that [`parse_view`] reads.
 pub(crate) const VIEW_FIELDS: &str = "state,headRefOid,statusCheckRollup,reviews,comments";
 
 #[derive(Debug, Deserialize)]
@@ -101,13 +101,14 @@ struct ForgeAuthor {
     login: String,
 }
 
-/// Reads a list of pull requests.
+/// Parses a list of pull requests.
 pub(crate) fn parse_list(text: &str) -> Result<Vec<ListedPullRequest>, String> {
     serde_json::from_str(text).map_err(|why| format!("gh returned no list of pull requests: {why}"))
 }
 
-/// Parses the state and the review comments of a pull request. `pushed` is the commit that the
-/// checks count for. Comments and reviews of authors that do not count are dropped and counted.
+/// Parses the state and the review comments of a pull request. `pushed` is the commit to which the
+/// checks must apply. Comments and reviews from authors without the required access are dropped,
+/// but counted.
 pub(crate) fn parse_view(
     text: &str,
     line_comments: &str,
@@ -116,7 +117,7 @@ pub(crate) fn parse_view(
 ) -> Result<(PullRequestState, Vec<ReviewComment>), String> {
     let view: PullRequestView = serde_json::from_str(text)
         .map_err(|why| format!("gh returned an unreadable pull request: {why}"))?;
-    // Each page is a list of its own.
+    // `gh` prints each page as a separate list.
     let pages =
         serde_json::Deserializer::from_str(line_comments).into_iter::<Vec<ForgeLineComment>>();
     let pages: Vec<Vec<ForgeLineComment>> = pages
@@ -143,8 +144,7 @@ pub(crate) fn parse_view(
     Ok((state, failed.chain(counted.into_iter().map(|(_, remark)| remark)).collect()))
 }
 
-/// Whether an author's comments go back to the agents. Unknown and missing associations do not
-/// count.
+/// Whether an author's comments are sent to the agents. Unknown and missing associations do not qualify.
 fn is_counted_author(from: CommentAuthors, association: &str) -> bool {
     match from {
         CommentAuthors::Everyone => true,
@@ -188,7 +188,7 @@ impl ForgeCheck {
         self.name.as_deref().or(self.context.as_deref()).unwrap_or("a check")
     }
 
-    /// Makes the check a review comment. The same check on another commit is another comment.
+    /// Converts the check into a review comment. The same check on another commit is a different comment.
     fn remark(&self, commit: &str) -> ReviewComment {
         let said = self.state.as_deref().or(self.conclusion.as_deref()).unwrap_or("no result");
         let link = self.details_url.as_deref().or(self.target_url.as_deref()).unwrap_or_default();
@@ -198,7 +198,7 @@ impl ForgeCheck {
 }
 
 impl ForgeReview {
-    /// Whether the review asks for anything. An approval without text does not.
+    /// Whether the review requests anything. An approval without text does not.
     fn asks_for_changes(&self) -> bool {
         !self.body.trim().is_empty() || self.state == "CHANGES_REQUESTED"
     }
@@ -266,13 +266,14 @@ mod tests {
         let lines = r#"[{"id":7,"user":{"login":"di"},"path":"src/a.rs","line":3,"body":"typo"}]"#;
         let (state, remarks) = parse_view(text, lines, "c1", CommentAuthors::Everyone).unwrap();
         assert_eq!(state.status, PullRequestStatus::Merged);
-        let told: Vec<_> = remarks.iter().map(|one| (one.id.as_str(), one.text.as_str())).collect();
+        let found: Vec<_> =
+            remarks.iter().map(|one| (one.id.as_str(), one.text.as_str())).collect();
         let expected = [
             ("review/r2", "(changes requested) no"),
             ("comment/k1", "why?"),
             ("line/7", "src/a.rs:3: typo"),
         ];
-        assert_eq!(told, expected);
+        assert_eq!(found, expected);
         assert!(
             parse_view("no json", "[]", "c1", CommentAuthors::Write)
                 .unwrap_err()

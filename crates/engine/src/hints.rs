@@ -1,4 +1,4 @@
-//! Hint commands: against a blocker of a team's completion, and after a refusal.
+//! Hints: commands that remove what blocks a team from finishing, or that help after a refusal.
 
 use provost_core::{
     ids::TeamId,
@@ -9,9 +9,10 @@ use provost_core::{
     text::shell_quote,
 };
 
-/// Returns the command that helps the caller against a blocker of a team's completion. `None` if
-/// only work or another member can help. It names the team by its whole id, which cannot be a name,
-/// and the actor: an external member that left that out would act as the operator.
+/// Returns a command with which the caller can remove something that blocks the team from
+/// finishing. `None` if only further work or another member can remove it. The command contains the
+/// team's full id, which cannot be mistaken for a name. It also contains the actor, because an
+/// external member would otherwise act as the operator.
 pub(crate) fn hint_for_blocker(
     task: &Team,
     who: &TeamActor,
@@ -38,7 +39,7 @@ pub(crate) fn hint_for_blocker(
             member_command(task, who, member, &ack)
         }
         FinishBlocker::EpilogueOpen { step } => {
-            // A bound reviewer attests a review.
+            // If a reviewer is bound, that reviewer must attest the review.
             let of_review = *step == EpilogueStep::SeparateReview;
             let reviewer = if of_review { task.bound(MemberRole::Reviewer).next() } else { None };
             let step = step.as_str().replace('_', "-");
@@ -55,7 +56,7 @@ pub(crate) fn hint_for_blocker(
         FinishBlocker::LoopGaveUp { .. } => {
             format!("provost team loop stop --because TEXT -t {id}{by}")
         }
-        // Only as the operator.
+        // Only the operator can run this command.
         FinishBlocker::GateDropped { .. } if *who == TeamActor::Operator => {
             format!("provost team done {id} --because TEXT")
         }
@@ -77,8 +78,8 @@ pub(crate) fn hint_for_blocker(
     })
 }
 
-/// Returns a command that only one member may run: for itself, and for the operator, who may act
-/// for it. All other callers can only ask for it.
+/// Returns a command that only one member may run. It is shown to that member, and to the operator,
+/// who may act on its behalf. All other callers can only ask the member to run it.
 fn member_command(task: &Team, who: &TeamActor, member: &str, command: &str) -> String {
     match who {
         TeamActor::Member(name) if name != member => {
@@ -90,13 +91,13 @@ fn member_command(task: &Team, who: &TeamActor, member: &str, command: &str) -> 
     }
 }
 
-/// Returns the command that asks the operator.
+/// Returns the command with which to ask the operator.
 fn ask_operator(id: &str, by: &str) -> String {
     send_command(id, by, "operator")
 }
 
-/// Returns the command that sends a text to a member. A name with a leading dash comes after `--`,
-/// so that it is not an option.
+/// Returns the command that sends a text to a member. A name with a leading dash is placed after
+/// `--`, so that it is not parsed as an option.
 fn send_command(id: &str, by: &str, to: &str) -> String {
     let name = shell_quote(to);
     if to.starts_with('-') {
@@ -106,7 +107,7 @@ fn send_command(id: &str, by: &str, to: &str) -> String {
     }
 }
 
-/// Returns the option that names the actor. Empty for the operator.
+/// Returns the option that specifies the actor. Empty for the operator.
 pub(crate) fn actor_option(who: &TeamActor) -> String {
     match who {
         TeamActor::Member(name) => format!(" {}", as_option(name)),
@@ -114,7 +115,7 @@ pub(crate) fn actor_option(who: &TeamActor) -> String {
     }
 }
 
-/// Returns the command that helps a caller after a refusal.
+/// Returns the command that helps a caller after a refusal, if there is one.
 pub(crate) fn hint_after_refusal(
     id: TeamId,
     who: &TeamActor,
@@ -143,7 +144,7 @@ pub(crate) fn hint_after_refusal(
         | (TeamRejection::MessageIs { standing: "stored", .. }, _) => {
             format!("provost team next -t {id}{by}")
         }
-        // A caller that drafts from a message does not take one.
+        // A draft refers to its message by number, so polling for the next message would not help.
         (TeamRejection::NoMessage(_), TeamCommand::Draft { .. })
         | (TeamRejection::MessageIs { .. }, _) => {
             format!("provost team inbox ls --all -t {id}{by}")
@@ -185,6 +186,10 @@ pub(crate) fn hint_after_refusal(
             format!("provost team contract show -t {id}{by}")
         }
         (TeamRejection::NoSession(member), _) => send_command(&id, &by, member),
+        (
+            TeamRejection::TextTooShort(_),
+            TeamCommand::Propose { .. } | TeamCommand::ProposeAccepted { .. },
+        ) => "provost team criterion add --help".to_owned(),
         _ => format!("provost team show {id}{by}"),
     }
 }
@@ -193,7 +198,7 @@ fn as_option(name: &str) -> String {
     quoted_option("--as", name)
 }
 
-/// Returns an option with a user-chosen name, quoted for a shell.
+/// Formats an option with a user-chosen name, quoted for a shell.
 fn quoted_option(flag: &str, name: &str) -> String {
     let join = if name.starts_with('-') { '=' } else { ' ' };
     format!("{flag}{join}{}", shell_quote(name))

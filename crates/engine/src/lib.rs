@@ -1,9 +1,9 @@
-//! The engine: keeps the state of sessions, runs and teams, decides what follows, and carries out
-//! effects.
+//! The engine: maintains the state of sessions, runs and teams, decides what to do next, and
+//! carries out effects.
 //!
-//! [`board`] is sans-IO: it takes inputs and a moment, returns a batch for the ledger, and folds
-//! committed events. [`shell`] is the thin part that moves values between the board, the ledger and
-//! the outside world.
+//! [`board`] is sans-IO: it takes inputs and the time, returns a batch for the ledger, and applies
+//! committed events. [`shell`] is the thin layer that moves values between the board, the ledger
+//! and the outside world.
 
 mod audit_actor;
 pub mod board;
@@ -14,7 +14,7 @@ pub mod history;
 mod limit_queue;
 pub mod projection;
 pub mod report;
-mod report_card;
+mod run_summary;
 mod search_terms;
 pub mod shell;
 pub mod stream;

@@ -1,12 +1,14 @@
-//! The order in which sessions resume that wait for the usage limit of one account.
+//! The order in which sessions resume that are waiting for the usage limit of the same account.
 //!
-//! A limit belongs to the account, so its sessions resume one after the other: the first at the
-//! reset plus the account's jitter, each further one a spacing later. A session that hits the limit
-//! again moves those that waited before it resumed behind the new reset. The slots live only in the
-//! sessions' own events, so a restart changes nothing:
+//! A limit belongs to the account, so the account's sessions resume one after another: the first at
+//! the reset time plus the account's jitter, and each further one after another spacing interval.
+//! If a session hits the limit again, sessions that were already waiting when it resumed move
+//! behind the new reset time. The slots are stored only in the sessions' own events, so a restart
+//! changes nothing:
 //!
-//! - a slot is never nearer than the spacing, so it keeps its distance from every earlier resume;
-//! - when one session resumes, late or not, slots within the spacing after it move in the same commit.
+//! - a slot is never closer than the spacing, so it keeps its distance from every earlier resume;
+//! - when a session resumes, late or not, slots within the spacing after it move in the same
+//!   commit.
 
 use std::collections::BTreeSet;
 
@@ -16,10 +18,10 @@ use provost_core::{
     time::Moment,
 };
 
-/// A session and the moment at which it may resume, in monotonic milliseconds.
+/// A session and the time at which it may resume, in monotonic milliseconds.
 pub(crate) type ResumeSlot = (SessionId, u64);
 
-/// The sessions of one account that wait for its limit.
+/// The sessions of one account that are waiting for its limit.
 pub(crate) struct LimitQueue<'s> {
     now: Moment,
     /// The session that changed.
@@ -29,8 +31,8 @@ pub(crate) struct LimitQueue<'s> {
 }
 
 impl<'s> LimitQueue<'s> {
-    /// Collects the waiting sessions of the subject's account. `None` if it shares its limits with
-    /// no other session.
+    /// Collects the waiting sessions of the subject's account. `None` if the subject does not share
+    /// its limits with other sessions.
     pub(crate) fn for_subject(
         subject: &'s Session,
         all: impl Iterator<Item = &'s Session>,
@@ -48,7 +50,7 @@ impl<'s> LimitQueue<'s> {
         Some(LimitQueue { now, subject, others, spacing_ms })
     }
 
-    /// Returns the slots that change because the subject hit the limit. Its own comes last.
+    /// Returns the slots that change because the subject hit the limit, with the subject's own slot last.
     pub(crate) fn slots_after_limit(&self) -> Vec<ResumeSlot> {
         let Some(wait) = self.subject.limit_wait() else { return Vec::new() };
         let from = wait.until_mono_ms.max(self.now.deadline(self.spacing_ms));
@@ -59,13 +61,14 @@ impl<'s> LimitQueue<'s> {
         self.reassign(from, outdated, Some(self.subject.id))
     }
 
-    /// Returns the slots that change because the subject resumes now.
+    /// Returns the slots that change because the subject is resuming now.
     pub(crate) fn slots_after_resume(&self) -> Vec<ResumeSlot> {
         let from = self.now.deadline(self.spacing_ms);
         self.reassign(from, |other| other.until_mono_ms < from, None)
     }
 
-    /// Assigns the sessions to move, in their order, the earliest free slots from a moment on.
+    /// Assigns the earliest free slots at or after `from` to the sessions that have to move, in
+    /// their current order.
     fn reassign(
         &self,
         from: u64,
@@ -94,7 +97,7 @@ fn account(session: &Session) -> Option<&str> {
     session.spec.agent.carried.account.as_deref()
 }
 
-/// Returns the first moment from `from` on that keeps the spacing to all taken slots.
+/// Returns the earliest time at or after `from` that keeps the spacing to all slots that are taken.
 fn first_free(taken: &BTreeSet<u64>, from: u64, spacing_ms: u64) -> u64 {
     taken.iter().fold(from, |at, taken| {
         if taken.abs_diff(at) < spacing_ms { taken.saturating_add(spacing_ms) } else { at }
@@ -116,7 +119,7 @@ mod tests {
 
     const RESET: u64 = 3_600_000;
 
-    /// A board with its ledger. Nothing happens except by the test's commands.
+    /// A board with its ledger. Only the test's commands change anything.
     #[derive(Default)]
     struct LimitTestBoard {
         board: Board,
@@ -130,7 +133,7 @@ mod tests {
             Moment { wall_ms: self.now as i64, mono_ms: self.now }
         }
 
-        /// Opens one session at work per account.
+        /// Opens one working session for each of the accounts.
         fn with(accounts: &[Option<&str>]) -> (LimitTestBoard, Vec<SessionId>) {
             let mut lab = LimitTestBoard { now: 1_000, ..LimitTestBoard::default() };
             let ids = accounts.iter().enumerate().map(|(no, account)| lab.open(no, *account));

@@ -1,4 +1,4 @@
-//! Reports: converts requests to testimony and back.
+//! Reports: converts API requests to report bodies and back.
 
 use provost_api::{ApiError, ErrorCode, ProgressReport, ReportRequest};
 use provost_core::{
@@ -7,7 +7,7 @@ use provost_core::{
     session::{FactKind, Progress, ReportBody},
 };
 
-/// The longest text that is sent to an agent or kept as a claim.
+/// The maximum length of a text that is sent to an agent or stored as a claim, in bytes.
 pub const MAX_TEXT: usize = 512 << 10;
 
 /// Parses a report strictly.
@@ -45,7 +45,7 @@ pub fn parse_testimony(request: &ReportRequest) -> Result<ReportBody, ApiError> 
     }
 }
 
-/// Converts testimony to a report that parses to the same testimony.
+/// Converts a report body to a request that would be parsed into the same body.
 pub fn to_request(testimony: &ReportBody) -> ReportRequest {
     match testimony {
         ReportBody::Claim { kind, text } => ReportRequest {
@@ -69,7 +69,8 @@ pub fn to_request(testimony: &ReportBody) -> ReportRequest {
     }
 }
 
-/// Rejects a text over the limit. The escaped form counts, as it is written down.
+/// Rejects a text that exceeds the limit. The limit applies to the escaped form, because that is
+/// what is stored.
 pub fn check_text(text: &str, what: &str) -> Result<(), ApiError> {
     let bytes = serde_json::to_string(text).map_or(usize::MAX, |text| text.len());
     if bytes <= MAX_TEXT {

@@ -1,5 +1,5 @@
-//! The search terms of sessions, runs, teams and their events: names, and texts of users and
-//! agents.
+//! The search terms for sessions, runs, teams and their events: names, and texts written by users
+//! and agents.
 
 use provost_core::{
     run::{self, Run},
@@ -37,7 +37,7 @@ pub(crate) fn team_terms(task: &Team) -> SearchTerms {
     let texts = [Some(spec.goal.as_str()), spec.summary.as_deref(), spec.project.as_deref()];
     let names = task.members.iter().map(|member| member.name.as_str());
     let words = texts.into_iter().flatten().chain(names);
-    // A session is indexed by its whole id, so that its teams can be found by it.
+    // Index a team by the complete ids of its sessions, so that a session's teams can be found.
     let sessions = task.members.iter().filter_map(|member| member.session);
     let sessions: Vec<String> = sessions.map(|session| session.0.simple().to_string()).collect();
     let members = task.members.iter().flat_map(member_texts);
@@ -46,7 +46,7 @@ pub(crate) fn team_terms(task: &Team) -> SearchTerms {
     SearchTerms { name, words: TermSet::from_texts(words), parts: TermSet::from_texts(parts) }
 }
 
-/// Returns the search terms of a member, with the name of its team.
+/// Returns the search terms for a member, including the name of its team.
 pub(crate) fn member_terms<'a>(
     task_name: &'a str,
     texts: impl IntoIterator<Item = Option<&'a str>>,
@@ -59,7 +59,7 @@ fn member_texts(member: &TeamMember) -> impl Iterator<Item = &str> {
     [member.name.as_str(), member.role.as_str()].into_iter().chain(labels.into_iter().flatten())
 }
 
-/// Returns the search terms of an event. Most events of a session contain no text and have none.
+/// Returns the search terms for an event. Most session events contain no text and therefore have none.
 #[expect(clippy::wildcard_enum_match_arm, reason = "only events with text have search terms")]
 pub(crate) fn session_event_terms(event: &session::Event) -> TermSet {
     use session::Event;

@@ -1,5 +1,5 @@
-//! Ledger streams of sessions, runs and teams: names, events as records, and the fold that verifies
-//! the caches.
+//! The ledger streams of sessions, runs and teams: their names, events as records, and the fold
+//! that verifies the caches.
 
 use provost_core::{
     ids::{RunId, SessionId, TeamId},
@@ -25,10 +25,10 @@ pub const RUN: &str = "run";
 /// The stream kind of teams.
 pub const TEAM: &str = "team";
 
-/// The version of the fold. A snapshot of another version is discarded.
+/// The version of the fold. Snapshots from other versions are discarded.
 pub const FOLD_VERSION: u32 = 4;
 
-/// A snapshot is stored every this many events, so that a long stream is not folded from its start.
+/// A snapshot is stored every this many events, so that a long stream need not be folded from its start.
 pub const SNAPSHOT_EVERY: u64 = 256;
 
 /// Why a stream cannot be folded.
@@ -46,7 +46,7 @@ pub enum Error {
     NotOpened { stream: String },
 }
 
-/// Whether this program understands an event.
+/// Whether this program knows this kind and version of event.
 pub fn is_known(kind: &str, v: u16) -> bool {
     let kinds = [Event::KINDS, run::Event::KINDS, team::Event::KINDS];
     kinds.into_iter().any(|known| known.contains(&(kind, v)))
@@ -82,7 +82,7 @@ pub fn team_id(stream: &str) -> Result<TeamId, Error> {
     key.parse().map_err(|_| no())
 }
 
-/// The subject of a stream.
+/// What a stream is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Subject {
     Session(SessionId),
@@ -126,7 +126,7 @@ pub(crate) fn new_team_event(event: &team::Event, actor: &str) -> NewEvent {
     encode_event(kind, v, actor, event.encode(), search_terms::team_event_terms(event))
 }
 
-/// Folds a session from its records, beginning at a snapshot if there is a usable one.
+/// Folds a session from its records, starting from a snapshot if there is a usable one.
 pub fn fold_session(
     stream: &StreamId,
     snapshot: Option<&StoredSnapshot>,
@@ -148,7 +148,7 @@ pub fn fold_session(
     session.ok_or_else(|| Error::NotOpened { stream: stream.to_string() })
 }
 
-/// Folds a run from its records, beginning at a snapshot if there is a usable one.
+/// Folds a run from its records, starting from a snapshot if there is a usable one.
 pub fn fold_run(
     stream: &StreamId,
     snapshot: Option<&StoredSnapshot>,
@@ -170,7 +170,7 @@ pub fn fold_run(
     run.ok_or_else(|| Error::NotOpened { stream: stream.to_string() })
 }
 
-/// Folds a team from its records, beginning at a snapshot if there is a usable one.
+/// Folds a team from its records, starting from a snapshot if there is a usable one.
 pub fn fold_team(
     stream: &StreamId,
     snapshot: Option<&StoredSnapshot>,
@@ -193,7 +193,7 @@ pub fn fold_team(
     task.ok_or_else(|| Error::NotOpened { stream: stream.to_string() })
 }
 
-/// Returns the version after which records are needed besides a snapshot.
+/// Returns the version of the snapshot, after which records are needed, or 0 if the snapshot is not usable.
 pub fn usable_snapshot_version<T: DeserializeOwned>(snapshot: Option<&StoredSnapshot>) -> u64 {
     let usable = |stored: &&StoredSnapshot| restore_snapshot::<T>(stored).is_some();
     snapshot.filter(usable).map_or(0, |stored| stored.version)
@@ -201,7 +201,7 @@ pub fn usable_snapshot_version<T: DeserializeOwned>(snapshot: Option<&StoredSnap
 
 fn restore_snapshot<T: DeserializeOwned>(stored: &StoredSnapshot) -> Option<T> {
     let current = stored.snapshot.fold_version == FOLD_VERSION;
-    // A snapshot is a cache: one that cannot be read is ignored.
+    // A snapshot is a cache, so ignore it if it cannot be read.
     current.then(|| serde_json::from_str(&stored.snapshot.data).ok()).flatten()
 }
 
@@ -210,7 +210,7 @@ pub fn session_snapshot(session: &Session) -> StreamSnapshot {
     StreamSnapshot { fold_version: FOLD_VERSION, data }
 }
 
-/// Returns the pending effects and the timer that the ledger stores with a session's events.
+/// Returns the pending effects and the timer that the ledger stores together with a session's events.
 pub fn pending_effects(session: &Session) -> Vec<PendingItem> {
     let mut owed: Vec<PendingItem> = session
         .effects()
@@ -229,8 +229,8 @@ pub fn pending_effects(session: &Session) -> Vec<PendingItem> {
     owed
 }
 
-/// Returns the events that close the imported copy of a session, run or team of another home. Empty
-/// if it is already closed.
+/// Returns the events that close the imported copy of a session, run or team from another home.
+/// Empty if it is already closed.
 pub fn close_imported(
     stream: &StreamId,
     records: &[RecordedEvent],
@@ -298,7 +298,7 @@ pub fn pending_team_effects(task: &Team) -> Vec<PendingItem> {
     owed.chain(timer).collect()
 }
 
-/// Refolds a whole stream, for `ledger verify` and `import`.
+/// Folds an entire stream again, for `ledger verify` and `import`.
 pub fn refold(stream: &StreamId, records: &[RecordedEvent]) -> Result<FoldedStream, String> {
     match parse_subject(stream.as_str()) {
         Ok(Subject::Run(_)) => return refold_run(stream, records),

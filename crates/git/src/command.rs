@@ -1,8 +1,9 @@
-//! One call of the git program: located, guarded, bounded, with a described failure.
+//! Runs the git program: finds it, restricts what it may do, bounds its time and output, and
+//! describes failures.
 //!
-//! The environment contains only the caller's `PATH` and `HOME`, and the variables and settings
-//! that keep a repository from running its own programs. Standard input is empty unless a call
-//! provides one.
+//! The environment contains only the caller's `PATH` and `HOME`, plus the variables and settings
+//! that prevent a repository from running its own programs. Standard input is empty unless the call
+//! provides some.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -27,29 +28,31 @@ use crate::long_call::{CutOffCall, LongCall, LongCallResult, LongCalls};
 use crate::process::{self, ProcessLimits, RunEnd};
 use crate::settings;
 use crate::settings_cache::SettingsCache;
+use crate::special_files::SpecialFileSearch;
 
 /// The default time limit of a git call.
 pub const DEFAULT_TIME_LIMIT: Duration = Duration::from_secs(60);
 
-/// The limit on a git call's standard output, in bytes.
+/// The maximum size of a git call's standard output, in bytes.
 pub const OUTPUT_LIMIT: usize = 64 * 1024 * 1024;
 
-/// How long a call waits for a lock of another program by default. Editors hold one only briefly.
+/// How long a call waits by default for a lock held by another program. Editors hold locks only
+/// briefly.
 pub const DEFAULT_LOCK_LIMIT: Duration = Duration::from_secs(30);
 
-/// The number of last lines of standard error in an [`Error`].
+/// How many of the last lines of standard error an [`Error`] quotes.
 pub(crate) const STDERR_LINES: usize = 12;
 
-/// The number of characters of a command line in an [`Error`].
+/// How many characters of the command line an [`Error`] quotes.
 const COMMAND_CHARS: usize = 400;
 
-/// Held by every call that reads or changes the registrations of worktrees.
+/// Locked during every call that reads or changes the worktree registrations.
 static WORKTREES: Mutex<()> = Mutex::new(());
 
 /// Returns the names of the filter drivers that the operator trusts.
 type TrustedFilters = dyn Fn() -> Vec<String> + Send + Sync;
 
-/// The git program and the minimal environment that it gets.
+/// The git program and the minimal environment it runs in.
 #[derive(Clone)]
 pub struct Git {
     program: PathBuf,
@@ -61,8 +64,8 @@ pub struct Git {
     long_calls: Option<Arc<dyn LongCalls>>,
     settings_cache: SettingsCache,
     stand_ins: StandIns,
-    /// The programs that git may execute; determined at the first call. None if they cannot be
-    /// limited.
+    /// The programs that git may execute, determined on the first call. `None` if execution cannot
+    /// be restricted.
     programs: Arc<OnceLock<Option<AllowedPrograms>>>,
     trusted_filters: Arc<TrustedFilters>,
 }
@@ -70,39 +73,44 @@ pub struct Git {
 /// Why a git call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("find git in PATH={}", printable_line(.path.as_bytes()))]
+    #[error("cannot find git in PATH={}", printable_line(.path.as_bytes()))]
     NotFound { path: OsString },
-    #[error("start `{command}`")]
+    #[error("cannot start `{command}`")]
     Start { command: String, source: io::Error },
-    #[error("work in {}: the directory is gone", printable_line(.path.as_os_str().as_bytes()))]
+    #[error("cannot work in {}: the directory is gone", printable_line(.path.as_os_str().as_bytes()))]
     NoDirectory { path: PathBuf },
-    #[error("run `{command}`: {exit}\n{stderr}")]
+    #[error("`{command}` failed: {exit}\n{stderr}")]
     Failed { command: String, exit: GitExit, stderr: String },
-    #[error("run `{command}`: no result after {limit:?}")]
+    #[error("`{command}` did not finish within {limit:?}")]
     TimedOut { command: String, limit: Duration },
-    #[error("run `{command}`: more than {limit} bytes of output")]
+    #[error(
+        "`{command}` cannot read {}: it is not a regular file, so git would wait for ever",
+        printable_line(.path.as_os_str().as_bytes())
+    )]
+    SpecialFile { command: String, path: PathBuf },
+    #[error("`{command}` printed more than {limit} bytes")]
     TooMuchOutput { command: String, limit: usize },
-    #[error("parse the output of `{command}`: {output}")]
+    #[error("cannot parse the output of `{command}`: {output}")]
     Unexpected { command: String, output: String },
-    #[error("run `{command}`: {why}")]
+    #[error("`{command}` was interrupted: {why}")]
     Interrupted { command: String, why: String },
-    #[error("run `{command}`: {why}")]
+    #[error("`{command}` was interrupted: {why}")]
     DiskFull { command: String, why: String },
-    #[error("run `{command}`: the daemon is stopping, and the command continues without it")]
+    #[error("`{command}` continues without the daemon, which is stopping")]
     Abandoned { command: String },
-    #[error("wait for {}: another program has held this lock for {} s", printable_line(.path.as_os_str().as_bytes()), .limit.as_secs())]
+    #[error("{} is locked: another program has held this lock for {} s", printable_line(.path.as_os_str().as_bytes()), .limit.as_secs())]
     Locked { path: PathBuf, limit: Duration },
     #[error(transparent)]
     Settings(#[from] settings::Error),
     #[error(
-        "use {files}: they need the git filter {filter:?}, which is not in git.filters of your configuration"
+        "cannot use {files}: they need the git filter {filter:?}, which is not listed under `git.filters` in your configuration"
     )]
     UntrustedFilter { filter: String, files: String },
-    #[error("use {}", printable_line(.path.as_os_str().as_bytes()))]
+    #[error("cannot use {}", printable_line(.path.as_os_str().as_bytes()))]
     File { path: PathBuf, source: io::Error },
 }
 
-/// How git ended.
+/// How a git process exited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GitExit {
     Code(i32),
@@ -110,8 +118,8 @@ pub enum GitExit {
 }
 
 impl Git {
-    /// Finds `git` in the directories of a `PATH`. Relative ones are skipped, because they would
-    /// depend on the current repository.
+    /// Finds `git` in the directories of `path`, a `PATH` value. Skips relative directories,
+    /// because their meaning would depend on the current repository.
     pub fn find(path: &OsStr, home: &Path) -> Result<Self, Error> {
         let candidates = std::env::split_paths(path).filter(|dir| dir.is_absolute());
         let found = candidates.map(|dir| dir.join("git")).find(|file| is_executable(file));
@@ -119,7 +127,7 @@ impl Git {
         Ok(Self::new(&program, path, home))
     }
 
-    /// Uses the given program with this `PATH` and `HOME`.
+    /// Uses the given program, with this `PATH` and `HOME`.
     pub fn new(program: &Path, path: &OsStr, home: &Path) -> Self {
         Self {
             program: program.to_owned(),
@@ -143,14 +151,14 @@ impl Git {
         self
     }
 
-    /// Sets how long to wait for a lock of another program.
+    /// Sets how long to wait for a lock held by another program.
     #[must_use]
     pub fn with_lock_limit(mut self, limit: Duration) -> Self {
         self.lock_limit = limit;
         self
     }
 
-    /// Runs calls that write the files of a checkout through this, so that they outlive the calling
+    /// Runs calls that write a checkout's files through `calls`, so that they outlive the calling
     /// process.
     #[must_use]
     pub fn with_long_calls(mut self, calls: Arc<dyn LongCalls>) -> Self {
@@ -158,7 +166,7 @@ impl Git {
         self
     }
 
-    /// Keeps temporary indexes and Provost's own git directories in this directory.
+    /// Creates temporary indexes and Provost's own git directories in this directory.
     #[must_use]
     pub fn with_scratch(mut self, directory: &Path) -> Self {
         self.scratch = directory.to_owned();
@@ -166,8 +174,8 @@ impl Git {
         self
     }
 
-    /// Runs the filter drivers that the operator trusts. They are queried whenever a repository has
-    /// any, and their commands come only from the user's own git configuration.
+    /// Enables the filter drivers that the operator trusts. `trusted` is called whenever a
+    /// repository has filters. The filter commands come only from the user's own git configuration.
     #[must_use]
     pub fn with_filters(
         mut self,
@@ -185,7 +193,8 @@ impl Git {
         &self.stand_ins
     }
 
-    /// Returns the programs that git may execute, which is git alone, if they can be limited.
+    /// Returns the programs that git may execute, which are git's own. `None` if execution cannot
+    /// be restricted.
     fn programs(&self) -> Option<&AllowedPrograms> {
         self.programs.get_or_init(|| self.find_programs()).as_ref()
     }
@@ -197,7 +206,7 @@ impl Git {
         let mut command = Command::new(&self.program);
         command.arg("--exec-path").current_dir("/").env_clear().stdin(Stdio::null());
         let limits = ProcessLimits { time: self.time_limit, stdout: OUTPUT_LIMIT };
-        let finished = process::run(command, limits, None).ok()?;
+        let finished = process::run(command, limits, None, &SpecialFileSearch::default()).ok()?;
         let path = finished.stdout.strip_suffix(b"\n")?;
         AllowedPrograms::for_git(&self.program, Path::new(OsStr::from_bytes(path)))
     }
@@ -210,7 +219,8 @@ impl Git {
         self.long_calls().map(LongCalls::cut_off_calls).unwrap_or_default()
     }
 
-    /// Whether a call that was cut off can have left a file. One that is gone was not left.
+    /// Whether an interrupted call may have left this file behind. Returns false if the file does
+    /// not exist.
     pub(crate) fn can_have_left(&self, file: &Path) -> Result<bool, Error> {
         let calls = self.cut_off_calls();
         let found = match file.symlink_metadata() {
@@ -303,19 +313,20 @@ impl GitCall<'_> {
         self
     }
 
-    /// Makes git ignore the user's and the system's configuration.
+    /// Makes git ignore the user's and the system's configuration files.
     pub(crate) fn without_user_settings(self) -> Self {
         self.variable("GIT_CONFIG_GLOBAL", "/dev/null").variable("GIT_CONFIG_NOSYSTEM", "1")
     }
 
-    /// Uses these filter drivers, which the operator trusts. The programs that their commands start
-    /// are unknown, so git is not limited.
+    /// Enables these filter drivers, which the operator trusts. It is not known which programs a
+    /// filter command runs, so this call may execute any program.
     pub(crate) fn filters(mut self, filters: &[GitSetting]) -> Self {
         self.runs_filters |= !filters.is_empty();
         self.settings(filters)
     }
 
-    /// Distinguishes a missing directory from a missing program: both fail with the same error.
+    /// Returns the error for a process that could not be started. The system reports the same error
+    /// for a missing directory and a missing program, so this function distinguishes the two.
     fn not_started(&self, command: String, source: io::Error) -> Error {
         if source.kind() == io::ErrorKind::NotFound && !self.directory.is_dir() {
             return Error::NoDirectory { path: self.directory.clone() };
@@ -323,22 +334,23 @@ impl GitCall<'_> {
         Error::Start { command, source }
     }
 
-    /// Runs git; a non-zero exit code is an answer too.
+    /// Runs git. A nonzero exit code is not treated as an error.
     pub(crate) fn run_unchecked(self) -> Result<GitOutput, Error> {
         let command = self.line();
-        // Git reads every worktree registration, and fails on one that another call is just
-        // creating.
+        // Git reads every worktree registration, and fails if another call is just creating one.
         let _alone = self
             .touches_worktrees()
             .then(|| WORKTREES.lock().unwrap_or_else(PoisonError::into_inner));
         let limits = ProcessLimits { time: self.git.time_limit, stdout: OUTPUT_LIMIT };
         let programs = if self.runs_filters { None } else { self.git.programs().cloned() };
+        let search = self.special_file_search();
         let finished = self
             .prepare()
-            .and_then(|prepared| process::run(prepared, limits, programs))
+            .and_then(|prepared| process::run(prepared, limits, programs, &search))
             .map_err(|source| self.not_started(command.clone(), source))?;
         match finished.end {
             RunEnd::TimedOut => Err(Error::TimedOut { command, limit: limits.time }),
+            RunEnd::Blocked(path) => Err(Error::SpecialFile { command, path }),
             RunEnd::TooMuchOutput => Err(Error::TooMuchOutput { command, limit: limits.stdout }),
             RunEnd::Exited(status) => Ok(GitOutput {
                 command,
@@ -349,13 +361,17 @@ impl GitCall<'_> {
         }
     }
 
-    /// Runs git as a long call. A call whose arguments are not all UTF-8 runs like any other.
+    /// Runs git as a long call. If an argument is not UTF-8, runs it as a normal call instead.
     pub(crate) fn run_long(self, calls: &dyn LongCalls) -> Result<GitOutput, Error> {
         let command = self.line();
         let Some(call) = self.prepare().ok().and_then(|prepared| self.as_long_call(&prepared))
         else {
             return self.run_unchecked();
         };
+        // Nothing watches a call that outlives this process.
+        if let Some(path) = self.special_file_search().find() {
+            return Err(Error::SpecialFile { command, path });
+        }
         match calls.run(call) {
             LongCallResult::Exited { exit, stderr } => {
                 Ok(GitOutput { command, exit, stdout: Vec::new(), stderr })
@@ -389,6 +405,19 @@ impl GitCall<'_> {
         if answer.exit == GitExit::Code(0) { Ok(answer) } else { Err(answer.failure()) }
     }
 
+    /// Returns the places where this call reads files. The objects are in the directory that the
+    /// worktrees share.
+    fn special_file_search(&self) -> SpecialFileSearch {
+        let given = |name: &str| {
+            let found = self.variables.iter().rev().find(|(variable, _)| variable == name);
+            found.map(|(_, value)| PathBuf::from(value))
+        };
+        let shared =
+            given("GIT_OBJECT_DIRECTORY").and_then(|objects| Some(objects.parent()?.into()));
+        let git_dirs = [given("GIT_DIR"), shared].into_iter().flatten().collect();
+        SpecialFileSearch { directory: self.directory.clone(), git_dirs }
+    }
+
     fn touches_worktrees(&self) -> bool {
         self.args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "worktree")
     }
@@ -402,13 +431,14 @@ impl GitCall<'_> {
         let own = self.settings.iter().map(|(key, value)| (key.as_os_str(), value.as_os_str()));
         command.envs(guard::as_variables(own.chain(fixed)));
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
-        // Set last, so that nothing overrides it: nothing that git runs counts as the operator.
+        // The mark is set last so that nothing overrides it. Programs that git runs must not be
+        // mistaken for the operator.
         command.env(MARK, HELPER);
         command.stdin(self.stdin()?);
         Ok(command)
     }
 
-    /// Input comes from an unnamed file: a pipe could block both sides.
+    /// Returns the input as an unnamed file. With a pipe, both sides could block.
     fn stdin(&self) -> io::Result<Stdio> {
         let Some(bytes) = &self.input else { return Ok(Stdio::null()) };
         let mut file = tempfile::tempfile_in(&self.git.scratch)?;
@@ -439,7 +469,7 @@ impl GitOutput {
         Error::Unexpected { command: self.command.clone(), output: printable(shown) }
     }
 
-    /// Returns the output without the line feed that git adds.
+    /// Returns the output without its final line feed.
     pub(crate) fn line(&self) -> &OsStr {
         OsStr::from_bytes(self.stdout.strip_suffix(b"\n").unwrap_or(&self.stdout))
     }
@@ -455,13 +485,14 @@ impl GitOutput {
 }
 
 impl Error {
-    /// Returns what the user can do about it.
+    /// Returns a hint for the user, if there is one.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::UntrustedFilter { .. } => Some(
-                "to trust it, add its name to `filters` below `[git]` in your own provost.toml; \
-                 its command comes from `git config --global`",
+                "to trust the filter, add its name to `filters` below `[git]` in your own \
+                 provost.toml; its command comes from `git config --global`",
             ),
+            Self::SpecialFile { .. } => Some("remove the file, then resume"),
             Self::Locked { .. } => Some(
                 "close the editor or git that uses the repository (if there is none, remove the \
                  file), then resume",
@@ -481,7 +512,8 @@ impl Error {
         }
     }
 
-    /// Whether the same call may succeed later: it failed because of its surroundings.
+    /// Whether the same call may succeed later because the cause of the failure is outside the
+    /// call.
     pub(crate) fn is_transient(&self) -> bool {
         match self {
             Self::Start { .. }
@@ -493,6 +525,7 @@ impl Error {
             | Self::File { .. } => true,
             Self::NotFound { .. }
             | Self::NoDirectory { .. }
+            | Self::SpecialFile { .. }
             | Self::TooMuchOutput { .. }
             | Self::Unexpected { .. }
             | Self::Abandoned { .. }
@@ -501,7 +534,7 @@ impl Error {
         }
     }
 
-    /// Wraps a file-system error at a path.
+    /// Returns a function that wraps a file-system error with this path.
     pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::File { path: path.to_owned(), source }
     }

@@ -1,11 +1,11 @@
-//! The programs that git may start: git itself and nothing else.
+//! Restricts git to starting only its own programs.
 //!
 //! A Landlock rule on execution applies to the thread that starts git and to everything that git
-//! starts. It is the second line of defence: the repository's configuration is not read in the
-//! first place (see [`crate::isolated_repo`]), so no program is named.
+//! starts. It is the second line of defence: git does not read the repository's configuration (see
+//! [`crate::isolated_repo`]), so it normally has no other program to start.
 //!
-//! Limits: a kernel without Landlock enforces nothing, and a git that is a script is not limited.
-//! The dynamic loader must be executable, and can load a file that is not.
+//! Limits: a kernel without Landlock enforces nothing, and git is not restricted if it is a script.
+//! The dynamic loader must be executable, and it can be used to run a file that is not.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -18,13 +18,13 @@ use landlock::{
     RulesetError,
 };
 
-/// The maximum number of program headers to read.
+/// The maximum number of ELF program headers to read.
 const MAX_HEADERS: u16 = 64;
 
-/// The program header that names the dynamic loader.
+/// The type of the program header that contains the path of the dynamic loader.
 const PT_INTERP: u32 = 3;
 
-/// The longest name of a dynamic loader.
+/// The maximum length of the dynamic loader's path.
 const MAX_LOADER: u64 = 4096;
 
 /// The files and directories below which a process may execute programs.
@@ -32,8 +32,8 @@ const MAX_LOADER: u64 = 4096;
 pub(crate) struct AllowedPrograms(Vec<PathBuf>);
 
 impl AllowedPrograms {
-    /// Returns what git needs: its program, its own commands and its loader. None for a git that is
-    /// not a binary: the programs that a script starts are unknown.
+    /// Returns the programs that git needs: its binary, its subcommands and its loader. Returns
+    /// `None` if git is a script, because it is not known which programs a script starts.
     pub(crate) fn for_git(program: &Path, exec_path: &Path) -> Option<Self> {
         if !exec_path.is_absolute() {
             return None;
@@ -51,8 +51,8 @@ impl AllowedPrograms {
         &self.0
     }
 
-    /// Limits this thread, and everything it starts, to these programs. Paths are opened again each
-    /// time, because an upgrade of git replaces files.
+    /// Restricts this thread, and everything it starts, to these programs. The paths are opened
+    /// anew on each call, because an upgrade of git replaces the files.
     pub(crate) fn confine_thread(&self) -> io::Result<()> {
         self.restrict().map(drop).map_err(io::Error::other)
     }
@@ -60,7 +60,7 @@ impl AllowedPrograms {
     fn restrict(&self) -> Result<RestrictionStatus, RulesetError> {
         let mut rules = Ruleset::default().handle_access(AccessFs::Execute)?.create()?;
         for path in &self.0 {
-            // A missing file cannot be executed.
+            // A missing file cannot be executed, so it needs no rule.
             let Ok(file) = PathFd::new(path) else { continue };
             rules = rules.add_rule(PathBeneath::new(file, AccessFs::Execute))?;
         }
@@ -68,14 +68,15 @@ impl AllowedPrograms {
     }
 }
 
-/// Whether a file is a binary for this machine, not a script.
+/// Whether a file is an ELF binary rather than a script.
 pub(crate) fn is_binary(program: &Path) -> bool {
     let mut magic = [0; 4];
     File::open(program).and_then(|mut file| file.read_exact(&mut magic)).is_ok()
         && magic == *b"\x7fELF"
 }
 
-/// Reads the name of the dynamic loader from a 64-bit little-endian ELF file. A static program has none.
+/// Reads the path of the dynamic loader from a 64-bit little-endian ELF file. A statically linked
+/// program has none.
 fn loader_of(program: &Path) -> io::Result<Option<PathBuf>> {
     let mut file = File::open(fs::canonicalize(program)?)?;
     let mut head = [0; 64];

@@ -1,6 +1,6 @@
 //! Makes untrusted text safe to print.
 
-/// Returns the text with deceptive characters escaped; line feeds and tabs stay.
+/// Returns the text with deceptive characters escaped. Line feeds and tabs are kept.
 pub fn printable(bytes: &[u8]) -> String {
     provost_text::escape(&String::from_utf8_lossy(bytes), &['\n', '\t'])
 }

@@ -1,16 +1,16 @@
-//! Filters (such as Git LFS and git-crypt): programs that change content on its way into and out of
+//! Filters, such as Git LFS and git-crypt: programs that transform content when it enters or leaves
 //! a repository.
 //!
 //! Provost runs a filter only if the operator trusts it, with the command from the user's own git
-//! configuration. Content that needs another filter is refused: without it, the commit or checkout
-//! would have wrong content.
+//! configuration. Content that needs any other filter is refused, because the commit or checkout
+//! would otherwise have the wrong content.
 
 use crate::command::{Error, Git};
 use crate::names::{Oid, RepoPath};
 use crate::project::Project;
 use crate::repo::Repo;
 
-/// The number of files that an error names; it counts the others.
+/// How many files an error lists by name. It only counts the rest.
 const NAMED: usize = 3;
 
 /// Refuses a commit or tree with files that need a filter that the operator does not trust.
@@ -18,7 +18,7 @@ pub fn refuse_filtered(git: &Git, project: &Project, tree: &Oid) -> Result<(), E
     refuse_tree(&project.repo(git)?, tree)
 }
 
-/// Refuses a tree with such files.
+/// Refuses a tree with files that need a filter that the operator does not trust.
 pub(crate) fn refuse_tree(repo: &Repo<'_>, tree: &Oid) -> Result<(), Error> {
     if repo.configured().filters.is_empty() {
         return Ok(());
@@ -37,7 +37,7 @@ pub(crate) fn refuse(repo: &Repo<'_>, files: Vec<u8>, tree: Option<&Oid>) -> Res
     let args = ["check-attr"].into_iter().chain(source.as_deref());
     let call = repo.read(args.chain(["-z", "--stdin", "filter"])).input(files);
     let answer = call.run()?;
-    // Path, attribute and value of each file.
+    // The items are the path, attribute and value of each file.
     let items: Vec<&[u8]> = answer.stdout.split(|byte| *byte == 0).collect();
     let mut refused =
         items.chunks_exact(3).filter(|item| configured.refuses(item[2], &trusted)).peekable();

@@ -1,15 +1,15 @@
 //! Settings and variables that disable dangerous features in every git call.
 //!
-//! Calls that work on a repository read none of its configuration files (see [`crate::isolated_repo`]). A
-//! few calls must: to find the repository, and to list its settings as data. The settings below are
-//! passed to all of them through `GIT_CONFIG_COUNT`. It overrides every file, reaches git's own
-//! children, and unlike `-c` supports names that contain `=`.
+//! Calls that work on a repository read none of its configuration files (see
+//! [`crate::isolated_repo`]). A few calls have to read them, to find the repository or to list its
+//! settings as data. All calls get the settings below through `GIT_CONFIG_COUNT`, which overrides
+//! every file, reaches git's own children and, unlike `-c`, supports names that contain `=`.
 
 use std::ffi::{OsStr, OsString};
 
-/// Settings for every call, each overriding the repository's own.
+/// Settings for every call. Each one overrides the repository's own setting.
 pub(crate) const SETTINGS: &[(&str, &str)] = &[
-    // Programs that a configuration may name.
+    // Programs that a configuration file may specify.
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
     ("core.editor", ":"),
@@ -26,9 +26,10 @@ pub(crate) const SETTINGS: &[(&str, &str)] = &[
     ("protocol.allow", "never"),
     ("protocol.ext.allow", "never"),
     ("protocol.file.allow", "never"),
-    // Printed to standard error whenever a graft file is named, even an empty one.
+    // Git prints this advice to standard error whenever a graft file is specified, even an empty
+    // one.
     ("advice.graftFileDeprecated", "false"),
-    // Settings that could hide a change, or prevent recording one.
+    // Settings that could hide a change or prevent it from being recorded.
     ("core.trustctime", "true"),
     ("core.checkStat", "default"),
     ("core.untrackedCache", "false"),
@@ -38,21 +39,21 @@ pub(crate) const SETTINGS: &[(&str, &str)] = &[
     ("i18n.commitEncoding", "UTF-8"),
 ];
 
-/// Variables for every call; apart from the caller's own, nothing else is inherited.
+/// Variables for every call. Apart from these and the caller's own, git inherits nothing.
 pub(crate) const VARIABLES: &[(&str, &str)] = &[
     ("LC_ALL", "C"),
     ("GIT_TERMINAL_PROMPT", "0"),
-    // No progress, in seconds: a git whose caller is gone would be killed by its next progress
-    // output.
+    // The delay before progress output, in seconds. This value effectively disables it, because
+    // progress output would kill a git process whose caller has exited.
     ("GIT_PROGRESS_DELAY", "1000000"),
     ("GIT_ASKPASS", ""),
     ("SSH_ASKPASS", ""),
     ("GIT_EDITOR", ":"),
     ("GIT_PAGER", "cat"),
-    // No transport at all: an empty list of allowed protocols.
+    // The list of allowed protocols. An empty list disables all transports.
     ("GIT_ALLOW_PROTOCOL", ""),
     ("GIT_NO_LAZY_FETCH", "1"),
-    // A replacement could show another tree under the hash that was verified.
+    // With a replacement object, a verified hash could show a different tree.
     ("GIT_NO_REPLACE_OBJECTS", "1"),
     ("GIT_GRAFT_FILE", "/dev/null"),
     ("GIT_AUTHOR_NAME", "Provost"),
@@ -61,10 +62,10 @@ pub(crate) const VARIABLES: &[(&str, &str)] = &[
     ("GIT_COMMITTER_EMAIL", "provost@localhost"),
 ];
 
-/// One setting, overriding the repository's.
+/// One setting, which overrides the repository's own.
 pub(crate) type GitSetting = (OsString, OsString);
 
-/// Returns the environment variables that carry the settings.
+/// Encodes the settings as environment variables.
 pub(crate) fn as_variables<'a>(
     settings: impl Iterator<Item = (&'a OsStr, &'a OsStr)>,
 ) -> Vec<(OsString, OsString)> {

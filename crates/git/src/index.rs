@@ -1,7 +1,7 @@
-//! A private copy of an index, for staging without touching the real one.
+//! A private copy of an index, for staging without changing the real one.
 //!
-//! Everything that reads or records the files of a checkout uses such a copy. So a user's index
-//! stays identical byte for byte, and a lock file left by a killed git does not block.
+//! All code that reads or records the files of a checkout uses such a copy. This keeps the user's
+//! index unchanged, byte for byte, and a lock file left by a killed git does not get in the way.
 
 use std::fs::{File, FileTimes};
 use std::io::{self, Read};
@@ -15,7 +15,7 @@ use crate::names::{Oid, RepoPath};
 use crate::repo::{Repo, answer_oid};
 use crate::submodules::MAX_DEPTH;
 
-/// A checkout seen through a copy of its index; the copy is deleted with the value.
+/// A checkout with a copy of its index. The copy is deleted when the value is dropped.
 pub(crate) struct Staging<'a> {
     repo: Repo<'a>,
     _directory: TempDir,
@@ -33,8 +33,8 @@ impl<'a> Staging<'a> {
         Ok(Self { repo: repo.with_index(&copy), _directory: directory })
     }
 
-    /// Reveals changes that index flags hide: "assume unchanged" everywhere, and "skip worktree"
-    /// where the file exists all the same.
+    /// Makes git see changes that index flags hide: clears "assume unchanged" everywhere, and "skip
+    /// worktree" for files that exist.
     pub(crate) fn reveal(&self) -> Result<(), Error> {
         let flagged = flagged(&self.repo)?;
         let present =
@@ -43,19 +43,19 @@ impl<'a> Staging<'a> {
         self.update("--no-skip-worktree", flagged.skipped.iter().filter(present))
     }
 
-    /// Lists everything that differs from HEAD or is untracked: two letters, a blank and a path
-    /// each. Only a repository is listed as a directory.
+    /// Lists all paths that differ from HEAD or are untracked. Each item is two letters, a blank
+    /// and the path. A directory is listed only if it is a repository.
     pub(crate) fn status(&self) -> Result<GitOutput, Error> {
         let args = ["status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames"];
         self.repo.read_files(args.into_iter().chain(["--ignore-submodules=dirty"])).run()
     }
 
-    /// Stages everything except ignored files and embedded repositories. Returns the embedded
+    /// Stages all files except ignored ones and embedded repositories. Returns the embedded
     /// repositories and the submodules that contain uncommitted content.
     ///
     /// An untracked repository inside the checkout would be staged as a link to a commit that
-    /// exists nowhere else; one without commits would fail. Files that need an untrusted filter are
-    /// refused.
+    /// exists nowhere else, and staging would fail if it has no commits. Files that need an
+    /// untrusted filter are refused.
     pub(crate) fn add_all(&self) -> Result<Vec<RepoPath>, Error> {
         let candidates = candidates(&self.repo)?;
         let mut left_out = embedded(&candidates);
@@ -67,12 +67,12 @@ impl<'a> Staging<'a> {
             pathspecs.extend_from_slice(path.as_bytes());
             pathspecs.push(0);
         }
-        // `--sparse`: files outside a sparse checkout are recorded where they exist; those that it
-        // leaves out keep their index entries.
+        // With `--sparse`, git also stages existing files outside a sparse checkout. Files that the
+        // sparse checkout omits keep their index entries.
         let args = ["add", "--all", "--sparse", "--pathspec-from-file=-", "--pathspec-file-nul"];
         self.repo.write_files(args).input(pathspecs).run()?;
-        // `git add` would run `git status` inside each submodule, with the filters of its own
-        // configuration; this only reads its HEAD.
+        // `git add` would run `git status` inside each submodule, with the filters of the
+        // submodule's own configuration. This call only reads the submodule's HEAD.
         self.update("--add", submodules.iter())?;
         for path in submodules {
             if is_dirty(&self.repo, &path, MAX_DEPTH)? {
@@ -82,7 +82,7 @@ impl<'a> Staging<'a> {
         Ok(left_out)
     }
 
-    /// Stages these files as they are, missing ones as removed.
+    /// Stages these files in their current state. A missing file is staged as removed.
     pub(crate) fn stage<'p>(&self, paths: impl Iterator<Item = &'p RepoPath>) -> Result<(), Error> {
         let mut input = Vec::new();
         for path in paths {
@@ -93,7 +93,7 @@ impl<'a> Staging<'a> {
         self.repo.write_files(update).input(input).run().map(drop)
     }
 
-    /// Returns the checkout as seen through the copy.
+    /// Returns the checkout, set up to use the copied index.
     pub(crate) fn repo(&self) -> &Repo<'a> {
         &self.repo
     }
@@ -102,7 +102,7 @@ impl<'a> Staging<'a> {
         answer_oid(&self.repo.write_files(["write-tree"]).run()?)
     }
 
-    /// Updates the entries of these paths.
+    /// Runs `git update-index` with this flag on the paths.
     fn update<'p>(
         &self,
         flag: &str,
@@ -120,7 +120,7 @@ impl<'a> Staging<'a> {
     }
 }
 
-/// Entries whose flags keep git from looking at the file.
+/// Index entries whose flags make git ignore changes to the file.
 #[derive(Debug, Default)]
 pub(crate) struct FlaggedEntries {
     pub(crate) assumed: Vec<RepoPath>,
@@ -153,7 +153,7 @@ pub(crate) fn gitlinks(repo: &Repo<'_>) -> Result<Vec<RepoPath>, Error> {
     links.map(path).collect::<Option<_>>().ok_or_else(|| answer.unexpected())
 }
 
-/// Returns the submodules whose repository is in place.
+/// Returns the submodules whose repository exists in this checkout.
 pub(crate) fn populated_submodules(repo: &Repo<'_>) -> Result<Vec<RepoPath>, Error> {
     let there = |path: &RepoPath| {
         let directory = repo.top().join(path.as_path());
@@ -161,13 +161,13 @@ pub(crate) fn populated_submodules(repo: &Repo<'_>) -> Result<Vec<RepoPath>, Err
         is_directory && directory.join(".git").symlink_metadata().is_ok()
     };
     let mut links: Vec<RepoPath> = gitlinks(repo)?.into_iter().filter(there).collect();
-    // A link in conflict has an entry for each side.
+    // A submodule in conflict has one entry per side.
     links.dedup();
     Ok(links)
 }
 
-/// Whether a submodule, or one nested in it, contains uncommitted content. One that cannot be
-/// inspected counts as dirty.
+/// Whether a submodule, or one nested in it, contains uncommitted content. A submodule that cannot
+/// be inspected counts as dirty.
 fn is_dirty(repo: &Repo<'_>, path: &RepoPath, depth: usize) -> Result<bool, Error> {
     let inner = Repo::open_at(repo.git(), &repo.top().join(path.as_path()))?;
     let Some(inner) = inner else { return Ok(true) };
@@ -187,8 +187,8 @@ fn is_dirty(repo: &Repo<'_>, path: &RepoPath, depth: usize) -> Result<bool, Erro
     Ok(false)
 }
 
-/// Lists everything that differs from the index, including deleted files. Only an untracked
-/// repository is listed as a directory, with a trailing slash.
+/// Lists all paths that differ from the index, including deleted files. A directory is listed only
+/// if it is an untracked repository, and ends in a slash.
 fn candidates(repo: &Repo<'_>) -> Result<GitOutput, Error> {
     let args = ["ls-files", "--modified", "--others", "--exclude-standard", "-z"];
     repo.read_files(args).run()
@@ -199,8 +199,9 @@ fn embedded(candidates: &GitOutput) -> Vec<RepoPath> {
     candidates.items().filter(|item| item.ends_with(b"/")).map(RepoPath::new).collect()
 }
 
-/// Copies an index if there is one, with its modification time. Git treats an entry as old as its
-/// index as possibly changed, and a newer copy would hide a change made in the same instant.
+/// Copies an index, if there is one, together with its modification time. Git rechecks an entry
+/// that is as new as the index itself, so a newer copy would hide a change made in the same
+/// instant.
 fn copy_index(original: &Path, copy: &Path) -> io::Result<()> {
     let mut file = match agent_file::open(original).map_err(io::Error::from) {
         Ok(file) => file,
@@ -209,7 +210,7 @@ fn copy_index(original: &Path, copy: &Path) -> io::Result<()> {
     };
     let about = file.metadata()?;
     let mut new = File::create(copy)?;
-    // If it grows meanwhile, only its original length is copied.
+    // If the file grows during the copy, only its original length is copied.
     io::copy(&mut file.by_ref().take(about.len()), &mut new)?;
     new.set_times(FileTimes::new().set_modified(about.modified()?))
 }

@@ -12,11 +12,11 @@ use crate::repo::Repo;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum GitHead {
-    /// A branch with its commit.
+    /// On a branch that has a commit.
     Branch { name: RefName, commit: Oid },
-    /// A branch without a commit yet.
+    /// On a branch that has no commit yet.
     Unborn { name: RefName },
-    /// A commit without a branch.
+    /// At a commit, without a branch.
     Detached { commit: Oid },
 }
 
@@ -25,7 +25,7 @@ pub enum GitHead {
 pub struct FileChange {
     pub path: RepoPath,
     pub kind: FileChangeKind,
-    /// Lines added and removed; `None` for a binary file or a submodule.
+    /// Lines added and removed. `None` for a binary file or a submodule.
     pub lines: Option<LineCounts>,
 }
 
@@ -36,7 +36,7 @@ pub enum FileChangeKind {
     Added,
     Deleted,
     Modified,
-    /// For example from file to link.
+    /// The type of the file changed, for example from a file to a symbolic link.
     Retyped,
 }
 
@@ -56,7 +56,7 @@ impl GitHead {
         }
     }
 
-    /// Returns the branch's full ref, if HEAD is on one.
+    /// Returns the full ref of the branch, unless HEAD is detached.
     pub fn branch(&self) -> Option<&RefName> {
         match self {
             Self::Branch { name, .. } | Self::Unborn { name } => Some(name),
@@ -70,12 +70,12 @@ pub fn read_head(git: &Git, project: &Project) -> Result<GitHead, Error> {
     head_of_repo(&project.repo(git)?)
 }
 
-/// Returns the tree of an expression (a commit, a ref, a tree), if it exists.
+/// Returns the tree that an expression (a commit, ref or tree) refers to, if it exists.
 pub fn tree_of(git: &Git, project: &Project, commitish: &str) -> Result<Option<Oid>, Error> {
     project.repo(git)?.resolve(format!("{commitish}^{{tree}}"))
 }
 
-/// Returns the files of the project's checkout that differ from its commit, without ignored ones.
+/// Returns the files in the project's checkout that differ from its commit, except ignored files.
 pub fn uncommitted(git: &Git, project: &Project) -> Result<Vec<RepoPath>, Error> {
     let status = Staging::open(&project.repo(git)?)?.status()?;
     // Two letters and a blank precede each path.
@@ -101,8 +101,8 @@ pub fn diff_stat(
     parse_changes(&answer).ok_or_else(|| answer.unexpected())
 }
 
-/// Returns the files that match some patterns, relative to the top, and differ between two commits
-/// or trees.
+/// Returns the files that differ between two commits or trees and match the patterns, which are
+/// relative to the top.
 pub fn changed_among(
     git: &Git,
     project: &Project,
@@ -124,37 +124,25 @@ pub struct CommittedFile {
     pub content: Vec<u8>,
 }
 
-/// Returns the wanted files of a commit. None if one of them is not a regular file, or its path is
-/// not UTF-8.
+/// Returns the files of a commit that `wanted` selects. `None` if one of them is not a regular file
+/// or its path is not UTF-8.
 pub fn files_at(
     git: &Git,
     project: &Project,
     commit: &Oid,
     wanted: impl Fn(&str) -> bool,
 ) -> Result<Option<Vec<CommittedFile>>, Error> {
-    let repo = project.repo(git)?;
-    let listed = repo.read(["ls-tree", "-r", "-z", "--full-tree", commit.as_str()]).run()?;
-    let mut files = Vec::new();
+    let args = ["ls-tree", "-r", "-l", "-z", "--full-tree", commit.as_str()];
+    let listed = project.repo(git)?.read(args).run()?;
+    let mut entries = Vec::new();
     for item in listed.items() {
-        let Some((meta, path)) = std::str::from_utf8(item).ok().and_then(|it| it.split_once('\t'))
-        else {
-            continue;
-        };
-        if !wanted(path) {
-            continue;
-        }
-        let (Some(("100644" | "100755", object)), Some(hash)) =
-            (meta.split_once(' '), meta.rsplit(' ').next())
-        else {
-            return Ok(None);
-        };
-        if !object.starts_with("blob ") {
-            return Ok(None);
-        }
-        let content = repo.read(["cat-file", "blob", hash]).run()?.stdout;
-        files.push(CommittedFile { path: path.to_owned(), content });
+        entries.push(parse_entry(item).ok_or_else(|| listed.unexpected())?);
     }
-    Ok(Some(files))
+    entries.retain(|entry| wanted(&entry.path));
+    if entries.iter().any(|entry| !matches!(entry.kind, TreeEntryKind::File { .. })) {
+        return Ok(None);
+    }
+    read_entries(git, project, entries).map(Some)
 }
 
 /// An entry of a commit: a file, a link, a submodule or a directory.
@@ -169,25 +157,25 @@ pub struct TreeEntry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TreeEntryKind {
     File {
-        /// In bytes.
+        /// The size in bytes.
         size: u64,
     },
     Directory,
-    /// A link, a submodule, or an entry of unknown kind.
+    /// A symbolic link, a submodule, or an entry of unknown kind.
     Other,
 }
 
-/// How deep [`entries_at`] lists.
+/// Which entries [`entries_at`] returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TreeDepth {
-    /// The paths themselves.
+    /// Only the given paths themselves.
     Entry,
     /// Every file at or below the paths.
     Files,
 }
 
-/// Returns the entries of a commit at some paths relative to the top. Absent paths are left out, and
-/// so are directories on the way to another path.
+/// Returns the entries of a commit at these paths, which are relative to the top. Omits missing
+/// paths, and directories that contain another of the paths.
 pub fn entries_at(
     git: &Git,
     project: &Project,
@@ -211,13 +199,40 @@ pub fn entries_at(
     Ok(entries)
 }
 
-/// Returns the content of a file of a commit.
-pub fn read_entry(git: &Git, project: &Project, entry: &TreeEntry) -> Result<Vec<u8>, Error> {
-    Ok(project.repo(git)?.read(["cat-file", "blob", &entry.object]).run()?.stdout)
+/// Returns these files of a commit with their content, read by one call of git.
+pub fn read_entries(
+    git: &Git,
+    project: &Project,
+    entries: Vec<TreeEntry>,
+) -> Result<Vec<CommittedFile>, Error> {
+    if entries.is_empty() {
+        return Ok(Vec::new());
+    }
+    let objects: String = entries.iter().map(|entry| format!("{}\n", entry.object)).collect();
+    let call = project.repo(git)?.read(["cat-file", "--batch"]);
+    let answer = call.input(objects.into_bytes()).run()?;
+    let mut rest = answer.stdout.as_slice();
+    let mut files = Vec::new();
+    for entry in entries {
+        let content = take_object(&mut rest, &entry.object).ok_or_else(|| answer.unexpected())?;
+        files.push(CommittedFile { path: entry.path, content: content.to_vec() });
+    }
+    Ok(files)
 }
 
-/// Reads `mode type hash size`, a tab and the path. A path that is not UTF-8 stays distinct enough
-/// for display, and counts as no file.
+/// Takes one object from the output of `cat-file --batch`: a line `hash blob size`, the content and
+/// a line feed.
+fn take_object<'o>(rest: &mut &'o [u8], object: &str) -> Option<&'o [u8]> {
+    let end = rest.iter().position(|byte| *byte == b'\n')?;
+    let head = std::str::from_utf8(&rest[..end]).ok()?;
+    let size: usize = head.strip_prefix(object)?.strip_prefix(" blob ")?.parse().ok()?;
+    let (content, after) = rest[end + 1..].split_at_checked(size)?;
+    *rest = after.strip_prefix(b"\n")?;
+    Some(content)
+}
+
+/// Parses `mode type hash size`, a tab and the path. An entry whose path is not UTF-8 can be
+/// displayed but does not count as a file.
 fn parse_entry(item: &[u8]) -> Option<TreeEntry> {
     let tab = item.iter().position(|byte| *byte == b'\t')?;
     let (meta, path) = (std::str::from_utf8(&item[..tab]).ok()?, &item[tab + 1..]);
@@ -245,7 +260,8 @@ pub(crate) fn head_of_repo(repo: &Repo<'_>) -> Result<GitHead, Error> {
     }
 }
 
-/// Reads raw records (`:modes hashes letter`, path), then one line count each.
+/// Parses raw records (`:modes hashes letter`, path), followed by the line counts of the same
+/// files.
 fn parse_changes(answer: &GitOutput) -> Option<Vec<FileChange>> {
     let mut items = answer.items().peekable();
     let mut changes = Vec::new();

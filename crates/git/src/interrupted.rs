@@ -1,8 +1,8 @@
 //! Finishes an interrupted move of a checkout from one commit to another.
 //!
-//! Git writes the files first, then the index and the branch. If it is killed in between, files of
+//! Git writes the files first, then the index and the branch. If git is killed in between, files of
 //! the new commit remain in a checkout of the old one, and git takes them for the user's changes.
-//! Files that are identical to those of the new commit can be added to the index without loss; then
+//! Files that are identical to those of the new commit can safely be added to the index, and then
 //! the move can be repeated.
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use crate::names::{Oid, RepoPath};
 use crate::repo::Repo;
 use crate::worktree::{LOCK_REASON, MAX_POINTER};
 
-/// How often an interrupted move is repeated.
+/// How many times an interrupted move may be repeated.
 const MAX_MOVES: usize = 3;
 
 /// The mode and the object of an entry in a tree or an index.
@@ -32,8 +32,8 @@ pub(crate) struct CheckoutMove<'a> {
     pub(crate) to: &'a Oid,
 }
 
-/// Moves the files of a checkout with git, and finishes an earlier interrupted move. The user's
-/// changes are preserved: neither git nor this function overwrites them.
+/// Runs the git command that moves a checkout's files, and finishes an earlier interrupted move.
+/// The user's changes are preserved, because neither git nor this function overwrites them.
 pub(crate) fn move_files(
     checkout: &Repo<'_>,
     args: &[&str],
@@ -57,8 +57,9 @@ pub(crate) fn move_files(
     }
 }
 
-/// Removes the locks that a call left which was cut off: all of them in a worktree of Provost's own, where nothing else
-/// works, and in a checkout of the user those that are not another program's.
+/// Removes locks left by an interrupted call. In Provost's own worktree, where no other program
+/// works, it removes all locks. In a user's checkout, it removes only locks that the call can have
+/// created.
 fn remove_own_locks(checkout: &Repo<'_>) -> Result<(), Error> {
     if checkout.git().cut_off_calls().is_empty() {
         return Ok(());
@@ -70,15 +71,15 @@ fn remove_own_locks(checkout: &Repo<'_>) -> Result<(), Error> {
     checkout.remove_locks()
 }
 
-/// Whether git refused to overwrite files.
+/// Whether git refused the move because it would overwrite files.
 fn refused_overwrite(answer: &GitOutput) -> bool {
     answer.exit != GitExit::Code(0)
         && (answer.stderr_contains("would be overwritten")
             || answer.stderr_contains("not uptodate"))
 }
 
-/// Takes files into the index that are those of the new commit already. Returns whether there are such files, and
-/// nothing else blocks the move.
+/// Adds files that already match the new commit to the index. Returns true if there are such files
+/// and nothing else blocks the move.
 fn finish_move(checkout: &Repo<'_>, between: CheckoutMove<'_>) -> Result<bool, Error> {
     let changes = changes(checkout, between)?;
     let recorded = entries(checkout)?;
@@ -89,7 +90,7 @@ fn finish_move(checkout: &Repo<'_>, between: CheckoutMove<'_>) -> Result<bool, E
     for change in &changes {
         let (recorded, found) = (recorded.get(&change.path), found.get(&change.path));
         if recorded != change.old.as_ref() && recorded != change.new.as_ref() {
-            // The user has staged something.
+            // The user has staged a change.
             return Ok(false);
         }
         if found == change.new.as_ref() {
@@ -98,7 +99,7 @@ fn finish_move(checkout: &Repo<'_>, between: CheckoutMove<'_>) -> Result<bool, E
             torn.push(&change.path);
         }
     }
-    // None is removed before all are known to be git's.
+    // Remove files only after confirming that git wrote all of them.
     for path in &torn {
         if !is_torn(checkout, between.to, path)? {
             return Ok(false);
@@ -142,7 +143,8 @@ fn changes(checkout: &Repo<'_>, between: CheckoutMove<'_>) -> Result<Vec<FileDel
     Ok(changes)
 }
 
-/// Parses `:MODE MODE OBJECT OBJECT STATUS`. A side without the file has the mode 000000.
+/// Parses `:MODE MODE OBJECT OBJECT STATUS`. The mode is 000000 on a side that does not have the
+/// file.
 fn change(raw: &[u8], path: &[u8]) -> Option<FileDelta> {
     let mut fields = raw.strip_prefix(b":")?.split(|byte| *byte == b' ');
     let mut field = || fields.next().map(<[u8]>::to_vec);
@@ -155,7 +157,7 @@ fn change(raw: &[u8], path: &[u8]) -> Option<FileDelta> {
     })
 }
 
-/// Returns the entries of an index. A file in conflict is recorded as one of its sides, which
+/// Returns the entries of an index. For a file in conflict it returns one of the sides, which
 /// matches no commit.
 fn entries(repo: &Repo<'_>) -> Result<BTreeMap<RepoPath, TreeEntry>, Error> {
     let answer = repo.read(["ls-files", "--stage", "-z"]).run()?;
@@ -167,8 +169,8 @@ fn entries(repo: &Repo<'_>) -> Result<BTreeMap<RepoPath, TreeEntry>, Error> {
     answer.items().map(entry).collect::<Option<_>>().ok_or_else(|| answer.unexpected())
 }
 
-/// Whether a call that was cut off wrote a file, and it holds the beginning of what the commit has there. Git makes
-/// such a file anew, so one that the user changed in place or later is not taken for it.
+/// Whether an interrupted call wrote only the beginning of this file's content. Git creates such a
+/// file anew, so a file that the user changed in place, or changed later, does not match.
 fn is_torn(checkout: &Repo<'_>, commit: &Oid, path: &RepoPath) -> Result<bool, Error> {
     let file = checkout.top().join(path.as_path());
     if !checkout.git().can_have_left(&file)? {
@@ -186,7 +188,7 @@ fn is_torn(checkout: &Repo<'_>, commit: &Oid, path: &RepoPath) -> Result<bool, E
         Err(agent_file::Error::Io { source, .. }) if source.kind() != io::ErrorKind::NotFound => {
             Err(Error::file(&file)(source))
         }
-        // It is longer, or not a regular file.
+        // The file is longer, or it is not a regular file.
         Err(_) => Ok(false),
     }
 }

@@ -1,12 +1,12 @@
-//! Git directories of Provost's own, through which it uses foreign repositories.
+//! Provost's own git directories, through which it accesses other people's repositories.
 //!
-//! A repository's configuration and hooks are written by anyone who works in it, and much of it
-//! names programs. Switching programs off by name can miss one, and a name can be written between
-//! Provost's check and git's read. So git reads none of it: instead of the directory that the
-//! repository's worktrees share, git gets a directory of Provost's own. That directory contains a
-//! configuration with only the hash and ref formats, links to the repository's refs, and copies of
-//! its patterns. Objects, HEAD and index are the repository's own. Settings that matter come from
-//! [`crate::settings`], as data.
+//! Anyone who works in a repository can write its configuration and hooks, and many settings
+//! specify programs to run. Disabling those settings one by one could miss some, and a new one can
+//! be written between Provost's check and git's read. Therefore git reads none of them. Instead of
+//! the directory that the repository's worktrees share, git uses a directory that Provost creates,
+//! which contains a configuration with only the hash and ref formats, links to the repository's
+//! refs, and copies of its patterns. Objects, HEAD and index are the repository's own. Settings
+//! that matter come from [`crate::settings`], as data.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -24,9 +24,9 @@ use crate::long_call;
 use crate::names::Oid;
 use crate::repo::Repo;
 
-/// Shared files that Provost uses in place. None of them names a program. HEAD is the main
-/// worktree's, for the list of worktrees; where HEAD is moved, git finds it in the worktree's own
-/// directory. Filters that the operator trusts keep their files in `lfs` and `git-crypt`.
+/// Shared files that Provost uses in place. None of them specifies a program. HEAD is the main
+/// worktree's, for the list of worktrees; to move HEAD, git uses the worktree's own directory.
+/// Trusted filters keep their files in `lfs` and `git-crypt`.
 const LINKED: &[&str] = &[
     "HEAD",
     "refs",
@@ -42,23 +42,23 @@ const LINKED: &[&str] = &[
 /// Pattern files, which are copied as data.
 const COPIED: &[&str] = &["info/exclude", "info/attributes"];
 
-/// How much of such a file is copied; git's own limit for an attributes file is 100 MiB.
+/// The maximum size of a copied pattern file. Git's own limit for an attributes file is 100 MiB.
 const MAX_PATTERNS: u64 = 1 << 20;
 
-/// The number of directories kept for reuse.
+/// How many directories to keep for reuse.
 const MAX_KEPT: usize = 500;
 
 /// The hash and ref formats of a repository.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct RepoFormat {
-    /// As in `extensions.objectFormat`; none means SHA-1.
+    /// The value of `extensions.objectFormat`. `None` means SHA-1.
     pub(crate) objects: Option<&'static str>,
-    /// As in `extensions.refStorage`; none means files.
+    /// The value of `extensions.refStorage`. `None` means files.
     pub(crate) refs: Option<&'static str>,
 }
 
 impl RepoFormat {
-    /// Returns the format with hashes like this one, and refs in files.
+    /// Returns a format with the hash type of this object and with refs stored in files.
     fn like(oid: &Oid) -> Self {
         let objects = (oid.as_str().len() == 64).then_some("sha256");
         Self { objects, refs: None }
@@ -77,13 +77,13 @@ impl RepoFormat {
     }
 }
 
-/// The directories that stand in for those of repositories, shared by all copies of a [`Git`].
+/// The directories that stand in for those of repositories. All copies of a [`Git`] share them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StandIns {
     made: Arc<Mutex<BTreeMap<StandInKey, Arc<StandIn>>>>,
 }
 
-/// The repository's directory and the stand-in's format.
+/// The repository's directory and the format of its stand-in.
 type StandInKey = (PathBuf, RepoFormat);
 
 /// A directory that git uses as the shared directory of a repository's worktrees.
@@ -107,7 +107,7 @@ impl StandIns {
             Some(known) => Arc::clone(known),
             None => {
                 if made.len() >= MAX_KEPT {
-                    // Directories in use stay until their users drop them.
+                    // Directories in use remain until their users drop them.
                     made.clear();
                 }
                 let new = Arc::new(StandIn::make(scratch, "provost-git-", shared, format)?);
@@ -121,7 +121,7 @@ impl StandIns {
 }
 
 impl StandIn {
-    /// Creates one for a call that may outlive this process. It stays until it is removed
+    /// Creates a stand-in for a call that may outlive this process. It remains until it is removed
     /// explicitly.
     pub(crate) fn for_long_call(
         scratch: &Path,
@@ -156,8 +156,8 @@ impl StandIn {
         self.dir.path()
     }
 
-    /// Copies the patterns that changed. The new file replaces the old one atomically: another call
-    /// may be reading it.
+    /// Copies the pattern files that changed. Each new file replaces the old one atomically,
+    /// because another call may be reading it.
     fn copy_patterns(&self) -> Result<(), Error> {
         for name in COPIED {
             let (from, to) = (self.shared.join(name), self.dir.path().join(name));
@@ -174,7 +174,8 @@ impl StandIn {
     }
 }
 
-/// Reads a pattern file, which users often link; empty if it is missing or not a regular file.
+/// Reads a pattern file, which may be a symbolic link. Returns empty content if the file is missing
+/// or not a regular file.
 fn patterns(path: &Path) -> io::Result<Vec<u8>> {
     let Ok(file) = agent_file::open_linked(path) else { return Ok(Vec::new()) };
     let mut text = Vec::new();
@@ -182,7 +183,7 @@ fn patterns(path: &Path) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// A temporary repository that has another one's objects and nothing else of it, not even refs.
+/// A temporary repository with the objects of another one, but without its refs and settings.
 #[derive(Debug)]
 pub(crate) struct IsolatedRepo<'a> {
     git: &'a Git,
@@ -191,7 +192,8 @@ pub(crate) struct IsolatedRepo<'a> {
 }
 
 impl<'a> IsolatedRepo<'a> {
-    /// Creates one that reads and writes the objects of another, whose hashes are like this one.
+    /// Creates a temporary repository that reads and writes the objects of another one. `like` is
+    /// one of these objects and determines the hash type.
     pub(crate) fn with_objects_of(repo: &Repo<'a>, like: &Oid) -> Result<Self, Error> {
         let git = repo.git();
         let dir = TempDir::new_in(git.scratch()).map_err(Error::file(git.scratch()))?;
@@ -200,8 +202,8 @@ impl<'a> IsolatedRepo<'a> {
         Ok(Self { git, dir, objects: repo.objects() })
     }
 
-    /// Prepares a call. The user's own settings are excluded as well: the same call must give the
-    /// same result.
+    /// Prepares a call. It ignores the user's settings too, because the same call must always
+    /// produce the same result.
     pub(crate) fn call<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> GitCall<'a> {
         let call = self.git.call(self.dir.path()).args(args).without_user_settings();
         call.variable("GIT_DIR", self.dir.path())
@@ -210,8 +212,8 @@ impl<'a> IsolatedRepo<'a> {
     }
 }
 
-/// Makes a directory a valid repository for git: without refs, and with the hash format as its only
-/// setting. Repeating it changes nothing.
+/// Makes a directory a valid git repository that has no refs and whose only setting is the hash
+/// format. Repeating the call changes nothing.
 pub(crate) fn init_repo(dir: &Path, like: &Oid) -> Result<(), Error> {
     let refs = dir.join("refs");
     private::create_dir_all(&refs).map_err(Error::file(&refs))?;
@@ -261,7 +263,7 @@ mod tests {
             0,
         )
         .unwrap();
-        assert_eq!(now(), "", "a pipe is not waited for");
-        assert_eq!(fs::read_dir(&scratch).unwrap().count(), 1, "it is used again");
+        assert_eq!(now(), "", "reading a pipe does not block");
+        assert_eq!(fs::read_dir(&scratch).unwrap().count(), 1, "the directory is reused");
     }
 }

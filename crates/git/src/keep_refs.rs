@@ -1,23 +1,23 @@
-//! Keep refs: they preserve an agent's work that no branch shows.
+//! Keep refs, which preserve an agent's commits that are on no branch.
 
 use crate::command::{self, GitExit};
 use crate::names::{KeepRef, Oid};
 use crate::repo::Repo;
 
-/// The maximum number of keep refs with one name.
+/// The maximum number of keep refs that share a name.
 const MAX_KEPT: usize = 1000;
 
 /// Why a commit was not kept.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("keep a commit: there are {MAX_KEPT} refs like {keep}")]
+    #[error("cannot keep a commit: there are already {MAX_KEPT} refs like {keep}")]
     TooMany { keep: KeepRef },
     #[error(transparent)]
     Git(#[from] command::Error),
 }
 
-/// Points a keep ref at the commit. If the ref holds a commit that the new one does not contain, it
-/// is left alone and a numbered one is used.
+/// Points a keep ref at the commit. If the ref already points at a commit that the new one does not
+/// contain, uses a numbered ref instead.
 pub(crate) fn keep_commit(repo: &Repo<'_>, keep: &KeepRef, commit: &Oid) -> Result<KeepRef, Error> {
     for count in 1..=MAX_KEPT {
         let name = keep.numbered(count);

@@ -1,6 +1,5 @@
-//! Landing: puts verified work on its target branch. Nothing is moved aside or overwritten: a
-//! branch is only fast-forwarded, and a checkout is only updated where that touches none of its
-//! user's changes.
+//! Landing: puts verified work on its target branch. It never moves or overwrites files. It only
+//! fast-forwards a branch, and updates a checkout only if that does not affect the user's changes.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -17,25 +16,25 @@ use crate::registry;
 use crate::repo::{Repo, answer_oid};
 use crate::snapshot::{self, CommitMessage};
 
-/// The number of files passed to one call.
+/// The maximum number of files passed to one git call.
 const FILES_PER_CALL: usize = 500;
 
 /// Why work could not be landed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("create the branch {branch}: it already exists at {found}")]
+    #[error("cannot create the branch {branch}: it already exists at {found}")]
     BranchExists { branch: BranchName, found: Oid },
-    #[error("find the branch {0}: it does not exist")]
+    #[error("the branch {0} does not exist")]
     NoBranch(RefName),
-    #[error("update the branch {branch} in its checkout: {said}")]
+    #[error("cannot update the branch {branch} in its checkout: {said}")]
     Refused { branch: RefName, said: String },
-    #[error("update the branch {branch}: {ongoing} is in progress in its checkout")]
+    #[error("cannot update the branch {branch}: {ongoing} is in progress in its checkout")]
     Busy { branch: RefName, ongoing: OngoingOperation },
     #[error(
-        "update the branch {branch} in its checkout: {files} would need the git filter {filter:?}"
+        "cannot update the branch {branch} in its checkout: {files} would need the git filter {filter:?}"
     )]
     Filtered { branch: RefName, filter: String, files: String },
-    #[error("use a remote of {}: a path is not valid UTF-8", printable_line(.0.as_os_str().as_bytes()))]
+    #[error("cannot use a remote of {}: a path is not valid UTF-8", printable_line(.0.as_os_str().as_bytes()))]
     NotUtf8(PathBuf),
     #[error(transparent)]
     Message(#[from] snapshot::Error),
@@ -50,21 +49,21 @@ pub enum Error {
 pub struct MergeCommit {
     pub commit: Oid,
     pub tree: Oid,
-    /// Files that both sides changed in the same places; they contain conflict markers.
+    /// Files that both sides changed in the same places. They contain conflict markers.
     pub conflicts: Vec<RepoPath>,
 }
 
 /// The result of fast-forwarding a branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FastForward {
-    /// The branch contains the commit.
+    /// The branch now contains the commit.
     Done,
-    /// The branch has diverged; this is its commit.
+    /// The branch has diverged. The value is the commit it points to.
     Diverged(Oid),
 }
 
-/// Creates a branch at a commit. Repeating the call succeeds; another commit's branch is left
-/// alone.
+/// Creates a branch at a commit. Repeating the call succeeds. If the branch exists at another
+/// commit, the call fails and the branch is not changed.
 pub fn create_branch(
     git: &Git,
     project: &Project,
@@ -86,9 +85,9 @@ pub fn create_branch(
     }
 }
 
-/// Merges `onto` into `work` without a checkout. The same call yields the same commit: its time is
-/// a parameter, and only the files of `work` determine how files are merged. A merge driver is a
-/// program that could choose a side, so none is run.
+/// Merges `onto` into `work` without a checkout. The same call always produces the same commit,
+/// because the time is a parameter and only attributes in `work` determine how files are merged. It
+/// runs no merge driver, because such a program could choose a side.
 pub fn merge(
     git: &Git,
     project: &Project,
@@ -103,7 +102,7 @@ pub fn merge(
     Ok(MergeCommit { commit, tree, conflicts })
 }
 
-/// Returns the tree of a merge, and the files in conflict.
+/// Returns the tree of a merge, and the files that are in conflict.
 fn merge_trees(
     apart: &IsolatedRepo<'_>,
     work: &Oid,
@@ -121,8 +120,9 @@ fn merge_trees(
     Ok((tree, items.map(RepoPath::new).collect()))
 }
 
-/// Returns the files of a tree that still contain conflict markers of a merge: lines that [`merge`]
-/// wrote around the two sides. Such a line names a commit, so other text is never mistaken for one.
+/// Returns the files of a tree that still contain conflict markers of a merge, which are the lines
+/// that [`merge`] wrote around the two sides. Such a line contains a commit hash, so no other text
+/// matches.
 pub fn files_with_conflict_markers(
     git: &Git,
     project: &Project,
@@ -140,7 +140,7 @@ pub fn files_with_conflict_markers(
         let call = apart.call(options.into_iter().map(OsStr::new).chain(paths));
         let answer = call.variable("GIT_LITERAL_PATHSPECS", "1").run_unchecked()?;
         match answer.exit {
-            // Each item begins with the tree.
+            // Each item begins with the tree's hash.
             GitExit::Code(0) => found.extend(answer.items().map(|item| {
                 RepoPath::new(item.get(tree.as_str().len() + 1..).unwrap_or_default())
             })),
@@ -151,7 +151,7 @@ pub fn files_with_conflict_markers(
     Ok(found)
 }
 
-/// Commits a tree with several parents. The same call yields the same commit.
+/// Commits a tree with several parents. The same call always produces the same commit.
 pub fn commit_merge(
     git: &Git,
     project: &Project,
@@ -179,7 +179,7 @@ fn commit_tree(
 }
 
 /// Fast-forwards a branch to a commit that contains it. If the branch is checked out, its files are
-/// updated too, unless that would touch an uncommitted change of the user.
+/// updated too, unless that would affect an uncommitted change.
 pub fn fast_forward(
     git: &Git,
     project: &Project,
@@ -198,7 +198,8 @@ pub fn fast_forward(
         Some(checkout) => forward_files(&checkout, branch, &tip, to)?,
         None => move_ref(git, project, branch, &tip, to)?,
     }
-    // The branch shows the result in every case: another process may have moved it first.
+    // The result depends on where the branch is now, because another process may have moved it
+    // first.
     let now = commit_of(&repo, branch)?.ok_or_else(|| Error::NoBranch(branch.clone()))?;
     Ok(if contains_commit(&repo, &now, to)? {
         FastForward::Done
@@ -207,8 +208,8 @@ pub fn fast_forward(
     })
 }
 
-/// Moves a branch from one commit to another that need not contain the first. If the branch is
-/// checked out, its files are updated too, unless that would touch an uncommitted change.
+/// Moves a branch to a commit that need not contain the current one. If the branch is checked out,
+/// its files are updated too, unless that would affect an uncommitted change.
 pub fn move_branch(
     git: &Git,
     project: &Project,
@@ -256,7 +257,7 @@ pub fn includes(git: &Git, project: &Project, newer: &Oid, older: &Oid) -> Resul
     contains_commit(&project.shared(git)?, newer, older)
 }
 
-/// Whether two commits have a common ancestor. Work without one does not derive from the project.
+/// Whether two commits have a common ancestor. If not, the work is not based on the project.
 pub fn have_common_ancestor(
     git: &Git,
     project: &Project,
@@ -278,7 +279,7 @@ fn commit_of(repo: &Repo<'_>, branch: &RefName) -> Result<Option<Oid>, command::
     repo.resolve(expression)
 }
 
-/// Finds the checkout of a branch.
+/// Finds the checkout that has this branch checked out.
 fn checkout_of<'g>(
     git: &'g Git,
     repo: &Repo<'_>,
@@ -291,7 +292,8 @@ fn checkout_of<'g>(
     Ok(out.map(|entry| Repo::open_at(git, &entry.path)).transpose()?.flatten())
 }
 
-/// Moves a branch that is not checked out; if another process moved it meanwhile, it is left alone.
+/// Moves a branch that is not checked out. Does nothing if another process has moved the branch
+/// meanwhile.
 fn move_ref(
     git: &Git,
     project: &Project,
@@ -306,7 +308,8 @@ fn move_ref(
     Ok(())
 }
 
-/// Refuses to update a checkout with an operation in progress, or with files that need a filter.
+/// Refuses to update a checkout that has an operation in progress, or files that need an untrusted
+/// filter.
 fn refuse_unsafe_checkout(
     checkout: &Repo<'_>,
     branch: &RefName,
@@ -337,7 +340,7 @@ fn forward_files(checkout: &Repo<'_>, branch: &RefName, tip: &Oid, to: &Oid) -> 
 
 fn refuse_busy(checkout: &Repo<'_>, branch: &RefName) -> Result<(), Error> {
     match ongoing_operation(checkout)? {
-        // A bisect undoes nothing of the branch.
+        // A bisect does not change the branch.
         None | Some(OngoingOperation::Bisect) => Ok(()),
         Some(ongoing) => Err(Error::Busy { branch: branch.clone(), ongoing }),
     }
@@ -354,13 +357,13 @@ fn contains_commit(repo: &Repo<'_>, newer: &Oid, older: &Oid) -> Result<bool, Er
 }
 
 impl Error {
-    /// Returns what the user can do about it.
+    /// Returns a hint for the user, if there is one.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::BranchExists { .. } => Some("rename or delete that branch, then resume"),
             Self::NoBranch(_) => Some("create the branch again, then resume"),
             Self::Refused { .. } => Some("commit or stash your changes, then resume"),
-            Self::Busy { .. } => Some("finish or abort it, then resume"),
+            Self::Busy { .. } => Some("finish or abort the operation, then resume"),
             Self::Filtered { .. } => Some("merge the run's branch yourself with `git merge`"),
             Self::NotUtf8(_) | Self::Message(_) => None,
             Self::Git(error) => error.hint(),

@@ -1,17 +1,18 @@
 //! Git for Provost: a typed, blocking wrapper over the git command line.
 //!
-//! It addresses two dangers. A **hostile repository** must not run its own programs through
-//! Provost: git that works on files or refs reads no configuration of the repository (see `apart`).
-//! Every call has a clean environment and all transports disabled, and git may start nothing but
-//! git where the kernel can enforce it (see `confine`). And **no work may be lost**: a user's files
-//! and refs are never written to, an agent's work is committed or kept by a ref before anything
-//! else happens, and removal is refused while it would lose something, with no way to force it.
+//! It has two goals. First, a **hostile repository** must not be able to run its own programs
+//! through Provost. A git call that works on files or refs does not read the repository's
+//! configuration (see `isolated_repo`). Every call has a clean environment and all transports
+//! disabled. Where the kernel supports it, git can start only its own programs (see `confine`).
+//! Second, **no work may be lost**: a user's files and refs are never written to, an agent's work
+//! is committed or kept by a ref before anything else happens, and a removal that would lose work
+//! is refused, with no option to force it.
 //!
 //! Known limits: files that need a filter (Git LFS, git-crypt) are refused unless the operator
 //! trusts that filter. Nothing is fetched, so a partial clone must contain the objects that a
-//! checkout needs. For the same reason a submodule that the project has not initialised is empty in
-//! Provost's checkouts. Uncommitted files of an agent inside a submodule are in no snapshot, which
-//! lists them ([`CheckoutSnapshot::left_out`]).
+//! checkout needs. For the same reason, a submodule that the project has not initialised is empty
+//! in Provost's checkouts. A snapshot does not contain uncommitted files of an agent inside a
+//! submodule, but lists them ([`CheckoutSnapshot::left_out`]).
 
 pub mod command;
 pub mod inspect;
@@ -42,6 +43,7 @@ mod registry;
 mod repo;
 mod settings;
 mod settings_cache;
+mod special_files;
 mod unreachable;
 
 pub use command::Git;
@@ -49,7 +51,7 @@ pub use escape::printable;
 pub use filters::refuse_filtered;
 pub use inspect::{
     CommittedFile, FileChange, GitHead, TreeDepth, TreeEntry, TreeEntryKind, changed_among,
-    diff_stat, entries_at, files_at, parent_of, read_entry, read_head, tree_of, uncommitted,
+    diff_stat, entries_at, files_at, parent_of, read_entries, read_head, tree_of, uncommitted,
 };
 pub use landing::{
     FastForward, MergeCommit, branch_tip, commit_merge, create_branch, fast_forward,

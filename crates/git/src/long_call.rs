@@ -1,9 +1,10 @@
-//! Long calls: those that write the files of a checkout, whose duration depends on its size.
+//! Long calls: git calls that write the files of a checkout, so that their duration depends on its
+//! size.
 //!
-//! If a process exits, its plain child becomes an orphan: nothing waits for it, and its next line
-//! of output kills it in the middle of its work. So a caller that may exit at any time gives
-//! [`Git`](crate::Git) a runner for these calls ([`LongCalls`]). Each call then has its own git
-//! directory, which no other process removes while it runs.
+//! If a process exits, its child git process becomes an orphan: no process waits for it, and its
+//! next line of output kills it before it has finished. Therefore a caller that may exit at any
+//! time gives [`Git`](crate::Git) a runner for these calls ([`LongCalls`]). Each call then has its
+//! own git directory, which no other process removes while the call runs.
 
 use std::ffi::OsString;
 use std::fs::{self, Metadata};
@@ -17,35 +18,36 @@ use std::time::{Duration, SystemTime};
 use crate::command::GitExit;
 use crate::confine::AllowedPrograms;
 
-/// The name prefix of git directories that belong to long calls, in the scratch directory. They are
-/// removed when their call has ended; [`sweep`] removes those of abandoned calls.
+/// The name prefix of git directories that belong to long calls, in the scratch directory. Each one
+/// is removed when its call has finished. [`sweep`] removes those of abandoned calls.
 pub const DIRECTORY_PREFIX: &str = "provost-long-";
 
-/// The time limit of a call that writes files: a large checkout on a slow disk takes minutes.
+/// The time limit of a call that writes files. On a slow disk, a large checkout takes minutes.
 pub const TIME_LIMIT: Duration = Duration::from_secs(600);
 
-/// How far the clock of file systems may be behind.
+/// How far file-system timestamps may lag behind the clock.
 const CLOCK_TICK: Duration = Duration::from_millis(10);
 
-/// Runs long calls of git, each to its end.
+/// Runs long git calls to completion.
 pub trait LongCalls: Send + Sync {
-    /// Runs a call and waits for its end.
+    /// Runs a call and waits until it has finished.
     fn run(&self, call: LongCall) -> LongCallResult;
 
-    /// Returns the calls for the same work that were cut off, and after which none succeeded.
+    /// Returns the interrupted calls for the same work. Empty if a later call succeeded.
     fn cut_off_calls(&self) -> Vec<CutOffCall>;
 }
 
-/// When a call ran that was cut off or ran out of room. It may have left locks, and files half written.
+/// When a call ran that was interrupted or ran out of disk space. The call may have left locks and
+/// incomplete files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CutOffCall {
     pub began: SystemTime,
-    /// When it had ended for certain.
+    /// A time by which the call had certainly exited.
     pub ended: SystemTime,
 }
 
 impl CutOffCall {
-    /// Whether a file was made, and last changed, while the call ran.
+    /// Whether a file was created, and last changed, while the call ran.
     pub(crate) fn can_have_left(&self, file: &Metadata) -> io::Result<bool> {
         let made = file.created().or_else(|_| file.modified())?;
         let since_epoch = Duration::new(
@@ -57,7 +59,7 @@ impl CutOffCall {
     }
 }
 
-/// A git call, ready to be run elsewhere.
+/// A git call that another process can run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LongCall {
     /// The program and its arguments.
@@ -65,7 +67,8 @@ pub struct LongCall {
     /// The complete environment.
     pub env: Vec<(String, String)>,
     pub cwd: PathBuf,
-    /// The programs that may be executed, for [`execute`]. None if they cannot be limited.
+    /// The programs that the call may execute, for [`execute`]. `None` if execution cannot be
+    /// restricted.
     pub programs: Option<Vec<PathBuf>>,
 }
 
@@ -74,22 +77,21 @@ pub struct LongCall {
 pub enum LongCallResult {
     Exited {
         exit: GitExit,
-        /// Its standard error, or the end of it.
+        /// The standard error of the call, or its last part.
         stderr: Vec<u8>,
     },
-    /// It was killed, or its end was not observed: it may have left files half written.
+    /// The call was killed, or its exit was not observed. It may have left incomplete files.
     Interrupted(String),
-    /// It was killed because the disk was full: it may have left files half written. Until there is
-    /// space the same call ends the same way.
+    /// The call was killed because the disk was full. It may have left incomplete files. It will
+    /// fail again until there is space.
     DiskFull(String),
-    /// It could not be started.
+    /// The call could not be started.
     NotStarted(String),
-    /// The calling process is about to exit. The call continues.
+    /// The calling process is about to exit. The call continues to run.
     Abandoned,
 }
 
-/// Replaces this process by a program that may execute nothing but `programs`. Returns only if that
-/// fails.
+/// Replaces this process with a program that may execute only `programs`. Returns only on failure.
 pub fn execute(programs: Vec<PathBuf>, program: &OsString, args: &[OsString]) -> io::Error {
     match AllowedPrograms::new(programs).confine_thread() {
         Ok(()) => Command::new(program).args(args).exec(),
@@ -97,8 +99,8 @@ pub fn execute(programs: Vec<PathBuf>, program: &OsString, args: &[OsString]) ->
     }
 }
 
-/// Removes the git directories of long calls that ended after the process that started them. No
-/// long call may be running.
+/// Removes the git directories of long calls that finished after the process that started them had
+/// exited. No long call may be running.
 pub fn sweep(scratch: &Path) {
     for entry in fs::read_dir(scratch).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(DIRECTORY_PREFIX) {

@@ -1,4 +1,4 @@
-//! Validated names of git and Provost.
+//! Validated names of git objects, refs and paths.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -12,7 +12,7 @@ use crate::escape::printable_line;
 /// The prefix of refs that protect a snapshot from garbage collection.
 pub const KEEP_PREFIX: &str = "refs/provost/keep/";
 
-/// The maximum length of Provost's own names.
+/// The maximum length of names that Provost chooses.
 pub const MAX_NAME: usize = 200;
 
 /// The full hash of a git object.
@@ -20,7 +20,7 @@ pub const MAX_NAME: usize = 200;
 #[serde(transparent)]
 pub struct Oid(String);
 
-/// A branch of Provost's own, such as `provost/…`, without `refs/heads/`.
+/// A branch that Provost creates, such as `provost/…`, without `refs/heads/`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct BranchName(String);
@@ -30,22 +30,22 @@ pub struct BranchName(String);
 #[serde(transparent)]
 pub struct KeepRef(String);
 
-/// Any ref, in full (`refs/heads/main`), as git stores it.
+/// Any full ref name (`refs/heads/main`), as git stores it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RefName(OsString);
 
-/// A path in a repository, relative to its top; any bytes except NUL.
+/// A path in a repository, relative to its top. It may contain any bytes except NUL.
 ///
-/// It prints and serialises with control characters escaped.
+/// Display and serialization escape control characters.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RepoPath(OsString);
 
 /// Why a text is not a valid name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    #[error("read {0:?} as an object hash: 40 or 64 hexadecimal digits are needed")]
+    #[error("{0:?} is not an object hash: expected 40 or 64 hexadecimal digits")]
     NotAnOid(String),
-    #[error("use {name:?} as a name: {why}")]
+    #[error("cannot use {name:?} as a name: {why}")]
     BadName { name: String, why: &'static str },
 }
 
@@ -66,7 +66,8 @@ impl Oid {
 }
 
 impl BranchName {
-    /// Parses a branch name with a prefix, so that it never equals one of a user's own plain names.
+    /// Parses a branch name, which must have a prefix. Because of the prefix, it never clashes with
+    /// a plain name that the user chose.
     pub fn new(name: &str) -> Result<Self, Error> {
         if !name.contains('/') {
             return Err(bad(
@@ -95,7 +96,7 @@ impl KeepRef {
         Ok(Self(format!("{KEEP_PREFIX}{id}")))
     }
 
-    /// Returns the ref that keeps the commits dropped by the worktree on a branch.
+    /// Returns the ref that keeps commits dropped from the worktree of this branch.
     pub(crate) fn for_dropped(branch: &BranchName) -> Self {
         Self(format!("{KEEP_PREFIX}{}-dropped", branch.0.replace('/', "-")))
     }
@@ -104,7 +105,7 @@ impl KeepRef {
         &self.0
     }
 
-    /// Returns the name to try when the first `count - 1` are taken.
+    /// Returns the name to try if the first `count - 1` names are taken.
     pub(crate) fn numbered(&self, count: usize) -> Self {
         if count < 2 { self.clone() } else { Self(format!("{}-{count}", self.0)) }
     }
@@ -139,12 +140,12 @@ impl RepoPath {
     }
 }
 
-/// Validates a name more strictly than git does, so that it is safe everywhere: as a ref, as a file
-/// name and on a command line.
+/// Validates a name more strictly than git does, so that it is safe as a ref, as a file name and on
+/// a command line.
 fn check(name: &str) -> Result<(), Error> {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'/');
     if name.len() > MAX_NAME {
-        return Err(bad(name, "it is too long"));
+        return Err(bad(name, "the name is too long"));
     }
     if !name.bytes().all(plain) {
         return Err(bad(name, "only letters, digits and `-_./` are allowed"));

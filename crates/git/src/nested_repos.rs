@@ -1,7 +1,7 @@
-//! Repositories inside a checkout that are not its submodules.
+//! Finds repositories inside a checkout that are not its submodules.
 //!
-//! They are searched for in the file system, as a removal would traverse it: git itself does not
-//! look into ignored directories, and skips a `.git` beside tracked files.
+//! The search walks the file system as a removal would, because git does not look into ignored
+//! directories and skips a `.git` beside tracked files.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,8 +13,8 @@ use crate::index::populated_submodules;
 use crate::names::RepoPath;
 use crate::repo::Repo;
 
-/// Returns the repositories below the top of a checkout, each with a trailing slash. An unreadable
-/// directory is an error.
+/// Returns the repositories below the top of a checkout, each with a trailing slash. Fails if a
+/// directory cannot be read.
 pub(crate) fn repositories(repo: &Repo<'_>) -> Result<Vec<RepoPath>, Error> {
     let mut found = Vec::new();
     let submodules = populated_submodules(repo)?;
@@ -35,7 +35,7 @@ pub(crate) fn repositories(repo: &Repo<'_>) -> Result<Vec<RepoPath>, Error> {
     Ok(found)
 }
 
-/// The relevant entries of a directory. Links are not followed.
+/// The entries of a directory that matter here. Symbolic links are not followed.
 #[derive(Default)]
 struct DirEntries {
     directories: Vec<PathBuf>,
@@ -61,7 +61,7 @@ impl DirEntries {
     }
 }
 
-/// Whether a repository is itself under version control, such as a test fixture.
+/// Whether the files of a nested repository are tracked by the outer one, as in a test fixture.
 fn is_tracked(repo: &Repo<'_>, directory: &Path) -> Result<bool, Error> {
     let mut head = OsStr::new(":(top,literal)").to_owned();
     head.push(directory.join("HEAD"));

@@ -16,11 +16,12 @@ pub enum OngoingOperation {
     CherryPick,
     Revert,
     Bisect,
-    /// Files in conflict without any of the above, as after `git stash pop`.
+    /// Files are in conflict, but none of the operations above is in progress, as after `git stash
+    /// pop`.
     Conflict,
 }
 
-/// Files in the git directory that mark an operation in progress.
+/// Files in the git directory that indicate an operation in progress.
 const MARKS: &[(&str, OngoingOperation)] = &[
     ("rebase-merge", OngoingOperation::Rebase),
     ("rebase-apply", OngoingOperation::Rebase),

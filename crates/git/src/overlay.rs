@@ -1,9 +1,9 @@
 //! A commit in which some files are replaced by those of another commit.
 //!
-//! Checks judge work by files that the work may have changed. The commit built here has the work's
-//! tree with those files from the base: changed and deleted ones are restored, added ones are left
-//! out. It is built from trees alone. No file of a checkout is written, so no link in the work can
-//! redirect a write, and a check that asks git for local changes finds none.
+//! Checks may depend on files that the work under check has changed. The commit built here has the
+//! work's tree with those files from the base: changed and deleted files are restored, and added
+//! files are left out. It is built from trees alone. No file of a checkout is written, so no link
+//! in the work can redirect a write, and `git status` in a check reports no changes.
 
 use std::ffi::OsStr;
 
@@ -17,7 +17,7 @@ use crate::project::Project;
 use crate::repo::answer_oid;
 use crate::snapshot::CommitMessage;
 
-/// The most bytes of a diff that [`diff_among`] returns.
+/// The maximum number of bytes that [`diff_among`] returns.
 pub const MAX_DIFF: usize = 16 << 10;
 
 /// Two commits to compare.
@@ -27,7 +27,7 @@ pub struct CommitPair<'a> {
     pub work: &'a Oid,
 }
 
-/// A commit of the work with some files of the base.
+/// A commit of the work in which some files come from the base.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OverlayCommit {
     pub commit: Oid,
@@ -36,15 +36,15 @@ pub struct OverlayCommit {
     pub files: Vec<RepoPath>,
 }
 
-/// A diff as text, at most [`MAX_DIFF`] bytes of it.
+/// A diff as text, truncated to [`MAX_DIFF`] bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BoundedDiff {
     pub text: String,
     pub truncated: bool,
 }
 
-/// Returns the work with all files that match the patterns taken from the base; None if they do not
-/// differ. The same call yields the same commit.
+/// Returns the work with all files that match the patterns taken from the base. Returns `None` if
+/// these files do not differ. The same call always produces the same commit.
 pub fn overlay(
     git: &Git,
     project: &Project,
@@ -82,8 +82,8 @@ pub fn overlay(
     Ok(Some(OverlayCommit { commit, tree, files }))
 }
 
-/// Returns the base's index entry from a raw diff record: `:mode mode hash hash letter`. A file
-/// that the base does not have is removed by its mode 0.
+/// Converts a raw diff record (`:mode mode hash hash letter`) to the base's index entry. Mode 0
+/// removes a file that the base does not have.
 fn base_entry(meta: &[u8]) -> Option<String> {
     let meta = std::str::from_utf8(meta).ok()?.strip_prefix(':')?;
     let mut fields = meta.split(' ');
@@ -94,7 +94,7 @@ fn base_entry(meta: &[u8]) -> Option<String> {
     })
 }
 
-/// Returns the diff of the files that match the patterns, as text to show.
+/// Returns the diff of the files that match the patterns, as text to display.
 pub fn diff_among(
     git: &Git,
     project: &Project,

@@ -1,9 +1,9 @@
-//! Clean checkouts for checks, kept in a pool so that build output can be reused.
+//! A pool of clean checkouts for checks, which lets checks reuse build output.
 //!
 //! A slot of the pool is a detached worktree. It is disposable: if anything is wrong with it, it is
-//! removed and created again. Every checkout is verified: the slot contains the requested tree and
-//! nothing else, apart from the directories to keep. All files are present even in a sparse
-//! repository, because a verdict applies to the whole tree.
+//! removed and created again. Every checkout is verified to contain the requested tree and nothing
+//! else, apart from the directories to keep. All files are present even in a sparse repository,
+//! because a verdict applies to the whole tree.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -24,10 +24,10 @@ use crate::repo::{Repo, RepoLocation};
 use crate::submodules::{self, SubmoduleSource};
 use crate::worktree::Worktree;
 
-/// The maximum number of files compared byte by byte that git reports as changed.
+/// How many files that git reports as changed are compared byte by byte, at most.
 const MAX_COMPARED: usize = 100;
 
-/// The directory whose children are slots; nothing outside it is ever removed.
+/// The directory that contains the slots. Nothing outside it is ever removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pool {
     root: PathBuf,
@@ -39,20 +39,20 @@ pub struct Pool {
 pub struct Checkout {
     pub path: PathBuf,
     pub tree: Oid,
-    /// Whether kept directories of an earlier checkout may exist.
+    /// Whether directories of an earlier checkout may have been kept for this one.
     pub warm: bool,
 }
 
-/// Why no clean checkout could be made.
+/// Why a clean checkout could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("use {name:?} as {what}: {why}")]
+    #[error("cannot use {name:?} as {what}: {why}")]
     BadName { name: String, what: &'static str, why: &'static str },
-    #[error("use {} as a pool: {why}", printable_line(.root.as_os_str().as_bytes()))]
+    #[error("cannot use {} as a pool: {why}", printable_line(.root.as_os_str().as_bytes()))]
     BadRoot { root: PathBuf, why: &'static str },
-    #[error("find the commit {commit}")]
+    #[error("the commit {commit} does not exist")]
     NoSuchCommit { commit: Oid },
-    #[error("check out {commit} cleanly: {why}")]
+    #[error("cannot check out {commit} cleanly: {why}")]
     NotClean { commit: Oid, why: String },
     #[error(transparent)]
     Submodules(#[from] submodules::Error),
@@ -61,7 +61,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the same checkout may be possible later, or in another slot.
+    /// Whether the checkout may succeed later or in another slot.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::NotClean { .. } => true,
@@ -75,14 +75,14 @@ impl Error {
 }
 
 impl Pool {
-    /// Uses an existing directory, which must be outside every repository it is used for.
+    /// Uses an existing directory, which must be outside of every repository that the pool serves.
     pub fn new(root: &Path) -> Result<Self, Error> {
         let root = root.canonicalize().map_err(command::Error::file(root))?;
         Ok(Self { root, worktree: None })
     }
 
-    /// Takes submodules from this worktree first: the work under check may have moved them to
-    /// commits that exist nowhere else.
+    /// Looks for submodules in this worktree first, because the work under check may have moved
+    /// them to commits that exist nowhere else.
     #[must_use]
     pub fn with_worktree(mut self, worktree: Worktree) -> Self {
         self.worktree = Some(worktree);
@@ -103,17 +103,17 @@ impl Pool {
     fn check_outside(&self, project: &Project) -> Result<(), Error> {
         let bad = |why| Err(Error::BadRoot { root: self.root.clone(), why });
         if self.root.starts_with(&project.common_dir) || self.root.starts_with(&project.top) {
-            return bad("it is inside the repository");
+            return bad("the pool is inside the repository");
         }
         if project.top.starts_with(&self.root) || project.common_dir.starts_with(&self.root) {
-            return bad("the repository is inside it");
+            return bad("the repository is inside the pool");
         }
         Ok(())
     }
 }
 
-/// Makes the slot a clean, detached checkout of the commit. Directories named in `keep` survive at
-/// any depth where they are not tracked.
+/// Makes the slot a clean, detached checkout of the commit. Keeps untracked directories whose name
+/// is listed in `keep`, at any depth.
 pub fn checkout_detached(
     git: &Git,
     project: &Project,
@@ -131,10 +131,10 @@ pub fn checkout_detached(
     let job = SlotJob { git, shared, sources, path: pool.slot(slot)?, commit, tree, keep };
     if job.exists() {
         match job.reuse() {
-            // The git process that works there continues.
+            // The git process in the slot is still working.
             Err(error @ Error::Git(command::Error::Abandoned { .. })) => return Err(error),
             Ok(checkout) => return Ok(checkout),
-            // A slot that cannot be cleaned for any other reason is created again.
+            // Create the slot again if it could not be cleaned for any other reason.
             Err(_) => {}
         }
     }
@@ -164,7 +164,7 @@ impl<'a> SlotJob<'a> {
         if !hidden.assumed.is_empty() || !hidden.skipped.is_empty() {
             return Err(self.not_clean("index flags hide files"));
         }
-        // Moves only HEAD, even if a check has put it on a branch.
+        // This call moves only HEAD itself, even if a check has attached it to a branch.
         repo.write(["update-ref", "--no-deref", "HEAD", self.commit.as_str()]).run()?;
         filters::refuse_tree(&repo, self.commit)?;
         repo.reset_hard()?;
@@ -190,9 +190,9 @@ impl<'a> SlotJob<'a> {
         Ok(self.checkout(false))
     }
 
-    /// Removes the registration of the slot, then its directory. In this order a discard that is interrupted or runs
-    /// out of a resource leaves nothing in the repository, only a directory of the pool. Links are removed, not
-    /// followed.
+    /// Removes the slot's registration, then its directory. Because of this order, an interrupted
+    /// discard leaves nothing in the repository, only a directory in the pool. Symbolic links are
+    /// removed, not followed.
     fn discard(&self) -> Result<(), Error> {
         if let Some(git_dir) = registry::git_dir_of(&self.shared, &self.path)? {
             fs::remove_dir_all(&git_dir).map_err(command::Error::file(&git_dir))?;
@@ -215,7 +215,7 @@ impl<'a> SlotJob<'a> {
         Ok(Repo::open(self.git, place)?.with_setting("core.sparseCheckout", "false"))
     }
 
-    /// Removes everything that is not in the commit, apart from the directories to keep.
+    /// Removes all files that are not in the commit, apart from the directories to keep.
     fn clean(&self, repo: &Repo<'_>) -> Result<(), Error> {
         let others = ["ls-files", "--others", "--directory", "-z"].map(OsString::from);
         let others = repo.read(others.into_iter().chain(self.keep_options("-x"))).run()?;
@@ -228,7 +228,7 @@ impl<'a> SlotJob<'a> {
         if cleaned.exit == GitExit::Code(0) { Ok(()) } else { Err(cleaned.failure().into()) }
     }
 
-    /// Empties directories of submodules, which `git clean` skips.
+    /// Empties the directories of submodules, because `git clean` skips them.
     fn empty_submodules(&self, repo: &Repo<'_>) -> Result<(), Error> {
         for link in gitlinks(repo)? {
             let directory = self.path.join(link.as_path());
@@ -260,12 +260,13 @@ impl<'a> SlotJob<'a> {
         Ok(())
     }
 
-    /// Accepts a file that git reports as changed only if its bytes are those of a checkout: a file
-    /// whose line ends violate the repository's own rules counts as changed from the start.
+    /// Accepts a file that git reports as changed only if its bytes are what a checkout would
+    /// write. Git always reports a file as changed if its line endings violate the repository's own
+    /// rules.
     fn verify_changed(&self, repo: &Repo<'_>, record: &[u8], count: usize) -> Result<(), Error> {
         let path = if count < MAX_COMPARED { content_only(record) } else { None };
         let Some(path) = path else {
-            return Err(self.not_clean(&format!("git status says {}", printable_line(record))));
+            return Err(self.not_clean(&format!("git status reports {}", printable_line(record))));
         };
         let object = [b"HEAD:", path.as_bytes()].concat();
         let args = [OsStr::new("cat-file"), OsStr::new("--filters"), OsStr::from_bytes(&object)];
@@ -276,14 +277,14 @@ impl<'a> SlotJob<'a> {
             Err(agent_file::Error::Io { source, .. }) => {
                 return Err(command::Error::file(&file)(source).into());
             }
-            // It differs, is longer, or is not a regular file.
+            // The file differs, is longer, or is not a regular file.
             Ok(_) | Err(_) => {}
         }
         Err(self.not_clean(&format!("{path} differs")))
     }
 
-    /// Returns the option with each kept name; the trailing slash makes it match only directories,
-    /// not links.
+    /// Returns the option once for each kept name. The trailing slash makes a name match only
+    /// directories, not symbolic links.
     fn keep_options(&self, option: &'static str) -> impl Iterator<Item = OsString> {
         self.keep.iter().flat_map(move |name| [option.into(), format!("{name}/").into()])
     }
@@ -297,8 +298,8 @@ impl<'a> SlotJob<'a> {
     }
 }
 
-/// Returns the path of a status record for a regular file with only its content changed and nothing
-/// staged.
+/// Returns the path in a status record if it is a regular file whose content changed and that has
+/// nothing staged.
 fn content_only(record: &[u8]) -> Option<RepoPath> {
     let mut fields = record.splitn(9, |byte| *byte == b' ');
     let (kind, state, submodule) = (fields.next()?, fields.next()?, fields.next()?);
@@ -309,7 +310,7 @@ fn content_only(record: &[u8]) -> Option<RepoPath> {
     (plain && same_mode).then(|| RepoPath::new(path))
 }
 
-/// Validates a name that becomes one component of a path or an ignore pattern.
+/// Validates a name that is used as a path component or in an ignore pattern.
 fn check_part(name: &str, what: &'static str) -> Result<(), Error> {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
     let bad = |why| Err(Error::BadName { name: printable_line(name.as_bytes()), what, why });
@@ -317,7 +318,7 @@ fn check_part(name: &str, what: &'static str) -> Result<(), Error> {
         return bad("up to 100 letters, digits and `-_.` are allowed");
     }
     if name.starts_with('-') || matches!(name, "." | ".." | ".git") {
-        return bad("it is a reserved name");
+        return bad("the name is reserved");
     }
     Ok(())
 }

@@ -1,27 +1,36 @@
-//! Runs one process to its end, with limits on time and output.
+//! Runs one process to completion, with limits on time and output.
 //!
 //! The process leads its own group. The group is signalled before its leader is reaped, so its id
-//! cannot have been reused, and nothing that git started in its group outlives the call.
+//! cannot have been reused. No process that git started in its group outlives the call. If this
+//! process is killed, the kernel ends the one that it started.
 
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, SyncSender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use provost_sys::process::end_with_thread;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use crate::confine::AllowedPrograms;
+use crate::special_files::SpecialFileSearch;
 
-/// How long a process may take to clean up (its lock files) after TERM, before it is killed.
+/// How long a process may take to clean up (for example, its lock files) after SIGTERM before it is
+/// killed.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How much of the end of standard error is kept, in bytes.
+/// How long a call runs before its files are searched for one that blocks git. The time doubles
+/// after each search.
+const FIRST_SEARCH: Duration = Duration::from_millis(500);
+
+/// The maximum number of bytes kept from the end of standard error.
 const STDERR_KEPT: usize = 64 * 1024;
 
 /// The resource limits of a process.
@@ -32,54 +41,60 @@ pub(crate) struct ProcessLimits {
 }
 
 /// How a process ended.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) enum RunEnd {
     Exited(ExitStatus),
     TimedOut,
+    /// The process was ended because this file, which is a pipe or a device, blocks it.
+    Blocked(PathBuf),
     TooMuchOutput,
 }
 
-/// A process that has ended.
+/// The result of a process that has exited.
 #[derive(Debug)]
 pub(crate) struct FinishedProcess {
     pub(crate) end: RunEnd,
     pub(crate) stdout: Vec<u8>,
-    /// The end of its standard error.
+    /// The last part of the process's standard error.
     pub(crate) stderr: Vec<u8>,
 }
 
-/// Runs the command until it ends or exceeds a limit; then its group is gone. If `programs` is
-/// given, it can execute nothing else.
+/// Runs the command until it ends, exceeds a limit or blocks; then its group is gone. If `programs`
+/// is given, the command can execute only these.
 pub(crate) fn run(
     mut command: Command,
     limits: ProcessLimits,
     programs: Option<AllowedPrograms>,
+    search: &SpecialFileSearch,
 ) -> io::Result<FinishedProcess> {
     let (exited, on_exit) = io::pipe()?;
     let started = now();
     command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
+    end_with_thread(&mut command);
     let mut running = RunningProcess::start(ProcessStart { command, programs, on_exit }, exited)?;
-    let stop = running.collect(started + limits.time, limits.stdout);
+    let stop = running.collect(started, limits, search);
     let status = running.finish(!matches!(stop, Ok(CollectEnd::Exited)))?;
     let end = match stop? {
         CollectEnd::Exited => RunEnd::Exited(status),
         CollectEnd::Deadline => RunEnd::TimedOut,
         CollectEnd::Full => RunEnd::TooMuchOutput,
+        CollectEnd::Blocked(path) => RunEnd::Blocked(path),
     };
     Ok(FinishedProcess { end, stdout: running.stdout.bytes, stderr: running.stderr.bytes })
 }
 
-/// Why collecting output ended.
+/// Why collecting output stopped.
 enum CollectEnd {
     Exited,
     Deadline,
     Full,
+    Blocked(PathBuf),
 }
 
 struct RunningProcess {
     child: Child,
     group: Pid,
-    /// Reaches its end when the child has exited (and is not yet reaped).
+    /// A pipe that is closed after the child has exited but before it is reaped.
     exited: PipeReader,
     watcher: Option<JoinHandle<()>>,
     stdout: OutputPipe,
@@ -98,11 +113,27 @@ impl RunningProcess {
         Ok(Self { child, group, exited, watcher: Some(watcher), stdout, stderr })
     }
 
-    fn collect(&mut self, deadline: Instant, limit: usize) -> io::Result<CollectEnd> {
+    fn collect(
+        &mut self,
+        started: Instant,
+        limits: ProcessLimits,
+        search: &SpecialFileSearch,
+    ) -> io::Result<CollectEnd> {
+        let (deadline, limit) = (started + limits.time, limits.stdout);
+        let mut pause = FIRST_SEARCH;
+        let mut search_at = started + pause;
         loop {
-            let ready = self.poll(deadline.saturating_duration_since(now()))?;
+            let wake_at = deadline.min(search_at);
+            let ready = self.poll(wake_at.saturating_duration_since(now()))?;
             if !ready.any() && now() >= deadline {
                 return Ok(CollectEnd::Deadline);
+            }
+            if !ready.any() && now() >= search_at {
+                if let Some(path) = search.find() {
+                    return Ok(CollectEnd::Blocked(path));
+                }
+                pause *= 2;
+                search_at = now() + pause;
             }
             self.take(ready)?;
             if self.stdout.bytes.len() > limit {
@@ -114,8 +145,8 @@ impl RunningProcess {
         }
     }
 
-    /// Reads what the process had written before it ended. A descendant that left the group may
-    /// hold the pipe open: it is not waited for.
+    /// Reads the output that the process wrote before it exited. Does not wait for the end of the
+    /// pipe, because a descendant that left the group may hold it open.
     fn drain(&mut self, limit: usize) -> io::Result<CollectEnd> {
         self.signal(Signal::KILL);
         loop {
@@ -155,7 +186,7 @@ impl RunningProcess {
         Ok(ReadyStreams { exited, stdout, stderr })
     }
 
-    /// Ends the group, if it must be ended, and reaps the leader.
+    /// Terminates the group if `end_it` is set, then reaps the leader.
     fn finish(&mut self, end_it: bool) -> io::Result<ExitStatus> {
         if end_it {
             self.signal(Signal::TERM);
@@ -171,7 +202,7 @@ impl RunningProcess {
     }
 
     fn signal(&self, signal: Signal) {
-        // This can only fail because no process is left to signal.
+        // This fails only if every process has already exited.
         kill_process_group(self.group, signal).ok();
     }
 }
@@ -218,8 +249,8 @@ impl OutputPipe {
     }
 }
 
-/// A process to start in its own thread: a limit on programs applies to the thread and what it
-/// starts.
+/// A process to start in a separate thread, because a limit on programs applies to the thread and
+/// its children. The thread lives as long as the process, which ends with it.
 struct ProcessStart {
     command: Command,
     programs: Option<AllowedPrograms>,
@@ -227,12 +258,12 @@ struct ProcessStart {
 }
 
 impl ProcessStart {
-    /// Starts the process, reports it and waits for its end.
+    /// Starts the process, sends it to the caller and waits until it exits.
     fn run(mut self, started: &SyncSender<io::Result<Child>>) {
         let confined = self.programs.as_ref().map_or(Ok(()), AllowedPrograms::confine_thread);
         let child = confined.and_then(|()| self.command.spawn());
         let pid = child.as_ref().ok().map(Pid::from_child);
-        // The command's pipes must belong to the child alone.
+        // Only the child may keep the command's pipes open.
         drop(self.command);
         if started.send(child).is_ok()
             && let Some(pid) = pid

@@ -10,7 +10,8 @@ use crate::inspect;
 use crate::names::Oid;
 use crate::repo::{Repo, RepoLocation};
 
-/// The query for every location: whether there are files, followed by paths.
+/// The arguments of every query: whether this is a checkout with files, followed by options for
+/// paths.
 const KIND: [&str; 4] =
     ["rev-parse", "--is-bare-repository", "--is-inside-work-tree", "--path-format=absolute"];
 const TOP: &str = "--show-toplevel";
@@ -24,24 +25,24 @@ pub struct Project {
     pub top: PathBuf,
     /// The git directory of that checkout.
     pub git_dir: PathBuf,
-    /// The git directory that all worktrees of the repository share.
+    /// The git directory shared by all worktrees of the repository.
     pub common_dir: PathBuf,
 }
 
 /// Why a directory is not a usable project.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("find a git repository at {}", printable_line(.0.as_os_str().as_bytes()))]
+    #[error("there is no git repository at {}", printable_line(.0.as_os_str().as_bytes()))]
     NotARepository(PathBuf),
-    #[error("work in {}: it is a bare repository, without files", printable_line(.0.as_os_str().as_bytes()))]
+    #[error("cannot work in {}: it is a bare repository, without files", printable_line(.0.as_os_str().as_bytes()))]
     Bare(PathBuf),
-    #[error("work in {}: it is inside a git directory", printable_line(.0.as_os_str().as_bytes()))]
+    #[error("cannot work in {}: it is inside a git directory", printable_line(.0.as_os_str().as_bytes()))]
     InsideGitDir(PathBuf),
-    #[error("trust {}: the repository belongs to another user", printable_line(.0.as_os_str().as_bytes()))]
+    #[error("cannot trust {}: the repository belongs to another user", printable_line(.0.as_os_str().as_bytes()))]
     ForeignOwner(PathBuf),
-    #[error("read the directory {}", printable_line(.path.as_os_str().as_bytes()))]
+    #[error("cannot read the directory {}", printable_line(.path.as_os_str().as_bytes()))]
     NoDirectory { path: PathBuf, source: std::io::Error },
-    #[error("find a commit in {}: the repository has none yet", printable_line(.0.as_os_str().as_bytes()))]
+    #[error("the repository {} has no commit yet", printable_line(.0.as_os_str().as_bytes()))]
     NoCommits(PathBuf),
     #[error(transparent)]
     Git(#[from] command::Error),
@@ -78,7 +79,7 @@ impl Project {
         )
     }
 
-    /// Opens the part that all worktrees share; no checkout is accessible.
+    /// Opens the part of the repository that all worktrees share, without access to a checkout.
     pub(crate) fn shared<'a>(&self, git: &'a Git) -> Result<Repo<'a>, command::Error> {
         Repo::open(
             git,
@@ -92,20 +93,20 @@ impl Project {
 }
 
 impl Error {
-    /// Returns what the user can do about it.
+    /// Returns a hint for the user, if there is one.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::NotARepository(_) => {
-                Some("go to a repository, or make one with `git init` and a first commit")
+                Some("change to a repository, or create one with `git init` and a first commit")
             }
-            Self::Bare(_) => Some("make a checkout with `git worktree add`, and start there"),
-            Self::InsideGitDir(_) => Some("go to the directory that holds the files"),
+            Self::Bare(_) => Some("create a checkout with `git worktree add`, and start there"),
+            Self::InsideGitDir(_) => Some("change to the directory that contains the files"),
             Self::ForeignOwner(_) => {
-                Some("if you trust its owner: `git config --global --add safe.directory DIRECTORY`")
+                Some("if you trust the owner: `git config --global --add safe.directory DIRECTORY`")
             }
             Self::NoDirectory { .. } => Some("check that the directory exists and can be read"),
             Self::NoCommits(_) => {
-                Some("make a first commit: `git commit --allow-empty -m \"first commit\"`")
+                Some("create a first commit: `git commit --allow-empty -m \"first commit\"`")
             }
             Self::Git(_) => None,
         }
@@ -120,8 +121,8 @@ fn path(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(bytes))
 }
 
-/// Queries all paths at once. A path that contains a line feed yields more lines than paths: then
-/// each is queried alone.
+/// Queries all paths in one call. If a path contains a line feed, there are more lines than paths,
+/// and each path is queried separately.
 fn locate(git: &Git, cwd: &Path) -> Result<[PathBuf; 3], Error> {
     let told = rev_parse(git, cwd, &[TOP, GIT_DIR, COMMON_DIR])?;
     let lines: Vec<&[u8]> = told.split(|byte| *byte == b'\n').collect();
@@ -132,12 +133,12 @@ fn locate(git: &Git, cwd: &Path) -> Result<[PathBuf; 3], Error> {
     Ok([alone(TOP)?, alone(GIT_DIR)?, alone(COMMON_DIR)?])
 }
 
-/// Queries git before the location is known, so git must discover it. Returns the answers without
-/// the last line feed.
+/// Queries git before the repository's location is known, so that git discovers it. Returns the
+/// output without the final line feed.
 fn rev_parse(git: &Git, cwd: &Path, what: &[&str]) -> Result<Vec<u8>, Error> {
     let args = KIND.iter().chain(what).map(OsStr::new);
     let answer = git.call(cwd).args(args).variable("GIT_OPTIONAL_LOCKS", "0").run_unchecked()?;
-    // In a bare repository git prints that first and then fails on the paths.
+    // In a bare repository, git first prints that it is bare and then fails on the paths.
     let told = answer.stdout.as_slice();
     if told.starts_with(b"true\nfalse\n") {
         return Err(Error::Bare(cwd.to_owned()));

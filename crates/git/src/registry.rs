@@ -13,25 +13,26 @@ use crate::names::Oid;
 use crate::repo::Repo;
 use crate::worktree::MAX_POINTER;
 
-/// One registered worktree; its directory need not exist.
+/// A registered worktree. Its directory may not exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WorktreeEntry {
     pub(crate) path: PathBuf,
     pub(crate) commit: Option<Oid>,
-    /// The full ref of its branch, unless detached.
+    /// The full ref of its branch, unless HEAD is detached.
     pub(crate) branch: Option<String>,
-    /// The reason of its lock, if it is locked.
+    /// The reason given for its lock, if it is locked.
     pub(crate) lock: Option<String>,
 }
 
-/// Creates the directory of registrations, which git does not create behind a link.
+/// Creates the directory for worktree registrations, because git does not create it behind a
+/// symbolic link.
 pub(crate) fn create_registry_dir(shared: &Repo<'_>) -> Result<(), Error> {
     let all = shared.git_dir().join("worktrees");
     fs::create_dir_all(&all).map_err(Error::file(&all))
 }
 
 /// Makes the `.git` file of a new worktree point to its git directory in the repository. Git wrote
-/// the path it used, which leads through a directory of Provost's own.
+/// the path it used itself, which leads through a directory of Provost's own.
 pub(crate) fn rewrite_git_file(worktree: &Repo<'_>) -> Result<(), Error> {
     let (file, new) = (worktree.top().join(".git"), worktree.top().join(".git.new"));
     let text = [b"gitdir: ", worktree.git_dir().as_os_str().as_bytes(), b"\n"].concat();
@@ -51,23 +52,23 @@ pub(crate) fn entries(shared: &Repo<'_>) -> Result<Vec<WorktreeEntry>, Error> {
             entries.last_mut().ok_or_else(|| answer.unexpected())?.add(line);
         }
     }
-    // Git derives the location of the main one from the directory that it was given as the shared
-    // one.
+    // Git derives the location of the main worktree from the shared directory it was given, which
+    // is Provost's own.
     if let Some(main) = entries.first_mut() {
         main.path = main_top(shared.git_dir());
     }
     Ok(entries)
 }
 
-/// Returns the entry at a path.
+/// Returns the entry for a path, if there is one.
 pub(crate) fn entry_at(shared: &Repo<'_>, path: &Path) -> Result<Option<WorktreeEntry>, Error> {
     Ok(entries(shared)?.into_iter().find(|entry| entry.path == path))
 }
 
 /// Returns the git directory that the repository keeps for a worktree.
 ///
-/// It is looked up in the repository, not in the worktree, because an agent can write everything in
-/// the worktree.
+/// The directory is looked up in the repository, not in the worktree, because an agent can write
+/// all files in the worktree.
 pub(crate) fn git_dir_of(shared: &Repo<'_>, path: &Path) -> Result<Option<PathBuf>, Error> {
     let all = shared.git_dir().join("worktrees");
     let listed = match fs::read_dir(&all) {
@@ -101,8 +102,8 @@ fn main_top(shared: &Path) -> PathBuf {
     }
 }
 
-/// Whether the text of a `gitdir` file (absolute, or relative to its location) names the `.git`
-/// file of the worktree at `path`.
+/// Whether the content of a `gitdir` file (absolute, or relative to its location) points to the
+/// `.git` file of the worktree at `path`.
 fn points_to(text: &[u8], own: &Path, path: &Path) -> bool {
     let target = own.join(OsStr::from_bytes(text.strip_suffix(b"\n").unwrap_or(text)));
     let Some(directory) = target.parent() else { return false };

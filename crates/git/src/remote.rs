@@ -1,9 +1,9 @@
-//! Remotes, and the environment of a program that contacts one for the user.
+//! Remotes, and the environment of a program that contacts a remote for the user.
 //!
-//! A push needs the user's credentials: a token, a key, a helper. So it must run nothing that
-//! another party chose, and an agent can change the configuration and hooks of its repository. Such
-//! a program therefore gets the user's global settings, and of this repository only the settings
-//! recorded before any agent started.
+//! A push uses the user's credentials: a token, a key or a helper. It must therefore not run a
+//! program that someone else chose, but an agent can change the configuration and hooks of its
+//! repository. So a push sees the user's global settings, and from this repository only the
+//! settings that were recorded before any agent started.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -15,20 +15,20 @@ use crate::landing::Error;
 use crate::names::Oid;
 use crate::project::Project;
 
-/// A remote and its settings at one time.
+/// A remote and its settings as they were recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordedRemote {
     pub name: String,
     /// The push URL.
     pub url: String,
-    /// The settings of this and the other remotes that other programs need.
+    /// The settings of this remote and the others, for programs such as `gh`.
     pub settings: Vec<(String, String)>,
 }
 
-/// Settings of remotes that are recorded: their URLs, and the one that `gh` was configured to use.
+/// Matches the remote settings to record: URLs, and the remote that `gh` was configured to use.
 const RECORDED_SETTINGS: &str = r"^remote\..*\.(url|gh-resolved)$";
 
-/// Settings that no user needs for a push, and that could point to files an agent wrote.
+/// Overrides for settings that a push does not need and that could point to files an agent wrote.
 const SETTINGS: &[(&str, &str)] = &[
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
@@ -38,7 +38,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("maintenance.auto", "false"),
 ];
 
-/// Returns the remote that a branch tracks, else the default one, else the only one.
+/// Returns the remote that a branch tracks, otherwise the default remote, otherwise the only one.
 pub fn remote_of(
     git: &Git,
     project: &Project,
@@ -73,16 +73,16 @@ pub fn remote_of(
     Ok(Some(RecordedRemote { name, url, settings }))
 }
 
-/// Parses a setting as `git config -z` prints it; settings that are not UTF-8 are ignored.
+/// Parses a setting as printed by `git config -z`. Settings that are not UTF-8 are ignored.
 fn setting(item: &[u8]) -> Option<(String, String)> {
     let (key, value) = std::str::from_utf8(item).ok()?.split_once('\n')?;
     Some((key.to_owned(), value.to_owned()))
 }
 
-/// Returns the environment variables for a program that contacts a remote for the user, in the
-/// project's checkout. They make git use the directory `place` for everything that the repository's
-/// worktrees share except the objects: none of the repository's settings, hooks or attributes is
-/// read.
+/// Returns the environment variables for a program that contacts a remote on the user's behalf, in
+/// the project's checkout. With them, git uses the directory `place` for everything that the
+/// repository's worktrees share, except the objects. So it reads none of the repository's settings,
+/// hooks or attributes.
 pub fn push_environment(
     git: &Git,
     project: &Project,
@@ -100,7 +100,7 @@ pub fn push_environment(
         ("GIT_OBJECT_DIRECTORY", objects.as_os_str()),
         ("GIT_TERMINAL_PROMPT", OsStr::new("0")),
         ("GIT_OPTIONAL_LOCKS", OsStr::new("0")),
-        // A replacement could show another tree under the hash that was verified.
+        // With a replacement object, a verified hash could show a different tree.
         ("GIT_NO_REPLACE_OBJECTS", OsStr::new("1")),
     ];
     let places = places.map(|(name, value)| (name.into(), value.to_owned()));

@@ -1,7 +1,7 @@
-//! Removes a worktree, unless that would lose anything.
+//! Removes a worktree unless work would be lost.
 //!
-//! There is no force option: a user who wants to discard work can use git. Commits that only the
-//! worktree's own log refers to are kept by a ref first.
+//! There is no force option: a user who wants to discard work can use git. Before the removal, a
+//! ref is created to keep commits that only the worktree's own reflog refers to.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -25,29 +25,30 @@ use crate::submodules::MAX_DEPTH;
 use crate::unreachable::UnreachableCommits;
 use crate::worktree::{LOCK_REASON, Worktree, WorktreeReplacement};
 
-/// The maximum number of paths that a risk names; it counts the others.
+/// The maximum number of paths that a risk lists. It only counts the rest.
 pub const MAX_NAMED: usize = 20;
 
-/// The fate of the worktree's branch.
+/// Whether the worktree's branch is kept or deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BranchFate {
     Keep,
-    /// Delete it with the worktree, if its commits are reachable from elsewhere.
+    /// Delete the branch with the worktree, if its commits are reachable from another ref.
     Delete,
 }
 
 /// The consequences of removing a worktree.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct RemovalImpact {
-    /// Everything that would be lost; empty if the worktree may be removed.
+    /// All work that would be lost. If empty, the worktree may be removed.
     pub risks: Vec<RemovalRisk>,
-    /// Ignored files that are deleted with it; a directory that is ignored as a whole counts once.
+    /// Ignored files that are deleted with the worktree. A directory that is ignored as a whole
+    /// counts as one.
     pub ignored_files: usize,
-    /// Commits that only the worktree's own log refers to; a ref will keep them.
+    /// Commits that only the worktree's own reflog refers to. A ref will keep them.
     pub dropped_commits: u64,
 }
 
-/// A possible loss.
+/// Work that a removal could lose.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum RemovalRisk {
@@ -57,24 +58,24 @@ pub enum RemovalRisk {
     UntrackedFiles { paths: NamedPaths },
     /// Repositories inside the worktree that are not submodules.
     EmbeddedRepositories { paths: NamedPaths },
-    /// Commits that no other ref reaches.
+    /// Commits that are not reachable from any other ref.
     UnreachableCommits { count: u64, tip: Oid },
     /// Stash entries that were made on the worktree's branch.
     Stashes { count: usize },
     /// An unfinished operation.
     Ongoing { operation: OngoingOperation },
-    /// A lock that Provost did not set.
+    /// A lock set by another program.
     LockedByOther { reason: String },
-    /// A submodule with changes or commits of its own.
+    /// A submodule with changes or unpublished commits.
     Submodule { path: RepoPath, why: String },
-    /// The worktree was replaced by something else: git would not remove it, and its content is
+    /// Something else is now at the worktree's path. Git would not remove it, and its content is
     /// unknown.
     Replaced { by: WorktreeReplacement },
-    /// Another worktree has the branch that would be deleted.
+    /// Another worktree has checked out the branch that would be deleted.
     BranchInUse { by: PathBuf },
 }
 
-/// A number of paths, the first of them named.
+/// How many paths there are, and the first few of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct NamedPaths {
     pub named: Vec<RepoPath>,
@@ -84,20 +85,20 @@ pub struct NamedPaths {
 /// The result of a removal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RemovalResult {
-    /// False if the worktree was already gone.
+    /// Whether the worktree was removed. False if it was already gone.
     pub worktree: bool,
     /// The branch that was deleted.
     pub branch: Option<BranchName>,
-    /// Ignored files that were deleted with it.
+    /// Ignored files that were deleted with the worktree.
     pub ignored_files: usize,
-    /// The ref that now keeps the commits only the worktree's log referred to.
+    /// The ref that now keeps commits that only the worktree's reflog referred to.
     pub kept: Option<KeepRef>,
 }
 
 /// Why a worktree was not removed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("remove the worktree at {} without loss: {}", printable_line(.path.as_os_str().as_bytes()), join(&.removal.risks))]
+    #[error("cannot remove the worktree at {} without loss: {}", printable_line(.path.as_os_str().as_bytes()), join(&.removal.risks))]
     WouldLose { path: PathBuf, removal: RemovalImpact },
     #[error(transparent)]
     Keep(#[from] keep_refs::Error),
@@ -105,7 +106,7 @@ pub enum Error {
     Git(#[from] command::Error),
 }
 
-/// Finds what would be lost if the worktree were removed now.
+/// Returns what would be lost if the worktree were removed now.
 pub fn removal_risk(
     git: &Git,
     worktree: &Worktree,
@@ -140,8 +141,8 @@ impl RemovalImpact {
     }
 }
 
-/// Removes the worktree, and its branch if requested, unless something would be lost. A worktree
-/// that is already gone is not an error.
+/// Removes the worktree, and its branch if requested, unless work would be lost. A worktree that is
+/// already gone is not an error.
 pub fn remove_worktree(
     git: &Git,
     worktree: &Worktree,
@@ -167,7 +168,7 @@ pub fn remove_worktree(
     Ok(RemovalResult { worktree: entry.is_some(), branch, ignored_files, kept })
 }
 
-/// The checks of refs, which all worktrees share.
+/// Finds risks in the refs, which all worktrees share.
 struct RefSurvey<'a> {
     shared: &'a Repo<'a>,
     worktree: &'a Worktree,
@@ -186,8 +187,8 @@ impl RefSurvey<'_> {
         Ok(risks)
     }
 
-    /// Counts the commits that only the worktree (and its branch, if that is deleted too) holds.
-    /// Runs outside the worktree, so that its own refs do not count.
+    /// Counts the commits that are reachable only from the worktree, and from its branch if that is
+    /// deleted too. Runs outside the worktree, so that the worktree's own refs do not count.
     fn unreachable(&self, tips: &[Oid]) -> Result<Option<RemovalRisk>, Error> {
         let Some(tip) = tips.first() else { return Ok(None) };
         let exclude = format!("--exclude={}", self.worktree.branch.full());
@@ -212,8 +213,8 @@ impl RefSurvey<'_> {
         Ok(user.map(|entry| RemovalRisk::BranchInUse { by: entry.path }))
     }
 
-    /// Counts stash entries by the message that `git stash` writes: `WIP on BRANCH: …` or `On
-    /// BRANCH: …`. Those of other branches do not matter.
+    /// Counts stash entries by the message that `git stash` writes, `WIP on BRANCH: …` or `On
+    /// BRANCH: …`. Ignores entries of other branches.
     fn stashes(&self) -> Result<Option<RemovalRisk>, Error> {
         if self.shared.ref_commit("refs/stash")?.is_none() {
             return Ok(None);
@@ -249,7 +250,7 @@ fn checkout_risks(repo: &Repo<'_>) -> Result<Vec<RemovalRisk>, Error> {
         };
         let path = &item[3..];
         match (state, path.ends_with(b"/")) {
-            // A repository, which is handled below.
+            // Embedded repositories are handled below.
             (b"??", true) => {}
             (b"??", false) => untracked.add(path),
             _ => changed.add(path),
@@ -263,14 +264,14 @@ fn checkout_risks(repo: &Repo<'_>) -> Result<Vec<RemovalRisk>, Error> {
     Ok(risks)
 }
 
-/// Inspects each populated submodule as a separate repository: its git directory is deleted with
-/// the worktree. One nested deeper than [`MAX_DEPTH`] is a risk.
+/// Inspects each populated submodule as a separate repository, because its git directory is deleted
+/// with the worktree. A submodule nested deeper than [`MAX_DEPTH`] is a risk.
 fn submodule_risks(repo: &Repo<'_>, depth: usize) -> Result<Vec<RemovalRisk>, Error> {
     let mut risks = Vec::new();
     for path in populated_submodules(repo)? {
         let why = match Repo::open_at(repo.git(), &repo.top().join(path.as_path()))? {
             Some(inner) if depth > 0 => reasons_to_keep(&inner, depth)?,
-            Some(_) => vec!["is nested too deep to look into".to_owned()],
+            Some(_) => vec!["is nested too deeply to be inspected".to_owned()],
             None => vec!["is broken".to_owned()],
         };
         if !why.is_empty() {
@@ -300,12 +301,12 @@ fn count_ignored(repo: &Repo<'_>) -> Result<usize, Error> {
     Ok(repo.read(args).run()?.items().count())
 }
 
-/// Removes the files, then the registration. Git itself would refuse: it compares the `.git` file
-/// with the given directory, which is Provost's own. If interrupted in between, the worktree is
-/// still registered and locked.
+/// Removes the files, then the registration. Git itself would refuse, because it compares the
+/// `.git` file with the git directory it was given, which is Provost's own. If this function is
+/// interrupted in between, the worktree remains registered and locked.
 fn remove_registered(git: &Git, shared: &Repo<'_>, worktree: &Worktree) -> Result<(), Error> {
     if worktree.path.symlink_metadata().is_ok() {
-        // An agent may have written something since the survey.
+        // An agent may have written files since the first check.
         let risks = checkout_risks(&worktree.repo(git)?)?;
         if !risks.is_empty() {
             let removal = RemovalImpact { risks, ..RemovalImpact::default() };
@@ -320,7 +321,7 @@ fn remove_registered(git: &Git, shared: &Repo<'_>, worktree: &Worktree) -> Resul
     }
 }
 
-/// Deletes the branch if it has not moved since it was found safe.
+/// Deletes the branch, unless it has moved since the deletion was found to be safe.
 fn delete_branch(shared: &Repo<'_>, branch: &BranchName, tip: &Oid) -> Result<BranchName, Error> {
     shared.write(["update-ref", "-d", &branch.full(), tip.as_str()]).run()?;
     Ok(branch.clone())
@@ -355,11 +356,13 @@ impl fmt::Display for RemovalRisk {
         match self {
             Self::UncommittedChanges { paths } => write!(f, "uncommitted changes ({paths})"),
             Self::UntrackedFiles { paths } => write!(f, "untracked files ({paths})"),
-            Self::EmbeddedRepositories { paths } => write!(f, "repositories inside it ({paths})"),
+            Self::EmbeddedRepositories { paths } => {
+                write!(f, "repositories inside the worktree ({paths})")
+            }
             Self::UnreachableCommits { count, tip } => {
                 write!(f, "{count} commits that no other ref reaches (up to {tip})")
             }
-            Self::Stashes { count } => write!(f, "{count} stash entries of its branch"),
+            Self::Stashes { count } => write!(f, "{count} stash entries of the branch"),
             Self::Ongoing { operation } => write!(f, "{operation} going on"),
             Self::LockedByOther { reason } => {
                 write!(f, "a lock that Provost did not set ({reason})")
@@ -367,7 +370,7 @@ impl fmt::Display for RemovalRisk {
             Self::Submodule { path, why } => write!(f, "the submodule {path}: {why}"),
             Self::Replaced { by } => by.fmt(f),
             Self::BranchInUse { by } => {
-                write!(f, "its branch is in use at {}", printable_line(by.as_os_str().as_bytes()))
+                write!(f, "the branch is in use at {}", printable_line(by.as_os_str().as_bytes()))
             }
         }
     }

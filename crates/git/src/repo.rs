@@ -1,8 +1,8 @@
 //! A repository at a known location, used through a git directory of Provost's own.
 //!
-//! Both the git directory and the top of the files are passed to git, never discovered. If an agent
-//! deletes or rewrites the `.git` file of its worktree, discovery would find a repository further
-//! up.
+//! Provost passes both the git directory and the top directory to git, so git never discovers them.
+//! If an agent deleted or rewrote the `.git` file of its worktree, git would discover a repository
+//! in a parent directory instead.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -24,16 +24,16 @@ use crate::settings::RepoSettings;
 use crate::settings_cache::{self, ConfigFiles};
 use crate::worktree::MAX_POINTER;
 
-/// How often to check whether a lock is free.
+/// The interval between two checks of a lock.
 const LOCK_POLL: Duration = Duration::from_millis(20);
 
-/// The locks of the files that a reset or a move of the checkout writes.
+/// The lock files that a reset or a move of the checkout needs.
 const LOCKS: [&str; 3] = ["index.lock", "HEAD.lock", "ORIG_HEAD.lock"];
 
-/// How often a reset that was cut off is made again.
+/// How many times an interrupted reset may be repeated.
 const MAX_RESETS: usize = 3;
 
-/// The handle through which everything else in this crate talks to git.
+/// A repository on which this crate's other modules run git calls.
 #[derive(Debug, Clone)]
 pub(crate) struct Repo<'a> {
     git: &'a Git,
@@ -44,7 +44,7 @@ pub(crate) struct Repo<'a> {
     configured: RepoSettings,
     /// The settings of filter drivers that the operator trusts.
     filters: Vec<GitSetting>,
-    /// Settings for every call.
+    /// Additional settings for every call.
     settings: Vec<GitSetting>,
     index: Option<PathBuf>,
 }
@@ -59,7 +59,7 @@ pub(crate) struct RepoLocation<'p> {
 }
 
 impl<'a> Repo<'a> {
-    /// Opens the repository: reads its settings as data, and creates the stand-in for its shared
+    /// Opens the repository. Reads its settings as data, and creates the stand-in for its shared
     /// git directory.
     pub(crate) fn open(git: &'a Git, place: RepoLocation<'_>) -> Result<Self, Error> {
         let configured = settings_of(git, place)?;
@@ -104,12 +104,12 @@ impl<'a> Repo<'a> {
         }
     }
 
-    /// Uses this file as the index.
+    /// Returns the same repository with another index file.
     pub(crate) fn with_index(&self, index: &Path) -> Self {
         Self { index: Some(index.to_owned()), ..self.clone() }
     }
 
-    /// Adds a setting.
+    /// Adds a setting for every call.
     pub(crate) fn with_setting(mut self, key: &str, value: &str) -> Self {
         self.settings.push((key.into(), value.into()));
         self
@@ -127,17 +127,17 @@ impl<'a> Repo<'a> {
         &self.top
     }
 
-    /// Returns the settings found in the configuration.
+    /// Returns the settings that were read from the configuration.
     pub(crate) fn configured(&self) -> &RepoSettings {
         &self.configured
     }
 
-    /// Prepares a read-only call: it takes no lock and refreshes nothing.
+    /// Prepares a read-only call, which takes no locks and does not refresh the index.
     pub(crate) fn read<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> GitCall<'a> {
         self.write(args).variable("GIT_OPTIONAL_LOCKS", "0")
     }
 
-    /// Prepares a call that reads files, or compares them with the index.
+    /// Prepares a call that reads the checkout's files or compares them with the index.
     pub(crate) fn read_files<A: AsRef<OsStr>>(
         &self,
         args: impl IntoIterator<Item = A>,
@@ -145,7 +145,7 @@ impl<'a> Repo<'a> {
         self.read(args).filters(&self.filters)
     }
 
-    /// Prepares a call that writes files, or adds them to the index.
+    /// Prepares a call that writes the checkout's files or adds them to the index.
     pub(crate) fn write_files<A: AsRef<OsStr>>(
         &self,
         args: impl IntoIterator<Item = A>,
@@ -153,8 +153,8 @@ impl<'a> Repo<'a> {
         self.write(args).filters(&self.filters)
     }
 
-    /// Runs a call that writes the files of the checkout, and may take long. It runs outside this
-    /// process if git has a runner for that.
+    /// Runs a call that writes the files of the checkout and may take a long time. If git has a
+    /// runner for long calls, the call runs outside this process.
     pub(crate) fn change_files<A: AsRef<OsStr>>(
         &self,
         args: impl IntoIterator<Item = A>,
@@ -166,14 +166,14 @@ impl<'a> Repo<'a> {
         let stand_in = StandIn::for_long_call(self.git.scratch(), &self.common_dir, format)?;
         let answer = self.write_with(&stand_in, args).filters(&self.filters).run_long(calls);
         if !matches!(answer, Err(Error::Abandoned { .. })) {
-            // If this fails, the next sweep removes it.
+            // If this fails, the next sweep will remove the directory.
             fs::remove_dir_all(&stand_in).ok();
         }
         answer
     }
 
-    /// Makes a call that needs the index of the checkout, and waits while another program has it locked. The lock of
-    /// another program is never removed; one that a call of Provost's left is.
+    /// Runs a call that needs the checkout's index, and waits while another program holds the lock.
+    /// Never removes another program's lock, but removes a lock left by one of Provost's own calls.
     pub(crate) fn when_unlocked(
         &self,
         call: impl Fn(&Self) -> Result<GitOutput, Error>,
@@ -194,7 +194,8 @@ impl<'a> Repo<'a> {
         }
     }
 
-    /// Resets the files of Provost's own worktree to its HEAD. Nothing else may work there.
+    /// Resets the files of Provost's own worktree to its HEAD. No other process may be working
+    /// there.
     pub(crate) fn reset_hard(&self) -> Result<(), Error> {
         if !self.git.cut_off_calls().is_empty() {
             self.remove_locks()?;
@@ -211,27 +212,29 @@ impl<'a> Repo<'a> {
         }
     }
 
-    /// Removes the locks that a killed git left in Provost's own worktree. Nothing else may work
-    /// there.
+    /// Removes the locks that a killed git left in Provost's own worktree. No other process may be
+    /// working there.
     pub(crate) fn remove_locks(&self) -> Result<(), Error> {
         LOCKS.iter().try_for_each(|name| remove(&self.git_dir.join(name)))?;
         self.branch_lock().map_or(Ok(()), |lock| remove(&lock))
     }
 
-    /// The lock of the branch that HEAD names, if that is one of Provost's: a reset takes it too. An agent can write
-    /// HEAD, so a name that leads out of the branches is ignored.
+    /// Returns the lock of the branch that HEAD points to, which a reset takes too, if it is one of
+    /// Provost's branches. An agent can write HEAD, so a name that leads outside the branches is
+    /// ignored.
     fn branch_lock(&self) -> Option<PathBuf> {
         let head = agent_file::read_text(&self.git_dir.join("HEAD"), MAX_POINTER).ok()?;
         let branch = BranchName::new(head.trim_end().strip_prefix("ref: refs/heads/")?).ok()?;
         Some(self.common_dir.join(format!("{}.lock", branch.full())))
     }
 
-    /// Removes the locks that a call left which was cut off, in a checkout where others may work.
+    /// Removes locks left by an interrupted call in a checkout where other programs may be working.
     pub(crate) fn remove_left_locks(&self) -> Result<(), Error> {
         LOCKS.iter().try_for_each(|name| self.remove_left_lock(&self.git_dir.join(name)))
     }
 
-    /// Removes a lock that was made and last changed while a call ran that was cut off, unless a git works here now.
+    /// Removes a lock that was created and last changed while an interrupted call ran, unless a git
+    /// process is working here now.
     fn remove_left_lock(&self, lock: &Path) -> Result<(), Error> {
         if self.git.can_have_left(lock)? && !self.is_used_by_git() {
             remove(lock)?;
@@ -239,7 +242,8 @@ impl<'a> Repo<'a> {
         Ok(())
     }
 
-    /// Whether a git works in the checkout. What cannot be seen may be one.
+    /// Whether a git process is working in the checkout. A process that cannot be inspected is
+    /// assumed to be git.
     fn is_used_by_git(&self) -> bool {
         let Ok(processes) = fs::read_dir("/proc") else { return true };
         processes.flatten().any(|process| {
@@ -254,21 +258,26 @@ impl<'a> Repo<'a> {
         })
     }
 
-    /// Waits until a lock is gone, or removes it if a call left it. False if it is still there at the end of the time.
+    /// Waits until a lock is gone, or removes it if an interrupted call left it. Returns false if
+    /// the lock still exists at the deadline.
     fn is_unlocked_by(&self, lock: &Path, until: Instant) -> Result<bool, Error> {
         while lock.symlink_metadata().is_ok() {
             if now() >= until {
                 return Ok(false);
             }
             self.remove_left_lock(lock)?;
-            #[expect(clippy::disallowed_methods, reason = "git has no event for a lock set free")]
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "polls, because git sends no event for \
+                a released lock"
+            )]
             thread::sleep(LOCK_POLL);
         }
         Ok(now() < until)
     }
 
-    /// Prepares a call that changes something. Git reads only the configuration file in Provost's
-    /// own directory.
+    /// Prepares a call that changes the repository. The only repository configuration that git
+    /// reads is the file in Provost's own directory.
     pub(crate) fn write<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> GitCall<'a> {
         self.write_with(self.stand_in.path(), args)
     }
@@ -292,8 +301,8 @@ impl<'a> Repo<'a> {
         }
     }
 
-    /// Prepares a call that reads the configuration itself. Only for `git config` and `git remote`,
-    /// which start nothing when they read.
+    /// Prepares a call that reads the repository's actual configuration. Only `git config` and `git
+    /// remote` may use it, because they do not start programs when they only read.
     pub(crate) fn configuration<A: AsRef<OsStr>>(
         &self,
         args: impl IntoIterator<Item = A>,
@@ -304,17 +313,17 @@ impl<'a> Repo<'a> {
     }
 
     /// Refuses files (NUL-separated) that need a filter that the operator does not trust.
-    /// Attributes come from the tree, or from the checkout if none is given.
+    /// Attributes come from the tree, or from the checkout if no tree is given.
     pub(crate) fn refuse_filtered(&self, files: Vec<u8>, tree: Option<&Oid>) -> Result<(), Error> {
         filters::refuse(self, files, tree)
     }
 
-    /// Returns the directory of its objects.
+    /// Returns the directory of the repository's objects.
     pub(crate) fn objects(&self) -> PathBuf {
         self.common_dir.join("objects")
     }
 
-    /// Returns the object of an expression, if it exists.
+    /// Returns the object that an expression refers to, if it exists.
     pub(crate) fn resolve(&self, expression: impl AsRef<OsStr>) -> Result<Option<Oid>, Error> {
         let verify = ["rev-parse", "--verify", "--quiet", "--end-of-options"].map(OsStr::new);
         let answer = self.read(verify.into_iter().chain([expression.as_ref()])).run_unchecked()?;
@@ -325,7 +334,7 @@ impl<'a> Repo<'a> {
         }
     }
 
-    /// Returns the commit of a ref, if the ref exists.
+    /// Returns the commit that a ref points to, if the ref exists.
     pub(crate) fn ref_commit(&self, name: &str) -> Result<Option<Oid>, Error> {
         self.resolve(format!("{name}^{{commit}}"))
     }
@@ -341,7 +350,7 @@ impl<'a> Repo<'a> {
     }
 }
 
-/// Removes a file, if it is there.
+/// Removes a file, if it exists.
 fn remove(file: &Path) -> Result<(), Error> {
     match fs::remove_file(file) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::file(file)(error)),
@@ -349,7 +358,7 @@ fn remove(file: &Path) -> Result<(), Error> {
     }
 }
 
-/// Reads all settings with git, or from the cache.
+/// Reads all settings, from the cache if possible and otherwise with git.
 fn settings_of(git: &Git, place: RepoLocation<'_>) -> Result<RepoSettings, Error> {
     let files = ConfigFiles::inspect(place.git_dir, git.home());
     let known = files.as_ref().and_then(|files| git.settings_cache().get(place.git_dir, files));
@@ -392,7 +401,7 @@ mod tests {
 
     use super::*;
 
-    /// A git, and a repository whose configuration and hooks name programs.
+    /// Returns git and a repository whose configuration and hooks specify programs.
     fn hostile(root: &Path) -> (Git, PathBuf) {
         #[expect(clippy::disallowed_methods, reason = "tests run the git of the machine")]
         let path = std::env::var_os("PATH").unwrap();
@@ -428,7 +437,7 @@ mod tests {
                 assert!(!pair[1].windows(5).any(|part| part == b"/evil"), "{pair:?}");
             }
             let taken = items.iter().any(|item| *item == b"core.autocrlf\ninput");
-            assert!(taken, "settings that matter are given");
+            assert!(taken, "settings that matter are passed");
         }
     }
 

@@ -1,9 +1,9 @@
 //! The settings of a repository and its user, read as data.
 //!
-//! Git that works on files never reads a configuration file of the repository or the user. Provost
-//! lists all settings once with git (`git config --list` starts nothing). It takes those from a
-//! short list that affect how files or refs look, and passes them to each call. None of them names
-//! a program.
+//! A git call that works on files never reads a configuration file of the repository or the user.
+//! Instead, Provost runs `git config --list` once, which starts no other program. From a short
+//! allowlist, it selects the settings that affect the form of files and refs, and passes them to
+//! each call. None of these settings specifies a program.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -15,7 +15,7 @@ use crate::isolated_repo::RepoFormat;
 /// The maximum number of filter drivers in a configuration.
 pub(crate) const MAX_FILTERS: usize = 500;
 
-/// Settings that are adopted, in lower case as git prints them.
+/// The settings to adopt, in lower case as git prints them.
 pub(crate) const ADOPTED: &[&str] = &[
     "core.attributesfile",
     "core.autocrlf",
@@ -38,10 +38,10 @@ pub(crate) const ADOPTED: &[&str] = &[
     "index.sparse",
 ];
 
-/// Settings of remotes that are adopted: with them, objects of a partial clone may be missing.
+/// Remote settings to adopt. They mark a partial clone, in which objects may be missing.
 const ADOPTED_OF_REMOTES: &[&str] = &[".promisor", ".partialclonefilter"];
 
-/// Settings of a worktree's own file that a new worktree gets too.
+/// Settings in a worktree's own configuration file that a new worktree inherits.
 const SPARSE: &[&str] = &["core.sparsecheckout", "core.sparsecheckoutcone", "index.sparse"];
 
 /// The settings of a filter driver.
@@ -51,9 +51,10 @@ const DRIVER: &[&str] = &["clean", "smudge", "process", "required"];
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct RepoSettings {
     pub(crate) format: RepoFormat,
-    /// In the order of their files, so that the last one of a name wins.
+    /// The adopted settings in the order of their files, so that the last value of a setting takes
+    /// effect.
     pub(crate) adopted: Vec<GitSetting>,
-    /// The sparse-checkout settings in the worktree's own file.
+    /// The sparse-checkout settings from the worktree's own file.
     pub(crate) sparse: Vec<GitSetting>,
     pub(crate) filters: FilterDrivers,
 }
@@ -61,7 +62,7 @@ pub(crate) struct RepoSettings {
 /// The configured filter drivers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct FilterDrivers {
-    /// The drivers of the user's own configuration or the system's, with their settings.
+    /// The drivers from the user's own or the system's configuration, with their settings.
     user_drivers: BTreeMap<OsString, Vec<GitSetting>>,
     /// All drivers that have a command.
     all: BTreeSet<OsString>,
@@ -70,22 +71,22 @@ pub(crate) struct FilterDrivers {
 /// Why settings cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    #[error("use a configuration with more than {MAX_FILTERS} filter drivers")]
+    #[error("cannot use a configuration with more than {MAX_FILTERS} filter drivers")]
     TooManyFilters,
-    #[error("use a repository with extensions.{key} = {value:?}: not supported")]
+    #[error("cannot use a repository with extensions.{key} = {value:?}: not supported")]
     UnknownFormat { key: &'static str, value: String },
-    #[error("parse the list of settings: no key after {scope:?}")]
+    #[error("cannot parse the list of settings: no key after {scope:?}")]
     NoKey { scope: String },
 }
 
-/// The origin of a setting.
+/// Where a setting comes from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SettingScope {
     /// The user's own configuration, or the system's.
     User,
     Repository,
     Worktree,
-    /// Passed with the call.
+    /// A setting that was passed on the command line of the call.
     Call,
 }
 
@@ -178,7 +179,7 @@ impl FilterDrivers {
     }
 }
 
-/// Splits a key from its value. A key alone means true.
+/// Splits a setting into key and value. A key without a value means true.
 fn split(item: &[u8]) -> (&[u8], &[u8]) {
     match item.iter().position(|byte| *byte == b'\n') {
         Some(end) => (&item[..end], &item[end + 1..]),
@@ -191,7 +192,8 @@ fn is_adopted(key: &[u8]) -> bool {
     ADOPTED.iter().any(|name| name.as_bytes() == key) || ADOPTED_OF_REMOTES.iter().any(of_remote)
 }
 
-/// Returns the value if it is supported; the first one is the default.
+/// Returns the value if it is supported, or `None` for the first supported value, which is the
+/// default.
 fn supported_value(
     key: &'static str,
     value: &[u8],

@@ -1,8 +1,8 @@
-//! A cache of repository settings, so that git is not run again for every call.
+//! A cache of repository settings, so that Provost does not have to run git for them every time.
 //!
-//! A configuration stays the same while its files do, and a file is identified by its kernel
-//! metadata. Two changes within one clock tick look like one, so a recently changed file is not
-//! cached. Neither is a configuration that includes others, which may depend on the checkout.
+//! A configuration has not changed if the kernel metadata of its files has not changed. Two changes
+//! within one clock tick look like one, so a recently changed file is not cached. A configuration
+//! that includes other files is not cached either, because includes may depend on the checkout.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -19,13 +19,14 @@ use provost_sys::agent_file;
 use crate::settings::RepoSettings;
 use crate::worktree::MAX_POINTER;
 
-/// How long a file must be unchanged to be cached, in seconds.
+/// How long a file must have been unchanged before it is cached, in seconds.
 const SETTLED_SECONDS: i64 = 2;
 
-/// The maximum number of cached repositories; a removed one is never queried again.
+/// The maximum number of cached repositories. The limit is needed because removed repositories stay
+/// in the cache.
 const MAX_KNOWN: usize = 1_000;
 
-/// The settings found for each git directory, shared by all copies of a handle.
+/// The settings read for each git directory. All copies of a handle share them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SettingsCache {
     found: Arc<Mutex<BTreeMap<PathBuf, CachedSettings>>>,
@@ -37,11 +38,11 @@ struct CachedSettings {
     settings: RepoSettings,
 }
 
-/// The files of a configuration, as they were when they were inspected.
+/// The state of a configuration's files when they were inspected.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ConfigFiles(Vec<Option<FileStamp>>);
 
-/// Metadata that changes with every change of a file.
+/// Metadata that changes whenever the file changes.
 #[derive(Debug, PartialEq, Eq)]
 struct FileStamp {
     device: u64,
@@ -58,7 +59,8 @@ impl SettingsCache {
         known.map(|known| known.settings.clone())
     }
 
-    /// Caches settings. The files were inspected before git ran, so a change in between is noticed.
+    /// Caches settings. The files were inspected before git ran, so a change in between will be
+    /// noticed.
     pub(crate) fn keep(&self, git_dir: &Path, files: ConfigFiles, settings: &RepoSettings) {
         if !files.are_settled(now()) {
             return;
@@ -72,7 +74,7 @@ impl SettingsCache {
 }
 
 impl ConfigFiles {
-    /// Inspects the files of a repository's configuration; None if one of them cannot be inspected.
+    /// Inspects the configuration files of a repository. `None` if one of them cannot be inspected.
     pub(crate) fn inspect(git_dir: &Path, home: &Path) -> Option<Self> {
         let pointer = git_dir.join("commondir");
         let common = match agent_file::read(&pointer, MAX_POINTER).map_err(io::Error::from) {
@@ -113,13 +115,17 @@ impl FileStamp {
     }
 }
 
-/// Whether a configuration with these settings (NUL-separated) includes no other files.
+/// Whether these settings (NUL-separated) do not include other files.
 pub(crate) fn has_no_includes(settings: &[u8]) -> bool {
     let includes = |item: &[u8]| item.starts_with(b"include.") || item.starts_with(b"includeif.");
     !settings.split(|byte| *byte == 0).any(includes)
 }
 
-#[expect(clippy::disallowed_methods, reason = "whether a file has just been changed is asked here")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "compares the time of a file's last change with \
+    the clock"
+)]
 fn now() -> i64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)

@@ -1,10 +1,10 @@
-//! Commits of a checkout's files, made without losing or moving anything.
+//! Commits a checkout's files without losing or moving work.
 //!
-//! In Provost's own worktree the commit goes onto HEAD. If the agent has left its branch, a keep
-//! ref holds the commit too, and the branch is advanced to it where that loses nothing. While the
-//! agent is in the middle of a merge or the like, and always in a user's own checkout, the commit
-//! is made beside HEAD: only a keep ref is created, and HEAD, branch, index and files stay as they
-//! are.
+//! In Provost's own worktree, the commit is added on top of HEAD. If the agent has left its branch,
+//! a keep ref also points to the commit, and the branch is advanced to the commit if that loses
+//! nothing. In a user's own checkout, or while a merge or a similar operation is in progress, the
+//! commit is made beside HEAD: only a keep ref is created, and HEAD, branch, index and files do not
+//! change.
 
 use std::ffi::OsStr;
 
@@ -23,74 +23,74 @@ use crate::registry;
 use crate::repo::{Repo, answer_oid};
 use crate::worktree::{MAX_POINTER, Worktree, WorktreeReplacement};
 
-/// How often a snapshot is retried because HEAD moved meanwhile.
+/// How many times to try if HEAD moves meanwhile.
 const MAX_TRIES: usize = 3;
 
 /// A commit message.
 #[derive(Debug, Clone, Default)]
 pub struct CommitMessage {
     pub text: String,
-    /// Lines `Key: value` at the end.
+    /// Trailers, which are lines of the form `Key: value` at the end of the message.
     pub trailers: Vec<(String, String)>,
 }
 
-/// A checkout's files as a commit.
+/// A commit of a checkout's files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CheckoutSnapshot {
     pub commit: Oid,
     pub tree: Oid,
     /// The first parent of `commit`.
     pub parent: Option<Oid>,
-    /// Whether there was anything to commit; if not, `commit` is HEAD.
+    /// Whether there were changes to commit. If not, `commit` is HEAD.
     pub changed: bool,
     pub place: SnapshotLocation,
-    /// The ref of the commit, if the worktree's own branch does not contain it.
+    /// The ref that keeps the commit if the worktree's own branch does not contain it.
     pub strayed: Option<KeepRef>,
-    /// Files in the checkout that are not in the commit: repositories that are not submodules, and
+    /// Content of the checkout that is not in the commit: repositories that are not submodules, and
     /// submodules with uncommitted changes.
     pub left_out: Vec<RepoPath>,
-    /// Why the worktree's index does not show the commit yet. The commit itself is complete.
+    /// Why the worktree's index does not match the commit yet. The commit itself is complete.
     pub stale_index: Option<String>,
 }
 
-/// Where the commit of a snapshot is.
+/// Where a snapshot's commit was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum SnapshotLocation {
-    /// On the worktree's own branch.
+    /// On top of the worktree's own branch.
     Branch,
-    /// On another branch, which the agent switched to.
+    /// On another branch, to which the agent switched.
     OtherBranch { name: RefName, kept: KeepRef },
-    /// On a HEAD without a branch.
+    /// On a detached HEAD.
     Detached { kept: KeepRef },
-    /// Only at the keep ref.
+    /// Beside HEAD, so that only the keep ref points to it.
     Beside { kept: KeepRef, ongoing: Option<OngoingOperation> },
 }
 
-/// Why no snapshot was made.
+/// Why a snapshot could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("commit the worktree's files: its HEAD moved {MAX_TRIES} times meanwhile")]
+    #[error("cannot commit the worktree's files: its HEAD moved {MAX_TRIES} times meanwhile")]
     Moving,
-    #[error("commit the worktree's files: {0}")]
+    #[error("cannot commit the worktree's files: {0}")]
     Replaced(WorktreeReplacement),
     #[error(transparent)]
     Keep(#[from] keep_refs::Error),
-    #[error("write the trailer {key:?}: only letters, digits and `-` are allowed")]
+    #[error("cannot write the trailer {key:?}: only letters, digits and `-` are allowed")]
     BadTrailer { key: String },
     #[error(transparent)]
     Git(#[from] command::Error),
 }
 
-/// Commits everything in Provost's own worktree that is not ignored.
+/// Commits all files in Provost's own worktree except ignored ones.
 pub fn snapshot_worktree(
     git: &Git,
     worktree: &Worktree,
     message: &CommitMessage,
     keep: &KeepRef,
 ) -> Result<CheckoutSnapshot, Error> {
-    // Through a link, foreign files would be committed. A missing or different `.git` does no harm:
-    // the project knows the right one.
+    // A symbolic link would lead to other files, which must not be committed. A missing or
+    // different `.git` does no harm, because the correct git directory is known from the project.
     if let Some(by @ WorktreeReplacement::Top) = worktree.replaced()? {
         return Err(Error::Replaced(by));
     }
@@ -114,9 +114,9 @@ pub fn snapshot_worktree(
     Err(Error::Moving)
 }
 
-/// Commits everything in a user's checkout that is not ignored, beside HEAD; none of the user's
-/// files or refs is touched. Files that index flags hide, as in a sparse checkout, are recorded as
-/// the index has them.
+/// Commits all files in a user's checkout except ignored ones, beside HEAD. Changes none of the
+/// user's files and refs. Files that index flags hide, as in a sparse checkout, are recorded as
+/// they are in the index.
 pub fn snapshot_user_checkout(
     git: &Git,
     project: &Project,
@@ -128,7 +128,7 @@ pub fn snapshot_user_checkout(
     BesideSnapshot { repo: &repo, ongoing, reveal: false }.snapshot(&message.render()?, keep)
 }
 
-/// A snapshot that moves nothing but a keep ref.
+/// A snapshot that changes nothing but a keep ref.
 struct BesideSnapshot<'a> {
     repo: &'a Repo<'a>,
     ongoing: Option<OngoingOperation>,
@@ -148,7 +148,7 @@ impl BesideSnapshot<'_> {
         Ok(taken.into_snapshot(staged, place, None))
     }
 
-    /// Returns the commit of an earlier identical call, if it is still valid.
+    /// Returns the commit of an earlier identical call, if there is one and it is still valid.
     fn made_before(
         &self,
         head: &GitHead,
@@ -162,7 +162,7 @@ impl BesideSnapshot<'_> {
         Ok((same && staged.changed).then_some(NewCommit { commit, parent }))
     }
 
-    /// Returns the commits that a merge in progress was merging, so that they are kept.
+    /// Returns the other parents of a merge in progress, so that the snapshot keeps them.
     fn merged(&self) -> Result<Vec<Oid>, Error> {
         if self.ongoing != Some(OngoingOperation::Merge) {
             return Ok(Vec::new());
@@ -193,7 +193,7 @@ impl StagedTree {
         Ok(Self { changed: before.as_ref() != Some(&tree), tree, left_out })
     }
 
-    /// Creates the commit, or returns an existing one with the same tree.
+    /// Creates the commit, or returns HEAD if nothing changed.
     fn commit(
         &self,
         repo: &Repo<'_>,
@@ -232,7 +232,7 @@ impl NewCommit {
     }
 }
 
-/// Commits onto HEAD; `None` if HEAD has moved.
+/// Commits on top of HEAD. Returns `None` if HEAD has moved.
 fn commit_on_head(
     repo: &Repo<'_>,
     head: &GitHead,
@@ -243,7 +243,8 @@ fn commit_on_head(
     if !staged.changed {
         return Ok(Some(taken));
     }
-    // The branch itself, not HEAD: HEAD may be switched to another one meanwhile.
+    // The branch is updated directly instead of through HEAD, because HEAD may be switched to
+    // another branch meanwhile.
     let target = head.branch().map_or(OsStr::new("HEAD"), RefName::as_os_str);
     let before = head.commit().map_or("", Oid::as_str);
     let options = ["update-ref", "--no-deref", "-m", "provost: snapshot"].map(OsStr::new);
@@ -275,8 +276,8 @@ fn location_of(
     }
 }
 
-/// Returns the ref that keeps the commit if the worktree's own branch does not contain it, after
-/// trying to advance the branch to it.
+/// Tries to advance the worktree's own branch to the commit. Returns the ref that keeps the commit
+/// if the branch does not contain it afterwards.
 fn keep_if_strayed(
     git: &Git,
     worktree: &Worktree,
@@ -288,7 +289,7 @@ fn keep_if_strayed(
         SnapshotLocation::OtherBranch { kept, .. } | SnapshotLocation::Detached { kept } => {
             (kept, false)
         }
-        // The operation in progress may concern the branch, so the branch is not moved meanwhile.
+        // The operation in progress may still change the branch, so it is not moved.
         SnapshotLocation::Beside { kept, .. } => (kept, true),
     };
     let shared = worktree.shared(git)?;
@@ -300,7 +301,7 @@ fn keep_if_strayed(
 }
 
 /// Advances a branch to the commit. Returns false if that would lose a commit of the branch, or if
-/// it is checked out.
+/// the branch is checked out.
 fn advance(
     shared: &Repo<'_>,
     branch: &str,
@@ -314,12 +315,12 @@ fn advance(
     }
     let options = ["update-ref", "-m", "provost: snapshot"];
     let values = [branch, commit.as_str(), tip.map_or("", Oid::as_str)];
-    // A concurrent move of the branch wins.
+    // If the branch moves concurrently, that move takes precedence.
     let moved = shared.write(options.into_iter().chain(values)).run_unchecked()?;
     Ok(moved.exit == GitExit::Code(0))
 }
 
-/// Updates the worktree's own index to the commit. A lock left by a killed git prevents that, but
+/// Updates the worktree's own index to the commit. A lock left by a killed git makes this fail, but
 /// not the snapshot.
 fn sync_index(repo: &Repo<'_>) -> Result<Option<String>, command::Error> {
     let answer = repo.write_files(["reset", "--mixed", "--quiet"]).run_unchecked()?;
@@ -327,8 +328,8 @@ fn sync_index(repo: &Repo<'_>) -> Result<Option<String>, command::Error> {
 }
 
 impl CommitMessage {
-    /// Returns the text and, as its last paragraph, the trailers. Text from an agent in either
-    /// cannot pose as another trailer.
+    /// Returns the text with the trailers as its last paragraph. Text from an agent cannot be
+    /// mistaken for another trailer.
     pub(crate) fn render(&self) -> Result<String, Error> {
         let mut message = printable(self.text.trim().as_bytes());
         message.push('\n');

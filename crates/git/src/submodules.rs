@@ -1,13 +1,14 @@
 //! Fills submodules in Provost's checkouts from repositories on this machine.
 //!
-//! Nothing is fetched. A submodule is made from an existing repository of it in the project, or in
-//! the worktree under check. The new one borrows its objects and is located where `git submodule`
-//! would have put it, in the git directory of the checkout. Nothing is written to the source, and
-//! of its configuration only the origin is copied.
+//! Nothing is fetched. A submodule is created from an existing repository of the submodule in the
+//! project or in the worktree under check. The new repository borrows the objects of that source,
+//! and its location is the one that `git submodule` would use, in the git directory of the
+//! checkout. Nothing is written to the source, and only the origin is copied from its
+//! configuration.
 //!
-//! A submodule that is not on this machine stays the empty directory that it is in the project too,
-//! and [`absent_submodules`] lists it. A submodule without the wanted commit is an error: a
-//! checkout that differs from the requested one proves nothing.
+//! A submodule that is not on this machine stays an empty directory, as in the project, and
+//! [`absent_submodules`] lists it. If a submodule lacks the required commit, that is an error,
+//! because checking a different tree would prove nothing.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -24,29 +25,30 @@ use crate::repo::{Repo, RepoLocation};
 /// The maximum nesting depth of submodules.
 pub(crate) const MAX_DEPTH: usize = 8;
 
-/// The ref that keeps the commit a submodule was created at, and marks it as available elsewhere.
+/// The ref that keeps the commit at which a submodule was created, and marks that commit as
+/// available elsewhere.
 const BASE_REF: &str = "refs/remotes/provost/base";
 
-/// Why a checkout cannot have its submodules.
+/// Why the submodules of a checkout cannot be filled.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("fill the submodule {path}: its commit {commit} is not on this machine")]
+    #[error("cannot fill the submodule {path}: its commit {commit} is not on this machine")]
     NoCommit { path: RepoPath, commit: Oid },
-    #[error("fill the submodule {path}: {why}")]
+    #[error("cannot fill the submodule {path}: {why}")]
     Unusable { path: RepoPath, why: &'static str },
     #[error(transparent)]
     Git(#[from] command::Error),
 }
 
-/// A checkout that may contain the wanted submodules.
+/// A checkout that may contain the required submodules.
 #[derive(Debug, Clone)]
 pub(crate) struct SubmoduleSource {
     top: PathBuf,
     git_dir: PathBuf,
 }
 
-/// Returns the submodules of the project's commit that are not on this machine: they are empty in
-/// every checkout of Provost.
+/// Returns the submodules of the project's commit that are not on this machine. They are empty in
+/// all of Provost's checkouts.
 pub fn absent_submodules(git: &Git, project: &Project) -> Result<Vec<RepoPath>, Error> {
     let repo = project.repo(git)?;
     let sources = SubmoduleSource::of_project(project);
@@ -59,18 +61,18 @@ pub fn absent_submodules(git: &Git, project: &Project) -> Result<Vec<RepoPath>, 
     Ok(absent)
 }
 
-/// Fills the submodules of a checkout that is not in use yet.
+/// Fills the submodules of a checkout that is not yet in use.
 pub(crate) fn fill(repo: &Repo<'_>, sources: &[SubmoduleSource]) -> Result<(), Error> {
     fill_to(repo, sources, MAX_DEPTH)
 }
 
 impl Error {
-    /// Returns what the user can do about it.
+    /// Returns a hint for the user, if there is one.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::NoCommit { .. } => {
-                Some("get it with `git submodule update --init --recursive` in the project")
-            }
+            Self::NoCommit { .. } => Some(
+                "fetch the commit with `git submodule update --init --recursive` in the project",
+            ),
             Self::Unusable { .. } | Self::Git(_) => None,
         }
     }
@@ -81,14 +83,15 @@ impl SubmoduleSource {
         Self { top: top.to_owned(), git_dir: git_dir.to_owned() }
     }
 
-    /// The project's checkout, and the directory that all its worktrees share.
+    /// Returns the project's checkout and, for a linked worktree, the git directory that all
+    /// worktrees share.
     pub(crate) fn of_project(project: &Project) -> Vec<Self> {
         let own = Self::new(&project.top, &project.git_dir);
         let shared = Self::new(&project.top, &project.common_dir);
         if project.is_linked() { vec![own, shared] } else { vec![own] }
     }
 
-    /// Returns the possible repositories of a submodule.
+    /// Returns the repositories in which the submodule may be found.
     fn candidates<'a>(&self, git: &'a Git, link: &SubmoduleLink) -> Result<Vec<Repo<'a>>, Error> {
         let mut found = Vec::new();
         found.extend(Repo::open_at(git, &self.top.join(link.path.as_path()))?);
@@ -116,7 +119,7 @@ fn fill_to(repo: &Repo<'_>, sources: &[SubmoduleSource], depth: usize) -> Result
         let Some(source) = find(repo.git(), &link, sources)? else { continue };
         let unusable = |why| Error::Unusable { path: link.path.clone(), why };
         if depth == 0 {
-            return Err(unusable("it is nested too deep"));
+            return Err(unusable("the submodule is nested too deeply"));
         }
         let made = make(repo, &link, &source)?;
         let below = |outer: &SubmoduleSource| outer.top.join(link.path.as_path());
@@ -129,8 +132,8 @@ fn fill_to(repo: &Repo<'_>, sources: &[SubmoduleSource], depth: usize) -> Result
     Ok(())
 }
 
-/// Finds a repository of the submodule that has the wanted commit; None if there is no repository
-/// of it at all.
+/// Finds a repository of the submodule that contains the required commit. Returns `None` if there
+/// is no repository of the submodule at all.
 fn find<'a>(
     git: &'a Git,
     link: &SubmoduleLink,
@@ -152,8 +155,8 @@ fn find<'a>(
     Ok(None)
 }
 
-/// Creates the submodule's repository and checks out its commit. Existing parts of it are from the
-/// same call before a crash.
+/// Creates the submodule's repository and checks out its commit. Parts that already exist come from
+/// the same call before a crash.
 fn make<'a>(repo: &Repo<'a>, link: &SubmoduleLink, source: &Repo<'_>) -> Result<Repo<'a>, Error> {
     let top = repo.top().join(link.path.as_path());
     let git_dir = repo.git_dir().join("modules").join(&link.name);
@@ -179,7 +182,7 @@ fn make<'a>(repo: &Repo<'a>, link: &SubmoduleLink, source: &Repo<'_>) -> Result<
     Ok(made)
 }
 
-/// Writes a setting of a newly created repository.
+/// Writes a setting to the configuration of a newly created repository.
 fn set(made: &Repo<'_>, key: &str, value: &OsStr) -> Result<(), command::Error> {
     let file = made.git_dir().join("config");
     let args =
@@ -187,7 +190,7 @@ fn set(made: &Repo<'_>, key: &str, value: &OsStr) -> Result<(), command::Error> 
     made.write(args).run().map(drop)
 }
 
-/// Replaces whatever exists by an empty directory.
+/// Replaces whatever is at the path with an empty directory.
 fn clear(directory: &Path) -> io::Result<()> {
     match fs::remove_dir_all(directory) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -196,7 +199,7 @@ fn clear(directory: &Path) -> io::Result<()> {
     fs::create_dir_all(directory)
 }
 
-/// Makes a repository use the objects of another one.
+/// Makes a repository borrow the objects of another one.
 fn borrow(git_dir: &Path, objects: &Path) -> io::Result<()> {
     let bytes = objects.as_os_str().as_bytes();
     if bytes.contains(&b'\n') || bytes.starts_with(b"\"") {
@@ -207,11 +210,11 @@ fn borrow(git_dir: &Path, objects: &Path) -> io::Result<()> {
     fs::write(info.join("alternates"), [bytes, b"\n"].concat())
 }
 
-/// Sets the submodule's origin to its source's, so that its commits can be pushed. Nothing else of
-/// the source's configuration is copied.
+/// Sets the submodule's origin to that of its source, so that its commits can be pushed. Copies
+/// nothing else from the source's configuration.
 fn name_origin(made: &Repo<'_>, source: &Repo<'_>) -> Result<(), Error> {
     let known = source.configuration(["config", "--get", "remote.origin.url"]).run_unchecked()?;
-    // Git would not use an address that looks like an option.
+    // Git rejects a URL that looks like an option.
     if known.exit != GitExit::Code(0) || known.stdout.starts_with(b"-") {
         return Ok(());
     }
@@ -220,13 +223,13 @@ fn name_origin(made: &Repo<'_>, source: &Repo<'_>) -> Result<(), Error> {
     Ok(set(made, "remote.origin.fetch", all)?)
 }
 
-/// Returns the submodule's remote refs: those of its source, so that published commits can be
-/// distinguished from new work.
+/// Returns the commands that create the submodule's remote refs. They are copied from the source,
+/// so that published commits can be distinguished from new work.
 fn remote_refs(link: &SubmoduleLink, source: &Repo<'_>) -> Result<Vec<u8>, Error> {
     let format = "--format=create %(refname) %(objectname)";
     let mut refs = source.read(["for-each-ref", format, "refs/remotes/"]).run()?.stdout;
     let base = format!("update {BASE_REF} {}\n", link.commit);
-    // The source may be a checkout of Provost's own, with that ref itself.
+    // If the source is itself one of Provost's checkouts, it already has that ref.
     let own = format!("create {BASE_REF} ");
     refs =
         lines(&refs).filter(|line| !line.starts_with(own.as_bytes())).collect::<Vec<_>>().concat();
@@ -238,7 +241,7 @@ fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split_inclusive(|byte| *byte == b'\n')
 }
 
-/// Returns the submodules that a checkout's commit records and names.
+/// Returns the submodules that a checkout's commit contains and that `.gitmodules` names.
 fn links(repo: &Repo<'_>) -> Result<Vec<SubmoduleLink>, Error> {
     if repo.resolve("HEAD:.gitmodules")?.is_none() {
         return Ok(Vec::new());
@@ -261,8 +264,8 @@ fn links(repo: &Repo<'_>) -> Result<Vec<SubmoduleLink>, Error> {
     Ok(links)
 }
 
-/// Returns the names of submodules with their paths. Names that could lead out of the directory of
-/// modules are skipped, as git does.
+/// Returns the names of the submodules with their paths. Like git, skips names that could lead out
+/// of the `modules` directory.
 fn names(repo: &Repo<'_>) -> Result<Vec<(PathBuf, Vec<u8>)>, Error> {
     let args =
         ["config", "--blob", "HEAD:.gitmodules", "-z", "--get-regexp", r"^submodule\..*\.path$"];

@@ -1,7 +1,7 @@
-//! Commits that only a worktree's own records refer to: the positions of its HEAD before a `reset
-//! --hard`, an `--amend` or a rebase, and its own refs.
+//! Finds and keeps commits that only a worktree's own records refer to: earlier positions of its
+//! HEAD, as before a `reset --hard`, an `--amend` or a rebase, and the worktree's own refs.
 //!
-//! These records disappear with the worktree, so a keep ref takes their place first.
+//! These records disappear with the worktree, so a keep ref is created for the commits first.
 
 use std::collections::{BTreeSet, HashSet};
 use std::io;
@@ -16,20 +16,20 @@ use crate::removal::BranchFate;
 use crate::repo::{Repo, RepoLocation, answer_oid};
 use crate::worktree::Worktree;
 
-/// The maximum number of parents of a commit that holds dropped ones; more are held by a chain of
-/// such commits.
+/// The maximum number of parents of a commit that keeps dropped commits. For more, a chain of such
+/// commits is created.
 const MAX_PARENTS: usize = 100;
 
-/// Commits that no ref reaches.
+/// Commits that are reachable from no ref.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct UnreachableCommits {
     pub(crate) count: u64,
-    /// The commits that are not ancestors of another one.
+    /// The commits that are not ancestors of any other of them.
     tips: Vec<Oid>,
 }
 
 impl UnreachableCommits {
-    /// Finds the commits that no ref would reach once the worktree is gone.
+    /// Finds the commits that will not be reachable from any ref once the worktree is gone.
     pub(crate) fn find(
         git: &Git,
         shared: &Repo<'_>,
@@ -43,7 +43,7 @@ impl UnreachableCommits {
         find_unreached(shared, existing(shared, &known)?)
     }
 
-    /// Creates one keep ref that reaches all of them.
+    /// Creates one keep ref from which all these commits are reachable.
     pub(crate) fn keep(
         &self,
         shared: &Repo<'_>,
@@ -65,9 +65,9 @@ impl UnreachableCommits {
     }
 }
 
-/// Returns the past commits of the worktree's HEAD and those of its own refs.
+/// Returns the earlier commits of the worktree's HEAD, and the commits of its own refs.
 fn own_commits(git: &Git, worktree: &Worktree) -> Result<BTreeSet<Oid>, command::Error> {
-    // The files may be gone, and are not read.
+    // The checkout's files are not needed, and they may be gone.
     let common_dir = &worktree.common_dir;
     let place = RepoLocation { git_dir: &worktree.git_dir, common_dir, top: common_dir };
     let repo = Repo::open(git, place)?;
@@ -82,11 +82,11 @@ fn own_commits(git: &Git, worktree: &Worktree) -> Result<BTreeSet<Oid>, command:
     Ok(known)
 }
 
-/// The maximum length of a log that is read.
+/// The maximum size of a reflog to read, in bytes.
 const MAX_LOG: u64 = 256 << 20;
 
-/// Reads a log in the format of git's default ref store: each line begins with the old and the new
-/// hash. Git itself would not show it while HEAD is unborn.
+/// Reads a reflog in the format of git's default ref store, where each line begins with the old and
+/// the new hash. Git itself does not show this reflog while HEAD is unborn.
 fn read_log(git_dir: &Path, name: &str) -> Result<BTreeSet<Oid>, command::Error> {
     let path = git_dir.join("logs").join(name);
     match agent_file::read(&path, MAX_LOG).map_err(io::Error::from) {
@@ -96,7 +96,7 @@ fn read_log(git_dir: &Path, name: &str) -> Result<BTreeSet<Oid>, command::Error>
     }
 }
 
-/// Asks git for the log of HEAD, where another ref store keeps it.
+/// Asks git for the reflog of HEAD, because other ref stores use a different format.
 fn head_log_from_git(repo: &Repo<'_>) -> Result<Vec<Oid>, command::Error> {
     let answer = repo.read(["log", "-g", "--format=%H", "HEAD", "--"]).run_unchecked()?;
     match answer.exit {
@@ -106,7 +106,7 @@ fn head_log_from_git(repo: &Repo<'_>) -> Result<Vec<Oid>, command::Error> {
     }
 }
 
-/// Leaves out objects that are not commits or were pruned.
+/// Returns those objects that are commits and still exist.
 fn existing(shared: &Repo<'_>, known: &BTreeSet<Oid>) -> Result<Vec<u8>, command::Error> {
     if known.is_empty() {
         return Ok(Vec::new());
@@ -144,7 +144,7 @@ fn hashes(text: &[u8]) -> Vec<Oid> {
     text.split(|byte| *byte == b'\n').filter_map(hash).collect()
 }
 
-/// Returns the leading hashes of a line.
+/// Returns the hashes at the start of a line.
 fn hashes_of_line(line: &[u8]) -> impl Iterator<Item = Oid> {
     line.split(|byte| *byte == b' ').map_while(hash)
 }

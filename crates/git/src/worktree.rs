@@ -1,9 +1,9 @@
 //! Provost's own worktrees: one per session, each on its own branch.
 //!
-//! Creating one takes several steps, and the machine may stop between any two. So the worktree is
-//! locked from the first step, with a reason that says it is being made, and the reason changes
-//! only when everything is complete. A worktree with the first reason contains no work yet and is
-//! created again or finished; anything else is never overwritten.
+//! Creating a worktree takes several steps, and the machine may crash between any two of them.
+//! Therefore the worktree is locked from the first step on, with a reason that marks it as
+//! unfinished. The reason changes only when the worktree is complete. An unfinished worktree
+//! contains no work, so it is completed or created again. Any other directory is never overwritten.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -33,47 +33,48 @@ const MAKING: &str = "provost: being made";
 /// The lock reason that git itself writes while it registers a worktree.
 const REGISTERING: &str = "initializing";
 
-/// The number of names that [`unique_branch`] tries.
+/// How many names [`unique_branch`] tries.
 const MAX_SUFFIX: usize = 1000;
 
-/// A worktree of Provost's own.
+/// A worktree that Provost created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Worktree {
     pub path: PathBuf,
-    /// The branch it was created on; its agent may have switched since.
+    /// The branch on which the worktree was created. The agent may have switched to another one.
     pub branch: BranchName,
-    /// Its own git directory.
+    /// The worktree's own git directory.
     pub git_dir: PathBuf,
-    /// The git directory that it shares with its project.
+    /// The git directory that the worktree shares with its project.
     pub common_dir: PathBuf,
 }
 
-/// How a worktree's directory was replaced since it was created.
+/// What has replaced a worktree's directory or its `.git` file since it was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WorktreeReplacement {
-    /// A link or a file: its content does not belong to the worktree.
+    /// The directory is now a symbolic link or a file, whose content does not belong to the
+    /// worktree.
     Top,
-    /// Its `.git` is gone.
+    /// The worktree's `.git` is gone.
     NoGit,
-    /// Its `.git` is a directory or a link, or points to another repository.
+    /// The worktree's `.git` is a directory or a symbolic link, or points to another repository.
     OtherGit,
 }
 
 /// Why no worktree was created.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("create the branch {branch}: it already exists")]
+    #[error("cannot create the branch {branch}: it already exists")]
     BranchTaken { branch: BranchName },
-    #[error("find a free branch name like {branch}")]
+    #[error("cannot create a branch: all names like {branch} are taken")]
     NoFreeBranch { branch: BranchName },
-    #[error("create a worktree at {}: {why}", show(.path))]
+    #[error("cannot create a worktree at {}: {why}", show(.path))]
     BadPath { path: PathBuf, why: &'static str },
-    #[error("create a worktree at {}: the path is occupied", show(.path))]
+    #[error("cannot create a worktree at {}: the path is occupied", show(.path))]
     Occupied { path: PathBuf },
-    #[error("use the worktree at {}: it is on {on}", show(.path))]
+    #[error("cannot use the worktree at {}: it is on {on}", show(.path))]
     OnOtherBranch { path: PathBuf, on: String },
-    #[error("find the base {base}: no such commit")]
+    #[error("the base {base} is not a commit of this repository")]
     NoSuchBase { base: String },
     #[error(transparent)]
     Submodules(#[from] submodules::Error),
@@ -83,8 +84,8 @@ pub enum Error {
     Git(#[from] command::Error),
 }
 
-/// Creates a worktree on a new branch at `base`, or takes the existing one: the same call after a
-/// crash, at any point, yields the same worktree.
+/// Creates a worktree on a new branch at `base`, or returns the existing one. Repeating the call
+/// after a crash at any point returns the same worktree.
 pub fn worktree_add(
     git: &Git,
     project: &Project,
@@ -108,7 +109,7 @@ pub fn worktree_add(
     }
 }
 
-/// Returns the worktree at a path if it is registered in the project; creates nothing.
+/// Returns the worktree at a path if it is registered in the project. Does not create one.
 pub fn worktree_find(
     git: &Git,
     project: &Project,
@@ -122,8 +123,8 @@ pub fn worktree_find(
     Ok(git_dir.map(|git_dir| Worktree { path, branch, git_dir, common_dir }))
 }
 
-/// Returns the wanted name if no existing branch conflicts with it, else the first free one with
-/// the suffix `-2`, `-3`, ….
+/// Returns the wanted name if no existing branch conflicts with it, or else the first free name
+/// with the suffix `-2`, `-3`, ….
 pub fn unique_branch(
     git: &Git,
     project: &Project,
@@ -143,11 +144,11 @@ pub fn unique_branch(
         .ok_or_else(|| Error::NoFreeBranch { branch: wanted.clone() })
 }
 
-/// A longer file cannot name a git directory.
+/// The maximum size of a file that contains the path of a git directory.
 pub(crate) const MAX_POINTER: u64 = 64 << 10;
 
 impl Worktree {
-    /// Returns how the worktree was replaced, if it was. Its path must exist.
+    /// Returns what replaced the worktree, if anything did. Its path must exist.
     pub(crate) fn replaced(&self) -> Result<Option<WorktreeReplacement>, command::Error> {
         let about = fs::symlink_metadata(&self.path).map_err(command::Error::file(&self.path))?;
         if !about.is_dir() {
@@ -164,7 +165,7 @@ impl Worktree {
         }
         let text = match agent_file::read(&file, MAX_POINTER) {
             Ok(text) => text,
-            // It was replaced since.
+            // The file was replaced in the meantime.
             Err(agent_file::Error::Io { source, .. }) => {
                 return Err(command::Error::file(&file)(source));
             }
@@ -173,8 +174,8 @@ impl Worktree {
         Ok((!self.is_named_by(&text)).then_some(WorktreeReplacement::OtherGit))
     }
 
-    /// Whether the text of a `.git` file (absolute, or relative to its location) names the git
-    /// directory in the project.
+    /// Whether the content of a `.git` file (absolute, or relative to its location) points to the
+    /// worktree's git directory in the project.
     fn is_named_by(&self, text: &[u8]) -> bool {
         let named = text.strip_prefix(b"gitdir: ").map(|path| path.trim_ascii_end());
         let named = named.map(|path| self.path.join(OsStr::from_bytes(path)));
@@ -199,7 +200,7 @@ impl Worktree {
         )
     }
 
-    /// Opens the part that it shares with the project.
+    /// Opens the part of the repository that the worktree shares with the project.
     pub(crate) fn shared<'a>(&self, git: &'a Git) -> Result<Repo<'a>, command::Error> {
         Repo::open(
             git,
@@ -213,19 +214,19 @@ impl Worktree {
 }
 
 impl Error {
-    /// Returns what the user can do about it.
+    /// Returns a hint for the user, if there is one.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::BranchTaken { .. } => {
-                Some("choose another name, or delete the branch if its work is landed")
+                Some("choose another name, or delete the branch if its work has landed")
             }
             Self::NoFreeBranch { .. } => Some("delete old branches with `provost gc`"),
             Self::BadPath { .. } => Some("choose an absolute path outside of the repository"),
             Self::Occupied { .. } => Some("move the existing files elsewhere"),
             Self::OnOtherBranch { .. } => {
-                Some("look at it with `git -C PATH status` and switch it back")
+                Some("inspect the worktree with `git -C PATH status` and switch it back")
             }
-            Self::NoSuchBase { .. } => Some("name a commit, a branch or a tag of this repository"),
+            Self::NoSuchBase { .. } => Some("use a commit, a branch or a tag of this repository"),
             Self::Submodules(error) => error.hint(),
             Self::Project(error) => error.hint(),
             Self::Git(error) => error.hint(),
@@ -236,35 +237,38 @@ impl Error {
 impl fmt::Display for WorktreeReplacement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Top => "its directory was replaced by something else",
-            Self::NoGit => "its .git is gone (`git worktree repair` brings it back)",
-            Self::OtherGit => "its .git was replaced (move it away, then `git worktree repair`)",
+            Self::Top => "the worktree's directory was replaced",
+            Self::NoGit => "the worktree's .git is gone (`git worktree repair` restores it)",
+            Self::OtherGit => {
+                "the worktree's .git was replaced (move it away, then `git \
+                worktree repair`)"
+            }
         })
     }
 }
 
-/// The location of a wanted worktree, and its known state.
+/// The location of the worktree to create, and its current state.
 struct WorktreeSite<'a> {
     git: &'a Git,
     project: &'a Project,
     shared: Repo<'a>,
-    /// The worktrees registered when the location was examined.
+    /// The worktrees that were registered when the location was examined.
     known: Vec<WorktreeEntry>,
     path: PathBuf,
     branch: &'a BranchName,
     base: Oid,
 }
 
-/// The existing state of the location.
+/// What already exists at the location.
 enum ExistingWorktree {
     Nothing,
-    /// A registration with at most an empty directory.
+    /// A registration, with at most an empty directory.
     Shell {
         on_branch: bool,
     },
     /// A worktree whose creation was interrupted.
     Unfinished,
-    /// A worktree on the wanted branch.
+    /// A finished worktree on the requested branch.
     Finished,
 }
 
@@ -272,7 +276,7 @@ enum ExistingWorktree {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum BranchUse {
     New,
-    /// New, and just seen to be free.
+    /// A new branch, whose name was found to be free.
     Free,
     Own,
 }
@@ -310,7 +314,7 @@ impl<'a> WorktreeSite<'a> {
         }
     }
 
-    /// Removes a registration and the directory that contains at most a `.git` file.
+    /// Removes a registration and a directory that contains at most a `.git` file.
     fn clear_shell(&self) -> Result<(), Error> {
         remove_if_there(fs::remove_file(self.path.join(".git")))
             .map_err(command::Error::file(&self.path))?;
@@ -341,14 +345,14 @@ impl<'a> WorktreeSite<'a> {
         self.complete(if branch == BranchUse::New { BranchUse::Free } else { branch })
     }
 
-    /// Completes a worktree that is registered.
+    /// Completes a worktree that is already registered.
     fn complete(&self, branch: BranchUse) -> Result<Worktree, Error> {
         let worktree = self.worktree()?;
         let repo = self.configure(&worktree)?;
-        // Left by an interrupted call; nothing else works here yet.
+        // These locks were left by an interrupted call. No other process works here yet.
         repo.remove_locks()?;
         if let Err(error) = self.attach(&repo, branch) {
-            // Nothing was checked out yet, so nothing is lost.
+            // No files have been checked out yet, so no work is lost.
             registry::unregister(&self.shared, &self.path)?;
             return Err(error);
         }
@@ -358,7 +362,8 @@ impl<'a> WorktreeSite<'a> {
         Ok(worktree)
     }
 
-    /// Opens a newly registered worktree, with the sparse-checkout settings of the main worktree.
+    /// Opens a newly registered worktree and copies the main worktree's sparse-checkout settings to
+    /// it.
     fn configure(&self, worktree: &Worktree) -> Result<Repo<'a>, Error> {
         let repo = worktree.repo(self.git)?;
         registry::rewrite_git_file(&repo)?;
@@ -384,7 +389,7 @@ impl<'a> WorktreeSite<'a> {
         if !free && repo.ref_commit(&full)?.is_some() {
             return Ok(());
         }
-        // The empty old value: the branch must not have been created meanwhile.
+        // The empty old value makes the call fail if the branch was created meanwhile.
         let created = repo.write(["update-ref", &full, self.base.as_str(), ""]).run_unchecked()?;
         match created.exit {
             GitExit::Code(0) => Ok(()),
@@ -393,7 +398,7 @@ impl<'a> WorktreeSite<'a> {
         }
     }
 
-    /// Takes a finished worktree and locks it if it is not locked.
+    /// Takes over a finished worktree, and locks it if it is not locked.
     fn take(&self) -> Result<Worktree, Error> {
         let entry = self.known.iter().find(|entry| entry.path == self.path);
         let worktree = self.worktree()?;
@@ -427,7 +432,7 @@ impl<'a> WorktreeSite<'a> {
     }
 }
 
-/// The content of a directory.
+/// What a directory contains.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum DirContent {
     Absent,
@@ -464,37 +469,37 @@ fn resolve_base(project: &Project, shared: &Repo<'_>, base: &str) -> Result<Oid,
     if let Some(found) = shared.ref_commit(base)? {
         return Ok(found);
     }
-    // A repository without commits has no base at all.
+    // A repository without commits cannot have a base.
     project.commit(shared.git())?;
     Err(Error::NoSuchBase { base: printable_line(base.as_bytes()) })
 }
 
-/// Locks a worktree as git does, by a file with the reason, replacing any lock. It is atomic: after
-/// a crash the worktree is either unfinished or finished.
+/// Locks a worktree as git does, with a file that contains the reason. The file replaces an
+/// existing lock atomically, so after a crash the worktree is either unfinished or finished.
 fn lock(worktree: &Worktree) -> Result<(), Error> {
     let (file, new) = (worktree.git_dir.join("locked"), worktree.git_dir.join("locked.new"));
     let locked = fs::write(&new, format!("{LOCK_REASON}\n")).and_then(|()| fs::rename(&new, &file));
     Ok(locked.map_err(command::Error::file(&file))?)
 }
 
-/// Creates the directories above the path and checks that none of them, with links resolved, is in
-/// the repository.
+/// Creates the directories above the path, and checks that none of them is in the repository once
+/// symbolic links are resolved.
 fn settle_path(project: &Project, known: &[WorktreeEntry], path: &Path) -> Result<PathBuf, Error> {
     let bad = |why| Error::BadPath { path: path.to_owned(), why };
     if !path.is_absolute() {
-        return Err(bad("it is not absolute"));
+        return Err(bad("the path is not absolute"));
     }
-    let parent = path.parent().ok_or_else(|| bad("it has no parent"))?;
+    let parent = path.parent().ok_or_else(|| bad("the path has no parent"))?;
     fs::create_dir_all(parent).map_err(command::Error::file(parent))?;
     let path = resolve_parent(path).map_err(command::Error::file(parent))?;
     let above = |entry: &WorktreeEntry| entry.path != path && path.starts_with(&entry.path);
     if path.starts_with(&project.common_dir) || known.iter().any(above) {
-        return Err(bad("it is inside the repository"));
+        return Err(bad("the path is inside the repository"));
     }
     Ok(path)
 }
 
-/// Resolves the links above the last component of a path.
+/// Resolves the symbolic links above the last component of a path.
 fn resolve_parent(path: &Path) -> io::Result<PathBuf> {
     let no_name = || io::Error::new(io::ErrorKind::InvalidInput, "the path has no file name");
     let (parent, name) = path.parent().zip(path.file_name()).ok_or_else(no_name)?;
@@ -508,7 +513,8 @@ fn remove_if_there(removed: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Whether git cannot store both branches: a branch is a file, and `a/b` needs a directory `a`.
+/// Whether git cannot store both branches at once: a branch is a file, and `a/b` needs a directory
+/// `a`.
 fn collide(one: &str, other: &str) -> bool {
     let below = |a: &str, b: &str| {
         a.strip_prefix(b).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

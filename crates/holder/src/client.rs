@@ -1,5 +1,5 @@
-//! The client side of a holder, for callers that may block: start one, send it requests, and show a
-//! command's terminal.
+//! A blocking client for holders: starts a holder, sends it requests, and shows a command's
+//! terminal.
 
 pub mod viewport;
 
@@ -25,46 +25,47 @@ use crate::wire::{
 };
 use provost_sys::process::ProcStat;
 
-/// The longest answer of a starting holder.
+/// The maximum length of a starting holder's response.
 const MAX_ANSWER: usize = 64 << 10;
-/// How long to wait for the answer.
+/// How long to wait for that response.
 const ANSWER_TIMEOUT_MS: u64 = 10_000;
-/// After this time, check whether the command stopped its holder before the holder could answer.
+/// After this time without a response, check whether the command has stopped (suspended) its own
+/// holder.
 const STOPPED_CHECK_MS: u64 = 500;
 
-/// A holder that took the launch; `held.json` or `exit.json` exists.
+/// A holder that took on the launch. `held.json` or `exit.json` exists.
 #[derive(Debug)]
 pub struct StartedHolder {
-    /// The holder process, for the caller to reap.
+    /// The holder process, which the caller must reap.
     pub holder: Child,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("start a holder")]
+    #[error("could not start a holder")]
     Spawn(#[source] io::Error),
-    #[error("start a launch that was started before")]
+    #[error("the launch was already started")]
     AlreadyTaken,
     /// Nothing was started.
-    #[error("start the command: {0}")]
+    #[error("could not start the command: {0}")]
     Refused(String),
-    /// The command was started, but its start could not be recorded, so it is being ended. The
-    /// holder exits once it has recorded the end.
-    #[error("record the start: {reason}")]
+    /// The command was started, but its start could not be recorded, so it is being terminated. The
+    /// holder exits once it has recorded the command's end.
+    #[error("could not record the start: {reason}")]
     StartUndone { reason: String, holder: Child },
-    /// The directory shows whether the command was started.
-    #[error("get an answer from the holder, which exited with {0}")]
+    /// Only the directory shows whether the command was started.
+    #[error("the holder exited with {0} before it responded")]
     Died(ExitStatus),
-    /// The directory shows whether the command was started, now or later.
-    #[error("get an answer from the holder in time")]
+    /// Only the directory shows whether the command was started, or will be.
+    #[error("the holder did not respond in time")]
     AnswerTimeout { holder: Child },
-    #[error("talk to the holder")]
+    #[error("could not communicate with the holder")]
     Io(#[from] io::Error),
-    #[error("parse the holder's message")]
+    #[error("could not parse the holder's message")]
     Malformed(#[from] serde_json::Error),
-    #[error("talk to the holder: it closed the connection")]
+    #[error("the holder closed the connection")]
     Closed,
-    #[error("carry out the request")]
+    #[error("the holder rejected the request")]
     Fault(#[from] HolderFault),
 }
 
@@ -85,7 +86,7 @@ pub fn start(program: &[OsString], dir: &Path, spec: &HoldSpec) -> Result<Starte
         }
         Ok(_) | Err(_) => {}
     }
-    // The holder has nothing left to do but exit.
+    // In all other cases the holder is about to exit.
     let status = holder.wait()?;
     Err(match answer? {
         text if text.is_empty() => Error::Died(status),
@@ -101,7 +102,7 @@ pub struct HolderLink {
     next_id: u64,
     notices: VecDeque<HolderNotice>,
     views: VecDeque<TerminalView>,
-    /// The start of a line that had not arrived completely before the timeout.
+    /// The start of a line whose rest had not arrived before the timeout.
     partial: Vec<u8>,
 }
 
@@ -114,18 +115,18 @@ impl HolderLink {
         Ok(Self { stream, next_id: 1, notices, views, partial: Vec::new() })
     }
 
-    /// Limits how long to wait for a line; a longer wait fails with `WouldBlock`.
+    /// Limits how long to wait for a line. A wait that takes longer fails with `WouldBlock`.
     pub fn set_timeout(&self, timeout: Duration) -> Result<(), Error> {
         Ok(self.stream.get_ref().set_read_timeout(Some(timeout))?)
     }
 
-    /// Sends a request and waits for its answer.
+    /// Sends a request and waits for the response.
     pub fn request(&mut self, op: HolderOp) -> Result<HolderReply, Error> {
         let id = self.send(op)?;
         self.reply(id)
     }
 
-    /// Sends a request without waiting for the answer. Returns the request's id.
+    /// Sends a request without waiting for the response. Returns the request's id.
     pub fn send(&mut self, op: HolderOp) -> Result<u64, Error> {
         let id = self.next_id;
         self.next_id += 1;
@@ -135,8 +136,8 @@ impl HolderLink {
         Ok(id)
     }
 
-    /// Waits for the answer to a sent request. Notices and views that arrive meanwhile are kept for
-    /// [`Self::notice`] and [`Self::view`]; answers to other requests are dropped.
+    /// Waits for the response to a request. Keeps notices and views that arrive meanwhile for
+    /// [`Self::notice`] and [`Self::view`], and drops responses to other requests.
     pub fn reply(&mut self, id: u64) -> Result<HolderReply, Error> {
         loop {
             match self.message()? {
@@ -150,7 +151,7 @@ impl HolderLink {
         }
     }
 
-    /// Waits for the next view of the terminal; the link must be a viewport. Notices that arrive
+    /// Waits for the next view of the terminal. The link must be a viewport. Notices that arrive
     /// meanwhile are kept.
     pub fn view(&mut self) -> Result<TerminalView, Error> {
         loop {
@@ -165,7 +166,7 @@ impl HolderLink {
         }
     }
 
-    /// Waits for the next notice; the link must be following.
+    /// Waits for the next notice. The link must be subscribed to notices.
     pub fn notice(&mut self) -> Result<HolderNotice, Error> {
         loop {
             if let Some(notice) = self.notices.pop_front() {
@@ -208,7 +209,8 @@ fn reply_result(reply: HolderReply) -> Result<HolderReply, Error> {
     }
 }
 
-/// The holder inherits no environment: it needs none, and a launch mark in ours must not reach it.
+/// Starts the holder process without any environment. It needs none, and the caller's launch mark
+/// must not reach it.
 fn spawn(program: &[OsString], dir: &Path) -> io::Result<Child> {
     let (name, args) = program.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(name);
@@ -216,12 +218,12 @@ fn spawn(program: &[OsString], dir: &Path) -> io::Result<Child> {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()
 }
 
-/// Sends the spec and reads the answer: one line, after which the holder closes its output.
+/// Sends the spec and reads the response, which is one line. The holder then closes its output.
 fn exchange_spec(holder: &mut Child, spec: &[u8]) -> io::Result<String> {
     let mut input = holder.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
     let output = holder.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
     match input.write_all(spec) {
-        // The holder's output says why it stopped reading.
+        // The holder's output will explain why it stopped reading.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
         other => other?,
     }
@@ -230,7 +232,8 @@ fn exchange_spec(holder: &mut Child, spec: &[u8]) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&answer).trim_end().to_owned())
 }
 
-/// Reads to the end. Fails with `TimedOut` if the end is late or the writing process is stopped.
+/// Reads to the end of the stream. Fails with `TimedOut` if that takes too long or the writing
+/// process is suspended.
 fn read_with_timeout(mut from: impl Read + AsFd, pid: u32, until: u64) -> io::Result<Vec<u8>> {
     let (mut all, mut part) = (Vec::new(), [0; 4096]);
     let stopped = || matches!(ProcStat::read(pid), Ok(Some(stat)) if stat.is_stopped());

@@ -4,17 +4,17 @@
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// Milliseconds on the monotonic clock.
+/// Returns milliseconds on the monotonic clock.
 pub(crate) fn mono_ms() -> u64 {
     millis(clock_gettime(ClockId::Monotonic))
 }
 
-/// Milliseconds since the Unix epoch.
+/// Returns milliseconds since the Unix epoch.
 pub(crate) fn wall_ms() -> u64 {
     millis(clock_gettime(ClockId::Realtime))
 }
 
-/// Converts milliseconds into the form that `poll` takes.
+/// Converts milliseconds to the form that `poll` expects.
 pub(crate) fn timespec(ms: u64) -> Timespec {
     Timespec {
         tv_sec: i64::try_from(ms / 1000).unwrap_or(i64::MAX),

@@ -1,7 +1,8 @@
-//! The launch directory: created exclusively by the holder, read by everyone else.
+//! The launch directory: created exclusively by the holder, and only read by other processes.
 //!
-//! Its files appear in one order, each atomically: `holder.json` (taken), `held.json` (the command runs),
-//! `exit.json` (its leader ended), `gone.json` (its tree ended).
+//! Its files appear in a fixed order, each atomically: `holder.json` (the launch is taken),
+//! `held.json` (the command is running), `exit.json` (its leader has exited), `gone.json` (its tree
+//! has ended).
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Write};
@@ -24,16 +25,17 @@ use provost_sys::process::{ProcessInstance, boot_id};
 
 /// The name of the holder's socket in its directory.
 pub const SOCKET_FILE: &str = "io.sock";
-/// A record longer than this was not written by a holder.
+/// The maximum size of a record. A larger one was not written by a holder.
 const MAX_RECORD: u64 = 16 << 20;
 
 /// The state of a launch directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LaunchState {
-    /// The directory does not exist: nothing was started.
+    /// The directory does not exist, so nothing was started.
     Absent,
-    /// A holder took the launch, and the command is not recorded as running yet. Without `holder`
-    /// the taker is unknown, and only the age is left to judge by.
+    /// A holder took the launch, but the command is not recorded as running yet. Without `holder`,
+    /// it is unknown which process took the launch, and only the age of the directory can be
+    /// judged.
     Starting {
         age_ms: u64,
         holder: Option<ProcessInstance>,
@@ -41,32 +43,34 @@ pub enum LaunchState {
     Alive {
         held: HeldRecord,
     },
-    /// The record is valid, whatever happened to the holder or the machine since.
+    /// The command has exited. The record is valid, whatever has happened to the holder or the
+    /// machine since.
     Ended {
         held: Option<HeldRecord>,
         exit: ExitRecord,
         gone: Option<GoneRecord>,
     },
-    /// The holder died first: how the command ended is unknown, and its processes may still run.
+    /// The holder died first. It is unknown how the command ended, and its processes may still be
+    /// running.
     HolderDied {
         holder: ProcessInstance,
         held: Option<HeldRecord>,
     },
-    /// The machine was rebooted since: everything ended, but how is unknown.
+    /// The machine has been rebooted since. All processes have ended, but it is unknown how.
     OtherBoot {
         holder: ProcessInstance,
         held: Option<HeldRecord>,
     },
 }
 
-/// Why a directory's state could not be read. This never means that the launch ended.
+/// Why a directory's state could not be read. An error never means that the launch has ended.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("look at {path}")]
+    #[error("could not inspect {path}")]
     Io { path: PathBuf, source: io::Error },
-    #[error("understand {path}")]
+    #[error("could not parse {path}")]
     Malformed { path: PathBuf, source: serde_json::Error },
-    #[error("read {path}: its version {version} is not supported")]
+    #[error("version {version} of {path} is not supported")]
     Version { path: PathBuf, version: u32 },
 }
 
@@ -89,26 +93,28 @@ pub fn inspect(path: &Path) -> Result<LaunchState, Error> {
     }
 }
 
-/// The launch directory, held open by its holder so that a long or changing path does not matter.
+/// The launch directory. It is kept open, so that the length of its path, or a change of it, does
+/// not matter.
 #[derive(Debug)]
 pub(crate) struct LaunchDir {
     fd: OwnedFd,
 }
 
 impl LaunchDir {
-    /// Creates the directory. `AlreadyExists` means that the launch is already taken.
+    /// Creates the directory. `AlreadyExists` means that the launch was already taken.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         DirBuilder::new().mode(0o700).create(path)?;
         let opened = Self::open(path);
         if opened.is_err() {
-            // Nothing was started, so the launch can be tried again.
+            // Nothing was started, so the launch can be retried.
             fs::remove_dir(path).ok();
         }
         opened
     }
 
-    /// Syncs the directory's name, which must survive a power loss before anything is started. This
-    /// is cheap after the contents were synced: the file system wrote both together.
+    /// Syncs the parent directory, because the directory's name must survive a power loss before
+    /// anything is started. This is cheap once the contents are synced, because the file system
+    /// wrote both together.
     pub(crate) fn sync_name(path: &Path) -> io::Result<()> {
         path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
     }
@@ -118,7 +124,7 @@ impl LaunchDir {
         Ok(Self { fd: rustix::fs::open(path, flags, Mode::empty())? })
     }
 
-    /// Writes a record atomically and durably: readers see all of it or nothing, and it survives a
+    /// Writes a record atomically and durably. Readers see all of it or nothing, and it survives a
     /// power loss.
     pub(crate) fn write_record(&self, name: &str, record: &impl Serialize) -> io::Result<()> {
         self.write_unsynced(name, record)?;
@@ -140,7 +146,7 @@ impl LaunchDir {
 
     /// Reads a file, if it exists.
     fn read_file(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
-        // Non-blocking: an agent may have put a FIFO there.
+        // Opened without blocking, because an agent may have put a FIFO there.
         let file = match self.open_file(name, OFlags::RDONLY | OFlags::NONBLOCK) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             other => other?,
@@ -150,7 +156,7 @@ impl LaunchDir {
         }
         let mut bytes = Vec::new();
         file.take(MAX_RECORD).read_to_end(&mut bytes)?;
-        // A record emptied by a power loss does not count.
+        // A record that was emptied by a power loss does not count.
         Ok(Some(bytes).filter(|bytes| !bytes.is_empty()))
     }
 
@@ -161,8 +167,8 @@ impl LaunchDir {
         )
     }
 
-    /// A path to the socket that is short enough for a socket address, however long the directory's
-    /// is.
+    /// Returns a path to the socket that is short enough for a socket address, however long the
+    /// directory's own path is.
     pub(crate) fn socket_path(&self) -> PathBuf {
         format!("/proc/self/fd/{}/{SOCKET_FILE}", self.fd.as_raw_fd()).into()
     }
@@ -171,7 +177,7 @@ impl LaunchDir {
         Ok(rustix::fs::unlinkat(&self.fd, SOCKET_FILE, AtFlags::empty())?)
     }
 
-    /// Removes the directory, in which nothing was started, so that the launch can be tried again.
+    /// Removes the directory of a launch that started nothing, so that the launch can be retried.
     pub(crate) fn remove(&self, path: &Path) -> io::Result<()> {
         let records = [EXIT_FILE, GONE_FILE, HOLDER_FILE];
         let new = records.map(temp_name);
@@ -195,7 +201,7 @@ fn temp_name(name: &str) -> String {
     format!(".{name}.new")
 }
 
-/// One inspection: the open directory, and the path for errors.
+/// One inspection: the open directory, and its path for error messages.
 struct DirInspection<'a> {
     path: &'a Path,
     dir: LaunchDir,
@@ -223,7 +229,8 @@ impl<'a> DirInspection<'a> {
         Ok(Some(LaunchState::Ended { held, exit, gone }))
     }
 
-    /// Checks for the end again: the holder may have written it and exited between our two reads.
+    /// Checks again whether the launch has ended, because the holder may have written a record and
+    /// exited between the two reads.
     fn without_holder(
         &self,
         fate: HolderFate,

@@ -1,14 +1,14 @@
 //! The holder: one small process per external command.
 //!
 //! It is the command's parent, journals its output and input, keeps its exit status, ends its whole
-//! process tree and outlives the daemon. The launch directory is the effect's key: it is created
-//! exclusively, so a launch cannot happen twice.
+//! process tree, and outlives the daemon. The launch directory serves as the idempotency key of the
+//! launch: it is created exclusively, so a launch cannot happen twice.
 //!
-//! A command talks over pipes, over a connection to the socket it listens on ([`Relay`]), or in its
-//! own terminal ([`Tty`]). Users watch that terminal and type into it through viewports
-//! ([`client::viewport`]): any number of them, each at its own speed. The terminal lives as long as
-//! the holder, so opening, closing or killing a viewport does not affect the command. All viewports
-//! share one size, the one that was set last.
+//! A command communicates over pipes, over a connection to the socket it listens on ([`Relay`]), or
+//! through its own terminal ([`Tty`]). Users watch that terminal and type into it through any
+//! number of viewports ([`client::viewport`]), each of which reads at its own speed. The terminal
+//! lives as long as the holder, so opening, closing or killing a viewport does not affect the
+//! command. All viewports share the size that was set last.
 
 pub mod client;
 mod clock;

@@ -15,7 +15,7 @@ pub(crate) const HELD_FILE: &str = "held.json";
 pub(crate) const EXIT_FILE: &str = "exit.json";
 pub(crate) const GONE_FILE: &str = "gone.json";
 
-/// `holder.json`: the holder that took the launch, written before anything is started.
+/// `holder.json`: the holder that took the launch. It is written before anything is started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HolderRecord {
     pub version: u32,
@@ -23,7 +23,7 @@ pub struct HolderRecord {
     pub holder: ProcessInstance,
 }
 
-/// `held.json`: the command runs.
+/// `held.json`: the command is running.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeldRecord {
     pub version: u32,
@@ -36,7 +36,7 @@ pub struct HeldRecord {
     pub started_mono_ms: u64,
 }
 
-/// `exit.json`: the command's own process ended.
+/// `exit.json`: the command's own process has exited.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExitRecord {
     pub version: u32,
@@ -44,7 +44,7 @@ pub struct ExitRecord {
     pub ended_by: EndCause,
     pub wall_ms: u64,
     pub mono_ms: u64,
-    /// The journal up to here contains everything that the leader itself wrote.
+    /// The journal up to this offset contains everything that the leader itself wrote.
     pub journal_end: u64,
 }
 
@@ -57,7 +57,7 @@ pub enum ProcessEnd {
     NotStarted { error: String },
 }
 
-/// The reason why the command ended.
+/// Why the command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndCause {
@@ -65,12 +65,12 @@ pub enum EndCause {
     Stop,
     TimeLimit,
     OutputLimit,
-    /// The holder could not record the start, and ended the command.
+    /// The holder could not record the start, so it ended the command.
     HolderFault,
 }
 
 impl fmt::Display for ExitRecord {
-    /// Describes how the command ended, and why, unless it ended by itself.
+    /// Describes how the command ended, and also why, unless it exited on its own.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let why = match self.ended_by {
             EndCause::Itself => "",
@@ -87,16 +87,16 @@ impl fmt::Display for ExitRecord {
     }
 }
 
-/// `gone.json`: the whole process tree ended.
+/// `gone.json`: the whole process tree has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GoneRecord {
     pub version: u32,
-    /// Descendants that outlived the leader and its settle time, or the grace of an ordered end,
-    /// and had to be ended.
+    /// The number of descendants that had to be killed because they outlived the settle time after
+    /// the leader's exit, or the grace period of a requested stop.
     pub leftovers: u32,
-    /// Whether the process table showed none of them any more.
+    /// Whether the process table showed that none of the processes is left.
     pub verified: bool,
-    /// The journal's final end.
+    /// The final end of the journal.
     pub journal_end: u64,
 }
 

@@ -1,5 +1,5 @@
-//! A holder's instructions: one JSON document on an inherited descriptor. It is never passed in
-//! argv or a file, because it contains the environment and with it tokens.
+//! A holder's instructions: one JSON document, read from an inherited descriptor. It is never
+//! passed in argv or in a file, because it contains the environment, which includes tokens.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 
 /// The only version of the spec so far.
 pub const SPEC_VERSION: u32 = 1;
-/// The largest spec that is read.
+/// The maximum size of a spec, in bytes.
 pub const MAX_SPEC: u64 = 16 << 20;
-/// The longest key of a launch.
+/// The maximum length of a launch's key.
 pub const MAX_KEY: usize = 200;
-/// The most columns or rows of a terminal. Programs keep the whole screen in memory.
+/// The maximum number of columns or rows of a terminal. Programs keep the whole screen in memory.
 pub const MAX_SIDE: u16 = 4096;
 
 /// One external command and its limits.
@@ -24,39 +24,40 @@ pub struct HoldSpec {
     pub version: u32,
     pub key: String,
     pub argv: Vec<String>,
-    /// The complete environment: nothing is inherited. [`MARK`] is added.
+    /// The complete environment. Nothing is inherited, and [`MARK`] is added.
     pub env: Vec<(String, String)>,
     pub cwd: PathBuf,
     pub stdin: StdinMode,
-    /// Bytes of stdout and stderr together.
+    /// The maximum number of bytes of stdout and stderr together.
     pub output_limit: u64,
     pub on_limit: OnLimit,
     pub time_limit_ms: Option<u64>,
-    /// The time between TERM and KILL.
+    /// The time between SIGTERM and SIGKILL.
     pub grace_ms: u64,
-    /// How long the pipes are drained after the leader's exit; shorter if they are closed before.
+    /// How long the pipes are drained after the leader's exit, unless they are closed earlier.
     #[serde(default = "default_settle_ms")]
     pub settle_ms: u64,
-    /// Whether the journal keeps the bytes of input that is not secret.
+    /// Whether the journal stores the bytes of input that is not secret.
     pub journal_stdin: bool,
-    /// The socket that the command listens on, if it does not use its standard streams.
+    /// The socket that the command listens on, if it does not communicate over its standard
+    /// streams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relay: Option<Relay>,
-    /// The terminal that the command runs in, if any.
+    /// The terminal in which the command runs, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tty: Option<Tty>,
-    /// The access rule: the daemon of this home, and for the terminal its operator. Without it,
-    /// every process of the user that does not descend from the holder has access.
+    /// The access rule: the daemon of this home has access and, for the terminal, its operator.
+    /// Without it, every process of the user that does not descend from the holder has access.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boundary: Option<Boundary>,
 }
 
 /// The command's own terminal and its size. It serves as the command's three standard streams and
-/// its controlling terminal, and lives as long as the holder, viewed or not. Its output is
-/// journalled as standard output; input from clients is typed into it. `TERM` in the environment
-/// names the terminal type.
+/// its controlling terminal, and lives as long as the holder, whether or not someone is watching.
+/// Its output is journalled as standard output, and input from clients is typed into it. `TERM` in
+/// the environment specifies the terminal type.
 ///
-/// A terminal is an input that stays open, so [`HoldSpec::stdin`] must be [`StdinMode::Pipe`].
+/// The input of a terminal stays open, so [`HoldSpec::stdin`] must be [`StdinMode::Pipe`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tty {
     pub columns: u16,
@@ -71,18 +72,18 @@ impl Tty {
     }
 }
 
-/// The command will listen on this Unix socket as a WebSocket server: HTTP upgrade, text frames,
-/// one message each. The holder keeps one connection to it for the life of the launch. It journals
-/// that connection as the command's standard output and input, one line per message, and both of
-/// the command's output streams as standard error. Input from clients goes to the server; the
-/// command's own standard input gets only the text from the spec.
+/// The command will listen on this Unix socket as a WebSocket server: it accepts an HTTP upgrade,
+/// and each message is a text frame. The holder keeps one connection to it for as long as the
+/// launch lasts. It journals that connection as the command's standard output and input, one line
+/// per message, and both of the command's output streams as standard error. Input from clients goes
+/// to the server, and the command's own standard input receives only the text from the spec.
 ///
 /// Once connected, the holder unlinks the socket, so that other clients reach the server only
 /// through the [`RelayListener`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Relay {
-    /// An absolute path that does not exist yet, in a directory that does. It may be longer than a
-    /// socket address; its last component may not.
+    /// An absolute path that does not exist yet, in a directory that does. The path may be longer
+    /// than a socket address allows, but its last component may not.
     pub socket: PathBuf,
     /// The listener for other clients, if any are allowed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -90,7 +91,8 @@ pub struct Relay {
 }
 
 /// A socket of the holder through which the operator reaches the server. [`HoldSpec::boundary`]
-/// defines the operator: the server takes answers and approvals from every client that it accepts.
+/// defines who the operator is. The check is needed because the server accepts answers and
+/// approvals from every client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RelayListener {
     /// Like [`Relay::socket`].
@@ -102,46 +104,46 @@ pub struct RelayListener {
 #[serde(rename_all = "snake_case")]
 pub enum StdinMode {
     Null,
-    /// Open, written through the holder's socket.
+    /// An open pipe, to which clients write through the holder's socket.
     Pipe,
-    /// This text, then end of input.
+    /// This text, followed by the end of input.
     Text(String),
 }
 
-/// The action at the output limit.
+/// What happens at the output limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnLimit {
     /// The holder stops reading, which blocks the command until the limit is raised.
     Block,
-    /// The whole tree is ended.
+    /// The holder ends the whole process tree.
     End,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("read the spec")]
+    #[error("could not read the spec")]
     Read(#[from] io::Error),
-    #[error("read a spec of more than {MAX_SPEC} bytes")]
+    #[error("the spec is longer than {MAX_SPEC} bytes")]
     TooLarge,
-    #[error("understand the spec")]
+    #[error("could not parse the spec")]
     Parse(#[from] serde_json::Error),
-    #[error("read a spec of version {0}: this holder supports {SPEC_VERSION}")]
+    #[error("the spec has version {0}, but this holder supports only version {SPEC_VERSION}")]
     Version(u32),
-    #[error("use a key that is empty, longer than {MAX_KEY} bytes or contains a NUL")]
+    #[error("the launch key is empty, longer than {MAX_KEY} bytes, or contains a NUL")]
     Key,
-    #[error("start in {0:?}: the directory is not absolute")]
+    #[error("the working directory {0:?} is not an absolute path")]
     RelativeCwd(PathBuf),
-    #[error("connect to {0:?}: the socket's path is not absolute")]
+    #[error("the socket path {0:?} is not an absolute path")]
     RelativeSocket(PathBuf),
-    #[error("open a terminal of {columns}x{rows}: each side must be 1 to {MAX_SIDE} characters")]
+    #[error("invalid terminal size {columns}x{rows}: each side must be 1 to {MAX_SIDE} characters")]
     Size { columns: u16, rows: u16 },
-    #[error("open a terminal for a command whose standard input is not \"pipe\", or that listens")]
+    #[error("a command with a terminal must have the standard input \"pipe\" and must not listen")]
     Streams,
 }
 
 impl HoldSpec {
-    /// A spec with no input, a generous output limit that blocks, and no time limit.
+    /// Creates a spec with no input, a generous output limit that blocks, and no time limit.
     pub fn new(key: impl Into<String>, argv: Vec<String>, cwd: impl Into<PathBuf>) -> Self {
         Self {
             version: SPEC_VERSION,
@@ -162,7 +164,7 @@ impl HoldSpec {
         }
     }
 
-    /// Reads a spec to the end of the stream and validates it without side effects.
+    /// Reads a spec to the end of the stream and validates it, without side effects.
     pub fn read(source: impl Read) -> Result<Self, Error> {
         let mut bytes = Vec::new();
         source.take(MAX_SPEC + 1).read_to_end(&mut bytes)?;

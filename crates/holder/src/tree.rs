@@ -1,8 +1,8 @@
 //! Ends process trees: finds every process, signals each one safely, and verifies that none is
 //! left.
 //!
-//! Individual processes are signalled through pidfds after comparing start times, so that a reused
-//! pid is never hit.
+//! Individual processes are signalled through pidfds after their start times have been compared, so
+//! that a reused pid is never hit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -21,15 +21,15 @@ use crate::clock::{mono_ms, timespec};
 use crate::spec::MARK;
 use provost_sys::process::{ProcStat, ProcessInstance, boot_id, is_gone, real_uid};
 
-/// How long after the first KILL a process may take to disappear before we give up on it.
+/// How long after the first SIGKILL a process may take to disappear before we give up on it.
 pub(crate) const KILL_PATIENCE_MS: u64 = 5000;
-/// The pause between repeated kills, which catch processes forked meanwhile.
+/// The pause between repeated SIGKILLs, which catch processes that were forked meanwhile.
 const KILL_ROUND_MS: u64 = 50;
 
-/// The result of ending a marked tree.
+/// The result of ending the processes of a launch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TreeEndResult {
-    /// The number of processes that had to be ended.
+    /// The number of processes that had to be terminated.
     pub found: usize,
     /// The processes that still exist.
     pub remaining: Vec<ProcessInstance>,
@@ -41,7 +41,7 @@ impl TreeEndResult {
     }
 }
 
-/// Identifies the processes of a launch when neither its directory nor its holder lists them.
+/// How to recognize the processes of a launch if neither its directory nor its holder lists them.
 #[derive(Debug, Clone, Default)]
 pub struct LaunchTraces {
     /// The mark in the environment, which a process may have removed.
@@ -58,32 +58,33 @@ impl LaunchTraces {
     }
 }
 
-/// The living processes of a launch whose holder is gone: those that carry its mark, and their
-/// descendants. A process that removed the mark and left its parent is not found.
+/// Returns the living processes of a launch whose holder is gone: those that carry its mark, and
+/// their descendants. A process that removed the mark and left its parent is not found.
 pub fn survivors(mark: &str) -> io::Result<Vec<ProcessInstance>> {
     remaining(&LaunchTraces::with_mark(mark))
 }
 
-/// The living processes of a launch, except its holder.
+/// Returns the living processes of a launch, except its holder.
 pub fn remaining(traces: &LaunchTraces) -> io::Result<Vec<ProcessInstance>> {
     Ok(LaunchProcesses::scan(traces)?.commands)
 }
 
-/// Ends the survivors of a launch: TERM, grace, KILL, until none is found any more.
+/// Terminates the survivors of a launch with SIGTERM and, after the grace period, with SIGKILL,
+/// until none is left.
 pub fn end_survivors(mark: &str, grace: Duration) -> io::Result<TreeEndResult> {
     end_all(&LaunchTraces::with_mark(mark), grace)
 }
 
-/// Ends everything left of a launch, including its holder, until none is found any more. The holder
-/// goes last: while it lives, no descendant can leave the tree.
+/// Terminates all remaining processes of a launch, including its holder, until none is left. The
+/// holder is terminated last, because no descendant can leave the tree while it lives.
 pub fn end_all(traces: &LaunchTraces, grace: Duration) -> io::Result<TreeEndResult> {
     let mut found = LaunchProcesses::scan(traces)?;
     let mut seen: BTreeSet<ProcessInstance> = found.commands.iter().cloned().collect();
     let grace_end = mono_ms() + u64::try_from(grace.as_millis()).unwrap_or(u64::MAX / 2);
-    // A running holder would record an end that it did not cause.
+    // A running holder would record an end that is not its doing.
     signal_each(&found.holders, Signal::STOP);
     signal_each(&found.commands, Signal::TERM);
-    // A stopped process does not handle TERM until it is continued.
+    // A stopped process does not handle SIGTERM until it is continued.
     signal_each(&found.commands, Signal::CONT);
     wait_for(&found.commands, grace_end);
     let give_up = mono_ms() + KILL_PATIENCE_MS;
@@ -156,7 +157,7 @@ impl LaunchTraces {
         if self.holder_line.is_empty() {
             return Ok(false);
         }
-        // Any process may read this file; a holder's other files belong to root.
+        // Any process may read this file. A holder's other files belong to root.
         let line = match fs::read(format!("/proc/{pid}/cmdline")) {
             Err(error) if is_gone(&error) || error.kind() == io::ErrorKind::PermissionDenied => {
                 return Ok(false);
@@ -170,13 +171,13 @@ impl LaunchTraces {
     }
 }
 
-/// The living descendants of a process.
+/// Returns the living descendants of a process.
 pub(crate) fn living_descendants(root: u32) -> io::Result<Vec<ProcStat>> {
     let table = ProcStat::all()?;
     Ok(descendants(&table, root).filter(|stat| stat.is_living()).cloned().collect())
 }
 
-/// Signals exactly this process. Returns whether it existed.
+/// Signals exactly this process. Returns true if it existed.
 pub(crate) fn signal(pid: u32, start_time: u64, signal: Signal) -> io::Result<bool> {
     let Some(pidfd) = open(pid, start_time)? else { return Ok(false) };
     match pidfd_send_signal(&pidfd, signal) {
@@ -186,8 +187,8 @@ pub(crate) fn signal(pid: u32, start_time: u64, signal: Signal) -> io::Result<bo
     }
 }
 
-/// Opens a handle to exactly this process. The start time is read after the handle is opened: from
-/// then on a reuse of the pid cannot go unnoticed.
+/// Opens a handle to exactly this process. Reads the start time after opening the handle, because
+/// from then on a reuse of the pid cannot go unnoticed.
 fn open(pid: u32, start_time: u64) -> io::Result<Option<OwnedFd>> {
     let Some(raw) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(None) };
     let pidfd = match pidfd_open(raw, PidfdFlags::empty()) {
@@ -199,21 +200,21 @@ fn open(pid: u32, start_time: u64) -> io::Result<Option<OwnedFd>> {
     Ok(same.then_some(pidfd))
 }
 
-/// A process that resists a signal is listed as remaining in the end, so errors are not reported
-/// here.
+/// Signals each process. Errors are ignored, because a process that survives is listed as remaining
+/// at the end.
 fn signal_each(processes: &[ProcessInstance], which: Signal) {
     for process in processes {
         signal(process.pid, process.start_time, which).ok();
     }
 }
 
-/// Waits until all of these processes have ended or the time is over.
+/// Waits until all of these processes have exited, or until the given time.
 fn wait_for(processes: &[ProcessInstance], until: u64) {
     for process in processes {
         let Ok(Some(pidfd)) = open(process.pid, process.start_time) else { continue };
         let mut entry = [PollFd::new(&pidfd, PollFlags::IN)];
         let left = timespec(until.saturating_sub(mono_ms()));
-        // An interrupted wait is just shorter: the caller scans again.
+        // If the wait is interrupted, it is just shorter, and the caller scans again.
         poll(&mut entry, Some(&left)).ok();
     }
 }
@@ -223,7 +224,8 @@ fn descendants(table: &BTreeMap<u32, ProcStat>, root: u32) -> impl Iterator<Item
     for stat in table.values() {
         children.entry(stat.ppid).or_default().push(stat.pid);
     }
-    // The searching process may itself be in the tree; processes it started are not part of it.
+    // The searching process may itself be in the tree, but the processes it started are not part of
+    // it.
     if root != std::process::id() {
         children.remove(&std::process::id());
     }
@@ -244,8 +246,8 @@ fn is_nul(byte: &u8) -> bool {
     *byte == 0
 }
 
-/// Reads a file of a process. Processes of other users are skipped. One of our own that cannot be
-/// read has made itself undumpable, and is skipped as well.
+/// Reads a file of a process. Returns nothing for processes of other users, and for a process that
+/// has made itself undumpable and therefore cannot be read.
 fn read_own(pid: u32, name: &str) -> io::Result<Vec<u8>> {
     let path = format!("/proc/{pid}/{name}");
     let own = fs::metadata(&path).map(|found| found.uid() == geteuid().as_raw());

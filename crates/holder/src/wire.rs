@@ -1,6 +1,6 @@
-//! The protocol of a holder's socket: one JSON object per line. Version 1 is frozen, since a holder
-//! outlives the daemon that started it. A daemon supports every version that running holders may
-//! use.
+//! The protocol of a holder's socket: one JSON object per line. Version 1 is frozen, because a
+//! holder outlives the daemon that started it, and a daemon must support every version that running
+//! holders may use.
 
 use std::fmt;
 
@@ -10,17 +10,17 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::ProcessInstance;
 
-/// The version that every request names.
+/// The protocol version, which every request contains.
 pub const WIRE_VERSION: u32 = 1;
-/// A longer request line closes the connection.
+/// The maximum length of a request line. A longer one closes the connection.
 pub const MAX_REQUEST: usize = 4 << 20;
-/// The longest key of a write.
+/// The maximum length of a write's key.
 pub const MAX_WRITE_KEY: usize = 300;
 /// Separates the key of a write from its seal.
 const SEAL: char = '~';
 /// The number of hexadecimal digits in a seal.
 const SEAL_DIGITS: usize = 32;
-/// The longest form of a secret that can be masked.
+/// The maximum length of a form of a secret that can be masked.
 pub const MAX_FORM: usize = 4 << 10;
 
 /// One request: `{"v":1,"id":7,"op":{"stop":{"grace_ms":500}}}`.
@@ -31,11 +31,11 @@ pub struct HolderRequest {
     pub op: HolderOp,
 }
 
-/// A request's operation.
+/// What a request asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HolderOp {
-    /// Writes to the command's input, once per key. Answered when the pipe has taken all of it.
+    /// Writes to the command's input, once per key. Answered when the pipe has accepted all of it.
     Write {
         key: String,
         data: WireBytes,
@@ -46,13 +46,14 @@ pub enum HolderOp {
     Mask {
         forms: Vec<WireBytes>,
     },
-    /// Closes the command's input once all that was queued is written.
+    /// Closes the command's input once everything that was queued has been written.
     CloseStdin,
-    /// Signals the command's process group, as a terminal would.
+    /// Sends a signal to the command's process group, as a terminal would.
     Signal {
         signal: SignalName,
     },
-    /// Ends the whole tree: TERM, grace, KILL. Answered once it has begun.
+    /// Ends the whole tree with SIGTERM and, after the grace period, SIGKILL. Answered once this
+    /// has begun.
     Stop {
         grace_ms: u64,
     },
@@ -60,27 +61,27 @@ pub enum HolderOp {
     Limit {
         bytes: u64,
     },
-    /// Sets the size of the command's terminal for all viewports. Holders that are older or have no
-    /// terminal refuse this request and the next two.
+    /// Sets the size of the command's terminal for all viewports. A holder that is older or has no
+    /// terminal refuses this request and the next two.
     Resize {
         columns: u16,
         rows: u16,
     },
-    /// Makes this connection a viewport: after the answer it receives terminal output as [`TerminalView`]s,
-    /// between the answers to its other requests. A viewport that does not read blocks no one: it
-    /// misses output, and is sent the number of missed bytes.
+    /// Makes this connection a viewport. After the response, it receives terminal output as
+    /// [`TerminalView`]s between the responses to its other requests. A viewport that does not read
+    /// does not block anyone. It misses output, and receives the number of missed bytes instead.
     View,
-    /// Keys that a user typed at this viewport. Without an idempotency key; answered when the
-    /// terminal has taken them.
+    /// Types keys that a user pressed at this viewport. There is no idempotency key. Answered when
+    /// the terminal has accepted the keys.
     Type {
         data: WireBytes,
     },
-    /// Whether a user is watching this viewport; without this request it counts as attended. Older
-    /// holders refuse it and count every viewport.
+    /// Reports whether a user is watching this viewport. Without this request, a viewport counts as
+    /// attended. Older holders refuse it and count every viewport.
     Attended {
         attended: bool,
     },
-    /// Subscribes to notices; the current state is sent at once.
+    /// Subscribes to notices. The current state is sent immediately.
     Follow,
     Ping,
 }
@@ -97,15 +98,15 @@ pub enum SignalName {
 #[derive(Clone, PartialEq, Eq)]
 pub struct WireBytes(pub Vec<u8>);
 
-/// The answer to one request.
+/// The response to one request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HolderReply {
-    /// Absent if the request was too malformed to have one.
+    /// The id of the request. `None` if the request was too malformed to have one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<u64>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ok: bool,
-    /// Whether the key was written before; nothing was written now.
+    /// Whether the key had already been written, so that nothing was written now.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub already: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -122,13 +123,13 @@ pub struct HolderState {
     pub limited: Option<OutputPause>,
 }
 
-/// Why the command's output is not read.
+/// Why the holder does not read the command's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputPause {
     OutputLimit,
-    /// The disk refuses writes, because it is full or for another reason; the holder retries by
-    /// itself.
+    /// The disk refuses writes, because it is full or for another reason. The holder retries
+    /// automatically.
     DiskFull,
 }
 
@@ -147,46 +148,46 @@ pub enum HolderFaultCode {
     BadRequest,
     /// Too much is queued; the same request may be retried.
     Busy,
-    /// The command's input is closed, or it never had one.
+    /// The command's input is closed, or there never was one.
     StdinClosed,
-    /// The command has ended.
+    /// The command has exited.
     Ended,
-    /// This peer may not connect or make this request.
+    /// The peer may not connect or make this request.
     Forbidden,
-    /// The key was written before with different bytes; nothing was written now.
+    /// The key had already been written with different bytes, so nothing was written now.
     Conflict,
 }
 
-/// A message to following clients, sent without a request.
+/// A message to subscribed clients that is not a response to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "notice")]
 pub enum HolderNotice {
-    /// The journal has grown; several growths may be reported as one.
+    /// The journal has grown. Several growths may be reported as one.
     Journal {
         end: u64,
     },
     Limit {
         limited: OutputPause,
     },
-    /// The number of users who talk to the command directly.
+    /// The number of users who interact with the command directly.
     Viewers {
         count: u32,
     },
-    /// Whether the command's own process is stopped by a signal. Not sent for one that never was.
+    /// Whether the command's own process is stopped by a signal. Not sent if it never was.
     Suspended {
         suspended: bool,
     },
-    /// `exit.json` is there.
+    /// `exit.json` exists.
     Exited,
-    /// `gone.json` is there.
+    /// `gone.json` exists.
     Gone,
 }
 
-/// A message to a viewport, sent without a request.
+/// A message to a viewport that is not a response to a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "view")]
 pub enum TerminalView {
-    /// The next bytes of the terminal as they are in the journal, with secrets masked.
+    /// The next bytes of the terminal's output as they are in the journal, with secrets masked.
     Output { data: WireBytes },
     /// The viewport was too slow and missed this many bytes. The current output follows.
     Skipped { bytes: u64 },
@@ -200,15 +201,15 @@ pub enum HolderMessage {
     View(TerminalView),
 }
 
-/// Adds a seal to the key of a write: hexadecimal digits that only the daemon can derive. No other
-/// process can guess such a key and use it before the daemon does. The journal stores the key with
-/// its seal.
+/// Adds a seal to the key of a write: hexadecimal digits that only the daemon can derive. Without
+/// it, another process could guess the key and use it before the daemon does. The journal stores
+/// the key with its seal.
 pub fn sealed_key(key: &str, seal: &str) -> String {
     let seal: String = seal.chars().take(SEAL_DIGITS).collect();
     format!("{key}{SEAL}{seal}")
 }
 
-/// Returns the key of a write without its seal, if it has one.
+/// Returns the key of a write without its seal, if there is one.
 pub fn plain_key(key: &str) -> &str {
     let is_seal =
         |seal: &str| seal.len() == SEAL_DIGITS && seal.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -223,7 +224,7 @@ impl HolderRequest {
         Self { v: WIRE_VERSION, id, op }
     }
 
-    /// Parses a client's line. The error is the answer to send.
+    /// Parses a client's line. The error is the response to send.
     pub fn parse(line: &[u8]) -> Result<Self, HolderReply> {
         let refuse = |id, message: String| {
             Err(HolderReply::refused(id, HolderFaultCode::BadRequest, message))
@@ -250,7 +251,7 @@ impl HolderReply {
 }
 
 impl HolderMessage {
-    /// Parses a holder's line.
+    /// Parses a line from a holder.
     pub fn parse(line: &[u8]) -> serde_json::Result<Self> {
         let value: serde_json::Value = serde_json::from_slice(line)?;
         if value.get("notice").is_some() {
@@ -278,12 +279,12 @@ impl Serialize for WireBytes {
 impl<'de> Deserialize<'de> for WireBytes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        // The decoder's own message quotes a byte of the data, which may be secret.
+        // The decoder's own message would quote a byte of the data, which may be secret.
         STANDARD.decode(text).map(Self).map_err(|_| de::Error::custom("data is not base64"))
     }
 }
 
-/// Returns the id of a request that is otherwise invalid.
+/// Extracts the id of a request that is otherwise invalid.
 fn request_id(line: &[u8]) -> Option<u64> {
     #[derive(Deserialize)]
     struct Id {

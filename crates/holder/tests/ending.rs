@@ -27,7 +27,7 @@ fn time_limit_ends_the_command() {
 #[test]
 fn stopped_command_keeps_its_exit_code() {
     let mut launch =
-        Launch::start(sh("trap 'exit 3' TERM; echo ready; while :; do sleep 0.01; done"));
+        Launch::start(sh("trap 'exit 3' TERM; echo ready; while :; do sleep 0.05; done"));
     launch.wait_for_output("ready");
     launch.link().request(HolderOp::Stop { grace_ms: 30_000 }).unwrap();
     let (exit, _) = launch.wait();
@@ -57,7 +57,7 @@ fn second_stop_speeds_up_the_first() {
 
 #[test]
 fn a_second_stop_sends_term_again() {
-    let script = "trap 'count=x$count; echo $count; test $count = xx && exit 8' TERM; echo ready; while :; do sleep 0.01; done";
+    let script = "trap 'count=x$count; echo $count; test $count = xx && exit 8' TERM; echo ready; while :; do sleep 0.05; done";
     let mut launch = Launch::start(sh(script));
     launch.wait_for_output("ready");
     let mut link = launch.link();
@@ -81,7 +81,7 @@ fn suspended_process_is_ended() {
 #[test]
 fn interrupt_reaches_only_the_group() {
     let mut launch =
-        Launch::start(sh("trap 'exit 5' INT; echo ready; while :; do sleep 0.01; done"));
+        Launch::start(sh("trap 'exit 5' INT; echo ready; while :; do sleep 0.05; done"));
     launch.wait_for_output("ready");
     launch.link().request(HolderOp::Signal { signal: SignalName::Int }).unwrap();
     let (exit, _) = launch.wait();
@@ -104,7 +104,7 @@ fn grandchildren_in_own_sessions_are_ended() {
 
 #[test]
 fn term_reaches_processes_outside_the_group() {
-    let outside = "trap 'echo heard; exit' TERM; echo ready; while :; do sleep 0.01; done";
+    let outside = "trap 'echo heard; exit' TERM; echo ready; while :; do sleep 0.05; done";
     let mut launch = Launch::start(sh(&format!("setsid sh -c \"{outside}\" & wait")));
     launch.wait_for_output("ready");
     launch.link().request(HolderOp::Stop { grace_ms: 30_000 }).unwrap();

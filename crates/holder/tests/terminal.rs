@@ -59,7 +59,7 @@ fn failed_start_is_recorded() {
 
 #[test]
 fn typed_interrupt_reaches_only_the_foreground() {
-    let front = "trap 'echo heard; exit 4' INT; echo ready; while :; do sleep 0.01; done";
+    let front = "trap 'echo heard; exit 4' INT; echo ready; while :; do sleep 0.05; done";
     let script = format!("set -m; trap 'echo mine' INT; sh -c \"{front}\"; echo $?; exit 9");
     let mut launch = Launch::start(in_terminal(sh(&script)));
     launch.wait_for_output("ready");
@@ -147,7 +147,7 @@ fn grandchild_output_in_terminal_is_kept() {
 
 #[test]
 fn closed_terminal_does_not_end_the_command() {
-    let script = "exec < /dev/null > /dev/null 2>&1; while :; do sleep 0.01; done";
+    let script = "exec < /dev/null > /dev/null 2>&1; while :; do sleep 0.05; done";
     let mut launch = Launch::start(in_terminal(sh(script)));
     until("it is noted", || notes(&launch) == [JournalNote::StdoutClosed]);
     assert!(launch.held().child.is_alive().unwrap());

@@ -1,4 +1,4 @@
-//! A write: a batch of events for several streams, and its validation before anything is stored.
+//! A batch of events for one or more streams, and its validation before anything is stored.
 
 use std::collections::BTreeSet;
 
@@ -7,19 +7,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ClockReading, SearchTerms, StreamId, TermSet};
 
-/// The largest JSON of one event; bulk output belongs in a journal, not in the ledger.
+/// The maximum size of one event's JSON. Bulk output belongs in a journal, not in the ledger.
 pub const MAX_EVENT_BYTES: usize = 1024 * 1024;
-/// The largest projection of a stream.
+/// The maximum size of a stream's projection.
 pub const MAX_PROJECTION_BYTES: usize = 256 * 1024;
-/// The largest snapshot of a stream's state.
+/// The maximum size of a snapshot of a stream's state.
 pub const MAX_SNAPSHOT_BYTES: usize = 16 * 1024 * 1024;
-/// The largest reply remembered for an idempotency key.
+/// The maximum size of a reply stored under an idempotency key.
 pub const MAX_REPLY_BYTES: usize = 1024 * 1024;
-/// The longest idempotency key or key of a pending item.
+/// The maximum length of an idempotency key, or of the key of a pending item.
 pub const MAX_KEY_BYTES: usize = 512;
-/// The longest kind of an event or a pending item.
+/// The maximum length of the kind of an event or a pending item.
 pub const MAX_KIND_BYTES: usize = 100;
-/// The longest name of an actor.
+/// The maximum length of an actor's name.
 pub const MAX_ACTOR_BYTES: usize = 512;
 
 /// Everything that one decision writes. It becomes durable as a whole or not at all.
@@ -30,22 +30,21 @@ pub struct WriteBatch {
     pub idempotency: Vec<IdempotentReply>,
 }
 
-/// A batch's changes to one stream.
+/// The changes that a batch makes to one stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamWrite {
     pub stream: StreamId,
-    /// The stream's version before the write; 0 means that it must not exist.
+    /// The stream's version before the write. 0 means that the stream must not exist yet.
     pub expected: u64,
     pub events: Vec<NewEvent>,
     pub open: bool,
     /// Replaces all pending items of the stream.
     pub pending: Vec<PendingItem>,
-    /// The projection (row for listings), as JSON; a cache, replaced by every write.
+    /// The projection (the row for listings), as JSON. It is a cache that every write replaces.
     pub projection: Option<String>,
-    /// The stream's search terms after this write; `None` keeps the previous ones.
+    /// The stream's search terms after this write. `None` keeps the previous ones.
     pub search_terms: Option<SearchTerms>,
-    /// The state after this write; `None` keeps the previous snapshot, which stays valid for its
-    /// version.
+    /// The state after this write. `None` keeps the previous snapshot, which stays valid for its version.
     pub snapshot: Option<StreamSnapshot>,
 }
 
@@ -54,11 +53,11 @@ pub struct StreamWrite {
 pub struct NewEvent {
     pub kind: String,
     pub v: u16,
-    /// The actor that caused it.
+    /// The actor that caused the event.
     pub actor: String,
     /// One line of JSON.
     pub data: String,
-    /// Its search terms; most events have none.
+    /// The search terms for the event. Most events have none.
     pub search_terms: TermSet,
 }
 
@@ -81,7 +80,7 @@ pub struct StreamSnapshot {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdempotentReply {
     pub key: String,
-    /// JSON.
+    /// The reply, as JSON.
     pub reply: String,
 }
 
@@ -151,10 +150,10 @@ impl NewEvent {
     }
 }
 
-/// Returns why a text is not one line of JSON, as every stored event must be.
+/// Returns why a text is not a single line of JSON, which every stored event must be.
 pub(crate) fn json_error(text: &str) -> Option<String> {
-    // Records are exported unchanged, one per line. So a line break, which JSON allows between
-    // tokens, is rejected.
+    // Records are exported unchanged, one per line, so a line break is rejected even though JSON
+    // allows it between tokens.
     if text.bytes().any(|b| b == b'\n' || b == b'\r') {
         return Some("it contains a line break".to_owned());
     }

@@ -1,8 +1,8 @@
-//! A bundle: a directory with some streams of a ledger and a manifest of its contents.
+//! A bundle: a directory that contains some streams of a ledger and a manifest.
 //!
-//! The manifest is derived from the streams alone, so exporting an imported bundle yields the same
-//! bundle. Its digests detect damage and edits. They are not a signature, and do not identify the
-//! author.
+//! The manifest is derived only from the streams, so exporting an imported bundle yields the same
+//! bundle. Its digests detect damage and edits, but they are not a signature and do not identify
+//! the author.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, BufReader, Read, Write};
@@ -21,36 +21,36 @@ pub const BUNDLE_VERSION: u32 = 1;
 const FORMAT: &str = "provost-bundle";
 const MANIFEST: &str = "manifest.json";
 const STREAMS: &str = "streams.jsonl";
-/// The longest manifest that is read.
+/// The maximum size of a manifest that is read.
 const MAX_MANIFEST_BYTES: u64 = 4 << 20;
 
-/// The contents of a bundle.
+/// Describes the contents of a bundle.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     pub format: String,
     pub version: u32,
-    /// The stream that the bundle is about; the others belong to it.
+    /// The stream that the bundle is about. The other streams belong to it.
     pub subject: StreamId,
-    /// Whether any of its streams was still open.
+    /// Whether any stream in the bundle was still open.
     pub snapshot: bool,
-    /// Oldest first.
+    /// The streams, oldest first.
     pub streams: Vec<BundledStream>,
     pub records: u64,
     pub files: Vec<BundledFile>,
-    /// BLAKE3 of the manifest itself, with this field empty.
+    /// The BLAKE3 hash of the manifest itself, with this field empty.
     #[serde(default)]
     pub blake3: String,
 }
 
 impl Manifest {
-    /// Returns the digest of all other fields.
+    /// Returns the digest over all other fields.
     fn digest(&self) -> Result<String, serde_json::Error> {
         let bare = Manifest { blake3: String::new(), ..self.clone() };
         Ok(blake3::hash(&serde_json::to_vec(&bare)?).to_hex().to_string())
     }
 }
 
-/// A stream of a bundle.
+/// A stream in a bundle.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BundledStream {
     pub stream: StreamId,
@@ -59,12 +59,12 @@ pub struct BundledStream {
     pub last_seq: u64,
 }
 
-/// A file of a bundle.
+/// A file in a bundle.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BundledFile {
     pub name: String,
     pub bytes: u64,
-    /// BLAKE3, in hexadecimal digits.
+    /// The BLAKE3 hash, in hexadecimal.
     pub blake3: String,
 }
 
@@ -131,7 +131,7 @@ pub fn write_bundle(
         files: vec![describe_file(dir, STREAMS)?],
         blake3: String::new(),
     };
-    // Written last, so that a directory with a manifest is a complete bundle.
+    // The manifest is written last, so a directory with a manifest is a complete bundle.
     let path = dir.join(MANIFEST);
     let unwritten = |why: serde_json::Error| io_error("write", &path, io::Error::from(why));
     manifest.blake3 = manifest.digest().map_err(unwritten)?;
@@ -151,7 +151,7 @@ impl Bundle {
         let [file] = manifest.files.as_slice() else {
             return Err(no_manifest(dir, "expected one file of streams"));
         };
-        // Names are compared, not followed: a forged one could point elsewhere.
+        // The name is compared and not followed, because a forged one could point elsewhere.
         if file.name != STREAMS {
             return Err(no_manifest(dir, format!("expected the file {STREAMS}")));
         }
@@ -175,7 +175,7 @@ impl Bundle {
         if !streams.iter().any(|stream| stream.stream == manifest.subject) {
             return Err(altered(format!("{} is not among its streams", manifest.subject)));
         }
-        // Checked last: a mismatch with the streams themselves gives a better error.
+        // This is checked last, because a mismatch with the streams themselves yields a better error.
         let digest = manifest.digest().map_err(|why| no_manifest(dir, why))?;
         if digest != manifest.blake3 {
             let path = dir.join(MANIFEST);
@@ -185,7 +185,7 @@ impl Bundle {
         Ok(Bundle { manifest, path })
     }
 
-    /// Opens the file of streams, the input of `SqliteLedger::import`.
+    /// Opens the file with the streams, which is the input for `SqliteLedger::import`.
     pub fn streams(&self) -> Result<BufReader<File>, Error> {
         open(&self.path)
     }
@@ -200,7 +200,8 @@ fn read_manifest(path: &Path) -> Result<Manifest, Error> {
     let mut text = String::new();
     let mut file = open(path)?.take(MAX_MANIFEST_BYTES);
     file.read_to_string(&mut text).map_err(|source| io_error("read", path, source))?;
-    // The version is read first: another version may have fields that this program does not know.
+    // Read only the version at first, because another version may have fields that this program
+    // does not know.
     let Version { format, version } =
         serde_json::from_str(&text).map_err(|why| no_manifest(path, why))?;
     match (format.as_str(), version) {
@@ -212,7 +213,7 @@ fn read_manifest(path: &Path) -> Result<Manifest, Error> {
     }
 }
 
-/// Reads a file of streams to its end, checks all sums, and returns its streams.
+/// Reads a file of streams to its end, verifies all checksums, and returns the streams.
 fn streams_in(path: &Path) -> Result<Vec<BundledStream>, Error> {
     let failed = |source| Error::Line { path: path.to_owned(), source };
     let mut lines = LineReader::new(open(path)?);
@@ -274,7 +275,7 @@ fn create(path: &Path) -> Result<File, Error> {
     created.map_err(|source| io_error("make", path, source))
 }
 
-/// Opens a file of a bundle, but only a regular file: opening a pipe would block.
+/// Opens a file in a bundle, but only if it is a regular file, because opening a pipe would block.
 fn open(path: &Path) -> Result<BufReader<File>, Error> {
     let mut options = File::options();
     let opened = options.read(true).custom_flags(NONBLOCK).open(path);
@@ -287,7 +288,7 @@ fn open(path: &Path) -> Result<BufReader<File>, Error> {
     }
 }
 
-/// Opens a pipe without waiting for its writer; has no effect on a regular file.
+/// Opens a pipe without waiting for its writer. Has no effect on a regular file.
 const NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
 
 fn io_error(doing: &'static str, path: &Path, source: io::Error) -> Error {

@@ -1,4 +1,4 @@
-//! Failures of the storage itself, independent of the request.
+//! Storage failures, which do not depend on the request.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use crate::StreamId;
 /// A failure of the storage.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The disk is full; nothing was written, and it works again once there is space.
+    /// The disk is full, so nothing was written. Writing works again once there is space.
     #[error("the disk of {} is full; free some space and try again", path.display())]
     Full { path: PathBuf },
     #[error("could not {action} {}", path.display())]
@@ -18,19 +18,19 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
-    /// The stored data differs from the data that was written.
+    /// The stored data differs from what was written.
     #[error(
         "{} is damaged: {what}; run `provost ledger verify` for the whole list, then restore a `provost ledger backup` or import an export into an empty home",
         path.display()
     )]
     Corrupt { path: PathBuf, what: String },
-    /// One record cannot be read; records after `seq` can still be read.
+    /// One record cannot be read, but records after `seq` can.
     #[error("record {seq} of the ledger cannot be read: {what}")]
     Unreadable { seq: u64, what: String },
     /// The archived events of a stream are missing or unreadable.
     #[error("the archived events of {stream} cannot be read from {}: {what}", path.display())]
     Archive { stream: StreamId, path: PathBuf, what: String },
-    /// Another process held the file for longer than the busy timeout.
+    /// Another process held a lock on the file for longer than the busy timeout.
     #[error("{} is in use by another process", path.display())]
     Busy { path: PathBuf },
     #[error("the database {} refused a statement", path.display())]
@@ -39,13 +39,18 @@ pub enum Error {
         #[source]
         source: rusqlite::Error,
     },
-    /// A fault that a test injected.
+    /// A fault injected by a test.
     #[error("a fault was injected")]
     Injected,
 }
 
 impl Error {
-    /// Classifies an SQLite error by how the caller can react.
+    /// Whether the stored data itself is wrong. Other failures may be temporary.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Self::Corrupt { .. } | Self::Unreadable { .. } | Self::Archive { .. })
+    }
+
+    /// Classifies an SQLite error by what the caller can do about it.
     pub(crate) fn sqlite(path: &Path, source: rusqlite::Error) -> Self {
         use rusqlite::ErrorCode as Code;
         let path = path.to_path_buf();
@@ -61,7 +66,7 @@ impl Error {
         }
     }
 
-    /// Adds the file and the action to an operating-system error.
+    /// Adds the file and the action to an operating system error.
     pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
         let path = path.to_path_buf();
         if matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
@@ -71,7 +76,8 @@ impl Error {
     }
 }
 
-/// SQLite reports a full disk as such, except while it grows the log's shared-memory index.
+/// Whether the disk is full. SQLite reports this as such, except while it grows the log's
+/// shared-memory index.
 fn is_full(error: &rusqlite::Error) -> bool {
     error.sqlite_error().is_some_and(|e| {
         e.code == rusqlite::ErrorCode::DiskFull

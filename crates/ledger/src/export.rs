@@ -1,9 +1,9 @@
 //! Writes a ledger, or some of its streams, as JSON lines: a header, the records stream by stream,
-//! the stored replies, a trailer.
+//! the stored replies, and a trailer.
 //!
-//! Streams are written oldest first and each without interruption, archived or not. So an import
-//! needs to hold only one at a time, and exporting the import yields the same bytes. Caches are
-//! omitted: the import rebuilds them.
+//! Streams are written oldest first, each without interruption, whether or not they are archived.
+//! An import therefore needs to hold only one stream at a time, and exporting an import yields the
+//! same bytes. Caches are omitted, because the import rebuilds them.
 
 use std::io::{self, BufWriter, Write};
 use std::ops::ControlFlow;
@@ -15,10 +15,10 @@ use crate::lines::{
 };
 use crate::{ReadLedger, RecordedEvent, StreamId, VisitFlow};
 
-/// The name of the format in the header.
+/// The name of the format, which appears in the header.
 pub(crate) const FORMAT: &str = "provost-ledger";
 
-/// The size of an export.
+/// What an export contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExportCounts {
     pub streams: u64,
@@ -35,7 +35,8 @@ pub enum Error {
     Read(#[from] crate::Error),
 }
 
-/// Exports a home's ledger as of one moment. The home's id lets an import recognize its own home.
+/// Exports a home's ledger as of a single point in time. The home's id lets an import recognize an
+/// export from its own home.
 pub fn export(
     ledger: &dyn ReadLedger,
     home: Option<&str>,
@@ -50,8 +51,9 @@ pub fn export(
     })
 }
 
-/// Exports only some streams. The output depends on their events alone: the same streams in another
-/// ledger yield the same bytes. Replies are excluded: they belong to the home, not to a stream.
+/// Exports only some streams. The output depends only on their events, so the same streams in
+/// another ledger yield the same bytes. Replies are excluded, because they belong to the home and
+/// not to a stream.
 pub fn export_streams(
     ledger: &dyn ReadLedger,
     streams: &[StreamId],

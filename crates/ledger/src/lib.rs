@@ -1,9 +1,9 @@
-//! The ledger: the append-only log of events, and the only source of truth of a host.
+//! The ledger: the append-only log of events, and a host's only source of truth.
 //!
-//! [`ReadLedger`] and [`Ledger`] are the port. [`MemLedger`] serves the simulator and tests,
-//! [`SqliteLedger`] the daemon, [`SqliteReader`] every other process. The ledger does not interpret
-//! events: a record is JSON with a kind and a version. Everything is synchronous; the engine's
-//! single owner thread calls it.
+//! [`ReadLedger`] and [`Ledger`] are the port. The simulator and tests use [`MemLedger`], the
+//! daemon uses [`SqliteLedger`], and all other processes use [`SqliteReader`]. The ledger does not
+//! interpret events: a record is JSON with a kind and a version. Everything is synchronous and
+//! called by the engine's single owner thread.
 
 mod batch;
 mod bundle;
@@ -39,6 +39,6 @@ pub use search_terms::{Lookup, MAX_INDEXED_BYTES, MAX_WORDS, SearchTerms, TermQu
 pub use sqlite::{
     AcceptedLoss, BackupError, Durability, ImportCounts, ImportError, LedgerLoss, LedgerMismatch,
     LossRecovery, OpenError, OpenOptions, ReadOnlyReason, SCHEMA_VERSION, SqliteLedger,
-    SqliteReader, StoragePoint, StorageProbe, VerifyReport, verify,
+    SqliteReader, StoragePoint, StorageProbe, VerifyReport, WriterLock, lock_writer, verify,
 };
 pub use stream::{Error as StreamIdError, MAX_STREAM_ID_BYTES, StreamId};

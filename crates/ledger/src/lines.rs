@@ -1,7 +1,7 @@
 //! The ledger as text: JSON lines, each with a checksum over itself and all lines before it.
 //!
-//! Exports and archive files use the same lines. A line ends in `,"sum":"…"}`, so a change is
-//! detected at its line and not only at the end.
+//! Exports and archive files use the same lines. A line ends with `,"sum":"…"}`, so a change is
+//! detected at the line where it was made and not only at the end.
 
 use std::borrow::Cow;
 use std::io::{self, BufRead, Read, Write};
@@ -13,7 +13,7 @@ use crate::{ClockReading, MAX_EVENT_BYTES, RecordedEvent, RecordedEventRef, Stre
 
 /// The version of the export format.
 pub const FORMAT_VERSION: u32 = 1;
-/// The longest line that is read: the largest event and its frame.
+/// The maximum length of a line that is read: the largest event, plus the fields around it.
 pub const MAX_LINE_BYTES: usize = MAX_EVENT_BYTES + 16 * 1024;
 
 /// Why a file of lines is invalid.
@@ -44,12 +44,12 @@ pub(crate) struct ExportHeader {
     pub(crate) format: String,
     pub(crate) version: u32,
     pub(crate) last_seq: u64,
-    /// The home that it was exported from.
+    /// The home from which the ledger was exported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) home: Option<String>,
 }
 
-/// Any line after the first.
+/// Any line after the first one.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum ExportLine<'a> {
@@ -87,7 +87,7 @@ pub(crate) struct ReplyLine<'a> {
     pub(crate) reply: &'a RawValue,
 }
 
-/// The last line: the counts of everything before it.
+/// The last line, with the number of lines of each kind before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ExportTrailer {
@@ -97,7 +97,7 @@ pub(crate) struct ExportTrailer {
 }
 
 impl<'a> RecordLine<'a> {
-    /// Fails if the stored data is no longer valid JSON.
+    /// Creates the line for a record. Fails if the stored data is no longer valid JSON.
     pub(crate) fn new(record: RecordedEventRef<'a>) -> Result<Self, serde_json::Error> {
         Ok(Self {
             seq: record.seq,
@@ -142,7 +142,7 @@ impl<W: Write> LineWriter<W> {
     pub(crate) fn write(&mut self, value: &impl Serialize) -> io::Result<()> {
         self.line.clear();
         serde_json::to_writer(&mut self.line, value)?;
-        // Every line is an object; its closing brace follows the checksum.
+        // Every line is an object. Its closing brace is added again after the checksum.
         self.line.pop();
         let sum = self.chain.add(&self.line);
         writeln!(self.line, "{SUM_OPEN}{sum}\"}}")?;
@@ -150,7 +150,7 @@ impl<W: Write> LineWriter<W> {
         self.out.write_all(&self.line)
     }
 
-    /// The number of bytes written.
+    /// Returns the number of bytes written.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -178,12 +178,12 @@ impl<R: BufRead> LineReader<R> {
         Self { input, chain: ChecksumChain::default(), number: 0, line: Vec::new() }
     }
 
-    /// An error about the content of the line read last.
+    /// Returns an error about the content of the line that was read last.
     pub(crate) fn content_error(&self, what: impl ToString) -> Error {
         Error::Content { line: self.number, what: what.to_string() }
     }
 
-    /// Reads the next line without its checksum; `None` at the end of the file.
+    /// Reads the next line and returns it without its checksum. `None` at the end of the file.
     pub(crate) fn next_text(&mut self) -> Result<Option<&str>, Error> {
         self.number += 1;
         let line = self.number;
@@ -202,8 +202,8 @@ impl<R: BufRead> LineReader<R> {
         }
     }
 
-    /// Reads the next line of an export or archive. The end of the file is an error, because a
-    /// trailer must precede it.
+    /// Reads the next line of an export or archive. Reaching the end of the file is an error,
+    /// because a trailer must come first.
     pub(crate) fn next_line(&mut self) -> Result<ExportLine<'_>, Error> {
         let line = self.number + 1;
         match self.next_text()? {
@@ -214,7 +214,7 @@ impl<R: BufRead> LineReader<R> {
         }
     }
 
-    /// The checksum over everything read.
+    /// Returns the checksum over everything that was read.
     pub(crate) fn total(self) -> String {
         self.chain.total()
     }
@@ -236,12 +236,12 @@ impl<R: BufRead> LineReader<R> {
 const SUM_OPEN: &str = ",\"sum\":\"";
 const SUM_DIGITS: usize = 16;
 
-/// A running checksum: each link covers the previous one and the new bytes.
+/// A running checksum, in which each link covers the previous link and the new bytes.
 #[derive(Default)]
 struct ChecksumChain([u8; 32]);
 
 impl ChecksumChain {
-    /// Adds bytes and returns the checksum digits.
+    /// Adds bytes and returns the digits of the new checksum.
     fn add(&mut self, bytes: &[u8]) -> String {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&self.0).update(bytes);
@@ -257,7 +257,7 @@ impl ChecksumChain {
     }
 }
 
-/// Finds the start of a line's checksum, and its digits.
+/// Finds where a line's checksum starts, and its digits.
 fn split_sum(line: &[u8]) -> Option<(usize, &[u8])> {
     let rest = line.strip_suffix(b"\"}\n")?;
     let digits = rest.len().checked_sub(SUM_DIGITS)?;

@@ -1,4 +1,4 @@
-//! The ledger in memory: the same rules as on disk, for the simulator and for tests.
+//! A ledger in memory, with the same rules as on disk, for the simulator and for tests.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use crate::{
     TermQuery, TermSet, VisitFlow, WriteBatch,
 };
 
-/// A ledger that is lost with its process. A clone is an independent copy.
+/// A ledger that is lost when its process exits. A clone is an independent copy.
 #[derive(Clone, Debug, Default)]
 pub struct MemLedger {
     last_seq: u64,
@@ -36,12 +36,12 @@ impl MemLedger {
         Self::default()
     }
 
-    /// Makes the next `n` appends fail like a disk failure, with nothing written.
+    /// Makes the next `n` appends fail as if the disk had failed, without writing anything.
     pub fn fail_next(&mut self, n: u32) {
         self.failing = n;
     }
 
-    /// Fails if a fault was requested.
+    /// Fails if a failure was requested.
     fn take_fault(&mut self) -> Result<(), Error> {
         if self.failing == 0 {
             return Ok(());
@@ -131,7 +131,7 @@ impl MemLedger {
         }
     }
 
-    /// The streams, oldest first.
+    /// Returns the streams, oldest first.
     fn by_age(&self) -> Vec<&MemStream> {
         let mut all: Vec<_> = self.streams.values().collect();
         all.sort_by_key(|s| s.state.head.created_seq);
@@ -388,7 +388,7 @@ impl ReadLedger for MemLedger {
     }
 }
 
-/// Pending items are a set; they are kept in the order of their keys, as on disk.
+/// Sorts pending items by their keys, as on disk, because they are a set.
 fn sorted(mut owed: Vec<PendingItem>) -> Vec<PendingItem> {
     owed.sort();
     owed

@@ -1,4 +1,4 @@
-//! The port: the ledger interface that the engine uses, and its types.
+//! The port: the interface through which the engine uses the ledger, and its types.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -21,10 +21,10 @@ pub struct ClockReading {
 /// A recorded event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedEvent {
-    /// Its position in the whole log; never reused, even if the event is archived.
+    /// The event's position in the entire log. It is never reused, even if the event is archived.
     pub seq: u64,
     pub stream: StreamId,
-    /// Its position in its stream, from 1.
+    /// The event's position in its stream, starting at 1.
     pub version: u64,
     pub kind: String,
     pub v: u16,
@@ -47,14 +47,14 @@ pub struct RecordedEventRef<'a> {
     pub data: &'a str,
 }
 
-/// Proof that a batch is durable; only an append creates one.
+/// Proof that a batch is durable. Only an append creates one.
 #[derive(Debug, PartialEq, Eq)]
 pub struct CommittedBatch {
     last_seq: u64,
     records: Vec<RecordedEvent>,
 }
 
-/// The state of a stream, with everything stored beside its events.
+/// The state of a stream, with everything that is stored alongside its events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamState {
     pub head: StreamHead,
@@ -67,22 +67,22 @@ pub struct StreamState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamHead {
     pub stream: StreamId,
-    /// The number of its events.
+    /// The number of events in the stream.
     pub version: u64,
-    /// The `seq` of its first event, which orders streams by age.
+    /// The `seq` of the first event, which orders streams by age.
     pub created_seq: u64,
     pub open: bool,
     pub archived: bool,
 }
 
-/// A snapshot and the stream version that it belongs to.
+/// A snapshot, and the version of the stream at which it was taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredSnapshot {
     pub version: u64,
     pub snapshot: StreamSnapshot,
 }
 
-/// The result of folding a stream's events; the caches must match it.
+/// The result of folding a stream's events. The caches must match it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoldedStream {
     pub open: bool,
@@ -90,24 +90,24 @@ pub struct FoldedStream {
     pub projection: Option<String>,
     pub snapshot: Option<StreamSnapshot>,
     pub search_terms: SearchTerms,
-    /// The search terms of its events, in order; events beyond the end have none.
+    /// The search terms of the stream's events, in order. Events beyond the end of the list have none.
     pub event_terms: Vec<TermSet>,
 }
 
-/// A query for projections: one kind of stream, newest first.
+/// A query for projections of one kind of stream, newest first.
 #[derive(Clone, Copy, Debug)]
 pub struct ProjectionQuery<'a> {
     pub kind: &'a str,
     pub show: StreamFilter,
-    /// The end of the previous page.
+    /// Where the previous page ended.
     pub after: Option<ListCursor>,
     pub limit: usize,
 }
 
-/// The streams in a listing, and their order.
+/// Which streams to list, and in which order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamFilter {
-    /// The open ones, then the closed ones.
+    /// Open streams first, then closed ones.
     OpenFirst,
     OpenOnly,
     ClosedOnly,
@@ -128,31 +128,33 @@ pub struct ProjectionRef<'a> {
     pub created_seq: u64,
     pub open: bool,
     pub archived: bool,
-    /// JSON. Invalid UTF-8 is replaced, so that one damaged projection does not hide the others.
+    /// The projection, as JSON. Invalid UTF-8 is replaced, so that one damaged projection does not
+    /// hide the others.
     pub projection: Option<Cow<'a, str>>,
 }
 
-/// Whether a visitor wants more.
+/// What a visitor returns: whether to continue with the next item.
 pub type VisitFlow = ControlFlow<()>;
 
 /// Returns whether this program knows an event's kind and version.
 pub type KnownKinds<'a> = &'a dyn Fn(&str, u16) -> bool;
 
-/// Folds a complete stream; the error says why it cannot.
+/// Folds a complete stream. The error explains why the stream cannot be folded.
 pub type FoldFn<'a> =
     &'a mut dyn FnMut(&StreamId, &[RecordedEvent]) -> Result<FoldedStream, String>;
 
-/// Returns the events that close a stream of another home; the error says why it cannot.
+/// Returns the events that close a stream from another home. The error explains why the stream
+/// cannot be closed.
 pub type CloseFn<'a> = &'a mut dyn FnMut(
     &StreamId,
     &[RecordedEvent],
 ) -> Result<Vec<(ClockReading, crate::NewEvent)>, String>;
 
-/// How an import treats streams that are still open.
+/// What an import does with streams that are still open.
 pub enum OpenStreamPolicy<'a> {
-    /// Keep them open: the home that they were exported from no longer exists.
+    /// Keeps open streams open, because the home from which they were exported no longer exists.
     KeepOpen,
-    /// Keep them open if they were exported from this home; close those of another.
+    /// Keeps streams open if they were exported from this home, and closes those from another home.
     CloseForeign { home: Option<&'a str>, close: CloseFn<'a> },
 }
 
@@ -165,17 +167,17 @@ pub struct ArchiveResult {
     pub file: Option<String>,
 }
 
-/// Why a batch was not appended; none of it was.
+/// Why a batch was not appended. No part of it was.
 #[derive(Debug, thiserror::Error)]
 pub enum AppendError {
     #[error(transparent)]
     Invalid(#[from] InvalidBatch),
     #[error("{stream} is at version {found}, not at {expected}")]
     Conflict { stream: StreamId, expected: u64, found: u64 },
-    /// The command was already carried out; this was its reply.
+    /// The command was already carried out, with this reply.
     #[error("the idempotency key `{key}` was used before")]
     Duplicate { key: String, reply: String },
-    #[error("{stream} is archived and takes no more events")]
+    #[error("{stream} is archived and accepts no more events")]
     Archived { stream: StreamId },
     #[error("the ledger is open for reading only: {why}")]
     ReadOnly { why: String },
@@ -202,20 +204,20 @@ pub enum ArchiveError {
     Storage(#[from] Error),
 }
 
-/// The read half of a ledger. Reads never write.
+/// The read half of a ledger. Reading never writes anything.
 pub trait ReadLedger {
-    /// The highest `seq` ever assigned; 0 if none was.
+    /// Returns the highest `seq` ever assigned, or 0 for an empty ledger.
     fn last_seq(&self) -> Result<u64, Error>;
 
-    /// The events of a stream after a version, even if it is archived; empty if the stream does not
-    /// exist.
+    /// Returns the events of a stream after a version, even if the stream is archived. Empty if the
+    /// stream does not exist.
     fn read_stream(
         &self,
         stream: &StreamId,
         after_version: u64,
     ) -> Result<Vec<RecordedEvent>, Error>;
 
-    /// Up to `limit` events after a `seq`, in order. Events of archived streams are skipped.
+    /// Returns up to `limit` events after a `seq`, in order. Events of archived streams are skipped.
     fn read_after(&self, seq: u64, limit: usize) -> Result<Vec<RecordedEvent>, Error>;
 
     /// Visits the events after a `seq`, in order, without copying them.
@@ -225,7 +227,7 @@ pub trait ReadLedger {
         visit: &mut dyn FnMut(RecordedEventRef<'_>) -> VisitFlow,
     ) -> Result<(), Error>;
 
-    /// The reply recorded under an idempotency key.
+    /// Returns the reply stored under an idempotency key.
     fn stored_reply(&self, key: &str) -> Result<Option<String>, Error>;
 
     fn stream(&self, stream: &StreamId) -> Result<Option<StreamState>, Error>;
@@ -235,14 +237,14 @@ pub trait ReadLedger {
 
     fn snapshot(&self, stream: &StreamId) -> Result<Option<StoredSnapshot>, Error>;
 
-    /// The streams that a starting daemon must load, oldest first: those that are open or have
-    /// pending items.
+    /// Returns the streams that a daemon must load when it starts, oldest first. These streams are
+    /// open or have pending items.
     fn open_streams(&self) -> Result<Vec<StreamState>, Error>;
 
-    /// The timers due at a time, earliest first.
+    /// Returns the timers that are due at the given time, earliest first.
     fn due_timers(&self, mono_ms: u64) -> Result<Vec<(StreamId, PendingItem)>, Error>;
 
-    /// Visits a page of a listing. Returns the cursor for the next page, or `None` at the end. A
+    /// Visits one page of a listing. Returns the cursor for the next page, or `None` at the end. A
     /// stream that closes between two pages may be shown twice, but is never omitted.
     fn list_projections(
         &self,
@@ -251,7 +253,7 @@ pub trait ReadLedger {
     ) -> Result<Option<ListCursor>, Error>;
 
     /// Visits up to `limit` matching streams of a kind, newest first. Returns false if the ledger
-    /// has no search index yet, because an older program wrote it.
+    /// has no search index yet, because it was written by an older program.
     fn find_streams(
         &self,
         kind: &str,
@@ -260,7 +262,7 @@ pub trait ReadLedger {
         visit: &mut dyn FnMut(ProjectionRef<'_>) -> VisitFlow,
     ) -> Result<bool, Error>;
 
-    /// Visits up to `limit` events that match search terms, in streams of a kind, newest first.
+    /// Visits up to `limit` events that match search terms in streams of a kind, newest first.
     /// Events of archived streams are skipped.
     fn find_events(
         &self,
@@ -270,8 +272,8 @@ pub trait ReadLedger {
         visit: &mut dyn FnMut(RecordedEventRef<'_>) -> VisitFlow,
     ) -> Result<(), Error>;
 
-    /// The highest `seq` assigned before a wall time. Only an estimate: events of archived streams
-    /// are skipped, and a clock may have been set back.
+    /// Returns the highest `seq` assigned before a wall-clock time. This is only an estimate,
+    /// because events of archived streams are skipped and the clock may have been set back.
     fn seq_before(&self, wall_ms: i64) -> Result<u64, Error>;
 
     /// Visits all streams, oldest first.
@@ -280,21 +282,22 @@ pub trait ReadLedger {
     /// Visits all stored replies, in the order of their keys.
     fn for_each_reply(&self, visit: &mut dyn FnMut(&str, &str) -> VisitFlow) -> Result<(), Error>;
 
-    /// Up to `limit` streams that may be archived, oldest first: closed, with nothing pending, and
-    /// unchanged since before a wall time.
+    /// Returns up to `limit` streams that may be archived, oldest first. These streams are closed,
+    /// have nothing pending, and have not changed since the given wall-clock time.
     fn archivable(&self, before_wall_ms: i64, limit: usize) -> Result<Vec<StreamId>, Error>;
 
-    /// Runs several reads on one consistent state of the ledger, whatever is appended meanwhile.
+    /// Runs several reads on one consistent state of the ledger, regardless of what is appended in
+    /// the meantime.
     fn read_consistent(&self, read: &mut dyn FnMut(&dyn ReadLedger)) -> Result<(), Error>;
 }
 
 /// A writable ledger.
 pub trait Ledger: ReadLedger {
-    /// Makes a whole batch durable, or none of it.
+    /// Makes a batch durable, either completely or not at all.
     fn append(&mut self, batch: WriteBatch) -> Result<CommittedBatch, AppendError>;
 
-    /// Moves the events of closed streams without pending items out of the log. The streams stay
-    /// listed and readable.
+    /// Moves the events of closed streams without pending items out of the log. The streams can
+    /// still be listed and read.
     fn archive(&mut self, streams: &[StreamId]) -> Result<ArchiveResult, ArchiveError>;
 }
 
@@ -303,12 +306,12 @@ impl CommittedBatch {
         Self { last_seq, records }
     }
 
-    /// The `seq` of the batch's first event; [`Self::last_seq`] plus one if it had none.
+    /// Returns the `seq` of the batch's first event, or [`Self::last_seq`] plus one if it has none.
     pub fn first_seq(&self) -> u64 {
         self.records.first().map_or(self.last_seq + 1, |first| first.seq)
     }
 
-    /// The ledger's highest `seq` after the batch.
+    /// Returns the ledger's highest `seq` after the batch.
     pub fn last_seq(&self) -> u64 {
         self.last_seq
     }
@@ -358,7 +361,7 @@ impl ProjectionRef<'_> {
     }
 }
 
-/// The streams to archive, without duplicates, in the given order.
+/// Returns the streams to archive, without duplicates, in the given order.
 pub(crate) fn distinct(streams: &[StreamId]) -> Result<Vec<&StreamId>, ArchiveError> {
     let mut seen = BTreeSet::new();
     let once: Vec<_> = streams.iter().filter(|s| seen.insert(*s)).collect();
@@ -369,7 +372,8 @@ pub(crate) fn distinct(streams: &[StreamId]) -> Result<Vec<&StreamId>, ArchiveEr
 }
 
 impl ProjectionQuery<'_> {
-    /// The halves of the listing that are still to be shown: open or closed, and below which age.
+    /// Returns the parts of the listing that remain to be shown: open or closed streams, and from
+    /// which age on.
     pub(crate) fn halves(&self) -> Vec<ListCursor> {
         let all = match self.show {
             StreamFilter::OpenFirst => &[true, false][..],
@@ -378,7 +382,7 @@ impl ProjectionQuery<'_> {
         };
         let start = |&open: &bool| match self.after {
             Some(after) if after.open == open => Some(after),
-            // The previous page ended among the closed ones, so the open ones were shown.
+            // The previous page ended among the closed streams, so all open ones have been shown.
             Some(after) if open && !after.open => None,
             _ => Some(ListCursor { open, created_seq: u64::MAX }),
         };

@@ -1,35 +1,35 @@
-//! Search terms of streams and events. They are extracted and compared here, so that every ledger
-//! finds the same.
+//! Search terms of streams and events. They are extracted and compared here, so that every kind of
+//! ledger finds the same results.
 
 use std::collections::BTreeSet;
 
-/// Maximum number of words kept of a stream or an event.
+/// Maximum number of words to keep per stream or event.
 pub const MAX_WORDS: usize = 200;
-/// How much of a text is searched for words, in bytes.
+/// Maximum number of bytes at the start of a text to index.
 pub const MAX_INDEXED_BYTES: usize = 8 * 1024;
-/// The longest word; the rest of a longer one is dropped.
+/// The maximum length of a word. The rest of a longer word is dropped.
 const MAX_WORD_BYTES: usize = 64;
 /// A search term of at least this length also matches the start of a word.
 const MIN_PREFIX: usize = 3;
-/// The shortest part of an id that identifies it.
+/// The minimum length of a part of an id that can be used to find it.
 const MIN_ID: usize = 4;
-/// The number of last digits of an id that lists show, and of which users type the start.
+/// The number of digits at the end of an id that lists show. Users type the start of these digits.
 const SHORT_ID: usize = 8;
 
-/// The words of texts: lower-case, without duplicates.
+/// The distinct words of some texts, in lower case.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TermSet(Vec<String>);
 
-/// The search terms of a stream, besides its id. A search for words also matches its name.
+/// The search terms of a stream, apart from its id. A search for words also matches the stream's name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SearchTerms {
     pub name: TermSet,
     pub words: TermSet,
-    /// The search terms of its parts, such as the members of a team.
+    /// The search terms of the stream's parts, such as the members of a team.
     pub parts: TermSet,
 }
 
-/// A search query: all its terms must match.
+/// A search query, all of whose terms must match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TermQuery(Vec<String>);
 
@@ -38,8 +38,8 @@ pub struct TermQuery(Vec<String>);
 pub enum Lookup<'a> {
     Words(&'a TermQuery),
     Parts(&'a TermQuery),
-    /// A whole name, or the start or end of an id, or the start of its short form. The result may
-    /// contain false matches; the caller compares.
+    /// A complete name, the start or end of an id, or the start of an id's short form. The result
+    /// may contain false matches, so the caller must compare.
     Name(&'a str),
 }
 
@@ -67,14 +67,14 @@ impl TermSet {
         self.0.iter().map(String::as_str)
     }
 
-    /// The form stored in an index.
+    /// Returns the form that is stored in an index.
     pub(crate) fn text(&self) -> String {
         self.0.join(" ")
     }
 }
 
 impl TermQuery {
-    /// Parses a user's query; `None` if it contains no word.
+    /// Parses a user's query. `None` if it contains no words.
     pub fn new(text: &str) -> Option<TermQuery> {
         let TermSet(words) = TermSet::from_texts([text]);
         (!words.is_empty()).then_some(TermQuery(words))
@@ -92,7 +92,7 @@ impl TermQuery {
         self.0.iter().all(is_there)
     }
 
-    /// The query for the SQLite index.
+    /// Returns the query for the SQLite index.
     pub(crate) fn query(&self) -> String {
         let terms = self.0.iter().map(|term| {
             if term.len() >= MIN_PREFIX { format!("\"{term}\" *") } else { format!("\"{term}\"") }
@@ -101,7 +101,7 @@ impl TermQuery {
     }
 }
 
-/// A name as words, and as a part of an id.
+/// A name, both as words and as part of an id.
 pub(crate) struct NameQuery {
     pub(crate) words: TermSet,
     pub(crate) id: Option<String>,
@@ -126,7 +126,7 @@ impl NameQuery {
         named || self.id.as_ref().is_some_and(is_id)
     }
 
-    /// The query for the SQLite index; `None` if nothing can match.
+    /// Returns the query for the SQLite index. `None` if nothing can match.
     pub(crate) fn query(&self) -> Option<String> {
         let words: Vec<String> = self.words.iter().map(|word| format!("\"{word}\"")).collect();
         let by_words = (!words.is_empty()).then(|| format!("name : ({})", words.join(" AND ")));
@@ -140,7 +140,8 @@ impl NameQuery {
     }
 }
 
-/// The form in which an index stores a stream's key: as it is, reversed, and short.
+/// Returns the text under which an index stores a stream's key: the key itself, its reverse, and
+/// its short form.
 pub(crate) fn id_index_text(key: &str) -> String {
     let plain = plain_id(key);
     format!("{plain} {} {}", reversed(&plain), short_id(&plain))

@@ -4,10 +4,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The longest name of a stream, in bytes.
+/// The maximum length of a stream's name, in bytes.
 pub const MAX_STREAM_ID_BYTES: usize = 200;
 
-/// The validated name of a stream: a kind, a slash and a key, in printable ASCII.
+/// The validated name of a stream, in printable ASCII: a kind, a slash and a key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct StreamId(String);
@@ -35,7 +35,7 @@ impl StreamId {
         }
     }
 
-    /// Takes a name that was validated before it was stored.
+    /// Wraps a name that was validated before it was stored.
     pub(crate) fn stored(name: String) -> Self {
         Self(name)
     }
@@ -44,12 +44,12 @@ impl StreamId {
         &self.0
     }
 
-    /// The part before the slash.
+    /// Returns the part before the slash.
     pub fn kind(&self) -> &str {
         self.0.split_once('/').map_or("", |(kind, _)| kind)
     }
 
-    /// The part after the slash.
+    /// Returns the part after the slash.
     pub fn key(&self) -> &str {
         self.0.split_once('/').map_or("", |(_, key)| key)
     }

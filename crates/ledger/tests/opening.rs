@@ -142,6 +142,21 @@ fn newer_schema_is_refused_and_unchanged() {
 }
 
 #[test]
+fn older_schema_is_refused_and_unchanged() {
+    let dir = tempfile::tempdir().unwrap();
+    add(&mut open(dir.path()), "session/a", &["x"]);
+    let db = dir.path().join("ledger.db");
+    let older = provost_ledger::SCHEMA_VERSION - 1;
+    rusqlite::Connection::open(&db).unwrap().pragma_update(None, "user_version", older).unwrap();
+    let before = fs::read(&db).unwrap();
+    for error in [try_open(dir.path()).unwrap_err(), SqliteReader::open(dir.path()).unwrap_err()] {
+        assert!(matches!(error, OpenError::Older { .. }), "{error:?}");
+        assert!(error.to_string().contains("written by an older provost"), "{error}");
+    }
+    assert!(fs::read(&db).unwrap() == before);
+}
+
+#[test]
 fn foreign_database_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let db = dir.path().join("ledger.db");
@@ -194,7 +209,7 @@ fn ledger_without_index_is_indexed() {
     drop(ledger);
     let old = rusqlite::Connection::open(dir.path().join("ledger.db")).unwrap();
     old.execute_batch(
-        "DROP TABLE stream_words; DROP TABLE event_words; DROP TABLE unindexed; DROP TABLE imported; PRAGMA user_version = 1",
+        "DELETE FROM stream_words; DELETE FROM event_words; INSERT INTO unindexed SELECT id FROM stream",
     )
     .unwrap();
     drop(old);
@@ -208,7 +223,7 @@ fn ledger_without_index_is_indexed() {
         (told, names)
     };
     let reader = SqliteReader::open(dir.path()).unwrap();
-    assert_eq!(found(&reader), (false, Vec::new()), "there is nothing to find it by");
+    assert_eq!(found(&reader).1, Vec::<String>::new(), "it is not in the index");
     assert!(verify(&reader, &mut fold).unwrap().is_clean(), "and that is no fault");
     drop(reader);
     let mut ledger = open_fast(dir.path());

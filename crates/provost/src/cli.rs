@@ -1,4 +1,4 @@
-//! The command line: the list of commands, and the dispatch to them.
+//! The command line: parses the arguments and calls the right command.
 
 mod help;
 mod intent;
@@ -20,10 +20,10 @@ use provost_engine::shell::{RUN_GIT, codex::TOOLS_COMMAND};
 use crate::{
     commands::{
         adopt, agent_hook, agent_tools, answer, approve, attach, audit, cancel, compact,
-        completions, config, daemon, discover, doctor, events, exit_codes, export, gc, graph,
-        guide, import, interrupt, ledger, limit, logs, ls, monitor, plan, presets, rename, replay,
-        report, resolve, resume, run, search, send, serve, skills, spawn, status, stop, summary,
-        team, telemetry, tour, trust,
+        completions, config, daemon, demo_agent, discover, doctor, events, exit_codes, export, gc,
+        graph, guide, import, interrupt, ledger, limit, logs, ls, monitor, plan, presets, rename,
+        replay, report, resolve, resume, run, search, send, serve, skills, spawn, status, stop,
+        summary, team, telemetry, tour, trust,
     },
     context::Context,
     error::{Error, usage},
@@ -31,7 +31,7 @@ use crate::{
 };
 
 /// The subcommand that runs this program as a holder. Only the daemon calls it. It is handled
-/// before anything else is set up, because there may be very many holders.
+/// before anything else is set up, because there can be a great many holders.
 pub(crate) const HOLD: &str = "hold";
 
 /// The result of a command: its exit code, or an error.
@@ -108,11 +108,13 @@ enum CliCommand {
     AgentTools(agent_tools::AgentToolsArgs),
     #[command(hide = true)]
     AgentHook(agent_hook::AgentHookArgs),
+    #[command(hide = true, name = demo_agent::DEMO_COMMAND)]
+    DemoAgent(demo_agent::DemoAgentArgs),
     #[command(hide = true)]
     ExitCodes(exit_codes::ExitCodesArgs),
 }
 
-/// Runs the command that this process was called with.
+/// Runs the command given on the command line.
 pub(crate) fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     if let [_, command, dir] = arguments.as_slice()
@@ -136,14 +138,22 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
+/// Parses the arguments. Most commands are parsed without the texts, aliases and choices that
+/// [`command`] adds, because preparing these takes longer than many commands.
 fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
+    if let Ok(matches) = Cli::command().try_get_matches_from(arguments)
+        && !matches.subcommand_name().is_some_and(options::has_choices)
+        && let Ok(cli) = Cli::from_arg_matches(&matches)
+    {
+        return Ok(cli);
+    }
     let mut command = command();
     let matches = command.try_get_matches_from_mut(arguments)?;
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
-/// Replaces this process with the git command after `--`. That git may execute only the programs
-/// listed before `--`.
+/// Replaces this process with the git command after `--`. Only the programs listed before `--` may
+/// be executed by it.
 fn run_git(arguments: &[OsString]) -> ExitCode {
     let mut parts = arguments.splitn(2, |word| word == OsStr::new("--"));
     let programs = parts.next().unwrap_or_default().iter().map(PathBuf::from).collect();
@@ -221,11 +231,12 @@ fn dispatch(context: &Context, command: CliCommand) -> CliResult {
         CliCommand::Help(args) => help::run(context, &args),
         CliCommand::AgentTools(args) => agent_tools::run(context, &args),
         CliCommand::AgentHook(args) => agent_hook::run(context, &args),
+        CliCommand::DemoAgent(args) => demo_agent::run(context, &args),
         CliCommand::ExitCodes(args) => exit_codes::run(context, &args),
     }
 }
 
-/// Handles arguments that do not parse. A request for help is not an error.
+/// Handles arguments that cannot be parsed. A request for help also arrives here and is not an error.
 fn report_parse_error(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
     let context = Context::new(wants_json(arguments));
     if let Some(asked) = help_of_group(error, arguments) {
@@ -234,14 +245,14 @@ fn report_parse_error(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
     let command = arguments.iter().skip(1).find(|word| !is_option(word));
     let outcome = match intent::explain(error, command.map(OsString::as_os_str)) {
         Some(error) if context.ui.json => Err(error.into()),
-        // The message has the command.
+        // The message already mentions the command, so the list of next commands would only repeat it.
         Some(error) => Err(ApiError { next: Vec::new(), ..error }.into()),
         None => report_parsed(&context, error),
     };
     finish(&context, outcome)
 }
 
-/// Returns the help for `provost COMMAND help`, which is a common habit.
+/// Supports `provost COMMAND help`, which many users type: returns the help for that command.
 fn help_of_group(error: &clap::Error, arguments: &[OsString]) -> Option<clap::Error> {
     let (last, before) = arguments.split_last()?;
     if error.kind() != ErrorKind::InvalidSubcommand || last != OsStr::new("help") {
@@ -251,11 +262,11 @@ fn help_of_group(error: &clap::Error, arguments: &[OsString]) -> Option<clap::Er
     parse(&asked).err().filter(is_help_request)
 }
 
-/// Shows the parser's message: help, or what is wrong.
+/// Prints clap's message: the requested help, or the parse error.
 fn report_parsed(context: &Context, error: &clap::Error) -> CliResult {
     let help = is_help_request(error);
     if !context.ui.json {
-        // The exit code is the same if the message cannot be written.
+        // The exit code does not depend on whether the message could be written.
         drop(ui::print_parser_error(error));
         return Ok(ExitCode::from(if help { 0 } else { 2 }));
     }
@@ -264,7 +275,7 @@ fn report_parsed(context: &Context, error: &clap::Error) -> CliResult {
         context.ui.result(json!({"ok": true, "help": text.trim_end()}), &[])?;
         return Ok(ExitCode::SUCCESS);
     }
-    // The message repeats the user's input, which may contain terminal escapes.
+    // The message repeats the user's input, which may contain terminal escape sequences.
     let text = ui::escape_block(text.strip_prefix("error: ").unwrap_or(&text).trim_end());
     Err(usage(text).next("provost --help").into())
 }
@@ -277,8 +288,8 @@ fn is_help_request(error: &clap::Error) -> bool {
     matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion)
 }
 
-/// Whether a command shown as a hint parses. Words in capitals are placeholders for values.
-/// Commands of other programs are not checked.
+/// Whether a command that is shown as a hint can be parsed. Words in capitals are placeholders for
+/// values, and commands of other programs are not checked.
 pub(crate) fn is_valid_hint(hint: &str) -> bool {
     let words: Vec<String> = shell_words(hint)
         .into_iter()
@@ -298,7 +309,8 @@ pub(crate) fn is_valid_hint(hint: &str) -> bool {
     })
 }
 
-/// Splits a command like a shell, as far as [`provost_core::text::shell_quote`] quotes it.
+/// Splits a command into words as a shell does, as far as needed for the quoting of
+/// [`provost_core::text::shell_quote`].
 fn shell_words(text: &str) -> Vec<String> {
     let (mut words, mut word, mut quoted) = (Vec::new(), None::<String>, false);
     let mut letters = text.chars();
@@ -367,7 +379,7 @@ mod tests {
         }
     }
 
-    /// Covers hints that no other test shows.
+    /// Covers hints that do not appear in any other test.
     #[test]
     fn every_hint_in_the_sources_parses() {
         fn sources(dir: &Path, found: &mut Vec<String>) {
@@ -380,7 +392,7 @@ mod tests {
                 }
             }
         }
-        /// Replaces every format argument with a word.
+        /// Replaces every format argument with a placeholder word.
         fn filled(text: &str) -> String {
             let mut parts = text.split('{');
             let first = parts.next().unwrap_or_default().to_owned();
@@ -399,7 +411,7 @@ mod tests {
                 for rest in text.split(begin).skip(1) {
                     let Some((rest, _)) = rest.split_once('"') else { continue };
                     let hint = filled(&format!("provost{rest}"));
-                    // The command itself is a format argument, so it is unknown here.
+                    // The command itself is a format argument, so it is not known here.
                     if hint.starts_with("provost WORD") {
                         continue;
                     }

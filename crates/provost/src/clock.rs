@@ -1,42 +1,46 @@
-//! The clock and the source of ids. The command line reads them only here.
+//! The clock and the source of ids. No other module of the command line accesses them directly.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use jiff::tz::TimeZone;
 use uuid::Uuid;
 
-/// Returns the milliseconds since the Unix epoch.
+/// Returns the current time in milliseconds since the Unix epoch.
 #[expect(clippy::disallowed_methods, reason = "ages are relative to the wall clock")]
 pub(crate) fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Returns the time zone of this machine, or of `TZ`.
+/// Returns the time zone set by `TZ`, or else that of this machine.
 pub(crate) fn local_zone() -> TimeZone {
     TimeZone::system()
 }
 
-/// Returns the deadline of a wait that starts now.
+/// Returns the deadline for a wait that starts now.
 #[expect(clippy::disallowed_methods, reason = "a user-defined timeout is measured by the clock")]
 pub(crate) fn deadline_after(time: Duration) -> Instant {
     Instant::now() + time
 }
 
-/// Returns the time left until a deadline, or zero once it has passed.
+/// Returns the time left until a deadline, or zero if it has passed.
 #[expect(clippy::disallowed_methods, reason = "a user-defined timeout is measured by the clock")]
 pub(crate) fn time_until(moment: Instant) -> Duration {
     moment.saturating_duration_since(Instant::now())
 }
 
-/// Creates an id, for a session or as an idempotency key.
+/// Creates a random id, for a session or for an idempotency key.
 #[expect(clippy::disallowed_methods, reason = "the command line creates ids")]
 pub(crate) fn new_id() -> Uuid {
     Uuid::now_v7()
 }
 
 /// Sleeps between two attempts to reach a daemon.
-#[expect(clippy::disallowed_methods, reason = "a missing daemon sends no events")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "polls, because a daemon that is not running sends \
+    no events"
+)]
 pub(crate) fn sleep(time: Duration) {
     std::thread::sleep(time);
 }

@@ -1,11 +1,11 @@
-//! Codex on this machine, as configured: the program, its home, its login and its skills.
+//! The configured Codex on this machine: its program, home, login and skills.
 
 use std::{
     ffi::OsString,
     path::{Path, PathBuf},
 };
 
-use provost_agents::{
+use provost_agent_codex::{
     CodexSearch, NamedCodex, SearchEnvironment, features, find_codex,
     home::{self, Login, MissingLogin},
     locate, skills,
@@ -16,24 +16,24 @@ use provost_core::session::MultiAgent;
 
 use crate::{
     environment::Environment,
-    error::{chain, usage},
+    error::{chain, from_causes, usage},
     settings,
 };
 
-/// The environment variable with Codex's home.
+/// The environment variable that contains the path of Codex's home.
 pub(crate) const HOME_VARIABLE: &str = "CODEX_HOME";
 
 /// The default search path for programs.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// The key that allows Codex to start its own agents.
+/// The key that allows Codex to start agents of its own.
 pub(crate) const MULTI_AGENT: &str = "agents.codex.multi_agent";
 
-/// The configuration of Codex, and the environment that it is read in.
+/// The configuration of Codex, and what is needed to resolve the paths in it.
 pub(crate) struct CodexSetup<'a> {
     environment: &'a Environment,
     config: &'a Resolved,
-    /// The base of relative paths in flags and variables.
+    /// The directory that relative paths in flags and variables start from.
     base_dir: PathBuf,
     pub(crate) user_home: PathBuf,
     /// The search path for programs.
@@ -47,7 +47,7 @@ pub(crate) struct LoginProblem {
     pub(crate) fix: String,
 }
 
-/// Returns whether the configuration allows Codex to start its own agents.
+/// Returns whether the configuration allows Codex to start agents of its own, if it says so.
 pub(crate) fn configured_multi_agent(config: &Resolved) -> Option<MultiAgent> {
     let source = config.provenance.get(MULTI_AGENT).map(ToString::to_string);
     config.codex.multi_agent.map(|on| MultiAgent { on, source: source.unwrap_or_default() })
@@ -71,8 +71,8 @@ impl<'a> CodexSetup<'a> {
         })
     }
 
-    /// The same for commands that only read. Directories of `PATH` are ignored if they are relative
-    /// or inside the project of `cwd`.
+    /// Creates the setup for read-only commands. Directories in `PATH` are ignored if they are
+    /// relative or inside the project that contains `cwd`.
     pub(crate) fn new_read_only(
         environment: &'a Environment,
         config: &'a Resolved,
@@ -90,7 +90,7 @@ impl<'a> CodexSetup<'a> {
         Ok(setup)
     }
 
-    /// Whether the project's file sets the program, or the home that the program would read.
+    /// Whether the project's file sets the program or the home that the program would read.
     pub(crate) fn is_named_by_project(&self) -> bool {
         ["agents.codex.path", "agents.codex.home"]
             .into_iter()
@@ -106,7 +106,7 @@ impl<'a> CodexSetup<'a> {
         matches!(source, Some(ValueSource::Project(_)))
     }
 
-    /// Returns the configured program, and the source of that setting.
+    /// Returns the configured program and where it is configured.
     pub(crate) fn explicit_program(&self) -> Option<NamedCodex> {
         const KEY: &str = "agents.codex.path";
         let path = self.resolve_path(KEY, self.config.codex.path.on()?);
@@ -124,8 +124,8 @@ impl<'a> CodexSetup<'a> {
         Some(NamedCodex { path, source })
     }
 
-    /// Finds the Codex to start. With a cache file, programs whose version is already known are not
-    /// run again.
+    /// Finds the Codex program to start. If there is a cache file, programs whose version it
+    /// contains are not run again.
     pub(crate) fn find(&self, memory: Option<&Path>) -> Result<CodexSearch, ApiError> {
         let around = SearchEnvironment { version_cache: memory, ..self.search_environment() };
         find_codex(self.explicit_program().as_ref(), &around).map_err(|why| {
@@ -135,9 +135,7 @@ impl<'a> CodexSetup<'a> {
                     ErrorCode::Unreachable
                 }
             };
-            let mut error = chain(code, "cannot", &why).next("provost doctor");
-            error.message = error.message.replacen("cannot: ", "cannot ", 1);
-            error
+            from_causes(code, &why).next("provost doctor")
         })
     }
 
@@ -145,8 +143,8 @@ impl<'a> CodexSetup<'a> {
         SearchEnvironment { path: &self.path, home: &self.user_home, version_cache: None }
     }
 
-    /// Finds the user's Codex home: the configured one, else the one from the environment, else the
-    /// default. A home that was set explicitly must exist.
+    /// Finds the user's Codex home: the configured one, or else the one from the environment, or
+    /// else the default. A home that is set explicitly must exist.
     pub(crate) fn codex_home(&self) -> Result<Option<PathBuf>, ApiError> {
         const KEY: &str = "agents.codex.home";
         match &self.config.codex.home {
@@ -159,8 +157,8 @@ impl<'a> CodexSetup<'a> {
         }
     }
 
-    /// Returns why a session could not log in, and how to fix it. `given` tests for variables that
-    /// are passed to the agent besides the configured and the default ones.
+    /// Returns why a session could not log in, and how to fix it. `given` returns whether a
+    /// variable is passed to the agent in addition to the configured and default ones.
     pub(crate) fn login_problem(
         &self,
         given: &dyn Fn(&str) -> bool,
@@ -213,8 +211,8 @@ impl<'a> CodexSetup<'a> {
         }
     }
 
-    /// Whether this Codex may start its own agents: as configured, else as Codex reports. `None` if
-    /// neither is known.
+    /// Whether this Codex may start agents of its own, according to the configuration or else to
+    /// Codex itself. `None` if neither is known.
     pub(crate) fn multi_agent(&self, argv: &[String]) -> Result<Option<MultiAgent>, ApiError> {
         if let Some(said) = configured_multi_agent(self.config) {
             return Ok(Some(said));
@@ -233,13 +231,13 @@ impl<'a> CodexSetup<'a> {
         Ok(on.map(|on| MultiAgent { on, source: "Codex".to_owned() }))
     }
 
-    /// Returns the directories with further skills, in order of precedence.
+    /// Returns the directories that contain additional skills, in order of precedence.
     pub(crate) fn skill_roots(&self) -> Vec<PathBuf> {
         let roots = self.config.skills.roots.iter();
         roots.map(|root| self.resolve_path("skills.roots", root)).collect()
     }
 
-    /// Lists the skills for work in a directory, as a session's home would have them.
+    /// Lists the skills that a session working in a directory would have.
     pub(crate) fn skills(&self, directory: &Path) -> Result<Vec<skills::Skill>, ApiError> {
         let session = home::SessionHome {
             dir: PathBuf::new(),
@@ -264,7 +262,8 @@ impl<'a> CodexSetup<'a> {
         Err(usage(message).next("provost config show"))
     }
 
-    /// Resolves a path of a key. A relative path starts at the file that contains it.
+    /// Resolves a path from the configuration. Relative paths start at the directory of the file
+    /// that sets the key.
     fn resolve_path(&self, key: &str, path: &FilePath) -> PathBuf {
         path.resolve(self.config.directory_of(key).unwrap_or(&self.base_dir), &self.user_home)
     }
@@ -324,7 +323,7 @@ mod tests {
             CodexSetup::new(&environment, &resolved).unwrap().codex_home()
         };
         let user = [("HOME", path.as_str())];
-        assert_eq!(home_of(&user, "").unwrap(), None, "there is no usual one yet");
+        assert_eq!(home_of(&user, "").unwrap(), None, "the default home does not exist yet");
         std::fs::create_dir_all(dir.path().join(".codex")).unwrap();
         std::fs::create_dir_all(dir.path().join("other")).unwrap();
         assert_eq!(home_of(&user, "").unwrap(), Some(dir.path().join(".codex")));

@@ -1,11 +1,13 @@
-//! Whether the agents' files of a commit are trusted. A worktree gets the files of the commit that the work starts
-//! from, which may differ from the checkout's.
+//! Whether the agents' files in a commit are trusted. A worktree contains the files of the commit
+//! that the work starts from, and these may differ from the files in the checkout.
 
 use std::path::Path;
 
 use provost_api::{ApiError, ErrorCode};
-use provost_git::{Git, Oid, Project, TreeDepth, TreeEntryKind, entries_at, read_entry};
-use provost_trust::{MAX_BYTES, MAX_FILE, MAX_FILES, TrustContent, agent_directory, find_top};
+use provost_git::{Git, Oid, Project, TreeDepth, TreeEntryKind, entries_at, read_entries};
+use provost_trust::{
+    AGENT_PATHS, MAX_BYTES, MAX_FILE, MAX_FILES, TrustContent, agent_directory, find_top,
+};
 
 use crate::{
     commands::spawn::worktree,
@@ -15,17 +17,14 @@ use crate::{
     ui::escape_line,
 };
 
-/// The number of digits that identify a commit for users.
+/// How many digits of a commit's hash are shown to users.
 const SHORT: usize = 12;
 
-/// The files in a directory from which agents read settings; in `.claude` only some count.
-const AGENT_PATHS: [&str; 3] = [".claude", ".codex", ".mcp.json"];
-
-/// The files of a commit that agents read in their working directory. Provost's own files do not count: it reads them
-/// in a checkout alone, and checks them there.
+/// The files of a commit that agents read in their working directory. Provost's own files are not
+/// included, because Provost reads and checks them only in a checkout.
 #[derive(Clone, Debug)]
 pub(crate) struct CommitContent {
-    /// The start of the commit's hash.
+    /// The first digits of the commit's hash.
     pub(crate) commit: String,
     pub(crate) content: TrustContent,
 }
@@ -38,17 +37,17 @@ pub(crate) struct StartCommit {
     pub(crate) commit: Oid,
 }
 
-/// How the files of a commit are judged.
+/// The options for a trust decision about the files in a commit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CommitTerms<'a> {
     pub(crate) cwd: &'a Path,
-    /// Whether the operator starts without the project's configuration.
+    /// Whether the operator chose to ignore the project's configuration.
     pub(crate) ignores_project: bool,
     pub(crate) asking: TrustPrompt,
 }
 
-/// Reads the agents' files of a commit. They must be trusted, or the operator trusts them now, unless the project's
-/// configuration is ignored.
+/// Reads the agents' files in a commit, and requires that the operator trust them. If they are not
+/// trusted yet, asks the operator. If the project's configuration is ignored, no trust is needed.
 pub(crate) fn judge(
     context: &Context,
     start: &StartCommit,
@@ -63,7 +62,7 @@ pub(crate) fn judge(
     Ok(Some(committed))
 }
 
-/// Reads the agents' files of a commit, from the top down to the working directory.
+/// Reads the agents' files in a commit, from the top down to the working directory.
 fn read(start: &StartCommit, cwd: &Path) -> Result<CommitContent, ApiError> {
     let StartCommit { git, project, commit } = start;
     let short: String = commit.as_str().chars().take(SHORT).collect();
@@ -87,7 +86,7 @@ fn read(start: &StartCommit, cwd: &Path) -> Result<CommitContent, ApiError> {
         .flat_map(|directory| AGENT_PATHS.map(|name| below(directory, name)))
         .collect();
     let mut entries = entries_at(git, project, commit, &paths, TreeDepth::Files).map_err(unread)?;
-    // A link or a submodule in place of a directory would lead to other files.
+    // If a directory is really a link or a submodule, it leads to other files.
     let above = entries_at(git, project, commit, &directories[1..], TreeDepth::Entry);
     for entry in entries.iter().chain(&above.map_err(unread)?) {
         let leads = agent_directory(&entry.path).is_some()
@@ -98,27 +97,28 @@ fn read(start: &StartCommit, cwd: &Path) -> Result<CommitContent, ApiError> {
         }
     }
     entries.retain(|entry| agent_directory(&entry.path).is_some());
+    entries.retain(|entry| matches!(entry.kind, TreeEntryKind::File { .. }));
     let mut total = 0;
-    let mut files = Vec::new();
-    for entry in &entries {
+    for (count, entry) in entries.iter().enumerate() {
         let TreeEntryKind::File { size } = entry.kind else { continue };
         total += size;
-        if size > MAX_FILE || total > MAX_BYTES as u64 || files.len() >= MAX_FILES {
+        if size > MAX_FILE || total > MAX_BYTES as u64 || count >= MAX_FILES {
             return Err(refused(&entry.path, "exceeds the limits"));
         }
-        files.push((entry.path.clone(), read_entry(git, project, entry).map_err(unread)?));
     }
+    let files = read_entries(git, project, entries).map_err(unread)?;
+    let files = files.into_iter().map(|file| (file.path, file.content));
     Ok(CommitContent { commit: short, content: TrustContent::from_files(files) })
 }
 
-/// Reads the agents' files of the checked-out commit. `None` if git or a commit is missing.
+/// Reads the agents' files in the checked-out commit. Returns `None` without git or without a commit.
 pub(crate) fn read_head(context: &Context, cwd: &Path) -> Result<Option<CommitContent>, ApiError> {
     let Ok((git, project)) = worktree::project_at(context, cwd) else { return Ok(None) };
     let Ok(commit) = project.commit(&git) else { return Ok(None) };
     read(&StartCommit { git, project, commit }, cwd).map(Some)
 }
 
-/// Checks that work may start from a commit: its agents' files are trusted, or the operator trusts them now.
+/// Requires that the agents' files in a commit be trusted. If they are not trusted yet, asks the operator.
 fn require(
     context: &Context,
     committed: &CommitContent,
@@ -136,7 +136,8 @@ fn require(
     trust::ask_or_refuse(context, &subject, terms.asking)
 }
 
-/// The directories from the top down to the working directory, relative to the top.
+/// Returns the directories from the repository's top down to the working directory, as paths
+/// relative to the top.
 fn directories(top: &Path, cwd: &Path) -> Result<Vec<String>, ApiError> {
     let below = cwd.strip_prefix(top).unwrap_or(Path::new(""));
     let mut all: Vec<String> =

@@ -1,4 +1,4 @@
-//! The context of every command: the environment and the output channels.
+//! What every command needs: the environment and the output channels.
 
 use std::sync::Once;
 
@@ -12,14 +12,14 @@ use crate::{
     ui::{Paint, Ui},
 };
 
-/// The context of one command.
+/// The environment and output channels of one command.
 pub(crate) struct Context {
     pub(crate) environment: Environment,
     pub(crate) ui: Ui,
 }
 
 impl Context {
-    /// Reads the environment. Colors need the configuration, which is not loaded for JSON output.
+    /// Reads the environment. For colors, the configuration is needed, so it is not loaded for JSON output.
     pub(crate) fn new(json: bool) -> Self {
         let environment = Environment::read();
         let (paint, talk_paint) =
@@ -31,17 +31,21 @@ impl Context {
         ProvostHome::find(&self.environment)
     }
 
-    /// Finds the home for reading only.
+    /// Finds the home, and checks that no other user can write to it. Does not create the home.
     pub(crate) fn trusted_home(&self) -> Result<ProvostHome, ApiError> {
         let home = self.home()?;
         home.check_trust()?;
         Ok(home)
     }
 
-    /// Connects to the daemon, and starts it if it is not running.
+    /// Connects to the daemon, starting it if it is not running.
     pub(crate) fn daemon(&self) -> Result<Client, ApiError> {
         let home = self.home()?;
-        home.prepare()?;
+        if let Err(error) = home.prepare() {
+            // A running daemon can still serve read-only commands, and decides about other ones itself.
+            let running = if home.is_read_only() { daemon::connect_only(&home).ok() } else { None };
+            return running.ok_or(error);
+        }
         let (client, info) = daemon::ensure(&home)?;
         if let Some(warning) = info.as_ref().and_then(ledger_warning) {
             WARNED.call_once(|| self.ui.warn(&warning));
@@ -55,10 +59,10 @@ impl Context {
     }
 }
 
-/// Shows the warning only once, even if the daemon is contacted several times.
+/// Ensures that the warning is shown only once, even if the daemon is contacted several times.
 static WARNED: Once = Once::new();
 
-/// The warning for a ledger that lost events, with the command that resolves it.
+/// Returns the warning for a ledger that has lost events, with the command that resolves it.
 pub(crate) fn ledger_warning(info: &DaemonInfo) -> Option<String> {
     if let Some(loss) = &info.ledger_loss {
         return Some(format!(

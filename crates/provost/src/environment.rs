@@ -1,4 +1,4 @@
-//! The environment and the arguments of this process, read once at the edge.
+//! The environment of this process, which is read once at startup.
 
 use std::{collections::BTreeMap, ffi::OsString, path::PathBuf};
 
@@ -31,12 +31,12 @@ impl Environment {
         Environment { variables }
     }
 
-    /// Returns a variable. An empty one counts as unset.
+    /// Returns a variable. An empty one is treated as unset.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// Returns a path from a variable. A relative one counts as unset, as in the XDG specification.
+    /// Returns a path from a variable. As in the XDG specification, a relative path is treated as unset.
     pub(crate) fn path(&self, name: &str) -> Option<PathBuf> {
         self.get(name).map(PathBuf::from).filter(|path| path.is_absolute())
     }

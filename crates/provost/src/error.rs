@@ -1,4 +1,4 @@
-//! Errors of commands.
+//! The errors that commands return.
 
 use std::io;
 
@@ -9,10 +9,10 @@ use provost_api::{ApiError, ErrorCode};
 pub(crate) enum Error {
     #[error(transparent)]
     Api(#[from] ApiError),
-    /// The reader of the output closed it, as `head` does.
-    #[error("write the output: the reader closed it")]
+    /// The reader of the output has closed it, as `head` does.
+    #[error("cannot write the output: the reader closed the pipe")]
     PipeClosed,
-    #[error("write the output")]
+    #[error("cannot write the output")]
     Output(#[source] io::Error),
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn usage(message: impl Into<String>) -> ApiError {
     ApiError::new(ErrorCode::BadRequest, message)
 }
 
-/// Returns an error for an unknown name. It suggests the closest known name, or lists all of them.
+/// Returns an error for an unknown name. It suggests the closest known name or lists all known names.
 pub(crate) fn unknown_name(what: &str, name: &str, known: &[impl AsRef<str>]) -> ApiError {
     let known: Vec<&str> = known.iter().map(AsRef::as_ref).collect();
     let near = known.iter().map(|one| (strsim::osa_distance(name, one), *one)).min();
@@ -40,9 +40,15 @@ pub(crate) fn unknown_name(what: &str, name: &str, known: &[impl AsRef<str>]) ->
     usage(format!("there is no {what} {name:?}; {meant}"))
 }
 
-/// Returns an error with all its causes.
+/// Returns an error whose message includes all its causes, after a text that says what failed.
 pub(crate) fn chain(code: ErrorCode, what: &str, why: &dyn std::error::Error) -> ApiError {
-    let mut message = format!("{what}: {why}");
+    let error = from_causes(code, why);
+    ApiError { message: format!("{what}: {}", error.message), ..error }
+}
+
+/// Returns an error whose message includes all its causes. The outermost one says what failed.
+pub(crate) fn from_causes(code: ErrorCode, why: &dyn std::error::Error) -> ApiError {
+    let mut message = why.to_string();
     let mut source = why.source();
     while let Some(deeper) = source {
         message.push_str(&format!(": {deeper}"));

@@ -1,4 +1,4 @@
-//! Follows the event stream across restarts of the daemon. No event is missed or repeated.
+//! Follows the event stream even if the daemon restarts. No event is missed or repeated.
 
 use std::{
     sync::mpsc::{Receiver, sync_channel},
@@ -7,20 +7,21 @@ use std::{
 
 use provost_api::{ApiError, Client, ErrorCode, EventRow, StreamReply};
 use provost_core::wait::{Wait, WaitStatus};
-use provost_ledger::{ReadLedger, SqliteReader};
+use provost_engine::stream;
+use provost_ledger::{ReadLedger, SqliteReader, StreamId};
 
 use crate::{clock, context::Context, error::chain, target};
 
-/// How many times in a row a stream without events is reopened.
+/// How many times in a row to reopen a stream that contains no events.
 const MAX_EMPTY_STREAMS: u32 = 20;
 
-/// The delay between those attempts.
+/// The delay between two such attempts.
 const RETRY_DELAY: Duration = Duration::from_millis(250);
 
 /// The capacity of the event queue.
 const QUEUE_CAPACITY: usize = 256;
 
-/// The source of the events to follow: a full id, or the user's input.
+/// Which events to follow, given by a full id or by the user's input.
 #[derive(Clone, Debug)]
 pub(crate) enum EventFilter {
     All,
@@ -45,13 +46,45 @@ impl EventFilter {
 
 /// Returns the sequence number of the newest event.
 pub(crate) fn newest(context: &Context) -> Result<u64, ApiError> {
-    let reader = SqliteReader::open(&context.trusted_home()?.ledger());
-    let reader = reader.map_err(|why| chain(ErrorCode::Storage, "cannot open the ledger", &why))?;
-    reader.last_seq().map_err(|why| chain(ErrorCode::Storage, "cannot read the ledger", &why))
+    open_reader(context)?
+        .last_seq()
+        .map_err(|why| chain(ErrorCode::Storage, "cannot read the ledger", &why))
 }
 
-/// Waits until `look` returns done, or impossible with the reason in `Err`. It is called once at
-/// the start, and again after every later event, so earlier events are not waited for.
+/// Whether a session, run or team has ended and cannot produce any more events unless it is resumed.
+pub(crate) fn is_over(context: &Context, of: &EventFilter) -> Result<bool, ApiError> {
+    let streams = match of {
+        EventFilter::All => return Ok(false),
+        EventFilter::Session(id) => vec![format!("{}/{id}", stream::SESSION)],
+        EventFilter::Task(id) => vec![format!("{}/{id}", stream::TEAM)],
+        EventFilter::Run(id) => {
+            let run = retry_unreachable(|| target::find_run(&context.daemon()?, id))?;
+            let sessions = run.sessions.iter();
+            let sessions = sessions.map(|session| format!("{}/{}", stream::SESSION, session.id));
+            sessions.chain([format!("{}/{id}", stream::RUN)]).collect()
+        }
+    };
+    let reader = open_reader(context)?;
+    for id in streams {
+        let Ok(id) = StreamId::new(id) else { continue };
+        let state = reader
+            .stream(&id)
+            .map_err(|why| chain(ErrorCode::Storage, "cannot read the ledger", &why))?;
+        if state.is_some_and(|state| state.head.open) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn open_reader(context: &Context) -> Result<SqliteReader, ApiError> {
+    SqliteReader::open(&context.trusted_home()?.ledger())
+        .map_err(|why| chain(ErrorCode::Storage, "cannot open the ledger", &why))
+}
+
+/// Waits until `look` returns `Done` or `Impossible`. The inner `Err` contains the reason why the
+/// condition has become impossible. `look` is called once at the start and then after every event,
+/// so if the condition already holds, this returns immediately.
 pub(crate) fn wait_until<T>(
     context: &Context,
     of: EventFilter,
@@ -71,7 +104,7 @@ pub(crate) fn wait_until<T>(
     }
 }
 
-/// Retries while the daemon is unreachable: it may be stopping, and the next one answers.
+/// Retries while the daemon is unreachable, because a daemon that stops is replaced by the next one.
 fn retry_unreachable<T>(mut ask: impl FnMut() -> Result<T, ApiError>) -> Result<T, ApiError> {
     for _ in 1..MAX_EMPTY_STREAMS {
         match ask() {
@@ -82,7 +115,7 @@ fn retry_unreachable<T>(mut ask: impl FnMut() -> Result<T, ApiError>) -> Result<
     ask()
 }
 
-/// Follows events on a separate thread, which ends with the process.
+/// Follows events on a separate thread that runs until the process exits.
 pub(crate) fn follow_in_background(
     of: EventFilter,
     since: u64,
@@ -119,12 +152,12 @@ pub(crate) struct EventFollower<'a> {
 }
 
 impl<'a> EventFollower<'a> {
-    /// Follows events after `since`, or from now on.
+    /// Follows events after `since`, or only new events if it is `None`.
     pub(crate) fn new(context: &'a Context, of: EventFilter, since: Option<u64>) -> Self {
         EventFollower { context, filter: of, last: since, stream: None, empty_streams: 0 }
     }
 
-    /// Opens the stream now, so that no later event is missed.
+    /// Opens the stream right away, so that no later event is missed.
     pub(crate) fn open(&mut self, client: &Client) -> Result<(), ApiError> {
         let path = target::with_query(
             "/v1/events",
@@ -152,7 +185,7 @@ impl<'a> EventFollower<'a> {
         }
     }
 
-    /// Reads a line. Returns `None` if the stream broke and was reopened.
+    /// Reads a line. Returns `None` if the stream broke and had to be reopened.
     fn line(&mut self) -> Result<Option<String>, ApiError> {
         if let Some(stream) = &mut self.stream
             && let Ok(Some(line)) = stream.line()
@@ -176,7 +209,7 @@ impl<'a> EventFollower<'a> {
         }
         let client = self.context.daemon()?;
         match self.open(&client) {
-            // The daemon stopped between two calls. The next attempt starts it.
+            // The daemon stopped between two calls. The next attempt starts a new one.
             Err(error)
                 if error.code == ErrorCode::Unreachable
                     && self.empty_streams < MAX_EMPTY_STREAMS =>
@@ -188,7 +221,7 @@ impl<'a> EventFollower<'a> {
         }
     }
 
-    /// Reads one line of the stream. Returns the event that it completes.
+    /// Processes one line of the stream, and returns the event if the line completes one.
     fn take(&mut self, line: &str, data: &mut String) -> Result<Option<EventRow>, ApiError> {
         match line.split_once(':') {
             Some(("data", rest)) => data.push_str(rest.strip_prefix(' ').unwrap_or(rest)),
@@ -202,7 +235,7 @@ impl<'a> EventFollower<'a> {
         Ok(None)
     }
 
-    /// The first id marks the start of the stream if no event was returned yet.
+    /// If no event has been returned yet, the first id marks the start of the stream.
     fn set_stream_start(&mut self, id: &str) {
         if self.last.is_none() {
             self.last = id.parse().ok().map(|id: u64| id.saturating_sub(1));

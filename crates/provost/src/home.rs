@@ -1,4 +1,4 @@
-//! Provost's home: its location, its layout, and whether it can be trusted.
+//! Provost's home: where it is, how it is laid out, and whether it can be trusted.
 
 use std::{
     fs::{self, DirBuilder, Metadata},
@@ -8,27 +8,27 @@ use std::{
 };
 
 use provost_api::{ApiError, ErrorCode};
-use rustix::{fs::Access, process::geteuid};
+use rustix::{fs::Access, io::Errno, process::geteuid};
 
 use crate::{environment::Environment, error::usage};
 
-/// The mode bits that let other users change a directory.
+/// The mode bits that allow other users to change a directory.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
 /// The length of a home's id, in hexadecimal digits.
 const ID_DIGITS: usize = 32;
 
-/// The maximum size of the key file, in bytes. A key has 32.
+/// The maximum size of the key file, in bytes. A key has 32 bytes.
 pub(crate) const MAX_KEY: u64 = 1 << 10;
 
-/// The directory of one user's ledger, journals, sockets and worktrees.
+/// The directory that contains a user's ledger, journals, sockets and worktrees.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ProvostHome {
     pub(crate) path: PathBuf,
 }
 
 impl ProvostHome {
-    /// Finds the home: `$PROVOST_HOME`, else `provost` in the XDG state directory.
+    /// Finds the home: `$PROVOST_HOME`, or else `provost` in the XDG state directory.
     pub(crate) fn find(environment: &Environment) -> Result<Self, ApiError> {
         if let Some(given) = environment.get("PROVOST_HOME") {
             let path = PathBuf::from(given);
@@ -53,7 +53,7 @@ impl ProvostHome {
         self.path.join("ledger")
     }
 
-    /// The directories of launches, one per launch, created by their holders.
+    /// The directory that contains a directory for each launch, created by its holder.
     pub(crate) fn launches(&self) -> PathBuf {
         self.path.join("launches")
     }
@@ -62,8 +62,8 @@ impl ProvostHome {
         self.launches().join(id)
     }
 
-    /// The home's id, which marks the origin of an export. It is derived from the key that the
-    /// daemon created, so a home has no id before its first daemon. A moved home keeps its id.
+    /// The home's id, which identifies where an export comes from. It is derived from a key that the
+    /// daemon creates, so a home has no id before its first daemon. If a home is moved, it keeps its id.
     pub(crate) fn id(&self) -> Option<String> {
         let key = provost_sys::agent_file::read(&self.path.join("key"), MAX_KEY).ok()?;
         let derived = blake3::derive_key("provost home id 1", &key);
@@ -74,7 +74,7 @@ impl ProvostHome {
         self.path.join("worktrees")
     }
 
-    /// The cache of versions that Codex programs reported. It can be deleted at any time.
+    /// The cache of the versions that Codex programs have reported. It can be deleted at any time.
     pub(crate) fn codex_version_cache(&self) -> PathBuf {
         self.path.join("known-codex.json")
     }
@@ -83,7 +83,7 @@ impl ProvostHome {
         self.path.join("log")
     }
 
-    /// Reads the home's owner and mode; `None` if the home does not exist yet.
+    /// Reads the home's metadata, or returns `None` if the home does not exist yet.
     pub(crate) fn metadata(&self) -> Result<Option<Metadata>, ApiError> {
         match fs::metadata(&self.path) {
             Ok(found) => Ok(Some(found)),
@@ -92,7 +92,7 @@ impl ProvostHome {
         }
     }
 
-    /// Checks that no other user could have written to the home.
+    /// Checks that no other user can have written to the home.
     pub(crate) fn check_trust(&self) -> Result<(), ApiError> {
         self.metadata()?.map_or(Ok(()), |found| self.check_metadata(&found))
     }
@@ -103,8 +103,28 @@ impl ProvostHome {
             Some(found) => self.check_metadata(&found)?,
             None => self.create()?,
         }
-        rustix::fs::access(&self.path, Access::WRITE_OK | Access::EXEC_OK)
-            .map_err(|why| self.io_error("write to", &why.into()))
+        match rustix::fs::access(&self.path, Access::WRITE_OK | Access::EXEC_OK) {
+            Ok(()) => Ok(()),
+            Err(Errno::ROFS) => Err(self.read_only_error("its file system is mounted read-only")),
+            Err(Errno::ACCESS) => Err(self.read_only_error("you may not write to it")),
+            Err(why) => Err(self.io_error("write to", &why.into())),
+        }
+    }
+
+    /// Whether the home exists but nothing can be written to it.
+    pub(crate) fn is_read_only(&self) -> bool {
+        let writable = rustix::fs::access(&self.path, Access::WRITE_OK | Access::EXEC_OK);
+        matches!(writable, Err(Errno::ROFS | Errno::ACCESS))
+    }
+
+    fn read_only_error(&self, why: &str) -> ApiError {
+        let message = format!(
+            "the home {} is read-only ({why}), so no daemon can be started in it; make it writable, or read the ledger with `provost ledger export`",
+            display_path(&self.path)
+        );
+        ApiError::new(ErrorCode::Storage, message)
+            .next("provost ledger export")
+            .next("provost doctor")
     }
 
     fn check_metadata(&self, found: &Metadata) -> Result<(), ApiError> {

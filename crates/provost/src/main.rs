@@ -1,4 +1,4 @@
-//! Provost supervises coding agents. This one program is the command line, the daemon and the holder.
+//! Provost supervises coding agents. This single program is the command line, the daemon and the holder.
 
 mod cli;
 mod clock;
@@ -27,9 +27,9 @@ fn main() -> ExitCode {
 /// The first file descriptor after the standard streams.
 const FIRST_INHERITED_FD: i32 = 3;
 
-/// Sets CLOEXEC on descriptors inherited from the caller (locks, pipes, sockets), so that child
-/// processes do not get them. Runs before anything is started: a daemon, a holder or an agent would
-/// otherwise hold a caller's lock for days.
+/// Sets CLOEXEC on file descriptors inherited from the caller (locks, pipes, sockets), so that
+/// child processes do not inherit them. This must run before anything is started. Otherwise a
+/// daemon, holder or agent could hold one of the caller's locks for days.
 fn set_inherited_fds_cloexec() {
     close_fds::set_fds_cloexec(FIRST_INHERITED_FD, &[]);
 }

@@ -1,4 +1,4 @@
-//! The effective configuration of a directory, and the colors that it selects.
+//! The effective configuration for a directory, and the colors that it selects.
 
 use std::{
     io::IsTerminal,
@@ -9,7 +9,7 @@ use std::{
 use provost_api::{ApiError, ErrorCode};
 use provost_config::{
     Color, ConfigFile, ConfigPaths, FlagSetting, FlagValue, Inputs, LoadError, MAX_FILE_BYTES,
-    Resolved, ValueSource,
+    Problem, Resolved, ValueSource,
 };
 use provost_trust::ProjectSnapshot;
 
@@ -21,27 +21,27 @@ use crate::{
     ui::{ColorInputs, Paint},
 };
 
-/// The file name, in the repository and in the user's configuration directory.
+/// The name of the file in a repository and in the user's configuration directory.
 const FILE: &str = "provost.toml";
 
-/// The inputs of a configuration besides the environment and the user's file.
+/// The inputs of a configuration in addition to the environment and the user's file.
 #[derive(Clone, Default)]
 pub(crate) struct ConfigInputs<'a> {
-    /// Values from flags: the highest layer.
+    /// Values from flags, which are the highest layer.
     pub(crate) flags: Vec<FlagSetting>,
-    /// The name of a preset. Its values rank with flags.
+    /// The name of a preset. Its values rank just below explicit flags.
     pub(crate) preset: Option<&'a str>,
-    /// Whether the project's file is ignored.
+    /// Whether to ignore the project's file.
     pub(crate) ignores_project: bool,
-    /// The project's file as the operator approved it, regardless of its current content.
+    /// The project's file as the operator approved it, even if its content has changed since.
     pub(crate) pinned: Option<&'a ProjectFile>,
 }
 
-/// A project's file as the operator approved it at some point; `None` if none existed.
+/// A project's file as the operator approved it, or `None` if the project had no file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ProjectFile(Option<ConfigFile>);
 
-/// Reads the project's file for a directory. `None` until the operator trusts the project's files.
+/// Reads the project's file for a directory. Returns `None` unless the operator trusts the project's files.
 pub(crate) fn trusted_project(
     environment: &Environment,
     cwd: &Path,
@@ -61,9 +61,8 @@ fn load_error(why: LoadError) -> ApiError {
     chain(ErrorCode::BadRequest, "cannot read the configuration", &why)
 }
 
-/// Loads the configuration for a directory. Flags have the highest precedence. A project's values
-/// that run programs or widen permissions are left out until the user trusts them, so reading is
-/// safe anywhere.
+/// Loads the configuration for a directory. Flags have the highest precedence. A project's values that run
+/// programs or widen permissions are left out until the user trusts them, so this is safe in any directory.
 pub(crate) fn load(
     environment: &Environment,
     cwd: &Path,
@@ -72,7 +71,7 @@ pub(crate) fn load(
     load_with(environment, cwd, ConfigInputs { flags, ..ConfigInputs::default() })
 }
 
-/// The same with a preset, or without the project's file.
+/// Loads the configuration like [`load`], but optionally with a preset or without the project's file.
 pub(crate) fn load_with(
     environment: &Environment,
     cwd: &Path,
@@ -87,7 +86,7 @@ pub(crate) fn load_with(
     resolve(environment, wanted, project, project_is_trusted)
 }
 
-/// Returns a project's file, and whether its values that need trust count.
+/// Returns a project's file, and whether the project is trusted.
 fn judged_file(project: &ProjectTrust) -> Result<(Option<ConfigFile>, bool), ApiError> {
     Ok(match &project.state {
         ProjectTrustState::Trusted(snapshot) => {
@@ -116,13 +115,17 @@ fn resolve(
         flags: wanted.flags,
         preset: wanted.preset.map(str::to_owned),
     };
-    provost_config::resolve(&inputs)
-        .map_err(|why| usage(why.to_string()).next("provost config schema"))
+    provost_config::resolve(&inputs).map_err(|why| {
+        let is_flag = |one: &Problem| matches!(one.source, ValueSource::Flag { .. });
+        let error = usage(why.to_string());
+        // The schema explains the keys of files, but not the flags.
+        if why.problems.iter().all(is_flag) { error } else { error.next("provost config schema") }
+    })
 }
 
-/// Loads the configuration of a command that starts something. The project's files must be trusted,
-/// or the operator agrees to them now; otherwise the command is refused. The files are read once,
-/// so the checked and displayed content is the content that is used.
+/// Loads the configuration for a command that starts something. The command fails unless the
+/// project's files are trusted or the operator agrees to trust them now. The files are read only
+/// once, so the content that was checked and displayed is the content that is used.
 pub(crate) fn load_to_start(
     context: &Context,
     cwd: &Path,
@@ -136,14 +139,14 @@ pub(crate) fn load_to_start(
     let Some(project) = trust::project_trust(environment, cwd) else {
         return resolve(environment, wanted, None, false);
     };
-    // An unreadable file is reported as such, before the user is asked to trust it.
+    // If the file is invalid, report that before asking the user to trust it.
     let (file, is_trusted) = judged_file(&project)?;
     resolve(environment, ConfigInputs::default(), file.clone(), is_trusted)?;
     trust::require_project(context, project, asking)?;
     resolve(environment, wanted, file, true)
 }
 
-/// Returns the project's file from the checked snapshot.
+/// Returns the project's file from the snapshot that was checked.
 fn snapshot_file(top: &Path, snapshot: &ProjectSnapshot) -> Result<Option<ConfigFile>, LoadError> {
     let Some(bytes) = &snapshot.config else { return Ok(None) };
     let path = top.join(FILE);
@@ -157,7 +160,7 @@ fn snapshot_file(top: &Path, snapshot: &ProjectSnapshot) -> Result<Option<Config
     Ok(Some(ConfigFile { name: path.to_string_lossy().into_owned(), text }))
 }
 
-/// Parses a size like the configuration does: `64MiB`, `1GB`, or whole bytes.
+/// Parses a size in the same way as the configuration: `64MiB`, `1GB`, or whole bytes.
 pub(crate) fn parse_size(flag: &str, text: &str) -> Result<u64, ApiError> {
     let inputs =
         Inputs { flags: vec![flag_text(flag, "session.output_limit", text)], ..Inputs::default() };
@@ -165,15 +168,11 @@ pub(crate) fn parse_size(flag: &str, text: &str) -> Result<u64, ApiError> {
     Ok(resolved.session.output_limit.get())
 }
 
-/// Parses a duration like the configuration does: `90s`, `1h30m`, or whole seconds.
+/// Parses a duration in the same way as the configuration: `90s`, `1h30m`, or whole seconds.
 pub(crate) fn parse_duration(flag: &str, text: &str) -> Result<Duration, ApiError> {
     let inputs =
         Inputs { flags: vec![flag_text(flag, "verify.time_limit", text)], ..Inputs::default() };
-    // The key is used only for its rules, so the error does not name it.
-    let resolved = provost_config::resolve(&inputs).map_err(|why| {
-        let details: Vec<&str> = why.problems.iter().map(|one| one.detail.as_str()).collect();
-        usage(format!("invalid value for {flag}; {}", details.join("; ")))
-    })?;
+    let resolved = provost_config::resolve(&inputs).map_err(|why| usage(why.to_string()))?;
     Ok(resolved.verify.time_limit)
 }
 
@@ -204,8 +203,8 @@ pub(crate) fn paints(environment: &Environment) -> (Paint, Paint) {
     (paint(std::io::stdout().is_terminal()), paint(std::io::stderr().is_terminal()))
 }
 
-/// Returns the configured color mode, and whether Provost's own variable sets it. An unreadable
-/// configuration does not prevent output here; the commands that need it report the error.
+/// Returns the configured color mode, and whether Provost's own variable sets it. An unreadable configuration
+/// does not prevent output here, because the commands that need the configuration report the error.
 fn configured_color(environment: &Environment) -> (Color, bool) {
     let resolved = environment.current_dir().and_then(|cwd| load(environment, &cwd, Vec::new()));
     resolved.map_or((Color::Auto, false), |resolved| {
@@ -214,8 +213,8 @@ fn configured_color(environment: &Environment) -> (Color, bool) {
     })
 }
 
-/// Returns the git filters that the user trusts. Only the user's own file counts; if it is
-/// unreadable, no filter is trusted.
+/// Returns the git filters that the user trusts. Only the user's own file is considered. If it
+/// cannot be read, no filter is trusted.
 pub(crate) fn trusted_filters(environment: &Environment) -> Vec<String> {
     let paths = ConfigPaths { user: user_file(environment), project: None };
     let Ok((user, _)) = provost_config::load(&paths) else { return Vec::new() };
@@ -230,14 +229,14 @@ fn user_file(environment: &Environment) -> Option<PathBuf> {
     Some(config.join("provost").join(FILE))
 }
 
-/// Returns a file that is ignored because its directory is in no repository. Otherwise anyone who
-/// can write to a parent directory, such as `/tmp`, could decide which programs run.
+/// Returns a file that is ignored because its directory is not in a repository. If it were used,
+/// anyone who can write to a parent directory such as `/tmp` could decide which programs run.
 pub(crate) fn ignored_file(cwd: &Path) -> Option<PathBuf> {
     let file = cwd.join(FILE);
     (project_top(cwd).is_none() && file.is_file()).then_some(file)
 }
 
-/// Returns the top of the checkout that contains a directory, found without git.
+/// Returns the top of the checkout that contains a directory, without running git.
 pub(crate) fn project_top(cwd: &Path) -> Option<PathBuf> {
     provost_trust::find_top(cwd)
 }
@@ -252,6 +251,10 @@ mod tests {
         let error = parse_size("--output", "64mib").unwrap_err();
         assert!(error.message.contains("did you mean \"MiB\"?"), "{}", error.message);
         assert_eq!(error.code.exit_code(), 2);
+        let error = parse_size("--output", "banana").unwrap_err().message;
+        let expected =
+            "invalid value for --output; \"banana\" is not a size: expected a number such as 64MiB";
+        assert_eq!(error, expected);
     }
 
     #[test]

@@ -1,35 +1,37 @@
-//! API paths and lookups, built from the user's input.
+//! Builds API paths from the user's input, and looks up what they refer to.
 
 use provost_api::{ApiError, Client, ErrorCode, RunRow, SessionRow};
+use provost_core::text::shell_quote;
+use provost_engine::history::describe_missing;
 use serde::Deserialize;
 
 use crate::ui;
 
-/// The response with one session.
+/// The reply that contains a session.
 #[derive(Debug, Deserialize)]
 pub(crate) struct SessionReply {
     pub(crate) session: SessionRow,
 }
 
-/// The response with one run.
+/// The reply that contains a run.
 #[derive(Debug, Deserialize)]
 pub(crate) struct RunReply {
     pub(crate) run: RunRow,
 }
 
-/// A session or a run that the user named.
+/// The session or run that the user specified.
 #[derive(Debug)]
 pub(crate) enum SessionOrRun {
     Session(Box<SessionRow>),
     Run(Box<RunRow>),
 }
 
-/// Returns the path of a run, by its id, a part of it or its name.
+/// Returns the path of a run, given by its id, part of its id, or its name.
 pub(crate) fn run_path(id: &str) -> String {
     format!("/v1/runs/{}", encode(id))
 }
 
-/// Returns the path of an action on a run.
+/// Returns the path for an action on a run.
 pub(crate) fn run_action_path(id: &str, action: &str) -> String {
     format!("{}/{action}", run_path(id))
 }
@@ -39,27 +41,27 @@ pub(crate) fn team_path(id: &str) -> String {
     format!("/v1/teams/{}", encode(id))
 }
 
-/// Returns the path of an action on a team.
+/// Returns the path for an action on a team.
 pub(crate) fn team_action_path(id: &str, action: &str) -> String {
     format!("{}/{action}", team_path(id))
 }
 
-/// Returns the path of a session, by its id, a part of it or its name.
+/// Returns the path of a session, given by its id, part of its id, or its name.
 pub(crate) fn session_path(id: &str) -> String {
     format!("/v1/sessions/{}", encode(id))
 }
 
-/// Returns the path of an action on a session.
+/// Returns the path for an action on a session.
 pub(crate) fn session_action_path(id: &str, action: &str) -> String {
     format!("{}/{action}", session_path(id))
 }
 
-/// Returns the path of the past states of a session, run or team.
+/// Returns the path for past states of a session, run or team.
 pub(crate) fn history_path(id: &str) -> String {
     format!("/v1/history/{}", encode(id))
 }
 
-/// Returns a path with a query. Parameters without a value are left out.
+/// Appends a query to a path, leaving out parameters that have no value.
 pub(crate) fn with_query(path: &str, parameters: &[(&str, Option<String>)]) -> String {
     let given: Vec<String> = parameters
         .iter()
@@ -79,27 +81,36 @@ pub(crate) fn find_run(client: &Client, id: &str) -> Result<RunRow, ApiError> {
     client.get::<RunReply>(&run_path(id)).map(|reply| reply.run)
 }
 
-/// Fetches a session or a run. A name that both have is ambiguous.
+/// Fetches a session or a run. If both exist under the same name, the name is ambiguous.
 pub(crate) fn find_session_or_run(client: &Client, id: &str) -> Result<SessionOrRun, ApiError> {
     match (found_or_none(find_session(client, id))?, found_or_none(find_run(client, id))?) {
         (Some(session), None) => Ok(SessionOrRun::Session(Box::new(session))),
         (None, Some(run)) => Ok(SessionOrRun::Run(Box::new(run))),
         (Some(session), Some(run)) => {
             let message = format!(
-                "\"{id}\" is ambiguous: session {} or run {}",
+                "\"{id}\" matches several things: {} (session {}), {} (run {})",
                 ui::short_id(&session.id),
-                ui::short_id(&run.id)
+                ui::escape_line(&session.name),
+                ui::short_id(&run.id),
+                ui::escape_line(&run.name),
             );
             Err(ApiError::new(ErrorCode::BadRequest, message).next("provost ls"))
         }
         (None, None) => {
-            let message = format!("no session or run \"{id}\"");
-            Err(ApiError::new(ErrorCode::NotFound, message).next("provost ls --all"))
+            let is_team = client.get::<serde_json::Value>(&team_path(id)).is_ok();
+            let (message, next) = if is_team {
+                let message = format!("\"{id}\" is a team, but a session or run is expected");
+                (message, format!("provost team show {}", shell_quote(id)))
+            } else {
+                (describe_missing("session or run", id), "provost ls --all".to_owned())
+            };
+            Err(ApiError::new(ErrorCode::NotFound, message).next(next))
         }
     }
 }
 
-/// Fetches a session. Of a run, it is the session with a pending request, else the newest active one.
+/// Fetches a session. For a run, returns its session that has a pending request, or else its most
+/// recent active session.
 pub(crate) fn find_active_session(client: &Client, id: &str) -> Result<SessionRow, ApiError> {
     let run = match find_session_or_run(client, id)? {
         SessionOrRun::Session(session) => return Ok(*session),
@@ -124,7 +135,7 @@ pub(crate) fn find_active_session(client: &Client, id: &str) -> Result<SessionRo
     }
 }
 
-/// Replaces a not-found error if the id names a run. The error suggests the run's active session.
+/// If the id belongs to a run, replaces the not-found error with one that suggests the run's active session.
 pub(crate) fn explain_run_target(
     client: &Client,
     id: &str,
@@ -162,7 +173,7 @@ fn encode(text: &str) -> String {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'~' => {
                 encoded.push(char::from(byte))
             }
-            // A name may be "..", which could be read as the parent directory.
+            // A name can be "..", which could be interpreted as the parent directory.
             b'.' if text.bytes().any(|byte| byte != b'.') => encoded.push('.'),
             byte => encoded.push_str(&format!("%{byte:02X}")),
         }

@@ -1,9 +1,8 @@
-//! Whether a project's files are trusted, and how the operator is asked to trust them.
+//! Whether a project's files are trusted, and how to ask the operator to trust them.
 //!
-//! Every configuration is loaded through `settings`, which checks here. A value that needs trust
-//! and lacks it is left out, so a command that forgets to ask still runs nothing from the
-//! repository. Commands that start something call [`require`] first: it asks at a terminal, and
-//! refuses elsewhere.
+//! Every configuration is loaded through `settings`, which uses this module. Values that need trust but
+//! lack it are left out, so a command that forgets to ask still runs nothing from the repository.
+//! Commands that start something call [`require`] first, which asks on a terminal and refuses otherwise.
 
 use std::{
     io::{BufRead as _, IsTerminal as _},
@@ -28,10 +27,10 @@ use crate::{
     ui::{clip, escape_block, escape_line},
 };
 
-/// The maximum size of a workflow, as in `serve`.
+/// The maximum size of a workflow, which is the same as in `serve`.
 const MAX_WORKFLOW: u64 = 256 << 10;
 
-/// How many entries an error lists.
+/// How many entries to list in an error.
 const MAX_LISTED: usize = 5;
 
 /// The maximum length of a value in an error.
@@ -49,21 +48,21 @@ pub(crate) struct ProjectTrust {
 /// Whether a project's files are trusted.
 #[derive(Debug)]
 pub(crate) enum ProjectTrustState {
-    /// The user trusts exactly this content, or nothing in it needs trust.
+    /// The user trusts exactly this content, or none of it needs trust.
     Trusted(ProjectSnapshot),
     Untrusted(ProjectSnapshot),
-    /// Another user could have written the files. They are not read and cannot be trusted.
+    /// Another user could have written the files, so they are not read and cannot be trusted.
     Unsafe(ReadError),
 }
 
-/// The object of a trust decision: a project, or a workflow file outside a project's top directory.
+/// What a trust decision is about: a project, or a workflow file that is not at a project's top.
 #[derive(Debug)]
 pub(crate) struct TrustSubject {
     pub(crate) path: PathBuf,
     /// The working directory, relative to the path.
     pub(crate) directory: PathBuf,
     pub(crate) content: TrustContent,
-    /// The files of a commit, if one of them differs from the content's.
+    /// The files of a commit, if at least one of them differs from the content.
     pub(crate) committed: Option<CommitContent>,
 }
 
@@ -72,7 +71,7 @@ impl TrustSubject {
         TrustSubject { path, directory, content, committed: None }
     }
 
-    /// The digest of everything that needs trust.
+    /// Returns the digest of everything that needs trust.
     pub(crate) fn digest(&self) -> TrustDigest {
         let digest = self.content.digest();
         match &self.committed {
@@ -86,7 +85,7 @@ impl TrustSubject {
         self.content.is_empty() && self.committed.is_none()
     }
 
-    /// The argument of `provost trust` that covers these files.
+    /// Returns the argument of `provost trust` that covers these files.
     pub(crate) fn argument(&self) -> String {
         let committed = self.committed.as_ref().map(|committed| &committed.content);
         let is_nested =
@@ -94,7 +93,7 @@ impl TrustSubject {
         trust_argument(&self.path, &self.directory, is_nested)
     }
 
-    /// The files of the commit that differ from the checkout's.
+    /// Returns the files in the commit that differ from those in the checkout.
     fn committed_parts(&self) -> impl Iterator<Item = (&str, &ContentPart)> {
         self.committed.iter().flat_map(|committed| {
             let differs = |part: &&ContentPart| !self.content.parts.contains(part);
@@ -122,7 +121,7 @@ pub(crate) fn store(environment: &Environment) -> Result<TrustStore, ApiError> {
     Ok(TrustStore::open(&config.join("provost")))
 }
 
-/// Checks the project that contains a directory. It runs nothing and does not prompt.
+/// Checks the project that contains a directory, without running anything or asking the user.
 pub(crate) fn project_trust(environment: &Environment, cwd: &Path) -> Option<ProjectTrust> {
     let top = find_top(cwd)?;
     let directory = relative(cwd, &top);
@@ -148,14 +147,15 @@ fn relative(cwd: &Path, top: &Path) -> PathBuf {
     cwd.strip_prefix(top).unwrap_or(Path::new("")).to_owned()
 }
 
-/// Returns the argument of `provost trust`: the working directory only if its own files need trust.
+/// Returns the argument of `provost trust`. It is the working directory only if that has its own
+/// files that need trust.
 fn trust_argument(top: &Path, directory: &Path, is_nested: bool) -> String {
     let path = if is_nested { top.join(directory) } else { top.to_owned() };
     shell_quote(&path.display().to_string())
 }
 
-/// Checks that a command may start something in a directory: the project's files are trusted, or
-/// the operator trusts them now.
+/// Requires that a project's files be trusted before a command starts something in a directory. If
+/// they are not trusted yet, asks the operator.
 pub(crate) fn require(context: &Context, cwd: &Path, asking: TrustPrompt) -> Result<(), ApiError> {
     match project_trust(&context.environment, cwd) {
         None => Ok(()),
@@ -163,7 +163,7 @@ pub(crate) fn require(context: &Context, cwd: &Path, asking: TrustPrompt) -> Res
     }
 }
 
-/// The same for a project that was already read.
+/// Checks a project that has already been read, in the same way as [`require`].
 pub(crate) fn require_project(
     context: &Context,
     project: ProjectTrust,
@@ -180,7 +180,7 @@ pub(crate) fn require_project(
     }
 }
 
-/// Checks that a workflow may be used: the user trusts the parts of it that need trust.
+/// Checks that a workflow may be used, which means that the user trusts the parts of it that need trust.
 pub(crate) fn require_workflow(
     context: &Context,
     path: &Path,
@@ -194,8 +194,8 @@ pub(crate) fn require_workflow(
     ask_or_refuse(context, &subject, asking)
 }
 
-/// Returns the object of `provost trust PATH`: a workflow file, or the files of the checkout and of the commit that
-/// worktrees start from.
+/// Returns what `provost trust PATH` is about: a workflow file, or the files in the checkout and in
+/// the commit that worktrees start from.
 pub(crate) fn trust_subject(context: &Context, path: &Path) -> Result<TrustSubject, ApiError> {
     let path = std::fs::canonicalize(path)
         .map_err(|why| usage(format!("cannot open {}: {why}", path.display())))?;
@@ -221,7 +221,8 @@ pub(crate) fn trust_subject(context: &Context, path: &Path) -> Result<TrustSubje
     }
 }
 
-/// A workflow at a project's top is part of the project. The text in use must be the text that was checked.
+/// Returns the trust subject for a workflow file. A workflow at a project's top is part of the
+/// project. The text that is used must be the text that was checked.
 fn workflow_subject(path: &Path, text: &str) -> Result<TrustSubject, ApiError> {
     let directory = path.parent().unwrap_or(path);
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -239,8 +240,8 @@ fn workflow_subject(path: &Path, text: &str) -> Result<TrustSubject, ApiError> {
     Ok(TrustSubject::of_checkout(top, PathBuf::new(), snapshot.content))
 }
 
-/// Refuses agents and all their processes. A process below a holder belongs to an agent. The
-/// daemon, if it runs, also identifies processes that left their holder.
+/// Refuses agents and all their processes. A process below a holder belongs to an agent. If the
+/// daemon is running, it also identifies processes that have left their holder.
 pub(crate) fn must_be_operator(context: &Context) -> Result<(), ApiError> {
     let family = process::family(std::process::id()).map_err(|why| {
         ApiError::new(ErrorCode::Forbidden, format!("cannot identify this process: {why}"))
@@ -274,11 +275,11 @@ pub(crate) fn is_trusted(
         })
 }
 
-/// Records that the operator trusts the content, and that of the commit.
+/// Records that the operator trusts the content, including that of the commit.
 pub(crate) fn record(environment: &Environment, subject: &TrustSubject) -> Result<(), ApiError> {
     let store = store(environment)?;
     let committed = subject.committed.as_ref().map(|committed| &committed.content);
-    // The checkout's content comes last: later changes are shown against it.
+    // Record the checkout's content last, because later changes are compared with the most recent record.
     for content in committed.into_iter().chain([&subject.content]) {
         if !content.is_empty() {
             store.trust(&subject.path, content).map_err(store_error)?;
@@ -292,7 +293,7 @@ pub(crate) fn store_error(why: provost_trust::StoreError) -> ApiError {
         .next("ls -ld ~/.config/provost/trust")
 }
 
-/// Asks the operator at a terminal, or fails with the command to run.
+/// Asks the operator on a terminal. If this is not possible, fails with the command to run.
 pub(crate) fn ask_or_refuse(
     context: &Context,
     subject: &TrustSubject,
@@ -309,7 +310,7 @@ pub(crate) fn ask_or_refuse(
     record(&context.environment, subject)
 }
 
-/// Whether the user can be prompted.
+/// Whether it is possible to ask the user.
 pub(crate) fn can_ask(context: &Context) -> bool {
     !context.ui.json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
@@ -333,15 +334,15 @@ pub(crate) fn ask(context: &Context, subject: &TrustSubject) -> Result<bool, Api
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
-/// Returns the content that was trusted last.
+/// Returns the content that was most recently trusted.
 pub(crate) fn last_trusted(environment: &Environment, subject: &TrustSubject) -> TrustContent {
     let last =
         store(environment).ok().and_then(|store| store.last_agreed(&subject.path).ok().flatten());
     last.unwrap_or_default().down_to(&subject.directory)
 }
 
-/// Lists everything that needs trust. `+` marks new, `~` changed and `-` removed entries since the
-/// last decision.
+/// Lists everything that needs trust. Since the last decision, entries with `+` are new, those with
+/// `~` have changed, and those with `-` were removed.
 pub(crate) fn describe(subject: &TrustSubject, before: &TrustContent) -> Vec<String> {
     let changes = subject.content.changes(before);
     let mark = |file: &str, entry: &ContentEntry| {
@@ -399,20 +400,20 @@ fn entry_lines(mark: char, file: &str, entry: &ContentEntry) -> Vec<String> {
     }
 }
 
-/// Describes the effect of an entry.
+/// Describes what an entry does.
 pub(crate) fn describe_effect(file: &str, key: Option<&str>) -> &'static str {
     let Some(key) = key else {
         let directory = agent_directory(file).unwrap_or_default();
         let name = file[directory.len()..].trim_start_matches('/');
         return match name {
-            ".mcp.json" => "agents start the servers in it",
+            ".mcp.json" => "agents start the servers in this file",
             _ if name.starts_with(".codex/") => {
-                "Codex reads servers, hooks, rules and settings from it"
+                "Codex reads servers, hooks, rules and settings from this file"
             }
             _ if name.starts_with(".claude/") => {
-                "Claude reads hooks, permissions and variables from it"
+                "Claude reads hooks, permissions and variables from this file"
             }
-            _ => "cannot be read key by key, so the whole file counts",
+            _ => "the file cannot be parsed, so all of it needs trust",
         };
     };
     let key = key
@@ -433,6 +434,11 @@ pub(crate) fn describe_effect(file: &str, key: Option<&str>) -> &'static str {
         ["hooks", "after_create"] | ["worktree", "setup"] => "runs in every new worktree",
         ["hooks", ..] => "runs on this event",
         ["verify", "checks"] | ["loops", _, "evidence", ..] => "runs to check work",
+        ["verify", "keep"] => "decides which files of one check the next one finds",
+        ["worktree", "copy"] => "copies ignored files, such as secrets, to where agents work",
+        ["worktree", "enabled"] => "decides whether agents work in your checkout",
+        ["workflows", ..] => "decides which verifier runs, and which agents are advised",
+        ["run", "machine_parallel"] => "decides how many agents work at the same time",
         ["verify", "protected"] => "decides which file changes need your approval",
         ["verifiers", ..] => "decides when work counts as proved",
         ["approvals", ..] => "decides what agents may do without asking",
@@ -444,7 +450,7 @@ pub(crate) fn describe_effect(file: &str, key: Option<&str>) -> &'static str {
     }
 }
 
-/// Returns the error for a start in an untrusted project.
+/// Returns the error for starting something in an untrusted project.
 fn untrusted_error(environment: &Environment, subject: &TrustSubject) -> ApiError {
     let before = last_trusted(environment, subject);
     let changes = subject.content.changes(&before);
@@ -492,7 +498,7 @@ fn describe_change(change: &ContentChange) -> String {
     }
 }
 
-/// Returns the error for a start in a project that other users could have written.
+/// Returns the error for starting something in a project that other users could have written to.
 fn unsafe_project_error(top: &Path, why: &ReadError) -> ApiError {
     let top = escape_line(&top.display().to_string());
     let message =
@@ -501,7 +507,7 @@ fn unsafe_project_error(top: &Path, why: &ReadError) -> ApiError {
     why.fix().into_iter().fold(error, |error, fix| error.next(fix))
 }
 
-/// Returns a warning about a project's files that are ignored.
+/// Returns a warning if files in a project are ignored.
 pub(crate) fn warning(environment: &Environment, cwd: &Path) -> Option<String> {
     let project = project_trust(environment, cwd)?;
     match project.state {
@@ -523,32 +529,32 @@ pub(crate) fn warning(environment: &Environment, cwd: &Path) -> Option<String> {
     }
 }
 
-/// Whether a directory belongs to another user, by Provost's own check.
+/// Whether a directory belongs to another user, according to Provost's own check.
 pub(crate) fn is_foreign(top: &Path) -> bool {
     matches!(check_owner(top), Err(UnsafeProject::Unowned(OwnershipError::OtherUser { .. })))
 }
 
-/// The directory of an agent, and whether the project's files are ignored.
+/// Where an agent works, and whether the project's files are ignored.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AgentWorkplace<'a> {
     pub(crate) cwd: &'a Path,
-    /// The files of the commit that the agent's worktree starts from. `None` in a checkout.
+    /// The files of the commit that the agent's worktree starts from. `None` if it works in a checkout.
     pub(crate) committed: Option<&'a CommitContent>,
     pub(crate) ignores_project: bool,
 }
 
-/// Whether an agent's own files in a repository are trusted.
+/// Whether the files that an agent itself reads from a repository are trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AgentTrust {
-    /// There are no such files.
+    /// The repository has no such files.
     None,
     /// The user trusts exactly this content, or trusts the directory in the agent's own configuration.
     Trusted(String),
     Untrusted,
 }
 
-/// Decides whether Codex may trust a repository. Provost never grants that by itself: the user must
-/// trust the content with `provost trust`, or the directory in their own Codex configuration.
+/// Decides whether Codex may trust a repository. Provost never grants this on its own: the user
+/// must trust the content with `provost trust`, or the directory in their own Codex configuration.
 pub(crate) fn codex_trust(
     environment: &Environment,
     place: AgentWorkplace<'_>,
@@ -577,7 +583,7 @@ pub(crate) fn codex_trust(
     let main = provost_trust::main_top(&top);
     let tops = [Some(top.as_path()), main.as_deref()];
     let by_user = tops.into_iter().flatten().any(|top| {
-        codex_home.is_some_and(|home| provost_agents::home::trusts(home, top).unwrap_or(false))
+        codex_home.is_some_and(|home| provost_agent_codex::home::trusts(home, top).unwrap_or(false))
     });
     if by_store || by_user {
         AgentTrust::Trusted(digest.to_string())

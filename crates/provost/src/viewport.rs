@@ -1,11 +1,11 @@
-//! The private tmux server: windows that show the terminals of sessions.
+//! Provost's own tmux server, whose windows show the terminals of sessions.
 //!
-//! A window only runs `provost attach`, so the end of the window, its pane or the whole server does
+//! A window only runs `provost attach`, so closing the window, its pane or the whole server does
 //! not affect the session. The server has its own socket and configuration in Provost's home.
 //! Windows are identified by their ids and by the session stored with them, never by name.
 //!
-//! A window also exists while no one views it, so its `attach` process reports whether a client
-//! displays it. tmux hooks trigger that check with SIGWINCH, which is harmless.
+//! A window exists even if no one is looking at it, so its `attach` process reports whether a
+//! client is displaying it. tmux hooks trigger that check by sending SIGWINCH, which does no harm.
 
 use std::{
     ffi::OsString,
@@ -19,7 +19,7 @@ use provost_api::{ApiError, ErrorCode};
 
 use crate::{context::Context, environment::Environment, error::usage, home::ProvostHome};
 
-/// The only tmux session of the server.
+/// The only tmux session on the server.
 const SESSION: &str = "provost";
 const SOCKET: &str = "tmux.sock";
 const CONFIGURATION: &str = "tmux.conf";
@@ -27,13 +27,13 @@ const CONFIGURATION: &str = "tmux.conf";
 /// The maximum length of a socket path.
 const MAX_SOCKET_PATH: usize = 107;
 
-/// The option that marks a `provost attach` inside a window of this server.
+/// The option that marks a `provost attach` process as running in a window of this server.
 pub(crate) const IN_WINDOW: &str = "in-window";
 
-/// The tmux option that stores a window's session.
+/// The tmux option that stores which session a window shows.
 const SESSION_OPTION: &str = "@provost_session";
 
-/// The server's settings. The user's own tmux settings are not read.
+/// The server's settings. The user's own tmux settings are not loaded.
 const SETTINGS: &str = "\
 # Written by Provost whenever a window is opened; changes are lost.
 set -s escape-time 10
@@ -49,15 +49,15 @@ set -g status-right ''
 set -g default-terminal screen-256color
 ";
 
-/// The tmux events that can change which client displays which window.
+/// The tmux events that can change which windows are displayed.
 const VIEW_HOOKS: [&str; 4] =
     ["client-attached", "client-detached", "client-session-changed", "session-window-changed"];
 
-/// Makes every window check again whether a client displays it.
+/// Makes every window check again whether a client is displaying it.
 const RECHECK_VIEWERS: &str =
     r#"run-shell -b "kill -WINCH #{S:#{W:#{P:#{pane_pid} }}} 2>/dev/null; true""#;
 
-/// The number of tmux clients that display a window.
+/// The number of tmux clients that are displaying a window.
 const CLIENT_COUNT: &str = "#{window_active_clients}";
 
 /// The tmux server of a home.
@@ -66,11 +66,11 @@ pub(crate) struct TmuxViewport {
     program: PathBuf,
 }
 
-/// A window id.
+/// The id of a window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TmuxWindow(String);
 
-/// The window that contains this process.
+/// The window that this process runs in.
 pub(crate) struct CurrentWindow {
     viewport: TmuxViewport,
     pane: Option<String>,
@@ -82,7 +82,7 @@ impl CurrentWindow {
         CurrentWindow { viewport, pane: environment.get("TMUX_PANE").map(str::to_owned) }
     }
 
-    /// Whether a client displays the window. True if tmux does not answer.
+    /// Whether a client is displaying the window. True if tmux does not respond.
     pub(crate) fn is_displayed(&self) -> bool {
         let Some(pane) = &self.pane else { return true };
         let asked = ["display-message", "-p", "-t", pane, CLIENT_COUNT].map(OsString::from);
@@ -94,7 +94,7 @@ impl CurrentWindow {
 }
 
 impl TmuxViewport {
-    /// Finds the server's directory, and writes its settings there.
+    /// Finds the server's directory, and writes the settings to it.
     pub(crate) fn prepare(context: &Context) -> Result<TmuxViewport, ApiError> {
         let home = context.home()?;
         home.prepare()?;
@@ -109,7 +109,7 @@ impl TmuxViewport {
         Ok(TmuxViewport { home: home.path, program })
     }
 
-    /// Returns the window of a session, and opens it if it is missing.
+    /// Returns a session's window, opening it if necessary.
     pub(crate) fn open_window(&self, id: &str, name: &str) -> Result<TmuxWindow, ApiError> {
         if let Some(window) = self.find(id)? {
             return Ok(window);
@@ -125,12 +125,12 @@ impl TmuxViewport {
         let first = ["new-session", "-s", SESSION, "-x", "120", "-y", "40"].map(OsString::from);
         let more = ["new-window", "-t", &format!("={SESSION}:")].map(OsString::from);
         let made = if self.exists()? {
-            // A server that an older Provost started has older settings.
+            // If the server was started by an older version of Provost, its settings are older too.
             let settings = self.home.join(CONFIGURATION).into_os_string();
             self.run(&["source-file".into(), settings])?;
             self.run(&[more.as_slice(), &common].concat())?
         } else {
-            // Another process may have created the session in the meantime. Then a window is added to it.
+            // If another process has created the tmux session in the meantime, a window is added to it.
             match self.run(&[first.as_slice(), &common].concat())? {
                 TmuxResult::Refused(_) => self.run(&[more.as_slice(), &common].concat())?,
                 done @ TmuxResult::Done(_) => done,
@@ -145,12 +145,12 @@ impl TmuxViewport {
                 );
             }
         };
-        // The window is already closed if its session ended at once. That is not an error.
+        // If the session ended immediately, the window is already closed, which is not an error.
         self.run(&["set-option", "-w", "-t", &window, SESSION_OPTION, id].map(OsString::from))?;
         Ok(TmuxWindow(window))
     }
 
-    /// Returns the command that shows the server, or one of its windows, in the user's terminal.
+    /// Returns the command that shows the server or one of its windows in the user's terminal.
     pub(crate) fn attach_command(&self, window: Option<&TmuxWindow>) -> Vec<OsString> {
         let target = match window {
             Some(TmuxWindow(id)) => format!("={SESSION}:{id}"),
@@ -160,7 +160,7 @@ impl TmuxViewport {
         [vec!["tmux".into()], self.server_args(), attach.to_vec()].concat()
     }
 
-    /// Replaces this process with tmux. The user detaches with tmux's own key.
+    /// Replaces this process with tmux. To detach, the user presses tmux's own key.
     pub(crate) fn attach(&self, window: Option<&TmuxWindow>, id: Option<&str>) -> ApiError {
         if !(stdin().is_terminal() && stdout().is_terminal()) {
             let error = usage("tmux needs a terminal; standard input or output is not one");
@@ -193,7 +193,8 @@ impl TmuxViewport {
         Ok(matches!(self.run(&asked)?, TmuxResult::Done(_)))
     }
 
-    /// A socket path that is too long is given relative to the home, where tmux runs.
+    /// Returns the tmux arguments that select the server. If the socket path is too long, it is
+    /// given relative to the home, which is the directory that tmux runs in.
     fn server_args(&self) -> Vec<OsString> {
         let absolute = self.home.join(SOCKET);
         let fits = absolute.as_os_str().as_bytes().len() <= MAX_SOCKET_PATH;
@@ -204,7 +205,7 @@ impl TmuxViewport {
 
     fn command(&self, words: &[OsString]) -> Command {
         let mut command = Command::new("tmux");
-        // Inside another tmux, this command would be refused or would address that tmux.
+        // Inside another tmux, this command would be refused or would go to that other tmux server.
         for name in ["TMUX", "TMUX_PANE", "TMUX_TMPDIR"] {
             command.env_remove(name);
         }
@@ -243,7 +244,7 @@ fn tmux_error(why: &io::Error) -> ApiError {
     ApiError::new(ErrorCode::Refused, message).next("provost attach ID")
 }
 
-/// Removes characters that tmux would interpret in a window name.
+/// Removes characters that tmux would interpret in the name of a window.
 fn window_name(name: &str) -> String {
     let harmless = |char: &char| !matches!(char, '#' | ':' | '.') && !char.is_control();
     name.chars().filter(harmless).collect()

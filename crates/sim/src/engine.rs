@@ -57,7 +57,7 @@ pub(crate) enum EffectTask {
 pub(crate) struct RunEffectTask {
     pub(crate) effect: run::RunEffect,
     pub(crate) run: Run,
-    /// Whether it has started to land. Then it finishes, whatever is decided meanwhile.
+    /// Whether the landing has started. A started landing finishes, even if the run is stopped.
     pub(crate) lands: bool,
 }
 
@@ -336,7 +336,7 @@ impl SimEngine {
                 }
                 EngineInput::RunObservation(run, _) | EngineInput::RunRequest { run, .. } => {
                     self.load_subject(Subject::Run(*run), &mut loaded);
-                    // A run may resume sessions that it left.
+                    // A run may resume sessions that it no longer uses.
                     let left =
                         self.board.run(*run).map(Run::resumable_sessions).unwrap_or_default();
                     for session in left {

@@ -44,7 +44,7 @@ pub(crate) enum RunAction {
 pub(crate) struct SessionPart {
     form: ResultForm,
     edits: bool,
-    /// It has no agent: it only checks a merge.
+    /// The session has no agent: it only checks a merge.
     checks_only: bool,
 }
 
@@ -64,7 +64,7 @@ pub fn has_run(seed: u64) -> bool {
     seed.is_multiple_of(4)
 }
 
-/// Whether that run has a plan.
+/// Whether the run of this seed has a plan.
 pub fn has_plan(seed: u64) -> bool {
     has_run(seed) && graph::has_plan(scenario_number(seed))
 }
@@ -74,13 +74,13 @@ pub(crate) fn scenario_number(seed: u64) -> u64 {
     if has_run(seed) { seed / 4 } else { seed - seed / 4 - 1 }
 }
 
-/// Whether the agents of a story's run work without trouble and people let them, so that it lands more often than
-/// others.
+/// Whether the agents of the run work without faults and users do not interfere, so that the run
+/// lands more often than others.
 fn is_smooth(seed: u64) -> bool {
     Rng::from_names(seed, &[38]).percent(30)
 }
 
-/// What may go wrong with the agents of a run.
+/// Returns the faults that the agents of a run may have.
 fn faults_of_agents(seed: u64, faults: &Faults) -> Faults {
     Faults { calm: faults.calm || is_smooth(seed), ..*faults }
 }
@@ -184,7 +184,7 @@ fn policy(faults: &Faults) -> Policy {
 fn budget(rng: &mut Rng, faults: &Faults) -> Budget {
     let tokens = rng.pick(&[None, None, Some(30), Some(45), Some(90)]);
     let turns = rng.pick(&[None, None, None, Some(5)]);
-    // Whether the last call is seen before the exit is a race, which a calm scenario avoids.
+    // The last call may be observed before or after the exit. A calm scenario avoids this race.
     if faults.calm { Budget::default() } else { Budget { tokens, turns } }
 }
 

@@ -25,7 +25,7 @@ pub(crate) fn planning(seed: u64, driver: Driver, faults: &Faults) -> PlanningSp
     PlanningSpec {
         mode: rng.pick(&[PlanMode::Always, PlanMode::Auto]),
         given: given.then(|| plan(seed)),
-        // In a calm scenario no user is there to approve.
+        // No user approves plans in a calm scenario.
         approve: !faults.calm && rng.percent(20),
         only: rng.percent(6),
         parallel: 1 + rng.below(4) as u32,

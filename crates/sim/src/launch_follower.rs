@@ -19,7 +19,7 @@ pub(crate) struct LaunchFollower {
     /// The number of transcript and screen entries read so far.
     entries_read: usize,
     reported_suspended: bool,
-    /// Whether the agent is external: it has no journal, and its exit code cannot be observed.
+    /// Whether the agent is external. It has no journal, and its exit code cannot be observed.
     adopted: bool,
     reported_exit: bool,
     reported_closed: bool,
@@ -55,7 +55,7 @@ impl LaunchFollower {
         self.launch
     }
 
-    /// Whether there is something to report.
+    /// Whether there is an observation to report.
     pub(crate) fn has_observation(&self, world: &SimWorld) -> bool {
         self.clone().next_observation(world).is_some()
     }

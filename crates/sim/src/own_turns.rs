@@ -49,8 +49,8 @@ fn turn_ended(turn: Option<String>) -> AgentAction {
     AgentAction::Line(StreamSignal::TurnEnded { turn, end: TurnEnd::Ok, usage: None, says: None })
 }
 
-/// What the agent's program says of a message that comes in such a turn, or just before it. It steers others into the
-/// turn, but not a question that has a form for its answer.
+/// Returns the refusal of a message that arrives during such a turn or just before it. The agent's
+/// program steers other messages into the turn, but not a request for a structured result.
 pub(crate) fn refusal(key: &str) -> Option<StreamSignal> {
     let reason = TURN_ACTIVE.to_owned();
     let refused = ["result-", "rework-"].iter().any(|kind| key.starts_with(kind));

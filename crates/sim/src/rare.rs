@@ -74,7 +74,7 @@ pub(crate) fn unreachable(
     })
 }
 
-/// Returns the turn of an agent that behaves in a rare way, if this one does.
+/// Returns a turn with rare behaviour, if the seed selects one for this agent.
 pub(crate) fn turn(names: &[u64], seed: u64, faults: &Faults) -> Option<Vec<AgentAction>> {
     let mut rng = Rng::from_names(seed, &[&[65], names].concat());
     match rng.below(1000) {

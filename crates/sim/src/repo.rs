@@ -17,9 +17,9 @@ pub(crate) struct SimRepo {
 
 #[derive(Clone, Debug, Default)]
 struct SimTree {
-    /// The tasks whose work is in it.
+    /// The tasks whose work the tree contains.
     works: BTreeSet<String>,
-    /// The trees that it descends from.
+    /// The trees that this tree descends from.
     ancestors: BTreeSet<String>,
 }
 

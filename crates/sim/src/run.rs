@@ -58,7 +58,7 @@ pub struct Faults {
     pub append_failures: bool,
     /// Observations are reported twice.
     pub repeats: bool,
-    /// Processes can't be observed for a while; time passes although there is something to do.
+    /// Processes cannot be observed for a while, and time passes although there is something to do.
     pub unobservable: bool,
     /// Holders are killed and the machine loses power.
     pub deaths: bool,
@@ -171,7 +171,7 @@ enum SimActor {
     TeamEffect(TeamEffectKey),
     Consumer(usize),
     Waiter(usize),
-    /// A git that outlived its daemon.
+    /// A git process that outlived its daemon.
     OutlivedGit,
     Owner,
     User,
@@ -348,7 +348,7 @@ impl Sim {
         actors
     }
 
-    /// Whether an effect can continue; some wait for something in the world.
+    /// Whether an effect can continue. Some effects wait for a condition in the world.
     fn can_continue(&self, key: &SessionEffectKey, effect: &SessionEffect) -> bool {
         let Some(session) = self.engine.board.session(key.0) else { return false };
         match effect {
@@ -513,7 +513,7 @@ impl Sim {
         Ok(())
     }
 
-    /// Before a command starts, its record may exist already: an agent forged it. It is moved aside.
+    /// Simulates a forged record: it exists before the command starts, and is moved aside.
     fn find_forged_record(&mut self, key: &SessionEffectKey, effect: &SessionEffect) {
         let runs_command = matches!(
             effect,
@@ -802,7 +802,7 @@ impl Sim {
         }
     }
 
-    /// Advances time to the next event that waits for it. Returns `false` if there is none.
+    /// Advances time to the next event that waits for it. Returns `false` without such an event.
     fn pass_time(&mut self, idle: bool) -> bool {
         let now = self.world.now_ms;
         let of_runs =

@@ -77,7 +77,7 @@ impl RunWatch {
         let keys: BTreeSet<String> = effects.iter().map(RunEffect::key).collect();
         law!(keys.len() == effects.len(), "two effects of a run share a key: {effects:?}");
         let mut live = run.live().filter_map(|live| look(live.id));
-        // The run waits for their worktrees.
+        // The run waits for the worktrees of these launches.
         let ends = |last: &Launch| !last.is_gone() && !last.is_stop_abandoned();
         let mut ending = run.sessions.iter().filter_map(|one| look(one.id)?.launches.last());
         law!(

@@ -33,7 +33,7 @@ use crate::{
 /// One action of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AgentAction {
-    /// A line on its standard output.
+    /// A line on the agent's standard output.
     Line(StreamSignal),
     /// A change of the work that the checks accept or reject.
     Edit {
@@ -44,11 +44,11 @@ pub(crate) enum AgentAction {
     /// `provost report`, which returns once it is recorded.
     Report(ReportBody),
     Sleep(u64),
-    /// An entry in its transcript or on its screen.
+    /// An entry in the agent's transcript or on its screen.
     Show(ScreenEntry),
-    /// A turn that it begins by itself.
+    /// A turn that the agent begins by itself.
     BeginOwnTurn(String),
-    /// Its process is suspended, as by Ctrl-Z in a terminal, or continued.
+    /// The agent's process is suspended, as by Ctrl-Z in a terminal, or continued.
     Suspend(bool),
     /// Waits for an answer.
     AwaitAnswer,
@@ -66,7 +66,7 @@ pub(crate) struct AgentScript {
     pub(crate) can_be_killed: bool,
     pub(crate) starts: bool,
     pub(crate) leftovers: u32,
-    /// It never reads its input.
+    /// Whether the agent never reads its input.
     pub(crate) ignores_input: bool,
 }
 

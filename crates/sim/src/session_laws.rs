@@ -13,7 +13,7 @@ use provost_core::{
     session::{
         AgentMessage, AgentMessageKind, Attempt, Cursor, DeadlineKind, DeliveryStatus, Event,
         HookEnd, HookEvent, HookKey, Launch, LaunchPhase, ReactionAction, RecordSource, Session,
-        SessionEffect, SignalKind, StopReason, StopStep, TurnEnd, TypingState,
+        SessionEffect, SignalKind, StopReason, StopStep, TurnEnd, TypingState, WorkLocation,
     },
     shortage::Shortage,
     time::Moment,
@@ -296,6 +296,11 @@ fn seal_is_due(before: &Session, at: Moment, event: &Event) -> Result<(), Broken
         judged.state.word(),
         sealed.sealed.judgement.state.word()
     );
+    // The next attempt continues the preparation of a superseded one.
+    let is_preparation = |effect: &_| matches!(effect, SessionEffect::PrepareWork { .. });
+    let prepares =
+        before.spec.work != WorkLocation::Plain && before.effects().iter().any(is_preparation);
+    law!(attempt.superseded || !prepares, "sealed while its worktree is being made");
     if attempt.superseded || !attempt.resolutions.is_empty() {
         return Ok(());
     }
@@ -305,7 +310,7 @@ fn seal_is_due(before: &Session, at: Moment, event: &Event) -> Result<(), Broken
         .find(|e| matches!(e, SessionEffect::TakeSnapshot { .. } | SessionEffect::RunCheck { .. }));
     law!(proof.is_none(), "sealed while {proof:?} is pending");
     let decided = attempt.cancelled.is_some() || attempt.stopped.is_some();
-    // What only agents named proves nothing.
+    // Checks that only agents wrote prove nothing.
     let named_by_agents = &before.spec.check_terms.agent_checks;
     let unproved = before.spec.checks.iter().any(|check| !named_by_agents.contains(check))
         && judged.has(Flag::Unverified)
@@ -672,7 +677,7 @@ fn turn_errors_are_claims(
     let Event::TurnEnded(turn) = event else { return Ok(()) };
     let current = before.current_launch().is_some_and(|launch| launch.id == turn.launch);
     let error = matches!(turn.end, TurnEnd::Error(_));
-    // The end of the agent's own compaction says nothing about the work.
+    // The end of the agent's own compaction is not a result of the work.
     let compacts = before.compacting().is_some_and(|asked| asked.turn);
     law!(
         !(error && current && !compacts)
@@ -691,7 +696,7 @@ fn nothing_is_stranded(session: &Session, effects: &[SessionEffect]) -> Result<(
     let Some(message) = queued else { return Ok(()) };
     // An idle agent may call tools after its attempt, and is answered.
     let called = message.returned.is_some();
-    // Its conversation may be compacted before its next work.
+    // The conversation may be compacted before the next work begins.
     let compacts = message.kind == AgentMessageKind::Compact && session.is_parked();
     law!(!sealed || called || compacts, "the message {} outlived its attempt", message.key);
     let way = session.launches.last().is_none_or(|launch| launch.may_be_running());

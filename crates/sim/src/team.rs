@@ -57,12 +57,13 @@ pub(crate) enum TeamUserAction {
 pub(crate) struct Consumer {
     pub(crate) task: TeamId,
     pub(crate) consumer: String,
-    /// It asks by itself whenever something waits; other consumers ask when they are made to.
+    /// Whether the consumer polls whenever a message waits. Other consumers poll only when the
+    /// scheduler selects them.
     pub(crate) pulls_eagerly: bool,
-    /// It never dies, sleeps or gives messages back.
+    /// Whether the consumer never dies, sleeps or returns messages.
     pub(crate) never_fails: bool,
     pub(crate) held: HeldMessage,
-    /// The key of its unanswered request.
+    /// The key of the consumer's unanswered request.
     pub(crate) pending_key: Option<String>,
     pub(crate) wake_ms: u64,
 }
@@ -72,9 +73,10 @@ pub(crate) struct Consumer {
 pub(crate) struct TeamWaiter {
     pub(crate) task: TeamId,
     pub(crate) awaited: TeamWaitTarget,
-    /// When it starts to wait. A caller that repeats a command under its key may do so much later.
+    /// When the caller starts to wait. A caller that repeats a command under its key may do so much
+    /// later.
     pub(crate) begin_ms: u64,
-    /// None until it has started to follow the events.
+    /// None until the caller has started to follow the events.
     pub(crate) wait: Option<Wait>,
     pub(crate) answered: bool,
 }

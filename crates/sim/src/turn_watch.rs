@@ -13,7 +13,7 @@ use provost_core::{
 /// The reason for which Codex refuses a message during a turn that it began by itself.
 pub(crate) const TURN_ACTIVE: &str = "ActiveTurnOutputSchemaMismatch";
 
-/// What must be remembered of a session's turns to judge what is done meanwhile.
+/// The turns of a session, recorded to judge the events during them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TurnWatch {
     /// The launches with a turn that was begun and not ended.
@@ -117,7 +117,7 @@ impl TurnWatch {
             }
             Event::GoalChanged(e) => self.forget_goal(e.launch),
             Event::TurnMissing(e) => self.forget_goal(e.launch),
-            // It begins the next turn.
+            // The message begins the next turn.
             Event::MessageDelivered(_) => self.due.clear(),
             Event::MessageRefused(e) => {
                 self.refusals += 1;

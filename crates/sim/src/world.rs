@@ -49,9 +49,9 @@ pub(crate) enum HolderLife {
 /// The reason why a living holder cannot report on its launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unobservable {
-    /// It was stopped: it neither reads nor answers.
+    /// The holder was stopped: it neither reads nor answers.
     Stopped,
-    /// The directory of its launch was removed.
+    /// The launch's directory was removed.
     Vanished,
 }
 
@@ -62,10 +62,10 @@ pub(crate) struct SimHolder {
     pub(crate) life: HolderLife,
     pub(crate) unobservable: Option<Unobservable>,
     pub(crate) journal: Vec<SimJournalEntry>,
-    /// Entries of its transcript and its screen, in order. The position after each is its index plus one.
+    /// Entries of the agent's transcript and screen, in order. The position after each is its index plus one.
     pub(crate) screen_entries: Vec<ScreenEntry>,
     pub(crate) suspended: bool,
-    /// Whether it runs in a terminal.
+    /// Whether the agent runs in a terminal.
     on_screen: bool,
     obedient: bool,
     pub(crate) last_activity_ms: u64,
@@ -77,10 +77,10 @@ pub(crate) struct SimHolder {
     pub(crate) inputs: BTreeSet<String>,
     pub(crate) script: AgentScript,
     pub(crate) report: Option<ReportBody>,
-    /// It has reported, and waits until the report is recorded.
+    /// Whether the agent has reported and waits until the report is recorded.
     pub(crate) reporting: bool,
     part: Option<SessionPart>,
-    /// Whether it is in a turn that it began by itself.
+    /// Whether the agent is in a turn that it began by itself.
     own_turn: bool,
     acts: VecDeque<AgentAction>,
     wake_ms: u64,
@@ -99,9 +99,9 @@ pub(crate) struct CommandRecord {
 #[derive(Clone, Debug)]
 pub(crate) struct SimWorktree {
     pub(crate) driver: Driver,
-    /// Whether its agent is external.
+    /// Whether the agent is external.
     adopted: bool,
-    /// The role of its session in a run, if it belongs to one.
+    /// The role of the session in a run, if it belongs to one.
     part: Option<SessionPart>,
     /// The name under which random numbers are drawn in a scenario without stable session numbers.
     draw_name: u64,
@@ -176,7 +176,7 @@ impl SimWorld {
         self.worktrees.insert(session, place);
     }
 
-    /// Gives the session another task in the same worktree.
+    /// Assigns the session another task in the same worktree.
     pub(crate) fn assign(&mut self, session: SessionId, assignment: &Assignment) {
         let place = self.worktree(session);
         place.task = Some(assignment.task.to_string());
@@ -510,12 +510,13 @@ impl SimHolder {
         self.life == HolderLife::Reachable && self.exit.is_none()
     }
 
-    /// Whether its input can be written.
+    /// Whether input can be written to the agent.
     pub(crate) fn is_listening(&self) -> bool {
         self.is_running() && self.unobservable.is_none()
     }
 
-    /// Whether its follower can end it. Leftovers of a tree whose leader exited are reported as found.
+    /// Whether the follower can end the launch. Leftovers of a tree whose leader exited are
+    /// reported as found.
     fn can_be_stopped(&self) -> bool {
         self.script.can_be_killed || self.exit.is_some()
     }

@@ -1,9 +1,9 @@
-//! Opens files that an agent can write: follows no link, never blocks, reads at most a given number
-//! of bytes.
+//! Opens files that an agent can write to, without following symbolic links, without blocking, and
+//! without reading more than a given number of bytes.
 //!
-//! An agent can replace a file by a link, a FIFO or a device between two lookups of its name. So
-//! nothing is decided by name: a file is opened once, checked through its descriptor, and read
-//! through it.
+//! An agent can replace a file with a link, a FIFO or a device between two lookups of its name.
+//! Therefore no decision is based on a name. Instead, a file is opened once, and then checked and
+//! read through its descriptor.
 
 use std::{
     fs::File,
@@ -20,7 +20,7 @@ use rustix::{
     io::Errno,
 };
 
-/// Why a file that an agent can write was not opened or read.
+/// Why a file that an agent can write to was not opened or read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{} is not a regular file", .0.display())]
@@ -49,24 +49,25 @@ const READ_LINKED: OFlags =
 
 const READ: OFlags = READ_LINKED.union(OFlags::NOFOLLOW);
 
-/// Opens a regular file for reading. A link as the last component is refused; links above it are
-/// followed.
+/// Opens a regular file for reading. Fails if the last component is a symbolic link. Links above it
+/// are followed.
 pub fn open(path: &Path) -> Result<File, Error> {
     regular(openat(CWD, path, READ, Mode::empty()), path)
 }
 
-/// Like [`open`], but follows a link as the last component: for files that users link, such as
-/// their settings. The link can point to any file, so its content must not be shown to an agent.
+/// Opens a file like [`open`], but follows a symbolic link as the last component. This is for files
+/// that users like to link, such as their settings. The link can point to any file, so its content
+/// must not be shown to an agent.
 pub fn open_linked(path: &Path) -> Result<File, Error> {
     regular(openat(CWD, path, READ_LINKED, Mode::empty()), path)
 }
 
-/// Reads a regular file of at most `limit` bytes, following a link: see [`open_linked`].
+/// Reads a regular file of at most `limit` bytes. Follows a link, see [`open_linked`].
 pub fn read_linked(path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
     read_opened(open_linked(path)?, path, limit)
 }
 
-/// Reads the first `limit` bytes of a regular file, following a link: see [`open_linked`].
+/// Reads the first `limit` bytes of a regular file. Follows a link, see [`open_linked`].
 pub fn read_start(path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
     let mut start = open_linked(path)?.take(limit);
@@ -79,7 +80,7 @@ pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
     read_opened(open(path)?, path, limit)
 }
 
-/// Reads a regular file of at most `limit` bytes of UTF-8.
+/// Reads a regular file of at most `limit` bytes, which must be UTF-8.
 pub fn read_text(path: &Path, limit: u64) -> Result<String, Error> {
     String::from_utf8(read(path, limit)?).map_err(|why| Error::Io {
         path: path.to_owned(),
@@ -87,7 +88,7 @@ pub fn read_text(path: &Path, limit: u64) -> Result<String, Error> {
     })
 }
 
-/// Reads an open file of at most `limit` bytes to its end.
+/// Reads an open file to its end. Fails if the file is longer than `limit` bytes.
 pub fn read_opened(file: File, path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
     let mut limited = file.take(limit.saturating_add(1));
@@ -98,8 +99,8 @@ pub fn read_opened(file: File, path: &Path, limit: u64) -> Result<Vec<u8>, Error
     Ok(bytes)
 }
 
-/// A directory below which an agent can write. Paths in it are resolved without links and never
-/// leave it.
+/// A directory in which an agent can write. Paths below it are resolved without following symbolic
+/// links, and cannot lead out of it.
 #[derive(Debug)]
 pub struct AgentDir {
     fd: OwnedFd,
@@ -107,7 +108,7 @@ pub struct AgentDir {
 }
 
 impl AgentDir {
-    /// Opens the directory itself; its own path is trusted.
+    /// Opens the directory itself, whose own path is trusted.
     pub fn open(path: &Path) -> Result<AgentDir, Error> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = openat(CWD, path, flags, Mode::empty()).map_err(|why| failed(path, why.into()))?;
@@ -120,7 +121,7 @@ impl AgentDir {
         regular(openat(parent, name, READ, Mode::empty()), &self.path.join(below))
     }
 
-    /// Whether this name exists, even as a dangling link.
+    /// Whether this name exists, even as a dangling symbolic link.
     pub fn has(&self, below: &Path) -> Result<bool, Error> {
         let (parent, name) = match self.parent(below) {
             Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
@@ -135,7 +136,7 @@ impl AgentDir {
         }
     }
 
-    /// Creates a new file below the directory, and the directories above it.
+    /// Creates a new file below the directory, and any missing directories above the file.
     pub fn create_file(&self, below: &Path, mode: Mode) -> Result<File, Error> {
         let full = self.path.join(below);
         let names = names(below).ok_or_else(|| Error::Outside(full.clone()))?;
@@ -154,7 +155,8 @@ impl AgentDir {
         made.map(File::from).map_err(|why| failed(&full, why.into()))
     }
 
-    /// Removes a name below the directory: a link itself, never its target. A directory is refused.
+    /// Removes an entry below the directory. If it is a link, the link is removed, not its target.
+    /// Fails if it is a directory.
     pub fn remove_file(&self, below: &Path) -> Result<(), Error> {
         let (parent, name) = self.parent(below)?;
         unlinkat(parent, name, AtFlags::empty())
@@ -168,14 +170,14 @@ impl AgentDir {
         Ok((self.directory(&on_the_way.iter().collect::<PathBuf>())?, name))
     }
 
-    /// Opens a directory below this one, without following links.
+    /// Opens a directory below this one, without following symbolic links.
     fn directory(&self, below: &Path) -> Result<OwnedFd, Error> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let below = if below.as_os_str().is_empty() { Path::new(".") } else { below };
         let resolve =
             ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         let opened = match openat2(&self.fd, below, flags, Mode::empty(), resolve) {
-            // Kernels before 5.6 and some container runtimes do not support it.
+            // Kernels before 5.6 and some container runtimes do not support `openat2`.
             Err(Errno::NOSYS | Errno::PERM) => step_by_step(self.fd.as_fd(), below, flags),
             opened => opened,
         };
@@ -186,7 +188,7 @@ impl AgentDir {
     }
 }
 
-/// Opens a directory component by component, so that no link is followed.
+/// Opens a directory component by component, so that no symbolic link is followed.
 fn step_by_step(
     from: std::os::fd::BorrowedFd<'_>,
     below: &Path,
@@ -199,7 +201,7 @@ fn step_by_step(
     Ok(at)
 }
 
-/// The components of a relative path that only descends.
+/// Returns the components of a relative path, or `None` if it could lead out of the directory.
 fn names(below: &Path) -> Option<Vec<&std::ffi::OsStr>> {
     let parts = below.components().filter(|part| *part != Component::CurDir);
     parts
@@ -215,7 +217,7 @@ fn names(below: &Path) -> Option<Vec<&std::ffi::OsStr>> {
 
 fn regular(opened: Result<OwnedFd, Errno>, path: &Path) -> Result<File, Error> {
     let fd = match opened {
-        // A link, a socket, or a FIFO or device without a peer.
+        // The entry is a symbolic link, a socket, or a FIFO or device without a peer.
         Err(Errno::LOOP | Errno::NXIO) => return Err(Error::NotRegular(path.to_owned())),
         opened => opened.map_err(|why| failed(path, why.into()))?,
     };

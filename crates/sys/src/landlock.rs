@@ -1,15 +1,16 @@
-//! Whether the kernel has Landlock, which lets a process restrict itself.
+//! Detects whether the kernel supports Landlock, with which a process can restrict itself.
 
 use std::io;
 
 /// The flag that requests the version instead of a new rule set.
 const VERSION: libc::c_uint = 1;
 
-/// The version of Landlock that the kernel enforces. None if it is missing or disabled.
+/// Returns the Landlock version that the kernel enforces. `None` if Landlock is missing or
+/// disabled.
 pub fn abi() -> io::Result<Option<u32>> {
     #[expect(unsafe_code, reason = "rustix has no call for Landlock")]
-    // SAFETY: with this flag the kernel reads no memory: the pointer must be null and the size
-    // zero.
+    // SAFETY: with this flag, the kernel requires a null pointer and size zero, and reads no
+    // memory.
     let version = unsafe {
         libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0_usize, VERSION)
     };

@@ -1,5 +1,5 @@
-//! Security-relevant operating-system code: identifying peers, and opening files that an agent can
-//! write.
+//! Security-relevant operating-system code, such as identifying peers and opening files that an
+//! agent can write to.
 
 pub mod agent_file;
 pub mod landlock;

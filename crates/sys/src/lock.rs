@@ -5,15 +5,15 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// The list of all file locks. Any user may read it, even for processes whose descriptors are
-/// hidden.
+/// The kernel's list of all file locks. Any user may read it, and it includes processes whose
+/// descriptors are hidden.
 const LOCKS: &str = "/proc/locks";
 
-/// The number of bytes of a lock file that are searched for its pid.
+/// How many bytes of a lock file to search for a pid.
 const MAX_PID_BYTES: u64 = 32;
 
-/// How often the list is read before a file counts as unlocked. The kernel returns it page by page,
-/// and a lock that ends between two pages can hide another one.
+/// How many times to read the list before a file is considered unlocked. The kernel returns the
+/// list page by page, and a lock that is released between two pages can hide another one.
 const READS: usize = 8;
 
 /// An exclusive `flock`.
@@ -23,12 +23,13 @@ struct FlockEntry {
     inode: u64,
 }
 
-/// The processes that hold an exclusive `flock` on the file at this path. A missing file has no
-/// owner.
+/// Returns the processes that hold an exclusive `flock` on the file at this path. A missing file
+/// has no owners.
 ///
 /// Files are compared by inode number alone, because some file systems (btrfs) show one device to
-/// `stat` and another in the list of locks. Others (overlayfs) may show a different inode number
-/// too. Then the process named in the file counts, if it holds any such lock.
+/// `stat` and another in the list of locks. Other file systems (overlayfs) may also show a
+/// different inode number. In that case, the result is the process whose pid is in the file, if
+/// that process holds any such lock.
 pub fn owners_of(path: &Path) -> io::Result<Vec<u32>> {
     let file = match fs::metadata(path) {
         Err(error) if is_absent(&error) => return Ok(Vec::new()),
@@ -60,15 +61,15 @@ fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// The process named in the file's first line.
+/// Returns the pid in the file's first line.
 fn pid_in_file(path: &Path) -> io::Result<Option<u32>> {
     let mut text = String::new();
     File::open(path)?.take(MAX_PID_BYTES).read_to_string(&mut text)?;
     Ok(text.lines().next().and_then(|line| line.trim().parse().ok()))
 }
 
-/// Parses a line such as `1: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF`. Lines with an arrow are
-/// waiting for a lock.
+/// Parses a line such as `1: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF`. A line with an arrow
+/// describes a process that is waiting for a lock.
 fn parse(line: &str) -> Option<FlockEntry> {
     let mut words = line.split_ascii_whitespace().skip(1);
     if [words.next()?, words.next()?, words.next()?] != ["FLOCK", "ADVISORY", "WRITE"] {

@@ -1,15 +1,15 @@
-//! Determines where a process comes from, and so its privileges: the only such decision for the
-//! peers of all sockets.
+//! Determines where a process comes from, and thus its privileges. All sockets use this code to
+//! judge their peers.
 //!
-//! Everything that runs below a holder or the daemon is identified by its ancestors, and by a mark
-//! in its environment. Both can be forged, but forging them only removes privileges. A process with
+//! Every process below a holder or the daemon is identified by its ancestors, and by a mark in its
+//! environment. Both can be forged, but forging them only removes privileges. A process with
 //! neither is the operator.
 //!
-//! A holder is a child subreaper: no descendant leaves it while it lives. When it is killed, its
+//! A holder is a child subreaper, so no descendant leaves it while it lives. When it is killed, its
 //! processes are adopted by the daemon, which is a subreaper too, or by one of the daemon's
-//! ancestors. So a process may belong to a launch that lost its holder
-//! ([`register`](crate::register)) if nothing in its ancestry shows otherwise: see
-//! `LostLaunch::may_include`.
+//! ancestors. So a process is assumed to belong to a launch that lost its holder
+//! ([`register`](crate::register)) unless its ancestry proves the opposite (see
+//! `LostLaunch::may_include`).
 
 use std::ffi::OsStr;
 use std::fs;
@@ -24,62 +24,63 @@ use crate::peer::{self, PinnedPeer, Pinning};
 use crate::process::{self, ProcStat, ProcessInstance};
 use crate::register::{LaunchRegister, RegisteredLaunch};
 
-/// The variable that marks every process that Provost starts on behalf of others. Its value is the
-/// key of the launch, or [`HELPER`].
+/// The environment variable that marks every process that Provost starts, except its own processes.
+/// Its value is the key of the launch, or [`HELPER`].
 pub const MARK: &str = "PROVOST_LAUNCH";
 
-/// The mark of processes that run without a holder, such as git. It belongs to no launch.
+/// The mark of processes that run without a holder, such as git. It does not belong to a launch.
 pub const HELPER: &str = "helper";
 
 /// The properties of a home that determine where a process comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Boundary {
-    /// The directories that contain the holders' directories.
+    /// The directories that contain the holders' launch directories.
     pub holder_dirs: Vec<PathBuf>,
-    /// The file that the home's daemon has locked.
+    /// The file that the home's daemon locks.
     pub lock: PathBuf,
-    /// The launches of this boot whose processes may live: see [`LaunchRegister`].
+    /// The register of this boot's launches whose processes may still be alive, see
+    /// [`LaunchRegister`].
     pub register: PathBuf,
     #[serde(default)]
     pub pinning: Pinning,
 }
 
-/// The origin of a process.
+/// Where a process comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProcessOrigin {
-    /// The home's daemon: it holds the lock, and does not descend from a holder.
+    /// The home's daemon, which holds the lock and does not descend from a holder.
     Daemon,
-    /// Descends from this holder of the home, identified by its command line.
+    /// A descendant of this holder of the home, which is identified by its command line.
     Supervised {
         dir: PathBuf,
         holder: ProcessInstance,
-        /// The directory of the outermost such holder. A process can claim another `dir` by its
-        /// command line, but cannot hide the holder above it.
+        /// The directory of the outermost such holder. A process can pretend to have another `dir`
+        /// through its command line, but cannot hide the holder above it.
         outermost: PathBuf,
     },
-    /// Marked by a launch of the home, but not below its holder.
+    /// A process that has the mark of one of the home's launches but is not below its holder.
     Marked { key: String },
-    /// Below the daemon or marked as its helper, with no holder in between.
+    /// A process that is below the daemon, or marked as its helper, without a holder in between.
     Helper,
-    /// It may belong to this launch, whose holder was killed.
+    /// A process that may belong to this launch, whose holder was killed.
     Unproven { key: String },
-    /// None of these: a process of the user.
+    /// Any other process of the user.
     Operator,
 }
 
-/// The account that a process's use of a limited resource is charged to.
+/// The account to which a process's use of a limited resource is charged.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ResourceAccount {
     Operator,
-    /// A launch, check, hook or setup with a living holder, by the holder's directory.
+    /// A launch, check, hook or setup with a living holder, identified by the holder's directory.
     Supervised(PathBuf),
-    /// Everything else. It is one account, because marks can be forged.
+    /// All other processes. They share one account, because marks can be forged.
     Other,
 }
 
 impl ProcessOrigin {
-    /// The account of a process of this origin. Forking, or naming other launches, does not change
-    /// it.
+    /// Returns the account for a process of this origin. A process cannot change its account by
+    /// forking or by claiming to belong to another launch.
     pub fn account(&self) -> ResourceAccount {
         match self {
             ProcessOrigin::Operator => ResourceAccount::Operator,
@@ -95,7 +96,7 @@ impl ProcessOrigin {
 }
 
 impl Boundary {
-    /// Determines the origin of a peer. An error means that it is unknown, so the peer has no
+    /// Determines the origin of a peer. Fails if the origin is unknown, and the peer then has no
     /// privileges.
     pub fn identify(
         &self,
@@ -104,7 +105,7 @@ impl Boundary {
     ) -> Result<ProcessOrigin, peer::Error> {
         peer.check()?;
         let origin = self.identify_family(peer, register)?;
-        // The data is the peer's only if it still runs.
+        // The data describes the peer only if the peer is still running.
         peer.check()?;
         Ok(origin)
     }
@@ -153,14 +154,15 @@ impl Boundary {
     }
 }
 
-/// A process of a family, with the properties that show it does not belong to a launch.
+/// A process or one of its ancestors, with the properties that can show that it does not belong to
+/// a launch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct FamilyMember {
     pid: u32,
     ppid: u32,
     start_time: u64,
     session: u32,
-    /// Unknown for a process that has just ended.
+    /// `None` if the process has just exited.
     real_uid: Option<u32>,
     control_groups: Option<String>,
 }
@@ -179,22 +181,24 @@ fn family_members(family: &[ProcStat]) -> io::Result<Vec<FamilyMember>> {
     seen.collect()
 }
 
-/// A launch whose holder was killed, so that its processes may have any of the holder's ancestors
-/// as their parent.
+/// A launch whose holder was killed, so that any of the holder's ancestors may have adopted its
+/// processes.
 struct LostLaunch<'a> {
     launch: &'a RegisteredLaunch,
     own_uid: u32,
 }
 
 impl LostLaunch<'_> {
-    /// Whether a process with this family, itself first, may belong to the launch. It does not if
-    /// one of these holds for the process or an ancestor that the launch's holder did not have:
+    /// Whether a process may belong to the launch, given its family (the process itself, then its
+    /// ancestors). It does not belong to the launch if one of these is true for the process, or for
+    /// an ancestor that it does not share with the launch's holder:
     ///
     /// - it is older than the launch;
     /// - another user started it, such as sshd or cron;
     /// - it entered the PID namespace from outside, as by `docker exec`;
     /// - it is in another control group, as a unit of systemd is;
-    /// - it is in the session of the ancestor that it shares with the holder, which every holder leaves.
+    /// - it is in the session of the ancestor that it shares with the holder, because every holder
+    ///   leaves that session.
     fn may_include(&self, family: &[FamilyMember]) -> bool {
         let shared = family.iter().position(|one| self.is_shared(one));
         let (own, shared) = family.split_at(shared.unwrap_or(family.len()));
@@ -204,7 +208,7 @@ impl LostLaunch<'_> {
         match (own.last(), shared.first()) {
             (Some(last), Some(first)) => last.session != first.session,
             // The next ancestor is hidden, because it belongs to another user. Only process 1
-            // adopts for all users.
+            // adopts processes of all users.
             (Some(last), None) => last.ppid <= 1,
             // The process is itself an ancestor of the holder.
             (None, _) => false,
@@ -225,7 +229,7 @@ impl LostLaunch<'_> {
     }
 }
 
-/// The directory of a holder, identified by the process's command line.
+/// Returns the launch directory of a holder, which is taken from the process's command line.
 pub fn holder_directory(pid: u32) -> Option<PathBuf> {
     let command = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let mut words = command.split(|byte| *byte == 0).skip(1);
@@ -233,7 +237,8 @@ pub fn holder_directory(pid: u32) -> Option<PathBuf> {
     (word == b"hold").then(|| Path::new(OsStr::from_bytes(dir)).to_owned())
 }
 
-/// The mark in the initial environment of a process, if it is readable and can name a directory.
+/// Returns the mark in the initial environment of a process, if it is readable and a valid
+/// directory name.
 pub fn mark(pid: u32) -> Option<String> {
     let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
     let mark = environment
@@ -243,7 +248,7 @@ pub fn mark(pid: u32) -> Option<String> {
     (!mark.is_empty() && !mark.contains('/') && !mark.starts_with('.')).then_some(mark)
 }
 
-/// Whether two paths point to the same file.
+/// Whether two paths refer to the same file.
 pub fn is_same_file(one: &Path, other: &Path) -> bool {
     one == other
         || matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
@@ -267,8 +272,8 @@ mod tests {
         }
     }
 
-    /// A process with this mark, connected to the returned socket. It waits for the end of its
-    /// input.
+    /// Starts a process with this mark, which connects to a socket and waits for the end of its
+    /// input. Returns the process and its pinned peer.
     fn connected(root: &Path, mark: Option<&str>) -> (Child, PinnedPeer) {
         let path = root.join("s");
         fs::remove_file(&path).ok();
@@ -307,13 +312,13 @@ mod tests {
         assert_eq!(judged(None), ProcessOrigin::Operator);
     }
 
-    /// A process below two holders, identified by their command lines, connected to the returned
+    /// Starts a process below two holders, identified by their command lines, which connects to a
     /// socket.
     fn connected_below_two(root: &Path) -> (Child, PinnedPeer) {
         let path = root.join("s");
         let listener = UnixListener::bind(&path).unwrap();
         let connect = "use Socket; socket(S, AF_UNIX, SOCK_STREAM, 0); connect(S, pack_sockaddr_un($ARGV[0])) or die; syswrite(STDOUT, 'x'); sysread(STDIN, $_, 1); exit 0";
-        // The shell has the command line of a holder: `sh hold DIR ...`.
+        // The command line of the shell looks like that of a holder: `sh hold DIR ...`.
         let script = root.join("hold");
         fs::write(&script, "shift; \"$@\"; exit $?").unwrap();
         let mut command = Command::new("sh");
@@ -380,7 +385,7 @@ mod tests {
     fn younger_orphan_may_belong_to_the_launch() {
         assert!(may_include(&[process(300, 1, 100), init()]));
         assert!(may_include(&[process(300, 299, 120), process(299, 1, 110), init()]));
-        // The holder's ancestors other than process 1 adopt too.
+        // Ancestors of the holder other than process 1 adopt processes too.
         let reaper = process(20, 1, 10);
         assert!(may_include(&[process(300, 20, 120), reaper, init()]));
         // A hidden process can only have adopted it if it is process 1.

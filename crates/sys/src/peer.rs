@@ -1,13 +1,13 @@
-//! Identifies the process at the other end of a Unix socket, pinned when it connects.
+//! Identifies the process at the other end of a Unix socket, and pins it when it connects.
 //!
-//! The kernel remembers which process called `connect`. That process may have ended since, and
-//! another may have its pid. A peer is therefore pinned as soon as its connection is accepted, and
-//! compared again whenever it matters:
+//! The kernel remembers which process called `connect`. That process may have exited since, and its
+//! pid may have been reused. A peer is therefore pinned as soon as its connection is accepted, and
+//! checked again before each decision:
 //!
 //! - by a handle to exactly that process (`SO_PEERPIDFD`, Linux 6.5), or
-//! - where the kernel has no such option, by pid and start time. A process that started after the
-//!   connection was accepted is refused. A pid reused between `connect` and `accept` is not
-//!   noticed.
+//! - if the kernel does not support this option, by pid and start time. A process that started
+//!   after the connection was accepted is rejected, but a pid that was reused between `connect` and
+//!   `accept` goes unnoticed.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::process::{ProcStat, ProcessInstance, boot_id, ticks_since_boot};
 
-/// The option's number on all architectures that Provost is built for; `libc` does not define it
-/// yet. Elsewhere the kernel rejects the number, and the start time is used.
+/// The number of the option on all architectures for which Provost is built. `libc` does not define
+/// it yet. Older kernels reject the number, and the start time is used instead.
 const SO_PEERPIDFD: libc::c_int = 77;
 
 /// How a peer is pinned.
@@ -30,8 +30,8 @@ pub enum Pinning {
     /// By a handle if the kernel provides one, otherwise by the start time.
     #[default]
     Best,
-    /// By the start time even if the kernel has handles: the behaviour on kernels before 6.5, for
-    /// tests.
+    /// By the start time, even if the kernel supports handles. Tests use this to cover kernels
+    /// before 6.5.
     StartTime,
 }
 
@@ -46,19 +46,19 @@ pub struct PinnedPeer {
 /// Why a peer cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("this socket belongs to user {own}; you are user {peer}")]
+    #[error("this socket belongs to user {own}, but you are user {peer}")]
     OtherUser { own: u32, peer: u32 },
-    /// For example a process of an outer PID namespace.
+    /// The kernel does not report a process, for example because it is in an outer PID namespace.
     #[error("the kernel does not identify the process that connected")]
     Unknown,
-    #[error("process {0}, which opened this connection, has ended")]
+    #[error("process {0}, which opened this connection, has exited")]
     Ended(u32),
     #[error("cannot identify the process that connected: {0}")]
     Io(#[from] io::Error),
 }
 
 impl PinnedPeer {
-    /// Pins the peer of a newly accepted connection. A peer of another user is an error.
+    /// Pins the peer of a newly accepted connection. Fails if the peer belongs to another user.
     pub fn pin(socket: impl AsFd, pinning: Pinning) -> Result<PinnedPeer, Error> {
         let accepted = ticks_since_boot();
         let socket = socket.as_fd();
@@ -76,19 +76,19 @@ impl PinnedPeer {
             return Err(Error::Ended(pid));
         }
         let peer = PinnedPeer { identity: stat.identity(&boot_id()?), uid, handle };
-        // The data belongs to that process only if it still runs now.
+        // The data describes that process only if it is still running now.
         peer.check()?;
         Ok(peer)
     }
 
-    /// The calling process itself, to be judged like a peer.
+    /// Returns the calling process itself, so that it can be identified like a peer.
     pub fn own() -> io::Result<PinnedPeer> {
         let uid = rustix::process::geteuid().as_raw();
         Ok(PinnedPeer { identity: ProcessInstance::own()?, uid, handle: None })
     }
 
-    /// Checks that the process that connected still runs: then everything read in `/proc/PID`
-    /// before was its own.
+    /// Checks that the process that connected is still running. If so, all data that was read from
+    /// `/proc/PID` before belongs to it.
     pub fn check(&self) -> Result<(), Error> {
         let running = match &self.handle {
             Some(handle) => !has_ended(handle)?,
@@ -110,26 +110,26 @@ impl PinnedPeer {
     }
 }
 
-/// The process that called `connect` on the other end, or `listen` if this end connected. Another
-/// process may have its pid now.
+/// Returns the process that called `connect` on the other end, or `listen` if this end connected.
+/// Its pid may have been reused.
 pub fn credentials(socket: impl AsFd) -> Result<PeerCredentials, Error> {
     let found: libc::ucred = read_option(socket.as_fd().as_raw_fd(), libc::SO_PEERCRED)?;
     let pid = u32::try_from(found.pid).ok().filter(|pid| *pid != 0).ok_or(Error::Unknown)?;
     Ok(PeerCredentials { pid, uid: found.uid })
 }
 
-/// The peer's credentials in the kernel.
+/// The peer's credentials as recorded by the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerCredentials {
     pub pid: u32,
     pub uid: u32,
 }
 
-/// A handle to the process that connected; `None` if the kernel does not support it.
+/// Returns a handle to the process that connected, or `None` if the kernel does not support it.
 fn peer_handle(socket: &impl AsFd, pid: u32) -> Result<Option<OwnedFd>, Error> {
     let raw: libc::c_int = match read_option(socket.as_fd().as_raw_fd(), SO_PEERPIDFD) {
         Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => return Ok(None),
-        // Kernels before 6.16 have no handle to a reaped process.
+        // Kernels before 6.16 provide no handle to a process that was already reaped.
         Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Err(Error::Ended(pid)),
         raw => raw?,
     };
@@ -142,7 +142,7 @@ fn peer_handle(socket: &impl AsFd, pid: u32) -> Result<Option<OwnedFd>, Error> {
     Ok(Some(handle))
 }
 
-/// Values of socket options that are plain data: any bytes are valid.
+/// Values of socket options that are plain data, for which any bytes are valid.
 trait PlainData: Copy {}
 impl PlainData for libc::c_int {}
 impl PlainData for libc::ucred {}
@@ -174,7 +174,7 @@ fn read_option<T: PlainData>(socket: libc::c_int, name: libc::c_int) -> io::Resu
     Ok(unsafe { value.assume_init() })
 }
 
-/// Whether the process of a handle has ended; a zombie has.
+/// Whether the process of a handle has exited. A zombie counts as exited.
 fn has_ended(handle: &OwnedFd) -> io::Result<bool> {
     let mut entry = [PollFd::new(handle, PollFlags::IN)];
     loop {
@@ -195,13 +195,13 @@ mod tests {
 
     const PINNINGS: [Pinning; 2] = [Pinning::Best, Pinning::StartTime];
 
-    /// A process that connected, and our end of the connection.
+    /// A process that connected, and this end of the connection.
     struct Connected {
         process: Child,
         socket: UnixStream,
     }
 
-    /// Starts a perl that connects, reports it, and waits for a line.
+    /// Starts a perl process that connects, reports this, and waits for a line.
     fn connected() -> Connected {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
@@ -244,7 +244,8 @@ mod tests {
 
     #[test]
     fn peer_whose_pid_was_reused_is_refused() {
-        // Without a handle, the start time decides: this process has the peer's alleged pid.
+        // Without a handle, the start time decides. Here the peer has this process's pid, but an
+        // earlier start time.
         let own = ProcessInstance::own().unwrap();
         let before = ProcessInstance { start_time: own.start_time - 1, ..own };
         let peer = PinnedPeer { identity: before, uid: 0, handle: None };

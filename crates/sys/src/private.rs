@@ -1,6 +1,6 @@
-//! Files and directories that only their owner may use, independent of the umask.
+//! Creates files and directories that only their owner can access, regardless of the umask.
 //!
-//! The umask itself is not changed: git, agents, checks and hooks keep the daemon's.
+//! The umask itself is not changed, so git, agents, checks and hooks keep the daemon's umask.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -10,13 +10,12 @@ use std::path::Path;
 const FILE: u32 = 0o600;
 const DIRECTORY: u32 = 0o700;
 
-/// Creates a directory and its missing parents. An existing one keeps its mode.
+/// Creates a directory and its missing parents. An existing directory keeps its mode.
 pub fn create_dir_all(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(DIRECTORY).create(path)
 }
 
-/// Creates a directory like [`create_dir_all`], and removes other users' access from an existing
-/// one.
+/// Like [`create_dir_all`], but also removes other users' access to an existing directory.
 pub fn make_private_dir(path: &Path) -> io::Result<()> {
     create_dir_all(path)?;
     let mode = fs::metadata(path)?.permissions().mode() & 0o777;
@@ -26,7 +25,7 @@ pub fn make_private_dir(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens an empty file for writing.
+/// Creates or truncates a file, and opens it for writing.
 pub fn create(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().write(true).create(true).truncate(true).mode(FILE).open(path)?;
     file.set_permissions(Permissions::from_mode(FILE))?;

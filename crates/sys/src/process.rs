@@ -1,21 +1,28 @@
-//! Process identity: pid, start time and boot id together, because a pid alone is reused.
+//! The identity of a process: pid, start time and boot id together, because a pid alone may be
+//! reused.
 //!
-//! A zombie counts as dead. A failed check is an error, never "dead".
+//! A zombie counts as dead. If a check fails, that is an error, never evidence of death.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io;
+use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::Command;
 
 use rustix::io::Errno;
+use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
 
-/// More generations than this indicate a damaged process table.
+/// The maximum number of ancestors. A longer list indicates a damaged process table.
 const MAX_ANCESTORS: usize = 4096;
-/// How often a changing list of ancestors is read before it is an error.
+/// How many times a changing list of ancestors is read before giving up.
 const MAX_READS: u32 = 8;
+/// More bytes than a `stat` line can have, which consists of a name of up to 64 bytes and about 50
+/// numbers.
+const MAX_STAT_BYTES: usize = 4096;
 
-/// One process of one boot of one machine.
+/// One process, on one machine and during one boot.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ProcessInstance {
     pub pid: u32,
@@ -25,7 +32,7 @@ pub struct ProcessInstance {
 }
 
 impl ProcessInstance {
-    /// The identity of the process that has this pid now, including a zombie.
+    /// Returns the identity of the process that has this pid now. It may be a zombie.
     pub fn of_pid(pid: u32) -> io::Result<Option<Self>> {
         match ProcStat::read(pid)? {
             Some(stat) => Ok(Some(stat.identity(&boot_id()?))),
@@ -33,13 +40,13 @@ impl ProcessInstance {
         }
     }
 
-    /// The identity of the calling process.
+    /// Returns the identity of the calling process.
     pub fn own() -> io::Result<Self> {
         Self::of_pid(std::process::id())?
             .ok_or_else(|| io::Error::other("/proc does not show this process"))
     }
 
-    /// Whether exactly this process still runs: same boot, same start time, not a zombie.
+    /// Whether exactly this process is still running: same boot, same start time, and not a zombie.
     pub fn is_alive(&self) -> io::Result<bool> {
         if self.boot_id != boot_id()? {
             return Ok(false);
@@ -49,25 +56,43 @@ impl ProcessInstance {
     }
 }
 
+/// Makes the process of a command end (SIGTERM) when the thread that starts it ends, even if this
+/// process is killed. The thread must wait for the process.
+pub fn end_with_thread(command: &mut Command) {
+    let parent = getpid();
+    let bind = move || -> io::Result<()> {
+        set_parent_process_death_signal(Some(Signal::TERM))?;
+        // The parent may have ended before the call.
+        if getppid() == Some(parent) { Ok(()) } else { Err(Errno::SRCH.into()) }
+    };
+    #[expect(
+        unsafe_code,
+        reason = "only the new process can set its signal; both system calls may follow a fork"
+    )]
+    unsafe {
+        command.pre_exec(bind)
+    };
+}
+
 /// The id of the machine's current boot.
 pub fn boot_id() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
 
-/// The ancestors of a process, its parent first. Where `/proc` hides processes of other users, the
-/// list ends at the first of those. A process that has ended is an error: otherwise it would have
-/// no ancestors.
+/// Returns the ancestors of a process, its parent first. If `/proc` hides processes of other users,
+/// the list ends before the first of those. Fails if the process has exited, because it would
+/// otherwise seem to have no ancestors.
 pub fn ancestors(pid: u32) -> io::Result<Vec<ProcessInstance>> {
     let boot = boot_id()?;
     let family = family(pid)?;
     Ok(family.iter().skip(1).map(|stat| stat.identity(&boot)).collect())
 }
 
-/// A process and its ancestors, itself first.
+/// Returns a process and its ancestors, itself first.
 ///
-/// A parent may end while the list is read, and its pid may be reused. Such a list is read again: a
-/// parent is never younger than its child, and the process must have the same parent before and
-/// after.
+/// A parent may exit while the list is read, and its pid may be reused. To detect this, the list is
+/// read twice and must not change, and no parent may be younger than its child. Otherwise it is
+/// read again.
 pub fn family(pid: u32) -> io::Result<Vec<ProcStat>> {
     for _ in 0..MAX_READS {
         let family = read_family(pid)?;
@@ -82,7 +107,7 @@ pub fn family(pid: u32) -> io::Result<Vec<ProcStat>> {
             return Ok(family);
         }
     }
-    Err(io::Error::other(format!("the ancestors of process {pid} change too fast to be read")))
+    Err(io::Error::other(format!("the ancestors of process {pid} change too fast")))
 }
 
 fn read_family(pid: u32) -> io::Result<Vec<ProcStat>> {
@@ -98,7 +123,7 @@ fn read_family(pid: u32) -> io::Result<Vec<ProcStat>> {
     Ok(found)
 }
 
-/// The time since boot in the unit of [`ProcessInstance::start_time`].
+/// Returns the time since boot, in the unit of [`ProcessInstance::start_time`].
 pub fn ticks_since_boot() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
@@ -107,7 +132,8 @@ pub fn ticks_since_boot() -> u64 {
     seconds * per_second + nanos * per_second / 1_000_000_000
 }
 
-/// The real user of a process, which a set-user-ID program does not change. `None` if the process has ended.
+/// Returns the real user of a process, which a set-user-ID program does not change. `None` if the
+/// process has exited.
 pub fn real_uid(pid: u32) -> io::Result<Option<u32>> {
     let status = match fs::read_to_string(format!("/proc/{pid}/status")) {
         Err(error) if is_gone(&error) => return Ok(None),
@@ -118,7 +144,8 @@ pub fn real_uid(pid: u32) -> io::Result<Option<u32>> {
     uid.map(Some).ok_or_else(|| io::Error::other(format!("/proc/{pid}/status has no user")))
 }
 
-/// The control groups of a process, as one text for comparison. `None` if the process has ended.
+/// Returns the control groups of a process, as one text for comparison. `None` if the process has
+/// exited.
 pub fn control_groups(pid: u32) -> io::Result<Option<String>> {
     match fs::read_to_string(format!("/proc/{pid}/cgroup")) {
         Err(error) if is_gone(&error) => Ok(None),
@@ -126,23 +153,25 @@ pub fn control_groups(pid: u32) -> io::Result<Option<String>> {
     }
 }
 
-/// Prevents the user's other processes from reading this one's memory, environment and descriptors.
+/// Prevents the user's other processes from reading the memory, environment and descriptors of this
+/// process.
 ///
-/// The files of this process in `/proc` then belong to root. This process itself, and readers of
-/// world-readable files such as `stat`, `status` and `cmdline`, are not affected. Core dumps are
-/// disabled.
+/// The files of this process in `/proc` then belong to root. This does not affect the process
+/// itself, nor world-readable files such as `stat`, `status` and `cmdline`. It also disables core
+/// dumps.
 pub fn hide_from_user() -> io::Result<()> {
     use rustix::process::{DumpableBehavior, set_dumpable_behavior};
     Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }
 
-/// The fields of a process's `stat` line that we need.
+/// The fields of a process's `stat` line that Provost needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcStat {
     pub pid: u32,
     pub ppid: u32,
     pub group: u32,
-    /// 0 if the session was created outside this PID namespace, as in most containers.
+    /// The session id. It is 0 if the session was created outside this PID namespace, as in most
+    /// containers.
     pub session: u32,
     pub start_time: u64,
     state: char,
@@ -150,15 +179,40 @@ pub struct ProcStat {
 }
 
 impl ProcStat {
+    /// Reads the process that has this pid now. It may be a zombie. `None` if there is no such
+    /// process, or if the kernel is just removing it.
     pub fn read(pid: u32) -> io::Result<Option<Self>> {
-        match fs::read(format!("/proc/{pid}/stat")) {
-            Ok(bytes) => Self::parse(pid, &bytes).map(Some),
-            Err(error) if is_gone(&error) => Ok(None),
-            Err(error) => Err(error),
+        Self::read_from(pid, || read_stat_text(pid))
+    }
+
+    /// Parses the text. An empty or truncated text is read once more, because both occur if the
+    /// process exits meanwhile.
+    fn read_from(
+        pid: u32,
+        mut read: impl FnMut() -> io::Result<Vec<u8>>,
+    ) -> io::Result<Option<Self>> {
+        let mut retried = false;
+        loop {
+            let bytes = match read() {
+                Err(error) if is_gone(&error) => return Ok(None),
+                bytes => bytes?,
+            };
+            match parse_stat(pid, &bytes) {
+                StatText::Process(stat) => return Ok(Some(stat)),
+                StatText::Removed => return Ok(None),
+                StatText::Empty if retried => return Ok(None),
+                StatText::Cut { ended: true } if retried => return Ok(None),
+                StatText::Cut { .. } | StatText::Empty if !retried => retried = true,
+                StatText::Empty | StatText::Cut { .. } | StatText::Unknown => {
+                    let text = String::from_utf8_lossy(&bytes);
+                    let why = format!("/proc/{pid}/stat has an unknown format: {text:?}");
+                    return Err(io::Error::other(why));
+                }
+            }
         }
     }
 
-    /// Like [`Self::read`]; a hidden process of another user counts as absent.
+    /// Like [`Self::read`], but treats a hidden process of another user as absent.
     pub fn read_visible(pid: u32) -> io::Result<Option<Self>> {
         match Self::read(pid) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(None),
@@ -166,7 +220,7 @@ impl ProcStat {
         }
     }
 
-    /// Every visible process, by pid.
+    /// Returns every visible process, by pid.
     pub fn all() -> io::Result<BTreeMap<u32, Self>> {
         let mut found = BTreeMap::new();
         for entry in fs::read_dir("/proc")? {
@@ -179,12 +233,12 @@ impl ProcStat {
         Ok(found)
     }
 
-    /// The children of this process, by pid. One that ends meanwhile can hide another from this
-    /// call.
+    /// Returns the children of this process, by pid. A child that exits meanwhile can hide another
+    /// one.
     pub fn children() -> io::Result<BTreeMap<u32, Self>> {
         let own = std::process::id();
         if !Path::new(&format!("/proc/self/task/{own}/children")).exists() {
-            // A kernel without such lists.
+            // This kernel does not list children.
             let mut all = Self::all()?;
             all.retain(|_, stat| stat.ppid == own);
             return Ok(all);
@@ -192,7 +246,7 @@ impl ProcStat {
         let mut found = BTreeMap::new();
         for thread in fs::read_dir("/proc/self/task")? {
             let list = match fs::read_to_string(thread?.path().join("children")) {
-                // A thread that has just ended; its children were adopted by another.
+                // The thread has just exited, and another thread has adopted its children.
                 Err(error) if is_gone(&error) => continue,
                 list => list?,
             };
@@ -205,7 +259,8 @@ impl ProcStat {
         Ok(found)
     }
 
-    /// A process whose main thread ended while others run looks like a zombie, but lives.
+    /// Whether the process is alive. A process whose main thread has exited while other threads are
+    /// running looks like a zombie, but is alive.
     pub fn is_living(&self) -> bool {
         match self.state {
             'Z' => self.threads > 1,
@@ -214,7 +269,7 @@ impl ProcStat {
         }
     }
 
-    /// Whether it is stopped until a signal continues it.
+    /// Whether the process is stopped until a signal continues it.
     pub fn is_stopped(&self) -> bool {
         matches!(self.state, 'T' | 't')
     }
@@ -222,31 +277,82 @@ impl ProcStat {
     pub fn identity(&self, boot_id: &str) -> ProcessInstance {
         ProcessInstance { pid: self.pid, start_time: self.start_time, boot_id: boot_id.to_owned() }
     }
-
-    /// The command's name is in parentheses and may contain any byte: fields are counted from the
-    /// last closing one.
-    fn parse(pid: u32, bytes: &[u8]) -> io::Result<Self> {
-        let text = String::from_utf8_lossy(bytes);
-        let after_name = text.rsplit_once(')').map(|(_, rest)| rest).unwrap_or_default();
-        let fields: Vec<&str> = after_name.split_ascii_whitespace().collect();
-        let number = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok());
-        let small = |at: usize| number(at).and_then(|number| u32::try_from(number).ok());
-        let parsed = || {
-            Some(Self {
-                pid,
-                state: fields.first()?.chars().next()?,
-                ppid: small(1)?,
-                group: small(2)?,
-                session: small(3)?,
-                threads: small(17)?,
-                start_time: number(19)?,
-            })
-        };
-        parsed().ok_or_else(|| io::Error::other(format!("/proc/{pid}/stat has an unknown format")))
-    }
 }
 
-/// Whether reading a file of a process failed because the process has ended.
+/// The content of a `stat` file.
+#[derive(Debug, PartialEq, Eq)]
+enum StatText {
+    Process(ProcStat),
+    /// The kernel has released the process, so it has no group, session or threads.
+    Removed,
+    Empty,
+    /// The line ends before the last required field.
+    Cut {
+        /// Whether the part that was read shows that the process has exited.
+        ended: bool,
+    },
+    Unknown,
+}
+
+/// The number of fields after the name up to the start time, which is the last required one.
+const STAT_FIELDS: usize = 20;
+
+/// Parses a `stat` line. The command's name is in parentheses and may contain any byte, so fields
+/// are counted from the last closing parenthesis.
+fn parse_stat(pid: u32, bytes: &[u8]) -> StatText {
+    let text = String::from_utf8_lossy(bytes);
+    if text.trim().is_empty() {
+        return StatText::Empty;
+    }
+    let Some((_, after_name)) = text.rsplit_once(')') else {
+        return if text.ends_with('\n') {
+            StatText::Unknown
+        } else {
+            StatText::Cut { ended: false }
+        };
+    };
+    let fields: Vec<&str> = after_name.split_ascii_whitespace().collect();
+    let state = fields.first().and_then(|field| field.chars().next());
+    // A number is complete if something follows it.
+    let has_all = fields.len() > STAT_FIELDS || text.ends_with('\n');
+    if !has_all {
+        return StatText::Cut { ended: matches!(state, Some('Z' | 'X' | 'x')) };
+    }
+    let number = |at: usize| fields.get(at).and_then(|field| field.parse::<i64>().ok());
+    if (number(2), number(3), number(17)) == (Some(-1), Some(-1), Some(0)) {
+        return StatText::Removed;
+    }
+    let small = |at: usize| number(at).and_then(|number| u32::try_from(number).ok());
+    let parsed = || {
+        Some(ProcStat {
+            pid,
+            state: state?,
+            ppid: small(1)?,
+            group: small(2)?,
+            session: small(3)?,
+            threads: small(17)?,
+            start_time: u64::try_from(number(19)?).ok()?,
+        })
+    };
+    parsed().map_or(StatText::Unknown, StatText::Process)
+}
+
+/// Reads the `stat` file of a process in one call, because a second call may find another state, or
+/// no process.
+pub fn read_stat_text(pid: u32) -> io::Result<Vec<u8>> {
+    let mut file = fs::File::open(format!("/proc/{pid}/stat"))?;
+    let mut text = vec![0; MAX_STAT_BYTES];
+    let length = loop {
+        match file.read(&mut text) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            length => break length?,
+        }
+    };
+    text.truncate(length);
+    Ok(text)
+}
+
+/// Whether reading a file of a process failed because the process has exited.
 pub fn is_gone(error: &io::Error) -> bool {
     let code = error.raw_os_error();
     code == Some(Errno::NOENT.raw_os_error()) || code == Some(Errno::SRCH.raw_os_error())
@@ -256,10 +362,24 @@ pub fn is_gone(error: &io::Error) -> bool {
 mod tests {
     use super::*;
 
+    fn parsed(line: &[u8]) -> ProcStat {
+        let text = parse_stat(7, line);
+        let StatText::Process(stat) = text else { panic!("{text:?}") };
+        stat
+    }
+
+    /// Parses these texts as if consecutive reads had returned them.
+    fn read_texts(texts: &[&str]) -> io::Result<Option<ProcStat>> {
+        let mut texts = texts.iter();
+        ProcStat::read_from(7, || Ok(texts.next().expect("one retry").as_bytes().to_vec()))
+    }
+
+    const LINE: &str = "7 (a) S 3 4 5 0 -1 0 0 0 0 0 0 0 0 0 20 0 6 0 789 0 0\n";
+    const REMOVED: &str = "7 (a) X 0 -1 -1 0 -1 0 0 0 0 0 0 0 0 0 20 0 0 0 789 0 0\n";
+
     #[test]
     fn a_hostile_name_does_not_shift_the_fields() {
-        let line = b"7 (a) Z 1 2) (b) S 3 4 5 0 -1 0 0 0 0 0 0 0 0 0 20 0 6 0 789 0";
-        let stat = ProcStat::parse(7, line).expect("parses");
+        let stat = parsed(b"7 (a) Z 1 2) (b) S 3 4 5 0 -1 0 0 0 0 0 0 0 0 0 20 0 6 0 789 0");
         assert_eq!(
             (stat.state, stat.ppid, stat.group, stat.session, stat.threads, stat.start_time),
             ('S', 3, 4, 5, 6, 789)
@@ -268,10 +388,53 @@ mod tests {
 
     #[test]
     fn a_zombie_is_dead_unless_threads_remain() {
-        let zombie = ProcStat::parse(1, b"1 (a) Z 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 1 0");
-        let zombie = zombie.expect("parses");
+        let zombie = parsed(b"1 (a) Z 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 1 0");
         assert!(!zombie.is_living());
         assert!(ProcStat { threads: 2, ..zombie }.is_living());
+    }
+
+    #[test]
+    fn stat_of_released_process_is_gone() {
+        assert_eq!(read_texts(&[REMOVED]).expect("reads"), None);
+    }
+
+    #[test]
+    fn stat_that_vanishes_is_gone_after_a_retry() {
+        assert_eq!(read_texts(&["", ""]).expect("reads"), None);
+        assert_eq!(read_texts(&["7 (a", ""]).expect("reads"), None);
+        assert_eq!(read_texts(&["7 (a) Z 3 4", "7 (a) Z 3 4"]).expect("reads"), None);
+        for code in [Errno::SRCH, Errno::NOENT] {
+            let gone = ProcStat::read_from(7, || Err(code.into()));
+            assert_eq!(gone.expect("reads"), None);
+        }
+        let mut reads = 0;
+        let gone = ProcStat::read_from(7, || {
+            reads += 1;
+            if reads == 1 { Ok(LINE.as_bytes()[..20].to_vec()) } else { Err(Errno::SRCH.into()) }
+        });
+        assert_eq!((gone.expect("reads"), reads), (None, 2));
+    }
+
+    #[test]
+    fn stat_cut_at_any_byte_is_read_again() {
+        let whole = parsed(LINE.as_bytes());
+        // The last two fields are not required.
+        for end in 0..LINE.len() - 4 {
+            assert_eq!(read_texts(&[&LINE[..end], LINE]).expect("reads"), Some(whole.clone()));
+        }
+    }
+
+    #[test]
+    fn stat_of_unknown_format_shows_the_text() {
+        let odd =
+            ["7 (a) S 3 4 5\n", "7 (a) S 3 -4 5 0 -1 0 0 0 0 0 0 0 0 0 20 0 6 0 789 0\n", "x\n"];
+        for text in odd {
+            let error = read_texts(&[text]).expect_err("unknown").to_string();
+            assert!(error.ends_with(&format!("unknown format: {text:?}")), "{error}");
+        }
+        let cut = "7 (a) S 3 4 5";
+        let error = read_texts(&[cut, cut]).expect_err("still cut").to_string();
+        assert!(error.ends_with(&format!("{cut:?}")), "{error}");
     }
 
     #[test]

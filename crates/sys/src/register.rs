@@ -1,10 +1,10 @@
 //! The launches of this boot whose processes may still be alive.
 //!
-//! A launch is entered before its holder starts. It is removed when its holder was seen to exit by
-//! itself, which it does only when no process of the launch is left. A launch whose holder ended
-//! otherwise stays until the next boot. The daemon writes the file and trusts its own copy in
-//! memory; its successor and the holders read the file. An agent that runs as the user without a
-//! sandbox can change it, like every file of the user.
+//! A launch is added before its holder starts. It is removed when its holder is seen to exit on its
+//! own, because a holder exits only when no process of the launch is left. A launch whose holder
+//! was killed remains until the next boot. The daemon writes the file but trusts only its own copy
+//! in memory. Its successor and the holders read the file. An agent that runs as the user without a
+//! sandbox can change this file, like all of the user's files.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -15,29 +15,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::process::{self, ProcessInstance, boot_id};
 
-/// The largest file that is read.
+/// The maximum size of the file in bytes.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// The launches, and their boot.
+/// The launches, and the boot they belong to.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaunchRegister {
     boot_id: String,
     launches: Vec<RegisteredLaunch>,
 }
 
-/// A launch, check, hook or setup whose processes may be alive.
+/// A launch, check, hook or setup whose processes may still be alive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegisteredLaunch {
     pub key: String,
-    /// No process of it started before this time, in clock ticks since boot.
+    /// The start time of the launch, in clock ticks since boot. None of its processes is older.
     pub started: u64,
-    /// Absent while the holder starts.
+    /// The holder. `None` while it is starting.
     pub holder: Option<ProcessInstance>,
-    /// Whether its holder is known to have ended before it was identified.
+    /// Whether the holder is known to have exited before it was identified.
     #[serde(default)]
     pub lost: bool,
-    /// The daemon that started it and that daemon's ancestors: they adopt its processes if the
-    /// holder is killed.
+    /// The daemon that started the launch, and that daemon's ancestors. They adopt the launch's
+    /// processes if the holder is killed.
     pub ancestors: Vec<HolderAncestor>,
     pub control_groups: String,
 }
@@ -50,7 +50,7 @@ pub struct HolderAncestor {
 }
 
 impl RegisteredLaunch {
-    /// A launch that this process is about to start.
+    /// Creates the entry for a launch that this process is about to start.
     pub fn starting_now(key: &str) -> io::Result<RegisteredLaunch> {
         let own = std::process::id();
         let family = process::family(own)?;
@@ -68,8 +68,8 @@ impl RegisteredLaunch {
         })
     }
 
-    /// Whether processes of it may live without a holder. While its holder starts, the starting
-    /// daemon is responsible for it.
+    /// Whether processes of the launch may be alive without a holder. While the holder is starting,
+    /// the daemon that starts it is responsible for the launch.
     fn is_lost(&self, boot: &str) -> io::Result<bool> {
         if self.lost {
             return Ok(true);
@@ -87,7 +87,7 @@ impl RegisteredLaunch {
 }
 
 impl LaunchRegister {
-    /// Reads the register. One of another boot is empty, and so is one that was never written.
+    /// Reads the register. It is empty if the file is missing or belongs to another boot.
     pub fn read(path: &Path) -> io::Result<LaunchRegister> {
         let boot_id = boot_id()?;
         let empty = LaunchRegister { boot_id: boot_id.clone(), launches: Vec::new() };
@@ -104,7 +104,7 @@ impl LaunchRegister {
         Ok(if found.boot_id == boot_id { found } else { empty })
     }
 
-    /// Replaces the file. It need not survive a reboot, so it is not synced.
+    /// Replaces the file. It does not have to survive a reboot, so it is not synced.
     pub fn write(&self, path: &Path) -> io::Result<()> {
         let new = path.with_extension("new");
         match fs::remove_file(&new) {
@@ -116,7 +116,7 @@ impl LaunchRegister {
         fs::rename(&new, path)
     }
 
-    /// All launches.
+    /// Returns all launches.
     pub fn launches(&self) -> &[RegisteredLaunch] {
         &self.launches
     }
@@ -125,7 +125,7 @@ impl LaunchRegister {
         self.launches.iter().any(|launch| launch.key == key)
     }
 
-    /// Enters a launch. An existing entry keeps its time and its holder.
+    /// Adds a launch. An existing entry keeps its start time and holder.
     pub fn enter(&mut self, launch: RegisteredLaunch) {
         if !self.has(&launch.key) {
             self.launches.push(launch);
@@ -138,12 +138,12 @@ impl LaunchRegister {
         }
     }
 
-    /// Removes a launch without remaining processes.
+    /// Removes a launch that has no processes left.
     pub fn remove(&mut self, key: &str) {
         self.launches.retain(|launch| launch.key != key);
     }
 
-    /// The key of this holder's launch.
+    /// Returns the key of this holder's launch.
     pub fn key_of(&self, holder: &ProcessInstance) -> Option<&str> {
         let mut launches = self.launches.iter();
         launches
@@ -151,15 +151,15 @@ impl LaunchRegister {
             .map(|launch| launch.key.as_str())
     }
 
-    /// Records that a launch lost its holder, of which nothing else is known.
+    /// Records that a launch has lost its holder, whose process is unknown.
     pub fn mark_lost(&mut self, key: &str) {
         for launch in self.launches.iter_mut().filter(|launch| launch.key == key) {
             launch.lost = true;
         }
     }
 
-    /// Returns this register, or an empty one if it belongs to another boot. An unknown boot id is
-    /// read again.
+    /// Returns an empty register if this one belongs to another boot, otherwise this one. If the
+    /// current boot id cannot be read, returns this one.
     #[must_use]
     pub fn of_this_boot(self) -> LaunchRegister {
         match boot_id() {
@@ -170,7 +170,7 @@ impl LaunchRegister {
         }
     }
 
-    /// The launches that lost their holders.
+    /// Returns the launches that have lost their holders.
     pub fn lost(&self) -> io::Result<Vec<&RegisteredLaunch>> {
         let mut lost = Vec::new();
         for launch in &self.launches {

@@ -16,7 +16,7 @@ impl Deadline {
         Self(Instant::now() + wait)
     }
 
-    /// Returns the time until the deadline; zero once it has passed.
+    /// Returns the time until the deadline, or zero once it has passed.
     #[expect(
         clippy::disallowed_methods,
         reason = "waits of tests and of the scripted agent are bounded by real time"

@@ -52,7 +52,7 @@ impl AgentEnv {
         command
     }
 
-    /// Plays a scenario to its end.
+    /// Plays a scenario to completion.
     pub(crate) fn play(&self, scenario: &str) -> Output {
         self.agent(scenario).output().expect("the agent can be run")
     }
@@ -106,8 +106,8 @@ impl RunningAgent {
     }
 }
 
-/// Writes an executable script. Another process writes the file itself, so that no forked thread of this one can
-/// have it open for writing when it is executed.
+/// Writes an executable script. Another process writes the file, so that no forked thread of this
+/// process can have it open for writing when it is executed.
 pub(crate) fn script_at(path: &Path, body: &str) -> PathBuf {
     let draft = path.with_extension("draft");
     fs::write(&draft, format!("#!/bin/sh\n{body}\n")).expect("the script can be written");

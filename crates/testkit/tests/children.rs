@@ -7,7 +7,7 @@ use rustix::process::Signal;
 
 use crate::agent_env::{AgentEnv, ignores_term, pids, session_of, signal, status_of, wait_gone};
 
-/// Plays a scenario that spawns grandchildren and exits at once; returns their pids.
+/// Plays a scenario that spawns grandchildren and exits at once. Returns their pids.
 fn spawned(stage: &AgentEnv, spawn: &str) -> Vec<u32> {
     let output = stage.play(&format!("[[step]]\nspawn = {{ {spawn}, pids = 'pids' }}"));
     assert!(output.status.success(), "{output:?}");

@@ -51,7 +51,7 @@ fn sleeper(set_up: impl FnOnce(&mut Command) -> &mut Command) -> Child {
     set_up(command.arg("300").stdin(Stdio::null())).spawn().expect("sleep can be started")
 }
 
-/// Returns the error at the end of a home; empty if none exists.
+/// Returns the error at the end of a home, or an empty text.
 fn complaint(home: TestHome) -> String {
     match catch_unwind(AssertUnwindSafe(|| drop(home))) {
         Ok(()) => String::new(),
@@ -158,7 +158,7 @@ fn home_drop_stops_sessions_then_daemon() {
     home.provost(&["start", "daemon"]).ok();
     drop(home);
     let asked = fs::read_to_string(dir.path().join("asked")).unwrap();
-    // The daemon is stopped only when it lists no living session any more, which may take several polls.
+    // The daemon is stopped only when it lists no living session, which may take several polls.
     let rest = asked.strip_prefix("start s1\nstart daemon\nls --all --json\nstop s1\n");
     let looks = rest.and_then(|rest| rest.strip_suffix("daemon stop\n"));
     let looks: Vec<&str> = looks.expect("it stops sessions, then the daemon").lines().collect();
@@ -270,7 +270,7 @@ fn processes_of_removed_homes_are_reported() {
     assert_eq!(leftovers_under(&test_root.path().join("absent")), [] as [&str; 0]);
 }
 
-/// Binds a socket whose whole path may be too long for an address.
+/// Binds a socket whose path may be too long for a socket address.
 fn bind(dir: &Path, name: &str) -> UnixListener {
     use std::os::fd::AsRawFd as _;
     let dir = fs::File::open(dir).expect("the directory can be opened");

@@ -1,5 +1,6 @@
-//! Integration tests of the test kit: every step kind of the scripted agent in a real process, the harness against
-//! fakes of `provost` that leave things behind, and the scripted model with real Codex.
+//! Integration tests of the test kit: every step kind of the scripted agent in a real process, the
+//! harness with fakes of `provost` that leave files and processes behind, and the scripted model
+//! with real Codex.
 
 mod agent_env;
 mod children;

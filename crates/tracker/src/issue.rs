@@ -1,39 +1,39 @@
-//! An issue in the common form of all trackers.
+//! An issue, in a form common to all trackers.
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// An issue of a tracker. All fields are available to a workflow's template.
+/// An issue in a tracker. A workflow's template can use all fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Issue {
-    /// The tracker's id; opaque to Provost.
+    /// The tracker's id for the issue. Provost does not interpret it.
     pub id: String,
-    /// The tracker's own references, for templates only.
+    /// The tracker's own references, used only by templates.
     pub native_ref: Option<Map<String, Value>>,
-    /// The name that users see.
+    /// The name shown to users.
     pub identifier: String,
     pub title: String,
     pub description: Option<String>,
     /// Lower numbers are more urgent.
     pub priority: Option<i64>,
-    /// As the tracker spells it.
+    /// The state, spelled as in the tracker.
     pub state: String,
     pub branch_name: Option<String>,
     pub url: Option<String>,
     pub assignee_id: Option<String>,
-    /// In lower case, without duplicates.
+    /// The labels in lower case, without duplicates.
     pub labels: Vec<String>,
     pub blocked_by: Vec<IssueBlocker>,
-    /// Whether the tracker's own rules allow work on it.
+    /// Whether the tracker's own rules allow work on the issue.
     pub dispatchable: bool,
-    /// RFC 3339 in UTC, so that text order is time order.
+    /// The time in RFC 3339 and UTC, so that sorting the text sorts by time.
     pub created_at: Option<String>,
     pub updated_at: Option<String>,
 }
 
-/// Another issue that this one waits for, as far as the tracker reports it.
+/// Another issue that blocks this one, according to the tracker.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IssueBlocker {
     pub id: Option<String>,
@@ -41,7 +41,7 @@ pub struct IssueBlocker {
     pub state: Option<String>,
 }
 
-/// State names, compared without case and surrounding blanks.
+/// A set of state names, compared without regard to case and surrounding spaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct States(BTreeSet<String>);
 
@@ -63,12 +63,12 @@ impl States {
     }
 }
 
-/// Returns a name in the form used for comparison.
+/// Normalizes a name for comparison.
 pub fn normalize_name(name: &str) -> String {
     name.trim().to_lowercase()
 }
 
-/// Normalizes labels: trimmed, in lower case, without blanks and duplicates.
+/// Normalizes labels: trims them, converts them to lower case, and drops blank and duplicate ones.
 pub fn normalize_labels<T: AsRef<str>>(given: impl IntoIterator<Item = T>) -> Vec<String> {
     let mut kept: Vec<String> = Vec::new();
     for label in given.into_iter().map(|label| normalize_name(label.as_ref())) {
@@ -79,17 +79,17 @@ pub fn normalize_labels<T: AsRef<str>>(given: impl IntoIterator<Item = T>) -> Ve
     kept
 }
 
-/// Parses a timestamp and returns it in the canonical form; None if it is invalid.
+/// Parses a timestamp and returns it in canonical form, or `None` if it is invalid.
 pub fn normalize_instant(text: &str) -> Option<String> {
     let instant: jiff::Timestamp = text.trim().parse().ok()?;
     Some(format!("{instant:.3}"))
 }
 
-/// Number of hash digits that keep keys distinct: 80 bits.
+/// Number of hash digits that keep keys distinct, equal to 80 bits.
 const HASH_DIGITS: usize = 20;
 
-/// Returns the key for an issue's work. Two identifiers never share one: where characters had to be
-/// replaced, a hash of the original identifier is appended.
+/// Returns the key for the work on an issue. No two identifiers share a key: if any characters had
+/// to be replaced, a hash of the original identifier is appended.
 pub fn work_key(identifier: &str) -> String {
     let allowed = |one: char| one.is_ascii_alphanumeric() || matches!(one, '.' | '_' | '-');
     let replaced: String =

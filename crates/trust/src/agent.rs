@@ -1,4 +1,4 @@
-//! Whether an agent's own trust in a worktree follows from the user's consent.
+//! Whether an agent may trust a worktree itself because of the user's consent.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::{
     read::{Error, codex_files, directories},
 };
 
-/// Returns the digest of the files that Codex would read in a worktree if it trusted it. `None` if
+/// Returns the digest of the files that Codex would read if it trusted a worktree, or `None` if
 /// there are no such files.
 pub fn agent_digest(top: &Path, cwd: &Path) -> Result<Option<TrustDigest>, Error> {
     let mut files = Vec::new();
@@ -19,7 +19,7 @@ pub fn agent_digest(top: &Path, cwd: &Path) -> Result<Option<TrustDigest>, Error
     Ok((!content.is_empty()).then(|| content.digest()))
 }
 
-/// Whether Codex would find its own files between a top and a working directory.
+/// Whether there are Codex files in any directory from the top down to the working directory.
 pub fn has_agent_files(top: &Path, cwd: &Path) -> bool {
     let exists = |path: &Path| path.join(CODEX).symlink_metadata().is_ok();
     directories(top, cwd).iter().any(|directory| exists(&directory.path))

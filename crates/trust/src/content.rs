@@ -1,6 +1,9 @@
-//! The parts of a repository that need trust, and how two contents differ.
+//! The content of a repository that needs trust, and how two versions of it differ.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+};
 
 use provost_config::trust as config_trust;
 use provost_tracker::workflow;
@@ -15,13 +18,17 @@ pub(crate) const CONFIG: &str = "provost.toml";
 /// The workflow that `provost serve` follows.
 pub(crate) const WORKFLOW: &str = "WORKFLOW.md";
 
-/// The directory from which Codex reads settings, hooks, rules and agents, once it trusts a
-/// project.
+/// The directory that Codex reads settings, hooks, rules and agents from once it trusts a project.
 pub(crate) const CODEX: &str = ".codex";
 
-/// The files that agents read outside [`CODEX`], where every file is relevant.
+/// Files outside [`CODEX`] that agents read. Inside [`CODEX`], every file is relevant.
 pub(crate) const AGENT_FILES: [&str; 3] =
     [".claude/settings.json", ".claude/settings.local.json", ".mcp.json"];
+
+/// Where the agents' files are, relative to a directory that agents work in: every such file, and
+/// each directory with such files. A link in place of one of them leads to other files.
+pub const AGENT_PATHS: [&str; 5] =
+    [".claude", CODEX, AGENT_FILES[0], AGENT_FILES[1], AGENT_FILES[2]];
 
 /// The files of a project that need trust, for display.
 pub const FILES: [&str; 6] = [
@@ -33,38 +40,38 @@ pub const FILES: [&str; 6] = [
     ".mcp.json",
 ];
 
-/// Parts of a workflow's front matter that name no program and grant no rights. Every other part
-/// needs trust.
+/// Sections of a workflow's front matter that neither run a program nor grant permissions. All
+/// other sections need trust.
 const HARMLESS_PARTS: [&str; 4] = ["agent", "polling", "provost", "tracker"];
 
-/// The only harmless key of a part that otherwise needs trust.
+/// The one harmless key in a section that otherwise needs trust.
 const HARMLESS_KEY: &str = "codex.stall_timeout_ms";
 
-/// Everything that needs trust, by file. Empty if nothing does.
+/// All content that needs trust, grouped by file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrustContent {
     pub parts: Vec<ContentPart>,
 }
 
-/// The parts of one file that need trust.
+/// The content of one file that needs trust.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContentPart {
-    /// Relative to the project's top; only the file's name for a workflow elsewhere.
+    /// The path relative to the project's top, or just the file name of a workflow that is not at the top.
     pub file: String,
     pub entries: Vec<ContentEntry>,
 }
 
-/// One key and its value, or the whole text of a file.
+/// A key and its value, or the whole text of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContentEntry {
-    /// None for the whole file.
+    /// The key, or `None` if this is the whole file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// JSON for a key, the text itself for a file.
+    /// The key's value as JSON, or the text of the file.
     pub value: String,
 }
 
-/// How one entry differs from the previously trusted one.
+/// How an entry differs from the one trusted before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "change", rename_all = "snake_case")]
 pub enum ContentChange {
@@ -73,19 +80,19 @@ pub enum ContentChange {
     Changed { file: String, before: ContentEntry, after: ContentEntry },
 }
 
-/// Whether a file of a project, relative to its top and with `/`, needs trust.
+/// Whether a file needs trust. The path is relative to the project's top and separated by `/`.
 pub fn is_relevant(file: &str) -> bool {
     [CONFIG, WORKFLOW].contains(&file) || is_agent_file(file)
 }
 
-/// Whether an agent that works in a directory reads this file, relative to the directory.
+/// Whether an agent working in a directory reads this file. The path is relative to the directory.
 fn is_agent_file(file: &str) -> bool {
     AGENT_FILES.contains(&file)
         || file.strip_prefix(CODEX).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// Returns the directory whose agents read a file, both relative to the top. `None` if it is not an
-/// agent's file.
+/// Returns the directory in which agents read this file, or `None` if it is not an agent's file.
+/// Both paths are relative to the top.
 pub fn agent_directory(file: &str) -> Option<&str> {
     let starts = std::iter::once(0).chain(file.match_indices('/').map(|(at, _)| at + 1));
     let start = starts.into_iter().find(|start| is_agent_file(&file[*start..]))?;
@@ -93,8 +100,8 @@ pub fn agent_directory(file: &str) -> Option<&str> {
 }
 
 impl TrustContent {
-    /// Takes the parts that need trust from the files of a project; other files are ignored. An
-    /// agent's file counts in every directory.
+    /// Selects the content that needs trust from a project's files and ignores the other files.
+    /// Agents' files count in every directory.
     pub fn from_files<N: Into<String>>(files: impl IntoIterator<Item = (N, Vec<u8>)>) -> Self {
         let named = files.into_iter().map(|(name, bytes)| (name.into(), bytes));
         let relevant =
@@ -104,7 +111,7 @@ impl TrustContent {
         TrustContent { parts: parts.filter(|part| !part.entries.is_empty()).collect() }
     }
 
-    /// Takes the parts that need trust from a workflow that is not at a project's top.
+    /// Selects the content that needs trust from a workflow that is not at a project's top.
     pub fn from_workflow(name: &str, bytes: &[u8]) -> Self {
         let part =
             ContentPart { file: name.to_owned(), entries: workflow_entries(&text_of(bytes)) };
@@ -122,33 +129,48 @@ impl TrustContent {
         TrustDigest::from_parts(self.bytes())
     }
 
-    /// The files of which Codex reads more, once it trusts the project.
+    /// Returns the files that only Codex reads, and only if it trusts the project.
     pub fn codex_part(&self) -> Self {
         let is_codex = |file: &str| file.split('/').any(|name| name == CODEX);
         let parts = self.parts.iter().filter(|part| is_codex(&part.file));
         TrustContent { parts: parts.cloned().collect() }
     }
 
-    /// The files that count for work in a directory, relative to the top: those of each directory
-    /// from the top down to it.
+    /// Returns the files that apply to work in a directory: those in each directory from the top
+    /// down to it. `directory` is relative to the top.
     pub fn down_to(&self, directory: &Path) -> Self {
         let counts = |file: &str| directory.starts_with(agent_directory(file).unwrap_or_default());
         let parts = self.parts.iter().filter(|part| counts(&part.file));
         TrustContent { parts: parts.cloned().collect() }
     }
 
-    /// Whether every file of another content is part of this one, unchanged.
+    /// Returns the top, and each directory below it that has its own files.
+    pub fn directories(&self) -> BTreeSet<PathBuf> {
+        let below = self.parts.iter().filter_map(|part| agent_directory(&part.file));
+        std::iter::once("").chain(below).map(PathBuf::from).collect()
+    }
+
+    /// Returns this content with the files of another one that it lacks.
+    #[must_use]
+    pub fn with(&self, other: &TrustContent) -> Self {
+        let all = self.parts.iter().chain(&other.parts);
+        let by_file: BTreeMap<&str, &ContentPart> =
+            all.rev().map(|part| (part.file.as_str(), part)).collect();
+        TrustContent { parts: by_file.into_values().cloned().collect() }
+    }
+
+    /// Whether this content includes every file of another one, unchanged.
     pub fn includes(&self, other: &TrustContent) -> bool {
         other.parts.iter().all(|part| self.parts.contains(part))
     }
 
-    /// Whether a file below the top needs trust.
+    /// Whether any file that needs trust is in a subdirectory.
     pub fn is_nested(&self) -> bool {
         let below = |file| agent_directory(file).is_some_and(|directory| !directory.is_empty());
         self.parts.iter().any(|part| below(&part.file))
     }
 
-    /// Returns how this content differs from a previously trusted one.
+    /// Returns how this content differs from previously trusted content.
     pub fn changes(&self, before: &TrustContent) -> Vec<ContentChange> {
         let (old, new) = (before.by_key(), self.by_key());
         let mut changes = Vec::new();
@@ -209,7 +231,8 @@ impl ContentPart {
     }
 }
 
-/// Bytes that are not UTF-8 are represented by their digest, which keeps them distinct.
+/// Converts bytes to text. If they are not UTF-8, their digest is added, so that different bytes
+/// never result in the same text.
 fn text_of(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) => text.to_owned(),
@@ -224,7 +247,7 @@ fn whole(value: String) -> ContentEntry {
     ContentEntry { key: None, value }
 }
 
-/// A file that cannot be parsed counts as a whole.
+/// Returns the entries of a configuration file. A file that cannot be parsed becomes a single entry.
 fn config_entries(text: &str) -> Vec<ContentEntry> {
     let entry =
         |(key, value): (String, Value)| ContentEntry { key: Some(key), value: value.to_string() };
@@ -247,7 +270,7 @@ fn workflow_entries(text: &str) -> Vec<ContentEntry> {
     entries
 }
 
-/// One entry for each key; a key with a dot in its name is quoted, so that no two keys look alike.
+/// Adds one entry for each nested key. Names that contain a dot are quoted, so that no two keys look the same.
 fn flatten(key: String, value: Value, entries: &mut Vec<ContentEntry>) {
     let inner = match value {
         Value::Object(inner) if !inner.is_empty() => inner,
@@ -311,6 +334,32 @@ mod tests {
     }
 
     #[test]
+    fn directories_and_union_keep_every_file() {
+        let all = content(&[
+            ("provost.toml", "worktree.setup = \"x\""),
+            ("a/.mcp.json", "{}"),
+            ("a/b/.codex/rules/x", ""),
+        ]);
+        let directories: Vec<PathBuf> = all.directories().into_iter().collect();
+        assert_eq!(directories, ["", "a", "a/b"].map(PathBuf::from));
+        let parts = directories.iter().map(|directory| all.down_to(directory));
+        assert_eq!(parts.fold(TrustContent::default(), |union, part| union.with(&part)), all);
+        let other = content(&[("a/.mcp.json", "{ }")]);
+        assert!(all.with(&other) == all && other.with(&all).includes(&other));
+    }
+
+    #[test]
+    fn agent_paths_cover_every_agent_file() {
+        for file in AGENT_FILES {
+            assert!(AGENT_PATHS.contains(&file), "{file}");
+            if let Some((directory, _)) = file.split_once('/') {
+                assert!(AGENT_PATHS.contains(&directory), "{directory}");
+            }
+        }
+        assert!(AGENT_PATHS.contains(&CODEX));
+    }
+
+    #[test]
     fn unparsable_file_counts_as_a_whole() {
         for (name, text) in [("provost.toml", "a = = 1"), ("WORKFLOW.md", "---\na: [1\n---\n")] {
             let content = content(&[(name, text)]);
@@ -328,7 +377,12 @@ mod tests {
         assert_ne!(content(&[(".mcp.json", "x")]).digest(), content(&[(".codex/x", "x")]).digest());
         let bytes =
             |bytes: &[u8]| TrustContent::from_files([(".mcp.json", bytes.to_vec())]).digest();
-        assert_ne!(bytes(b"\xff"), bytes(b"\xfe"), "bytes that are not UTF-8 are told apart");
+        assert_ne!(
+            bytes(b"\xff"),
+            bytes(b"\xfe"),
+            "different bytes that are not UTF-8 stay \
+            different"
+        );
         assert_eq!(one.to_string().parse::<TrustDigest>().unwrap(), one);
     }
 

@@ -1,14 +1,14 @@
-//! The digest of a content.
+//! The digest of content that needs trust.
 
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize, de::Error as _};
 
-/// BLAKE3 over everything in a content that needs trust.
+/// The BLAKE3 digest of all content that needs trust.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TrustDigest([u8; 32]);
 
-/// A text that is not a digest.
+/// The error for a text that is not a digest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} is not a digest: expected 64 hexadecimal digits, as `provost trust --print` shows them"
@@ -19,14 +19,14 @@ impl TrustDigest {
     pub(crate) fn from_parts(parts: impl IntoIterator<Item = Vec<u8>>) -> Self {
         let mut hasher = blake3::Hasher::new_derive_key("provost trust content 1");
         for part in parts {
-            // The length keeps the boundary between two parts unambiguous.
+            // The length prefix makes the boundaries between parts unambiguous.
             hasher.update(&(part.len() as u64).to_le_bytes());
             hasher.update(&part);
         }
         TrustDigest(hasher.finalize().into())
     }
 
-    /// The digest of two contents.
+    /// Combines the digests of two contents into one.
     #[must_use]
     pub fn with(&self, other: &TrustDigest) -> Self {
         TrustDigest::from_parts([self.0.to_vec(), other.0.to_vec()])

@@ -1,15 +1,14 @@
-//! Decides which files of a repository take effect: only those whose exact content the operator
-//! agreed to.
+//! Decides which files in a repository take effect: only those whose exact content the operator has agreed to.
 //!
-//! Some files of a repository make Provost or an agent run something, or extend their rights:
-//! [`FILES`]. They take effect only if the operator agreed to their content with `provost trust`.
-//! The user's [`TrustStore`] keeps the digests of those contents.
+//! Some files in a repository make Provost or an agent run something, or extend their permissions:
+//! [`FILES`]. They take effect only if the operator has agreed to their content with `provost
+//! trust`. The user's [`TrustStore`] records the agreed content and its digests.
 //!
-//! - [`TrustContent`] is the part of one project or workflow file that needs trust. It is pure:
-//!   [`TrustContent::from_files`] takes names and bytes, from a checkout or from a git tree.
-//! - [`snapshot`] reads it from a checkout. Files of other users, files that others can write and links
-//!   never take effect.
-//! - [`TrustStore`] answers whether a content is trusted.
+//! - [`TrustContent`] is the content of a project or workflow file that needs trust. It is pure:
+//!   [`TrustContent::from_files`] accepts names and bytes, from a checkout or from a git tree.
+//! - [`snapshot`] reads it from a checkout. Files that belong to other users, files that others can
+//!   write to, and links never take effect.
+//! - [`TrustStore`] stores whether content is trusted.
 //! - [`find_top`] finds the project that contains a directory, without running git.
 
 mod agent;
@@ -22,7 +21,8 @@ mod store;
 
 pub use agent::{agent_digest, has_agent_files};
 pub use content::{
-    ContentChange, ContentEntry, ContentPart, FILES, TrustContent, agent_directory, is_relevant,
+    AGENT_PATHS, ContentChange, ContentEntry, ContentPart, FILES, TrustContent, agent_directory,
+    is_relevant,
 };
 pub use digest::{DigestError, TrustDigest};
 pub use owned::OwnershipError;

@@ -1,5 +1,5 @@
-//! Files and directories that only the user can change, by the rules that git applies since
-//! CVE-2022-24765.
+//! Files and directories that only the user can change, according to the rules that git has applied
+//! since CVE-2022-24765.
 
 use std::{
     fmt, fs, io,
@@ -10,7 +10,7 @@ use std::{
 use provost_sys::agent_file;
 use rustix::process::geteuid;
 
-/// The mode bits that let others write.
+/// The mode bits that allow others to write.
 const OTHERS_WRITE: u32 = 0o002;
 const GROUP_WRITES: u32 = 0o020;
 
@@ -24,7 +24,7 @@ pub enum OwnershipError {
 }
 
 impl OwnershipError {
-    /// The command that fixes it, or that shows what to check first.
+    /// Returns a command that fixes the problem, or that shows the content so that the user can check it first.
     pub fn fix(&self) -> String {
         let shown = |path: &Path| shell_word(&path.to_string_lossy());
         match self {
@@ -60,8 +60,7 @@ impl fmt::Display for OwnershipError {
     }
 }
 
-/// Checks owner and mode of a file or directory; links are not followed. `None` if it does not
-/// exist.
+/// Checks the owner and mode of a file or directory without following links. Returns `None` if it does not exist.
 pub(crate) fn check(path: &Path) -> io::Result<Option<Result<fs::Metadata, OwnershipError>>> {
     match fs::symlink_metadata(path) {
         Ok(found) => Ok(Some(check_metadata(path, &found).map(|()| found))),
@@ -70,8 +69,9 @@ pub(crate) fn check(path: &Path) -> io::Result<Option<Result<fs::Metadata, Owner
     }
 }
 
-/// Reads a regular file that only the user can change. The checked file is the one that is read. A
-/// pipe in its place does not block. `None` if it does not exist.
+/// Reads a regular file that only the user can change. The checks apply to the opened file, so the
+/// file cannot be swapped in between. Does not block if the path turns out to be a pipe. Returns
+/// `None` if the file does not exist.
 pub(crate) fn read(path: &Path, limit: u64) -> io::Result<Option<Result<Vec<u8>, OwnershipError>>> {
     let file = match agent_file::open(path) {
         Ok(file) => file,
@@ -114,10 +114,10 @@ fn is_absent(why: &io::Error) -> bool {
     matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// Who may own a file.
+/// The users who may own a file.
 struct FileOwners {
     effective: u32,
-    /// The user who called `sudo`. As in git, root may use that user's files.
+    /// The user who called `sudo`. As in git, root may use the files of that user.
     caller: Option<u32>,
 }
 
@@ -136,8 +136,8 @@ impl FileOwners {
         uid == self.effective || self.caller == Some(uid)
     }
 
-    /// Whether a group has no other user. Many systems give each user a group and a umask of 002.
-    /// Only the local files are read: a group that they do not list is not private.
+    /// Whether no other user belongs to a group. Many systems give each user a private group and a umask
+    /// of 002. Only local files are consulted, so a group that they don't list is not considered private.
     fn is_private(&self, gid: u32) -> bool {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         is_private(gid, self.effective, &read("/etc/passwd"), &read("/etc/group"))

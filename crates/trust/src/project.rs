@@ -1,4 +1,4 @@
-//! Finds the project that contains a directory, without git.
+//! Finds the project that contains a directory, without running git.
 
 use std::{
     fs, io,
@@ -12,7 +12,7 @@ use crate::{
     owned::{self, check},
 };
 
-/// The most bytes read of git's own small files.
+/// The maximum number of bytes to read from git's own small files.
 const MAX_GIT_FILE: u64 = 8 << 10;
 
 /// Why nothing in a project takes effect.
@@ -25,14 +25,14 @@ pub enum UnsafeProject {
 }
 
 /// Finds the top of the checkout that contains a directory, regardless of its owner. A directory
-/// named `.git` counts only if git would accept it as a repository: a `HEAD` that names a ref or a
-/// commit, `objects` and `refs`.
+/// called `.git` counts only if git would accept it as a repository, which means that it contains
+/// `objects`, `refs`, and a `HEAD` that refers to a ref or a commit.
 pub fn find_top(cwd: &Path) -> Option<PathBuf> {
     let top = cwd.ancestors().find(|dir| is_repository(&dir.join(".git")))?;
     Some(top.to_owned())
 }
 
-/// Checks that a project's top and its `.git` belong to the user, and that no other user can write them.
+/// Checks that a project's top and its `.git` belong to the user and that no one else can write to them.
 pub fn check_owner(top: &Path) -> Result<(), UnsafeProject> {
     for path in [top.to_owned(), top.join(".git")] {
         match check(&path) {
@@ -44,9 +44,8 @@ pub fn check_owner(top: &Path) -> Result<(), UnsafeProject> {
     Ok(())
 }
 
-/// Returns the top of the repository's main checkout, if this one is a linked worktree of it. Both
-/// sides must name each other, so a directory cannot pretend to be a worktree of a repository that
-/// does not know it.
+/// If this checkout is a linked worktree, returns the top of the repository's main checkout. Both sides
+/// must refer to each other, so that a directory cannot pretend to be a worktree of another repository.
 pub fn main_top(top: &Path) -> Option<PathBuf> {
     let link = top.join(".git");
     let git_dir = link_target(&link)?;
@@ -67,21 +66,21 @@ fn is_repository(git: &Path) -> bool {
     if found.is_file() {
         return link_target(git).is_some();
     }
-    // Git accepts a link to a git directory too.
+    // Git also accepts a symbolic link to a git directory.
     let head = read_head(&git.join("HEAD"));
     head.is_some_and(|head| is_head(&head))
         && git.join("objects").is_dir()
         && git.join("refs").is_dir()
 }
 
-/// Whether a text is valid content of `HEAD`.
+/// Whether a text is a valid `HEAD`.
 fn is_head(text: &str) -> bool {
     let text = text.trim_end();
     let id = matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     id || text.strip_prefix("ref:").is_some_and(|name| name.trim_start().starts_with("refs/"))
 }
 
-/// The git directory that a `.git` file names.
+/// Returns the git directory that a `.git` file refers to.
 fn link_target(link: &Path) -> Option<PathBuf> {
     let text = read_head(link)?;
     let named = text.strip_prefix("gitdir: ")?.trim_end_matches(['\n', '\r']);
@@ -89,7 +88,8 @@ fn link_target(link: &Path) -> Option<PathBuf> {
     (!named.is_empty()).then(|| dir.join(named))
 }
 
-/// Reads the start of a small file, regardless of its owner. A pipe in its place does not block.
+/// Reads the start of a small file, regardless of its owner. Does not block if the path turns out
+/// to be a pipe.
 fn read_head(path: &Path) -> Option<String> {
     String::from_utf8(agent_file::read_start(path, MAX_GIT_FILE).ok()?).ok()
 }

@@ -1,5 +1,4 @@
-//! Reads the files that need trust from a checkout. Files that another user owns or can write are
-//! not read.
+//! Reads the files that need trust from a checkout. Files that another user owns or can write to are not read.
 
 use std::{
     fs, io,
@@ -12,15 +11,15 @@ use crate::{
     owned::{self, check},
 };
 
-/// The largest file that needs trust.
+/// The maximum size of a file that needs trust, in bytes.
 pub const MAX_FILE: u64 = 256 << 10;
 
-/// Limits on the files of [`CODEX`]: how many, their total size, and the depth.
+/// Limits on the files in `CODEX`: their number, total size and depth.
 pub const MAX_FILES: usize = 500;
 pub const MAX_BYTES: usize = 4 << 20;
 const MAX_DEPTH: usize = 8;
 
-/// Why a content cannot be trusted.
+/// Why content cannot be trusted.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{0}")]
@@ -32,7 +31,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The command that fixes it.
+    /// Returns a command that fixes the problem, if there is one.
     pub fn fix(&self) -> Option<String> {
         match self {
             Error::Unowned(why) => Some(why.fix()),
@@ -64,7 +63,7 @@ impl From<UnsafeProject> for Error {
     }
 }
 
-/// A project's files, read once, so that the checked content is the one that is used.
+/// A project's files. They are read only once, so the content that is checked is the content that is used.
 #[derive(Debug, Clone, Default)]
 pub struct ProjectSnapshot {
     pub content: TrustContent,
@@ -72,10 +71,10 @@ pub struct ProjectSnapshot {
     pub config: Option<Vec<u8>>,
 }
 
-/// Reads the content that needs trust for work in a directory of a project, and the project's
-/// configuration: the files of the top, and the agents' files of each directory down to the working
-/// directory. A project without such files has an empty content, regardless of its owner: there is
-/// nothing to trust.
+/// Reads a project's configuration, and the content that needs trust for work in one of its
+/// directories. This is the content of the files at the top, and of the agents' files in each
+/// directory from the top down to the working directory. If there are no such files, the content is
+/// empty regardless of the project's owner, because there is nothing to trust.
 pub fn snapshot(top: &Path, cwd: &Path) -> Result<ProjectSnapshot, Error> {
     let mut files = Vec::new();
     for name in [CONFIG, WORKFLOW] {
@@ -101,14 +100,14 @@ pub fn snapshot(top: &Path, cwd: &Path) -> Result<ProjectSnapshot, Error> {
     Ok(ProjectSnapshot { content: TrustContent::from_files(files), config })
 }
 
-/// A directory between a project's top and the working directory.
+/// A directory on the way from a project's top to the working directory.
 pub(crate) struct AgentDirectory {
     pub(crate) path: PathBuf,
-    /// Its name relative to the top, with a `/` at the end unless it is the top.
+    /// Its path relative to the top with a trailing `/`, or empty for the top itself.
     prefix: String,
 }
 
-/// The directories from the top down to the working directory.
+/// Returns the directories from the top down to the working directory.
 pub(crate) fn directories(top: &Path, cwd: &Path) -> Vec<AgentDirectory> {
     let mut all = vec![AgentDirectory { path: top.to_owned(), prefix: String::new() }];
     let (mut path, mut prefix) = (top.to_owned(), String::new());
@@ -120,7 +119,7 @@ pub(crate) fn directories(top: &Path, cwd: &Path) -> Vec<AgentDirectory> {
     all
 }
 
-/// The files that agents in a directory read, relative to the top.
+/// Reads the files that agents in a directory read, with paths relative to the top.
 fn agent_files(directory: &AgentDirectory) -> Result<Vec<(String, Vec<u8>)>, Error> {
     let mut files = Vec::new();
     for name in AGENT_FILES {
@@ -135,14 +134,14 @@ fn agent_files(directory: &AgentDirectory) -> Result<Vec<(String, Vec<u8>)>, Err
     Ok(files)
 }
 
-/// Reads the content that needs trust in one workflow file.
+/// Reads the content of a workflow file that needs trust.
 pub fn read_workflow(path: &Path) -> Result<TrustContent, Error> {
     let bytes = read_file(path)?.unwrap_or_default();
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     Ok(TrustContent::from_workflow(&name, &bytes))
 }
 
-/// Every file below a directory's `.codex`, relative to the top.
+/// Reads every file below a directory's `.codex`, with paths relative to the top.
 pub(crate) fn codex_files(directory: &AgentDirectory) -> Result<Vec<(String, Vec<u8>)>, Error> {
     let (mut files, mut total) = (Vec::new(), 0);
     let codex = directory.path.join(CODEX);
@@ -169,7 +168,7 @@ pub(crate) fn codex_files(directory: &AgentDirectory) -> Result<Vec<(String, Vec
     Ok(files)
 }
 
-/// Whether a directory exists; an existing one must belong to the user.
+/// Whether a directory exists. If it does, it must belong to the user.
 fn check_directory(path: &Path) -> Result<bool, Error> {
     match check(path) {
         Ok(Some(Ok(found))) => Ok(found.is_dir()),

@@ -1,7 +1,7 @@
 //! The trust store: one file per project, in the user's configuration directory.
 //!
-//! A user may agree to several contents of a project, such as those of two branches. At most
-//! [`MAX_CONTENTS`] are kept, the newest first.
+//! A user can agree to several contents of a project, for example on two branches. The newest
+//! [`MAX_CONTENTS`] of them are kept.
 
 use std::{
     fs,
@@ -20,27 +20,27 @@ use crate::{
 /// The maximum number of contents kept for one project.
 pub const MAX_CONTENTS: usize = 16;
 
-/// The largest entry that is read.
+/// The maximum size of an entry in bytes.
 const MAX_ENTRY: u64 = 64 << 20;
 
-/// The store's directory in the user's configuration directory.
+/// The name of the store's directory inside the user's configuration directory.
 const DIRECTORY: &str = "trust";
 
-/// The contents that a user agreed to.
+/// The record of all content that the user has agreed to trust.
 #[derive(Clone, Debug)]
 pub struct TrustStore {
     dir: PathBuf,
 }
 
-/// A project, or a workflow file, with the contents that the user agreed to.
+/// A project or workflow file, and the contents that the user has agreed to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrustEntry {
     pub path: PathBuf,
-    /// The newest first.
+    /// The contents, newest first.
     pub contents: Vec<AgreedContent>,
 }
 
-/// A content that the user agreed to.
+/// Content that the user has agreed to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgreedContent {
     pub digest: TrustDigest,
@@ -60,14 +60,14 @@ pub enum Error {
 
 impl TrustStore {
     /// Opens the store in the user's configuration directory for Provost, such as
-    /// `~/.config/provost`. It need not exist.
+    /// `~/.config/provost`. The directory need not exist.
     pub fn open(config_dir: &Path) -> Self {
         TrustStore { dir: config_dir.join(DIRECTORY) }
     }
 
-    /// Whether the user agreed to this content of a project, for work in a directory relative to
-    /// its top. Consent for the main checkout of a repository also applies to its linked worktrees.
-    /// An empty content needs no trust.
+    /// Whether the user has agreed to this content of a project, for work in a directory relative
+    /// to its top. Consent for a repository's main checkout also applies to its linked worktrees.
+    /// Empty content needs no trust.
     pub fn is_trusted(
         &self,
         top: &Path,
@@ -77,8 +77,8 @@ impl TrustStore {
         Ok(content.is_empty() || self.any(top, |agreed| agreed.down_to(directory) == *content)?)
     }
 
-    /// Whether the user agreed to each of these files, in one content of a project. A commit lacks
-    /// the files that only the checkout has.
+    /// Whether the user has agreed to all of these files as part of one content of the project. The
+    /// files can come from a commit, which lacks files that exist only in the checkout.
     pub fn includes(&self, top: &Path, files: &TrustContent) -> Result<bool, Error> {
         Ok(files.is_empty() || self.any(top, |agreed| agreed.includes(files))?)
     }
@@ -94,8 +94,7 @@ impl TrustStore {
         main_top(top).map_or(Ok(false), |main| agreed(&main))
     }
 
-    /// Returns the content that the user agreed to last, for a project or the main checkout of its
-    /// repository.
+    /// Returns the content that the user last agreed to, for a project or for the main checkout of its repository.
     pub fn last_agreed(&self, top: &Path) -> Result<Option<TrustContent>, Error> {
         let newest = |found: Option<TrustEntry>| {
             found.and_then(|found| found.contents.into_iter().next()).map(|one| one.content)
@@ -107,7 +106,7 @@ impl TrustStore {
         Ok(newest(main.flatten()))
     }
 
-    /// Records that the user agreed to a content of a project. Only the operator may trigger this.
+    /// Records that the user agreed to trust a project's content. Only the operator may do this.
     pub fn trust(&self, top: &Path, content: &TrustContent) -> Result<(), Error> {
         let digest = content.digest();
         let mut trusted = self
@@ -119,7 +118,7 @@ impl TrustStore {
         self.write(&trusted)
     }
 
-    /// Removes a project. Returns false if there was nothing to remove.
+    /// Removes a project's entry. Returns false if the project had no entry.
     pub fn revoke(&self, top: &Path) -> Result<bool, Error> {
         let path = self.entry(top)?;
         match fs::remove_file(&path) {
@@ -129,7 +128,7 @@ impl TrustStore {
         }
     }
 
-    /// Every project, by its path.
+    /// Returns the entries of all projects, sorted by path.
     pub fn list(&self) -> Result<Vec<TrustEntry>, Error> {
         let failed = |source| Error::File { action: "list", path: self.dir.clone(), source };
         let entries = match fs::read_dir(&self.dir) {
@@ -172,7 +171,7 @@ impl TrustStore {
         }
     }
 
-    /// Writes an entry atomically, so that no reader sees a part of it.
+    /// Writes an entry atomically, so that no reader sees an incomplete one.
     fn write(&self, trusted: &TrustEntry) -> Result<(), Error> {
         let path = self.entry(&trusted.path)?;
         let failed = |source| Error::File { action: "write", path: path.clone(), source };

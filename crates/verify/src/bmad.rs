@@ -1,8 +1,8 @@
-//! The workflows of BMAD, and the status that proves each of them.
+//! The BMAD workflows, and the statuses that prove that each of them completed.
 //!
-//! `sprint-status.yaml` is read first, then the story's file; each alone is sufficient. If the
-//! first has no entry for the story, the second is used; if it is broken or contradictory, nothing
-//! is verified.
+//! `sprint-status.yaml` is checked first, then the story's file, and either is sufficient. The file
+//! is used if the sprint status has no entry for the story. But if the sprint status is invalid or
+//! contradictory, nothing is verified.
 
 use crate::{
     key::WorkKey,
@@ -11,7 +11,7 @@ use crate::{
     story::{self, Sprint, StoryStatus},
 };
 
-/// A workflow of BMAD.
+/// A BMAD workflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BmadWorkflow {
     Create,
@@ -21,7 +21,7 @@ pub enum BmadWorkflow {
     Retro,
 }
 
-/// The required form of an epic's key.
+/// The required form of an epic's key, for messages.
 const EPIC_KEY: &str = "an epic such as 3 or epic-3, or one of its stories";
 
 impl BmadWorkflow {
@@ -33,7 +33,7 @@ impl BmadWorkflow {
         BmadWorkflow::Retro,
     ];
 
-    /// The name of its verifier.
+    /// The name of the workflow's verifier.
     pub fn verifier(self) -> &'static str {
         match self {
             Self::Create => "bmad-create",
@@ -49,8 +49,8 @@ impl BmadWorkflow {
         Self::ALL.into_iter().find(|workflow| workflow.verifier() == name)
     }
 
-    /// The statuses that prove it, of a story or of a retrospective. Older versions of BMAD write
-    /// `drafted` and `ready-for-review`.
+    /// Returns the statuses of a story or retrospective that prove that the workflow completed.
+    /// `drafted` and `ready-for-review` come from older versions of BMAD.
     pub fn accepted_statuses(self) -> &'static [&'static str] {
         match self {
             Self::Create => {
@@ -62,7 +62,7 @@ impl BmadWorkflow {
         }
     }
 
-    /// Whether a key has the required form.
+    /// Checks that a key has the form that the workflow requires.
     pub(crate) fn check_key(self, key: &WorkKey) -> Result<(), UnverifiedReason> {
         match self {
             Self::Retro => epic(key).map(drop),
@@ -72,7 +72,7 @@ impl BmadWorkflow {
         }
     }
 
-    /// Checks the result of the workflow.
+    /// Checks whether the workflow completed.
     pub(crate) fn check(
         self,
         project: &ProjectDir,
@@ -81,7 +81,7 @@ impl BmadWorkflow {
         match self {
             Self::Retro => self.retro(project, key),
             Self::Create => {
-                // A status without a story would claim that there is something to develop.
+                // A status without a story file does not prove that the story exists.
                 story::check_exists(project, key)?;
                 self.story(project, key)
             }
@@ -97,13 +97,13 @@ impl BmadWorkflow {
             Err(reason) => return Err(reason),
         };
         match story::status(project, key).and_then(|status| self.check_status(&status)) {
-            // The sprint's status is more informative than a story without one.
+            // If the story's file has no status, the sprint's insufficient status is the more useful reason.
             Err(reason) if reason.is_absence() && is_status(&first) => Err(first),
             other => other,
         }
     }
 
-    /// Checks that all stories of the epic are done, and that its retrospective was held.
+    /// Checks that all stories of the epic are done and that its retrospective was held.
     fn retro(self, project: &ProjectDir, key: &WorkKey) -> Result<String, UnverifiedReason> {
         let epic = epic(key)?;
         let sprint = Sprint::read(project)?;
@@ -132,7 +132,7 @@ fn epic(key: &WorkKey) -> Result<&str, UnverifiedReason> {
         .ok_or_else(|| UnverifiedReason::Key { key: key.as_str().to_owned(), expected: EPIC_KEY })
 }
 
-/// Whether a status was found that does not count.
+/// Whether a status was found, but is not one of the accepted ones.
 fn is_status(reason: &UnverifiedReason) -> bool {
     matches!(reason, UnverifiedReason::Differs { .. })
 }

@@ -1,4 +1,4 @@
-//! Reads a field of a YAML, JSON or TOML file, or of the front matter of a Markdown file.
+//! Reads a field from a YAML, JSON or TOML file, or from the front matter of a Markdown file.
 
 use std::path::Path;
 
@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use crate::{project::ProjectText, reason::UnverifiedReason};
 
-/// The delimiter line around front matter.
+/// The line that delimits front matter.
 const FENCE: &str = "---";
 
-/// The format of a file, by its extension.
+/// The format of a file, determined by its extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileFormat {
     Yaml,
@@ -29,7 +29,7 @@ impl FileFormat {
         }
     }
 
-    /// Parses the whole file. A duplicate key is an error in each of the formats.
+    /// Parses the whole file. Duplicate keys are an error in every format.
     pub(crate) fn parse(self, read: &ProjectText) -> Result<Value, UnverifiedReason> {
         let text = read.text.strip_prefix('\u{feff}').unwrap_or(&read.text);
         let parsed = match self {
@@ -42,7 +42,7 @@ impl FileFormat {
     }
 }
 
-/// Finds a nested value.
+/// Finds a nested value by its path.
 pub(crate) fn find<'v>(
     value: &'v Value,
     segments: &[String],
@@ -53,7 +53,7 @@ pub(crate) fn find<'v>(
     })
 }
 
-/// Returns the text of a scalar value; None for lists, tables and null.
+/// Returns a scalar value as text, or `None` for lists, tables and null.
 pub(crate) fn text_of(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -63,25 +63,25 @@ pub(crate) fn text_of(value: &Value) -> Option<String> {
 }
 
 pub(crate) fn yaml(text: &str) -> Result<Value, String> {
-    // The library's default messages address programmers, and name its options.
+    // The library's default messages are written for programmers and mention its options.
     let told = |why: serde_saphyr::Error| {
         why.without_snippet().render_with_formatter(&serde_saphyr::UserMessageFormatter)
     };
     serde_saphyr::from_str(text).map_err(told)
 }
 
-/// Parses JSON. Readers disagree about a duplicate key; here it is an error.
+/// Parses JSON. Duplicate keys are rejected, because parsers disagree on what they mean.
 fn json(text: &str) -> Result<Value, String> {
     let value: Value = serde_json::from_str(text).map_err(|why| why.to_string())?;
-    // All JSON is YAML too, where a duplicate key is an error.
+    // JSON is also valid YAML, and the YAML parser rejects duplicate keys.
     yaml(text).map(|_| value)
 }
 
 fn front_matter(text: &str) -> Result<Value, String> {
-    yaml(front_matter_text(text)?.ok_or("it has no front matter between lines of ---")?)
+    yaml(front_matter_text(text)?.ok_or("the file has no front matter between lines of ---")?)
 }
 
-/// Returns the text between the fences at the start, if there is front matter.
+/// Returns the text between the fences at the start of the file, if it has front matter.
 pub(crate) fn front_matter_text(text: &str) -> Result<Option<&str>, String> {
     let mut lines = text.split_inclusive('\n');
     let Some(first) = lines.next().filter(|line| line.trim_end() == FENCE) else { return Ok(None) };
@@ -92,7 +92,7 @@ pub(crate) fn front_matter_text(text: &str) -> Result<Option<&str>, String> {
         }
         end += line.len();
     }
-    Err("it starts with --- but has no closing ---".to_owned())
+    Err("the file starts with --- but has no closing ---".to_owned())
 }
 
 #[cfg(test)]

@@ -1,22 +1,22 @@
-//! The key of a work item, safe to use in paths, fields and commands.
+//! The key of a work item, which is safe to use in paths, fields and commands.
 
 /// Maximum length of a key.
 const MAX_KEY: usize = 128;
 
 /// A key such as `1-2-login`, `1.2` or `PAY-7`. It consists of letters, digits, `.`, `_` and `-`,
-/// starts with a letter or a digit and does not contain `..`. So it is always a single name, never
-/// an option, a pattern or a path to another directory.
+/// starts with a letter or a digit, and does not contain `..`. It is therefore always a single
+/// name, never an option, a pattern or a path to another directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkKey(String);
 
-/// What is wrong with a key.
+/// The error for an invalid key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "expected 1 to {MAX_KEY} letters, digits, \".\", \"_\" or \"-\", a letter or digit first and no \"..\", as in 1-2-login"
 )]
 pub struct KeyFault;
 
-/// The numbers in a key of BMAD: `1.2`, `1-2` or `1-2-login`.
+/// The parts of a BMAD key such as `1.2`, `1-2` or `1-2-login`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StoryNumbers<'k> {
     pub(crate) epic: &'k str,
@@ -40,7 +40,7 @@ impl WorkKey {
         &self.0
     }
 
-    /// Returns the numbers of epic and story, if the key has them.
+    /// Returns the epic and story numbers, if the key contains them.
     pub(crate) fn numbers(&self) -> Option<StoryNumbers<'_>> {
         let (epic, rest) = self.0.split_once(['.', '-'])?;
         let dashed = self.0.as_bytes().get(epic.len()) == Some(&b'-');
@@ -53,7 +53,7 @@ impl WorkKey {
         (is_number(epic) && is_number(story) && named).then_some(StoryNumbers { epic, story, slug })
     }
 
-    /// Returns the number of the epic: of a story's key, or of `3` or `epic-3`.
+    /// Returns the number of the epic, from a story's key or from a key such as `3` or `epic-3`.
     pub(crate) fn epic(&self) -> Option<&str> {
         let alone = self.0.strip_prefix("epic-").unwrap_or(&self.0);
         if is_number(alone) { Some(alone) } else { self.numbers().map(|numbers| numbers.epic) }

@@ -1,10 +1,10 @@
-//! Verifies that a workflow really finished, and advises what to do if not.
+//! Verifies that a workflow has completed, and if not, advises on the next step.
 //!
-//! A verifier examines the result of the work, never the claim of an agent or the screen of a
-//! terminal. It fails closed: anything missing, unreadable, malformed or ambiguous is not verified,
-//! and the [`UnverifiedReason`] says which. The files belong to an agent, so they are read up to a limit,
-//! never from outside the project's directory, and nothing in them is run. Commands are values
-//! here; the caller of [`Verifier::check`] runs them.
+//! A verifier examines the result of the work, never what an agent claims or what a terminal shows.
+//! It fails closed: if anything is missing, unreadable, malformed or ambiguous, the work is not
+//! verified, and the [`UnverifiedReason`] describes the cause. The files are written by an agent, so
+//! they are read only up to a size limit and never from outside the project's directory, and nothing
+//! in them is executed. Commands are only values here: the caller of [`Verifier::check`] runs them.
 
 mod bmad;
 mod field;

@@ -1,8 +1,8 @@
-//! Compares two pictures of a project pixel by pixel.
+//! Compares two pictures in a project pixel by pixel.
 //!
-//! Only PNG is read, up to a limit of bytes and pixels. Colours are compared with eight bits each
-//! and as stored: profiles and gamma are not applied, and only the first frame of an animation
-//! counts. A pixel that is transparent in both is equal, whatever its colour.
+//! Only PNG files are read, up to a limit on bytes and pixels. Colours are compared as stored, with
+//! eight bits per channel: profiles and gamma are not applied. Only the first frame of an animation is
+//! compared. Pixels that are fully transparent in both pictures are equal, regardless of their colour.
 
 use std::{
     io::Cursor,
@@ -16,21 +16,21 @@ use crate::{project::ProjectDir, reason::UnverifiedReason};
 /// Maximum size of a picture file.
 pub const MAX_PICTURE_BYTES: u64 = 32 << 20;
 
-/// Maximum number of pixels of a picture.
+/// Maximum number of pixels in a picture.
 pub const MAX_POINTS: u64 = 16 << 20;
 
-/// Maximum memory of the decoder besides the pixels themselves.
+/// Maximum memory for the decoder, in addition to the pixels themselves.
 const MAX_DECODER_BYTES: usize = 16 << 20;
 
-/// The range of a colour, in millionths.
+/// The full range of a colour channel, in millionths.
 const FULL_RANGE: u64 = 1_000_000;
 
-/// Two pictures, and the number of pixels in which they differ.
+/// Two pictures, and how many of their pixels differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Comparison {
     pub expected: PictureFile,
     pub actual: PictureFile,
-    /// All of them, if the sizes differ.
+    /// The number of differing pixels. If the sizes differ, all pixels count as different.
     pub differing: u64,
     pub points: u64,
 }
@@ -38,13 +38,13 @@ pub struct Comparison {
 /// A decoded picture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PictureFile {
-    /// BLAKE3 of the file.
+    /// The BLAKE3 digest of the file.
     pub digest: String,
     pub width: u32,
     pub height: u32,
 }
 
-/// Why a file cannot be compared.
+/// Why a picture cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadPicture {
     #[error("{0}")]
@@ -57,17 +57,17 @@ pub enum BadPicture {
     TooManyPoints { path: String, width: u32, height: u32 },
 }
 
-/// The pixels of a picture.
+/// The decoded pixels of a picture.
 struct Pixels {
     width: u32,
     height: u32,
-    /// Bytes per pixel: grey, grey and alpha, three colours, or those and alpha.
+    /// Bytes per pixel: grey, grey and alpha, RGB, or RGBA.
     bytes: usize,
     data: Vec<u8>,
 }
 
-/// Compares two pictures below a directory. A pixel differs if a colour is off by more than
-/// `tolerance`, in millionths of its range.
+/// Compares two pictures below a directory. A pixel differs if any channel differs by more than
+/// `tolerance`, in millionths of the channel's range.
 pub fn compare(
     root: &Path,
     expected: &str,
@@ -108,7 +108,7 @@ fn decode(path: &str, bytes: &[u8]) -> Result<Pixels, BadPicture> {
     if u64::from(width) * u64::from(height) > MAX_POINTS {
         return Err(BadPicture::TooManyPoints { path: path.to_owned(), width, height });
     }
-    let size = reader.output_buffer_size().ok_or_else(|| malformed(&"it is too large"))?;
+    let size = reader.output_buffer_size().ok_or_else(|| malformed(&"the file is too large"))?;
     let mut data = vec![0; size];
     let frame = reader.next_frame(&mut data).map_err(|why| malformed(&why))?;
     let bytes = match frame.color_type {
@@ -116,17 +116,17 @@ fn decode(path: &str, bytes: &[u8]) -> Result<Pixels, BadPicture> {
         ColorType::GrayscaleAlpha => 2,
         ColorType::Rgb => 3,
         ColorType::Rgba => 4,
-        ColorType::Indexed => return Err(malformed(&"its palette was not applied")),
+        ColorType::Indexed => return Err(malformed(&"the palette was not applied")),
     };
-    // The first frame of an animation may be smaller than the whole.
+    // The first frame of an animation can be smaller than the picture.
     if (frame.width, frame.height) != (width, height) {
-        return Err(malformed(&"its first picture does not fill it"));
+        return Err(malformed(&"the first frame does not fill the picture"));
     }
     Ok(Pixels { width, height, bytes, data })
 }
 
 impl Pixels {
-    /// Returns the number of differing pixels, and of all pixels.
+    /// Returns the number of differing pixels and the total number of pixels.
     fn differing(&self, other: &Pixels, tolerance: u32) -> (u64, u64) {
         let count = |points: &Pixels| u64::from(points.width) * u64::from(points.height);
         if (self.width, self.height) != (other.width, other.height) {
@@ -138,7 +138,7 @@ impl Pixels {
         (differing as u64, count(self))
     }
 
-    /// Returns all pixels as three colours and opacity.
+    /// Returns all pixels as red, green, blue and alpha.
     fn pixels(&self) -> impl Iterator<Item = [u8; 4]> {
         self.data.chunks_exact(self.bytes).map(|point| match *point {
             [grey] => [grey, grey, grey, u8::MAX],
@@ -165,7 +165,7 @@ mod tests {
 
     use super::*;
 
-    /// Writes a picture with three colours and alpha, whose pixels depend on their coordinates.
+    /// Writes an RGBA picture whose pixels are computed from their coordinates.
     fn written(
         dir: &Path,
         name: &str,
@@ -220,7 +220,7 @@ mod tests {
     fn pixel_differs_beyond_tolerance() {
         let dir = tempfile::tempdir().unwrap();
         written(dir.path(), "a.png", 10, 10, plain);
-        // Off by 5 of 255, a little less than 2 %.
+        // The difference is 5 of 255, a little less than 2 %.
         written(dir.path(), "b.png", 10, 10, |x, y| match (x, y) {
             (0, 0) | (9, 9) => [10, 25, 30, 255],
             _ => plain(x, y),
@@ -282,8 +282,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         written(dir.path(), "a.png", 1, 1, plain);
         let mut bytes = fs::read(dir.path().join("a.png")).unwrap();
-        // The width follows the signature, the length and the name of the first chunk; its checksum
-        // comes after it.
+        // The width and height come after the signature and the length and name of the first chunk.
+        // The checksum of the chunk comes after its content.
         bytes[16..20].copy_from_slice(&100_000_u32.to_be_bytes());
         bytes[20..24].copy_from_slice(&100_000_u32.to_be_bytes());
         let sum = crc(&bytes[12..29]);

@@ -1,23 +1,23 @@
-//! Advises what to do after an attempt of a workflow. Nothing here acts.
+//! Advises on the next step after an attempt at a workflow, without taking it.
 
-/// The retry policy of a workflow.
+/// A workflow's retry policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
     /// Maximum number of retries after the first attempt.
     pub retries: u32,
     pub urgency: Urgency,
-    /// Whether an attempt with the same result as the previous one is the last.
+    /// Whether to stop retrying after an attempt with the same result as the previous one.
     pub defer_on_plateau: bool,
-    /// Agents that take every second attempt, in turn.
+    /// Agents that take turns doing every second attempt.
     pub fallback: Vec<String>,
 }
 
-/// What it means that a workflow does not complete.
+/// How important it is that a workflow completes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
-    /// The user has to decide before anything continues.
+    /// If it doesn't, the user must decide before other work continues.
     Critical,
-    /// It can be deferred, and the rest continues.
+    /// If it doesn't, it can be deferred while other work continues.
     Preference,
 }
 
@@ -31,20 +31,20 @@ pub enum AttemptEnding {
     Failed,
     Lost,
     TimedOut,
-    /// The awaited state was reached.
+    /// The state that the monitor was waiting for was reached.
     Reached,
 }
 
-/// An attempt, with its result.
+/// An attempt and its result.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkflowAttempt<'a> {
-    /// Counts from 1.
+    /// The number of the attempt, starting at 1.
     pub no: u32,
     pub ending: AttemptEnding,
     pub reason: &'a str,
-    /// Whether the verifier could examine the work; if not, another attempt has the same result.
+    /// Whether the verifier was able to examine the work. If not, another attempt would have the same result.
     pub verifier_ran: bool,
-    /// The resulting tree, if it is known.
+    /// The tree that the attempt produced, if known.
     pub tree: Option<&'a str>,
     pub previous: Option<&'a PreviousAttempt>,
 }
@@ -56,14 +56,14 @@ pub struct PreviousAttempt {
     pub tree: Option<String>,
 }
 
-/// The next step, and why.
+/// The advised next step and the reason for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Advice {
     pub next_step: AdvisedStep,
     pub because: String,
-    /// Number of attempts left.
+    /// Number of retries left.
     pub left: u32,
-    /// The agent for the next attempt; None means the default one.
+    /// The agent for the next attempt, or `None` for the default agent.
     pub agent: Option<String>,
 }
 
@@ -88,20 +88,19 @@ impl AdvisedStep {
 }
 
 impl RetryPolicy {
-    /// Returns the next step after an attempt.
+    /// Advises on the next step after an attempt.
     pub fn advise(&self, tried: WorkflowAttempt<'_>) -> Advice {
         let left = self.retries.saturating_sub(tried.no.saturating_sub(1));
         let (what, because) = match tried.ending {
             AttemptEnding::Completed | AttemptEnding::Reached => {
-                (AdvisedStep::Proceed, "it completed".to_owned())
+                (AdvisedStep::Proceed, "the work completed".to_owned())
             }
             AttemptEnding::NeedsInput => {
-                (AdvisedStep::Escalate, "it waits for the user".to_owned())
+                (AdvisedStep::Escalate, "the work waits for the user".to_owned())
             }
-            // The agent may still be running, and a second one beside it would damage the work of
-            // both.
+            // The agent may still be running, and a second one would interfere with its work.
             AttemptEnding::Lost => {
-                (AdvisedStep::Escalate, "it may still be running, unobserved".to_owned())
+                (AdvisedStep::Escalate, "the agent may still be running, unobserved".to_owned())
             }
             AttemptEnding::TimedOut => {
                 (AdvisedStep::Escalate, "the monitor timed out while the work continues".to_owned())
@@ -125,24 +124,29 @@ impl RetryPolicy {
             );
         }
         if left > 0 {
-            let first =
-                if tried.ending == AttemptEnding::Stuck { ", once it is stopped" } else { "" };
+            let first = if tried.ending == AttemptEnding::Stuck {
+                ", once the agent is stopped"
+            } else {
+                ""
+            };
             return (
                 AdvisedStep::Retry,
                 format!("{left} of {} retries are left{first}", self.retries),
             );
         }
         match self.urgency {
-            Urgency::Critical => {
-                (AdvisedStep::Escalate, "no retries are left, and it is critical".to_owned())
-            }
-            Urgency::Preference => {
-                (AdvisedStep::Defer, "no retries are left, and it can be deferred".to_owned())
-            }
+            Urgency::Critical => (
+                AdvisedStep::Escalate,
+                "no retries are left, and the workflow is critical".to_owned(),
+            ),
+            Urgency::Preference => (
+                AdvisedStep::Defer,
+                "no retries are left, and the workflow can be deferred".to_owned(),
+            ),
         }
     }
 
-    /// Returns the agent of an attempt: every second one is for another agent, in turn.
+    /// Returns the agent for an attempt. The fallback agents take turns doing every second attempt.
     fn agent_for(&self, no: u32) -> Option<String> {
         let turn = usize::try_from(no / 2).ok()?.checked_sub(1)?;
         let others = self.fallback.len();
@@ -151,8 +155,8 @@ impl RetryPolicy {
 }
 
 impl WorkflowAttempt<'_> {
-    /// Whether the reason and the tree are the same as before: another attempt of the same kind
-    /// would hardly change that. An unknown tree never equals another one.
+    /// Whether the reason and the tree are the same as before, which makes another attempt unlikely
+    /// to help. An unknown tree is never equal to another one.
     fn is_plateau(&self) -> bool {
         self.previous.is_some_and(|previous| {
             previous.reason == self.reason
@@ -176,7 +180,7 @@ mod tests {
         let unasked =
             WorkflowAttempt { verifier_ran: false, ..tried(1, AttemptEnding::Incomplete) };
         assert_eq!(policy(Urgency::Preference).advise(unasked).next_step, AdvisedStep::Escalate);
-        // Work that failed by itself is retried, whatever the verifier could do.
+        // Failed work is retried even if the verifier could not run.
         let failed = WorkflowAttempt { verifier_ran: false, ..tried(1, AttemptEnding::Failed) };
         assert_eq!(policy(Urgency::Preference).advise(failed).next_step, AdvisedStep::Retry);
     }
@@ -233,7 +237,7 @@ mod tests {
         assert_eq!(
             what(&previous("not done", None), None),
             AdvisedStep::Retry,
-            "nobody knows the tree"
+            "the tree is unknown"
         );
         let again = RetryPolicy { defer_on_plateau: false, ..policy(Urgency::Critical) };
         let same = previous("not done", Some("t"));

@@ -1,5 +1,5 @@
-//! Reads files of the project's directory, and never outside it: one file for one name, up to a
-//! limit.
+//! Reads files in the project's directory, and never outside it. A name must match exactly one
+//! file, and a file is read only up to a size limit.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -9,27 +9,26 @@ use provost_sys::agent_file;
 
 use crate::reason::UnverifiedReason;
 
-/// Maximum size of a file. A larger one is not verified.
+/// Maximum size of a file. Larger files are rejected.
 pub const MAX_FILE_BYTES: u64 = 4 << 20;
 
-/// Maximum number of names examined in a directory. With more, a unique match cannot be
-/// established.
+/// Maximum number of directory entries to examine. Beyond that, Provost cannot be sure that a match is unique.
 const MAX_NAMES: usize = 100_000;
 
-/// A directory, with links on the way to it resolved.
+/// A project's directory, with symbolic links in its path resolved.
 #[derive(Debug)]
 pub(crate) struct ProjectDir {
     root: PathBuf,
 }
 
-/// A path below the project's directory; a star in its last part matches any text.
+/// A path below the project's directory. A star in its last part matches any text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FilePattern {
     directory: PathBuf,
     name: String,
 }
 
-/// A text with its path.
+/// The text of a file, and the path it was read from.
 #[derive(Debug)]
 pub(crate) struct ProjectText {
     pub(crate) path: String,
@@ -37,7 +36,7 @@ pub(crate) struct ProjectText {
 }
 
 impl FilePattern {
-    /// Parses a relative path without `..`. Its last part may contain one star.
+    /// Parses a relative path without `..`. The last part may contain one star.
     pub(crate) fn new(text: &str) -> Result<Self, String> {
         let path = Path::new(text);
         let down = |part: Component<'_>| matches!(part, Component::Normal(_));
@@ -46,7 +45,7 @@ impl FilePattern {
         }
         let (directory, name) = text.rsplit_once('/').unwrap_or(("", text));
         if directory.contains('*') || name.matches('*').count() > 1 || name.is_empty() {
-            return Err(format!("{text:?} may contain one star only, in the file name"));
+            return Err(format!("{text:?} may contain only one star, and only in the file name"));
         }
         Ok(Self { directory: PathBuf::from(directory), name: name.to_owned() })
     }
@@ -55,7 +54,7 @@ impl FilePattern {
         self.directory.join(&self.name).display().to_string()
     }
 
-    /// Whether a name matches. A hidden file only matches a hidden pattern.
+    /// Whether a file name matches. Hidden files only match patterns that start with a dot.
     fn matches(&self, name: &str) -> bool {
         match self.name.split_once('*') {
             None => name == self.name,
@@ -74,12 +73,14 @@ impl ProjectDir {
     pub(crate) fn open(root: &Path) -> Result<Self, UnverifiedReason> {
         match root.canonicalize() {
             Ok(root) if root.is_dir() => Ok(Self { root }),
-            Ok(_) => Err(UnverifiedReason::NoProject { why: "it is not a directory".to_owned() }),
+            Ok(_) => {
+                Err(UnverifiedReason::NoProject { why: "the path is not a directory".to_owned() })
+            }
             Err(why) => Err(UnverifiedReason::NoProject { why: why.to_string() }),
         }
     }
 
-    /// Returns the matching paths, sorted; empty if the directory does not exist.
+    /// Returns the matching paths, sorted, or none if the directory does not exist.
     pub(crate) fn matching(&self, pattern: &FilePattern) -> Result<Vec<PathBuf>, UnverifiedReason> {
         if !pattern.name.contains('*') {
             let path = pattern.directory.join(&pattern.name);
@@ -108,7 +109,7 @@ impl ProjectDir {
         let mut found = Vec::new();
         for (count, entry) in entries.enumerate() {
             if count == MAX_NAMES {
-                return Err(unreadable(io::Error::other("it has too many entries")));
+                return Err(unreadable(io::Error::other("the directory has too many entries")));
             }
             let name = entry.map_err(unreadable)?.file_name();
             if name.to_str().is_some_and(|name| pattern.matches(name)) {
@@ -119,7 +120,7 @@ impl ProjectDir {
         Ok(found)
     }
 
-    /// Returns the only path that matches any of the patterns.
+    /// Returns the path that matches one of the patterns, if there is exactly one.
     pub(crate) fn find_one(&self, patterns: &[FilePattern]) -> Result<PathBuf, UnverifiedReason> {
         let mut found = Vec::new();
         for pattern in patterns {
@@ -136,16 +137,18 @@ impl ProjectDir {
         }
     }
 
-    /// Reads a text file, if its real path is in the project.
+    /// Reads a text file, provided that its real path is inside the project.
     pub(crate) fn read(&self, relative: &Path) -> Result<ProjectText, UnverifiedReason> {
         let path = relative.display().to_string();
         match String::from_utf8(self.bytes(relative, MAX_FILE_BYTES)?) {
             Ok(text) => Ok(ProjectText { path, text }),
-            Err(_) => Err(UnverifiedReason::Unreadable { path, why: "it is not UTF-8".to_owned() }),
+            Err(_) => {
+                Err(UnverifiedReason::Unreadable { path, why: "the file is not UTF-8".to_owned() })
+            }
         }
     }
 
-    /// Reads a file of at most `limit` bytes, if its real path is in the project.
+    /// Reads a file of at most `limit` bytes, provided that its real path is inside the project.
     pub(crate) fn bytes(&self, relative: &Path, limit: u64) -> Result<Vec<u8>, UnverifiedReason> {
         let path = relative.display().to_string();
         let file = self.file(relative, &path)?;
@@ -157,18 +160,19 @@ impl ProjectDir {
         }
     }
 
-    /// Checks that a path is a regular file of the project.
+    /// Checks that a path is a regular file inside the project.
     pub(crate) fn is_file(&self, relative: &Path) -> Result<(), UnverifiedReason> {
         self.file(relative, &relative.display().to_string()).map(drop)
     }
 
-    /// Checks for dangling links: one at or above a missing path means broken, not absent.
+    /// Checks for dangling links. If a missing path is or leads through a dangling link, the path
+    /// is broken and not merely absent.
     fn check_dangling_links(&self, relative: &Path) -> Result<(), UnverifiedReason> {
         let broken = relative.ancestors().map(|part| self.root.join(part)).any(|part| {
             let is_link = part.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
             is_link && !part.exists()
         });
-        let why = || "it is a dangling link".to_owned();
+        let why = || "the path is a dangling link".to_owned();
         let path = || relative.display().to_string();
         if broken { Err(UnverifiedReason::Unreadable { path: path(), why: why() }) } else { Ok(()) }
     }
@@ -187,8 +191,7 @@ impl ProjectDir {
         let Ok(below) = real.strip_prefix(&self.root) else {
             return Err(UnverifiedReason::Outside { path });
         };
-        // Neither a pipe without a writer nor a link created meanwhile can block us or lead
-        // outside.
+        // This neither blocks on a pipe that has no writer nor follows a link that was created in the meantime.
         match agent_file::AgentDir::open(&self.root).and_then(|root| root.open_file(below)) {
             Ok(file) => Ok(file),
             Err(agent_file::Error::Io { source, .. }) => {

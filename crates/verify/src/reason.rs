@@ -1,14 +1,14 @@
-//! Why something is not verified.
+//! Why work is not verified.
 
 use std::fmt;
 
-/// Maximum number of matching files that a message names.
+/// Maximum number of matching files to list in a message.
 const NAMED_FILES: usize = 5;
 
-/// Maximum number of characters of a file's text that a message quotes.
+/// Maximum number of characters of a file's text to quote in a message.
 const SHOWN_CHARS: usize = 80;
 
-/// Why a verifier fails. Paths are relative to the project's directory.
+/// Why a verifier failed. Paths are relative to the project's directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UnverifiedReason {
     /// The key does not have the required form.
@@ -20,7 +20,7 @@ pub enum UnverifiedReason {
     NoProject {
         why: String,
     },
-    /// Nothing matches.
+    /// No file matches.
     NoFile {
         path: String,
     },
@@ -28,7 +28,7 @@ pub enum UnverifiedReason {
         path: String,
         found: Vec<String>,
     },
-    /// A link leads out of the project.
+    /// A link points outside the project.
     Outside {
         path: String,
     },
@@ -51,12 +51,12 @@ pub enum UnverifiedReason {
         path: String,
         field: String,
     },
-    /// More than one entry may be meant.
+    /// More than one entry matches.
     SeveralFields {
         path: String,
         fields: Vec<String>,
     },
-    /// There is a list, a table or nothing instead of a text.
+    /// The value is a list, a table or null instead of text.
     NotText {
         path: String,
         field: String,
@@ -73,8 +73,8 @@ pub enum UnverifiedReason {
     },
     CommandEnded {
         how: String,
-        /// The end of its output. It is not part of the displayed reason: two attempts that fail
-        /// for the same reason may print different times.
+        /// The last part of the command's output. It is not part of the displayed reason, because
+        /// two attempts that fail for the same reason may print different output, such as times.
         said: String,
     },
     CommandNotRun {
@@ -83,7 +83,7 @@ pub enum UnverifiedReason {
 }
 
 impl UnverifiedReason {
-    /// The kind of the reason, for programs.
+    /// The kind of reason, for use by programs.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Key { .. } => "key",
@@ -105,18 +105,18 @@ impl UnverifiedReason {
         }
     }
 
-    /// Returns the end of the output of a failed command.
+    /// Returns the last part of a failed command's output.
     pub fn output(&self) -> Option<&str> {
         let Self::CommandEnded { said, .. } = self else { return None };
         Some(said.as_str()).filter(|said| !said.is_empty())
     }
 
-    /// Whether the work was not examined at all: other work would not change that.
+    /// Whether the work could not be examined at all. In that case, different work would have the same result.
     pub fn is_unexamined(&self) -> bool {
         matches!(self, Self::Key { .. } | Self::CommandNotRun { .. })
     }
 
-    /// Whether something is merely absent: another source may have it.
+    /// Whether the status is merely absent, so another file may still contain it.
     pub(crate) fn is_absence(&self) -> bool {
         matches!(self, Self::NoFile { .. } | Self::NoField { .. })
     }
@@ -166,12 +166,12 @@ impl fmt::Display for UnverifiedReason {
     }
 }
 
-/// Quotes a foreign text: nothing in it reaches a terminal unescaped.
+/// Quotes untrusted text, so that it reaches a terminal only in escaped form.
 fn quote(text: &str) -> String {
     provost_text::escape(&format!("{:?}", clip(text)), &[])
 }
 
-/// Replaces deceptive characters in a foreign text.
+/// Replaces deceptive characters in untrusted text.
 fn plain(text: &str) -> String {
     text.chars().map(|c| if provost_text::is_deceptive(c) { '\u{fffd}' } else { c }).collect()
 }

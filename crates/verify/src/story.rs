@@ -1,4 +1,4 @@
-//! Reads the status of a BMAD story from its file and from `sprint-status.yaml`.
+//! Reads the status of a BMAD story from the story's file and from `sprint-status.yaml`.
 
 use std::path::PathBuf;
 
@@ -12,14 +12,14 @@ use crate::{
     template::STORY_KEY,
 };
 
-/// Possible paths of `sprint-status.yaml`; the first existing one counts.
+/// Possible paths of `sprint-status.yaml`. The first one that exists is used.
 pub(crate) const SPRINT_FILES: [&str; 3] = [
     "_bmad-output/implementation-artifacts/sprint-status.yaml",
     "_bmad-output/sprint-status.yaml",
     "docs/sprint-artifacts/sprint-status.yaml",
 ];
 
-/// Possible directories of a story's file; exactly one of them must contain it.
+/// Possible directories for a story's file. Exactly one of them must contain it.
 const STORY_DIRS: [&str; 5] = [
     "_bmad-output/implementation-artifacts",
     "_bmad-output/implementation-artifacts/stories",
@@ -28,26 +28,26 @@ const STORY_DIRS: [&str; 5] = [
     "docs/stories",
 ];
 
-/// The table in `sprint-status.yaml` that has a line for each story.
+/// The table in `sprint-status.yaml` that contains an entry for each story.
 const STORIES: &str = "development_status";
 
-/// A status and where it was found.
+/// A status, and where it was found.
 #[derive(Debug)]
 pub(crate) struct StoryStatus {
     pub(crate) path: String,
     pub(crate) field: String,
-    /// As written.
+    /// The status as written in the file.
     pub(crate) written: String,
 }
 
 impl StoryStatus {
-    /// Returns the status in BMAD's current form: `Ready for Review` is `ready-for-review`.
+    /// Returns the status in BMAD's current spelling: `Ready for Review` becomes `ready-for-review`.
     pub(crate) fn normalized(&self) -> String {
         self.written.trim().to_lowercase().replace([' ', '_'], "-")
     }
 }
 
-/// The stories of a sprint with their statuses.
+/// The stories in a sprint and their statuses.
 pub(crate) struct Sprint {
     path: String,
     entries: Map<String, Value>,
@@ -78,7 +78,7 @@ impl Sprint {
         }
     }
 
-    /// Returns the status of the only matching entry.
+    /// Returns the status of a story's entry, which must be unique.
     pub(crate) fn story(&self, key: &WorkKey) -> Result<StoryStatus, UnverifiedReason> {
         let numbers = numbers(key)?;
         let meant: Vec<&String> =
@@ -93,7 +93,7 @@ impl Sprint {
         }
     }
 
-    /// Returns the status of an entry by its exact name.
+    /// Returns the status of the entry with this exact name.
     pub(crate) fn entry(&self, name: &str) -> Result<StoryStatus, UnverifiedReason> {
         let (path, field) = (self.path.clone(), format!("{STORIES}.{name}"));
         match self.entries.get(name).map(field::text_of) {
@@ -103,7 +103,7 @@ impl Sprint {
         }
     }
 
-    /// Returns the statuses of all stories of an epic; an error if none exist.
+    /// Returns the statuses of all stories in an epic, or fails if it has none.
     pub(crate) fn epic(&self, epic: &str) -> Result<Vec<StoryStatus>, UnverifiedReason> {
         let of_epic = |entry: &&String| {
             let key = WorkKey::parse(entry).ok();
@@ -123,8 +123,8 @@ impl Sprint {
     }
 }
 
-/// Whether an entry belongs to the story: by its whole name, or by its numbers if only they are
-/// known.
+/// Whether an entry belongs to the story: by its full name or, if only the story's numbers are
+/// known, by its numbers.
 fn is_entry_of(entry: &str, wanted: StoryNumbers<'_>) -> bool {
     let key = WorkKey::parse(entry).ok();
     let found = key.as_ref().and_then(WorkKey::numbers);
@@ -134,7 +134,7 @@ fn is_entry_of(entry: &str, wanted: StoryNumbers<'_>) -> bool {
     })
 }
 
-/// Finds the only file of a story.
+/// Finds the file of a story, which must be unique.
 pub(crate) fn file(project: &ProjectDir, key: &WorkKey) -> Result<PathBuf, UnverifiedReason> {
     let StoryNumbers { epic, story, slug } = numbers(key)?;
     let name = format!("{epic}-{story}-{}.md", slug.unwrap_or("*"));
@@ -143,25 +143,25 @@ pub(crate) fn file(project: &ProjectDir, key: &WorkKey) -> Result<PathBuf, Unver
     project.find_one(&patterns.collect::<Result<Vec<_>, _>>().map_err(unusable)?)
 }
 
-/// Reads the only file of a story. An empty one is an error.
+/// Reads the file of a story. An empty file is an error.
 fn read(project: &ProjectDir, key: &WorkKey) -> Result<ProjectText, UnverifiedReason> {
     let mut read = project.read(&file(project, key)?)?;
     if let Some(text) = read.text.strip_prefix('\u{feff}') {
         read.text = text.to_owned();
     }
     if read.text.trim().is_empty() {
-        Err(UnverifiedReason::Malformed { path: read.path, why: "it is empty".to_owned() })
+        Err(UnverifiedReason::Malformed { path: read.path, why: "the file is empty".to_owned() })
     } else {
         Ok(read)
     }
 }
 
-/// Checks that the only file of a story exists and can be read.
+/// Checks that the story has exactly one file and that the file is readable.
 pub(crate) fn check_exists(project: &ProjectDir, key: &WorkKey) -> Result<(), UnverifiedReason> {
     statuses_in_front_matter(&read(project, key)?).map(drop)
 }
 
-/// Returns the status in a story's file.
+/// Returns the status given in a story's file.
 pub(crate) fn status(project: &ProjectDir, key: &WorkKey) -> Result<StoryStatus, UnverifiedReason> {
     let read = read(project, key)?;
     let told = statuses_in_front_matter(&read)?.into_iter().chain(statuses_in_head(&read.text));
@@ -187,8 +187,8 @@ fn statuses_in_front_matter(read: &ProjectText) -> Result<Vec<String>, Unverifie
     told.map(|value| field::text_of(value).ok_or_else(not_text)).collect()
 }
 
-/// Returns the `StoryStatus: …` lines before the first section. Later lines are prose about the work,
-/// and lines in code or comments do not count.
+/// Returns the statuses on lines before the first section. Later lines are ignored because they are
+/// prose about the work, and so are lines in code or comments.
 fn statuses_in_head(text: &str) -> Vec<String> {
     let front =
         field::front_matter_text(text).ok().flatten().map_or(0, |front| front.lines().count() + 2);
@@ -208,16 +208,16 @@ fn statuses_in_head(text: &str) -> Vec<String> {
     told
 }
 
-/// A region of Markdown that is not plain text.
+/// A region of Markdown that is not ordinary text.
 #[derive(Clone, Copy)]
 enum MarkdownRegion {
-    /// Code between fences: the fence character, and the minimum length of the closing fence.
+    /// Fenced code: the fence character, and the minimum length of the closing fence.
     Code(char, usize),
     Comment,
 }
 
 impl MarkdownRegion {
-    /// Returns the region of the next line.
+    /// Returns the region that the text after a line is in.
     fn after(aside: Option<Self>, line: &str) -> Option<Self> {
         match (aside, fence(line)) {
             (Some(Self::Code(c, least)), Some((found, count, info))) => {
@@ -233,7 +233,7 @@ impl MarkdownRegion {
     }
 }
 
-/// Parses a fence line: its character, its length, and the text after it.
+/// Parses a fence line into its character, its length and the text after it.
 fn fence(line: &str) -> Option<(char, usize, &str)> {
     let start = line.trim_start_matches(' ');
     let c = start.chars().next().filter(|c| ['`', '~'].contains(c))?;
@@ -242,7 +242,7 @@ fn fence(line: &str) -> Option<(char, usize, &str)> {
     (line.len() - start.len() < 4 && count >= 3).then_some((c, count, info))
 }
 
-/// Follows the comments of a line, and returns the region after it.
+/// Scans a line for comments, and returns the region at its end.
 fn comment(mut open: bool, line: &str) -> Option<MarkdownRegion> {
     let mut rest = line;
     loop {

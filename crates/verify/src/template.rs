@@ -1,28 +1,28 @@
-//! Texts of verifiers with the placeholders `{key}`, `{epic}` and `{story}`.
+//! The texts in a verifier, with the placeholders `{key}`, `{epic}` and `{story}`.
 
 use crate::{key::WorkKey, reason::UnverifiedReason};
 
-/// The required form of a key whose epic or story is used.
+/// The required form of a key if its epic or story is used.
 pub(crate) const STORY_KEY: &str = "a story such as 1-2, 1.2 or 1-2-login";
 
-/// The placeholders.
+/// The names of the placeholders.
 const NAMES: [&str; 3] = ["key", "epic", "story"];
 
-/// A well-formed text with placeholders.
+/// A valid text with placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeyTemplate(String);
 
-/// The meaning of braces around another name.
+/// How to handle braces that don't enclose a placeholder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BraceMode {
-    /// An error.
+    /// They are an error.
     Strict,
-    /// Part of the text, as in a pattern.
+    /// They are part of the text, as in a regular expression.
     Free,
 }
 
 impl KeyTemplate {
-    /// Checks the braces of a text.
+    /// Validates the braces in a text.
     pub(crate) fn new(text: &str, braces: BraceMode) -> Result<Self, String> {
         if braces == BraceMode::Strict {
             check_placeholders(text)?;
@@ -30,7 +30,7 @@ impl KeyTemplate {
         Ok(Self(text.to_owned()))
     }
 
-    /// Replaces the placeholders; every part passes through `escape`.
+    /// Replaces the placeholders, passing each inserted part through `escape`.
     pub(crate) fn fill(
         &self,
         key: &WorkKey,

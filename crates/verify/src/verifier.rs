@@ -1,4 +1,5 @@
-//! Verifiers that a project declares: a command, a file, a line of one, a field of one.
+//! Verifiers that a project declares. They check the exit status of a command, or the existence, a
+//! line or a field of a file.
 
 use std::path::Path;
 
@@ -16,7 +17,7 @@ use crate::{
 /// Maximum size of a compiled line pattern.
 const MAX_PATTERN_BYTES: usize = 1 << 20;
 
-/// A verifier as declared, before validation.
+/// A verifier as declared, not yet validated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VerifierSpec {
     /// The program and its arguments.
@@ -27,10 +28,10 @@ pub struct VerifierSpec {
     pub equals: Option<String>,
 }
 
-/// A condition to check.
+/// A condition that a verifier checks.
 #[derive(Clone, Debug)]
 pub enum Verifier {
-    /// A workflow of BMAD left the expected status.
+    /// A BMAD workflow left the expected status.
     Bmad(BmadWorkflow),
     /// The command exits with status 0.
     Command(CommandTemplate),
@@ -42,7 +43,7 @@ pub enum Verifier {
 #[derive(Clone, Debug)]
 pub struct CommandTemplate(Vec<KeyTemplate>);
 
-/// A file with placeholders in its name, and its expected content.
+/// A file whose name may contain placeholders, and its expected content.
 #[derive(Clone, Debug)]
 pub struct FileCheck {
     file: KeyTemplate,
@@ -54,22 +55,22 @@ pub struct FileCheck {
 enum FileCondition {
     /// Any content.
     Anything,
-    /// A whole line matches.
+    /// A whole line matches this pattern.
     Line(KeyTemplate),
-    /// A field equals this text. Its segments are filled one by one, so that a dot in a key does
-    /// not split it.
+    /// A field equals this text. The placeholders in each segment are replaced separately, so that
+    /// a dot in a key does not split the segment.
     Field { segments: Vec<KeyTemplate>, equals: KeyTemplate },
 }
 
-/// What is wrong with a declared verifier.
+/// The error for an invalid verifier declaration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct VerifierFault(String);
 
-/// The result of a verifier.
+/// The verdict of a verifier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VerifierVerdict {
-    /// The condition holds, for this reason.
+    /// The condition holds. The text describes the evidence.
     Verified(String),
     Incomplete(UnverifiedReason),
 }
@@ -80,23 +81,23 @@ pub struct VerifierProgram {
     pub argv: Vec<String>,
 }
 
-/// How a command ended, as reported by the caller.
+/// How a command ended, according to the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProgramExit {
     Code(i32),
     Signal(i32),
-    /// It was killed because it took too long.
+    /// The command was killed because it took too long.
     TimedOut,
-    /// It was killed because it wrote too much.
+    /// The command was killed because it printed too much.
     TooMuchOutput,
     NotStarted(String),
 }
 
-/// A command that was run, or could not be.
+/// The result of a command that was run or could not be started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandRun {
     pub ended: ProgramExit,
-    /// The end of its output.
+    /// The last part of the command's output.
     pub output: String,
 }
 
@@ -104,8 +105,10 @@ impl VerifierSpec {
     /// Validates the declaration and returns the verifier.
     pub fn verifier(&self) -> Result<Verifier, VerifierFault> {
         match (&self.command, &self.file) {
-            (Some(_), Some(_)) => fault("it has both a command and a file; use one of them"),
-            (None, None) => fault("it has neither a command nor a file"),
+            (Some(_), Some(_)) => {
+                fault("the verifier has both a command and a file; use one of them")
+            }
+            (None, None) => fault("the verifier has neither a command nor a file"),
             (Some(argv), None) => self.command_verifier(argv),
             (None, Some(file)) => self.file_verifier(file),
         }
@@ -113,9 +116,11 @@ impl VerifierSpec {
 
     fn command_verifier(&self, argv: &[String]) -> Result<Verifier, VerifierFault> {
         if self.matches.is_some() || self.field.is_some() || self.equals.is_some() {
-            return fault("matches, field and equals require a file, but it has a command");
+            return fault(
+                "matches, field and equals require a file, but the verifier has a command",
+            );
         }
-        // Braces also belong to shells, awk and jq.
+        // Shells, awk and jq use braces themselves.
         let words = argv.iter().map(|word| template(word, BraceMode::Free));
         Ok(Verifier::Command(CommandTemplate(words.collect::<Result<_, _>>()?)))
     }
@@ -127,14 +132,14 @@ impl VerifierSpec {
             (Some(pattern), None, None) => line_holds(pattern)?,
             (None, Some(field), Some(equals)) => field_holds(file, field, equals)?,
             (Some(_), _, _) => return fault("matches cannot be combined with field or equals"),
-            (None, Some(_), None) => return fault("it has a field but no equals"),
-            (None, None, Some(_)) => return fault("it has equals but no field"),
+            (None, Some(_), None) => return fault("the verifier has a field but no equals"),
+            (None, None, Some(_)) => return fault("the verifier has equals but no field"),
         };
         Ok(Verifier::File(FileCheck { file: template(file, BraceMode::Strict)?, holds }))
     }
 }
 
-/// Checks that a pattern is valid with a sample key. The characters of any key match literally.
+/// Checks that a pattern is valid by filling in a sample key. Characters in a key always match literally.
 fn line_holds(pattern: &str) -> Result<FileCondition, VerifierFault> {
     let template = template(pattern, BraceMode::Free)?;
     let sample = WorkKey::parse("1-2").map_err(|why| VerifierFault(why.to_string()))?;
@@ -165,7 +170,7 @@ fn fault<T>(text: &str) -> Result<T, VerifierFault> {
 }
 
 impl Verifier {
-    /// Checks that a key has the required form, before anything is read.
+    /// Checks that a key has the required form before anything is read.
     pub fn check_key(&self, key: &WorkKey) -> Result<(), UnverifiedReason> {
         match self {
             Self::Bmad(workflow) => workflow.check_key(key),
@@ -184,7 +189,7 @@ impl Verifier {
         }
     }
 
-    /// Checks the condition in a directory. `run` executes commands.
+    /// Checks the condition in a directory. `run` is called to execute a command.
     pub fn check(
         &self,
         project: &Path,
@@ -262,10 +267,10 @@ fn line(
     Ok(format!("line {} of {} matches", at + 1, read.path))
 }
 
-/// Compiles a pattern that has to match a whole line.
+/// Compiles a pattern that must match a whole line.
 fn line_pattern(pattern: &str) -> Result<Regex, String> {
     let build = |text: &str| RegexBuilder::new(text).size_limit(MAX_PATTERN_BYTES).build();
-    // First by itself: an invalid pattern must not become valid through the text around it.
+    // Compile the pattern on its own first, because wrapping it must not make an invalid pattern valid.
     let whole = build(pattern).and_then(|_| build(&format!("^(?:{pattern})$")));
     whole.map_err(|why| format!("{pattern:?} is not a valid pattern: {why}"))
 }
@@ -279,7 +284,7 @@ fn same(
     let read = project.read(path)?;
     let format = FileFormat::from_path(path).ok_or_else(|| UnverifiedReason::Malformed {
         path: read.path.clone(),
-        why: "its format is unknown".to_owned(),
+        why: "the format of the file is unknown".to_owned(),
     })?;
     let (value, name) = (format.parse(&read)?, segments.join("."));
     let found = field::text_of(field::find(&value, segments, &read.path)?);
@@ -416,7 +421,7 @@ mod tests {
         for ended in others.into_iter().chain([ProgramExit::NotStarted("gone".into())]) {
             assert!(matches!(run(ended.clone()), VerifierVerdict::Incomplete(_)), "{ended:?}");
         }
-        // The output is reported beside the reason, which stays the same across attempts.
+        // The output is reported separately, so that the reason stays the same across attempts.
         let VerifierVerdict::Incomplete(reason) = run(ProgramExit::Code(1)) else {
             panic!("it failed")
         };

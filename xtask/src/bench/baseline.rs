@@ -7,12 +7,13 @@ use std::{collections::BTreeMap, fmt, fs, path::Path};
 use anyhow::{Context as _, Result};
 use serde_json::{Map, Value, json};
 
-/// How far a ratio or a count may move, as a share of the baseline.
+/// The tolerated change of a ratio or a count, as a share of the baseline.
 const TOLERANCE: f64 = 0.25;
-/// Benchmarks with another tolerance: their ratios are close to 1 and steady.
+/// Benchmarks with another tolerance, because their ratios are close to 1 and steady.
 const TOLERANCES: &[(&str, f64)] =
     &[("codex-turn", 0.15), ("graph-overhead", 0.10), ("watch-ingest", 0.15)];
-/// A count may move by this number, however small it is: one system call more than zero is not a trend.
+/// The tolerated change of a count, even of a small one, because one system call more than zero is
+/// not a trend.
 const COUNT_SLACK: f64 = 5.0;
 
 /// One figure of a benchmark.
@@ -29,7 +30,7 @@ pub(super) struct Figure {
 enum FigureKind {
     Ratio,
     Count,
-    /// A time, a size or a share of a core: not recorded.
+    /// A time, a size or a share of a core. It is not recorded.
     Absolute,
 }
 
@@ -65,13 +66,13 @@ pub(super) struct FigureFinding {
 enum FigureChange {
     /// The goal is missed. `known` if the baseline missed it too.
     GoalMissed { text: String, known: bool },
-    /// Beyond the tolerance, in the bad direction.
+    /// The figure is worse by more than the tolerance.
     Worse(String),
-    /// Beyond the tolerance, in the good direction or without one.
+    /// The figure changed by more than the tolerance, and is better or has no direction.
     Moved(String),
-    /// Not in the baseline.
+    /// The figure is not in the baseline.
     New,
-    /// In the baseline, but not measured.
+    /// The figure is in the baseline, but was not measured.
     Gone,
 }
 
@@ -90,7 +91,7 @@ impl Baseline {
     pub(super) fn write(&self, path: &Path) -> Result<()> {
         let dir = path.parent().context("the baseline's path has no directory")?;
         fs::create_dir_all(dir)?;
-        // An interrupted run leaves the old file or the new one.
+        // After an interruption, either the old or the new file exists.
         let new = path.with_extension("new");
         fs::write(&new, self.text()?)?;
         fs::rename(&new, path).with_context(|| format!("cannot write {}", path.display()))

@@ -1,5 +1,6 @@
-//! `cargo xtask bench`: builds the release and runs `provost-bench`, one benchmark at a time, so that an
-//! interrupted run keeps its results. `--baseline` records them, `--compare` judges them.
+//! `cargo xtask bench`: builds the release and runs `provost-bench`, one benchmark at a time, so
+//! that an interrupted run keeps its results. `--baseline` records them, and `--compare` compares
+//! them with the baseline.
 
 mod baseline;
 
@@ -32,7 +33,7 @@ enum BenchMode {
 /// The selected benchmarks and the use of their results.
 pub(crate) struct BenchPlan {
     mode: BenchMode,
-    /// Names of benchmarks or of groups; empty means all.
+    /// Names of benchmarks or of groups. Empty means all.
     names: Vec<String>,
 }
 
@@ -50,7 +51,8 @@ impl BenchPlan {
     }
 }
 
-/// Runs the benchmarks of the plan. Fails if one fails; `--compare` also fails on a missed goal or a worse ratio.
+/// Runs the benchmarks of the plan. Fails if one fails. With `--compare`, also fails on a missed
+/// goal or a worse ratio.
 pub(crate) fn run(workspace: &Workspace, plan: &BenchPlan) -> Result<()> {
     let bench = BenchRunner::build(workspace)?;
     let names = bench.names(&plan.names)?;
@@ -120,8 +122,8 @@ impl<'a> BenchRunner<'a> {
         }
     }
 
-    /// Compares with the baseline. Measures a benchmark with a bad result once more, and counts only what is bad
-    /// both times.
+    /// Compares the figures with the baseline. Measures a benchmark with a bad result once more,
+    /// and reports only figures that are bad both times.
     fn compare(&self, name: &str, figures: &[Figure]) -> Result<Vec<String>> {
         let baseline = Baseline::read(&self.workspace.root.join(BASELINE))?;
         let baseline = baseline.with_context(|| {

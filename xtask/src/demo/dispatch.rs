@@ -1,5 +1,6 @@
-//! The last part of the demo: a manager and two workers, all real Codex with a scripted model, from the first
-//! instruction to an audited end. The model's script is a story of the test kit, which a test plays too.
+//! The last part of the demo: a manager and two workers, all real Codex with a scripted model, from
+//! the first instruction to an audited finish. The model's script is a story of the test kit, which
+//! a test plays too.
 
 use anyhow::{Context as _, Result, ensure};
 use provost_testkit::{
@@ -85,7 +86,7 @@ fn kill_worker(stage: &DemoEnv, task: &Value) -> Result<i32> {
     Ok(pid)
 }
 
-/// Verifies that the team finished by evidence alone, in three iterations.
+/// Verifies that the team finished with evidence in three iterations.
 fn check(task: &Value) -> Result<()> {
     ensure!(task["state"] == "done", "the team is {task}");
     ensure!(task["loop"]["iteration"] == 3 && task["loop"]["refusals"] == 1, "the loop is {task}");

@@ -27,7 +27,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 const AGENT: &str = "scripted";
 const GIT_CONFIG: &str = "[user]\n\tname = Sample Person\n\temail = person@example.invalid\n[init]\n\tdefaultBranch = main\n";
 
-/// The environment of the demo. Dropping it stops everything that still runs.
+/// The environment of the demo. Dropping it stops all processes that still run.
 pub(super) struct DemoEnv {
     programs: Programs,
     codex: Option<PathBuf>,
@@ -40,7 +40,7 @@ impl DemoEnv {
         let codex = codex.map(Path::to_owned);
         let stage = Self { programs: programs.clone(), codex, root: root.to_owned() };
         if root.exists() {
-            // Leftovers of an interrupted demo.
+            // An interrupted demo may have left processes.
             stage.end();
             fs::remove_dir_all(root)
                 .with_context(|| format!("cannot remove {}", root.display()))?;
@@ -61,8 +61,9 @@ impl DemoEnv {
             ["spawn", "--json", "--name", part.name].map(str::to_owned).into();
         match part.script {
             CastScript::Sample(name) => {
-                // A scripted agent's exit code 0 is not a claim: it makes its claims itself.
-                args.extend(["--no-exit0-is-done", "--"].map(str::to_owned));
+                // The exit code 0 of a scripted agent is not a claim, because the agent reports its
+                // claims.
+                args.extend(["--no-exit-zero-completes", "--"].map(str::to_owned));
                 args.push(text(&self.programs.scripted_agent));
                 args.push(text(&self.scenario(name)?));
                 args.extend(["--vars".to_owned(), self.gate_variable(part.gate)]);
@@ -92,7 +93,7 @@ impl DemoEnv {
         run_and_show("provost", self.provost(), args)
     }
 
-    /// Does the same with git, in the repository.
+    /// Runs git in the repository like [`Self::show`].
     pub(super) fn show_git(&self, args: &[&str]) -> Result<String> {
         run_and_show("git", self.prepared("git"), args)
     }
@@ -210,7 +211,7 @@ impl DemoEnv {
         self.wait_for_run("a session to end", id, |row| row["sealed"] == true).map(drop)
     }
 
-    /// Stops everything with `provost` commands, and fails if anything remains.
+    /// Stops all processes with `provost` commands, and fails if any remain.
     pub(super) fn clear(self) -> Result<()> {
         capture(self.provost().args(["daemon", "stop"]))?;
         let deadline = Deadline::after(TIMEOUT);
@@ -295,7 +296,7 @@ impl DemoEnv {
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .env("LANG", "C.UTF-8")
             .env("COLUMNS", "110");
-        // Only the requested Codex is used, whatever else is installed.
+        // Only the requested Codex is used, even if others are installed.
         command.envs(self.codex.as_ref().map(|codex| ("PROVOST_CODEX", codex)));
         command
     }
@@ -307,7 +308,7 @@ impl DemoEnv {
         env::join_paths(all).unwrap_or(inherited)
     }
 
-    /// Stops running processes on a best-effort basis; failures mean they have exited.
+    /// Stops running processes if possible. A failure means that they have exited.
     fn end(&self) {
         if !self.root.join("home").exists() {
             return;

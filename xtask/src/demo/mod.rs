@@ -1,7 +1,7 @@
-//! `cargo xtask demo`: six sessions of the real program run and end side by side, the daemon is killed in the
-//! middle, and every outcome is reported correctly. Then a spec becomes a plan, and real Codex works on its tasks
-//! until they are landed. Finally a manager and two workers take a team's goal to its audited end. The demo checks
-//! itself.
+//! `cargo xtask demo`: six sessions of the real program run and end side by side, the daemon is
+//! killed in the middle, and every outcome is reported correctly. Then a spec becomes a plan, and
+//! real Codex works on its tasks until they have landed. Finally a manager and two workers take a
+//! team's goal to its audited finish. The demo checks itself.
 
 mod cast;
 mod dispatch;
@@ -143,7 +143,7 @@ fn row<'a>(id: &str, rows: &'a [Value]) -> Option<&'a Value> {
     rows.iter().find(|row| row["id"] == id)
 }
 
-/// Whether a row has a final state, or a question that waits for its answer.
+/// Whether a row has a final state, or a question that needs an answer.
 fn is_settled(row: &Value) -> bool {
     row["sealed"] == true || row["state"] == "needs_input"
 }

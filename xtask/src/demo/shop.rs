@@ -62,7 +62,7 @@ fn begin(stage: &DemoEnv, gate: &Path) -> Result<()> {
     stage.show(&[&args[..], &how].concat()).map(drop)
 }
 
-/// The planner asks a question; the daemon is killed before it is answered.
+/// Answers the planner's question. The daemon is killed before the answer.
 fn answer_planner(stage: &DemoEnv) -> Result<()> {
     stage.wait_for_run("a question", NAME, |row| row["requests"][0].is_object())?;
     narrate("Triage found the goal too large for one task. The planner has a question:");
@@ -80,7 +80,7 @@ fn answer_planner(stage: &DemoEnv) -> Result<()> {
     stage.show(&["approve", NAME]).map(drop)
 }
 
-/// Five agents wait at their gates at the same time.
+/// Runs five agents, which wait at their gates at the same time.
 fn run_in_parallel(stage: &DemoEnv, model: &ModelServer) -> Result<()> {
     for door in shop::PARALLEL {
         model.wait_for_hold(door);
@@ -102,7 +102,7 @@ fn run_in_parallel(stage: &DemoEnv, model: &ModelServer) -> Result<()> {
     stage.wait_for_tasks(NAME, &[("tax", "merged")])
 }
 
-/// Two tasks finish while a third is checked; one of them breaks the batch.
+/// Finishes two tasks while a third is checked. One of them breaks the batch.
 fn merge_batch(stage: &DemoEnv, model: &ModelServer, gate: &Path) -> Result<()> {
     model.release("stock");
     stage.wait_for_graph("the stock to be checked", NAME, |graph| {
@@ -126,8 +126,8 @@ fn merge_batch(stage: &DemoEnv, model: &ModelServer, gate: &Path) -> Result<()> 
     Ok(())
 }
 
-/// Verifies that the run succeeded by its check, everything is merged, and each question was asked and answered
-/// once.
+/// Verifies that the run succeeded by its check, all tasks are merged, and each question was asked
+/// and answered once.
 fn check(row: &Value, graph: &Value, model: &ModelServer) -> Result<()> {
     ensure!(row["state"] == "succeeded" && row["verified"] == true, "the run is {row}");
     ensure!(row["landing"]["merged"] == true, "the run has not landed: {row}");

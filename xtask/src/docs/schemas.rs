@@ -1,4 +1,4 @@
-//! JSON Schemas of the configuration and of everything on the wire.
+//! JSON Schemas of the configuration and of all API objects.
 
 use anyhow::Result;
 use provost_api as api;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Document, SCHEMAS};
 
-/// One document for each schema.
+/// Returns one document for each schema.
 pub(super) fn documents() -> Result<Vec<Document>> {
     let schemas = [
         ("answer-request", schema_for!(api::AnswerRequest).to_value()),

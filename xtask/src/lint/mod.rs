@@ -16,25 +16,23 @@ use crate::{
 
 /// Runs all checks.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
-    source(workspace, Depth::Deep)?;
+    run_checks(workspace, &[TEXT_CHECKS, TEST_BUILD_CHECKS, RELEASE_CHECKS].concat())?;
     documents(workspace)
 }
 
-/// Checks the source and the code as the tests build it. Deep checks add rustdoc and the code as it is released.
-/// All checks run, even after a failure.
-pub(crate) fn source(workspace: &Workspace, depth: Depth) -> Result<()> {
-    let mut checks: Vec<(&str, LintCheck)> = vec![
-        ("files", files::check),
-        ("requirements", requirements::check),
-        ("wording", wording::check),
-        ("format", format),
-        ("clippy with test features", clippy_with_test_features),
-    ];
-    if depth == Depth::Deep {
-        checks.extend([("rustdoc", rustdoc as LintCheck), ("clippy", clippy)]);
+/// Runs the checks of a whole test run, whose build runs clippy itself. Deep checks add rustdoc and the code of the
+/// release.
+pub(crate) fn before_test_build(workspace: &Workspace, depth: Depth) -> Result<()> {
+    match depth {
+        Depth::Usual => run_checks(workspace, TEXT_CHECKS),
+        Depth::Deep => run_checks(workspace, &[TEXT_CHECKS, RELEASE_CHECKS].concat()),
     }
+}
+
+/// Runs checks, all of them even after a failure.
+fn run_checks(workspace: &Workspace, checks: &[(&str, LintCheck)]) -> Result<()> {
     let mut failed = Vec::new();
-    for (title, check) in &checks {
+    for (title, check) in checks {
         if let Err(error) = check(workspace) {
             print_line(&format!("   {title}: {error:#}"));
             failed.push(*title);
@@ -47,12 +45,25 @@ pub(crate) fn source(workspace: &Workspace, depth: Depth) -> Result<()> {
     Ok(())
 }
 
-/// Verifies that the generated documents are up to date. Needs the build of the tests.
+/// Verifies that the generated documents are up to date. Requires a finished build of the tests.
 pub(crate) fn documents(workspace: &Workspace) -> Result<()> {
     docs::run(workspace, DocsMode::Check).context("generated documents")
 }
 
 type LintCheck = fn(&Workspace) -> Result<()>;
+
+/// The checks that compile nothing.
+const TEXT_CHECKS: &[(&str, LintCheck)] = &[
+    ("files", files::check),
+    ("requirements", requirements::check),
+    ("wording", wording::check),
+    ("format", format),
+];
+/// The checks of the code with the features of the tests.
+const TEST_BUILD_CHECKS: &[(&str, LintCheck)] =
+    &[("clippy with test features", clippy_with_test_features)];
+/// The checks of the code without the features of the tests.
+const RELEASE_CHECKS: &[(&str, LintCheck)] = &[("rustdoc", rustdoc), ("clippy", clippy)];
 
 fn format(workspace: &Workspace) -> Result<()> {
     succeeded(try_step("format", workspace.cargo().args(["fmt", "--all", "--check"]))?)
@@ -67,7 +78,15 @@ fn clippy(workspace: &Workspace) -> Result<()> {
 fn clippy_with_test_features(workspace: &Workspace) -> Result<()> {
     let features = workspace.all_test_features();
     let mut cargo = workspace.cargo();
-    cargo.args(["clippy", "--quiet", "--workspace", "--all-targets", "--features", &features]);
+    cargo.args([
+        "clippy",
+        "--quiet",
+        "--keep-going",
+        "--workspace",
+        "--all-targets",
+        "--features",
+        &features,
+    ]);
     succeeded(try_step("clippy with test features", cargo.args(["--", "-D", "warnings"]))?)
 }
 

@@ -28,8 +28,8 @@ pub(super) fn check(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// Returns the names of all functions. A test that lost its attribute is found by the compiler, as an unused
-/// function.
+/// Returns the names of all functions. If a test lost its attribute, the compiler reports it as an
+/// unused function.
 fn tests(workspace: &Workspace) -> Result<BTreeSet<String>> {
     let mut git = workspace.command("git");
     git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard", "*.rs"]);

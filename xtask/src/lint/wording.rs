@@ -1,14 +1,22 @@
-//! Rules for names and prose: phrases that readers stumble over, vague type names, long lines.
+//! Rules for names and prose: odd phrases, vague and repeated type names, and long lines.
 
-use std::fs;
+use std::{collections::BTreeMap, fs};
 
 use anyhow::{Result, bail};
 
 use crate::{print::print_line, process::capture, workspace::Workspace};
 
-/// Words that no comment or document uses, with a better one.
+/// Words that comments and documents must not use, each with a better one.
 const BANNED_WORDS: &[(&str, &str)] = &[
     ("told", "reported, shown or sent"),
+    ("tells", "reports, shows or sends"),
+    ("telling", "reporting, showing or sending"),
+    ("stands", "is"),
+    ("stood", "was"),
+    ("owed", "pending"),
+    ("owes", "needs"),
+    ("owing", "pending"),
+    ("mending", "fixing"),
     ("whoever", "the caller, or name the role"),
     ("nobody", "no one, or none"),
     ("somebody", "a user, or name the role"),
@@ -16,8 +24,10 @@ const BANNED_WORDS: &[(&str, &str)] = &[
     ("mended", "fixed"),
     ("mends", "fixes"),
 ];
-/// Pairs of words that no comment or document uses, with a better phrase.
+/// Pairs of words that comments and documents must not use, each with a better phrase.
 const BANNED_PAIRS: &[(&str, &str, &str)] = &[
+    ("go", "on", "continue"),
+    ("going", "on", "continuing"),
     ("goes", "on", "continues"),
     ("gone", "on", "continued"),
     ("went", "on", "continued"),
@@ -25,7 +35,7 @@ const BANNED_PAIRS: &[(&str, &str, &str)] = &[
     ("came", "of", "was the result of"),
     ("says", "whether", "returns true if, or \"Whether …\""),
 ];
-/// Type names that say nothing about what the type holds.
+/// Type names that do not describe the content of the type.
 const VAGUE_TYPES: &[&str] = &[
     "Told",
     "Found",
@@ -71,7 +81,38 @@ const VAGUE_TYPES: &[&str] = &[
     "How",
     "Opened",
     "Ended",
+    "By",
+    "Of",
+    "Put",
+    "Set",
+    "Read",
+    "Places",
+    "Ways",
+    "Word",
+    "Stand",
+    "Theirs",
+    "Ours",
+    "Mine",
+    "Whose",
+    "Why",
+    "Things",
+    "Before",
+    "After",
+    "Begun",
+    "Stuck",
 ];
+/// Types whose whole name is a participle, and that may keep it.
+const PARTICIPLE_TYPES: &[&str] =
+    &["Connected", "Failed", "Installed", "Killed", "Resolved", "Valued"];
+/// Names that several public types of a crate may have, because their module says which one it is.
+const SHARED_TYPES: &[&str] = &["Error"];
+/// Words that no doc comment starts with, with a better opening.
+const BANNED_OPENINGS: &[(&str, &str)] =
+    &[("Gives", "Returns …"), ("Says", "Whether …, or Returns …")];
+/// The maximum width of a line in a document. Tables and code blocks may be wider.
+const DOCUMENT_WIDTH: usize = 100;
+/// Documents that the program writes.
+const GENERATED: &[&str] = &["docs/cli.md", "docs/configuration.md", "docs/words.md"];
 /// The maximum width of a comment line in code.
 const COMMENT_WIDTH: usize = 120;
 
@@ -80,6 +121,7 @@ pub(super) fn check(workspace: &Workspace) -> Result<()> {
     let mut git = workspace.command("git");
     let list = capture(git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]))?;
     let mut problems = Vec::new();
+    let mut types = PublicTypes::default();
     for name in list.split('\0').filter(|name| name.ends_with(".rs") || name.ends_with(".md")) {
         // Skip files that are deleted but not yet committed, and recordings.
         let Ok(text) = fs::read_to_string(workspace.root.join(name)) else { continue };
@@ -87,7 +129,9 @@ pub(super) fn check(workspace: &Workspace) -> Result<()> {
             continue;
         }
         problems.extend(problems_in(name, &text));
+        types.add(name, &text);
     }
+    problems.extend(types.repeated());
     print_line(&format!("── wording: {} problems", problems.len()));
     if !problems.is_empty() {
         bail!("\n{}", problems.join("\n"));
@@ -112,10 +156,17 @@ fn problems_in(name: &str, text: &str) -> Vec<String> {
             if line.chars().count() > COMMENT_WIDTH {
                 report(format!("comment is wider than {COMMENT_WIDTH} columns"));
             }
+            if let Some((opening, better)) = banned_opening(trimmed) {
+                report(format!("a doc comment starts with \"{opening}\"; write \"{better}\""));
+            }
         } else {
             in_fence ^= trimmed.starts_with("```");
             if in_fence {
                 continue;
+            }
+            let is_table = trimmed.starts_with('|');
+            if is_document(name) && !is_table && line.chars().count() > DOCUMENT_WIDTH {
+                report(format!("line is wider than {DOCUMENT_WIDTH} columns"));
             }
         }
         if let Some(what) = banned_phrase(line) {
@@ -132,7 +183,64 @@ fn vague_type(line: &str) -> Option<&str> {
     let defines = line.starts_with("pub")
         || ["struct ", "enum ", "trait ", "type "].iter().any(|word| line.starts_with(word));
     let name = words.next()?;
-    (defines && VAGUE_TYPES.contains(&name)).then_some(name)
+    let is_vague =
+        VAGUE_TYPES.contains(&name) || (is_participle(name) && !PARTICIPLE_TYPES.contains(&name));
+    (defines && is_vague).then_some(name)
+}
+
+/// Whether a name is a single word such as `Resolved`.
+fn is_participle(name: &str) -> bool {
+    name.ends_with("ed") && name.chars().filter(char::is_ascii_uppercase).count() == 1
+}
+
+/// Whether a file is a document written by hand, for users or contributors.
+fn is_document(name: &str) -> bool {
+    let has_place = name.starts_with("docs/") || !name.contains('/');
+    has_place && !GENERATED.contains(&name)
+}
+
+fn banned_opening(comment: &str) -> Option<(&'static str, &'static str)> {
+    let text = comment.strip_prefix("///").or_else(|| comment.strip_prefix("//!"))?;
+    let mut words = text.split_whitespace();
+    let first = words.next()?;
+    if words.next() == Some("up") {
+        return None;
+    }
+    BANNED_OPENINGS.iter().copied().find(|(banned, _)| *banned == first)
+}
+
+/// The places where each crate defines a public type of a name.
+#[derive(Default)]
+struct PublicTypes {
+    places: BTreeMap<(String, String), Vec<String>>,
+}
+
+impl PublicTypes {
+    fn add(&mut self, file: &str, text: &str) {
+        let Some((package, _)) = file.split_once("/src/") else { return };
+        for (at, line) in text.lines().enumerate() {
+            let mut words = line.split(|letter: char| !(letter.is_alphanumeric() || letter == '_'));
+            let is_type = words.next() == Some("pub")
+                && matches!(words.next(), Some("struct" | "enum" | "trait" | "type" | "union"));
+            if !is_type {
+                continue;
+            }
+            let Some(name) = words.next() else { continue };
+            let key = (package.to_owned(), name.to_owned());
+            self.places.entry(key).or_default().push(format!("{file}:{}", at + 1));
+        }
+    }
+
+    fn repeated(&self) -> Vec<String> {
+        let several = self.places.iter().filter(|((_, name), places)| {
+            places.len() > 1 && !SHARED_TYPES.contains(&name.as_str())
+        });
+        several
+            .map(|((_, name), places)| {
+                format!("{}: the crate has another public type {name}", places.join(", "))
+            })
+            .collect()
+    }
 }
 
 /// Describes the first banned phrase of a line. Names in backticks and quotations are ignored.
@@ -172,6 +280,38 @@ mod tests {
         assert_eq!(problems_in("a.rs", "pub struct Told {").len(), 1);
         assert_eq!(problems_in("a.rs", "enum Place {").len(), 1);
         assert_eq!(problems_in("a.rs", "struct PlaceOfWork;"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn participles_are_vague_type_names() {
+        assert_eq!(problems_in("a.rs", "pub(crate) enum Dispatched {").len(), 1);
+        assert_eq!(problems_in("a.rs", "struct DispatchedTask;"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn wide_lines_of_documents_are_found() {
+        let wide = "x".repeat(DOCUMENT_WIDTH + 1);
+        assert_eq!(problems_in("docs/a.md", &wide).len(), 1);
+        assert_eq!(problems_in("README.md", &wide).len(), 1);
+        for allowed in [format!("| {wide} |"), format!("```\n{wide}\n```")] {
+            assert_eq!(problems_in("docs/a.md", &allowed), Vec::<String>::new());
+        }
+        assert_eq!(problems_in("docs/cli.md", &wide), Vec::<String>::new());
+    }
+
+    #[test]
+    fn doc_comments_have_plain_openings() {
+        assert_eq!(problems_in("a.rs", "/// Gives the newest one.").len(), 1);
+        assert_eq!(problems_in("a.rs", "/// Gives up a lease."), Vec::<String>::new());
+    }
+
+    #[test]
+    fn repeated_public_types_of_a_crate_are_found() {
+        let mut types = PublicTypes::default();
+        types.add("crates/a/src/x.rs", "pub struct Row;\npub enum Error {}\nstruct Own;\n");
+        types.add("crates/a/src/y.rs", "pub struct Row;\npub enum Error {}\nstruct Own;\n");
+        types.add("crates/b/src/x.rs", "pub struct Row;\n");
+        assert_eq!(types.repeated().len(), 1, "{:?}", types.repeated());
     }
 
     #[test]

@@ -33,19 +33,20 @@ use crate::{
 /// Simulator seeds. Without `--deep` they take less than a minute.
 const SEEDS: &str = "3000";
 const DEEP_SEEDS: &str = "200000";
-/// The maximum number of tests in a CI run that may fail once and pass on retry. Thousands of tests with real
-/// processes share a machine there. Each one is listed at the end, to be fixed.
+/// The maximum number of tests in a CI run that may fail once and pass on retry, because thousands
+/// of tests with real processes share a machine there. Each one is listed at the end, so that it
+/// can be fixed.
 const FLAKY_LIMIT: usize = 4;
-/// Tests mostly wait for processes, so more of them run in parallel than there are cores.
+/// The number of parallel tests per core. Tests mostly wait for processes, so it is more than one.
 const TESTS_PER_CORE: usize = 2;
 /// The number of random cases per property test of the core. `--deep` uses each test's own number.
 const LAW_CASES: &str = "1000";
 /// The nextest filter for tests that drive real Codex.
-const AGENTS: &str = "binary_id(provost::codex) + package(provost-agents) \
-    + (package(provost-drivers) & test(/^(live|drift)::/)) \
+const AGENTS: &str = "binary_id(provost::codex) \
+    + (package(provost-agent-codex) \
+        & test(/^(auth|codex|drift|features|find|home|live|preflight|real|refresh|skills)::/)) \
     + (package(provost-holder) & test(/^relay_codex::/)) \
-    + (package(provost-testkit) & test(/^model::/)) \
-    + (package(provost-watch) & test(/^codex::/))";
+    + (package(provost-testkit) & test(/^model::/))";
 /// The nextest filter for attacks on the security boundary.
 const BOUNDARY: &str = "binary_id(provost::boundary)";
 /// Source files in which no mutant may survive.
@@ -93,10 +94,10 @@ impl TestPlan {
     }
 }
 
-/// Runs the tests and returns success if everything passed. The last line counts passed and failed tests.
-pub(crate) fn run(workspace: &Workspace, plan: &TestPlan) -> Result<ExitCode> {
+/// Runs the tests and returns success if all passed. The last line counts passed and failed tests.
+pub(crate) fn run(mut workspace: Workspace, plan: &TestPlan) -> Result<ExitCode> {
     let mut minutes = PartTimes::since_cargo_started();
-    let report = run_parts(workspace, plan, &mut minutes);
+    let report = run_parts(&mut workspace, plan, &mut minutes);
     print_line(&format!("── minutes\n{}", minutes.table()));
     let report = report?;
     for name in &report.flaky {
@@ -117,15 +118,17 @@ struct TestReport {
 }
 
 fn run_parts(
-    workspace: &Workspace,
+    workspace: &mut Workspace,
     plan: &TestPlan,
     minutes: &mut PartTimes,
 ) -> Result<TestReport> {
     let missing =
         minutes.measure(TestPart::Tools, || tools::ensure_tools(workspace, plan.depth))?;
     if plan.is_whole() {
-        minutes.measure(TestPart::Lint, || lint::source(workspace, plan.depth))?;
+        minutes.measure(TestPart::Lint, || lint::before_test_build(workspace, plan.depth))?;
+        workspace.deny_warnings_in_test_build()?;
     }
+    let workspace = &*workspace;
     let programs = minutes.measure(TestPart::Build, || -> Result<Programs> {
         let programs = workspace.build_for_tests()?;
         if plan.is_whole() {
@@ -163,7 +166,7 @@ fn run_parts(
     Ok(TestReport { tally, flaky: unsteady, problems: troubles })
 }
 
-/// Returns the environment variables that set a test's depth and the tools it must do without.
+/// Returns the environment variables that set a test's depth and list the missing tools.
 fn test_variables(plan: &TestPlan, missing: &[&str]) -> Vec<(&'static str, OsString)> {
     let mut variables = vec![("PROVOST_TEST_MISSING", missing.join(",").into())];
     variables.push(match plan.depth {
@@ -186,7 +189,7 @@ struct Suite<'a> {
     plan: &'a TestPlan,
     programs: Programs,
     room: &'a TestDir,
-    /// Present if root runs the tests.
+    /// The unprivileged user, if root runs the tests.
     user: Option<TestUser>,
     missing: Vec<&'static str>,
 }
@@ -241,7 +244,7 @@ impl Suite<'_> {
         self.counted(part.title(), nextest.args(["-E", selection]))
     }
 
-    /// Runs the boundary tests as the unprivileged user. The runner stays root; only the tests are not.
+    /// Runs the boundary tests as the unprivileged user. The runner itself still runs as root.
     fn boundary_unprivileged(&self, user: &TestUser) -> Result<PartOutcome> {
         let triple = self.workspace.triple()?.to_uppercase().replace('-', "_");
         let mut nextest = self.nextest_of_workspace();
@@ -250,8 +253,8 @@ impl Suite<'_> {
         self.counted(TestPart::BoundaryUnprivileged.title(), &mut nextest)
     }
 
-    /// Runs the simulator's seeds, in a build with the seeded bugs it has to find. A short run optimizes less,
-    /// because its build takes longer than its seeds.
+    /// Runs the simulator's seeds, in a build with the seeded bugs that it must find. A short run
+    /// is optimized less, because its build takes longer than its seeds.
     fn simulator(&self) -> Result<PartOutcome> {
         if !self.has_simulator() {
             print_line("── simulator: not in this workspace");
@@ -294,8 +297,9 @@ impl Suite<'_> {
         })
     }
 
-    /// Runs the demo, which checks itself and counts as one test per user. Both users' demos run at the same time
-    /// because they mostly wait. The unprivileged demo's output is shown only if it fails.
+    /// Runs the demo, which checks itself and counts as one test per user. Both users' demos run at
+    /// the same time, because they mostly wait. The unprivileged demo's output is shown only if it
+    /// fails.
     fn demos(&self) -> Result<Vec<PartOutcome>> {
         let log = self.room.path.join("demo.log");
         let unprivileged = match &self.user {
@@ -325,8 +329,8 @@ impl Suite<'_> {
         let mut cargo = self.prepared(self.workspace.cargo());
         cargo
             .args(["mutants", "--package", "provost-core", "--test-tool", "nextest"])
-            // Building is most of the work. Without debug information, optimization and unit tests it takes a third
-            // of the time.
+            // Building takes most of the time. Without debug information, optimization and unit
+            // tests it takes a third of the time.
             .env("CARGO_PROFILE_DEV_DEBUG", "false")
             .env("PROVOST_LAW_CASES", "300")
             .arg("--cargo-arg=--config=profile.dev.package.provost-core.opt-level=0")
@@ -356,7 +360,7 @@ impl Suite<'_> {
     }
 
     fn nextest(&self) -> Command {
-        let mut cargo = self.prepared(self.workspace.cargo());
+        let mut cargo = self.prepared(self.workspace.test_build_cargo());
         cargo.args(["nextest", "run", "--profile", self.plan.profile()]);
         if self.workspace.ci && self.plan.depth == Depth::Usual {
             cargo.args(["--retries", "1"]);
@@ -384,7 +388,7 @@ impl Suite<'_> {
             fs::remove_file(&record)?;
         }
         let passed = try_step(title, nextest)?;
-        // Without a record nothing ran: the build failed, or no test matched.
+        // Without a record, nothing ran: the build failed, or no test matched.
         let trouble = (!passed).then(|| format!("failed: {title}"));
         if !passed && !record.exists() {
             return Ok(PartOutcome { problem: trouble, ..PartOutcome::default() });
@@ -413,7 +417,8 @@ fn one_test(trouble: Option<String>) -> PartOutcome {
     }
 }
 
-/// Returns the number of parallel tests: the user's setting, or by the number of cores.
+/// Returns the number of parallel tests: the user's setting, or else a multiple of the number of
+/// cores.
 fn test_threads() -> OsString {
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     let by_cores = || (cores * TESTS_PER_CORE).to_string().into();

@@ -16,8 +16,8 @@ pub(super) struct TestDir {
 }
 
 impl TestDir {
-    /// Creates a new directory with a short name, outside of this repository: some tests need a directory outside
-    /// of any repository.
+    /// Creates a new directory with a short name, outside this repository, because some tests need
+    /// a directory outside any repository.
     pub(super) fn new() -> Result<Self> {
         let all = std::env::temp_dir().join("provost-tests");
         remove_stale(&all);
@@ -69,7 +69,7 @@ pub(super) fn set_mode(path: &Path, mode: u32) -> Result<()> {
         .with_context(|| format!("cannot set the mode of {}", path.display()))
 }
 
-/// Removes the directories of earlier runs, which were kept because of leftovers.
+/// Removes the directories of earlier runs that were kept because of leftovers.
 fn remove_stale(all: &Path) {
     for room in fs::read_dir(all).into_iter().flatten().flatten() {
         let living = Path::new("/proc").join(room.file_name()).exists();

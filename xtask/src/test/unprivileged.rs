@@ -19,8 +19,8 @@ use crate::{
     workspace::{Programs, Workspace},
 };
 
-/// The account of unprivileged tests. It remains after the run: it has no password, shell or home, and no other
-/// account may get its number while files of a failed run remain.
+/// The account of unprivileged tests. It remains after the run, because no other account may get
+/// its number while files of a failed run remain. It has no password, shell or home.
 const ACCOUNT: &str = "provost-test";
 const PASSWD: &str = "/etc/passwd";
 /// Program directories for every user, independent of root's own path.
@@ -37,7 +37,7 @@ struct Account {
 pub(super) struct TestUser {
     account: Account,
     pub(super) room: TestDir,
-    /// Owned by root and readable by everyone.
+    /// A directory that root owns and every user can read.
     programs_dir: PathBuf,
     codex: Vec<(&'static str, PathBuf)>,
     environment: Vec<(OsString, OsString)>,
@@ -54,8 +54,8 @@ pub(super) struct UserTestInputs<'a> {
 }
 
 impl TestUser {
-    /// Prepares the user in a directory below the run's. Returns `None` if the run is not root's, because its tests
-    /// are unprivileged already.
+    /// Prepares the user in a directory below the run's directory. Returns `None` if the run is not
+    /// root's, because its tests are already unprivileged.
     pub(super) fn prepare(parent: &TestDir, needs: &UserTestInputs<'_>) -> Result<Option<Self>> {
         if !geteuid().is_root() {
             return Ok(None);

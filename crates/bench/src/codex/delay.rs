@@ -1,9 +1,10 @@
-//! How much later a follower of Provost's events sees a Codex message than a bare reader of the app-server's
-//! socket.
+//! The delay of a Codex message for a follower of Provost's events, compared with a bare reader of
+//! the app-server's socket.
 //!
-//! The bare reader is a second client of the same server that resumed the same thread, so the server sends it the
-//! same messages as Provost. It connects through the holder's listener, the only access there is, and therefore
-//! counts as a user at the agent's screen. All three readers are threads of this process and share one clock.
+//! The bare reader is a second client of the same server that resumed the same thread, so the
+//! server sends it the same messages as Provost. It connects through the holder's listener, which
+//! is the only access, and therefore counts as a user at the agent's screen. All three readers are
+//! threads of this process and share one clock.
 
 use std::{
     collections::BTreeMap,
@@ -34,8 +35,8 @@ use crate::{
 const INSTRUCTIONS: usize = 60;
 /// Time limit of an instruction.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// A turn with a command that needs approval. The turn itself reports the result, because an agent with a user at
-/// its screen is not asked for one afterwards.
+/// A turn with a command that needs approval. The turn itself reports the result, because Provost
+/// does not ask an agent for a result while a user is at its screen.
 const ATTEMPT: &str = r#"
   { response = [
     { items = [{ shell = "true" }] },
@@ -45,7 +46,7 @@ const ATTEMPT: &str = r#"
 "#;
 /// The rule by which Provost approves the command without a user.
 const RULES: &str = "[approvals]\nversion = 1\nallow = [\"command: true\"]\n";
-/// Bytes of a bare disk write; about the size of an event in the write-ahead log.
+/// The size of a bare disk write in bytes, about the size of an event in the write-ahead log.
 const WRITTEN: usize = 16 << 10;
 /// The last event of an attempt.
 const SEALED: &str = "attempt.sealed";
@@ -54,7 +55,8 @@ pub(crate) fn run(table: &mut FigureTable, codex: &Path) -> Result<()> {
     let scene = CodexBenchEnv::new(codex, &scenario())?;
     fs::write(scene.repository().join("provost.toml"), RULES)?;
     scene.run_json(&["trust", "--yes", "--json"])?;
-    // With a budget every token usage is reported at once. Without one, usage is batched for a second.
+    // With a budget, every token usage is reported at once. Without one, usage is batched for a
+    // second.
     let mut happenings = scene.follow_events()?;
     let id = scene.spawn(&["--keep", "--budget", "100M", "--approvals", "untrusted"])?;
     happenings.wait_for(SEALED, 1)?;
@@ -88,7 +90,7 @@ pub(crate) fn run(table: &mut FigureTable, codex: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Measures the disk sync that no durable event can avoid.
+/// Measures a disk sync, which every durable event needs.
 fn bare_sync(disk: &mut File) -> Result<Duration> {
     let (done, took) = time(|| disk.write_all(&[0; WRITTEN]).and_then(|()| disk.sync_data()));
     done?;
@@ -99,7 +101,8 @@ fn scenario() -> String {
     format!("[[thread]]\nturn = [{}]\n", ATTEMPT.repeat(INSTRUCTIONS + 1))
 }
 
-/// Adds a row with the delay of one reader against the other, over all events that both received.
+/// Adds a row with the delay of one reader compared with the other, over all events that both
+/// received.
 fn row(table: &mut FigureTable, who: &str, bare: &EventTimes, held: &EventTimes) -> Result<()> {
     let (mut all, mut kinds) = (Sample::default(), Vec::new());
     for (kind, moments) in bare {

@@ -1,5 +1,5 @@
-//! Twenty concurrent Codex sessions with worktrees and checks. All must succeed; measures the resources of the
-//! daemon and the holders per session.
+//! Twenty concurrent Codex sessions with worktrees and checks. All must succeed. Measures the
+//! resources of the daemon and the holders per session.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! Real Codex under Provost against bare app-server clients with the same scripted model: the cost of a turn, event
-//! latency, and the resources of twenty concurrent sessions.
+//! Real Codex under Provost compared with bare app-server clients with the same scripted model: the
+//! cost of a turn, event latency, and the resources of twenty concurrent sessions.
 
 mod delay;
 mod env;
@@ -15,12 +15,12 @@ pub(crate) use env::CodexBenchEnv;
 
 use crate::table::FigureTable;
 
-/// Measures a supervised one-turn job against a bare client.
+/// Measures a supervised one-turn job compared with a bare client.
 pub(crate) fn turn(table: &mut FigureTable) -> Result<()> {
     with_codex(table, turn::run)
 }
 
-/// Measures the delay of each event against a bare reader.
+/// Measures the delay of each event compared with a bare reader.
 pub(crate) fn delay(table: &mut FigureTable) -> Result<()> {
     with_codex(table, delay::run)
 }

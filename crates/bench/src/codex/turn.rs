@@ -1,5 +1,5 @@
-//! A supervised one-turn job against a bare app-server client that does the same. Both use a fresh home and
-//! alternate.
+//! A supervised one-turn job compared with a bare app-server client that does the same. Both use a
+//! fresh home and alternate.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -19,7 +19,7 @@ use crate::{
 
 /// The number of measured pairs of jobs.
 const PAIRS: usize = 20;
-/// One turn with a command. A second turn, which only Provost asks for, reports the result.
+/// One turn with a command. A second turn, which only Provost requests, reports the result.
 const SCENARIO: &str = r#"
 [[thread]]
 repeat = "forever"
@@ -39,7 +39,7 @@ pub(crate) fn run(table: &mut FigureTable, codex: &Path) -> Result<()> {
     let (mut bare, mut held, mut spawns) =
         (Sample::default(), Sample::default(), Sample::default());
     for n in 0..PAIRS {
-        // The second one of a pair has warmer caches, so they alternate.
+        // The second job of a pair has warmer caches, so the order alternates.
         let (without, with) = if n % 2 == 0 {
             let without = bare_turn(&scene, n)?;
             (without, supervised_turn(&scene, n)?)
@@ -179,7 +179,7 @@ impl BareAppServer {
 
 impl Drop for BareAppServer {
     fn drop(&mut self) {
-        // It may have exited already.
+        // The process may have exited already.
         self.child.kill().ok();
         self.child.wait().ok();
     }

@@ -1,4 +1,5 @@
-//! A bare client for an app-server on a Unix socket: just enough WebSocket to receive the same messages as Provost.
+//! A bare client for an app-server on a Unix socket, with only the WebSocket features that it needs
+//! to receive the same messages as Provost.
 
 use std::{
     io::{BufReader, Read, Write},
@@ -16,7 +17,7 @@ const MORE: u8 = 0x0;
 const TEXT: u8 = 0x1;
 const PING: u8 = 0x9;
 const PONG: u8 = 0xa;
-/// Largest accepted frame, in bytes; the scenario's messages are smaller.
+/// Maximum size of a frame in bytes. The scenario's messages are smaller.
 const MAX_FRAME: u64 = 16 << 20;
 
 /// An open connection.
@@ -37,7 +38,8 @@ impl Socket {
     pub(crate) fn connect(path: &Path) -> Result<Socket> {
         let dir = std::fs::File::open(path.parent().context("the socket path has no directory")?)?;
         let name = path.file_name().context("the socket path has no file name")?;
-        // Through the directory's descriptor, because its path may exceed the length of a socket address.
+        // The path uses the directory's descriptor, because it may exceed the length of a socket
+        // address.
         let short = Path::new(&format!("/proc/self/fd/{}", dir.as_raw_fd())).join(name);
         let mut socket = Socket { reader: BufReader::new(UnixStream::connect(short)?) };
         socket.upgrade()?;
@@ -121,8 +123,8 @@ impl Socket {
         Ok(bytes)
     }
 
-    /// Sends one message as a single frame. Clients must mask their frames; the zero mask leaves the payload as it
-    /// is.
+    /// Sends one message as a single frame. Clients must mask their frames; the zero mask does not
+    /// change the payload.
     fn frame(&mut self, kind: u8, payload: &[u8]) -> Result<()> {
         let mut frame = vec![LAST | kind];
         match u16::try_from(payload.len()) {

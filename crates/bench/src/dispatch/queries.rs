@@ -40,7 +40,7 @@ pub(crate) fn run(table: &mut FigureTable) -> Result<()> {
     Ok(())
 }
 
-/// Returns the command line, for a team in the middle; `team loop status` gets an open team.
+/// Returns the command line for a team in the middle, or for an open team for `team loop status`.
 fn command_args(what: &str, tasks: u64) -> Vec<&'static str> {
     let (middle, open) = (fill::name(tasks / 2), fill::name(tasks - 1));
     let text = match what {
@@ -49,7 +49,7 @@ fn command_args(what: &str, tasks: u64) -> Vec<&'static str> {
         "audit" => format!("audit {middle} --json"),
         _ => format!("replay {middle} --as timeline --json"),
     };
-    // A handful of short texts that live as long as the measurement.
+    // These few short texts live as long as the measurement.
     Box::leak(text.into_boxed_str()).split(' ').collect()
 }
 

@@ -1,5 +1,5 @@
-//! Many senders in one thread: each has one request in flight and sends the next when it is answered. One thread
-//! per sender would dominate the measurement.
+//! Many senders in one thread. Each has one request in flight and sends the next one after the
+//! answer. One thread per sender would dominate the measurement.
 
 use std::{
     io::{ErrorKind, Read, Write},
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::daemon::BenchDaemon;
 
-/// Persistent connections, as a program with many messages keeps them.
+/// Persistent connections, like those of a program with many messages.
 pub(super) struct MessageSenders {
     each: Vec<MessageSender>,
 }
@@ -21,7 +21,7 @@ pub(super) struct MessageSenders {
 /// One connection.
 pub(super) struct MessageSender {
     stream: UnixStream,
-    /// The start of its requests, up to the path.
+    /// The start of the sender's requests, up to the path.
     prefix: String,
     answer: Vec<u8>,
     answered: usize,

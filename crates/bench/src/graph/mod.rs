@@ -1,4 +1,5 @@
-//! Runs with a plan: overhead per task over a shell script, the merge queue, very large graphs, and many agents.
+//! Runs with a plan: overhead per task compared with a shell script, the merge queue, very large
+//! graphs, and many agents.
 
 mod many;
 mod overhead;
@@ -70,7 +71,7 @@ impl GraphBenchEnv {
         self.dir.path().join("repo")
     }
 
-    /// Executes a plan to its end and returns the run.
+    /// Executes a plan to completion and returns the run.
     fn run(&self, plan: &[BenchTask], args: &[&str]) -> Result<Value> {
         let run = self.command(plan, args)?.arg("--json").output()?;
         let told = String::from_utf8_lossy(&run.stdout).into_owned();

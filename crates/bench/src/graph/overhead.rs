@@ -1,4 +1,5 @@
-//! The overhead of a task over a shell script with the same worktrees, commits and commands.
+//! The overhead of a task compared with a shell script with the same worktrees, commits and
+//! commands.
 
 use std::{fs, process::Command};
 
@@ -13,7 +14,7 @@ use crate::{
 /// The number of tasks, executed one by one on both sides.
 const TASKS: usize = 5;
 
-/// The same steps as a script: a worktree, the work, a commit, the check, a merge.
+/// The same steps as a script: a worktree, the work, a commit, the check and a merge.
 const SCRIPT: &str = r#"set -e
 id=$1
 git worktree add --quiet -b "work-$id" "../script-$id" main

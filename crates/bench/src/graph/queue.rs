@@ -1,5 +1,6 @@
-//! A hundred finished tasks in the merge queue: ten break the check beside another task, five conflict. Measures
-//! the number of checks, and verifies that every commit of the branch passes.
+//! A hundred finished tasks in the merge queue, of which ten break the check of another task and
+//! five conflict. Measures the number of checks, and verifies that every commit of the branch
+//! passes.
 
 use std::{fs, process::Command, time::Duration};
 
@@ -25,7 +26,8 @@ if [ $((n % 20)) = 5 ]; then
 fi
 "#;
 
-/// No two parts have the same number. The first merged task waits until all others are done.
+/// The check that no two parts have the same number. The first merged task waits until all others
+/// are done.
 const CHECK: &str = r#"gate=$1
 if [ -f part-t0 ] && [ -f part-t1 ]; then while [ -e "$gate" ]; do sleep 0.02; done; fi
 [ -z "$(cat part-* | sort | uniq -d)" ] && ! grep -q '^<<<<<<<' shared.txt

@@ -1,4 +1,5 @@
-//! Reading a 1 GB rollout, compared with a bare scan of its lines, and the resources the daemon needs for it.
+//! Reading a 1 GB rollout, compared with a bare scan of its lines, and the resources that the
+//! daemon needs for it.
 
 use std::{
     fs::{self, File},
@@ -8,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use provost_watch::rollout::{NextLine, RolloutFold, RolloutTail};
+use provost_agent_codex::rollout::{NextLine, RolloutFold, RolloutTail};
 
 use super::{Size, size};
 use crate::{
@@ -31,7 +32,7 @@ pub(crate) fn run(table: &mut FigureTable) -> Result<()> {
     adopt(table, &rollout)
 }
 
-/// Writes lines as they occur in real conversations. Only the first two have to be parsed.
+/// Writes lines as they occur in real conversations. Only the first two must be parsed.
 fn write(place: &Path, size: Size) -> Result<PathBuf> {
     let path = place.join(format!("rollout-2026-11-16T10-00-00-{THREAD}.jsonl"));
     let mut file = BufWriter::new(File::create(&path)?);
@@ -108,7 +109,7 @@ fn parse_lines(rollout: &Path) -> Result<usize> {
     Ok(lines)
 }
 
-/// Has a daemon read the same file as the rollout of an external agent.
+/// Adopts the same file in a daemon, as the rollout of an external agent.
 fn adopt(table: &mut FigureTable, rollout: &Path) -> Result<()> {
     let daemon = BenchDaemon::home()?;
     daemon.start()?;

@@ -1,6 +1,8 @@
-//! The cost of watching: a large rollout, twenty agents in terminals, and twenty external agents in tmux panes.
+//! The cost of watching: a large rollout, twenty agents in terminals, and twenty external agents in
+//! tmux panes.
 //!
-//! `PROVOST_BENCH_SMALL` shrinks everything for a quick check that the benchmarks run. Its figures are meaningless.
+//! `PROVOST_BENCH_SMALL` reduces all sizes, to check quickly that the benchmarks run. Its figures
+//! are meaningless.
 
 mod ingest;
 mod panes;

@@ -11,7 +11,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use provost_watch::rollout::{CodexHomes, NextLine, RolloutEvent, RolloutFold, RolloutTail};
+use provost_agent_codex::rollout::{CodexHomes, NextLine, RolloutEvent, RolloutFold, RolloutTail};
 use serde_json::Value;
 
 use super::{Size, cpu_shares, size};
@@ -35,7 +35,7 @@ fn in_panes(table: &mut FigureTable, codex: &Path) -> Result<()> {
     let size = size();
     let scene = CodexBenchEnv::new(codex, &scenario(size))?;
     let people = ExternalPanes::begin(&scene, size)?;
-    // The processor time tmux needs to display the panes, before anyone watches.
+    // The processor time that tmux needs to display the panes, before Provost watches them.
     let [at_prompts] = people.measure_unwatched()?;
     people.work()?;
     let [at_work] = people.measure_unwatched()?;
@@ -48,7 +48,7 @@ fn in_panes(table: &mut FigureTable, codex: &Path) -> Result<()> {
     people.measure_watched(table, "at their prompts", at_prompts)
 }
 
-/// Each agent has its own conversation: it answers, then works behind a gate.
+/// Returns the scenario. Each agent has its own conversation: it answers, then works behind a gate.
 fn scenario(size: Size) -> String {
     let mut text = String::new();
     for no in 0..size.sessions {
@@ -138,7 +138,7 @@ impl<'a> ExternalPanes<'a> {
         Ok(())
     }
 
-    /// Adopts all agents by process id. Provost detects by itself that they run in panes.
+    /// Adopts all agents by process id. Provost detects their panes by itself.
     fn adopt(&self) -> Result<Vec<String>> {
         let seen = self.scene.run_json(&["discover", "--json"])?;
         let agents = seen["agents"].as_array().context("the reply has no agents")?;
@@ -157,14 +157,14 @@ impl<'a> ExternalPanes<'a> {
         Ok(self.tmux(&["display-message", "-p", "#{pid}"])?.trim().parse()?)
     }
 
-    /// Measures the share of one core that tmux uses when nothing watches it.
+    /// Measures the share of one core that tmux uses without Provost.
     fn measure_unwatched(&self) -> Result<[f64; 1]> {
         let server = self.server()?;
         cpu_shares(self.size.measured_for, || Ok([cpu_ms(server)?]))
     }
 
-    /// Measures the daemon's usage and the growth of tmux's. Each query runs a tmux client as a child of the
-    /// daemon.
+    /// Measures the daemon's usage and the additional usage of tmux. Each query runs a tmux client
+    /// as a child of the daemon.
     fn measure_watched(&self, table: &mut FigureTable, doing: &str, alone: f64) -> Result<()> {
         let (daemon, server) = (self.scene.daemon.pid()?, self.server()?);
         let used = || Ok([cpu_ms(daemon)?, client_cpu_ms(daemon)?, cpu_ms(server)?]);
@@ -195,7 +195,8 @@ impl Drop for ExternalPanes<'_> {
 fn client_cpu_ms(daemon: u32) -> Result<f64> {
     let stat = fs::read_to_string(format!("/proc/{daemon}/stat"))?;
     let (_, rest) = stat.rsplit_once(')').context("malformed stat line")?;
-    // After the name: the state is field 3; the times of reaped children are fields 16 and 17.
+    // In the fields after the name, the state is field 3, and the times of reaped children are
+    // fields 16 and 17.
     let ticks = rest.split_whitespace().skip(13).take(2);
     Ok(ticks.filter_map(|field| field.parse::<f64>().ok()).sum::<f64>() * TICK_MS)
 }

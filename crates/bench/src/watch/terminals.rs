@@ -1,5 +1,5 @@
-//! Twenty agents in terminals: how late turn ends, questions and exits are seen, and the cost of watching the
-//! agents while they are idle and while they work.
+//! Twenty agents in terminals: the delay of turn ends, questions and exits, and the cost of
+//! watching idle and working agents.
 
 use std::{fmt::Write as _, path::Path, time::Duration};
 
@@ -35,7 +35,8 @@ fn in_terminals(table: &mut FigureTable, codex: &Path) -> Result<()> {
     all.exits(table)
 }
 
-/// Each session has its own conversation: it answers, works behind a gate, asks, then works forever.
+/// Returns the scenario. Each session has its own conversation: it answers, works behind a gate,
+/// asks, then works forever.
 fn scenario(size: Size) -> String {
     let mut text = String::new();
     for no in 0..size.sessions {
@@ -88,8 +89,8 @@ impl<'a> TerminalSessions<'a> {
         Ok(())
     }
 
-    /// Measures from the moment the model may finish until the resulting event. Includes the time that Codex itself
-    /// takes.
+    /// Measures the time from the moment at which the model may finish until the resulting event.
+    /// This includes the time that Codex needs.
     fn time_until(&mut self, no: usize, door: &str, kind: &str) -> Result<Duration> {
         self.send(no, door)?;
         let released = now();
@@ -143,7 +144,7 @@ impl<'a> TerminalSessions<'a> {
         Ok(())
     }
 
-    /// Measures the share of one core that the daemon and the holders use together. tmux is not involved.
+    /// Measures the share of one core that the daemon and the holders use together, without tmux.
     fn cost(&self, table: &mut FigureTable, doing: &str) -> Result<()> {
         let [daemon, holders] = cpu_shares(self.size.measured_for, || self.used())?;
         let (sessions, seconds) = (self.size.sessions, self.size.measured_for.as_secs());

@@ -13,7 +13,7 @@ use crate::value::{ConfigValue, invalid, text};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bytes(u64);
 
-/// The units and their sizes; [`format`] uses the first one that divides a size.
+/// The units and their sizes. [`format`] uses the first one that divides the size evenly.
 const UNITS: [(&str, u64); 9] = [
     ("TiB", 1 << 40),
     ("TB", 1_000_000_000_000),
@@ -63,7 +63,7 @@ impl ConfigValue for Bytes {
 }
 
 fn parse(text: &str) -> Result<u64, String> {
-    units::parse(text, scale_of)
+    units::parse(text, "64MiB", scale_of)
 }
 
 fn scale_of(unit: &str) -> Result<u64, String> {

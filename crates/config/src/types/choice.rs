@@ -7,7 +7,7 @@ use crate::problem::{ProblemKind, ValueFault};
 use crate::shape::ValueShape;
 use crate::value::{ConfigValue, wrong_type};
 
-/// An option that is on, off, or unset; off hides the value of a lower layer.
+/// An option that is on, off, or unset. Off hides the values of lower layers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Switchable<T> {
     Unset,
@@ -54,7 +54,7 @@ impl<T: ConfigValue> ConfigValue for Switchable<T> {
     }
 }
 
-/// Mentions off in the error for a value of an entirely wrong type.
+/// Mentions off in the error message for a value whose type is completely wrong.
 fn mention_off<T: ConfigValue>(node: &ValueNode, faults: Vec<ValueFault>) -> Vec<ValueFault> {
     let altogether =
         |fault: &ValueFault| fault.kind == ProblemKind::WrongType && fault.span == node.span;

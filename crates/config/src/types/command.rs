@@ -1,4 +1,4 @@
-//! Commands, and hooks: commands with their own limits.
+//! Commands, and hooks, which are commands with their own limits.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::table::{OUTPUT, TIME};
 use crate::types::Bytes;
 use crate::value::{ConfigValue, bounded, invalid, text, wrong_type};
 
-/// A command: one line for the shell, or a program with its arguments.
+/// A command: a shell command line, or a program and its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommandSpec {
     /// Passed to `sh -c`.
@@ -21,11 +21,11 @@ pub enum CommandSpec {
     Argv(Argv),
 }
 
-/// A program and its arguments; the program's name is never empty.
+/// A program and its arguments. The program's name is never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Argv(Vec<String>);
 
-/// A command that runs on an event, with the limits that apply to it.
+/// A command that runs when an event occurs, with its effective limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hook {
     pub command: CommandSpec,
@@ -33,7 +33,7 @@ pub struct Hook {
     pub output_limit: Bytes,
 }
 
-/// A hook as written: missing limits come from `hooks.time_limit` and `hooks.output_limit`.
+/// A hook as written. Missing limits default to `hooks.time_limit` and `hooks.output_limit`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HookSpec {
     pub(crate) command: CommandSpec,
@@ -93,7 +93,7 @@ impl ConfigValue for Argv {
         };
         let words = nodes.iter().map(argument).collect::<Result<Vec<_>, _>>()?;
         if words.first().is_none_or(String::is_empty) {
-            return Err(invalid(node, "it names no program"));
+            return Err(invalid(node, "it does not specify a program"));
         }
         Ok(Self(words))
     }
@@ -147,7 +147,7 @@ fn argument(node: &ValueNode) -> Result<String, Vec<ValueFault>> {
     without_nul(node, text::<Argv>(node)?)
 }
 
-/// Rejects a NUL: no argument of a process can contain one, so the value could never run.
+/// Rejects NUL characters: a process argument cannot contain them, so the command could never run.
 fn without_nul(node: &ValueNode, text: &str) -> Result<String, Vec<ValueFault>> {
     if text.contains('\0') {
         Err(invalid(node, "it contains a NUL character"))
@@ -156,7 +156,7 @@ fn without_nul(node: &ValueNode, text: &str) -> Result<String, Vec<ValueFault>> 
     }
 }
 
-/// The fields of a hook's table.
+/// The keys in a hook's table.
 const FIELDS: [&str; 3] = ["command", "time_limit", "output_limit"];
 
 fn hook_table(

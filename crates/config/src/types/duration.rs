@@ -9,7 +9,7 @@ use crate::problem::{ValueFault, quote};
 use crate::shape::ValueShape;
 use crate::value::{ConfigValue, digits, invalid, text, wrong_type};
 
-/// The units and their milliseconds, largest first, which is also the required order.
+/// The units and their lengths in milliseconds, largest first. They must be written in this order.
 const UNITS: [(&str, u64); 5] =
     [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
 
@@ -41,7 +41,7 @@ impl ConfigValue for Duration {
     }
 }
 
-/// Parses a duration: units in descending order, each once, no blanks, no fractions.
+/// Parses a duration: units in descending order, each at most once, without spaces or fractions.
 fn parse(text: &str) -> Result<Duration, String> {
     if let Some(seconds) = digits(text) {
         return whole_seconds(seconds);
@@ -90,7 +90,7 @@ fn position_of(unit: &str) -> Result<usize, String> {
     })
 }
 
-/// Formats a duration so that it parses back to itself.
+/// Formats a duration so that parsing the result returns the same duration.
 pub(crate) fn format(duration: Duration) -> String {
     let mut millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     let mut text = String::new();

@@ -1,5 +1,4 @@
-//! The evidence that iterations of a loop require, by name. The loops themselves interpret each
-//! text.
+//! The evidence that iterations of a loop require, by name. The loops interpret the texts themselves.
 
 use std::collections::BTreeMap;
 
@@ -11,18 +10,18 @@ use crate::problem::ValueFault;
 use crate::shape::{TextLabel, ValueLimits, ValueShape};
 use crate::value::{ConfigField, ConfigValue, EffectiveValues, invalid, text};
 
-/// Maximum length of a requirement.
+/// Maximum length of the text of a requirement.
 const MAX_PROOF: usize = 4000;
 
-/// The required evidence, by name; off removes an inherited requirement.
+/// The required evidence by name. Off removes an inherited requirement.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EvidenceTexts(BTreeMap<String, Switchable<String>>);
 
-/// One requirement.
+/// The text of one requirement.
 struct EvidenceText(String);
 
 impl EvidenceTexts {
-    /// Returns each name with its text, or None if it was switched off.
+    /// Returns each name with its text, or `None` if the requirement is switched off.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
         self.0.iter().map(|(name, proof)| (name.as_str(), proof.on().map(String::as_str)))
     }

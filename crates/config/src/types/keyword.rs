@@ -44,39 +44,39 @@ macro_rules! words {
 words! {
     /// The protocol of an agent.
     Driver {
-        /// Runs a command; only its exit status counts.
+        /// Runs a command, and only its exit status matters.
         Command = "command",
         /// Exchanges one JSON object per line.
         Jsonl = "jsonl",
     }
 
-    /// What an agent may do to the machine.
+    /// What an agent may change on the machine.
     Sandbox {
-        /// Change nothing.
+        /// Nothing.
         ReadOnly = "read-only",
-        /// Change files in its working directory.
+        /// Files in its working directory.
         WorkspaceWrite = "workspace-write",
-        /// Anything: there is no sandbox.
+        /// Everything, because there is no sandbox.
         FullAccess = "full-access",
     }
 
-    /// The occasion of a reaction.
+    /// The condition that triggers a reaction.
     On {
-        /// A turn is open, and there is no output.
+        /// A turn is open, but the agent produces no output.
         Quiet = "quiet",
-        /// It is silent beyond the limit.
+        /// The agent has been silent for longer than allowed.
         Stalled = "stalled",
-        /// It waits for the user.
+        /// The agent is waiting for the user.
         NeedsInput = "needs_input",
-        /// Its context is nearly full.
+        /// The agent's context is nearly full.
         Context = "context",
-        /// Its account has reached a limit.
+        /// The agent's account has reached a limit.
         UsageLimit = "usage_limit",
     }
 
-    /// The action of a reaction.
+    /// What a reaction does.
     Act {
-        /// Only the hook runs.
+        /// Runs only the hook.
         Notify = "notify",
         /// Sends the agent a message.
         Nudge = "nudge",
@@ -84,33 +84,33 @@ words! {
         Interrupt = "interrupt",
         /// Compacts the conversation.
         Compact = "compact",
-        /// Waits for the limit to reset, a bounded number of times.
+        /// Waits until the limit resets, a limited number of times.
         ResumeLater = "resume_later",
-        /// Another agent takes over.
+        /// Lets another agent take over.
         HandOver = "hand_over",
     }
 
-    /// When an agent asks before it acts.
+    /// When an agent asks for approval.
     Approvals {
         /// Before everything that is not known to be harmless.
         Untrusted = "untrusted",
         /// When it needs more than its sandbox allows.
         OnRequest = "on-request",
-        /// Never: what the sandbox forbids stays forbidden.
+        /// Never, so what the sandbox forbids stays forbidden.
         Never = "never",
     }
 
     /// What happens to verified work.
     Land {
-        /// It stays on its own branch.
+        /// Stays on its own branch.
         Branch = "branch",
-        /// It is merged into the branch from which the run started.
+        /// Is merged into the branch from which the run started.
         Merge = "merge",
-        /// It is pushed, and a pull request is opened.
+        /// Is pushed, and a pull request is opened.
         Pr = "pr",
     }
 
-    /// Whose review comments go back to the agents.
+    /// Whose review comments are sent to the agents.
     CommentAuthors {
         /// Users with write access to the repository.
         Write = "write",
@@ -120,45 +120,45 @@ words! {
 
     /// Whether a goal is split into tasks.
     PlanMode {
-        /// If triage finds one task insufficient.
+        /// If triage decides that one task is not enough.
         Auto = "auto",
-        /// Regardless of triage.
+        /// Always, regardless of triage.
         Always = "always",
-        /// One task does everything.
+        /// Never, so one task does everything.
         Never = "never",
     }
 
-    /// What a review does about its findings.
+    /// What a review does with its findings.
     ReviewMode {
-        /// No review.
+        /// There is no review.
         Off = "off",
-        /// It reports them.
+        /// Reports them.
         Report = "report",
-        /// It fixes them, and the fixes are checked again.
+        /// Fixes them, and the fixes are checked again.
         Repair = "repair",
     }
 
     /// What happens when a workflow does not complete.
     Escalation {
-        /// The user has to decide before anything continues.
+        /// The user must decide before anything continues.
         Critical = "critical",
-        /// It can be deferred, and the rest continues.
+        /// The workflow can be deferred while everything else continues.
         Preference = "preference",
     }
 
     /// What happens to a conversation before the next iteration of a loop.
     CleanUp {
-        /// Nothing.
+        /// It is kept.
         Keep = "keep",
         /// It is compacted.
         Compact = "compact",
-        /// A new one is started.
+        /// It is replaced by a new one.
         NewThread = "new_thread",
     }
 
     /// When terminal output is coloured.
     Color {
-        /// When it goes to a terminal.
+        /// When the output is a terminal.
         Auto = "auto",
         /// Always.
         Always = "always",

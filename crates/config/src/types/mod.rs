@@ -26,7 +26,7 @@ pub use keyword::{
 };
 pub use names::{NamePatterns, SAFE_VARIABLES, Variable, Variables};
 pub(crate) use names::{is_safe, name_fault_of, variable_name_fault};
-pub use paths::{BranchPrefix, RelativePattern};
+pub use paths::{BranchPrefix, DirectoryName, RelativePattern};
 pub use price::Price;
 pub use prompt::{PLACEHOLDERS, Prompt};
 pub use rules::{ApprovalRule, RulesVersion};

@@ -11,8 +11,8 @@ use crate::problem::{ValueFault, quote};
 use crate::shape::{TextLabel, ValueLimits, ValueShape};
 use crate::value::{ConfigField, ConfigValue, EffectiveValues, invalid, text};
 
-/// The variables that every child gets if they are set: those that programs need to find other
-/// programs, their user and their language. None of them grants access to anything.
+/// The variables that every child process gets if they are set. Programs need them to find other
+/// programs, the user and the language. None of them grants access to anything.
 pub const SAFE_VARIABLES: &[&str] = &[
     "PATH",
     "HOME",
@@ -35,21 +35,19 @@ pub const SAFE_VARIABLES: &[&str] = &[
 /// Maximum length of an agent's name.
 const MAX_AGENT_NAME: usize = 64;
 
-/// Names of variables; a star at the end matches any rest.
+/// Names of variables. A trailing star matches any suffix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamePatterns(Vec<NamePattern>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct NamePattern(String);
 
-/// The value of a variable in an agent's environment; `Debug` hides a literal, which may be a
-/// secret.
+/// The value of a variable in an agent's environment. `Debug` hides literals, because they may be secret.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Variable {
     /// The text itself.
     Literal(String),
-    /// `$NAME` or `${NAME}`: the value of that variable in the daemon's environment, looked up by
-    /// the caller.
+    /// `$NAME` or `${NAME}`: the value of that variable in the daemon's environment, which the caller looks up.
     Reference(String),
 }
 
@@ -58,8 +56,8 @@ pub enum Variable {
 pub struct Variables(BTreeMap<String, Variable>);
 
 impl NamePatterns {
-    /// Whether a variable matches. Provost's own variables never do: they carry a launch's
-    /// identity.
+    /// Whether a variable matches. Provost's own variables never match, because they contain the
+    /// identity of a launch.
     pub fn matches(&self, name: &str) -> bool {
         !name.starts_with(PREFIX) && self.0.iter().any(|pattern| pattern_matches(&pattern.0, name))
     }
@@ -79,7 +77,7 @@ impl Variables {
     }
 }
 
-/// Whether a variable is on the list that every child gets.
+/// Whether a variable is one of those that every child process gets.
 pub(crate) fn is_safe(name: &str) -> bool {
     SAFE_VARIABLES.iter().any(|pattern| pattern_matches(pattern, name))
 }
@@ -91,7 +89,7 @@ fn pattern_matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Returns what is wrong with the name of an agent or a preset.
+/// Returns what is wrong with a user-chosen name, such as that of an agent, if anything.
 pub(crate) fn name_fault_of(whose: &str, name: &str) -> Option<String> {
     let fits = (1..=MAX_AGENT_NAME).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
@@ -101,7 +99,7 @@ pub(crate) fn name_fault_of(whose: &str, name: &str) -> Option<String> {
     })
 }
 
-/// Returns what is wrong with a variable's name.
+/// Returns what is wrong with the name of a variable, if anything.
 pub(crate) fn variable_name_fault(name: &str) -> Option<String> {
     if name.starts_with(PREFIX) {
         return Some(format!("variables that begin with {PREFIX} are set by Provost itself"));
@@ -191,10 +189,10 @@ impl ConfigField for Variables {
     }
 }
 
-/// The replacement for a value that may be secret.
+/// Shown in place of a value that may be secret.
 const MASK: &str = "***";
 
-/// Returns the name in a text that consists of a single reference.
+/// Returns the variable's name if the text is nothing but a single reference.
 fn reference(text: &str) -> Option<&str> {
     let after = text.strip_prefix('$')?;
     let name = after.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or(after);

@@ -9,16 +9,29 @@ use crate::problem::ValueFault;
 use crate::shape::{TextLabel, ValueShape};
 use crate::value::{ConfigValue, invalid, text};
 
-/// A path or glob that stays below the worktree's root and outside its `.git`. The code that opens
-/// it has to reject links on the way.
+/// A path or glob that stays below the worktree's root and outside its `.git`. Code that opens such
+/// a path must reject symbolic links on the way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RelativePattern(String);
+
+/// The name of a directory at any depth: one part of a path, without wildcards.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DirectoryName(String);
 
 /// The prefix of a branch name, before the slash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BranchPrefix(String);
 
 impl RelativePattern {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl DirectoryName {
+    /// Maximum length in bytes.
+    const MAX: usize = 100;
+
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -49,6 +62,28 @@ impl ConfigValue for RelativePattern {
         match path_fault(text) {
             Some(why) => Err(invalid(node, why)),
             None => Ok(Self(text.to_owned())),
+        }
+    }
+
+    fn show(&self) -> Json {
+        json!(self.0)
+    }
+}
+
+impl ConfigValue for DirectoryName {
+    fn shape() -> ValueShape {
+        ValueShape::Text(TextLabel { one: "directory name", many: "directory names" })
+    }
+
+    fn read(node: &ValueNode) -> Result<Self, Vec<ValueFault>> {
+        let text = text::<Self>(node)?;
+        if is_directory_name(text) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(invalid(
+                node,
+                r#"expected the name of a directory, such as "target": up to 100 letters, digits, "-", "_" or ".", without "/" and "*""#,
+            ))
         }
     }
 
@@ -96,6 +131,17 @@ fn path_fault(path: &str) -> Option<&'static str> {
     }
 }
 
+/// Whether a checkout can keep a directory of this name. The git wrapper's pool has the same rule, so that no accepted
+/// name prevents every check.
+fn is_directory_name(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    !name.is_empty()
+        && name.len() <= DirectoryName::MAX
+        && name.bytes().all(plain)
+        && !name.starts_with('-')
+        && ![".", "..", ".git"].contains(&name.to_ascii_lowercase().as_str())
+}
+
 /// A stricter rule than Git's own, so that every resulting name is a valid reference.
 fn is_branch_part(part: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
@@ -131,6 +177,18 @@ mod tests {
             "a\0",
         ] {
             assert!(path_fault(path).is_some(), "{path:?} was taken");
+        }
+    }
+
+    #[test]
+    fn directory_names_are_one_part_without_wildcards() {
+        for name in ["target", "node_modules", ".venv", "a-b.c"] {
+            assert!(is_directory_name(name), "{name}");
+        }
+        let long = "x".repeat(101);
+        for name in ["", "*", "a/b", "..", ".", ".git", ".GIT", "-x", "a b", "!x", "tärget", &long]
+        {
+            assert!(!is_directory_name(name), "{name:?} was taken");
         }
     }
 

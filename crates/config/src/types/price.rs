@@ -1,4 +1,4 @@
-//! Prices: `2`, `1.25`, or the same as a string. Stored in millionths, so that sums are exact.
+//! Prices: `2`, `1.25`, or the same as a string. They are stored in millionths, so sums are exact.
 
 use serde_json::{Value as Json, json};
 
@@ -7,7 +7,7 @@ use crate::problem::{ValueFault, quote};
 use crate::shape::ValueShape;
 use crate::value::{ConfigValue, digits, invalid, text};
 
-/// A price, in millionths of its currency's unit.
+/// A price, in millionths of the currency unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Price(u64);
 

@@ -7,14 +7,14 @@ use crate::problem::{ValueFault, quote};
 use crate::shape::{TextLabel, ValueShape, one_of};
 use crate::value::{ConfigValue, invalid, text};
 
-/// The placeholders that may appear in double braces.
+/// The placeholders that a prompt may contain, in double braces.
 pub const PLACEHOLDERS: [&str; 9] =
     ["task", "goal", "base", "ended", "files", "comments", "plan", "faults", "failed"];
 
 /// Maximum length of a prompt.
 const MAX_PROMPT: usize = 64 << 10;
 
-/// A prompt with known placeholders in double braces.
+/// A prompt whose placeholders, in double braces, are all known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompt(String);
 
@@ -41,7 +41,7 @@ impl ConfigValue for Prompt {
                 format!("unknown placeholder {}, expected {expected}", quote(unknown)),
             ));
         }
-        // An agent needs its task.
+        // Without one of these, the agent would not know its task.
         if names(text).any(|name| matches!(name, "task" | "goal")) {
             Ok(Self(text.to_owned()))
         } else {
@@ -54,7 +54,7 @@ impl ConfigValue for Prompt {
     }
 }
 
-/// Returns the names in double braces.
+/// Returns the names found in double braces.
 fn names(text: &str) -> impl Iterator<Item = &str> {
     let parts = text.split("{{").skip(1);
     parts.filter_map(|part| part.split_once("}}").map(|(name, _)| name.trim()))

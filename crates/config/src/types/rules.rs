@@ -11,28 +11,28 @@ use crate::suggest;
 use crate::types::FilePath;
 use crate::value::{ConfigValue, invalid, text, wrong_type};
 
-/// A pattern for the requests of an agent.
+/// A pattern that an agent's requests are matched against.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ApprovalRule {
     /// Commands that start with these words.
     Command(Vec<String>),
-    /// Files at or below this path; a relative one starts at the agent's working directory.
+    /// Files at or below this path. A relative path starts at the agent's working directory.
     Path(FilePath),
-    /// A host, or all its subdomains with a leading dot.
+    /// A host or, with a leading dot, all its subdomains.
     Network(String),
 }
 
-/// The version of the rule format: rules of another version are rejected.
+/// The version of the rule format. Rules of any other version are rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RulesVersion(u32);
 
-/// The only version.
+/// The only supported version.
 const VERSION: u32 = 1;
 
-/// The subjects of rules.
+/// What a rule can be about.
 const SUBJECTS: [&str; 3] = ["command", "path", "network"];
 
-/// Characters that make a command more than words; such a rule could never match.
+/// Characters with a special meaning in a shell. A command rule that contains one could never match.
 const NOT_WORDS: &[char] =
     &[';', '|', '&', '$', '`', '<', '>', '(', ')', '{', '}', '*', '?', '"', '\'', '\\'];
 
@@ -125,7 +125,7 @@ fn command(line: &str) -> Result<ApprovalRule, String> {
     }
 }
 
-/// Parses a path. One with `..` would match nothing, and a glob would be taken for a name.
+/// Parses a path. A path with `..` would match nothing, and a glob would be taken literally.
 fn path(path: &str) -> Result<ApprovalRule, String> {
     if path.split('/').any(|part| part == "..") {
         return Err(r#"the path contains "..", so it matches nothing"#.into());

@@ -1,4 +1,4 @@
-//! Short texts that are passed on unchanged, and paths on the machine.
+//! Short texts that are passed on unchanged, and file paths on this machine.
 
 use std::path::{Path, PathBuf};
 
@@ -12,19 +12,18 @@ use crate::value::{ConfigValue, invalid, text};
 /// Maximum length of a label.
 const MAX_LABEL: usize = 200;
 
-/// A name that only an agent interprets, such as that of a model.
+/// A name that only an agent interprets, such as the name of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NameLabel(String);
 
 /// Maximum length of a line.
 const MAX_LINE: usize = 1000;
 
-/// A text of one line, used as written.
+/// A single line of text, used as written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TextLine(String);
 
-/// A path on this machine: absolute, below the user's home (`~/…`), or relative to the file that
-/// names it.
+/// A path on this machine: absolute, below the user's home (`~/…`), or relative to the file that contains it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilePath(String);
 
@@ -41,7 +40,7 @@ impl TextLine {
 }
 
 impl FilePath {
-    /// Wraps a text that was checked to be a path.
+    /// Wraps a text that is already known to be a path.
     pub(crate) fn checked(text: &str) -> Self {
         Self(text.to_owned())
     }
@@ -50,7 +49,7 @@ impl FilePath {
         &self.0
     }
 
-    /// Resolves the path.
+    /// Resolves the path against the directory of its file, or against the user's home.
     pub fn resolve(&self, base: &Path, home: &Path) -> PathBuf {
         match self.0.strip_prefix('~') {
             Some("") => home.to_owned(),
@@ -85,7 +84,7 @@ impl ConfigValue for NameLabel {
     }
 }
 
-/// A line that is unset unless a layer sets it. There is no off: "off" is a text like any other.
+/// A line that may be unset. It cannot be switched off, because "off" is a text like any other.
 impl ConfigValue for Option<TextLine> {
     fn shape() -> ValueShape {
         ValueShape::Text(TextLabel { one: "line of text", many: "lines of text" })

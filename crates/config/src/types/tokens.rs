@@ -1,4 +1,4 @@
-//! Numbers of tokens: `"2M"`, `"500k"`, or a whole number.
+//! Token counts: `"2M"`, `"500k"`, or a whole number.
 
 use serde_json::{Value as Json, json};
 
@@ -8,11 +8,11 @@ use crate::problem::{ValueFault, quote};
 use crate::shape::ValueShape;
 use crate::value::{ConfigValue, invalid, text};
 
-/// A number of tokens of a model.
+/// A number of model tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TokenAmount(u64);
 
-/// The units and their sizes; [`format`] uses the first one that divides a number.
+/// The units and their sizes. [`format`] uses the first one that divides the number evenly.
 const UNITS: [(&str, u64); 3] = [("G", 1_000_000_000), ("M", 1_000_000), ("k", 1000)];
 
 impl TokenAmount {
@@ -48,7 +48,7 @@ impl ConfigValue for TokenAmount {
 }
 
 fn parse(text: &str) -> Result<u64, String> {
-    units::parse(text, scale_of)
+    units::parse(text, "500k", scale_of)
 }
 
 fn scale_of(unit: &str) -> Result<u64, String> {

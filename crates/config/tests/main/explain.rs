@@ -73,8 +73,8 @@ fn the_listing_follows_the_table() {
     session.limit_jitter = "30s"  default
     session.limit_spacing = "10s"  default
     session.rework = 3  default
-    session.exit0_is_done = false  default
-    session.no_change_ok = false  default
+    session.exit_zero_completes = false  default
+    session.allow_empty_diff = false  default
     verify.checks = []  default
     verify.time_limit = "30m"  default
     verify.output_limit = "64MiB"  default

@@ -19,8 +19,8 @@ struct TriStateOption {
 
 fn options() -> Vec<TriStateOption> {
     vec![
-        switch("session.exit0_is_done", json!(false)),
-        switch("session.no_change_ok", json!(false)),
+        switch("session.exit_zero_completes", json!(false)),
+        switch("session.allow_empty_diff", json!(false)),
         switch("worktree.enabled", Json::Null),
         value("session.time_limit", r#""1h""#, r#""off""#, json!("1h")),
         value("session.time_limit", r#""1h""#, "false", json!("1h")),
@@ -211,7 +211,7 @@ fn without_any_layer_the_defaults_hold() {
     assert_eq!(session.time_limit, Switchable::Unset);
     assert_eq!(session.output_limit.get(), 1 << 30);
     assert_eq!(session.rework, 3);
-    assert_eq!((session.exit0_is_done, session.no_change_ok), (false, false));
+    assert_eq!((session.exit_zero_completes, session.allow_empty_diff), (false, false));
     assert_eq!(resolved.verify.time_limit, Duration::from_secs(1800));
     assert_eq!(resolved.verify.output_limit.get(), 64 << 20);
     assert_eq!(resolved.worktree.enabled, None);

@@ -25,7 +25,7 @@ fn unknown_key_lists_alternatives() {
 fn wrong_type_shows_expected_and_found() {
     assert_snapshot!(problems("session.settle = true"), @r#"wrong type for "session.settle" at provost.toml:1:18; expected a duration such as "250ms", "2s" or "1h30m", or whole seconds, found a boolean"#);
     assert_snapshot!(problems("session.settle = 1.5"), @r#"wrong type for "session.settle" at provost.toml:1:18; expected a duration such as "250ms", "2s" or "1h30m", or whole seconds, found a float"#);
-    assert_snapshot!(problems("session.exit0_is_done = \"false\""), @r#"wrong type for "session.exit0_is_done" at provost.toml:1:25; expected true or false, found a string"#);
+    assert_snapshot!(problems("session.exit_zero_completes = \"false\""), @r#"wrong type for "session.exit_zero_completes" at provost.toml:1:31; expected true or false, found a string"#);
     assert_snapshot!(problems("session.rework = \"3\""), @r#"wrong type for "session.rework" at provost.toml:1:18; expected a whole number, found a string"#);
     assert_snapshot!(problems("session = 3"), @r#"wrong type for "session" at provost.toml:1:11; expected a table, found an integer"#);
     assert_snapshot!(problems("verify.checks = \"make\""), @r#"wrong type for "verify.checks" at provost.toml:1:17; expected an array of commands, found a string"#);
@@ -55,11 +55,12 @@ fn invalid_text_explains_why() {
     assert_snapshot!(problems("session.output_limit = \"64mib\""), @r#"invalid value for "session.output_limit" at provost.toml:1:24; "64mib" is not a size: unknown unit "mib", did you mean "MiB"?"#);
     assert_snapshot!(problems("ui.color = \"alway\""), @r#"invalid value for "ui.color" at provost.toml:1:12; expected "auto", "always" or "never", found "alway"; did you mean "always"?"#);
     assert_snapshot!(problems("ui.color = \"blue\""), @r#"invalid value for "ui.color" at provost.toml:1:12; expected "auto", "always" or "never", found "blue""#);
-    assert_snapshot!(problems("verify.keep = [\"../x\", \"/etc\", \".git/hooks\"]"), @r#"
-    invalid value for "verify.keep" at provost.toml:1:16; the path leaves the worktree by ".."
-    invalid value for "verify.keep" at provost.toml:1:24; expected a path relative to the worktree, without "~", "!" or "\"
-    invalid value for "verify.keep" at provost.toml:1:32; the path is inside ".git"
+    assert_snapshot!(problems("worktree.copy = [\"../x\", \"/etc\", \".git/hooks\"]"), @r#"
+    invalid value for "worktree.copy" at provost.toml:1:18; the path leaves the worktree by ".."
+    invalid value for "worktree.copy" at provost.toml:1:26; expected a path relative to the worktree, without "~", "!" or "\"
+    invalid value for "worktree.copy" at provost.toml:1:34; the path is inside ".git"
     "#);
+    assert_snapshot!(problems("verify.keep = [\"*\"]"), @r#"invalid value for "verify.keep" at provost.toml:1:16; expected the name of a directory, such as "target": up to 100 letters, digits, "-", "_" or ".", without "/" and "*""#);
     assert_snapshot!(problems("worktree.branch_prefix = \"-x\""), @r#"invalid value for "worktree.branch_prefix" at provost.toml:1:26; a branch prefix has parts of letters, digits, "-", "_" or ".", separated by "/""#);
     assert_snapshot!(problems("environment.allow = [\"A-B\", \"PROVOST_TOKEN\", \"*\"]"), @r#"
     invalid value for "environment.allow" at provost.toml:1:22; "A-B" is not a variable name: use letters, digits and "_", no digit first
@@ -67,7 +68,7 @@ fn invalid_text_explains_why() {
     invalid value for "environment.allow" at provost.toml:1:46; expected a name; a star can replace its end, not all of it
     "#);
     assert_snapshot!(problems("worktree.setup = \" \""), @r#"invalid value for "worktree.setup" at provost.toml:1:18; the command is empty"#);
-    assert_snapshot!(problems("verify.checks = [[]]"), @r#"invalid value for "verify.checks" at provost.toml:1:18; it names no program"#);
+    assert_snapshot!(problems("verify.checks = [[]]"), @r#"invalid value for "verify.checks" at provost.toml:1:18; it does not specify a program"#);
 }
 
 #[test]
@@ -93,7 +94,7 @@ fn all_problems_are_reported_in_order() {
     invalid value for "session.drain" at provost.toml:6:9; "2ü" is not a duration: unknown unit "ü", expected d, h, m, s or ms
     invalid value for "ui.color" in PROVOST_UI_COLOR; expected "auto", "always" or "never", found "blue"
     unknown key "ui.colour" in --set; did you mean "ui.color"?
-    invalid value for "verify.checks" in --check; the command is empty
+    invalid value for --check; the command is empty
     "#);
 }
 
@@ -107,7 +108,7 @@ fn hooks_and_agents_report_inside_their_tables() {
     "#);
     assert_snapshot!(problems("[hooks]\nsession.failed = \"a\"\n\"session.failed\" = \"b\"\n"), @r#"repeated key "hooks.session.failed" at provost.toml:3:1; it was already set in another notation"#);
     assert_snapshot!(problems("[agents.mine]\ndriver = \"json\"\n"), @r#"invalid value for "agents.mine.driver" at provost.toml:2:10; expected "command" or "jsonl", found "json"; did you mean "jsonl"?"#);
-    assert_snapshot!(problems("[agents.mine]\ncommand = []\n"), @r#"invalid value for "agents.mine.command" at provost.toml:2:11; it names no program"#);
+    assert_snapshot!(problems("[agents.mine]\ncommand = []\n"), @r#"invalid value for "agents.mine.command" at provost.toml:2:11; it does not specify a program"#);
     assert_snapshot!(problems("[agents.\"a b\"]\ncommand = [\"x\"]\n"), @r#"bad name "agents.a b" at provost.toml:1:9; an agent's name has 1 to 64 letters, digits, "-" or "_", and no "-" first"#);
     assert_snapshot!(problems("[agents.a]\ncommand = [\"x\"]\nenv = { \"A=B\" = \"x\", PROVOST_TOKEN = \"y\" }\n"), @r#"
     bad name "agents.a.env.A=B" at provost.toml:3:9; "A=B" is not a variable name: use letters, digits and "_", no digit first

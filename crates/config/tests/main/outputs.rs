@@ -124,7 +124,7 @@ fn reference_section_matches_snapshot() {
 
     | key | takes | default | variable | meaning |
     |---|---|---|---|---|
-    | `worktree.enabled` | boolean | unset | `PROVOST_WORKTREE_ENABLED` | Whether each session gets its own worktree and branch; unset leaves it to the command. |
+    | `worktree.enabled` | boolean | unset | `PROVOST_WORKTREE_ENABLED` | Whether each session gets its own worktree and branch. If unset, it depends on the command. |
     | `worktree.branch_prefix` | branch prefix | `"provost"` | `PROVOST_WORKTREE_BRANCH_PREFIX` | The prefix of branch names, before a slash. |
     | `worktree.copy` | list of relative paths or globs | `[]` |  | Ignored files that are copied into a new worktree. |
     | `worktree.setup` | command or off | unset | `PROVOST_WORKTREE_SETUP` | A command that prepares a new worktree. |

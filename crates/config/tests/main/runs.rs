@@ -62,7 +62,7 @@ fn prices_and_prompts_are_read_strictly() {
 
 #[test]
 fn unknown_preset_lists_alternatives() {
-    assert_snapshot!(layers().preset("qick").problems(), @r#"invalid value for "presets.qick" in --preset; no such preset, expected "quick" or "careful""#);
+    assert_snapshot!(layers().preset("qick").problems(), @r#"invalid value for --preset; no such preset, expected "quick" or "careful""#);
     assert_snapshot!(problems("[presets.mine]\nverify.check = []"), @r#"unknown key "presets.mine.verify.check" at provost.toml:2:8; did you mean "presets.mine.verify.checks"?"#);
     assert_snapshot!(problems("[presets.\"-x\"]\nrun.triage = true"), @r#"bad name "presets.-x" at provost.toml:1:10; a preset's name has 1 to 64 letters, digits, "-" or "_", and no "-" first"#);
 }

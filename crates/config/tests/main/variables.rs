@@ -89,7 +89,7 @@ fn variables_set_every_kind_of_scalar() {
             ("PROVOST_SESSION_SETTLE", "50ms"),
             ("PROVOST_SESSION_REWORK", "7"),
             ("PROVOST_SESSION_OUTPUT_LIMIT", "2MiB"),
-            ("PROVOST_SESSION_EXIT0_IS_DONE", "on"),
+            ("PROVOST_SESSION_EXIT_ZERO_COMPLETES", "on"),
             ("PROVOST_WORKTREE_BRANCH_PREFIX", "bot/x"),
             ("PROVOST_HOOKS_SESSION_FAILED", "ring --loud"),
             ("OTHER", "ignored"),
@@ -98,7 +98,7 @@ fn variables_set_every_kind_of_scalar() {
     assert_eq!(resolved.session.settle, Duration::from_millis(50));
     assert_eq!(resolved.session.rework, 7);
     assert_eq!(resolved.session.output_limit.get(), 2 << 20);
-    assert!(resolved.session.exit0_is_done);
+    assert!(resolved.session.exit_zero_completes);
     assert_eq!(resolved.worktree.branch_prefix.as_str(), "bot/x");
     assert_eq!(
         resolved.hooks[&Event::SessionFailed].command,
@@ -154,10 +154,10 @@ fn unknown_variables_only_warn() {
 fn a_wrong_variable_is_named() {
     let wrong = layers().environment(&[
         ("PROVOST_SESSION_SETTLE", "soon"),
-        ("PROVOST_SESSION_NO_CHANGE_OK", "yes"),
+        ("PROVOST_SESSION_ALLOW_EMPTY_DIFF", "yes"),
     ]);
     assert_snapshot!(wrong.problems(), @r#"
-    invalid value for "session.no_change_ok" in PROVOST_SESSION_NO_CHANGE_OK; expected true or false, found "yes"
+    invalid value for "session.allow_empty_diff" in PROVOST_SESSION_ALLOW_EMPTY_DIFF; expected true or false, found "yes"
     invalid value for "session.settle" in PROVOST_SESSION_SETTLE; "soon" is not a duration: expected digits before "soon"
     "#);
 }

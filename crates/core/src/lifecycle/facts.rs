@@ -1,4 +1,4 @@
-//! The inputs of the lifecycle table.
+//! The facts about a session from which the lifecycle table (`table.rs`) derives its state.
 
 use serde::{Deserialize, Serialize};
 
@@ -35,13 +35,17 @@ impl ClaimKind {
     }
 }
 
-/// The kernel's view of the agent's process.
+/// What the kernel reports about the agent's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProcessFact {
     Alive,
+    /// The process exited with code 0, or Provost stopped it.
     Exit0,
+    /// The process exited with another code, was killed by a signal that Provost did not send, or
+    /// could not be started.
     ExitN,
+    /// The process cannot be observed.
     Unknown,
 }
 
@@ -59,13 +63,17 @@ impl ProcessFact {
     }
 }
 
-/// The activity visible on the agent's stream.
+/// How active the agent's output stream is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Activity {
+    /// A turn is open, and the agent sent something recently.
     Active,
+    /// No turn is open: the agent is at its prompt.
     Idle,
+    /// A turn is open, but the agent has been silent for longer than `session.stale_after`.
     Stale,
+    /// The stream has ended, or can no longer be observed.
     Exited,
 }
 
@@ -83,21 +91,32 @@ impl Activity {
     }
 }
 
-/// The checks' result for the current tree. `VerifiedTree` carries the proof.
+/// The result of the checks on the current tree. `VerifiedTree` carries the proof.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verification {
+    /// The result is missing, because no check is configured or none has ended yet.
     None,
     Passed(VerifiedTree),
+    /// The tree did not pass: a check failed, or not all checks could be run to their end.
     Failed(CheckRefutation),
 }
 
 impl Verification {
-    /// Whether a check could not be run, so that the work is neither proved nor refuted.
+    /// Whether a check could not be started or observed to its end, so that the work is neither
+    /// proved nor refuted. A check that exceeded a limit counts as run.
     pub fn could_not_run(&self) -> bool {
         matches!(
             self,
             Verification::Failed(CheckRefutation::Unfinished { end: CheckEnd::Unfinished(_), .. })
         )
+    }
+
+    /// Whether verification was attempted but came to no result, for reasons that are not the
+    /// work's fault: a check could not be run, or the work could not be committed for it. Unlike
+    /// with `None`, there is a reason to report.
+    pub fn is_unchecked(&self) -> bool {
+        self.could_not_run()
+            || matches!(self, Verification::Failed(CheckRefutation::NoSnapshot { .. }))
     }
 
     pub fn as_str(&self) -> &'static str {

@@ -1,10 +1,10 @@
-//! The overlay: decisions of users and of Provost, which take precedence over the table.
+//! The overlay: decisions by users and by Provost that take precedence over the table.
 
 use serde::{Deserialize, Serialize};
 
 use super::state::{Cause, Flag, Judgement, Rule, State};
 
-/// The reason Provost itself ended an attempt.
+/// Why Provost itself ended an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopCause {
@@ -31,18 +31,18 @@ pub enum StateOverlay {
     Superseded,
     Stopped(StopCause),
     BlockingRequest,
-    /// The agent exited at a usage limit, and is resumed when the limit has passed.
+    /// The agent exited at a usage limit and is resumed once the limit has passed.
     Limited,
-    /// A check is pending or running for an outcome. The outcome is not final before it finishes.
+    /// A check that determines the outcome is pending or running. The outcome is not final before then.
     Verifying,
-    /// The tree kept changing while it was verified.
+    /// The tree kept changing during verification.
     MovingTree,
-    /// The user stopped its process, or its team ended. That does not affect work already claimed.
+    /// The user stopped the process, or the team finished. Work that was already claimed still counts.
     Ended,
     None,
 }
 
-/// Applies the overlay to the table's judgement.
+/// Applies the overlay to the judgement from the table.
 pub fn apply_overlay(overlay: &StateOverlay, found: Judgement) -> Judgement {
     match overlay {
         StateOverlay::Resolved(state, cause) => {
@@ -72,7 +72,7 @@ pub fn apply_overlay(overlay: &StateOverlay, found: Judgement) -> Judgement {
     }
 }
 
-/// Whether the process ended cleanly without claiming an outcome.
+/// Whether the process exited cleanly without claiming an outcome.
 fn is_unclaimed_end(found: &Judgement) -> bool {
     matches!(found.rule, Rule::X12 | Rule::X13 | Rule::X14)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-/// Defines an enum with one name per variant, the same in code, JSON and documents.
+/// Defines an enum with one string per variant, used in code, JSON and documents alike.
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident { $($variant:ident = $word:literal),+ $(,)? }) => {
         $(#[$doc])*
@@ -22,7 +22,7 @@ macro_rules! words {
 }
 
 words!(
-    /// The state of an attempt, and so of its session.
+    /// The state of an attempt, which is also the state of its session.
     State {
         Working = "working",
         Idle = "idle",
@@ -45,7 +45,7 @@ words!(
 );
 
 impl State {
-    /// Whether the state is an outcome, so that the attempt is over.
+    /// Whether the state is an outcome, which means that the attempt is over.
     pub fn is_terminal(self) -> bool {
         match self {
             State::Working
@@ -70,7 +70,7 @@ impl State {
 }
 
 words!(
-    /// The reason an attempt failed.
+    /// Why an attempt failed.
     Cause {
         SelfReported = "self_reported",
         AgentError = "agent_error",
@@ -84,7 +84,7 @@ words!(
 );
 
 words!(
-    /// A fact worth showing beside the state.
+    /// Additional information worth showing next to the state.
     Flag {
         LivenessUnknown = "liveness_unknown",
         SettleFirst = "settle_first",
@@ -115,6 +115,7 @@ words!(
         Limited = "limited",
         Stopping = "stopping",
         OffBranch = "off_branch",
+        NotCommitted = "not_committed",
         LeftOut = "left_out",
         ChecksTouched = "checks_touched",
         DiskFull = "disk_full",
@@ -127,11 +128,12 @@ words!(
         ReportsRefused = "reports_refused",
         Starting = "starting",
         Shortage = "shortage",
+        ExitUnrecorded = "exit_unrecorded",
     }
 );
 
 words!(
-    /// The rule that decided.
+    /// The rule that produced a judgement.
     Rule {
         Resolved = "O1",
         Cancelled = "O2",
@@ -149,7 +151,7 @@ words!(
     }
 );
 
-/// The state of an attempt, and the rule that decided it.
+/// The state of an attempt, and the rule that determined it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Judgement {
     pub state: State,

@@ -1,13 +1,13 @@
 //! The table: claim × process × activity × verification → state, cause, flags, rule.
 //!
-//! A test compares all 240 cells with the golden contract; nothing here reads that file.
+//! A test compares all 240 cells with the golden contract file, which this module never reads.
 
 use super::{
     facts::{Activity, ClaimKind, ProcessFact, Verification},
     state::{Cause, Flag, Judgement, Rule, State},
 };
 
-/// Judges an attempt by its facts, without the overlay.
+/// Judges an attempt from its facts alone, ignoring the overlay.
 pub fn judge_facts_by_table(
     claim: ClaimKind,
     process: ProcessFact,
@@ -33,7 +33,7 @@ pub fn judge_facts_by_table(
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ExitKind {
-    /// With code 0, by Provost's own signal, or with an unobserved code.
+    /// The process exited with code 0, was stopped by Provost's own signal, or its exit code is unknown.
     Cleanly,
     Crashed,
 }

@@ -1,4 +1,4 @@
-//! Edits of a plan. Each one must leave a valid plan.
+//! Edits to a plan. The plan must be valid after every edit.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,18 +9,18 @@ use super::{
     task::{PlanTask, TaskId},
 };
 
-/// Maximum number of edits at once. Beyond that, a new plan is needed.
+/// Maximum number of edits in one list. A larger change requires a new plan.
 pub const MAX_EDITS: usize = 500;
 
-/// One change of a plan.
+/// One change to a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
 pub enum PlanEdit {
-    /// Appends a task after all others.
+    /// Adds a task at the end of the plan.
     Add { task: PlanTask },
-    /// Removes a task that no other depends on.
+    /// Removes a task. No other task may depend on it.
     Remove { id: TaskId },
-    /// Changes the texts of a task. Fields that are not named stay.
+    /// Changes the texts of a task. Omitted fields keep their value.
     Change {
         id: TaskId,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -40,11 +40,11 @@ pub enum PlanEdit {
     Release { id: TaskId, on: TaskId },
 }
 
-/// The edit that cannot be applied, and why.
+/// An edit that cannot be applied, and why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("edit number {no} cannot be applied: {why}")]
 pub struct EditFault {
-    /// Its number, from 1.
+    /// The position of the edit in the list, starting at 1.
     pub no: usize,
     pub why: EditRefusal,
 }
@@ -54,26 +54,26 @@ pub struct EditFault {
 pub enum EditRefusal {
     #[error("there is no task \"{id}\": expected the id of a task in the plan")]
     Unknown { id: TaskId },
-    #[error("task \"{id}\" exists already: expected a unique id")]
+    #[error("task \"{id}\" already exists: expected a unique id")]
     Exists { id: TaskId },
-    #[error("task \"{by}\" is after \"{id}\": release it first")]
+    #[error("task \"{by}\" depends on \"{id}\": release that dependency first")]
     Needed { id: TaskId, by: TaskId },
-    #[error("\"{id}\" is the only task, and a plan has at least one: add another first")]
+    #[error("\"{id}\" is the only task of the plan: add another task before removing it")]
     Last { id: TaskId },
-    #[error("task \"{id}\" is after \"{on}\" already")]
+    #[error("task \"{id}\" already depends on \"{on}\"")]
     AlreadyAfter { id: TaskId, on: TaskId },
-    #[error("task \"{id}\" is not after \"{on}\": expected one of those that it is after")]
+    #[error("task \"{id}\" does not depend on \"{on}\": expected one of its dependencies")]
     NotAfter { id: TaskId, on: TaskId },
-    #[error("it changes nothing of task \"{id}\": name at least one field to change")]
+    #[error("the edit of task \"{id}\" must change at least one field")]
     ChangesNothing { id: TaskId },
-    #[error("these are {count} edits: expected at most {MAX_EDITS} at once")]
+    #[error("the list has {count} edits: expected at most {MAX_EDITS}")]
     TooMany { count: usize },
     #[error("the plan would not be valid:\n{}", format_faults(.0))]
     Faults(Vec<PlanFault>),
 }
 
 impl Plan {
-    /// Applies these edits one after the other, or returns the first that cannot be applied.
+    /// Applies the edits in order. If one cannot be applied, returns an error that identifies it.
     pub fn apply_edits(&self, edits: &[PlanEdit]) -> Result<Plan, EditFault> {
         if edits.len() > MAX_EDITS {
             let why = EditRefusal::TooMany { count: edits.len() };
@@ -83,7 +83,7 @@ impl Plan {
         for (at, edit) in edits.iter().enumerate() {
             apply_edit(&mut tasks, edit).map_err(|why| EditFault { no: at + 1, why })?;
         }
-        // Every edit left a valid plan, so this one is valid too. It is validated anyway.
+        // The plan is valid after every edit; constructing the `Plan` validates it once more.
         let no = edits.len();
         Plan::new(tasks).map_err(|faults| EditFault { no, why: EditRefusal::Faults(faults) })
     }
@@ -110,7 +110,7 @@ fn add(tasks: &mut Vec<PlanTask>, task: &PlanTask) -> Result<(), EditRefusal> {
     task.text_faults(&mut faults);
     tasks.push(task.clone());
     faults.extend(order::link_faults(tasks));
-    // No task depends on a new one, so the only possible cycle is a dependency on itself.
+    // No task depends on the new task, so the only possible cycle is the task depending on itself.
     faults.extend(order::topological_order(tasks).err().unwrap_or_default());
     check_faults(faults)
 }

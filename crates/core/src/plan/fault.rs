@@ -1,29 +1,29 @@
-//! The faults of a plan, described so that an agent can fix them and a user understands them.
+//! The faults of a plan, described so that an agent can fix them and a user can understand them.
 
 use std::fmt;
 
 use super::task::{MAX_ENTRIES, ParseTaskIdError, TaskId};
 
-/// Maximum number of faults in one report. A longer list would not help.
+/// Maximum number of faults to list in one report.
 pub const MAX_REPORTED: usize = 40;
 
-/// Maximum number of characters quoted of a faulty text.
+/// Maximum number of characters of a faulty text to quote.
 const MAX_QUOTED_CHARS: usize = 60;
 
-/// Number of tasks named in a cycle before its middle is left out.
+/// Maximum number of tasks of a cycle to list. The middle of a longer cycle is omitted.
 const MAX_PATH: usize = 12;
 
-/// The location of a fault.
+/// The part of a plan or review that contains a fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FaultLocation {
     Plan,
     Review,
     Task(TaskId),
-    /// A task without a usable id: its number, from 1.
+    /// A task without a usable id, identified by its position, starting at 1.
     Numbered(usize),
-    /// A task with neither.
+    /// A task with neither a usable id nor a known position.
     Unnamed,
-    /// An edit of a review: its number, from 1.
+    /// An edit in a review, identified by its position, starting at 1.
     Edit(usize),
 }
 
@@ -40,25 +40,25 @@ impl fmt::Display for FaultLocation {
     }
 }
 
-/// A fault of a plan, or of a review of one.
+/// A fault in a plan, or in a review of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanFault {
     #[error("the plan has no tasks: expected at least one")]
     Empty,
     #[error("the plan has {count} tasks: expected at most {most}")]
     TooMany { count: usize, most: usize },
-    #[error("the id \"{id}\" is given to {count} tasks: expected an id of its own for each")]
+    #[error("{count} tasks have the id \"{id}\": expected a unique id for each task")]
     Duplicate { id: TaskId, count: usize },
     #[error(
-        "task \"{task}\" is after \"{on}\", and no task has this id: expected ids of tasks in the plan"
+        "task \"{task}\" depends on \"{on}\", which is not in the plan: expected ids of tasks in the plan"
     )]
     UnknownDependency { task: TaskId, on: TaskId },
-    #[error("task \"{task}\" names \"{on}\" more than once in \"after\": expected once")]
+    #[error("task \"{task}\" lists \"{on}\" more than once in \"after\": expected once")]
     RepeatedDependency { task: TaskId, on: TaskId },
-    /// Each task depends on the next. The first one is repeated at the end.
-    #[error("these tasks wait for each other, each for the next: {}: expected no cycle", CyclePath(.path))]
+    /// Each task in `path` depends on the next one. The first task is repeated at the end.
+    #[error("these tasks depend on each other in a cycle: {}: expected no cycle", CyclePath(.path))]
     Cycle { path: Vec<TaskId> },
-    #[error("{place} has a field {field:?} that is not in the form: expected only {expected}")]
+    #[error("{place} has an unknown field {field:?}: expected only {expected}")]
     ForeignField { place: FaultLocation, field: String, expected: &'static str },
     #[error("{place}, in \"{field}\": {why}")]
     BadId { place: FaultLocation, field: &'static str, why: ParseTaskIdError },
@@ -73,7 +73,7 @@ pub enum PlanFault {
     },
     #[error("{place} is {found}: expected an object")]
     NoObject { place: FaultLocation, found: &'static str },
-    #[error("{place} has an empty text in \"{field}\": expected words")]
+    #[error("{place} has an empty text in \"{field}\": expected at least one word")]
     EmptyText { place: FaultLocation, field: &'static str },
     #[error("{place} has {length} characters in \"{field}\": expected at most {most}")]
     TooLong { place: FaultLocation, field: &'static str, length: usize, most: usize },
@@ -87,13 +87,13 @@ pub enum PlanFault {
     BadVerdict { found: String },
     #[error("the review has {count} edits: expected at most {most}")]
     TooManyEdits { count: usize, most: usize },
-    /// The number is counted from 1.
+    /// `no` is the position of the edit, starting at 1.
     #[error("edit number {no} of the review cannot be read: {why}")]
     BadEdit { no: usize, why: String },
 }
 
 impl PlanFault {
-    /// Returns the location of the fault; of a cycle, that of its first task.
+    /// Returns the location of the fault. For a cycle, this is its first task.
     pub fn location(&self) -> FaultLocation {
         match self {
             PlanFault::Empty | PlanFault::TooMany { .. } => FaultLocation::Plan,
@@ -119,7 +119,7 @@ impl PlanFault {
     }
 }
 
-/// A cycle, with its middle left out if it is long.
+/// A cycle; if it is long, its middle is omitted when displayed.
 struct CyclePath<'a>(&'a [TaskId]);
 
 impl fmt::Display for CyclePath<'_> {
@@ -138,7 +138,7 @@ impl fmt::Display for CyclePath<'_> {
     }
 }
 
-/// Returns the beginning of an untrusted text, enough to find it.
+/// Returns the start of an untrusted text, long enough to recognize the text.
 pub(super) fn clipped(text: &str) -> String {
     match text.char_indices().nth(MAX_QUOTED_CHARS) {
         None => text.to_owned(),

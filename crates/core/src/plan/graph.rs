@@ -11,25 +11,25 @@ use super::{
     task::{PlanTask, TaskId},
 };
 
-/// Maximum number of tasks of any plan.
+/// Maximum number of tasks in any plan.
 pub const MAX_TASKS: usize = 10_000;
 
-/// Maximum number of tasks that an agent may plan, because each is a session that costs tokens.
+/// Maximum number of tasks in a plan written by an agent. The limit is low because each task is a
+/// session that costs tokens.
 pub const MAX_PLANNED: usize = 200;
 
-/// The graph of a run's tasks. It has at least one task, all dependencies exist, and it has no
-/// cycles.
+/// The graph of a run's tasks. It contains at least one task and no cycles, and all dependencies exist.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Value")]
 pub struct Plan {
-    /// Shared, because a run with its plan is copied for every decision about it.
+    /// Behind an `Arc` because a run and its plan are cloned for every decision about the run.
     tasks: Arc<Vec<PlanTask>>,
     /// The position of each task.
     #[serde(skip)]
     places: Arc<BTreeMap<TaskId, usize>>,
 }
 
-/// Why a stored value is not a valid plan.
+/// The faults of a stored plan that is not valid.
 #[derive(Debug, thiserror::Error)]
 #[error("invalid plan:\n{}", format_faults(.0))]
 pub struct InvalidPlan(Vec<PlanFault>);
@@ -43,7 +43,7 @@ impl TryFrom<Value> for Plan {
 }
 
 impl Plan {
-    /// Builds a plan from tasks, or returns all faults.
+    /// Builds a plan from tasks, or returns all of its faults.
     pub fn new(tasks: Vec<PlanTask>) -> Result<Plan, Vec<PlanFault>> {
         let mut faults = Vec::new();
         check_task_count(tasks.len(), MAX_TASKS, &mut faults);
@@ -51,7 +51,7 @@ impl Plan {
         Plan::validate(tasks, faults)
     }
 
-    /// Parses a plan from an agent or a file, `{"tasks": [...]}`.
+    /// Parses a plan of the form `{"tasks": [...]}` from an agent or a file.
     pub fn parse(value: &Value) -> Result<Plan, Vec<PlanFault>> {
         Plan::parse_within(value, MAX_TASKS)
     }
@@ -63,7 +63,7 @@ impl Plan {
         Plan::validate(tasks, faults)
     }
 
-    /// Refuses a plan with more than `most` tasks.
+    /// Rejects a plan with more than `most` tasks.
     pub fn limit_tasks(self, most: usize) -> Result<Plan, PlanFault> {
         if self.tasks.len() <= most {
             Ok(self)
@@ -72,8 +72,8 @@ impl Plan {
         }
     }
 
-    /// Returns the tasks in a stable topological order: each comes after its dependencies, and
-    /// otherwise in the order given.
+    /// Returns the tasks in a stable topological order: each task comes after its dependencies, and
+    /// tasks otherwise keep the order in which they were given.
     pub fn tasks(&self) -> &[PlanTask] {
         &self.tasks
     }
@@ -82,7 +82,7 @@ impl Plan {
         self.tasks.get(*self.places.get(id)?)
     }
 
-    /// Validates how the tasks depend on each other, in addition to the known faults.
+    /// Validates the dependencies between the tasks. `faults` contains the faults found so far.
     fn validate(tasks: Vec<PlanTask>, mut faults: Vec<PlanFault>) -> Result<Plan, Vec<PlanFault>> {
         faults.extend(order::link_faults(&tasks));
         match order::topological_order(&tasks) {
@@ -103,7 +103,7 @@ impl Plan {
     }
 }
 
-/// Checks the number of tasks. An empty plan is invalid: nothing to do is not the same as all done.
+/// Checks the number of tasks. An empty plan is invalid, because it would immediately count as done.
 pub(super) fn check_task_count(count: usize, most: usize, faults: &mut Vec<PlanFault>) {
     match count {
         0 => faults.push(PlanFault::Empty),

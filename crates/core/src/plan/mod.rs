@@ -1,7 +1,8 @@
 //! The plan of a run: the graph of its tasks, written by an agent or a user and parsed strictly.
 //!
-//! Only valid plans exist: every constructor of [`Plan`] validates. A plan says what to do and in
-//! which order. The progress of a task is known only from its run, so that no plan can claim it.
+//! Every constructor of [`Plan`] validates, so a `Plan` value is always valid. A plan describes the
+//! work and its order, but has no field for progress. Only the run records progress, so an agent
+//! cannot claim any by editing the plan.
 
 mod edit;
 mod fault;

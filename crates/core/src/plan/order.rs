@@ -1,8 +1,8 @@
-//! Dependencies between tasks: their order, their cycles, and which tasks continue another's
-//! conversation.
+//! Dependencies between tasks: their order, their cycles, and which task continues the conversation
+//! of another one.
 //!
-//! Everything here takes time linear in tasks and dependencies, and uses no recursion, because a
-//! chain of ten thousand tasks is a valid plan.
+//! All functions take time linear in the number of tasks and dependencies, and none is recursive,
+//! because a chain of ten thousand tasks is a valid plan.
 
 use std::{
     cmp::Reverse,
@@ -15,8 +15,8 @@ use super::{
     task::{PlanTask, TaskId},
 };
 
-/// Returns for each task the task whose conversation it continues, if any. That is its only
-/// dependency, and it is the first of the tasks that depend only on that one.
+/// Maps each task to the task whose conversation it continues, if any. If several tasks have the
+/// same single dependency, only the first of them continues its conversation.
 pub fn continued_tasks(plan: &Plan) -> BTreeMap<TaskId, TaskId> {
     let mut taken = BTreeSet::new();
     let chain = plan.tasks().iter().filter_map(|task| match task.after.as_slice() {
@@ -26,7 +26,7 @@ pub fn continued_tasks(plan: &Plan) -> BTreeMap<TaskId, TaskId> {
     chain.collect()
 }
 
-/// Returns duplicate ids, and dependencies that are unknown or repeated.
+/// Returns a fault for each duplicate id, and for each unknown or repeated dependency.
 pub(super) fn link_faults(tasks: &[PlanTask]) -> Vec<PlanFault> {
     let mut counts: BTreeMap<&TaskId, usize> = BTreeMap::new();
     for task in tasks {
@@ -50,8 +50,8 @@ pub(super) fn link_faults(tasks: &[PlanTask]) -> Vec<PlanFault> {
     faults
 }
 
-/// Returns the positions of the tasks in topological order, or the cycles that prevent one.
-/// Repeated and unknown dependencies are reported by [`link_faults`] and skipped here.
+/// Returns the positions of the tasks in topological order, or the cycles that make such an order
+/// impossible. Skips repeated and unknown dependencies, because [`link_faults`] reports them.
 pub(super) fn topological_order(tasks: &[PlanTask]) -> Result<Vec<usize>, Vec<PlanFault>> {
     let links = DependencyLinks::from_tasks(tasks);
     let mut waits: Vec<usize> = links.before.iter().map(Vec::len).collect();
@@ -94,8 +94,9 @@ impl DependencyLinks {
     }
 }
 
-/// Returns the cycles among the tasks that still wait. Each of them waits for another such task, so
-/// that a walk ends in a cycle or at a task visited before.
+/// Returns the cycles among the tasks that could not be ordered. Each of these tasks depends on
+/// another one of them, so following the dependencies always leads to a cycle or to a task that was
+/// already visited.
 fn find_cycles(tasks: &[PlanTask], links: &DependencyLinks, waits: &[usize]) -> Vec<PlanFault> {
     let mut walks = vec![0; tasks.len()];
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! Parses plans from agents and files strictly: unknown fields are faults, and all faults are
+//! Strict parsing of plans from agents and files: unknown fields are faults, and all faults are
 //! returned at once.
 
 use serde_json::{Map, Value};
@@ -12,8 +12,8 @@ use super::{
 const PLAN_FIELDS: &str = "tasks";
 const TASK_FIELDS: &str = "id, title, instruction, after, criteria, checks and scope";
 
-/// Parses the tasks of a plan. A task with a readable id is returned even if it has other faults,
-/// so that it is not reported as missing.
+/// Parses the tasks of a plan. A task with a readable id is returned even if it has other faults;
+/// otherwise, tasks that depend on it would be reported as having an unknown dependency.
 pub(super) fn parse_tasks(
     value: &Value,
     most: usize,
@@ -53,7 +53,7 @@ pub(super) fn parse_tasks(
     }
 }
 
-/// Parses a task. Its id names it better than its position does.
+/// Parses a task. Faults identify the task by its id if the id is readable, and by its position otherwise.
 pub(super) fn read_task(
     unnamed: FaultLocation,
     value: &Value,
@@ -71,7 +71,7 @@ pub(super) fn read_task(
     let after = after.into_iter().filter_map(|on| parse_id(on, "after", &place, faults)).collect();
     let mut entries = |field| text_entries(fields, field, &place, faults);
     let (criteria, checks, scope) = (entries("criteria"), entries("checks"), entries("scope"));
-    // Missing texts are reported already, so only present ones are checked.
+    // A missing field has already been reported, so check only those that are present.
     if fields.get("title").is_some_and(Value::is_string) {
         task::check_title(&place, title, faults);
     }
@@ -82,7 +82,7 @@ pub(super) fn read_task(
     Some(PlanTask { id: id?, title, instruction, after, criteria, checks, scope })
 }
 
-/// Returns the fields of an object.
+/// Returns the fields of a JSON object, or records a fault if the value is not an object.
 pub(super) fn object_fields<'a>(
     value: &'a Value,
     place: &FaultLocation,
@@ -95,7 +95,7 @@ pub(super) fn object_fields<'a>(
     fields
 }
 
-/// Refuses unknown fields, so that a plan cannot set any state.
+/// Reports unknown fields as faults, so that a plan cannot set any state.
 pub(super) fn reject_unknown_fields(
     fields: &Map<String, Value>,
     known: &[&str],
@@ -111,7 +111,7 @@ pub(super) fn reject_unknown_fields(
     }));
 }
 
-/// Returns a required text.
+/// Returns the text of a required field, or records a fault.
 pub(super) fn required_text<'a>(
     fields: &'a Map<String, Value>,
     field: &'static str,
@@ -156,7 +156,7 @@ fn text_entries(
     texts.into_iter().map(str::to_owned).collect()
 }
 
-/// Returns a list of texts; empty if it is missing.
+/// Returns a list of texts, which is empty if the field is missing.
 fn text_list<'a>(
     fields: &'a Map<String, Value>,
     field: &'static str,
@@ -181,7 +181,7 @@ fn text_list<'a>(
     }
 }
 
-/// Returns the name of a value's type.
+/// Returns the name of a JSON value's type.
 pub(super) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

@@ -9,30 +9,30 @@ use super::{
     parse,
 };
 
-/// Longest reason, in characters.
+/// Maximum length of a reason, in characters.
 pub const MAX_REASON: usize = 16 << 10;
 
-/// Maximum number of characters quoted about one invalid edit.
+/// Maximum number of characters to quote from the error for one invalid edit.
 const MAX_WHY: usize = 500;
 
-/// The review of a plan.
+/// An agent's review of a plan: the verdict, the reason and the edits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlanReview {
     pub verdict: PlanVerdict,
-    /// The reason. Required for a rejection.
+    /// The reason for the verdict. A rejection requires one.
     pub reason: String,
-    /// The edits that the plan needs. A rejected plan is not edited.
+    /// The edits that the reviewer requests. They are not applied if the plan is rejected.
     pub edits: Vec<PlanEdit>,
 }
 
-/// Whether a plan is accepted.
+/// The verdict of a plan review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlanVerdict {
-    /// It is accepted, with the edits.
+    /// The plan is accepted with the edits in the review.
     Accept,
-    /// It is rejected, and its run fails.
+    /// The plan is rejected, and the run fails.
     Reject,
 }
 
@@ -48,7 +48,7 @@ impl PlanVerdict {
 }
 
 impl PlanReview {
-    /// Parses a review, or returns all faults.
+    /// Parses a review, or returns all of its faults.
     pub fn parse(value: &Value) -> Result<PlanReview, Vec<PlanFault>> {
         let mut faults = Vec::new();
         let review = read_review(value, &mut faults);
@@ -120,7 +120,7 @@ fn read_edits(fields: &Map<String, Value>, faults: &mut Vec<PlanFault>) -> Vec<P
 }
 
 fn read_edit(no: usize, value: &Value, faults: &mut Vec<PlanFault>) -> Option<PlanEdit> {
-    // Otherwise a JSON list would be accepted as an edit.
+    // Without this check, serde would also accept a JSON array as an edit.
     parse::object_fields(value, &FaultLocation::Edit(no), faults)?;
     match PlanEdit::deserialize(value) {
         Ok(edit) => Some(edit),

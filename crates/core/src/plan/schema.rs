@@ -93,8 +93,8 @@ fn list_schema(items: &Value) -> Value {
     json!({"type": "array", "items": items})
 }
 
-/// Returns an object schema. Every property is required, because structured output accepts nothing
-/// else.
+/// Returns the schema of an object. Every property is required, because structured output does not
+/// support optional properties.
 fn object_schema(properties: &[(&str, Value)]) -> Value {
     let required: Vec<&str> = properties.iter().map(|(name, _)| *name).collect();
     let properties: serde_json::Map<String, Value> =

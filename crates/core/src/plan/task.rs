@@ -1,4 +1,4 @@
-//! A task of a plan, and the limits of its texts.
+//! A task in a plan, and the size limits of its texts.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
@@ -10,28 +10,31 @@ use super::{
     parse,
 };
 
-/// Longest id. It becomes part of branch names.
+/// Maximum length of a task id, in characters. The limit is low because the id becomes part of
+/// branch names.
 pub const MAX_ID: usize = 40;
 
-/// Longest title, in characters. It is one line, in lists and in commit messages.
+/// Maximum length of a title, in characters. A title appears as one line in lists and commit messages.
 pub const MAX_TITLE: usize = 200;
 
-/// Longest instruction, in characters. Every session of the task receives all of it.
+/// Maximum length of an instruction, in characters. Every session that works on the task receives
+/// all of it.
 pub const MAX_INSTRUCTION: usize = 32 << 10;
 
 /// Maximum number of criteria, checks or scopes of a task.
 pub const MAX_ENTRIES: usize = 100;
 
-/// Longest criterion, check or scope, in characters.
+/// Maximum length of a criterion, check or scope, in characters.
 pub const MAX_ENTRY: usize = 4 << 10;
 
-/// Names a task within its plan: 1 to 40 of `a-z`, `0-9` and `-`, beginning with a letter or digit.
-/// The text is shared, because ids are copied with every session and link of a run.
+/// A task's id within its plan: 1 to 40 characters from `a-z`, `0-9` and `-`, starting with a
+/// letter or digit. The text is behind an `Arc` because every session and link of a run clones the
+/// id.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct TaskId(Arc<str>);
 
-/// Why a text is not a valid task id.
+/// A text that is not a valid task id.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error(
     "{0:?} is not a valid task id: expected 1 to {MAX_ID} of a-z, 0-9 and \"-\", the first a letter or digit"
@@ -83,21 +86,21 @@ impl FromStr for TaskId {
 #[serde(try_from = "Value")]
 pub struct PlanTask {
     pub id: TaskId,
-    /// Its summary, in one line.
+    /// A one-line summary of the task.
     pub title: String,
-    /// The instruction for its agent.
+    /// The instruction for the task's agent.
     pub instruction: String,
-    /// The tasks that it depends on.
+    /// The tasks that this task depends on.
     pub after: Vec<TaskId>,
-    /// The criteria for its result, as text.
+    /// The criteria for the task's result, as text.
     pub criteria: Vec<String>,
-    /// Commands that must succeed on its work, besides those of the run.
+    /// Commands that must succeed on the task's work, in addition to the checks of the run.
     pub checks: Vec<String>,
-    /// The files that it will touch, as paths or patterns. Only a hint.
+    /// The files that the task is expected to change, as paths or patterns. Provost does not enforce this.
     pub scope: Vec<String>,
 }
 
-/// Why a value is not a valid task.
+/// The faults of a value that is not a valid task.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
 pub struct InvalidTask(Vec<PlanFault>);
@@ -116,7 +119,7 @@ impl TryFrom<Value> for PlanTask {
 }
 
 impl PlanTask {
-    /// Reports the faults of its texts.
+    /// Appends the faults of the task's texts.
     pub(super) fn text_faults(&self, faults: &mut Vec<PlanFault>) {
         let place = FaultLocation::Task(self.id.clone());
         check_title(&place, &self.title, faults);
@@ -161,7 +164,8 @@ pub(super) fn check_count(
     }
 }
 
-/// Checks every text. Command lines and file names cannot contain a NUL.
+/// Checks the length of a text, and that it contains no NUL, which command lines and file names do
+/// not allow.
 fn check_text(
     place: &FaultLocation,
     field: &'static str,
@@ -173,7 +177,7 @@ fn check_text(
     if text.trim().is_empty() {
         faults.push(PlanFault::EmptyText { place: place(), field });
     }
-    // A text has no more characters than bytes, so that most need not be counted.
+    // A text never has more characters than bytes, so short texts need no counting.
     let length = if text.len() > most { text.chars().count() } else { 0 };
     if length > most {
         faults.push(PlanFault::TooLong { place: place(), field, length, most });

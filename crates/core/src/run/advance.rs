@@ -1,4 +1,5 @@
-//! Automatic steps that follow from a run and the current state of its sessions. Level-triggered.
+//! Automatic steps, which follow from a run and the current state of its sessions. They are
+//! level-triggered: they depend only on the current state.
 
 use super::{
     event::*,
@@ -25,37 +26,37 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunStep {
     Event(Event),
-    /// An event together with its effect on a session, applied both or neither.
+    /// An event and a command to a session, recorded in one transaction.
     EventAndOrder(Event, SessionOrder),
     /// A command to a session, without an event of the run.
     Command(SessionId, session::SessionCommand),
 }
 
-/// The effect on a session that accompanies an event of the run.
+/// The command to a session that accompanies an event of the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionOrder {
     Open(SessionId, Box<SessionSpec>),
     Command(SessionId, Box<session::SessionCommand>),
 }
 
-/// The read context of `advance`, besides the run itself.
+/// What `advance` reads besides the run itself.
 #[derive(Clone, Copy)]
 pub struct RunAdvanceContext<'a> {
     pub now: Moment,
-    /// Number of agents that work for other runs.
+    /// The number of agents that are working for other runs.
     pub other_agents: usize,
-    /// Returns the current state of a session. One that cannot be read is not treated as ended.
+    /// Returns the current state of a session. If a session cannot be read, it does not count as ended.
     pub session: &'a dyn Fn(SessionId) -> Option<&'a Session>,
 }
 
-/// The instruction that resumes an ended session.
+/// The instruction with which an ended session is resumed.
 pub(super) struct ResumeInstruction {
     pub(super) key: String,
     pub(super) text: String,
 }
 
 impl Run {
-    /// Returns the next automatic step, or none. The caller folds it and calls again.
+    /// Returns the next automatic step, if any. The caller applies the step and then calls this again.
     pub fn advance(&self, around: &RunAdvanceContext<'_>) -> Option<RunStep> {
         if self.is_sealed() {
             return None;
@@ -75,9 +76,9 @@ impl Run {
         .filter(|step| is_accepted(step, session, around.now))
     }
 
-    /// Returns the next step besides those of the running sessions.
+    /// Returns the next step that does not involve a running session.
     fn advance_run(&self, around: &RunAdvanceContext<'_>) -> Option<RunStep> {
-        // A stopped run starts nothing new, even while Provost checks whether it had landed.
+        // A stopped run starts nothing new, even while Provost is checking whether its work has landed.
         match (self.attempt().stopped.is_some(), self.is_live()) {
             (true, true) => None,
             (true, false) => self.seal_if_over(around.now),
@@ -94,14 +95,13 @@ impl Run {
         })
     }
 
-    /// Returns the part of a session's usage that the run has already counted, from earlier
-    /// attempts.
+    /// Returns the part of a session's usage that the run already counted in earlier attempts.
     fn used_before(&self, session: &Session) -> (session::Usage, u32) {
         let live = self.sessions.iter().find(|one| one.id == session.id);
         live.map_or_else(Default::default, |one| one.counted)
     }
 
-    /// Attends a running session.
+    /// Returns the next step for a running session.
     fn attend_running(&self, session: &Session, around: &RunAdvanceContext<'_>) -> Option<RunStep> {
         let taken = |step: &RunStep| is_accepted(step, session, around.now);
         self.repeat_answer(session)
@@ -119,8 +119,8 @@ impl Run {
         Some(RunStep::Event(seen.into()))
     }
 
-    /// Returns a session's total allowance: the remaining budget, minus the uncounted usage of the
-    /// other sessions, plus what was counted of it before.
+    /// Returns the total budget of a session: what remains of the run's budget, minus the uncounted
+    /// usage of the other sessions, plus the usage of this session that was already counted.
     fn allowance(&self, session: &Session, around: &RunAdvanceContext<'_>) -> Budget {
         let (left, (before, turns)) = (self.remaining(), self.used_before(session));
         let (others, others_turns) = self.used_by_others(session.id, around);
@@ -143,7 +143,7 @@ impl Run {
         })
     }
 
-    /// Raises a session's budget to what is left of the run's, in case that was raised.
+    /// Raises a session's budget to what remains of the run's budget, which the user may have raised.
     pub(super) fn raise_budget(
         &self,
         session: &Session,
@@ -161,11 +161,11 @@ impl Run {
         (raise != nothing).then_some(RunStep::Command(session.id, raise))
     }
 
-    /// Stops a resumed session that exceeds the remaining budget: it keeps its original budget, of
-    /// which other sessions may have used a part.
+    /// Stops a resumed session that exceeds what remains of the run's budget. The session still has
+    /// its original budget, but other sessions may have used part of it.
     fn stop_overdrawn(&self, session: &Session, around: &RunAdvanceContext<'_>) -> Option<RunStep> {
         let Budget { tokens, turns } = self.allowance(session, around);
-        // A session without a budget has no agent.
+        // A session without a budget runs no agent.
         let budget = Budget {
             tokens: session.budget.tokens.and(tokens),
             turns: session.budget.turns.and(turns),
@@ -180,7 +180,7 @@ impl Run {
         Some(stop_run(RunFailureCause::Budget, used.detail))
     }
 
-    /// Seals a stopped or landed run once no session works for it any more.
+    /// Seals a stopped or landed run once none of its sessions is running.
     fn seal_if_over(&self, now: Moment) -> Option<RunStep> {
         if self.is_stopped_landing() && !bug!(SealedWhileLanding) {
             return None;
@@ -203,7 +203,7 @@ impl Run {
         Some(RunStep::Event(RunSealed { attempt: leg.no, outcome }.into()))
     }
 
-    /// Only a proof for the final tree of the run makes `succeeded`.
+    /// Returns the run's ending, which is `succeeded` only if there is proof for the run's final tree.
     fn final_ending(&self) -> RunEnding {
         let proof = self.proof.as_ref().zip(self.head.as_ref());
         if proof.is_some_and(|(proof, head)| proof.is_for(head)) {
@@ -236,7 +236,7 @@ impl Run {
         }
     }
 
-    /// Begins the current stage: resumes its ended conversation, or opens a new one.
+    /// Begins the current stage: resumes the conversation of its ended session, or opens a new session.
     fn begin(&self, around: &RunAdvanceContext<'_>) -> Option<RunStep> {
         let review = matches!(self.stage, RunStage::TaskReview | RunStage::FinalReview);
         if review && self.spec.reviews.mode_for(self.stage) == ReviewMode::Off {
@@ -264,7 +264,8 @@ impl Run {
         self.resume_session(session, around, 1, instruction)
     }
 
-    /// Resumes an ended session if it accepts that. Its worktree or conversation may be gone.
+    /// Resumes an ended session. Returns None if that is impossible, for example because the
+    /// session's worktree or conversation no longer exists.
     pub(super) fn resume_session(
         &self,
         session: &Session,
@@ -295,8 +296,8 @@ impl Run {
         Some(RunStep::EventAndOrder(owed.into(), SessionOrder::Open(session, Box::new(spec))))
     }
 
-    /// Continues the landing: with a step that needs a session, or with the state of the pull
-    /// request.
+    /// Continues the landing, either with a step that needs a session or based on the state of the
+    /// pull request.
     fn advance_landing(
         &self,
         around: &RunAdvanceContext<'_>,
@@ -311,7 +312,7 @@ impl Run {
             if let Some(reason) = &self.commit_failure {
                 return Some(stop_run(RunFailureCause::Landing, reason.clone()));
             }
-            // The leftover changes are being committed, so the head is still to come.
+            // The head is unknown until the remaining changes have been committed.
             let head = end.head.as_ref()?;
             let step = current.map_or(0, |one| one.cycle);
             if let Some(files) = self.unresolved_files(step, head) {
@@ -345,7 +346,8 @@ impl Run {
         let owner = match step {
             LandStep::Merge { .. } => None,
             LandStep::Answer { comments: remarks } => {
-                // A worktree without the newest work of other tasks or of a reviewer would lose it.
+                // Reuse a worktree only if it contains the newest work. Otherwise the work of other
+                // tasks or of a reviewer would be lost.
                 let owner = self.owner().filter(|one| self.has_newest_work(one));
                 let owner = owner.and_then(|one| (around.session)(one.id));
                 owner.filter(|session| self.is_checked_by_all(session)).zip(Some(remarks))
@@ -359,14 +361,13 @@ impl Run {
         taken_up.or_else(|| self.open_session(self.job(no)))
     }
 
-    /// Whether the session's result is verified by all checks of the run, including those of other
-    /// tasks.
+    /// Whether the session's result is verified by all checks of the run, including those of other tasks.
     fn is_checked_by_all(&self, session: &Session) -> bool {
         self.all_checks().iter().all(|check| session.spec.checks.contains(check))
     }
 
-    /// Ends the watch: a merged pull request, or one whose checks all passed, completes the
-    /// landing.
+    /// Stops watching the pull request. The landing is complete if the pull request was merged or
+    /// all of its checks passed.
     fn end_watch(&self) -> Option<RunStep> {
         let LandingState::Requested(pull) = &self.landing else { return None };
         let PullRequestState { status: standing, checks, .. } = pull.seen.as_ref()?;
@@ -388,7 +389,7 @@ impl Run {
         }
     }
 
-    /// Decides how the run continues after a session of the stage ended.
+    /// Decides how the run continues after a session of this stage has ended.
     fn conclude(
         &self,
         end: &SessionEnd,
@@ -458,7 +459,7 @@ impl Run {
         }
     }
 
-    /// Returns the next stage. A disabled review is skipped.
+    /// Returns the next stage, skipping reviews that are disabled.
     pub(super) fn next_stage(&self, stage: RunStage) -> RunStage {
         let next = stage_after(stage);
         let review = matches!(next, RunStage::TaskReview | RunStage::FinalReview);
@@ -469,8 +470,8 @@ impl Run {
         }
     }
 
-    /// Whether the work since a commit is complete; none while leftover changes are being
-    /// committed.
+    /// Whether the work since a commit is complete. None while the remaining changes are still
+    /// being committed.
     pub(super) fn work_result(
         &self,
         end: &SessionEnd,
@@ -491,7 +492,7 @@ impl Run {
         })
     }
 
-    /// Whether a review is complete; none while its fixes are being committed.
+    /// Whether a review is complete. None while its fixes are still being committed.
     pub(super) fn review_result(
         &self,
         stage: RunStage,
@@ -518,14 +519,14 @@ impl Run {
     }
 }
 
-/// What follows a review.
+/// How the run continues after a review.
 pub(super) enum ReviewProgress {
     Repeat,
     Done,
 }
 
-/// Whether a session accepts the step. A step that it would reject is skipped, so that it blocks no
-/// other.
+/// Whether the session accepts the step. Steps that would be rejected are skipped, so that they do
+/// not block others.
 fn is_accepted(step: &RunStep, session: &Session, now: Moment) -> bool {
     match step {
         RunStep::Command(_, command) => session.decide(command, now).is_ok(),
@@ -533,7 +534,7 @@ fn is_accepted(step: &RunStep, session: &Session, now: Moment) -> bool {
     }
 }
 
-/// Cancels a session of a stopped run. The session itself verifies that its processes are gone.
+/// Cancels a session of a stopped run. The session verifies by itself that its processes are gone.
 fn cancel_session(session: &Session, stopped: &RunStop) -> Option<RunStep> {
     let because = match stopped {
         RunStop::Cancelled { because } => format!("its run was cancelled: {because}"),
@@ -570,11 +571,11 @@ pub(super) fn describe_end(end: &SessionEnd) -> String {
     format!("its session ended as {}{cause}{why}", end.state.word())
 }
 
-/// Maximum number of characters of an agent's message that are quoted as the reason of an end.
+/// Maximum number of characters of an agent's message to quote as the reason for an ending.
 const MAX_SAID: usize = 200;
 
-/// Describes a bad end: why Provost ended the session, what refuted the work, or why the agent gave
-/// up.
+/// Describes why a session ended badly: why Provost stopped it, which result refuted the work, or
+/// why the agent gave up.
 fn bad_end_reason(session: &Session, judged: &Judgement) -> Option<String> {
     let attempt = session.attempt();
     let stopped = attempt.stopped.as_ref().map(|(_, detail)| detail.clone());
@@ -590,7 +591,7 @@ fn bad_end_reason(session: &Session, judged: &Judgement) -> Option<String> {
     stopped.or(said).or_else(refuted)
 }
 
-/// Returns how a session ended, without the usage that the run counted before.
+/// Describes how a session ended. Excludes the usage that the run already counted.
 fn session_end(session: &Session, used: session::Usage, turns: u32) -> SessionEnd {
     let (attempt, judged) = (session.attempt(), session.judgement());
     let verifying = &attempt.verifying;

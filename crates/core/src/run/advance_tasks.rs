@@ -1,4 +1,4 @@
-//! Executes the tasks of a plan. Each begins as soon as its dependencies are merged and an agent
+//! Executes the tasks of a plan. A task begins as soon as its dependencies are merged and an agent
 //! slot is free. Finished work goes through the merge queue.
 
 use super::{
@@ -33,7 +33,7 @@ impl Run {
             .or_else(|| self.end_tasks(graph))
     }
 
-    /// Returns the worktree moves in progress.
+    /// Returns the worktree moves that are in progress.
     pub(super) fn worktree_moves(&self) -> impl Iterator<Item = (&PlanTask, &WorktreeMove)> {
         let tasks = self.graph.iter().flat_map(TaskGraph::tasks);
         tasks.filter_map(|(plan, task)| match &task.phase {
@@ -46,20 +46,20 @@ impl Run {
         })
     }
 
-    /// Returns the worktree move with a number, while it is in progress.
+    /// Returns the worktree move with this number, if it is still in progress.
     pub fn worktree_move(&self, no: u32) -> Option<&WorktreeMove> {
         self.worktree_moves().map(|(_, errand)| errand).find(|errand| errand.no == no)
     }
 
-    /// Returns the number of agents that work for the run, or are about to.
+    /// Returns the number of agents that are working for the run or are about to start.
     pub fn agents_at_work(&self) -> usize {
         let agents = self.live().filter(|one| !self.is_check_only(one.stage, one.cycle));
-        // Worktree moves of a stopped run will not be followed by an agent.
+        // In a stopped run, no agent starts after a worktree move.
         let goes_on = self.attempt().stopped.is_none() || bug!(StoppedErrandCounted);
         agents.count() + if goes_on { self.worktree_moves().count() } else { 0 }
     }
 
-    /// Whether one more agent may work for the run.
+    /// Whether the run may start one more agent.
     pub(super) fn has_free_slot(&self, around: &RunAdvanceContext<'_>) -> bool {
         let (own, planning) = (self.agents_at_work(), &self.spec.planning);
         let within =
@@ -91,7 +91,7 @@ impl Run {
         }
     }
 
-    /// Resumes a conversation whose worktree is at the task's starting point.
+    /// Resumes a conversation after its worktree was moved to the task's starting point.
     fn resume_conversation(
         &self,
         plan: &PlanTask,
@@ -106,7 +106,7 @@ impl Run {
         let Some(session) = (around.session)(errand.session) else {
             return handed("its conversation no longer exists".to_owned());
         };
-        // Its budget was set when it was opened, so it may have to be raised.
+        // The session's budget was set when the session was opened, so it may be too low now.
         if let Some(raise) = self.raise_budget(session, around) {
             return raise;
         }
@@ -146,9 +146,9 @@ impl Run {
         ready.find_map(|(plan, task)| self.start(graph, plan, task, around))
     }
 
-    /// Begins a task, unless its conversation is not available yet. A worktree is not touched while
-    /// an agent may work in it: the agent that ended there must be gone, and one that cannot be
-    /// killed keeps it.
+    /// Begins a task, unless the conversation that it continues is not available yet. A worktree is
+    /// not moved while an agent may still be running in it, so the agent's process must be gone
+    /// first. If the process cannot be killed, another session takes over the task.
     fn start(
         &self,
         graph: &TaskGraph,
@@ -164,7 +164,7 @@ impl Run {
             Some(launch) if launch.is_stop_abandoned() => {
                 Some(hand_over(plan, session, "its agent could not be stopped"))
             }
-            // An agent is not stopped while a user is attached to its screen, which may take long.
+            // Don't stop an agent while a user is attached to its screen.
             Some(launch) if launch.is_attended() && launch.stop.is_none() => {
                 Some(hand_over(plan, session, "a user is attached to its agent"))
             }
@@ -176,8 +176,8 @@ impl Run {
         }
     }
 
-    /// Returns the conversation that a task continues, and the target of its worktree. A handover
-    /// is not undone: the successor keeps the task.
+    /// Returns the conversation that a task continues, and the commit to move its worktree to. A
+    /// handover is permanent: the task stays with the session that took it over.
     fn conversation_for(
         &self,
         graph: &TaskGraph,
@@ -216,7 +216,7 @@ impl Run {
         let headless = task.commit_failure.as_deref();
         if stage == RunStage::TaskReview {
             return match self.review_result(stage, end, cycle, headless)? {
-                // A session that ended well without a result would produce none in a retry either.
+                // A retry would not help, because the session ended well but produced no result.
                 Err(why) if end.is_good() => Some(fail_task(plan, why)),
                 Err(why) => Some(self.retry_or_fail(plan, task, stage, end, why)),
                 Ok(ReviewProgress::Done) => Some(queue_task(plan)),
@@ -226,7 +226,7 @@ impl Run {
         let from = task.base.as_ref().unwrap_or(&self.spec.target.base);
         match self.work_result(end, headless, from)? {
             Err(why) => Some(self.retry_or_fail(plan, task, stage, end, why)),
-            // Work that came back from the queue was reviewed before.
+            // Work that the queue returned has already been reviewed.
             Ok(()) if self.spec.reviews.task == ReviewMode::Off || task.returned.is_some() => {
                 Some(queue_task(plan))
             }
@@ -248,7 +248,7 @@ impl Run {
         }
     }
 
-    /// Retries failed work if allowed, and fails the task otherwise.
+    /// Retries failed work if that is allowed; otherwise fails the task.
     fn retry_or_fail(
         &self,
         plan: &PlanTask,
@@ -266,9 +266,9 @@ impl Run {
         }
     }
 
-    /// Returns whether failed work is retried, and whether by another agent. An agent whose work
-    /// was refuted to the last has used its chances. Work that a user stopped or the agent gave up
-    /// is not retried.
+    /// Returns None if failed work is not retried, and otherwise whether a new agent retries it. An
+    /// agent that has used up its rework attempts does not get another one. Work that the user
+    /// stopped, or that the agent gave up on, is not retried.
     fn retry_mode(&self, task: &TaskState, end: &SessionEnd) -> Option<bool> {
         let fresh = match end.cause {
             Some(
@@ -289,13 +289,13 @@ impl Run {
 
     fn advance_queue(&self, graph: &TaskGraph) -> Option<RunStep> {
         let queue = &graph.queue;
-        // Two tasks that resolve the same lines at the same time would conflict again.
+        // Only one task at a time resolves conflicts in the same files; two of them would conflict again.
         let free = |met: &&MergeConflict| !graph.is_resolved_by_another(&met.task, &met.files);
         if let Some(met) = queue.conflicts.iter().find(free) {
             let why = TaskReturn::Conflict(met.clone());
             return Some(self.return_task(graph, &met.task, why));
         }
-        // One check at a time. Its end is handled first.
+        // Only one check runs at a time, and its result is handled before the next check.
         let checking = self.live().any(|one| one.stage == RunStage::Tasks);
         if checking {
             return None;
@@ -339,7 +339,7 @@ impl Run {
         end.into_iter().flat_map(|end| end.receipts.iter().filter(failed).cloned()).collect()
     }
 
-    /// Whether the tree already passed all of these checks.
+    /// Whether the merged tree has already passed all of its checks.
     fn needs_no_check(&self, graph: &TaskGraph, batch: &MergeBatch, len: usize) -> bool {
         let wanted = self.checks_of_merged(graph, batch, len);
         let Some(link) = batch.links.get(len.wrapping_sub(1)) else { return false };
@@ -348,7 +348,7 @@ impl Run {
         wanted.is_empty() || known
     }
 
-    /// Returns the checks of the run and of all tasks in a merged tree.
+    /// Returns the checks of the run and of all tasks that are part of a merged tree.
     fn checks_of_merged<'a>(
         &'a self,
         graph: &'a TaskGraph,
@@ -375,13 +375,12 @@ impl Run {
         })
     }
 
-    /// Ends the stage when all tasks are merged, or nothing more can be done for the rest.
+    /// Ends the stage once all tasks are merged, or once none of the remaining tasks can make progress.
     fn end_tasks(&self, graph: &TaskGraph) -> Option<RunStep> {
         if graph.is_done() {
             return Some(enter_stage(self.next_stage(RunStage::Tasks)));
         }
-        // An ended session may still lead to something: its work is being committed, or waits for a
-        // reviewer.
+        // The work of an ended session may still have to be committed or reviewed.
         let waits = graph.tasks().any(|(_, task)| task.is_active());
         if waits || self.is_live() || !graph.queue.is_idle() || graph.ready().next().is_some() {
             return None;
@@ -401,8 +400,8 @@ impl Run {
         (!failed.is_empty()).then(|| stop_run(RunFailureCause::Tasks, detail))
     }
 
-    /// Returns the checks for a task: the run's, its own, and those of other tasks that it broke
-    /// before.
+    /// Returns the checks for a task: the run's checks, the task's own, and checks of other tasks
+    /// that the task's work broke earlier.
     pub(super) fn task_checks(&self, plan: &PlanTask) -> Vec<String> {
         let mut checks = self.checks_with([plan]);
         let task = self.graph.as_ref().and_then(|graph| graph.task(&plan.id));
@@ -424,7 +423,7 @@ impl Run {
         tasks: impl IntoIterator<Item = &'a PlanTask>,
     ) -> Vec<&'a str> {
         let mut checks: Vec<&str> = Vec::new();
-        // A command without consent never runs, even if the plan passed.
+        // A check without the operator's consent never runs, even if the plan was accepted.
         let of_tasks = tasks.into_iter().flat_map(|plan| &plan.checks);
         let of_tasks = of_tasks.filter(|check| self.may_run(check) && !self.spec.no_checks);
         for check in self.spec.checks.iter().chain(of_tasks) {
@@ -435,7 +434,7 @@ impl Run {
         checks
     }
 
-    /// Returns the job of a session for a task.
+    /// Describes the job of a session that works on a task.
     fn task_job<'a>(
         &'a self,
         plan: &'a PlanTask,

@@ -1,4 +1,4 @@
-//! Closing a run that was imported from another home, where its effects are carried out.
+//! Closes the local copy of a run that was imported from another home, which carries out the run's effects.
 
 use super::{
     event::*,
@@ -12,13 +12,13 @@ use crate::{
 };
 
 impl Run {
-    /// Whether it was imported from another home and not taken over. Nothing of it runs here.
+    /// Whether the run was imported from another home and not taken over, so that none of it runs here.
     pub fn is_imported(&self) -> bool {
         self.imported && !self.taken_over
     }
 
-    /// Returns the events that leave nothing pending here. They judge nothing about the work: an
-    /// open run is cancelled in this copy of the record.
+    /// Returns events that leave nothing pending in this home. They do not judge the work: a run
+    /// that is still open is only cancelled in this copy of the record.
     pub fn close_imported(&self, now: Moment) -> Vec<Event> {
         let mut run = self.clone();
         let mut events = Vec::new();

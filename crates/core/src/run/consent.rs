@@ -1,4 +1,4 @@
-//! Actions that need the operator's consent: landing changes of trust-relevant files, and running
+//! Actions that need the operator's consent: landing changes to trust-relevant files, and running
 //! commands that an agent wrote.
 
 use std::collections::BTreeSet;
@@ -19,16 +19,16 @@ use crate::{
     verdict::{CheckOrigin, Snapshot},
 };
 
-/// A landing that changes files which need the operator's approval.
+/// A landing that changes files for which the operator's approval is required.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuardedLanding {
-    /// The commit of the target that the change was compared with.
+    /// The target commit that the change was compared with.
     pub onto: CommitId,
     /// The snapshot that would land.
     pub landing: Snapshot,
-    /// The files that need approval.
+    /// The changed files that need approval.
     pub files: Vec<String>,
-    /// Their diff, as shown to the operator.
+    /// The diff of these files, as shown to the operator.
     pub diff: String,
     /// Whether the stored diff was truncated.
     #[serde(default)]
@@ -37,17 +37,17 @@ pub struct GuardedLanding {
     pub approved: bool,
 }
 
-/// An approval that a run waits for.
+/// An approval that a run is waiting for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PendingRunApproval<'a> {
-    /// Its plan, with these agent-written commands.
+    /// Approval of the plan because it contains these commands, which an agent wrote.
     Plan(Vec<&'a str>),
     Landing(&'a GuardedLanding),
 }
 
 impl RunSpec {
-    /// Returns the patterns of files whose changes need the operator's approval: trust-relevant
-    /// ones, protected ones, and the workflow that opened the run.
+    /// Returns patterns for the files that must not change without the operator's approval:
+    /// trust-relevant files, protected files, and the workflow file that opened the run.
     pub fn guarded_patterns(&self) -> Vec<String> {
         let workflow = self.origin.as_ref().and_then(|origin| {
             origin.workflow.strip_prefix(self.project.as_str())?.strip_prefix('/')
@@ -59,7 +59,7 @@ impl RunSpec {
 }
 
 impl Run {
-    /// Returns the approval that the run waits for.
+    /// Returns the approval that the run is waiting for, if any.
     pub fn approval(&self) -> Option<PendingRunApproval<'_>> {
         if self.is_sealed() || self.attempt().stopped.is_some() {
             return None;
@@ -73,19 +73,20 @@ impl Run {
         Some(PendingRunApproval::Landing(held))
     }
 
-    /// Whether the run waits for the operator.
+    /// Whether the run is waiting for the operator's approval.
     pub fn awaits_approval(&self) -> bool {
         self.approval().is_some()
     }
 
-    /// Whether the operator approved landing exactly this commit, if it changes files that need
-    /// approval.
+    /// Whether the commit may land: it changes no file that needs approval, or the operator
+    /// approved exactly this commit.
     pub fn may_land(&self, commit: &CommitId) -> bool {
         self.held.as_ref().is_some_and(|held| held.approved && held.landing.commit == *commit)
     }
 
-    /// Returns the commit whose protected files the checks use: the base of the run, or the newest
-    /// target commit that was merged with the work. Agents of this run wrote nothing in either.
+    /// Returns the commit from which the checks take protected files: the base of the run, or the
+    /// newest target commit that was merged into the work. Neither was written by an agent of this
+    /// run.
     pub fn protected_base(&self) -> &CommitId {
         let merged = self.steps.iter().rev().find_map(|step| match step {
             LandStep::Merge { onto, .. } => Some(onto),
@@ -94,7 +95,7 @@ impl Run {
         merged.unwrap_or(&self.spec.target.base.commit)
     }
 
-    /// Returns the agent-written checks of the plan, without duplicates.
+    /// Returns the checks in the plan that an agent wrote, without duplicates.
     pub fn agent_checks(&self) -> Vec<String> {
         match &self.planned {
             Some(planned) => {
@@ -114,7 +115,7 @@ impl Run {
         }
     }
 
-    /// Returns the commands of a plan that no user named, without duplicates.
+    /// Returns the commands of a plan that no user wrote, without duplicates.
     fn written_by_agents<'a>(&self, plan: &'a Plan) -> Vec<&'a str> {
         let commands = plan.tasks().iter().flat_map(|task| &task.checks);
         let mut seen = BTreeSet::new();
@@ -123,8 +124,8 @@ impl Run {
         new.map(String::as_str).collect()
     }
 
-    /// Whether a command of the plan is the user's: the user gave the plan, or named the same
-    /// command.
+    /// Whether a command in the plan comes from the user, who either wrote the plan or specified
+    /// the same command.
     fn is_user_command(&self, command: &str) -> bool {
         let spec = &self.spec;
         spec.planning.given.is_some()
@@ -132,7 +133,7 @@ impl Run {
             || spec.setup.as_deref() == Some(command)
     }
 
-    /// Returns the commands that wait for the operator's consent.
+    /// Returns the commands that are waiting for the operator's consent.
     pub(super) fn commands_awaiting_consent(&self) -> Vec<&str> {
         let plan = self.planned.as_ref().map(|planned| &planned.plan);
         let commands = plan.map(|plan| self.written_by_agents(plan)).unwrap_or_default();
@@ -153,7 +154,7 @@ impl Run {
         self.spec.policy.evaluate_own_command(command)
     }
 
-    /// Returns an agent's plan if no rule denies one of its commands.
+    /// Returns the agent's plan unchanged, or the commands in it that a rule denies.
     pub(super) fn check_plan_rules(&self, plan: Plan) -> Result<Plan, Vec<String>> {
         let denied = |command: &&str| match self.rule_for(command) {
             Ruling::Deny(rule) => {

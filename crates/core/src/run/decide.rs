@@ -32,13 +32,13 @@ pub enum RunCommand {
     RejectPlan {
         because: String,
     },
-    /// The landing changes files that need the operator's approval. `step` is the number of steps
-    /// before it.
+    /// The landing changes files that need the operator's approval. `step` is the number of landing
+    /// steps so far.
     HoldLanding {
         step: usize,
         held: Box<GuardedLanding>,
     },
-    /// Lets exactly this commit land.
+    /// Allows this commit, and no other, to land.
     ApproveLanding {
         commit: CommitId,
     },
@@ -46,7 +46,7 @@ pub enum RunCommand {
         commit: CommitId,
         because: String,
     },
-    /// The worktree is at its target commit.
+    /// The worktree was moved to its target commit.
     WorktreeMoved {
         no: u32,
     },
@@ -67,7 +67,7 @@ pub enum RunCommand {
         batch: u32,
         len: usize,
     },
-    /// One task's work cannot be merged with anything. The others wait for a merge without it.
+    /// The work of this task cannot be merged at all. The other tasks are merged without it later.
     TaskUnmergeable {
         batch: u32,
         task: TaskId,
@@ -91,19 +91,18 @@ pub enum RunCommand {
         session: SessionId,
         reason: String,
     },
-    /// The target moved since the work began from it, and the work was merged with it.
+    /// The target branch moved after the work began, so the work was merged with its new commit.
     TargetMoved {
         step: usize,
         merge: Box<LandStep>,
     },
-    /// The work was pushed, and a pull request exists for it.
+    /// The work was pushed and a pull request was opened.
     PullRequestOpened {
         number: u64,
         url: String,
         commit: CommitId,
     },
-    /// The pull request changed. `look` is the number of the requested query, so that late answers
-    /// are recognized.
+    /// The pull request changed. `look` is the number of the query, so that late replies can be recognized.
     PullRequestObserved {
         look: u32,
         state: PullRequestState,
@@ -118,7 +117,7 @@ pub enum RunCommand {
         attempt: u32,
         reason: String,
     },
-    /// Nothing is landing any more, and it has not landed.
+    /// The work did not land, and no landing is in progress.
     LandingAborted {
         attempt: u32,
         pull: Option<PullRequest>,
@@ -132,7 +131,7 @@ pub enum RunCommand {
         failure: Option<String>,
         changed: Option<Vec<String>>,
     },
-    /// A record of an effect that Provost had not started was moved aside.
+    /// Provost found a record of an effect that it never started, and moved the record aside.
     RecordForged {
         effect: String,
         moved_to: String,
@@ -142,28 +141,26 @@ pub enum RunCommand {
 /// Why a command was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RunRejection {
-    /// It is a duplicate, or about something that no longer matters.
+    /// The command is a duplicate, or refers to something that is already settled.
     #[error("nothing new")]
     NothingNew,
     #[error("the run has ended as {0}")]
     Sealed(&'static str),
-    #[error("the run is being cancelled")]
-    Cancelled,
     #[error(
-        "the run was imported from another home, and nothing of it runs here until it is taken over; that lets its agents and checks run again"
+        "the run was imported from another home and does not run here until you take it over, which lets its agents and checks run again"
     )]
     Imported,
-    #[error("the run has no plan that waits for approval")]
+    #[error("the run has no plan to approve")]
     NoPlanToApprove,
     #[error("the run has no pending landing of {}", .0.0)]
     NoPendingLanding(CommitId),
-    #[error("the run is still active: there is nothing to resume")]
+    #[error("the run is still active, so there is nothing to resume")]
     StillActive,
-    #[error("the run has succeeded: there is nothing left to do")]
+    #[error("the run has succeeded, so there is nothing to resume")]
     NothingToResume,
     #[error("the budget is used up: {0}")]
     BudgetUsedUp(String),
-    #[error("the budget is already {0}; give more")]
+    #[error("the run's budget is {0}, and a limit can only be raised")]
     BudgetNotRaised(String),
 }
 
@@ -241,7 +238,7 @@ impl Run {
                     LandingState::Requested(pull) => pull.commit != commit || pull.number != number,
                     LandingState::Done(_) => false,
                 };
-                // A report about an older commit is late.
+                // Ignore a report about an older commit.
                 let newest = self.head.as_ref().is_some_and(|head| head.commit == commit);
                 let new = new && newest && self.is_landing() && !self.is_sealed();
                 event_if_new(new, PullRequestOpened { number, url, commit })
@@ -253,7 +250,7 @@ impl Run {
             }
             RunCommand::PullRequestObserved { .. } => Err(RunRejection::NothingNew),
             RunCommand::Landed { branch, commit, merged } => {
-                // A completed landing counts, whatever was decided in the meantime.
+                // Record a completed landing even if the run was stopped in the meantime.
                 let new = !self.is_sealed() && self.is_landing();
                 event_if_new(new, WorkLanded { branch, commit, merged })
             }
@@ -298,8 +295,8 @@ impl Run {
         }
     }
 
-    /// Records results of worktree moves and of the merge queue, if they match the pending
-    /// requests.
+    /// Decides on results of worktree moves and of the merge queue. Results that match no pending
+    /// request are rejected.
     #[expect(clippy::wildcard_enum_match_arm, reason = "decide() is the exhaustive match")]
     fn decide_tasks(&self, command: &RunCommand, open: bool) -> RunCommandResult {
         let (true, Some(graph)) = (open, &self.graph) else {
@@ -321,7 +318,7 @@ impl Run {
             RunCommand::BatchMerged { batch, onto, links, conflicts } => {
                 let owed =
                     graph.queue.next() == QueueStep::Merge && graph.queue.batches + 1 == batch;
-                // A batch merged onto an older commit is late.
+                // A batch that was merged onto an older commit came too late.
                 let newest = *self.base() == onto;
                 event_if_new(owed && newest, BatchMerged { no: batch, onto, links, conflicts })
             }
@@ -359,7 +356,8 @@ impl Run {
         self.stage == super::RunStage::Land && !matches!(self.landing, LandingState::Done(_))
     }
 
-    /// Returns review comments to the agent, up to the limit of rounds.
+    /// Records the state of the pull request, and returns new review comments to the agent until
+    /// the maximum number of rounds is reached.
     fn observe_pull_request(
         &self,
         state: PullRequestState,
@@ -372,7 +370,7 @@ impl Run {
         if new.is_empty() && pull.seen.as_ref() == Some(&state) {
             return Err(RunRejection::NothingNew);
         }
-        // A merged or closed pull request takes no more changes.
+        // A pull request that is merged or closed accepts no more changes.
         let open = state.status == PullRequestStatus::Open;
         let mut events = vec![Event::from(PullRequestObserved { state })];
         match (new.is_empty(), open && self.comment_rounds() < MAX_ROUNDS) {
@@ -389,9 +387,11 @@ impl Run {
 
     fn cancel(&self, because: String) -> RunCommandResult {
         match (&self.attempt().sealed, &self.attempt().stopped) {
+            // The run is already cancelled.
+            (Some(outcome), _) if outcome.ending == super::RunEnding::Cancelled => Ok(Vec::new()),
             (Some(outcome), _) => Err(RunRejection::Sealed(outcome.ending.as_str())),
-            (None, Some(super::RunStop::Cancelled { .. })) => Err(RunRejection::Cancelled),
-            // A failing run can still be cancelled, because its end is not sealed yet.
+            (None, Some(super::RunStop::Cancelled { .. })) => Ok(Vec::new()),
+            // A failing run can still be cancelled, because its outcome is not sealed yet.
             (None, Some(super::RunStop::Failed { .. }) | None) => {
                 Ok(vec![RunCancelled { because }.into()])
             }
@@ -414,7 +414,7 @@ impl Run {
         }
     }
 
-    /// Returns the part of the budget that ended sessions have used up.
+    /// Describes which part of the budget the ended sessions have used up, if any.
     pub(super) fn used_up(&self) -> Option<String> {
         match self.remaining() {
             Budget { tokens: Some(0), .. } => {
@@ -428,7 +428,7 @@ impl Run {
     fn raise_budget_limit(&self, tokens: Option<u64>, turns: Option<u32>) -> RunCommandResult {
         let more = |now: Option<u64>, given: Option<u64>| match (now, given) {
             (Some(now), Some(given)) => given > now,
-            // Without a limit, a new one would be lower.
+            // The run is currently unlimited, so any limit would be lower.
             (None, Some(_)) => false,
             (_, None) => true,
         };
@@ -448,7 +448,7 @@ fn moving_target_error() -> String {
 fn describe_budget(budget: Budget) -> String {
     let part = |limit: Option<u64>, what: &str| match limit {
         Some(limit) => format!("{limit} {what}"),
-        None => format!("unlimited {what}"),
+        None => format!("no limit of {what}"),
     };
     let (tokens, turns) = (budget.tokens, budget.turns.map(u64::from));
     format!("{}, {}", part(tokens, "tokens"), part(turns, "turns"))

@@ -1,4 +1,4 @@
-//! Decisions: an answer given to one agent applies to the whole run.
+//! Decisions of a run. When a user answers one agent's question, the answer applies to the whole run.
 
 use super::{
     advance::RunStep,
@@ -34,7 +34,7 @@ impl Run {
             })
     }
 
-    /// Answers a question that was decided before, or whose answer was given in advance.
+    /// Answers a question that the user has already answered, either earlier in this run or in advance.
     pub(super) fn repeat_answer(&self, session: &Session) -> Option<RunStep> {
         session.open_requests().find_map(|request| {
             let asked = &request.asked;
@@ -47,7 +47,7 @@ impl Run {
             }
             let answers = asked.questions.iter().map(known).collect::<Option<_>>()?;
             let (request, revision) = (request.id, request.revision);
-            // An answer that the request does not offer is left to the user.
+            // If this is not one of the answers that the request accepts, the user must answer it.
             let reply = Some(RequestReply::Answers(answers))
                 .filter(|reply| asked.check_reply(reply).is_ok())?;
             Some(RunStep::Command(
@@ -62,20 +62,20 @@ impl Run {
         decided.or_else(|| self.spec.answers.get(&question.id).cloned())
     }
 
-    /// Returns the decision about a question: the same text under the same id.
+    /// Returns the decision about a question with the same id and text.
     fn decision(&self, request: &Request, question: &RequestQuestion) -> Option<&RunDecision> {
         self.decisions.iter().find(|one| is_same_question(one, request, question))
     }
 
-    /// Sends decisions made since a session was instructed to that session while it works, once
-    /// each. A session that asked the same question has the answer already.
+    /// Sends each decision once to a working session whose instruction did not include it. A
+    /// session that asked the same question already has the answer.
     pub(super) fn send_decision(&self, session: &Session) -> Option<RunStep> {
         if session.attempt().shown != State::Working {
             return None;
         }
-        let told = self.session(session.id)?.decisions_known;
+        let received = self.session(session.id)?.decisions_known;
         let known = |key: &str| session.messages.iter().any(|message| message.key == key);
-        let decisions = self.decisions.iter().enumerate().skip(told);
+        let decisions = self.decisions.iter().enumerate().skip(received);
         let (key, decision) = decisions
             .filter(|(_, decision)| decision.answer.is_some() && !has_asked(session, decision))
             .map(|(at, decision)| (format!("decision-{}", at + 1), decision))
@@ -92,7 +92,7 @@ fn has_asked(session: &Session, decision: &RunDecision) -> bool {
     session.requests.iter().any(asks)
 }
 
-/// Whether a decision is about this question: the same text under the same id.
+/// Whether a decision is about a question with the same id and text.
 fn is_same_question(decision: &RunDecision, request: &Request, question: &RequestQuestion) -> bool {
     decision.id == question.id && decision.question == wording(request, question)
 }
@@ -106,7 +106,7 @@ fn wording<'a>(request: &'a Request, question: &'a RequestQuestion) -> &'a str {
     }
 }
 
-/// Returns the answer to one question; none for a secret.
+/// Returns the answer to one question, or None if it is secret.
 fn answer_of(
     session: &Session,
     request: &Request,

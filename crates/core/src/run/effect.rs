@@ -1,4 +1,4 @@
-//! The pending effects of a run. Level-triggered, like those of a session.
+//! The pending effects of a run. Like the effects of a session, they depend only on the current state.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,12 +13,12 @@ use super::{
 };
 use crate::{ids::SessionId, session::EffectKey};
 
-/// An effect on the outside world. Its result comes back as a command.
+/// An effect outside the ledger. Its result is returned as a command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RunEffect {
-    /// Commit what a session left behind, if no check had it committed.
+    /// Commit the changes that a session left uncommitted, unless a check already committed them.
     CommitLeftovers(SessionId),
-    /// Move a worktree to the commit where a task begins.
+    /// Move a worktree to the commit where a task starts.
     MoveWorktree {
         no: u32,
     },
@@ -27,36 +27,36 @@ pub enum RunEffect {
         attempt: u32,
         batch: u32,
     },
-    /// Fast-forward the run's branch over the first `len` links of the batch.
+    /// Fast-forward the run's branch to include the first `len` links of the batch.
     Integrate {
         attempt: u32,
         batch: u32,
         len: usize,
     },
-    /// Land the newest work at its target. Keyed by the number of steps so far: each step makes a
-    /// new effect.
+    /// Land the newest work on its target. The effect key contains the number of landing steps so
+    /// far, so that each step creates a new effect.
     Land {
         attempt: u32,
         step: usize,
     },
-    /// Query the pull request until it changes.
+    /// Poll the pull request until it changes.
     WatchPullRequest {
         attempt: u32,
         change: u32,
     },
-    /// Find out whether the work had landed. Nothing more may land.
+    /// Find out whether the work has landed. Nothing may land after this.
     CheckLanded {
         attempt: u32,
     },
     RunHook(RunHookKey),
-    /// Write the report of a sealed outcome.
+    /// Write the report about a sealed outcome.
     WriteReport {
         attempt: u32,
     },
 }
 
 impl RunEffect {
-    /// Returns the effect's key within its run.
+    /// Returns the key that identifies the effect within its run.
     pub fn key(&self) -> EffectKey {
         match self {
             RunEffect::CommitLeftovers(session) => format!("head-{session}"),
@@ -75,8 +75,8 @@ impl RunEffect {
         }
     }
 
-    /// Whether the effect depends on a branch or a checkout. It waits for git calls that outlived
-    /// an earlier daemon, because they may be moving that branch.
+    /// Whether the effect depends on a branch or a checkout. Such an effect must wait for git calls
+    /// that are left over from an earlier daemon, because they may still be moving the branch.
     pub fn waits_for_git(&self) -> bool {
         match self {
             RunEffect::Land { .. } | RunEffect::CheckLanded { .. } => !bug!(OutlivedGitIgnored),
@@ -90,8 +90,8 @@ impl RunEffect {
         }
     }
 
-    /// Whether a stopping daemon waits for the effect once it has begun, because it moves a branch
-    /// of this repository.
+    /// Whether a daemon that is stopping must wait for the effect once it has begun, because it
+    /// moves a branch of the repository.
     pub fn delays_shutdown(&self, run: &Run) -> bool {
         match self {
             RunEffect::Land { .. } => run.spec.land != LandMode::Pr && !bug!(LeftWhileLanding),
@@ -161,7 +161,7 @@ impl Run {
         }
     }
 
-    /// Whether the run was stopped while landing, so that it may have landed.
+    /// Whether the run was stopped while its work was landing, so that the work might have landed.
     pub(super) fn is_stopped_landing(&self) -> bool {
         let leg = self.attempt();
         let open = !matches!(self.landing, LandingState::Done(_));
@@ -169,9 +169,10 @@ impl Run {
         stopped && open && self.stage == RunStage::Land && !self.is_live()
     }
 
-    /// Returns the sessions whose work is done but not committed yet.
+    /// Returns the sessions whose work is finished but not yet committed.
     pub(super) fn uncommitted_sessions(&self) -> impl Iterator<Item = &RunSession> {
-        // A session that only checks a merge leaves nothing, even if the operator accepts it.
+        // A session that only checks a merge leaves no changes behind, even if the operator accepts
+        // its result.
         let own = self.current().filter(|one| one.stage != RunStage::Tasks);
         let own = if self.commit_failure.is_none() { own } else { None };
         let tasks = self.graph.iter().flat_map(TaskGraph::tasks).map(|(_, task)| task);

@@ -1,4 +1,4 @@
-//! Folds an event into a run. Total: a stored event is never refused.
+//! Applies events to a run. This never fails, because every stored event must remain readable.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -64,7 +64,7 @@ impl Run {
         run
     }
 
-    /// Folds one event.
+    /// Applies one event.
     pub fn evolve(&mut self, at: Moment, event: &Event) {
         let before = self.state();
         self.apply(at, event);
@@ -75,7 +75,7 @@ impl Run {
 
     fn apply(&mut self, at: Moment, event: &Event) {
         match event {
-            // A run is opened once: `open` folds the first event.
+            // `open` handles this event, which is always the first in the stream.
             Event::RunOpened(_) => {}
             Event::StageEntered(e) => self.enter_stage(e.stage, at),
             Event::RunSessionOpened(e) => self.add_session(e),
@@ -163,8 +163,7 @@ impl Run {
                 self.attempts
                     .push(RunAttempt { steps: self.steps.len(), ..RunAttempt::new(e.attempt, at) });
                 (self.commit_failure, self.held) = (None, None);
-                // The cause of the last end may be fixed by now, so the pull request is queried
-                // again.
+                // Whatever ended the last attempt may be fixed by now, so query the pull request again.
                 if let LandingState::Requested(pull) = &mut self.landing {
                     pull.seen = None;
                 }
@@ -227,14 +226,14 @@ impl Run {
         }
     }
 
-    /// Returns the task that a session works for.
+    /// Returns the task that a session is working on.
     fn task_of(&mut self, session: SessionId) -> Option<&mut TaskState> {
         let found = self.sessions.iter().rev().find(|one| one.id == session);
         let task = found.and_then(|one| one.task.clone())?;
         self.graph.as_mut()?.task_mut(&task)
     }
 
-    /// Adds a session, or reopens one that had ended.
+    /// Adds a session, or reopens one that has ended.
     fn add_session(&mut self, e: &RunSessionOpened) {
         let before = self.sessions.iter().position(|session| session.id == e.session);
         let before = before.map(|at| self.sessions.remove(at));
@@ -242,7 +241,7 @@ impl Run {
         let opened_in = before.as_ref().map_or(e.stage, |one| one.opened_in);
         let counted = before.map_or_else(Default::default, |one| one.counted);
         let (leg, id, stage, cycle) = (self.attempt().no, e.session, e.stage, e.cycle);
-        let (task, told, end) = (e.task.clone(), self.decisions.len(), None);
+        let (task, decisions_known, end) = (e.task.clone(), self.decisions.len(), None);
         let session = RunSession {
             id,
             no,
@@ -251,7 +250,7 @@ impl Run {
             opened_in,
             task,
             cycle,
-            decisions_known: told,
+            decisions_known,
             counted,
             end,
         };
@@ -298,17 +297,17 @@ impl Run {
         }
     }
 
-    /// Sets the newest commit. A new commit voids an old proof.
+    /// Sets the newest commit, and drops the proof if it was for a different tree.
     pub(super) fn set_head(&mut self, head: &Snapshot, proof: Option<TreeProof>) {
         let stands =
             self.proof.take().filter(|proof| proof.is_for(head) || bug!(ProofOutlivesCommit));
         self.proof = proof.or(stands);
-        // An approval is valid only for the tree that was shown.
+        // The approval is valid only for the tree that the operator saw.
         self.held = self.held.take().filter(|held| held.landing.tree == head.tree);
         self.head = Some(head.clone());
     }
 
-    /// Stops the run. A cancelled run stays cancelled.
+    /// Stops the run. If it is already cancelled, it stays cancelled.
     fn stop(&mut self, cause: RunFailureCause, detail: &str) {
         let detail = detail.to_owned();
         if bug!(RunCancelOverwritten) {

@@ -1,4 +1,4 @@
-//! Folds events about a run's plan, its tasks and its merge queue.
+//! Applies events about a run's plan, its tasks and its merge queue.
 
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ impl Run {
             Event::TaskRetried(e) if e.stage == RunStage::TaskReview => task.request_new_review(),
             Event::TaskRetried(e) => {
                 task.retries += 1;
-                // Another agent begins without the earlier work.
+                // A different agent starts over, without the earlier work.
                 match task.worker {
                     Some(worker) if e.fresh => task.hand_over(worker, &e.detail),
                     Some(_) | None => task.interrupted = Some(e.detail.clone()),
@@ -81,7 +81,7 @@ impl Run {
                 task.phase = TaskPhase::Waiting;
             }
             Event::TaskQueued(_) => {
-                // A fix of broken checks already descends from the merge itself.
+                // Work that fixed broken checks is already based on the merge.
                 task.resolved_merge = match task.returned.take() {
                     Some(TaskReturn::Conflict(met)) => Some((met.work, met.onto)),
                     Some(TaskReturn::Breaks { .. }) => None,
@@ -128,7 +128,7 @@ impl Run {
         }
     }
 
-    /// Records a session for a task, or one that checks a merged batch.
+    /// Records a session that works on a task or checks a merged batch.
     pub(super) fn add_task_session(&mut self, e: &RunSessionOpened) {
         let base = self.base().clone();
         let Some(graph) = &mut self.graph else { return };
@@ -161,7 +161,7 @@ impl Run {
     pub(super) fn record_batch_check(&mut self, session: SessionId, end: &SessionEnd) {
         let Some(graph) = &mut self.graph else { return };
         let merged = graph.queue.to_prove().map(|link| &link.merge.tree);
-        // A result about another tree proves nothing about the merged one.
+        // A result for a different tree says nothing about the merged one.
         let other = end.head.as_ref().is_some_and(|head| Some(&head.tree) != merged);
         let found = if other {
             BatchCheckResult::Inconclusive

@@ -16,23 +16,23 @@ use crate::{
     verdict::{Receipt, Snapshot},
 };
 
-/// How often a task may come back from the merge queue in one run attempt.
+/// How many times the merge queue may return a task during one run attempt.
 pub const MAX_RETURNS: u32 = 3;
 
 /// The phase of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskPhase {
-    /// Waits for its dependencies, or for a free agent slot.
+    /// The task is waiting for its dependencies or for a free agent slot.
     Waiting,
-    /// The worktree of the resumed conversation is being moved to where the work begins.
+    /// The worktree of the conversation to resume is being moved to the commit where the work starts.
     PreparingWorktree(WorktreeMove),
     Working {
         session: SessionId,
         stage: RunStage,
         cycle: u32,
     },
-    /// Its work is done, and waits to be merged or is being merged.
+    /// The work is finished, and is waiting to be merged or being merged.
     Queued,
     Merged,
     Failed {
@@ -54,13 +54,13 @@ impl TaskPhase {
     }
 }
 
-/// A worktree move to a commit, so that its conversation can continue from there.
+/// The move of a worktree to the commit where its conversation continues.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorktreeMove {
-    /// Sequence number within the run, so that late answers are recognized.
+    /// Sequence number within the run, so that late replies can be recognized.
     pub no: u32,
     pub session: SessionId,
-    /// The target commit; none if the worktree stays where it is.
+    /// The commit to move to. None if the worktree stays where it is.
     pub to: Option<Snapshot>,
     /// Whether the move is done.
     pub done: bool,
@@ -72,12 +72,12 @@ pub struct WorktreeMove {
 pub enum TaskReturn {
     /// Other tasks changed the same lines.
     Conflict(MergeConflict),
-    /// Merged with other tasks, it fails checks that passed before.
+    /// Checks that used to pass fail after the merge with other tasks.
     Breaks { merge: Snapshot, failed: Vec<Receipt> },
 }
 
 impl TaskReturn {
-    /// Returns the commit from which the task has to continue.
+    /// Returns the commit from which work on the task must continue.
     pub fn merge_commit(&self) -> &Snapshot {
         match self {
             TaskReturn::Conflict(conflict) => &conflict.merge,
@@ -90,37 +90,38 @@ impl TaskReturn {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskState {
     pub phase: TaskPhase,
-    /// Number of dependencies that are not merged yet.
+    /// The number of dependencies that are not merged yet.
     pub missing: u32,
-    /// The session that does its work. Other sessions review it.
+    /// The session that does the work. Its reviewers are other sessions.
     pub worker: Option<SessionId>,
-    /// The commit where its work began.
+    /// The commit from which the work started.
     pub base: Option<Snapshot>,
-    /// Its newest committed work, and the proof that it passed.
+    /// The newest committed work, and the proof that it passed the checks.
     pub head: Option<Snapshot>,
     pub proof: Option<TreeProof>,
-    /// Why the changes left by a session could not be committed.
+    /// Why the remaining changes of a session could not be committed.
     pub commit_failure: Option<String>,
-    /// Why its work was interrupted, if it is to be resumed.
+    /// Why the work was interrupted, if it will be resumed.
     pub interrupted: Option<String>,
-    /// Why the queue returned it, until it is done again.
+    /// Why the queue returned the task. Cleared when the work is finished again.
     pub returned: Option<TaskReturn>,
-    /// The two commits whose conflicting merge its newest work resolved.
+    /// The two commits whose conflicting merge the newest work resolved.
     pub resolved_merge: Option<(CommitId, CommitId)>,
-    /// Files whose conflict it resolves. Other tasks that changed them wait until it is merged.
+    /// Files with conflicts that the task is resolving. Other tasks that changed these files wait
+    /// until this task is merged.
     #[serde(default)]
     pub resolving_files: Vec<String>,
     pub returns: u32,
     pub retries: u32,
     /// The conversation that could not be resumed, and why.
     pub handed_over: Option<(SessionId, String)>,
-    /// All sessions that worked on it, and all handovers, in order.
+    /// All sessions that have worked on the task, in order.
     #[serde(default)]
     pub workers: Vec<SessionId>,
     #[serde(default)]
     pub hand_overs: Vec<(SessionId, String)>,
-    /// The usage of its ended sessions for this task. A conversation may have worked on other tasks
-    /// too.
+    /// How much the ended sessions used for this task alone. The same conversation may also have
+    /// worked on other tasks.
     #[serde(default)]
     pub usage: Usage,
 }
@@ -148,14 +149,14 @@ impl TaskState {
         }
     }
 
-    /// Sets the newest commit. A new commit voids an old proof.
+    /// Sets the newest commit, and drops the proof if it was for a different tree.
     pub(super) fn set_head(&mut self, head: &Snapshot, proof: Option<TreeProof>) {
         let stands = self.proof.take().filter(|proof| proof.is_for(head));
         self.proof = proof.or(stands);
         self.head = Some(head.clone());
     }
 
-    /// Whether work on the task is running or waiting to run.
+    /// Whether the task is being worked on, or its finished work is waiting to be merged.
     pub(super) fn is_active(&self) -> bool {
         match &self.phase {
             TaskPhase::PreparingWorktree(_) | TaskPhase::Working { .. } | TaskPhase::Queued => true,
@@ -163,7 +164,7 @@ impl TaskState {
         }
     }
 
-    /// Hands the task over to another session, which begins it again.
+    /// Hands the task over to another session, which starts over.
     pub(super) fn hand_over(&mut self, from: SessionId, why: &str) {
         (self.handed_over, self.interrupted) = (Some((from, why.to_owned())), None);
         self.hand_overs.push((from, why.to_owned()));
@@ -177,7 +178,7 @@ impl TaskState {
         }
     }
 
-    /// Returns the session that works on the task now.
+    /// Returns the session that is currently working on the task.
     pub fn session(&self) -> Option<SessionId> {
         match &self.phase {
             TaskPhase::Working { session, .. } => Some(*session),
@@ -194,12 +195,13 @@ impl TaskState {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskGraph {
     plan: Arc<Plan>,
-    /// In the plan's order. Shared, because the graph is copied for every decision about its run.
+    /// In the order of the plan. Each task is behind an `Arc` because the graph is cloned for every
+    /// decision about its run.
     tasks: Vec<Arc<TaskState>>,
     places: Arc<BTreeMap<TaskId, usize>>,
-    /// The dependents of each task.
+    /// For each task, the tasks that depend on it.
     followers: Arc<Vec<Vec<usize>>>,
-    /// The task whose conversation each one continues.
+    /// For each task, the task whose conversation it continues.
     chained: Arc<BTreeMap<TaskId, TaskId>>,
     pub queue: MergeQueue,
     pub(super) worktree_moves: u32,
@@ -247,7 +249,7 @@ impl TaskGraph {
         self.places.get(id).map(|at| Arc::make_mut(&mut self.tasks[*at]))
     }
 
-    /// Returns the tasks that may begin: all their dependencies are merged.
+    /// Returns the tasks that can begin because all of their dependencies are merged.
     pub fn ready(&self) -> impl Iterator<Item = (&PlanTask, &TaskState)> {
         let free = |task: &TaskState| task.missing == 0 || bug!(TaskBegunTooEarly);
         self.tasks().filter(move |(_, task)| task.phase == TaskPhase::Waiting && free(task))
@@ -258,7 +260,7 @@ impl TaskGraph {
         self.chained.get(id)
     }
 
-    /// Whether all tasks are merged. A plan has at least one.
+    /// Whether all tasks are merged. A plan always has at least one task.
     pub fn is_done(&self) -> bool {
         self.tasks.iter().all(|task| task.phase == TaskPhase::Merged)
     }
@@ -282,7 +284,7 @@ impl TaskGraph {
         }
     }
 
-    /// Restarts the tasks that were running or failed when the run ended. Merged tasks stay merged.
+    /// Restarts the tasks that were in progress or had failed when the run ended. Merged tasks stay merged.
     pub(super) fn restart(&mut self, ended: &str) {
         self.queue.restart();
         for task in self.tasks.iter_mut().map(Arc::make_mut) {
@@ -291,7 +293,7 @@ impl TaskGraph {
             {
                 (TaskPhase::Waiting | TaskPhase::PreparingWorktree(_), _)
                 | (TaskPhase::Failed { .. }, None) => TaskPhase::Waiting,
-                // The work is done, so only its review starts again.
+                // The work is finished, so only the review is repeated.
                 (TaskPhase::Working { stage: RunStage::TaskReview, .. }, Some(session)) => {
                     TaskPhase::Working { session, stage: RunStage::Work, cycle: 1 }
                 }

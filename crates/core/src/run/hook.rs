@@ -1,4 +1,5 @@
-//! Hooks of a run: commands of the project that run once per occasion.
+//! Hooks of a run: which events trigger them, and which executions are pending. The commands are in
+//! the run's spec (`RunSpec::hooks`). A hook is executed once for each occurrence of its event.
 
 use std::{fmt, str::FromStr};
 
@@ -7,21 +8,22 @@ use serde::{Deserialize, Serialize};
 use super::{outcome::RunEnding, stage::RunStage};
 use crate::time::Moment;
 
-/// The occasion of a run hook.
+/// The event that triggers a run hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum RunHookEvent {
     Opened,
-    /// An agent of the run asks a question, or requests an approval.
+    /// An agent of the run asked a question or requested an approval.
     Question,
-    /// The plan passed its review. The user may still have to approve it.
+    /// The plan passed its review, but may still need the user's approval.
     Planned,
-    /// A review found something.
+    /// A review reported findings.
     Findings,
     Ended(RunEnding),
 }
 
 impl RunHookEvent {
+    /// All events. A hook can be parsed only if its event is in this list.
     pub const ALL: [RunHookEvent; 8] = [
         RunHookEvent::Opened,
         RunHookEvent::Question,
@@ -61,7 +63,10 @@ impl FromStr for RunHookEvent {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let found = RunHookEvent::ALL.into_iter().find(|event| event.to_string() == text);
-        found.ok_or_else(|| format!("\"{text}\" is not a run hook"))
+        found.ok_or_else(|| {
+            let names = RunHookEvent::ALL.map(|event| event.to_string()).join(", ");
+            format!("\"{text}\" is not a run hook: expected one of {names}")
+        })
     }
 }
 
@@ -73,18 +78,21 @@ impl TryFrom<String> for RunHookEvent {
     }
 }
 
-/// Identifies one occurrence of a hook.
+/// Identifies one execution of a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RunHookKey {
     pub event: RunHookEvent,
+    /// How many times the event has occurred in this run, including this time.
     pub no: u32,
 }
 
-/// A pending hook, with the state of the run when it became due.
+/// A pending hook, with the run's state at the time when the hook became due.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingRunHook {
     pub key: RunHookKey,
+    /// The attempt of the run (not of the hook) in which the event occurred.
     pub attempt: u32,
     pub stage: RunStage,
+    /// When the event occurred.
     pub at: Moment,
 }

@@ -1,9 +1,9 @@
-//! Landing: the steps between proved work and its target.
+//! Landing: the steps that bring proved work to its target.
 //!
-//! If the target moved, the work is merged with it, and the merge is proved before it lands.
+//! If the target moved, the work is merged with it, and the merge must be proved before it lands.
 //! Feedback on a pull request (failed checks, reviews, comments) goes to the session that did the
-//! work. Both are steps, numbered from one. A step that needs an agent or checks has a session of
-//! the stage with its number.
+//! work. Both are landing steps, which are numbered from 1. A step that needs an agent or checks
+//! gets a session in the `Land` stage, whose cycle is the step's number.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,17 +13,16 @@ use super::{
 };
 use crate::{ids::CommitId, verdict::Snapshot};
 
-/// How often a moving target is merged before the run gives up.
+/// How many times the work is merged with a target that keeps moving before the run gives up.
 pub const MAX_MERGES: usize = 5;
 
-/// How often feedback on a pull request goes back to the agent.
+/// How many times feedback on a pull request is returned to the agent.
 pub const MAX_ROUNDS: usize = 5;
 
-/// Maximum number of review comments sent to the agent at once. The rest follow with the next
-/// query.
+/// Maximum number of review comments to send to the agent at once. The rest follow after the next query.
 pub const MAX_COMMENTS: usize = 50;
 
-/// Maximum number of characters kept of a review comment.
+/// Maximum number of characters of a review comment to keep.
 const MAX_COMMENT_CHARS: usize = 8 << 10;
 
 /// The state of the landing.
@@ -32,22 +31,22 @@ const MAX_COMMENT_CHARS: usize = 8 << 10;
 pub enum LandingState {
     #[default]
     Open,
-    /// A pull request is open for it.
+    /// A pull request is open for the work.
     Requested(PullRequest),
     Done(LandedWork),
 }
 
-/// Where the work landed.
+/// The branch and commit where the work landed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LandedWork {
     pub branch: String,
     pub commit: CommitId,
-    /// Whether the branch is shared with others and now contains the work.
+    /// Whether the work was merged into a branch that others use as well.
     pub merged: bool,
     pub pull_request: Option<PullRequest>,
 }
 
-/// A pull request, with its last known state.
+/// A pull request and its last known state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PullRequest {
     pub number: u64,
@@ -62,7 +61,7 @@ pub struct PullRequest {
 pub struct PullRequestState {
     pub status: PullRequestStatus,
     pub checks: PullRequestChecks,
-    /// Number of comments and reviews left out because their authors have no write access.
+    /// The number of comments and reviews that were ignored because their authors have no write access.
     #[serde(default, skip_serializing_if = "is_none")]
     pub left_out: u32,
 }
@@ -71,7 +70,7 @@ fn is_none(count: &u32) -> bool {
     *count == 0
 }
 
-/// Whose comments on a pull request go back to the agents.
+/// Whose comments on a pull request are sent to the agents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CommentAuthors {
@@ -89,11 +88,11 @@ pub enum PullRequestStatus {
     Closed,
 }
 
-/// The result of the external checks of a pull request.
+/// The combined result of the external checks on a pull request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PullRequestChecks {
-    /// There are no checks.
+    /// The pull request has no checks.
     None,
     Pending,
     Passed,
@@ -114,7 +113,7 @@ impl PullRequestChecks {
 /// Feedback on a pull request: a failed check, a review or a comment. The text is untrusted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReviewComment {
-    /// Stable across queries.
+    /// The id of the comment, which stays the same across queries.
     pub id: String,
     pub by: String,
     pub text: String,
@@ -127,41 +126,40 @@ impl ReviewComment {
     }
 }
 
-/// One step between proved work and its landing.
+/// One step on the way from proved work to its landing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LandStep {
-    /// The target moved, and the work was merged with it.
+    /// The target moved, so the work was merged with it.
     Merge {
         onto: CommitId,
         work: CommitId,
         merge: Snapshot,
-        /// Files with conflict markers, for an agent to resolve.
+        /// Files with conflict markers that an agent must resolve.
         conflicts: Vec<String>,
     },
-    /// Review comments go to the session that did the work.
+    /// Review comments are sent to the session that did the work.
     Answer { comments: Vec<ReviewComment> },
 }
 
-/// The next requirement of a run in its last stage.
+/// What a run in its last stage needs next.
 pub(super) enum LandingNeed<'a> {
-    /// A step needs a session.
+    /// A session for this step.
     Session(u32, &'a LandStep),
-    /// The newest work must be landed or pushed.
+    /// Landing or pushing the newest work.
     Land,
-    /// The operator must approve the landing.
+    /// The operator's approval of the landing.
     Approval,
-    /// The pull request must be queried until it changes.
+    /// Polling the pull request until it changes.
     Watch,
 }
 
 impl Run {
-    /// Returns the next requirement of the landing while no session works. None if the work has
-    /// landed.
+    /// Returns what the landing needs next while no session is working. None if the work has landed.
     pub(super) fn landing_need(&self) -> Option<LandingNeed<'_>> {
-        // A step begins only after the one before it is settled. The session that settled it may
-        // already work on the next step in the same conversation, so that only the newest step can
-        // be open.
+        // A step begins only after the previous one is settled. The session that settled the
+        // previous step may already be working on the next one in the same conversation, so only
+        // the newest step can be open.
         let newest = self.steps.len() as u32;
         if let Some(step) = self.step(newest)
             && self.needs_session(step)
@@ -182,12 +180,13 @@ impl Run {
         }
     }
 
-    /// Returns the step with a number.
+    /// Returns the step with this number.
     pub(super) fn step(&self, no: u32) -> Option<&LandStep> {
         usize::try_from(no).ok().and_then(|no| self.steps.get(no.checked_sub(1)?))
     }
 
-    /// Whether a step needs a session. A merge without conflicts and without checks needs none.
+    /// Whether a step needs a session. A merge without conflicts needs one only to run the checks,
+    /// if there are any.
     fn needs_session(&self, step: &LandStep) -> bool {
         match step {
             LandStep::Merge { conflicts, .. } => {
@@ -206,8 +205,8 @@ impl Run {
         })
     }
 
-    /// Returns the conflicted files of a step if the tree is unchanged, so that no conflict was
-    /// resolved.
+    /// Returns the conflicted files of a step if the tree has not changed, because then no conflict
+    /// was resolved.
     pub(super) fn unresolved_files(&self, no: u32, head: &Snapshot) -> Option<&[String]> {
         match self.step(no)? {
             LandStep::Merge { merge, conflicts, .. } => {
@@ -217,25 +216,25 @@ impl Run {
         }
     }
 
-    /// Returns the session that did the work, if any. Feedback about the work goes there.
+    /// Returns the session that did the work, if any, which also receives feedback about it.
     pub fn owner(&self) -> Option<&RunSession> {
         let worked =
             |one: &&RunSession| one.stage == RunStage::Work || one.opened_in == RunStage::Work;
         self.sessions.iter().rev().find(worked)
     }
 
-    /// Whether the newest work of the run is the result of this session.
+    /// Whether this session produced the newest work of the run.
     pub(super) fn has_newest_work(&self, session: &RunSession) -> bool {
         let left = session.end.as_ref().and_then(|end| end.head.as_ref());
         left.is_some() && left == self.head.as_ref()
     }
 
-    /// Returns the review comments that were not handled before.
+    /// Returns the review comments that have not been handled yet.
     pub fn new_comments<'a>(&self, remarks: &'a [ReviewComment]) -> Vec<&'a ReviewComment> {
         remarks.iter().filter(|remark| !self.comments_seen.contains(&remark.id)).collect()
     }
 
-    /// Returns the steps of the current run attempt. The limits start again when a run is resumed.
+    /// Returns the steps of the current run attempt. The limits apply to each attempt separately.
     fn steps_of_attempt(&self) -> impl Iterator<Item = &LandStep> {
         self.steps.iter().skip(self.attempt().steps)
     }

@@ -1,9 +1,10 @@
-//! Runs: a goal taken to an outcome through stages, each with sessions of its own.
+//! Runs: a goal that is worked on in stages until it reaches an outcome. Each stage has its own
+//! sessions.
 //!
 //! A run has no process of its own. [`Run::advance`] reads the current state of its sessions and
-//! returns what follows: an event of the run, a session to open, or a command to a session. Each
-//! step is committed together with its trigger, so that no crash separates a session's end from the
-//! run's reaction.
+//! returns the next step: an event of the run, a session to open, or a command to a session. Each
+//! step is committed together with its trigger, so a crash can never separate a session's end from
+//! the run's reaction to it.
 
 mod advance;
 mod advance_tasks;

@@ -1,4 +1,4 @@
-//! The end of a run.
+//! How a run ends.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,9 +9,9 @@ use crate::{ids::TreeId, lifecycle::State, time::Moment, verdict::Snapshot};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunEnding {
-    /// Its work passed every check on its final tree.
+    /// The work passed every check on the final tree.
     Succeeded,
-    /// Its work is done, but there were no checks to prove it.
+    /// The work is finished, but there were no checks to prove it.
     Completed,
     Failed,
     Cancelled,
@@ -34,13 +34,13 @@ impl RunEnding {
 pub enum RunFailureCause {
     /// Triage produced no result.
     Triage,
-    /// There is no plan, or it was rejected.
+    /// The plan is missing or was rejected.
     Plan,
-    /// Tasks of the plan could not be done.
+    /// Some tasks of the plan could not be completed.
     Tasks,
     /// The finished tasks could not be merged or checked together.
     Queue,
-    /// The work was not done, or the checks refuted it.
+    /// The work was not completed, or the checks refuted it.
     Work,
     /// A review produced no result, or its fixes were refuted.
     Review,
@@ -63,27 +63,27 @@ impl RunFailureCause {
     }
 }
 
-/// The sealed end of a run attempt. Never changes.
+/// The sealed outcome of a run attempt. It never changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunAttemptOutcome {
     pub ending: RunEnding,
     pub cause: Option<RunFailureCause>,
     /// The reason, as text.
     pub detail: String,
-    /// The final commit of the run, if there is any work.
+    /// The final commit of the run, if it produced any work.
     pub head: Option<Snapshot>,
     pub at: Moment,
 }
 
 impl RunAttemptOutcome {
-    /// Describes how it ended.
+    /// Describes how the run attempt ended.
     pub(super) fn describe(&self) -> String {
         format!("{} ({})", self.ending.as_str(), self.detail)
     }
 }
 
-/// Evidence that a tree passed every check. Only obtained from a session that was sealed as
-/// `succeeded`.
+/// Evidence that a tree passed every check. It can only be obtained from a session whose outcome
+/// was sealed as `succeeded`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TreeProof {
     tree: TreeId,
@@ -93,7 +93,7 @@ pub struct TreeProof {
 }
 
 impl TreeProof {
-    /// Extracts the proof from a session's end, if there is one.
+    /// Extracts the proof from the end of a session, if the session succeeded.
     pub fn from_end(end: &SessionEnd) -> Option<TreeProof> {
         if end.state != State::Succeeded {
             return None;
@@ -104,7 +104,7 @@ impl TreeProof {
         Some(TreeProof { tree, checks })
     }
 
-    /// Whether this is the tree that passed.
+    /// Whether the proof is for this tree.
     pub fn is_for(&self, head: &Snapshot) -> bool {
         self.tree == head.tree
     }

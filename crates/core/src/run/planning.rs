@@ -1,4 +1,4 @@
-//! From a goal to an accepted plan.
+//! The steps from a goal to an accepted plan: planning, plan review and approval.
 
 use super::{
     advance::{ResumeInstruction, RunAdvanceContext, RunStep, describe_end, enter_stage, stop_run},
@@ -14,10 +14,10 @@ use crate::{
     result::StructuredResult,
 };
 
-/// How often an agent may correct its plan or its review of one.
+/// How many times an agent may correct an invalid plan or plan review.
 const MAX_REPAIRS: u32 = 1;
 
-/// Maximum number of faults that are kept and quoted.
+/// Maximum number of faults to keep and quote.
 const MAX_FAULTS: usize = 20;
 
 /// A plan that passed its review.
@@ -41,25 +41,26 @@ impl Run {
         }
     }
 
-    /// Whether a plan-only run has its plan.
+    /// Whether the run was started only to produce a plan, and that plan is settled.
     pub(super) fn ends_with_plan(&self) -> bool {
         self.spec.planning.only && self.stage == RunStage::PlanReview && self.is_plan_settled()
     }
 
-    /// Whether the plan is settled: reviewed, and approved by the operator if required.
+    /// Whether the plan is settled: it was reviewed, and the operator approved it if that is required.
     pub(super) fn is_plan_settled(&self) -> bool {
         let settled = |one: &PlanProgress| one.reviewed && (one.approved || !self.needs_approval());
         self.planned.as_ref().is_some_and(settled)
     }
 
-    /// Whether the operator has to approve the plan: on request, or because an agent wrote commands
-    /// into it. A plan-only run executes none of them.
+    /// Whether the operator must approve the plan, either because the user requested it or because
+    /// the plan contains commands written by an agent. A plan-only run never executes these
+    /// commands.
     fn needs_approval(&self) -> bool {
         let planning = &self.spec.planning;
         planning.approve || (!planning.only && !self.commands_awaiting_consent().is_empty())
     }
 
-    /// Whether the plan waits for the operator.
+    /// Whether the plan is waiting for the operator's approval.
     pub(super) fn is_plan_waiting(&self) -> bool {
         let asked = self.planned.as_ref().is_some_and(|one| one.reviewed && !one.approved);
         asked && self.needs_approval() && self.stage == RunStage::PlanReview
@@ -69,12 +70,12 @@ impl Run {
         (!self.spec.planning.only).then(|| enter_stage(RunStage::Tasks))
     }
 
-    /// Whether an agent reviews the plan. A user's plan is not reviewed by agents.
+    /// Whether an agent reviews the plan. Agents do not review a plan that a user wrote.
     pub(super) fn is_plan_reviewed_by_agent(&self) -> bool {
         self.spec.planning.given.is_none() && self.spec.reviews.plan != ReviewMode::Off
     }
 
-    /// Passes a plan that no agent reviews.
+    /// Accepts a plan that no agent needs to review.
     pub(super) fn pass_plan(&self) -> Option<RunStep> {
         let planned = self.planned.as_ref().filter(|planned| !planned.reviewed)?;
         Some(plan_reviewed(ReviewedPlan {
@@ -93,8 +94,8 @@ impl Run {
         if self.planned.is_some() {
             return Some(enter_stage(RunStage::PlanReview));
         }
-        let told = match (&end.result, end.is_good()) {
-            (Some(StructuredResult::Plan(told)), true) => read_plan(told),
+        let parsed = match (&end.result, end.is_good()) {
+            (Some(StructuredResult::Plan(text)), true) => read_plan(text),
             (
                 Some(
                     StructuredResult::Triage(_)
@@ -106,7 +107,7 @@ impl Run {
             ) => Err(vec!["no plan was returned".to_owned()]),
             (_, false) => return Some(stop_run(RunFailureCause::Plan, describe_end(end))),
         };
-        match told.and_then(|plan| self.check_plan_rules(plan)) {
+        match parsed.and_then(|plan| self.check_plan_rules(plan)) {
             Ok(plan) => Some(RunStep::Event(PlanMade { plan: Box::new(plan) }.into())),
             Err(faults) => self.return_faults(faults, cycle, around),
         }
@@ -119,8 +120,8 @@ impl Run {
         around: &RunAdvanceContext<'_>,
     ) -> Option<RunStep> {
         let planned = self.planned.as_ref().filter(|planned| !planned.reviewed)?;
-        let told = match (&end.result, end.is_good()) {
-            (Some(StructuredResult::PlanReview(told)), true) => read_review(told),
+        let parsed = match (&end.result, end.is_good()) {
+            (Some(StructuredResult::PlanReview(text)), true) => read_review(text),
             (
                 Some(
                     StructuredResult::Triage(_)
@@ -132,7 +133,7 @@ impl Run {
             ) => Err(vec!["no review of the plan was returned".to_owned()]),
             (_, false) => return Some(stop_run(RunFailureCause::Plan, describe_end(end))),
         };
-        let reviewed = told.and_then(|review| self.review_plan(&planned.plan, review));
+        let reviewed = parsed.and_then(|review| self.review_plan(&planned.plan, review));
         match reviewed {
             Ok(Ok(reviewed)) => Some(plan_reviewed(reviewed)),
             Ok(Err(rejected)) => Some(stop_run(RunFailureCause::Plan, rejected)),
@@ -140,7 +141,7 @@ impl Run {
         }
     }
 
-    /// Applies the reviewer's edits to the plan, or returns why it was rejected.
+    /// Applies the reviewer's edits to the plan, or returns why the plan was rejected.
     fn review_plan(
         &self,
         plan: &Plan,
@@ -151,7 +152,7 @@ impl Run {
             (PlanVerdict::Reject, _) => Ok(Err(format!("the plan was rejected: {reason}"))),
             (PlanVerdict::Accept, ReviewMode::Repair) => {
                 let edited = plan.apply_edits(&edits).map_err(|fault| vec![fault.to_string()])?;
-                // An agent's plan stays subject to the limits, no matter who edits it.
+                // The limits for an agent's plan still apply after the reviewer edited it.
                 let edited =
                     edited.limit_tasks(MAX_PLANNED).map_err(|fault| vec![fault.to_string()])?;
                 let edited = self.check_plan_rules(edited)?;
@@ -163,7 +164,7 @@ impl Run {
         }
     }
 
-    /// Returns an invalid plan or review to its agent once, with the faults.
+    /// Returns an invalid plan or review to its agent, together with the faults. This happens once.
     fn return_faults(
         &self,
         mut faults: Vec<String>,
@@ -193,7 +194,7 @@ impl Run {
     }
 
     fn has_fault_report(&self, session: SessionId) -> bool {
-        self.plan_faults.iter().any(|(told, _)| *told == session)
+        self.plan_faults.iter().any(|(asked, _)| *asked == session)
     }
 }
 
@@ -201,13 +202,13 @@ fn plan_reviewed(ReviewedPlan { plan, edits, reason }: ReviewedPlan) -> RunStep 
     RunStep::Event(PlanReviewed { plan: Box::new(plan), edits, reason }.into())
 }
 
-fn read_plan(told: &str) -> Result<Plan, Vec<String>> {
-    let value = serde_json::from_str(told).map_err(|fault| vec![fault.to_string()])?;
+fn read_plan(text: &str) -> Result<Plan, Vec<String>> {
+    let value = serde_json::from_str(text).map_err(|fault| vec![fault.to_string()])?;
     Plan::parse_within(&value, MAX_PLANNED).map_err(describe_faults)
 }
 
-fn read_review(told: &str) -> Result<PlanReview, Vec<String>> {
-    let value = serde_json::from_str(told).map_err(|fault| vec![fault.to_string()])?;
+fn read_review(text: &str) -> Result<PlanReview, Vec<String>> {
+    let value = serde_json::from_str(text).map_err(|fault| vec![fault.to_string()])?;
     PlanReview::parse(&value).map_err(describe_faults)
 }
 

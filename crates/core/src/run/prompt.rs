@@ -1,4 +1,4 @@
-//! The prompts for the agents of a run. A project may override each one.
+//! The prompts for the agents of a run. A project can override each of them.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,24 +17,24 @@ use crate::{
     verdict::Receipt,
 };
 
-/// A prompt that a project may override.
+/// A prompt that a project can override.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PromptTemplate {
     Triage,
     Plan,
     PlanReview,
-    /// The agent's result was not a valid plan, or not a valid review of one.
+    /// The agent returned something that is not a valid plan, or not a valid plan review.
     PlanFaults,
     Work,
-    /// The next task of a conversation.
+    /// The next task for an agent that continues a conversation.
     Next,
-    /// Merged with other tasks, the work fails checks.
+    /// The work fails checks after it was merged with other tasks.
     Broken,
     Review,
     Repair,
     Resume,
-    /// The work was merged with a moved branch, and some files have conflicts.
+    /// The target branch moved, and merging the work with it caused conflicts in some files.
     Merge,
     /// A pull request received review comments.
     ReviewComments,
@@ -178,18 +178,18 @@ pub const DEFAULT_TEMPLATES: [(PromptTemplate, &str); 12] = [
     ),
 ];
 
-/// Instructions for an agent that may start sub-agents.
+/// Additional instructions for an agent that may start sub-agents.
 const SUB_AGENTS: &str = "You may start sub-agents. Use them for parts that are really independent of each other, such as \
     reading different parts of a large project, and give each everything it needs to know: it sees nothing of \
     this conversation. They work in the same directory, so no two may change the same files. Wait for all of them \
     before you end your turn, and answer for their work: only you report.";
 
-/// The placeholders that any prompt may use in double braces.
+/// The placeholders that every prompt may contain in double braces.
 pub fn placeholders() -> [&'static str; 9] {
     ["task", "goal", "base", "ended", "files", "comments", "plan", "faults", "failed"]
 }
 
-/// Values that only some prompts use.
+/// The values of placeholders that only some prompts use.
 #[derive(Default)]
 struct PromptValues {
     ended: String,
@@ -225,7 +225,7 @@ impl Run {
         }
     }
 
-    /// Lists the faults of the plan or review that another agent wrote before.
+    /// Lists the faults in the plan or review of the previous agent.
     fn predecessor_faults(&self, job: &SessionJob<'_>) -> String {
         let planning = matches!(job.stage, RunStage::Plan | RunStage::PlanReview);
         match self.plan_faults.last() {
@@ -240,8 +240,8 @@ impl Run {
         }
     }
 
-    /// Builds the instruction for a task: its first one, after a predecessor, for a retry, or after
-    /// a return from the merge queue.
+    /// Builds the instruction for a task, depending on whether it is for the first session, a
+    /// successor, a retry, or a task that the merge queue returned.
     pub(super) fn task_instruction(&self, plan: &PlanTask, task: &TaskState) -> String {
         let some = Some(plan);
         match (&task.returned, &task.interrupted) {
@@ -267,7 +267,7 @@ impl Run {
         self.render(PromptTemplate::Merge, task, &PromptValues { files, ..PromptValues::default() })
     }
 
-    /// Builds the prompt that returns an invalid plan or review.
+    /// Builds the prompt with which an invalid plan or review is returned to its agent.
     pub(super) fn faults_prompt(&self, faults: &[String]) -> String {
         let faults = faults.iter().map(|fault| format!("- {fault}\n")).collect();
         self.render(
@@ -277,7 +277,7 @@ impl Run {
         )
     }
 
-    /// Builds the prompt about review comments. Their text is untrusted and therefore quoted.
+    /// Builds the prompt about review comments. Their text is quoted, because it is untrusted.
     pub(super) fn comments_prompt(
         &self,
         task: Option<&PlanTask>,
@@ -324,8 +324,8 @@ impl Run {
         })
     }
 
-    /// Builds the context for every stage: goal, spec, understanding, decisions, checks and
-    /// findings.
+    /// Builds the context that every stage receives: goal, spec, understanding, decisions, checks
+    /// and findings.
     fn task_context(&self, plan: Option<&PlanTask>) -> String {
         let understood = self.triage.as_ref().map(|triage| triage.understanding.as_str());
         let checks = plan.map_or_else(|| self.all_checks(), |plan| self.task_checks(plan));
@@ -385,8 +385,7 @@ fn plan_to_json(plan: &Plan) -> String {
     serde_json::to_string_pretty(plan).expect("a plan has string keys only")
 }
 
-/// Describes a failed check, with the end of its output. The output is untrusted and therefore
-/// quoted.
+/// Describes a failed check and quotes the end of its output, which is untrusted.
 fn describe_failed_check(receipt: &Receipt) -> String {
     let tail: String = receipt.tail.lines().map(|line| format!("> {line}\n")).collect();
     format!("The check `{}` failed:\n{tail}\n", receipt.command)
@@ -400,7 +399,7 @@ fn list(title: &str, items: String) -> String {
     if items.is_empty() { String::new() } else { section(title, &items) }
 }
 
-/// Describes a decision that was made while an agent works.
+/// Describes a decision that was made while the agent was working.
 pub(super) fn describe_new_decision(decision: &RunDecision) -> String {
     let decided = describe_decision(decision);
     format!(
@@ -423,7 +422,7 @@ fn describe_finding(finding: &Finding) -> String {
     format!("- {}{place}: {}\n  {}\n", finding.severity.as_str(), finding.title, finding.detail)
 }
 
-/// Substitutes the placeholders in one pass, so that substituted text is never read as a template.
+/// Substitutes the placeholders in one pass, so that substituted text is never interpreted as a template.
 fn substitute<'a>(template: &'a str, value: &dyn Fn(&str) -> Option<&'a str>) -> String {
     let mut filled = String::new();
     let mut rest = template;

@@ -1,8 +1,8 @@
 //! The merge queue. Finished tasks are merged in batches onto the run's newest work, and the branch
 //! is fast-forwarded only to proved trees.
 //!
-//! The links of a batch are a chain of commits, each with one task more than the one before. A
-//! refuted batch is bisected without merging anything again.
+//! The links of a batch form a chain of commits, each of which adds one task. If a batch is
+//! refuted, the queue bisects it without having to merge anything again.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,10 +12,10 @@ use crate::{
     verdict::Snapshot,
 };
 
-/// How often an inconclusive check is repeated before the run gives up.
+/// How many times an inconclusive check is repeated before the run gives up.
 pub(super) const MAX_INCONCLUSIVE: u32 = 3;
 
-/// One task, merged onto everything before it in its batch.
+/// One task, merged onto all tasks that precede it in the batch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BatchLink {
     pub task: TaskId,
@@ -26,66 +26,66 @@ pub struct BatchLink {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MergeConflict {
     pub task: TaskId,
-    /// The two merged commits.
+    /// The two commits that were merged.
     pub work: CommitId,
     pub onto: CommitId,
-    /// The merge commit, with conflict markers in the files.
+    /// The merge commit, whose files contain conflict markers.
     pub merge: Snapshot,
     pub files: Vec<String>,
 }
 
-/// A prefix of a batch that a check refuted.
+/// A prefix of a batch that failed its check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefutedPrefix {
     /// Length of the prefix, in links.
     pub len: usize,
-    /// The session that checked it.
+    /// The session that checked the prefix.
     pub by: SessionId,
 }
 
-/// Tasks that were merged together and are on their way to the branch.
+/// Tasks that were merged together and are not all on the branch yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MergeBatch {
     pub no: u32,
-    /// The newest work of the run that they were merged onto.
+    /// The newest work of the run, onto which the tasks were merged.
     pub onto: Snapshot,
     pub links: Vec<BatchLink>,
-    /// Length of the proved prefix, and the session that checked it, if one did.
+    /// The length of the proved prefix, in links, and the session that checked it, if any.
     pub verified: usize,
     pub verified_by: Option<SessionId>,
     pub refuted: Option<RefutedPrefix>,
-    /// Length of the prefix that is on the branch.
+    /// The length of the prefix that is already on the branch, in links.
     pub integrated: usize,
 }
 
-/// Finished tasks on their way to the run's branch.
+/// The finished tasks that are not on the run's branch yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MergeQueue {
-    /// Finished tasks that are in no batch yet, in merge order.
+    /// Finished tasks that are not in a batch yet, in merge order.
     pub waiting: Vec<TaskId>,
     pub batch: Option<MergeBatch>,
-    /// Conflicts that were not returned to their tasks yet.
+    /// Conflicts that have not been returned to their tasks yet.
     pub conflicts: Vec<MergeConflict>,
-    /// Number of batches so far.
+    /// The number of batches so far.
     pub batches: u32,
-    /// Number of checks of merged trees so far.
+    /// The number of checks on merged trees so far.
     pub checks: u32,
-    /// Number of consecutive inconclusive checks.
+    /// The number of consecutive inconclusive checks.
     pub inconclusive_checks: u32,
 }
 
 /// The next step of the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QueueStep {
-    /// Nothing is waiting.
+    /// The queue is empty.
     Idle,
     /// Merge the waiting tasks.
     Merge,
-    /// Prove the tree after this number of links.
+    /// Check the tree that results from this many links.
     Prove(usize),
-    /// Fast-forward the branch over this number of links.
+    /// Fast-forward the branch to include this many links.
     Integrate(usize),
-    /// This link breaks the tree before it, so its task must be worked on again.
+    /// This link breaks the tree that precedes it, so its task must be reworked.
     Return(usize),
 }
 
@@ -99,7 +99,7 @@ impl MergeQueue {
         }
     }
 
-    /// Returns the last link of the prefix that has to be proved.
+    /// Returns the last link of the prefix that must be checked next.
     pub(super) fn to_prove(&self) -> Option<&BatchLink> {
         match self.next() {
             QueueStep::Prove(len) => self.batch.as_ref()?.links.get(len.checked_sub(1)?),
@@ -113,8 +113,8 @@ impl MergeQueue {
         self.waiting.is_empty() && self.batch.is_none() && self.conflicts.is_empty()
     }
 
-    /// Records a merged batch. Tasks that could not be merged after the others stay first in the
-    /// queue.
+    /// Records a merged batch. Tasks that could not be merged on top of the others move to the
+    /// front of the queue.
     pub(super) fn record_merge(
         &mut self,
         onto: Snapshot,
@@ -140,7 +140,7 @@ impl MergeQueue {
         });
     }
 
-    /// Records the result of a check of the prefix that had to be proved.
+    /// Records the result of checking the current prefix.
     pub(super) fn record_check(&mut self, by: SessionId, found: BatchCheckResult) {
         let QueueStep::Prove(len) = self.next() else { return };
         let Some(batch) = &mut self.batch else { return };
@@ -156,19 +156,20 @@ impl MergeQueue {
             if found == BatchCheckResult::Inconclusive { self.inconclusive_checks + 1 } else { 0 };
     }
 
-    /// Records that a prefix needs no check: its tree was proved before, or there are no checks.
+    /// Records that a prefix needs no check, because its tree is already proved or no checks are configured.
     pub(super) fn record_check_skipped(&mut self, len: usize) {
         if let Some(batch) = &mut self.batch {
             (batch.verified, batch.verified_by) = (len, None);
         }
     }
 
-    /// Records that the branch contains the first `len` links of the batch, and returns them.
+    /// Records that the branch now contains the first `len` links of the batch, and returns the
+    /// newly added ones.
     pub(super) fn record_integration(&mut self, len: usize) -> Vec<BatchLink> {
         let Some(batch) = &mut self.batch else { return Vec::new() };
         let from = std::mem::replace(&mut batch.integrated, len);
         let links = batch.links.get(from..len).unwrap_or_default().to_vec();
-        // Conflicts with older work are retried, because they may be resolved.
+        // Retry the conflicts with older work, because the new work may have resolved them.
         let met = self.conflicts.drain(..).map(|conflict| conflict.task);
         self.waiting.splice(0..0, met);
         if len == batch.links.len() {
@@ -177,8 +178,8 @@ impl MergeQueue {
         links
     }
 
-    /// Removes a task that has to be worked on again or has failed. Tasks merged after it wait for
-    /// a new merge.
+    /// Removes a task that must be reworked or has failed. Tasks that were merged after it must be
+    /// merged again.
     pub(super) fn remove_task(&mut self, task: &TaskId) {
         self.conflicts.retain(|conflict| conflict.task != *task);
         self.waiting.retain(|waiting| waiting != task);
@@ -192,7 +193,7 @@ impl MergeQueue {
         }
     }
 
-    /// Restarts everything that was in flight, because its progress is unknown.
+    /// Restarts everything that was in progress, because it is unknown how far it got.
     pub(super) fn restart(&mut self) {
         let batch = self.batch.take();
         let links = batch.into_iter().flat_map(|b| b.links.into_iter().skip(b.integrated));
@@ -206,7 +207,7 @@ impl MergeQueue {
     }
 }
 
-/// The result of checking a tree.
+/// The result of checking a merged tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchCheckResult {
     Passed,

@@ -1,4 +1,4 @@
-//! Why a run is in its state, and the session responsible for it.
+//! Explains why a run is in its current state, and which session is responsible.
 
 use super::{
     consent::PendingRunApproval,
@@ -9,11 +9,11 @@ use super::{
 };
 use crate::{ids::SessionId, session::Session};
 
-/// Why a run is in its state.
+/// Why a run is in its current state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunReason {
     pub text: String,
-    /// The session that it waits for, or that decided it.
+    /// The session that the run is waiting for, or that caused its state.
     pub session: Option<SessionId>,
 }
 
@@ -28,7 +28,7 @@ impl RunReason {
 }
 
 impl Run {
-    /// Returns why the run is in its state: its next dependency, or the reason of its end.
+    /// Explains the run's state: what it is waiting for, or why it ended.
     pub fn reason<'s>(&self, look: impl Fn(SessionId) -> Option<&'s Session>) -> RunReason {
         let leg = self.attempt();
         match (&leg.sealed, &leg.stopped) {
@@ -59,7 +59,7 @@ impl Run {
         }
     }
 
-    /// Returns the newest session that ended badly, if a session caused the failure.
+    /// Returns the newest session that ended badly, if a session caused the failure at all.
     fn failed_session(&self, cause: Option<RunFailureCause>) -> Option<&RunSession> {
         match cause? {
             RunFailureCause::Landing | RunFailureCause::Budget | RunFailureCause::Queue => {

@@ -20,26 +20,25 @@ use crate::{
     verdict::EmptyDiff,
 };
 
-/// The purpose of a new session.
+/// What a new session is for.
 pub(super) struct SessionJob<'a> {
     pub(super) stage: RunStage,
-    /// The number of the review or of the landing step; for checks of merged tasks, the number of
-    /// the check.
+    /// The number of the review, of the landing step, or of the check on merged tasks.
     pub(super) cycle: u32,
     pub(super) task: Option<&'a PlanTask>,
-    /// The commit that it begins from.
+    /// The commit from which the session starts.
     pub(super) base: &'a CommitId,
     pub(super) checks: Vec<String>,
 }
 
 impl Run {
-    /// Returns the job of a session of the current stage.
+    /// Returns the job for a session in the current stage.
     pub(super) fn job(&self, cycle: u32) -> SessionJob<'_> {
         let (base, checks) = (&self.base().commit, self.all_checks());
         SessionJob { stage: self.stage, cycle, task: None, base, checks }
     }
 
-    /// Returns the spec of the next session. None if the stage has no agent.
+    /// Returns the spec of the next session. None if the stage needs no agent.
     pub(super) fn session_spec(&self, no: u32, job: &SessionJob<'_>) -> Option<SessionSpec> {
         let spec = self.agent_spec(no, job)?;
         Some(if self.is_check_only(job.stage, job.cycle) { self.checking_spec(spec) } else { spec })
@@ -103,9 +102,9 @@ impl Run {
         landing || stage == RunStage::Tasks
     }
 
-    /// Turns a spec into one for a session that only checks its tree. It runs no setup: no agent
-    /// works there, and a setup that changes files would have a different tree checked than the
-    /// merged one.
+    /// Turns a spec into one for a session that only checks its tree. Such a session runs no setup,
+    /// because no agent works there and a setup that changes files would change the tree to be
+    /// checked.
     fn checking_spec(&self, spec: SessionSpec) -> SessionSpec {
         let agent = AgentSpec {
             name: "provost".to_owned(),
@@ -124,8 +123,8 @@ impl Run {
         SessionSpec { agent, instruction, setup, exit0, budget, policy, ..spec }
     }
 
-    /// Returns the rule for empty diffs. A reviewer may find nothing to fix; other work must change
-    /// something.
+    /// Returns the rule for empty diffs. A reviewer may find nothing to fix, but other work must
+    /// change something.
     fn empty_diff(&self, stage: RunStage) -> EmptyDiff {
         match stage {
             RunStage::Work => self.spec.empty_diff,
@@ -169,7 +168,7 @@ impl Run {
         }
     }
 
-    /// Returns the checks of the run and of the merged tasks of its plan.
+    /// Returns the checks of the run and of all merged tasks in its plan.
     pub fn all_checks(&self) -> Vec<String> {
         let tasks = self.graph.iter().flat_map(TaskGraph::tasks);
         let merged =
@@ -190,7 +189,8 @@ fn cycle_suffix(cycle: u32) -> String {
     if cycle > 1 { format!("-{cycle}") } else { String::new() }
 }
 
-/// Restricts an agent to the permissions of a stage, which never extend the configuration's.
+/// Restricts an agent to the permissions of a stage. A stage never grants more than the
+/// configuration allows.
 fn restrict_agent(agent: &AgentSpec, permissions: &StagePermissions, questions: bool) -> AgentSpec {
     let settings = &agent.settings;
     let effort = settings.effort.clone().or(permissions.effort.map(str::to_owned));
@@ -213,7 +213,7 @@ fn bounds(bounds: &Bounds, permissions: &StagePermissions) -> Bounds {
     Bounds { time_limit_ms: shorter, ..bounds.clone() }
 }
 
-/// Whether a review of this mode may be followed by another.
+/// Whether a review in this mode may be followed by another one.
 pub(super) fn is_repeatable(mode: ReviewMode) -> bool {
     match mode {
         ReviewMode::Off | ReviewMode::Report => false,

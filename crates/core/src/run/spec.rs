@@ -1,5 +1,4 @@
-//! The parameters that a run is opened with. Resolved once by the command line and kept in the
-//! ledger.
+//! The parameters of a run. The command line resolves them once, and the ledger stores them.
 
 use std::collections::BTreeMap;
 
@@ -14,15 +13,15 @@ use crate::{
     verdict::{EmptyDiff, Snapshot},
 };
 
-/// How a review handles its findings.
+/// What a reviewer does with its findings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReviewMode {
     Off,
-    /// Report them.
+    /// The reviewer only reports its findings.
     #[default]
     Report,
-    /// Fix them, and have the fixes checked.
+    /// The reviewer fixes what it finds, and the checks run on the fixes.
     Repair,
 }
 
@@ -36,16 +35,16 @@ impl ReviewMode {
     }
 }
 
-/// The modes of the reviews.
+/// The mode of each kind of review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ReviewModes {
-    /// A plan review reports findings or edits the plan.
+    /// In a plan review, the reviewer reports findings or edits the plan.
     pub plan: ReviewMode,
     pub task: ReviewMode,
     #[serde(rename = "final")]
     pub whole: ReviewMode,
-    /// Maximum number of rounds of a repairing review.
+    /// Maximum number of rounds for a review that fixes its findings.
     pub cycles: u32,
 }
 
@@ -80,7 +79,7 @@ impl ReviewModes {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlanMode {
-    /// If triage finds the goal too large for one task.
+    /// Triage decides: the goal is divided if it is too large for a single task.
     Auto,
     Always,
     #[default]
@@ -102,19 +101,19 @@ impl PlanMode {
 #[serde(default)]
 pub struct PlanningSpec {
     pub mode: PlanMode,
-    /// A plan that the user wrote, which replaces the planning agent.
+    /// A plan written by the user. If given, no agent plans the run.
     pub given: Option<Plan>,
-    /// Whether the operator has to approve the plan.
+    /// Whether the operator must approve the plan.
     pub approve: bool,
-    /// Whether the run ends with its plan.
+    /// Whether the run ends as soon as it has a plan.
     pub only: bool,
-    /// Maximum number of agents of this run that work at the same time.
+    /// Maximum number of agents that may work for this run at the same time.
     pub parallel: u32,
-    /// Maximum number of agents of all runs of this home.
+    /// Maximum number of agents that may work at the same time for all runs in this home.
     pub machine_parallel: u32,
     /// Maximum number of tasks that are merged and checked together.
     pub batch: u32,
-    /// How often a task with a failed session is retried.
+    /// How many times to retry a task after its session failed.
     pub retries: u32,
 }
 
@@ -133,20 +132,20 @@ impl Default for PlanningSpec {
     }
 }
 
-/// How proved work is landed.
+/// How proved work lands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LandMode {
-    /// It stays on its own branch.
+    /// The work stays on its own branch.
     #[default]
     Branch,
-    /// It is merged into the branch that the run began on.
+    /// The work is merged into the branch from which the run started.
     Merge,
-    /// It is pushed, and a pull request is opened.
+    /// The work is pushed and a pull request is opened.
     Pr,
 }
 
-/// The price of a million tokens, in millionths of the currency's unit, so that sums are exact.
+/// The price of a million tokens, in millionths of the currency unit so that sums are exact.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenPrices {
     pub currency: String,
@@ -164,61 +163,61 @@ impl LandMode {
     }
 }
 
-/// Where the run began, and where it is to land.
+/// The branch and commit from which the run started, and the remote that it pushes to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunTarget {
-    /// The checked-out branch; none if HEAD was detached.
+    /// The branch that was checked out. None if HEAD was detached.
     pub branch: Option<String>,
-    /// Its newest commit at that time, which the work begins from.
+    /// The newest commit of the branch at that time, from which the work starts.
     pub base: Snapshot,
-    /// The remote to push to; none if nothing is pushed.
+    /// The remote to push to. None if nothing is pushed.
     #[serde(default)]
     pub remote: Option<RunRemote>,
 }
 
-/// A remote of the repository, recorded before any agent began, because an agent can change the
-/// repository's settings.
+/// A remote of the repository. It is recorded before any agent starts, because agents can change
+/// the repository's settings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunRemote {
     pub name: String,
     pub url: String,
-    /// The repository's settings of its remotes.
+    /// The repository's git settings that concern its remotes.
     pub settings: Vec<(String, String)>,
 }
 
-/// The origin of a run that no user typed: an issue of a tracker, picked up by a workflow.
+/// The origin of a run that a workflow started for an issue in a tracker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunOrigin {
-    /// The workflow's file.
+    /// The path of the workflow file.
     pub workflow: String,
-    /// The tracker's id of the issue.
+    /// The id of the issue in the tracker.
     pub issue: String,
-    /// The issue's name for users.
+    /// The identifier of the issue that users see.
     pub identifier: String,
-    /// Sequence number of the runs for this issue, from 0.
+    /// The number of earlier runs for this issue.
     pub attempt: u32,
 }
 
-/// All parameters that a run is opened with.
+/// All parameters with which a run is opened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunSpec {
     pub name: String,
     pub goal: String,
-    /// The preset that selected the stages, if any.
+    /// The preset that determined the stages, if any.
     #[serde(default)]
     pub preset: Option<String>,
-    /// The whole text of the spec, if one was given, because the file may change later.
+    /// The full text of the spec file, if one was given. The file itself may change later.
     pub spec: Option<String>,
-    /// The top of the git repository.
+    /// The root directory of the git repository.
     pub project: String,
-    /// The directory in the repository where the agent begins.
+    /// The directory in the repository in which the agent starts.
     pub cwd: String,
     pub target: RunTarget,
-    /// The directory below which the run's worktrees are created, each under its session's number.
+    /// The directory that contains the run's worktrees, each named after the number of its session.
     pub worktrees: String,
-    /// The prefix of branch names, before the number and the words of the goal.
+    /// The prefix of branch names, which is followed by the number and the words of the goal.
     pub branch: String,
-    /// The agent as configured. Stages restrict its permissions.
+    /// The agent as configured. Stages may restrict its permissions.
     pub agent: AgentSpec,
     pub triage: bool,
     #[serde(default)]
@@ -226,14 +225,14 @@ pub struct RunSpec {
     pub reviews: ReviewModes,
     pub land: LandMode,
     pub checks: Vec<String>,
-    /// Whether the checks come from the configuration rather than from the command line.
+    /// Whether the checks come from the configuration instead of the command line.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub configured_checks: bool,
-    /// Whether nothing is checked at all, not even by checks of a plan.
+    /// Whether all checks are disabled, including those in a plan.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_checks: bool,
     pub keep: Vec<String>,
-    /// Files that the checks depend on. Changes of them are reported with the verdict.
+    /// Files that the checks depend on. The verdict lists changes to them.
     #[serde(default)]
     pub protected: Vec<String>,
     pub setup: Option<String>,
@@ -242,10 +241,10 @@ pub struct RunSpec {
     pub bounds: Bounds,
     #[serde(default)]
     pub budget: Budget,
-    /// Its paths in the worktree use session number 0, which no session has.
+    /// Paths inside the worktree are written for session number 0, which does not exist.
     #[serde(default)]
     pub policy: Policy,
-    /// Whether users may be asked at all.
+    /// Whether agents may ask users questions.
     pub questions: bool,
     /// Answers given in advance, by question id.
     #[serde(default)]
@@ -255,10 +254,10 @@ pub struct RunSpec {
     pub templates: BTreeMap<PromptTemplate, String>,
     #[serde(default)]
     pub hooks: BTreeMap<RunHookEvent, HookSpec>,
-    /// The interval of pull request queries.
+    /// The interval at which the pull request is polled.
     #[serde(default = "default_pull_interval_ms")]
     pub pull_every_ms: u64,
-    /// How long to wait for external checks to appear before assuming that none exist.
+    /// How long to wait for external checks to appear before assuming that there are none.
     #[serde(default = "default_pull_checks_ms")]
     pub pull_checks_ms: u64,
     #[serde(default)]

@@ -5,17 +5,17 @@ use serde::{Deserialize, Serialize};
 use super::spec::ReviewMode;
 use crate::{result::ResultForm, session::Sandbox};
 
-/// The stage of a run. Whether the run waits for input is independent of it.
+/// The stage of a run. In any stage, the run may also be waiting for input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStage {
-    /// The goal and the spec are stored; no agent has been started.
+    /// The goal and the spec have been stored, but no agent has started.
     Intake,
-    /// An agent reads the goal and the project, and asks what is unclear.
+    /// An agent reads the goal and the project, and asks about anything unclear.
     Triage,
-    /// An agent divides the goal into tasks, and asks what is unclear.
+    /// An agent divides the goal into tasks, and asks about anything unclear.
     Plan,
-    /// Another agent reviews the plan, and the operator too if that was requested.
+    /// Another agent reviews the plan, and so does the operator if that was requested.
     PlanReview,
     /// The tasks of the plan are worked on, reviewed and merged.
     Tasks,
@@ -23,13 +23,13 @@ pub enum RunStage {
     Work,
     /// Another agent reviews the work.
     TaskReview,
-    /// The work as a whole is reviewed once more.
+    /// The work is reviewed once more as a whole.
     FinalReview,
     /// The proved work is landed.
     Land,
 }
 
-/// The permissions of an agent in a stage.
+/// What an agent may do in a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StagePermissions {
     pub edits: bool,
@@ -38,7 +38,7 @@ pub struct StagePermissions {
     /// The model's reasoning effort, unless configured otherwise.
     pub effort: Option<&'static str>,
     pub result: ResultForm,
-    /// Time limit of the stage's attempt, without the time spent waiting for users.
+    /// The time limit for an attempt in this stage, not counting the time it waits for users.
     pub time_limit_ms: Option<u64>,
 }
 
@@ -71,7 +71,7 @@ impl RunStage {
         }
     }
 
-    /// Returns the permissions of an agent; none if the stage has no agent.
+    /// Returns the agent's permissions in this stage. None if the stage has no agent.
     pub fn permissions(self, review: ReviewMode) -> Option<StagePermissions> {
         match self {
             RunStage::Intake => None,
@@ -102,8 +102,8 @@ impl RunStage {
                     time_limit_ms: Some(60 * MINUTE),
                 }),
             },
-            // In `Land`, an agent works only on merge conflicts and review comments. A session of
-            // `Tasks` has no agent: it checks a merged batch.
+            // In `Land`, an agent only resolves merge conflicts and addresses review comments. A
+            // session in `Tasks` has no agent, because it only checks a merged batch.
             RunStage::Work | RunStage::Tasks | RunStage::Land => Some(StagePermissions {
                 edits: true,
                 asks: true,

@@ -1,4 +1,4 @@
-//! The state of a run: the fold of its events. Stage, requests, decisions, reviews, budget and
+//! The state of a run, folded from its events. Stage, requests, decisions, reviews, budget and
 //! outcome are independent of each other.
 
 use std::{
@@ -27,13 +27,13 @@ use crate::{
     verdict::{Caveats, Receipt, Snapshot},
 };
 
-/// An answered question, kept for all later stages.
+/// An answered question, which all later stages receive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunDecision {
-    /// The agent's own id of the question.
+    /// The agent's own id for the question.
     pub id: String,
     pub question: String,
-    /// The answer; none for a secret, of which only the fact is kept.
+    /// The answer. None if it is secret, because secrets are never stored.
     pub answer: Option<Vec<String>>,
     pub request: RequestId,
 }
@@ -45,31 +45,31 @@ pub struct RunSession {
     pub no: u32,
     pub attempt: u32,
     pub stage: RunStage,
-    /// The stage that it was opened in, which determines its permissions.
+    /// The stage in which the session was opened, which determines its permissions.
     pub opened_in: RunStage,
-    /// The plan task that it works for, if any.
+    /// The plan task that the session works on, if any.
     #[serde(default)]
     pub task: Option<TaskId>,
-    /// The number of the review; in the last stage, the number of the step.
+    /// The number of the review or, in the last stage, of the landing step.
     pub cycle: u32,
-    /// Number of the run's decisions that its instruction contained.
+    /// How many decisions the session's instruction included.
     #[serde(default)]
     pub decisions_known: usize,
-    /// The usage and turns that the run counted when it ended before.
+    /// The usage and turns of the session that the run already counted when the session ended earlier.
     pub counted: (Usage, u32),
-    /// Shared, because a run with many sessions is copied for every decision about it.
+    /// Behind an `Arc` because a run and its sessions are cloned for every decision about the run.
     pub end: Option<Arc<SessionEnd>>,
 }
 
-/// The sealed end of a session of the run.
+/// The sealed outcome of one of the run's sessions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionEnd {
     pub state: State,
     pub cause: Option<lifecycle::Cause>,
-    /// Why Provost ended it, what refuted its work, or why the agent gave up.
+    /// Why Provost ended the session, which result refuted its work, or why the agent gave up.
     #[serde(default)]
     pub why: Option<String>,
-    /// Whether the agent itself reported failure, whatever the checks say about its work.
+    /// Whether the agent itself reported failure, regardless of the checks.
     #[serde(default)]
     pub gave_up: bool,
     /// The agent's own report about its work.
@@ -79,7 +79,7 @@ pub struct SessionEnd {
     pub tree: Option<TreeId>,
     pub head: Option<Snapshot>,
     pub receipts: Vec<Receipt>,
-    /// Changes missing from the commit, and changed files that the checks depend on.
+    /// Changes that are missing from the commit, and changed files that the checks depend on.
     #[serde(default)]
     pub caveats: Caveats,
     pub usage: Usage,
@@ -87,7 +87,7 @@ pub struct SessionEnd {
 }
 
 impl SessionEnd {
-    /// Whether the session did what it was opened for, as far as known without checks.
+    /// Whether the session completed its job, as far as that can be known without checks.
     pub fn is_good(&self) -> bool {
         matches!(self.state, State::Succeeded | State::Completed | State::Accepted)
     }
@@ -104,11 +104,11 @@ pub struct StageReview {
     pub review: Review,
 }
 
-/// The current plan and its approval state.
+/// The current plan, and whether it was reviewed and approved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanProgress {
     pub plan: Arc<Plan>,
-    /// Whether a review passed it, and whether the operator approved it.
+    /// Whether a review accepted the plan, and whether the operator approved it.
     pub reviewed: bool,
     pub approved: bool,
 }
@@ -126,18 +126,18 @@ pub enum RunStop {
 pub struct RunAttempt {
     pub no: u32,
     pub opened: Moment,
-    /// Number of landing steps before this attempt. The limits count from here.
+    /// The number of landing steps before this attempt, which do not count towards its limits.
     #[serde(default)]
     pub steps: usize,
     pub stopped: Option<RunStop>,
     pub sealed: Option<RunAttemptOutcome>,
-    /// Whether it is known that nothing of a stopped attempt is landing any more.
+    /// Whether it is known that a stopped attempt has no landing in progress.
     #[serde(default)]
     pub landing_aborted: bool,
-    /// Whether the report of the outcome was written.
+    /// Whether the report about the outcome has been written.
     pub report_written: bool,
     /// The protected and trust-relevant files that differ between the run's base and the end of
-    /// this attempt, once they have been compared.
+    /// this attempt. None until they have been compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed: Option<Vec<String>>,
 }
@@ -146,7 +146,7 @@ pub struct RunAttempt {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunState {
     Running,
-    /// It was cancelled or has failed, and its sessions are being stopped.
+    /// The run was cancelled or failed, and its sessions are being stopped.
     Stopping,
     Ended(RunEnding),
 }
@@ -161,60 +161,61 @@ impl RunState {
     }
 }
 
-/// A run: a goal taken to an outcome.
+/// A run: the work on one goal, from start to outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
     pub id: RunId,
     pub spec: RunSpec,
     pub opened: Moment,
     pub stage: RunStage,
-    /// When its state or stage last changed.
+    /// When the state or stage last changed.
     pub since: Moment,
-    /// Never empty: a run is opened with its first attempt.
+    /// Never empty: opening a run begins its first attempt.
     pub attempts: Vec<RunAttempt>,
     pub sessions: Vec<RunSession>,
     pub decisions: Vec<RunDecision>,
-    /// Number of forged effect records that were found.
+    /// The number of forged effect records found so far.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub forged_records: u32,
-    /// Requests that were seen, so that each fires its hook once.
+    /// The requests observed so far, so that each one triggers its hook only once.
     pub seen: BTreeSet<(RequestId, u32)>,
     pub triage: Option<Triage>,
     #[serde(default)]
     pub planned: Option<PlanProgress>,
-    /// The faults of invalid plans and reviews, by the session that was asked to fix them.
+    /// The faults of invalid plans and plan reviews, by the session that was asked to fix them.
     #[serde(default)]
     pub plan_faults: Vec<(SessionId, Vec<String>)>,
     /// The tasks of the plan, once work on them has begun.
     #[serde(default)]
     pub graph: Option<TaskGraph>,
     pub reviews: Vec<StageReview>,
-    /// The newest committed work, and the proof that it passed.
+    /// The newest committed work, and the proof that it passed the checks.
     pub head: Option<Snapshot>,
     pub proof: Option<TreeProof>,
-    /// Why the changes left by a session could not be committed.
+    /// Why the remaining changes of a session could not be committed.
     pub commit_failure: Option<String>,
     pub landing: LandingState,
-    /// A landing that waits for the operator's approval, or has it.
+    /// A landing that needs the operator's approval, or already has it.
     #[serde(default)]
     pub held: Option<GuardedLanding>,
-    /// Agent-written commands that the operator approved.
+    /// Commands written by an agent that the operator approved.
     #[serde(default)]
     pub consented: BTreeSet<String>,
     /// The landing steps, in order.
     pub steps: Vec<LandStep>,
-    /// Number of observed changes of the pull request.
+    /// How many times the pull request was observed to have changed.
     pub pull_request_changes: u32,
-    /// The ids of review comments that were handled or dropped.
+    /// The ids of review comments that have been handled or dropped.
     pub comments_seen: BTreeSet<String>,
     pub comments_dropped: Vec<ReviewComment>,
     pub budget: Budget,
-    /// The usage of ended sessions.
+    /// The usage of sessions that have ended.
     pub usage: Usage,
     pub turns: u32,
     pub hooks: Vec<PendingRunHook>,
     pub hooks_fired: BTreeMap<RunHookEvent, u32>,
-    /// Whether it was imported from another home. Known from the ledger, not from its events.
+    /// Whether the run was imported from another home. This is recorded in the ledger, but not in
+    /// the events.
     #[serde(skip)]
     pub imported: bool,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -243,7 +244,8 @@ impl Run {
         }
     }
 
-    /// Returns the sessions that work for the run now. Only the tasks stage has more than one.
+    /// Returns the sessions that are currently working for the run. Only the tasks stage can have
+    /// more than one.
     pub fn live(&self) -> impl Iterator<Item = &RunSession> {
         self.sessions.iter().filter(|session| session.end.is_none())
     }
@@ -252,7 +254,7 @@ impl Run {
         self.live().next().is_some()
     }
 
-    /// Returns the ended sessions that may be resumed next.
+    /// Returns the ended sessions that might be resumed next.
     pub fn resumable_sessions(&self) -> Vec<SessionId> {
         let last = [self.sessions.last(), self.owner()];
         let mut wanted: Vec<SessionId> = last.into_iter().flatten().map(|one| one.id).collect();
@@ -268,11 +270,11 @@ impl Run {
     }
 
     pub(super) fn session(&self, id: SessionId) -> Option<&RunSession> {
-        // The newest sessions are looked up most often.
+        // Search from the end, because the newest sessions are looked up most often.
         self.sessions.iter().rev().find(|one| one.id == id)
     }
 
-    /// Returns the commit that the next session begins from.
+    /// Returns the commit from which the next session starts.
     pub fn base(&self) -> &Snapshot {
         self.head.as_ref().unwrap_or(&self.spec.target.base)
     }
@@ -283,8 +285,8 @@ impl Run {
         proof.is_some_and(|(proof, head)| proof.is_for(head) && proof.covers(&[check]))
     }
 
-    /// Returns the ends of the sessions that contribute to the run's work: those of the whole, and
-    /// of merged tasks. While the run is open, every task may still be merged.
+    /// Returns the outcomes of the sessions that contribute to the run's work: those for the run as
+    /// a whole and those for merged tasks. While the run is open, the sessions of all tasks count.
     pub fn contributing_ends(&self) -> impl Iterator<Item = &SessionEnd> {
         let merged = |session: &&RunSession| {
             let task = session.task.as_ref().zip(self.graph.as_ref());
@@ -295,12 +297,12 @@ impl Run {
         ends.filter(|end| end.is_good())
     }
 
-    /// Returns the open findings: those of the last review of each task, and of the whole.
+    /// Returns the unfixed findings from the newest review of each task and of the whole run.
     pub fn open_findings(&self) -> impl Iterator<Item = &Finding> {
         self.latest_reviews().flat_map(|reviewed| reviewed.review.unrepaired())
     }
 
-    /// Returns the newest review of each task, and of the whole.
+    /// Returns the newest review of each task and of the whole run.
     pub(super) fn latest_reviews(&self) -> impl Iterator<Item = &StageReview> {
         let mut newest = BTreeMap::new();
         for reviewed in &self.reviews {
@@ -309,7 +311,7 @@ impl Run {
         newest.into_values()
     }
 
-    /// Whether the run has ended and has no pending effects, so that its stream can be evicted.
+    /// Whether the run has ended and has no pending effects, so that it can be evicted from memory.
     pub fn is_closed(&self) -> bool {
         self.is_sealed() && self.effects().is_empty()
     }

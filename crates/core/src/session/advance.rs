@@ -1,4 +1,5 @@
-//! Automatic events, derived from the facts and from time. Level-triggered: the same after a restart.
+//! Automatic events, which follow from the facts and the time. They are level-triggered, so a
+//! restarted daemon derives the same ones.
 
 use super::{
     attempt::{ClaimSource, ReportStatus, SealedOutcome},
@@ -24,8 +25,9 @@ use crate::{
 impl Session {
     /// Returns the next automatic event that is due.
     ///
-    /// The caller folds it and calls again. Whenever [`Session::deadline`] is past, this returns an
-    /// event (except for a due silence, which is decided with what the stream's reader heard).
+    /// The caller applies the event and then calls this again. Once [`Session::deadline`] has
+    /// passed, this returns an event. The only exception is a deadline for silence, because that
+    /// decision also needs the time of the last output, which only the reader of the stream knows.
     pub fn advance(&self, now: Moment) -> Option<Event> {
         if self.attempt().is_sealed() {
             let over = self.advance_sealed().or_else(|| self.expire_compaction(now));
@@ -62,7 +64,7 @@ impl Session {
             .or_else(|| self.seal_if_due(now))
     }
 
-    /// Returns the moment at which time alone changes something, and what that is.
+    /// Returns the next time at which the session changes merely because time passes, and what changes.
     pub fn deadline(&self) -> Option<(u64, DeadlineKind)> {
         let sealed = self.attempt().is_sealed();
         let open = [
@@ -104,12 +106,12 @@ impl Session {
                     .into(),
             );
         }
-        // A call is answered for as long as its caller is running.
+        // A tool call can be answered as long as the process that made it is running.
         let waits = |message: &AgentMessage| {
             let running = self.running_launch().filter(|launch| launch.stop.is_none());
             let asker = message.returned.as_ref().map(|returned| returned.launch);
             let answers = asker.is_some() && asker == running.map(|launch| launch.id);
-            // A conversation may be compacted before the next work begins.
+            // A conversation can be compacted before the next work begins.
             let compacts = message.kind == AgentMessageKind::Compact && self.is_parked();
             answers || compacts
         };
@@ -134,7 +136,7 @@ impl Session {
         let reason = match (&self.work, &self.setup, self.current_launch().map(|l| &l.phase)) {
             (WorkState::Failed { reason }, _, _) => reason.as_str(),
             (_, SetupState::Failed { reason }, _) => reason,
-            // A launch that the user stopped before it ran did not fail to start.
+            // If the user stopped a launch before it ran, it did not fail to start.
             (_, _, Some(LaunchPhase::Failed { .. })) if self.ended_on_request() => return None,
             (_, _, Some(LaunchPhase::Failed { reason })) => reason,
             (_, _, Some(_)) if self.launch_refusal().is_some() => {
@@ -150,7 +152,8 @@ impl Session {
         (!self.attempt().is_decided()).then(|| stopped.into())
     }
 
-    /// Stops an attempt whose process can be neither reached nor killed: it would never end.
+    /// Stops an attempt whose process can be neither reached nor killed, because it would otherwise
+    /// never end.
     fn fail_unkillable_process(&self) -> Option<Event> {
         let stop = self.current_launch()?.stop?;
         let stuck = matches!(self.attempt().shown, State::Idle | State::Rework);
@@ -179,24 +182,24 @@ impl Session {
         self.current_launch()?.stream.refused.as_deref()
     }
 
-    /// Stops the attempt once its budget is known to be used up, so that no further model call starts.
+    /// Stops the attempt once its budget is used up, so that it makes no further model calls.
     fn stop_over_budget(&self) -> Option<Event> {
         let detail = self.exhausted_budget()?.detail;
         self.may_continue_work().then(|| AttemptStopped { cause: StopCause::Budget, detail }.into())
     }
 
-    /// Whether the agent may begin another model call for its attempt.
+    /// Whether the agent may make another model call in this attempt.
     pub(crate) fn may_continue_work(&self) -> bool {
         let claimed = matches!(self.claim(), ClaimKind::Completed | ClaimKind::Failed);
         !self.attempt().is_decided() && !claimed
     }
 
-    /// Returns the exhausted part of the session's budget, if any.
+    /// Returns the part of the session's budget that is exhausted, if any.
     pub(super) fn exhausted_budget(&self) -> Option<ExhaustedBudget> {
         self.exhausted_part_of(self.budget)
     }
 
-    /// Returns the exhausted part of a budget, if any.
+    /// Returns the part of the given budget that is exhausted, if any.
     pub(crate) fn exhausted_part_of(&self, budget: Budget) -> Option<ExhaustedBudget> {
         let over = |limit: Option<u64>, used: u64| limit.filter(|limit| used >= *limit);
         let tokens = over(budget.tokens, self.usage.total());
@@ -216,7 +219,8 @@ impl Session {
         })
     }
 
-    /// Counts finished turns. An open turn began within the budget.
+    /// Returns the number of finished turns. An open turn does not count, because it began within
+    /// the budget.
     fn finished_turns(&self) -> u64 {
         let open = self.launches.last().is_some_and(|launch| {
             launch.may_be_running()
@@ -237,19 +241,21 @@ impl Session {
         })
     }
 
-    /// Resumes an agent that crashed at work, in a new process, once the old process tree is gone.
+    /// Resumes an agent that crashed while working. The new process starts once the old process
+    /// tree is gone.
     fn resume_after_crash(&self) -> Option<Event> {
-        // A launch that is no longer followed is gone.
+        // If a launch is no longer followed, its processes are gone.
         self.crashed_launch().filter(|launch| !launch.is_followed())?;
-        // Approvals are void: only the dead process could have used them. A question can still be
-        // answered, and resumes the work.
+        // Open approvals are void, because only the dead process could have used them. A question
+        // can still be answered, and the answer resumes the work.
         let void = self.void_approvals().next().or_else(|| self.drop_undelivered_approval());
         let owed =
             || LaunchRequested { launch: self.next_launch(), why: LaunchReason::Crash }.into();
         Some(void.unwrap_or_else(owed))
     }
 
-    /// Drops an undelivered answer to an approval: it was meant only for the process that asked.
+    /// Drops the undelivered answer to an approval request, because only the process that made the
+    /// request could use it.
     fn drop_undelivered_approval(&self) -> Option<Event> {
         let approves = |message: &&AgentMessage| {
             let request = self.requests.iter().find(|r| Some(r.id) == message.request);
@@ -260,7 +266,8 @@ impl Session {
         Some(MessageLost { key, reason: "the process that asked has ended".to_owned() }.into())
     }
 
-    /// Returns the launch that crashed at work, if it may be resumed. The number of resumes is limited.
+    /// Returns the launch that crashed while working, if it may be resumed. The number of resumes
+    /// is limited.
     fn crashed_launch(&self) -> Option<&Launch> {
         let launch = self.current_launch()?;
         let crashed = match &launch.phase {
@@ -272,9 +279,9 @@ impl Session {
                 false
             }
         };
-        // An idle team member has nothing to resume: its next message wakes it.
+        // An idle team member has nothing to resume. It wakes up when it receives its next message.
         let waits = self.messages.iter().any(|message| message.status == DeliveryStatus::Queued);
-        // Neither has an agent whose turn was interrupted: the user decides what comes next.
+        // Neither has an interrupted agent, because the user decides how it continues.
         let idles = self.is_member() || self.attempt().awaits_user;
         let rests = idles && launch.stream.turn == TurnState::Over && !waits;
         let claimed = matches!(self.claim(), ClaimKind::Completed | ClaimKind::Failed);
@@ -285,7 +292,7 @@ impl Session {
         (crashed && at_work && resumable && bounded && undecided).then_some(launch)
     }
 
-    /// Returns the approval that has waited longest, if such waits are limited.
+    /// Returns the approval request that has been open the longest, if such requests have a time limit.
     fn oldest_approval(&self) -> Option<(u64, &Request)> {
         if self.attempt().is_decided() {
             return None;
@@ -299,7 +306,7 @@ impl Session {
         self.oldest_approval().map(|(at, _)| (at, DeadlineKind::ApprovalExpiry))
     }
 
-    /// Denies an approval that was not decided in time.
+    /// Denies an approval request that was not decided in time.
     fn deny_expired_approval(&self, now: Moment) -> Option<Event> {
         let (_, request) = self.oldest_approval().filter(|(at, _)| now.mono_ms >= *at)?;
         let rule = "expired: not decided in time".to_owned();
@@ -310,19 +317,24 @@ impl Session {
         Some((self.limit_wait()?.until_mono_ms, DeadlineKind::LimitLifted))
     }
 
+    /// Ends the wait for the usage limit. A reaction that was due during the wait comes first, even
+    /// if the limit had passed before it was reported.
     fn end_limit_wait(&self, now: Moment) -> Option<Event> {
         let (at, _) = self.limit_deadline()?;
-        (now.mono_ms >= at).then(|| LimitLifted {}.into())
+        if now.mono_ms < at {
+            return None;
+        }
+        self.react_to_limit(at).or_else(|| Some(LimitLifted {}.into()))
     }
 
     fn handshake_deadline(&self) -> Option<(u64, DeadlineKind)> {
         let launch = self.handshaking_launch()?;
-        // Time without a daemon does not count: nothing could respond to the agent.
+        // Time without a running daemon does not count, because no one could have responded to the agent.
         let since = launch.followed.unwrap_or(launch.requested_at);
         Some((since.deadline(self.spec.bounds.handshake_ms), DeadlineKind::Handshake))
     }
 
-    /// Returns the running launch that has not reported its conversation yet.
+    /// Returns the running launch if it has not reported its conversation yet.
     pub(super) fn handshaking_launch(&self) -> Option<&Launch> {
         if !self.spec.agent.driver.has_handshake() {
             return None;
@@ -341,7 +353,7 @@ impl Session {
         (now.mono_ms >= at).then(|| AttemptStopped { cause: StopCause::Launch, detail }.into())
     }
 
-    /// Whether an unkillable process is left. No other process is started beside it.
+    /// Whether a process remains that cannot be killed. No other process is started next to it.
     fn has_unkillable_process(&self) -> bool {
         self.launches.iter().any(Launch::is_stop_abandoned)
     }
@@ -359,7 +371,8 @@ impl Session {
         (now.mono_ms >= at).then(|| AttemptStopped { cause: StopCause::Timeout, detail }.into())
     }
 
-    /// Claims completion for a process that exited 0 without a claim, if the exit policy allows it.
+    /// Claims completion on behalf of a process that exited with 0 and made no claim, if the exit
+    /// policy allows it.
     fn claim_exit_zero(&self) -> Option<Event> {
         let launch = self.current_launch()?;
         let by_itself = matches!(
@@ -394,7 +407,7 @@ impl Session {
         (now.mono_ms >= at).then(|| StreamSettled { launch }.into())
     }
 
-    /// Stops a process whose attempt was decided, or that closed its stream but keeps running.
+    /// Stops a process that is still running although its attempt is decided or it closed its stream.
     fn stop_decided_attempt(&self) -> Option<Event> {
         let launch = self.current_launch().filter(|launch| launch.may_be_stopped())?;
         let why = match (self.attempt().is_decided(), launch.stream.settled) {
@@ -405,8 +418,8 @@ impl Session {
         Some(self.stop_launch(launch.id, why).into())
     }
 
-    /// Stops a member whose team has ended, once its turn is over or it is silent. A user at its screen
-    /// keeps it running.
+    /// Stops a member of a finished team once its turn is over or it is silent. If a user is at the
+    /// member's screen, it keeps running.
     fn stop_dismissed_member(&self) -> Option<Event> {
         let dismissed = self.dismissed.as_ref()?;
         let launch = self.launches.last().filter(|launch| launch.may_be_stopped())?;
@@ -420,14 +433,15 @@ impl Session {
         self.attempt().shown == State::Idle && self.process() == ProcessFact::Alive
     }
 
-    /// Whether the session is a member of a team, and idles between messages.
+    /// Whether the session is a team member, which stays idle between messages.
     pub(super) fn is_member(&self) -> bool {
         self.spec.agent.settings.member.is_some()
     }
 
-    /// Asks an idle agent without a claim for its result, once. If it is idle again, or does not
-    /// respond, it is stopped. A team member waits for its next message instead. An agent with a user at
-    /// its screen is left to that user, and one that a user interrupted waits for that user.
+    /// Asks an idle agent that made no claim for its result, once. If the agent becomes idle again
+    /// or does not respond, it is stopped. Three kinds of agents are not asked: a team member,
+    /// which waits for its next message; an agent with a user at its screen; and an agent that a
+    /// user interrupted.
     fn request_result(&self) -> Option<Event> {
         let free = |launch: &&Launch| launch.stop.is_none() && !launch.is_attended();
         let asks = !self.spec.agent.driver.has_terminal()
@@ -446,10 +460,10 @@ impl Session {
             (false, true) => {
                 let attempt = self.attempt();
                 let key = format!("result-{}-{}", attempt.no, attempt.reworks);
-                // An agent that takes over is asked for its own result.
+                // Ask a successor for its own result.
                 let key =
                     if self.has_message(&key) { format!("{key}-l{}", launch.id.no) } else { key };
-                // A rejected request for the result is sent again.
+                // If the agent's program rejects the request for the result, send it again.
                 let messages = self.messages.len();
                 let key = if self.has_message(&key) { format!("{key}-{messages}") } else { key };
                 Some(ResultRequested { key }.into())
@@ -461,14 +475,14 @@ impl Session {
         }
     }
 
-    /// Sends refuted work back to the running agent, a limited number of times.
+    /// Returns refuted work to the running agent, up to a limited number of times.
     fn request_rework(&self) -> Option<Event> {
         let launch = self.current_launch().filter(|launch| launch.may_be_stopped())?;
         if self.attempt().shown != State::Rework {
             return None;
         }
         let attempt = self.attempt();
-        // The agent cannot repair a check that could not be run.
+        // The agent cannot fix a check that could not be run.
         let may_talk =
             self.spec.agent.driver.has_protocol() && !self.verification().could_not_run();
         if may_talk && attempt.reworks < self.spec.bounds.rework {
@@ -479,7 +493,7 @@ impl Session {
         }
     }
 
-    /// Describes to the agent why its work was refuted.
+    /// Explains to the agent why its work was refuted.
     fn refutation(&self) -> String {
         match self.verification() {
             Verification::Failed(CheckRefutation::EmptyDiff) => "Nothing was changed.".to_owned(),
@@ -501,7 +515,8 @@ impl Session {
         receipt.map_or(String::new(), |receipt| format!(" Last output:\n{}", receipt.tail))
     }
 
-    /// Returns the launch that is being stopped. One that is only pending may already run, unobserved.
+    /// Returns the launch that is being stopped. A launch that is still pending may already be
+    /// running unobserved.
     fn stopping_launch(&self) -> Option<&Launch> {
         self.launches.last().filter(|launch| launch.is_stopping())
     }
@@ -520,14 +535,17 @@ impl Session {
         let (at, _) = self.escalation_deadline()?;
         let launch = self.stopping_launch()?;
         let step = launch.stop?.step.next()?;
-        // An agent whose turn is over has nothing to interrupt.
+        // If the agent's turn is over, there is nothing to interrupt.
         let quiet =
             launch.stop?.step == StopStep::Interrupt && launch.stream.turn == TurnState::Over;
         (now.mono_ms >= at || quiet).then(|| StopEscalated { launch: launch.id, step }.into())
     }
 
     fn seal_deadline(&self) -> Option<(u64, DeadlineKind)> {
-        let stays = self.is_stop_pending() || self.will_continue() || self.wants_commit();
+        let stays = self.is_stop_pending()
+            || self.is_preparing()
+            || self.will_continue()
+            || self.wants_commit();
         if !self.attempt().shown.is_terminal() || stays {
             return None;
         }
@@ -542,8 +560,8 @@ impl Session {
         Some((from.deadline(window), DeadlineKind::Seal))
     }
 
-    /// Whether the work will continue in another process. The attempt is not sealed meanwhile, however
-    /// long the old process tree takes to exit.
+    /// Whether the work will continue in another process. Until then, the attempt is not sealed, no
+    /// matter how long the old process tree takes to exit.
     pub(super) fn will_continue(&self) -> bool {
         self.crashed_launch().is_some()
             || self.is_handing_over()
@@ -551,8 +569,9 @@ impl Session {
             || self.is_paused_at_limit()
     }
 
-    /// Returns the start and length of the settle window. For a run, a verified success counts from its
-    /// claim, because contrary reports would have arrived during the checks.
+    /// Returns the start and length of the settle window. In a run, the window of a verified
+    /// success starts at the claim, because contradicting reports would have arrived during the
+    /// checks.
     fn settle_window(&self) -> (Moment, u64) {
         let (attempt, own) = (self.attempt(), self.spec.bounds.settle_ms);
         match (attempt.shown, self.spec.run, &attempt.claim) {
@@ -562,8 +581,8 @@ impl Session {
         }
     }
 
-    /// Whether a stop for the attempt is still in progress. A decided attempt is sealed once its process
-    /// is gone, or Provost gave up killing it.
+    /// Whether the attempt's process is still being stopped. A decided attempt is sealed once its
+    /// process is gone or Provost has given up killing it.
     pub(super) fn is_stop_pending(&self) -> bool {
         let Some(launch) = self.current_launch().filter(|launch| launch.may_be_running()) else {
             return false;

@@ -1,4 +1,4 @@
-//! An attempt: one instruction until its outcome, with its facts kept separately.
+//! An attempt: the work on one instruction until its outcome is sealed. Its facts are kept separately.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,12 +16,12 @@ use crate::{
 #[serde(rename_all = "snake_case")]
 pub enum ClaimSource {
     Agent,
-    /// Found in a drop box, on behalf of the agent.
+    /// A process put the claim into a drop box on behalf of the agent.
     DropBox,
     Operator,
-    /// The launch's policy turned exit 0 into `completed`.
+    /// The launch's policy interpreted exit code 0 as `completed`.
     Policy,
-    /// The agent's protocol ended a turn with an error.
+    /// A turn ended with an error, according to the agent's protocol.
     TurnError,
 }
 
@@ -47,7 +47,7 @@ pub struct Claim {
     pub at: Moment,
 }
 
-/// The status of a report.
+/// What happened to a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReportStatus {
@@ -66,7 +66,7 @@ impl ReportStatus {
     }
 }
 
-/// The operator's decision about an attempt, which overrides its facts.
+/// The operator's decision about an attempt, which takes precedence over its facts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resolution {
     pub state: State,
@@ -87,27 +87,27 @@ pub struct SealedOutcome {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptEvidence {
     pub snapshot: Option<Snapshot>,
-    /// Caveats of the newest snapshot.
+    /// The caveats of the newest snapshot.
     #[serde(default, skip_serializing_if = "Caveats::is_empty")]
     pub caveats: Caveats,
     pub receipts: Vec<Receipt>,
-    /// Whether a second snapshot after the checks had the same tree.
+    /// Whether a second snapshot, taken after the checks, had the same tree.
     pub confirmed: bool,
-    /// Counts snapshots and abandoned rounds. Part of the keys of both.
+    /// The number of snapshots and abandoned rounds, which is part of the keys of both.
     pub taken: u32,
-    /// How many times the tree had changed in between.
+    /// How many times the tree changed between two snapshots.
     pub moved: u32,
     pub failed: Option<String>,
 }
 
 impl AttemptEvidence {
-    /// Discards the evidence: the work continues, and a verdict on an old tree does not count.
+    /// Discards the evidence, because the work continues and a verdict on an old tree does not count.
     pub(super) fn discard(&mut self) {
         *self = AttemptEvidence { taken: self.taken + 1, ..AttemptEvidence::default() };
     }
 }
 
-/// Counts the working time of an attempt, excluding time spent waiting for a user.
+/// Measures the working time of an attempt, excluding the time it waits for a user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkClock {
     pub spent_ms: u64,
@@ -126,13 +126,13 @@ impl WorkClock {
         }
     }
 
-    /// Returns the moment at which a limit is reached, if the clock runs.
+    /// Returns the time at which a limit is reached, if the clock is running.
     pub fn deadline(&self, limit_ms: u64) -> Option<u64> {
         Some(self.running_since?.saturating_add(limit_ms.saturating_sub(self.spent_ms)))
     }
 }
 
-/// One instruction until its outcome.
+/// The work on one instruction until its outcome is sealed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {
     pub no: u32,
@@ -152,25 +152,25 @@ pub struct Attempt {
     /// How many times the conversation was resumed after a crash.
     #[serde(default)]
     pub resumes: u32,
-    /// How many times the attempt waited for the account's usage limit.
+    /// How many times the attempt has waited for the account's usage limit to pass.
     #[serde(default)]
     pub limit_waits: u32,
-    /// How many times a launch was repeated that failed before the agent responded.
+    /// How many times a launch was repeated after it failed before the agent responded.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub relaunches: u32,
     /// How many times in a row the agent's program rejected the request for the result.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub refusals: u32,
     pub result_requested: Option<Moment>,
-    /// The outcome of its last turn.
+    /// The outcome of the attempt's last turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_turn: Option<LastTurn>,
-    /// Whether its turn was interrupted, by a command or at its screen, and the user has not yet decided
-    /// how to continue.
+    /// Whether the turn was interrupted, by a command or at the agent's screen, and the user has
+    /// not yet decided how to continue.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub awaits_user: bool,
     pub clock: WorkClock,
-    /// The last shown state and its start. Windows and hooks are based on it.
+    /// The state that was last shown, and since when. Time windows and hooks are based on it.
     pub shown: State,
     pub since: Moment,
     pub sealed: Option<SealedOutcome>,
@@ -180,17 +180,17 @@ fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
-/// A turn that is over.
+/// A finished turn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastTurn {
     pub end: TurnEnd,
-    /// The agent's last message in it.
+    /// The agent's last message in the turn.
     pub says: Option<String>,
 }
 
 impl Attempt {
-    /// Records the outcome of a turn. A turn that was asked for the result and has no message of its own
-    /// keeps the previous turn's message.
+    /// Records the outcome of a turn. If Provost asked for the result but the turn contained no
+    /// message, the message of the previous turn is kept.
     pub(super) fn record_turn_end(&mut self, ended: &TurnEnded) {
         let last = self.last_turn.take();
         let before = if self.result_requested.is_some() { last } else { None };
@@ -232,12 +232,12 @@ impl Attempt {
         self.sealed.is_some()
     }
 
-    /// Whether its last turn was interrupted and none has begun since.
+    /// Whether the last turn was interrupted and no turn has begun since.
     pub(super) fn was_interrupted(&self) -> bool {
         self.last_turn.as_ref().is_some_and(|last| last.end == TurnEnd::Interrupted)
     }
 
-    /// Whether the attempt was decided, so that its facts no longer matter.
+    /// Whether the attempt has been decided, so that its facts no longer matter.
     pub fn is_decided(&self) -> bool {
         self.cancelled.is_some()
             || self.superseded

@@ -1,4 +1,4 @@
-//! The channel by which messages reach an agent.
+//! The channel through which messages reach an agent.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,9 +22,9 @@ pub enum AgentChannel {
     Pane,
     /// The standard input of a plain command.
     Pipe,
-    /// One instruction on the command line; a finished conversation can be resumed.
+    /// A single instruction on the command line. A finished conversation can be resumed.
     Once,
-    /// An external agent: Provost only reads its transcript.
+    /// An external agent whose transcript Provost only reads.
     Watched,
 }
 
@@ -46,15 +46,15 @@ impl AgentChannel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReceiveMode {
-    /// As turns of its conversation.
+    /// Messages become turns of the recipient's conversation.
     Turns,
-    /// Typed at its prompt.
+    /// Messages are typed at the recipient's prompt.
     Typed,
-    /// Written to its standard input.
+    /// Messages are written to the recipient's standard input.
     Written,
-    /// It pulls messages.
+    /// The recipient fetches its messages itself.
     Polls,
-    /// Not at all.
+    /// The recipient cannot receive messages.
     Nothing,
 }
 
@@ -101,7 +101,7 @@ impl Session {
         let gone =
             self.work == WorkState::Removed || (self.conversation_deleted && self.thread.is_some());
         let sealed = self.attempt().is_sealed();
-        // A session without a launch is about to start one.
+        // A session that has no launch yet is about to start one.
         let lives = !sealed && self.launches.last().is_none_or(Launch::may_be_running);
         let ended = sealed && !self.launches.last().is_some_and(Launch::may_be_running);
         let works = match line {

@@ -1,5 +1,5 @@
-//! Sessions imported from another home. The events were copied; the processes and pending effects were
-//! not.
+//! Sessions that were imported from another home. Their events were copied, but not their processes
+//! and pending effects.
 
 use super::{
     command::SessionCommand,
@@ -10,10 +10,10 @@ use super::{
 };
 use crate::time::Moment;
 
-/// The reason recorded for everything that only the other home can know.
+/// The reason recorded for anything that only the other home can know.
 pub const IMPORTED_REASON: &str = "it was imported from another home, where it may continue";
 
-/// Whether a command is allowed for an imported session: taking it over, or cleaning up after it.
+/// Whether a command is allowed for an imported session, which can only be taken over or cleaned up.
 pub(super) fn is_allowed_for_foreign(command: &SessionCommand) -> bool {
     matches!(
         command,
@@ -25,16 +25,16 @@ pub(super) fn is_allowed_for_foreign(command: &SessionCommand) -> bool {
 }
 
 impl Session {
-    /// Whether it was imported from another home and not taken over. Nothing of it runs here, because
-    /// the programs come from the imported events.
+    /// Whether the session was imported from another home and not taken over. Nothing of it runs
+    /// here, because the imported events determine which programs would run.
     pub fn is_foreign(&self) -> bool {
         self.imported && !self.taken_over
     }
 
-    /// Returns the events after which nothing is pending, running or expected here.
+    /// Returns events that leave nothing pending, running or expected in this home.
     ///
-    /// They make no statement about the work: an open attempt is cancelled in this copy, a launch that
-    /// may be running is unobserved, and a pending hook may have run.
+    /// They say nothing about the work: an open attempt is cancelled in this copy, a launch that
+    /// may be running is marked as unobserved, and a pending hook may have run.
     pub fn close_imported(&self, now: Moment) -> Vec<Event> {
         let mut session = self.clone();
         let mut events = Vec::new();
@@ -57,7 +57,7 @@ impl Session {
     }
 }
 
-/// Closes a launch of the other home. This home does not supervise it and did not observe its end.
+/// Closes a launch of the other home. This home does not supervise the launch and did not see it end.
 fn close_launch(launch: &Launch) -> Option<Event> {
     let (id, cursor) = (launch.id, launch.cursor);
     let listening = launch.is_followed() && launch.stream.closed.is_none();
@@ -77,7 +77,8 @@ fn skip_hook(hook: &PendingHook, now: Moment) -> Event {
     HookFinished { key: hook.key, end: skipped_hook_end(hook.at, now) }.into()
 }
 
-/// A hook that was pending before may have run; one caused by the closing itself did not.
+/// Returns how a skipped hook ended. A hook that was already pending before the import may have run
+/// in the other home, but a hook that closing the session triggered did not.
 pub(crate) fn skipped_hook_end(owed: Moment, now: Moment) -> HookEnd {
     if owed == now {
         HookEnd::NotStarted(IMPORTED_REASON.to_owned())

@@ -1,4 +1,4 @@
-//! Commands of a session: requests of users, and observations about its agent.
+//! Commands to a session: requests from users, and observations about its agent.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,7 @@ use crate::{
     verdict::{Caveats, Receipt, Snapshot},
 };
 
-/// The kind of a fact.
+/// The kind of fact that a report contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FactKind {
@@ -32,7 +32,7 @@ pub enum FactKind {
     Artifact,
 }
 
-/// An observation on an agent's stream.
+/// Something observed on an agent's stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StreamSignal {
     Ready {
@@ -44,7 +44,7 @@ pub enum StreamSignal {
     TurnEnded {
         turn: Option<String>,
         end: TurnEnd,
-        /// The tokens the turn used, if its end reports them.
+        /// The tokens that the turn used, if the agent reports them when the turn ends.
         usage: Option<Usage>,
         /// The agent's last message in the turn.
         says: Option<String>,
@@ -53,22 +53,22 @@ pub enum StreamSignal {
     Refused {
         reason: String,
     },
-    /// The agent runs, but connecting to its server failed.
+    /// The agent is running, but connecting to its server failed.
     Unreachable {
         reason: String,
     },
-    /// Whether the agent pursues a goal, and so begins its next turn by itself.
+    /// Whether the agent is pursuing a goal. Such an agent starts its next turn on its own.
     Goal {
         active: bool,
     },
-    /// The agent's program rejected the message written under this key.
+    /// The agent's program rejected the message that was written under this key.
     MessageRefused {
         key: String,
         reason: String,
-        /// Whether another turn blocks it.
+        /// Whether the message was rejected because another turn is open.
         busy: bool,
     },
-    /// The agent works, but with reduced capabilities.
+    /// The agent is working, but with reduced capabilities.
     Warned {
         text: String,
     },
@@ -83,23 +83,23 @@ pub enum StreamSignal {
     RequestWithdrawn {
         native: String,
     },
-    /// The outcome of an action that the agent had asked approval for.
+    /// The outcome of an action for which the agent had requested approval.
     ItemFinished {
         native: String,
         done: bool,
     },
-    /// The agent called a tool by which a member acts on its team.
+    /// The agent called a tool with which a member acts on its team.
     ToolCalled {
         native: String,
         call: Box<team::MemberCall>,
     },
     Progress(Progress),
     Usage(Usage),
-    /// The current context usage of the agent's model.
+    /// How much of the model's context is currently in use.
     Context(ContextUsage),
     /// The agent compacted its conversation.
     Compacted,
-    /// The agent did not compact its conversation, though asked.
+    /// The agent was asked to compact its conversation, but did not.
     CompactionFailed {
         reason: String,
     },
@@ -116,16 +116,16 @@ pub enum StreamSignal {
     Closed,
 }
 
-/// The sender of a report.
+/// Who sent a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reporter {
     Launch(LaunchId),
-    /// An unknown process, through the launch's drop box.
+    /// An unknown process, via the launch's drop box.
     DropBox(LaunchId),
     Operator,
 }
 
-/// A statement about the work.
+/// What a report says about the work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReportBody {
     Claim {
@@ -136,12 +136,12 @@ pub enum ReportBody {
         kind: FactKind,
         value: String,
     },
-    /// Progress reported outside the stream.
+    /// Progress that was not reported on the stream.
     Progress(Progress),
 }
 
 impl ReportBody {
-    /// Returns the size of its text in bytes.
+    /// Returns the size of the report's text in bytes.
     pub fn len(&self) -> usize {
         match self {
             ReportBody::Claim { text, .. } => text.as_deref().map_or(0, str::len),
@@ -155,18 +155,18 @@ impl ReportBody {
     }
 }
 
-/// How a text is delivered to the agent.
+/// What a text sent to the agent does to the open attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendMode {
-    /// Steers the open attempt, or opens the next one if the last is sealed.
+    /// Steers the open attempt, or opens the next one if the last attempt is sealed.
     Continue,
-    /// Ends the open attempt as superseded and opens the next.
+    /// Ends the open attempt as superseded and opens the next one.
     Supersede,
-    /// The same, in a new process with a new conversation.
+    /// Like `Supersede`, but starts a new process with a new conversation.
     NewThread,
 }
 
-/// An outcome that an operator may set. `succeeded` is not among them.
+/// An outcome that an operator may set by hand. `succeeded` is not among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ManualOutcome {
     Accepted,
@@ -185,7 +185,7 @@ pub enum SessionCommand {
         reason: String,
     },
     WorkRemoved,
-    /// The agent's stored conversation is about to be removed.
+    /// The agent's stored conversation is about to be deleted.
     ConversationRemoved,
     SetupFinished {
         attempt: u32,
@@ -196,7 +196,7 @@ pub enum SessionCommand {
         holder: ProcessIdentity,
         child: ProcessIdentity,
     },
-    /// An external agent was found, as far as that can be observed.
+    /// An external agent was found, though its process may be unknown.
     LaunchAdopted {
         launch: LaunchId,
         child: Option<ProcessIdentity>,
@@ -205,7 +205,7 @@ pub enum SessionCommand {
         launch: LaunchId,
         reason: String,
     },
-    /// A newly started daemon follows a launch that ran before it.
+    /// A newly started daemon took over following a launch that was already running.
     LaunchFollowed {
         launch: LaunchId,
     },
@@ -214,26 +214,26 @@ pub enum SessionCommand {
         signal: StreamSignal,
         cursor: Cursor,
     },
-    /// The agent's transcript or hook reports this, at this position.
+    /// The agent's transcript or hook reported this signal, at this position.
     RecordRead {
         launch: LaunchId,
         by: RecordSource,
         place: u64,
         what: RecordSignal,
     },
-    /// An inference from the agent's terminal; the place is a position in its journal.
+    /// A signal was inferred from the agent's terminal. `place` is a position in the terminal's journal.
     ScreenHinted {
         launch: LaunchId,
         by: ScreenSource,
         place: u64,
         what: ScreenHint,
     },
-    /// The state of an external agent's pane.
+    /// What is known about the pane of an external agent.
     PaneSeen {
         launch: LaunchId,
         sight: PaneState,
     },
-    /// A message is about to be typed into a pane, or was typed.
+    /// A message is about to be typed into a pane, or has been typed.
     TypingChanged {
         launch: LaunchId,
         key: String,
@@ -242,7 +242,7 @@ pub enum SessionCommand {
     OutputAtLimit {
         launch: LaunchId,
     },
-    /// The disk of this directory is full.
+    /// The disk that contains this directory is full.
     OutputDiskFull {
         launch: LaunchId,
         dir: String,
@@ -254,12 +254,12 @@ pub enum SessionCommand {
         launch: LaunchId,
         cursor: Cursor,
     },
-    /// A record of an effect that Provost had not started was moved aside.
+    /// Provost found a record of an effect that it never started, and moved the record aside.
     RecordForged {
         effect: String,
         moved_to: String,
     },
-    /// A report of a launch was rejected, because its budget is used up.
+    /// A report from this launch was rejected because the launch has used up its report budget.
     ReportRefused {
         launch: LaunchId,
     },
@@ -279,7 +279,7 @@ pub enum SessionCommand {
         launch: LaunchId,
         suspended: bool,
     },
-    /// The number of users at the agent's own screen.
+    /// The number of users at the agent's own screen changed.
     ViewersChanged {
         launch: LaunchId,
         people: u32,
@@ -293,7 +293,7 @@ pub enum SessionCommand {
         leftovers: u32,
         verified: bool,
     },
-    /// `no` is the number of the requested snapshot, so that a late result is recognised.
+    /// `no` is the number of the requested snapshot, so that late results can be recognized.
     SnapshotTaken {
         attempt: u32,
         no: u32,
@@ -313,8 +313,8 @@ pub enum SessionCommand {
         key: HookKey,
         end: HookEnd,
     },
-    /// An effect did not start, for lack of a resource. `tries` counts the earlier tries that met a
-    /// shortage, so that a late result is recognised.
+    /// An effect could not start because of a resource shortage. `tries` is the number of earlier
+    /// attempts that failed for this reason, so that late results can be recognized.
     EffectShortage {
         effect: EffectKey,
         tries: u32,
@@ -324,19 +324,19 @@ pub enum SessionCommand {
         key: String,
         reason: String,
     },
-    /// The silence window ran out; `heard_ms` is when something was heard last.
+    /// The silence window has expired. `heard_ms` is the time of the last output.
     Silence {
         launch: LaunchId,
         heard_ms: u64,
     },
-    /// Time passed.
+    /// Some time has passed.
     Tick,
 
     Report {
         from: Reporter,
         testimony: ReportBody,
     },
-    /// Resumes a finished conversation for another task of its run.
+    /// Resumes a finished conversation to work on another task of its run.
     Assign {
         key: String,
         text: String,
@@ -352,7 +352,7 @@ pub enum SessionCommand {
         revision: u32,
         reply: RequestReply,
     },
-    /// The agent called a tool outside its stream.
+    /// The agent called a tool by other means than its stream.
     ToolCalled {
         launch: LaunchId,
         native: String,
@@ -364,7 +364,7 @@ pub enum SessionCommand {
         ok: bool,
         text: String,
     },
-    /// Interrupts the agent's turn, and optionally sends this text next.
+    /// Interrupts the agent's turn. If a text is given, it is sent next.
     Interrupt {
         key: String,
         text: Option<String>,
@@ -374,10 +374,10 @@ pub enum SessionCommand {
         key: String,
     },
     Stop,
-    /// The team that the session was opened for has ended.
+    /// The team for which the session was opened has finished.
     Dismiss {
         because: String,
-        /// Whether an open turn is interrupted.
+        /// Whether to interrupt an open turn.
         at_once: bool,
     },
     Cancel {
@@ -390,7 +390,7 @@ pub enum SessionCommand {
     Rename {
         name: String,
     },
-    /// Lets a session that was imported from another home continue here.
+    /// Allows a session that was imported from another home to continue here.
     TakeOver,
     RaiseLimit {
         bytes: u64,
@@ -401,25 +401,25 @@ pub enum SessionCommand {
     },
 }
 
-/// The exhausted part of a session's budget.
+/// The part of a session's budget that is exhausted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExhaustedBudget {
     pub detail: String,
-    /// The flags of `provost limit` that raise it.
+    /// The flags of `provost limit` with which the budget can be raised.
     pub raise_flags: &'static str,
 }
 
-/// The reason a command was rejected. Late and repeated observations are normal, not failures.
+/// Why a command was rejected. Late and repeated observations are normal and not a failure.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SessionRejection {
-    /// It was observed before, or no longer matters.
+    /// The observation was already recorded, or no longer matters.
     #[error("nothing new")]
     NothingNew,
-    #[error("the session is still working; it can take another task when it has ended")]
+    #[error("the session is still working; it can take another task once it has finished")]
     AtWork,
     #[error("launch {0} does not belong to this session")]
     UnknownLaunch(LaunchId),
-    #[error("request {0} does not belong to this session")]
+    #[error("session {} has no request q{}", .0.session.short(), .0.no)]
     UnknownRequest(RequestId),
     #[error("request {0} is no longer open: {1}")]
     RequestSettled(RequestId, &'static str),
@@ -438,20 +438,22 @@ pub enum SessionRejection {
     #[error("the session was cancelled")]
     Cancelled,
     #[error(
-        "the session was imported from another home, and nothing of it runs here until it is taken over; taking it over lets this command run again: {0}"
+        "the session was imported from another home and does not run here until you take it over, which lets this command run again: {0}"
     )]
     Imported(String),
-    #[error("its worktree was removed{}", branch_hint(.0))]
+    #[error("the session's worktree was removed{}", branch_hint(.0))]
     WorktreeRemoved(Option<String>),
     #[error("no process of this session is running")]
     NotRunning,
-    #[error("it was not started by Provost: stop it where it runs")]
+    #[error("Provost did not start this agent: stop it where it runs")]
     StopExternally,
-    #[error("it was not started by Provost: do that where it runs")]
+    #[error("Provost did not start this agent: control it where it runs")]
     ExternalAgent,
     #[error("the session is being stopped")]
     Stopping,
-    #[error("the session is being stopped; send it again in a moment, when it has ended")]
+    #[error(
+        "the session is being stopped; send the message again in a moment, once it has stopped"
+    )]
     StoppedFirst,
     #[error("no turn is open")]
     NoTurn,
@@ -461,14 +463,14 @@ pub enum SessionRejection {
     CannotCompact(String),
     #[error("{0} cannot begin another conversation")]
     CannotStartThread(String),
-    #[error("it was not started by Provost, and there is no channel to send it anything")]
+    #[error("Provost did not start this agent and has no channel to send it messages")]
     NoChannel,
     #[error(
-        "it was not started by Provost and has no readable transcript, so nothing is typed there: send it where it runs"
+        "Provost did not start this agent and cannot read its transcript, so it types nothing there: send the message where the agent runs"
     )]
     NoTranscript,
     #[error(
-        "it was not started by Provost and has ended: start it again where it ran, and adopt it again"
+        "Provost did not start this agent, and it has ended: start it again where it ran, then adopt it again"
     )]
     ExternalAgentEnded,
     #[error(
@@ -487,21 +489,21 @@ pub enum SessionRejection {
     NothingTyped(&'static str),
     #[error("the session belongs to run {}, which no longer needs it", .0.short())]
     BelongsToRun(RunId),
-    #[error("it can no longer be resumed: its conversation was removed by gc")]
+    #[error("the session cannot be resumed: gc removed its conversation")]
     ConversationGone,
     #[error("{0} is a plain command and takes no further instructions")]
     TakesNoInstruction(String),
     #[error(
-        "{0} was started with --once and takes no input while it works: send it when it has ended"
+        "{0} was started with --once and accepts no input while it is working: send the message once it has finished"
     )]
     OneShotBusy(String),
     #[error("{0} was started with --once and reported no conversation to resume")]
     OneShotWithoutConversation(String),
-    #[error("{0} messages are already queued for the agent; wait until it takes some")]
+    #[error("{0} messages are already queued for the agent: wait until it has read some of them")]
     QueueFull(usize),
-    #[error("the limit is already {now} bytes; give a higher one")]
+    #[error("the limit is already {now} bytes: set a higher one")]
     LimitNotRaised { now: u64 },
-    #[error("the budget is already {0}; give a higher one")]
+    #[error("the budget is already {0}: set a higher one")]
     BudgetNotRaised(String),
     #[error(
         "launch {launch} has used up its report budget: at most {MAX_REPORTS} reports and {} MiB for each launch",
@@ -519,7 +521,7 @@ fn branch_hint(branch: &Option<String>) -> String {
         .unwrap_or_default()
 }
 
-/// Returns the status of a recorded report, for its sender.
+/// Returns the status of a recorded report, which its sender receives.
 #[expect(clippy::wildcard_enum_match_arm, reason = "only reports have a standing")]
 pub fn report_status_of(events: &[super::Event]) -> Option<ReportStatus> {
     events.iter().find_map(|event| match event {

@@ -1,8 +1,8 @@
-//! Control messages: interrupting a turn and compacting the conversation.
+//! Control messages, which interrupt a turn or compact the conversation.
 //!
-//! Both are delivered like messages, so they arrive once. Their outcome shows in the agent's behaviour:
-//! its turn ends, or its conversation is compacted. A compaction may be a turn to the agent, but it does
-//! not count as work.
+//! Both are delivered like other messages, so they arrive exactly once. Their effect shows in what
+//! the agent does next: its turn ends, or its conversation is compacted. The agent may treat a
+//! compaction as a turn, but it does not count as work.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,22 +19,22 @@ use super::{
 };
 use crate::{ids::LaunchId, time::Moment};
 
-/// The text typed into a terminal to compact its conversation.
+/// What to type into a terminal to compact the agent's conversation.
 const COMPACT: &str = "/compact";
 
-/// A requested compaction.
+/// A compaction that was requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compaction {
     pub launch: LaunchId,
     pub since: Moment,
-    /// Whether the agent began a turn for the compaction.
+    /// Whether the agent started a turn for the compaction.
     pub turn: bool,
 }
 
 type CommandResult = Result<Vec<Event>, SessionRejection>;
 
 impl Session {
-    /// Interrupts the open turn. A text sent along begins the next turn.
+    /// Interrupts the open turn. If a text is given, it starts the next turn.
     pub(super) fn interrupt(&self, key: &str, text: Option<&str>) -> CommandResult {
         let launch = self.controllable_launch()?;
         let agent = &self.spec.agent;
@@ -57,7 +57,7 @@ impl Session {
         Ok(std::iter::once(interrupt).chain(said).map(Event::from).collect())
     }
 
-    /// Asks the agent to compact its conversation, as soon as no turn is open.
+    /// Asks the agent to compact its conversation as soon as no turn is open.
     pub(super) fn compact(&self, key: &str) -> CommandResult {
         if !self.is_parked() {
             self.controllable_launch()?;
@@ -77,8 +77,9 @@ impl Session {
         ])
     }
 
-    /// Whether its work is over, and its process is idle and receives messages at once. A terminal does
-    /// not count: typing may have to wait for a user to leave the screen.
+    /// Whether the work is over, and the process is idle and can receive messages immediately. A
+    /// session in a terminal does not qualify, because typing may have to wait until a user leaves
+    /// the screen.
     pub fn is_parked(&self) -> bool {
         let attempt = self.attempt();
         let waits = |launch: &Launch| {
@@ -90,12 +91,12 @@ impl Session {
         stays && !attempt.is_decided() && self.running_launch().is_some_and(waits)
     }
 
-    /// Returns the text that requests a compaction; empty where the protocol has its own request.
+    /// Returns the text that requests a compaction. Empty if the protocol has a dedicated request for it.
     pub(super) fn compact_text(&self) -> &'static str {
         if self.spec.agent.driver.has_terminal() { COMPACT } else { "" }
     }
 
-    /// Returns the launch that can receive control messages.
+    /// Returns the launch that can receive control messages, or why the session has none.
     fn controllable_launch(&self) -> Result<&Launch, SessionRejection> {
         let attempt = self.attempt();
         match self.running_launch() {
@@ -104,7 +105,7 @@ impl Session {
             }
             _ if attempt.cancelled.is_some() => Err(SessionRejection::Cancelled),
             None => Err(SessionRejection::NotRunning),
-            // An external agent receives everything through its pane.
+            // An external agent can only be reached through its pane.
             Some(_) if self.spec.adopted.is_some() && self.receive_mode() != ReceiveMode::Typed => {
                 Err(SessionRejection::ExternalAgent)
             }
@@ -115,45 +116,47 @@ impl Session {
         }
     }
 
-    /// Whether a message with this key exists: repeating it has no effect.
+    /// Whether a message with this key already exists, so that sending it again has no effect.
     pub(super) fn has_message(&self, key: &str) -> bool {
         self.messages.iter().any(|message| message.key == key)
     }
 
-    /// Whether a message of this kind is not delivered yet.
+    /// Whether a message of this kind is still waiting to be delivered.
     pub(super) fn has_queued(&self, kind: AgentMessageKind) -> bool {
         self.messages.iter().any(|m| m.kind == kind && m.status == DeliveryStatus::Queued)
     }
 
-    /// Returns the compaction requested of the running process.
+    /// Returns the compaction that was requested from the running process, if any.
     pub fn compacting(&self) -> Option<Compaction> {
         let runs =
             |asked: &Compaction| self.running_launch().is_some_and(|one| one.id == asked.launch);
         self.compacting.filter(runs)
     }
 
-    /// Whether a compaction is pending or in progress. Nothing else is asked of the agent meanwhile.
+    /// Whether a compaction is pending or in progress. Until it is finished, the agent is asked for
+    /// nothing else.
     pub fn is_compacting(&self) -> bool {
         self.compacting().is_some() || self.has_queued(AgentMessageKind::Compact)
     }
 
-    /// Returns the next message for a launch. An interrupt goes before everything except answers, which
-    /// settle requests that the interrupt would cancel. While an agent is being interrupted or compacts,
-    /// it gets no other message, because it would process it in the turn that is about to end.
+    /// Returns the next message for a launch. An interrupt goes first, except that answers precede
+    /// it, because they settle requests that the interrupt would cancel. While an agent is being
+    /// interrupted or is compacting, it receives no other message, because it would process the
+    /// message in the turn that is about to end.
     pub(super) fn next_message(&self, launch: &Launch) -> Option<&AgentMessage> {
         let mut queued = self.messages.iter().filter(|m| m.status == DeliveryStatus::Queued);
         if let Some(interrupt) = queued.clone().find(|m| m.kind == AgentMessageKind::Interrupt) {
             if let Some(answer) = queued.clone().find(|m| m.kind == AgentMessageKind::Answer) {
                 return Some(answer);
             }
-            // An app-server interrupts a turn by its id.
+            // An app-server needs the id of the turn to interrupt.
             let named = self.spec.agent.driver != Driver::Codex || launch.turn().is_some();
             return named.then_some(interrupt);
         }
         if launch.stream.interrupted || self.compacting().is_some() {
             return None;
         }
-        // An agent that takes over gets its instruction before all other messages.
+        // An agent that takes over the work receives its instruction before all other messages.
         let first =
             |m: &&AgentMessage| m.kind == AgentMessageKind::Instruction && may_send_now(launch, m);
         if let Some(instruction) = queued.clone().find(first) {
@@ -165,8 +168,8 @@ impl Session {
         })
     }
 
-    /// Drops messages that no longer apply: for a turn or conversation that is over, or an answer no
-    /// longer awaited.
+    /// Drops messages that no longer apply: messages for a turn or conversation that is over, and
+    /// answers that the agent is no longer waiting for.
     pub(super) fn drop_stale_messages(&self) -> Option<Event> {
         let launch = self.running_launch();
         let in_turn = launch.is_some_and(Launch::is_in_turn);
@@ -188,7 +191,7 @@ impl Session {
         let mut queued = self.messages.iter().filter(|m| m.status == DeliveryStatus::Queued);
         let (message, why) = queued.find_map(|message| Some((message, moot(message)?)))?;
         let (key, reason) = (message.key.clone(), why.to_owned());
-        // The end of the turn may be read before the key press is recorded.
+        // The end of the turn may be observed before the key press is recorded.
         let interrupts = message.kind == AgentMessageKind::Interrupt;
         let pressed = if interrupts { message.typed } else { None };
         Some(match pressed {
@@ -198,13 +201,14 @@ impl Session {
     }
 
     pub(super) fn compaction_deadline(&self) -> Option<(u64, DeadlineKind)> {
-        // A turn begun for it is subject to the usual silence window until the attempt is sealed.
+        // If the agent started a turn for the compaction, the usual silence window applies until
+        // the attempt is sealed.
         let watched = |asked: &Compaction| asked.turn && !self.attempt().is_sealed();
         let asked = self.compacting().filter(|asked| !watched(asked))?;
         Some((asked.since.deadline(self.spec.bounds.stale_ms), DeadlineKind::Compaction))
     }
 
-    /// Gives up a compaction that the agent shows no sign of.
+    /// Abandons a compaction if the agent shows no sign of it in time.
     pub(super) fn expire_compaction(&self, now: Moment) -> Option<Event> {
         let (at, _) = self.compaction_deadline()?;
         let launch = self.compacting()?.launch;
@@ -213,9 +217,9 @@ impl Session {
     }
 }
 
-// Folding their effects.
+// How events about control messages change the session.
 impl Session {
-    /// Counts a turn of work. A turn that the agent begins to compact its conversation does not count.
+    /// Counts a turn as work, unless the agent started it to compact its conversation.
     pub(super) fn begin_turn(&mut self, launch: LaunchId) {
         match self.compacting.as_mut().filter(|asked| asked.launch == launch) {
             Some(asked) => asked.turn = true,
@@ -229,8 +233,8 @@ impl Session {
         }
     }
 
-    /// Expects the text sent with an interrupt to begin the next turn. Typed text waits for the prompt
-    /// first.
+    /// Expects the text that was sent with an interrupt to start the next turn. Text that must be
+    /// typed first has to wait for the prompt.
     pub(super) fn expect_queued_turn(&mut self, at: Moment) {
         let waits = |m: &AgentMessage| {
             let says = matches!(m.kind, AgentMessageKind::Steer | AgentMessageKind::Continue);
@@ -241,7 +245,8 @@ impl Session {
         }
     }
 
-    /// Records that a message reached the agent: an interrupt or a compaction is now in progress.
+    /// Records that a message reached the agent. If it is an interrupt or a compaction, that is now
+    /// in progress.
     pub(super) fn record_delivery(&mut self, key: &str, launch: LaunchId, at: Moment) {
         match self.message_kind(key) {
             Some(AgentMessageKind::Interrupt) => {
@@ -260,14 +265,14 @@ impl Session {
                 | AgentMessageKind::ResultWanted
                 | AgentMessageKind::Continue,
             ) => self.expect_turn_for(key, launch, at),
-            // They belong to an existing turn, or to none.
+            // These messages belong to an existing turn, or to none.
             Some(AgentMessageKind::Answer | AgentMessageKind::Returned) | None => {}
         }
     }
 
-    /// Expects a message to an idle agent to begin a turn, if the protocol guarantees that. Until then
-    /// the agent counts as working on it: anything else it received would join the same turn, and a
-    /// crash would leave something to resume.
+    /// Expects a message to an idle agent to start a turn, if the protocol guarantees that it does.
+    /// Until the turn starts, the agent counts as working, because another message would join the
+    /// same turn and because the agent would have to be resumed after a crash.
     fn expect_turn_for(&mut self, key: &str, launch: LaunchId, at: Moment) {
         let rests = |one: &Launch| {
             let free = one.stream.turn == TurnState::Over || one.stream.own_turn.is_some();
@@ -278,13 +283,13 @@ impl Session {
             let text = self.messages.iter().find(|m| m.key == key).map(|m| m.text.clone());
             self.expect_turn(at);
             self.update_launch(launch, |launch| {
-                // It begins that turn, or joins the one that the agent begins by itself.
+                // The text starts that turn, or joins a turn that the agent starts on its own.
                 (launch.stream.turn_input, launch.stream.own_turn) = (text, None);
             });
         }
     }
 
-    /// Drops the text that belongs to a failed interrupt: the agent was not interrupted.
+    /// Drops the text that was to follow an interrupt, because the interrupt failed.
     pub(super) fn drop_interrupt_text(&mut self, interrupt: &str, reason: &str) {
         if let Some(name) = interrupt.strip_prefix("leave-") {
             let key = format!("continue-{name}");

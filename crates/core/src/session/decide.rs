@@ -1,4 +1,4 @@
-//! Command handlers. Pure: the same session, command and moment always return the same events.
+//! Command handlers. They are pure: the same session, command and time always produce the same events.
 
 mod request_answers;
 
@@ -33,13 +33,13 @@ fn one_event(event: impl Into<Event>) -> CommandResult {
     Ok(vec![event.into()])
 }
 
-/// Returns the event only if it is new.
+/// Returns the event if it is new, and rejects the command otherwise.
 fn if_new(new: bool, event: impl Into<Event>) -> CommandResult {
     if new { one_event(event) } else { Err(SessionRejection::NothingNew) }
 }
 
-/// Closes a launch whose holder exited after it reported the end: no report of the stream or the process
-/// tree will follow.
+/// Closes a launch whose holder reported the end of the process and then exited. Nothing more will
+/// be reported about the stream or the process tree.
 fn close_after_holder_exit(launch: &Launch) -> CommandResult {
     let (id, cursor) = (launch.id, launch.cursor);
     let followed = launch.is_followed();
@@ -55,8 +55,8 @@ fn close_after_holder_exit(launch: &Launch) -> CommandResult {
     }
 }
 
-/// Builds the message for an answer. A secret is not part of it: it reaches the agent outside the
-/// ledger.
+/// Builds the message that contains an answer. A secret is omitted, because it reaches the agent
+/// without passing through the ledger.
 pub(super) fn answer_message(request: &Request, reply: &RequestReply) -> MessageQueued {
     MessageQueued {
         key: format!("answer-{}-{}", request.id.no, request.revision),
@@ -68,7 +68,7 @@ pub(super) fn answer_message(request: &Request, reply: &RequestReply) -> Message
 }
 
 impl Session {
-    /// Decides a command: returns its events, or the reason it is rejected.
+    /// Handles a command: returns the resulting events, or why the command is rejected.
     pub fn decide(&self, command: &SessionCommand, now: Moment) -> CommandResult {
         if self.is_foreign() && !is_allowed_for_foreign(command) {
             return Err(SessionRejection::Imported(self.spec.agent.argv.join(" ")));
@@ -158,7 +158,7 @@ impl Session {
             SessionCommand::Dismiss { because, at_once } => self.dismiss(because, *at_once),
             SessionCommand::Cancel { because } => self.cancel(because),
             SessionCommand::Resolve { to, because } => Ok(self.resolve(*to, because)),
-            // A finished session keeps its name.
+            // A closed session can no longer be renamed.
             SessionCommand::Rename { .. } if self.is_closed() => {
                 Err(SessionRejection::Sealed(self.state().word()))
             }
@@ -199,8 +199,8 @@ impl Session {
         }
     }
 
-    /// Records observations of the kernel and the holder. An end is recorded once, and never questioned
-    /// later.
+    /// Records what the kernel and the holder report. The end of a process is recorded once and
+    /// never revised.
     #[expect(clippy::wildcard_enum_match_arm, reason = "decide() is the exhaustive match")]
     fn decide_process(&self, command: &SessionCommand) -> CommandResult {
         match command.clone() {
@@ -257,11 +257,11 @@ impl Session {
         }
     }
 
-    /// Records a snapshot or a receipt, if it belongs to the evidence that is wanted now.
+    /// Records a snapshot or a receipt if it belongs to the evidence that is currently needed.
     #[expect(clippy::wildcard_enum_match_arm, reason = "decide() is the exhaustive match")]
     fn decide_evidence(&self, command: &SessionCommand) -> CommandResult {
-        // Evidence is about a tree, so it counts even if a question was opened meanwhile. An effect with
-        // the same key would not be reported again.
+        // Evidence is about a tree, so it counts even if a question was opened in the meantime. An
+        // effect with the same key would not be reported a second time.
         let open = !self.attempt().is_sealed() && !self.attempt().is_decided();
         match command.clone() {
             SessionCommand::SnapshotTaken { attempt, no, snapshot, caveats } => {
@@ -283,11 +283,13 @@ impl Session {
         }
     }
 
-    /// Records an observation of a stream, once: everything before the cursor was folded already.
+    /// Records an observation on a stream. Everything before the cursor has already been recorded,
+    /// so nothing is recorded twice.
     fn observe(&self, id: LaunchId, signal: &StreamSignal, cursor: Cursor) -> CommandResult {
         let launch = self.known_launch(id)?;
         if let StreamSignal::InputWritten { key } = signal {
-            // Input lies between lines of output, so it is identified by its key and moves no cursor.
+            // Input appears between lines of output, so it is identified by its key and does not
+            // move the cursor.
             return self.input_seen(key, id);
         }
         let folded = cursor <= launch.cursor && !bug!(LinesFoldedTwice);
@@ -380,8 +382,8 @@ impl Session {
         if events.is_empty() { Err(SessionRejection::NothingNew) } else { Ok(events) }
     }
 
-    /// Records a report. It is never rejected because of the session's state, only because of the
-    /// launch's budget.
+    /// Records a report. A report is never rejected because of the session's state, only because
+    /// the launch has used up its budget.
     fn report(
         &self,
         from: Reporter,
@@ -418,7 +420,8 @@ impl Session {
         }
     }
 
-    /// Records a report on the stream. One beyond the budget is only marked as rejected.
+    /// Records a report that arrived on the stream. If it exceeds the budget, only the fact that it
+    /// was rejected is recorded.
     fn report_on_stream(
         &self,
         id: LaunchId,
@@ -433,13 +436,13 @@ impl Session {
         }
     }
 
-    /// Marks a launch that has used up its budget of reports, once.
+    /// Records, once, that a launch has used up its report budget.
     pub(super) fn mark_reports_refused(&self, launch: &Launch) -> CommandResult {
         let ReportUsage { count: reports, bytes, refused } = launch.reports;
         if_new(!refused, ReportsRefused { launch: launch.id, reports, bytes })
     }
 
-    /// Records progress. Reports of an older launch are ignored.
+    /// Records progress. Progress reported by an older launch is ignored.
     fn record_progress(
         &self,
         launch: Option<LaunchId>,
@@ -526,8 +529,7 @@ impl Session {
         Ok(std::iter::once(lost.into()).chain(self.reopen_question(key).map(Event::from)).collect())
     }
 
-    /// Reopens the question of a secret answer that was never delivered, because the answer is not
-    /// stored.
+    /// Reopens a question if its secret answer was never delivered, because secret answers are not stored.
     fn reopen_question(&self, key: &str) -> Option<RequestOpened> {
         let message = self.messages.iter().find(|message| message.key == key)?;
         let request = self.requests.iter().find(|request| Some(request.id) == message.request)?;
@@ -561,7 +563,7 @@ impl Session {
         if instructs && let Some(used_up) = self.exhausted_budget() {
             return Err(SessionRejection::BudgetUsedUp(used_up));
         }
-        // One-shot work takes no input while it runs, but its conversation can be resumed.
+        // One-shot work accepts no input while it is running, but its conversation can be resumed later.
         if agent.driver == super::Driver::CodexExec && sealed && !alive && self.thread.is_some() {
             let instruction = Some(text.to_owned());
             return one_event(AttemptOpened { no: self.attempt().no + 1, instruction });
@@ -631,7 +633,7 @@ impl Session {
         vec![superseded, after.seal(since).into()]
     }
 
-    /// Opens the next attempt in a new conversation, which needs another process.
+    /// Opens the next attempt in a new conversation, which requires a new process.
     fn start_new_thread(&self, next: AttemptOpened) -> CommandResult {
         if !self.spec.agent.driver.can_start_threads() {
             return Err(SessionRejection::CannotStartThread(self.spec.agent.name.clone()));
@@ -644,7 +646,7 @@ impl Session {
         Ok(events)
     }
 
-    /// Assigns another task. Only a finished conversation takes one.
+    /// Assigns another task, which is possible only if the conversation has finished.
     fn assign(&self, key: &str, text: &str, assignment: &Assignment) -> CommandResult {
         if !self.attempt().is_sealed() {
             return Err(SessionRejection::AtWork);
@@ -654,8 +656,8 @@ impl Session {
         Ok(events)
     }
 
-    /// Queues a message. An agent that ended while it waited is resumed by any message, not only by an
-    /// answer.
+    /// Queues a message. If the agent exited while it was waiting for input, any message resumes
+    /// it, not only an answer.
     fn steer(&self, message: MessageQueued) -> Vec<Event> {
         let mut events = vec![message.into()];
         if self.has_ended() && self.judge_facts().state == State::NeedsInput {
@@ -666,8 +668,8 @@ impl Session {
         events
     }
 
-    /// Whether the operator's stop takes precedence: a message now would reach neither the ending
-    /// process nor a later one.
+    /// Whether the operator's stop must be handled before a message is sent. A message sent now
+    /// would reach neither the process that is being stopped nor a later one.
     pub(crate) fn is_stopped_first(&self) -> bool {
         let by_operator =
             |stop: StopProgress| stop.why == StopReason::Operator && stop.step != StopStep::GivenUp;
@@ -676,12 +678,12 @@ impl Session {
         stopped && !resumed_by_it
     }
 
-    /// Whether the operator stopped its process, and it was not resumed since.
+    /// Whether the operator stopped the process and it has not been resumed since.
     pub fn was_stopped(&self) -> bool {
         self.stop_reason() == Some(StopReason::Operator)
     }
 
-    /// Returns the reason Provost stopped its process, if it did.
+    /// Returns why Provost stopped the process, if it did.
     pub fn stop_reason(&self) -> Option<StopReason> {
         Some(self.current_launch()?.stop?.why)
     }
@@ -702,8 +704,8 @@ impl Session {
         }
     }
 
-    /// Ends a session that was opened for a team that has ended. Sessions that the user spawned or
-    /// adopted stay.
+    /// Ends a session that was opened for a team, because the team has finished. Sessions that the
+    /// user spawned or adopted are kept.
     fn dismiss(&self, because: &str, at_once: bool) -> CommandResult {
         if !self.is_member() || self.spec.adopted.is_some() {
             return Err(SessionRejection::StopExternally);
@@ -712,14 +714,14 @@ impl Session {
             let dismissed = SessionDismissed { because: because.to_owned(), at_once };
             return if_new(self.dismissed.is_none(), dismissed);
         }
-        // A process that has not started is not started any more.
+        // If the process has not started yet, it will not be started at all.
         if self.attempt().shown.is_terminal() || self.attempt().is_sealed() {
             return Err(SessionRejection::NothingNew);
         }
         self.cancel(because)
     }
 
-    /// Voids open approvals, which only the ending process could have used.
+    /// Voids open approval requests, because only the process that is ending could have used the answers.
     pub(super) fn void_approvals(&self) -> impl Iterator<Item = Event> {
         let approvals = self.open_requests().filter(|r| r.asked.kind == RequestKind::Approval);
         approvals.map(|r| {
@@ -727,8 +729,8 @@ impl Session {
         })
     }
 
-    /// Voids the requests of an external agent that ended. They existed only on its screen, and Provost
-    /// does not resume it.
+    /// Voids the requests of an external agent whose process ended. They existed only on its
+    /// screen, and Provost does not resume such an agent.
     fn void_screen_requests(&self, launch: &Launch) -> impl Iterator<Item = Event> {
         let (id, adopted) = (launch.id, launch.adopted);
         let asked = self.open_requests().filter(move |r| adopted && r.launch == id);
@@ -746,7 +748,10 @@ impl Session {
     fn cancel(&self, because: &str) -> CommandResult {
         let attempt = self.attempt();
         if attempt.is_sealed() {
-            return Err(SessionRejection::Sealed(self.judgement().state.word()));
+            let state = self.judgement().state;
+            // The attempt is already cancelled.
+            let refused = SessionRejection::Sealed(state.word());
+            return if state == State::Cancelled { Ok(Vec::new()) } else { Err(refused) };
         }
         if_new(attempt.cancelled.is_none(), AttemptCancelled { because: because.to_owned() })
     }

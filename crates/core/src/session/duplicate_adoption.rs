@@ -1,5 +1,5 @@
-//! Detects that an agent already belongs to a session. Two sessions watching one agent would both count
-//! its turns and type to it.
+//! Detects that an agent already belongs to a session. If two sessions watched the same agent, both
+//! would count its turns and type into its terminal.
 
 use super::{
     launch::{Launch, LaunchPhase, ProcessIdentity},
@@ -8,8 +8,8 @@ use super::{
 };
 
 impl Session {
-    /// Whether the session already has the agent that is to be adopted, by its process or its current
-    /// conversation.
+    /// Whether the agent to be adopted already belongs to this session, which is recognized by the
+    /// agent's process or its current conversation.
     pub fn has_agent(&self, adopted: &ExternalAgent) -> bool {
         let lives = self.launches.last().is_none_or(Launch::may_be_running);
         let same_process =

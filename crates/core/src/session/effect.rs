@@ -1,4 +1,4 @@
-//! Pending effects of a session. Level-triggered: a pure function of the committed state.
+//! The pending effects of a session, which are a pure function of the committed state.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,31 +10,31 @@ use super::{
 };
 use crate::{ids::LaunchId, lifecycle::Activity, verdict::Verdict};
 
-/// The key of an effect. An outside command runs in a directory of this name, so it cannot run twice.
+/// The key of an effect. An external command runs in a directory with this name, so it cannot run twice.
 pub type EffectKey = String;
 
-/// An action on the outside world. Its result comes back as a command.
+/// An action outside the ledger. Its result is returned as a command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SessionEffect {
-    /// Prepare the worktree for this attempt. A retry for the next attempt is another effect, even if
-    /// both appear in one commit.
+    /// Prepare the worktree for this attempt. Preparing it again for the next attempt is a separate
+    /// effect, even if both become pending in the same commit.
     PrepareWork {
         attempt: u32,
     },
-    /// Run the setup command in the worktree, for this attempt.
+    /// Run the setup command in the worktree for this attempt.
     RunSetup {
         attempt: u32,
     },
     StartLaunch(LaunchId),
-    /// Read the journal and watch the process, for as long as this is pending.
+    /// Read the journal and watch the process, as long as this effect is pending.
     Follow(LaunchId),
     StopLaunch(LaunchId, StopStep),
     Deliver {
         launch: LaunchId,
-        /// The key under which it is written, [`AgentMessage::write_key`].
+        /// The key under which the message is written; see [`AgentMessage::write_key`].
         message: String,
     },
-    /// Press Enter for a message once more.
+    /// Press Enter again for a message that was already typed.
     PressAgain {
         launch: LaunchId,
         message: String,
@@ -51,7 +51,7 @@ pub enum SessionEffect {
     RunHook(HookKey),
 }
 
-/// The purpose of a deadline.
+/// What a deadline is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeadlineKind {
     TimeLimit,
@@ -66,7 +66,7 @@ pub enum DeadlineKind {
     Compaction,
     Reaction,
     OwnTurn,
-    /// Retry of an effect that met a shortage.
+    /// Retrying an effect that was delayed by a shortage.
     Retry,
 }
 
@@ -91,7 +91,7 @@ impl DeadlineKind {
 }
 
 impl SessionEffect {
-    /// Returns the effect's key within its session.
+    /// Returns the key that identifies the effect within its session.
     pub fn key(&self) -> EffectKey {
         match self {
             SessionEffect::PrepareWork { attempt: 1 } => "work".to_owned(),
@@ -117,7 +117,8 @@ impl SessionEffect {
 }
 
 impl SessionEffect {
-    /// Whether a shortage makes it wait. The executor retries the others.
+    /// Whether the session itself waits and retries if the effect encounters a shortage. The
+    /// executor retries all other effects.
     pub(super) fn can_wait_for_resource(&self) -> bool {
         match self {
             SessionEffect::PrepareWork { .. }
@@ -135,21 +136,21 @@ impl SessionEffect {
 }
 
 impl Session {
-    /// Returns all effects to execute now: pending ones that do not wait for a resource.
+    /// Returns all effects to execute now, which excludes those that are waiting for a resource.
     pub fn effects(&self) -> Vec<SessionEffect> {
         let mut owed = self.pending_effects();
         owed.retain(|effect| !self.is_waiting(effect));
         owed
     }
 
-    /// Returns all pending effects, including those that wait for a resource.
+    /// Returns all pending effects, including those that are waiting for a resource.
     pub(super) fn pending_effects(&self) -> Vec<SessionEffect> {
         let mut owed = Vec::new();
         if self.is_foreign() {
             return owed;
         }
         if self.work == WorkState::Pending && !self.attempt().is_sealed() {
-            owed.push(SessionEffect::PrepareWork { attempt: self.work_for });
+            owed.push(self.preparation());
         }
         if self.setup == SetupState::Pending
             && matches!(self.work, WorkState::Ready { .. })
@@ -158,7 +159,8 @@ impl Session {
             owed.push(self.setup_effect());
         }
         owed.extend(self.launches.iter().filter_map(launch_effect));
-        // An external agent is watched for its attempt only: its process is not awaited.
+        // An external agent is watched only during its attempt, because Provost does not wait for
+        // its process to exit.
         let sealed = self.attempt().is_sealed();
         let followed = self.launches.iter().filter(|l| l.is_followed() && !(l.adopted && sealed));
         owed.extend(followed.map(|launch| SessionEffect::Follow(launch.id)));
@@ -169,16 +171,16 @@ impl Session {
         owed
     }
 
-    /// Returns the newest setup effect, pending or not.
+    /// Returns the newest setup effect, whether or not it is pending.
     pub fn setup_effect(&self) -> SessionEffect {
         SessionEffect::RunSetup { attempt: self.setup_for }
     }
 
-    /// Returns the next delivery. Messages go to the running launch of the attempt, one at a time, in
-    /// order.
+    /// Returns the next delivery. Messages are delivered in order, one at a time, to the running
+    /// launch of the attempt.
     pub(super) fn next_delivery(&self) -> Option<SessionEffect> {
         let driver = self.spec.agent.driver;
-        // One-shot work gets its whole input at the start.
+        // One-shot work receives its entire input when it starts.
         if driver == Driver::CodexExec {
             return None;
         }
@@ -197,9 +199,9 @@ impl Session {
         })
     }
 
-    /// Returns the message that may be typed now. Texts keep their order; answers and interrupts do not
-    /// wait for texts. An interrupt comes after the answer to the request on the screen, because it
-    /// would cancel the approved action.
+    /// Returns the message that can be typed now. Texts keep their order, but answers and
+    /// interrupts do not wait for texts. An interrupt waits for the answer to the request on the
+    /// screen, because it would cancel the approved action.
     fn next_typed_message(&self, launch: &Launch) -> Option<&AgentMessage> {
         let queued = || self.messages.iter().filter(|m| m.status == DeliveryStatus::Queued);
         let free = |m: &&AgentMessage| {
@@ -222,7 +224,7 @@ impl Session {
     }
 
     fn verification_effect(&self) -> Option<SessionEffect> {
-        // A sealed attempt is not verified again, even if its worktree and base are gone.
+        // A sealed attempt is not verified again, even if its worktree and base no longer exist.
         let open = !self.attempt().is_sealed();
         if open && self.wants_commit() {
             return self.is_quiet().then(|| self.next_snapshot());
@@ -237,9 +239,23 @@ impl Session {
         SessionEffect::TakeSnapshot { attempt: attempt.no, no: attempt.verifying.taken + 1 }
     }
 
-    /// Whether the work in its own worktree has ended and is not committed yet, though no check requires
-    /// a commit. Work that the user stopped or decided is left as it is, and a run commits its sessions'
-    /// work itself.
+    fn preparation(&self) -> SessionEffect {
+        SessionEffect::PrepareWork { attempt: self.work_for }
+    }
+
+    /// Whether git may be making the session's worktree. The attempt is not sealed meanwhile, so
+    /// that no worktree appears for a session that has ended. Nothing is made for a plain directory.
+    pub(super) fn is_preparing(&self) -> bool {
+        self.work == WorkState::Pending
+            && self.spec.work != WorkLocation::Plain
+            && !self.is_foreign()
+            && !self.is_waiting(&self.preparation())
+            && !bug!(SealedWhilePreparing)
+    }
+
+    /// Whether the work in the session's own worktree is over but not committed, although no check
+    /// requires a commit. Work that the user stopped or decided stays uncommitted, and a run
+    /// commits the work of its sessions itself.
     pub(super) fn wants_commit(&self) -> bool {
         let (attempt, verifying) = (self.attempt(), &self.attempt().verifying);
         let untried = verifying.snapshot.is_none() && verifying.failed.is_none();
@@ -250,7 +266,7 @@ impl Session {
         left && !self.wants_verdict() && self.has_outcome()
     }
 
-    /// Whether an agent worked for the attempt, and its outcome is known.
+    /// Whether an agent has worked on the attempt and its outcome is known.
     fn has_outcome(&self) -> bool {
         let rests = |launch: &Launch| {
             launch.has_ended() || (launch.activity() != Activity::Active && !launch.is_stopping())
@@ -265,8 +281,8 @@ impl Session {
             && self.current_launch().is_some_and(rests)
     }
 
-    /// Returns the next step towards a verdict: commit the work, run the checks one by one, compare the
-    /// tree again.
+    /// Returns the next step towards a verdict: commit the work, run the checks one by one, then
+    /// compare the tree again.
     fn next_verification_step(&self) -> Option<SessionEffect> {
         let (attempt, verifying) = (self.attempt().no, &self.attempt().verifying);
         let snapshot = self.next_snapshot();
@@ -280,8 +296,8 @@ impl Session {
         }
     }
 
-    /// Whether this snapshot is the one that the verdict needs. One reported twice must not confirm
-    /// itself, and one from an abandoned round does not count for the next.
+    /// Whether this is the snapshot that the verdict needs. A snapshot that is reported twice must
+    /// not confirm itself, and a snapshot from an abandoned round does not count in the next one.
     pub(super) fn needs_snapshot(&self, attempt: u32, no: u32) -> bool {
         if self.wants_commit() {
             return self.next_snapshot() == (SessionEffect::TakeSnapshot { attempt, no });
@@ -291,7 +307,7 @@ impl Session {
         self.lacks_verdict() && (lacking || bug!(SnapshotConfirmsItself))
     }
 
-    /// Whether the launch cannot change the work unnoticed: it is gone, or it is alive and observed.
+    /// Whether the launch cannot change the work unnoticed, because it is either gone or being observed.
     fn is_quiet(&self) -> bool {
         self.current_launch().is_none_or(|launch| launch.may_be_running() || launch.is_gone())
     }
@@ -300,7 +316,7 @@ impl Session {
 fn launch_effect(launch: &Launch) -> Option<SessionEffect> {
     match (&launch.phase, launch.stop) {
         (LaunchPhase::Pending, None) => Some(SessionEffect::StartLaunch(launch.id)),
-        // Nothing follows it, so the stop effect alone reports its end.
+        // No follower observes this launch, so only the stop effect reports its end.
         (LaunchPhase::Pending, Some(stop)) => Some(SessionEffect::StopLaunch(launch.id, stop.step)),
         (LaunchPhase::Running { .. }, Some(stop)) => (stop.step != StopStep::GivenUp)
             .then_some(SessionEffect::StopLaunch(launch.id, stop.step)),

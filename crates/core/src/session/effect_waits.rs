@@ -1,4 +1,4 @@
-//! Effects that met a shortage: they wait, and are retried for as long as they are pending.
+//! Effects that encountered a shortage. They are retried for as long as they are pending.
 
 use super::{
     command::SessionRejection,
@@ -12,12 +12,13 @@ use crate::{
 };
 
 impl Session {
-    /// Returns how many tries of an effect met a shortage. A result with another number is late.
+    /// Returns how many times an effect has failed because of a shortage. A result with a different
+    /// number is late.
     pub fn tries_of(&self, effect: &str) -> u32 {
         self.effect_wait(effect).map_or(0, |wait| wait.tries)
     }
 
-    /// Returns the effect that has waited longest for a resource.
+    /// Returns the effect that has been waiting for a resource the longest.
     pub fn longest_wait(&self) -> Option<&EffectWait> {
         self.effect_waits.iter().min_by_key(|wait| wait.since.mono_ms)
     }
@@ -26,7 +27,7 @@ impl Session {
         self.effect_waits.iter().find(|wait| wait.effect == effect)
     }
 
-    /// Whether an effect waits and must not be retried yet.
+    /// Whether an effect is waiting and must not be retried yet.
     pub(super) fn is_waiting(&self, effect: &SessionEffect) -> bool {
         !self.effect_waits.is_empty()
             && self.effect_wait(&effect.key()).is_some_and(|wait| !wait.retrying)
@@ -73,7 +74,7 @@ impl Session {
         waits.for_each(|wait| wait.retrying = true);
     }
 
-    /// Drops the waits of effects that are no longer pending.
+    /// Discards the waits of effects that are no longer pending.
     pub(super) fn forget_waits(&mut self) {
         if !self.effect_waits.is_empty() {
             let owed: Vec<String> = self.pending_effects().iter().map(SessionEffect::key).collect();

@@ -1,8 +1,8 @@
-//! The events of a session's stream. Append-only: a kind is never renamed, a field never reused for
-//! another meaning.
+//! The events of a session's stream. The stream is append-only, kinds are never renamed, and the
+//! meaning of a field never changes.
 //!
-//! Each kind has a version. An event that this program does not know is an error of [`Event::decode`],
-//! on which the ledger opens read-only.
+//! Each kind has a version. [`Event::decode`] fails if this program does not know the event, and
+//! the ledger is then opened read-only.
 
 use serde::{Deserialize, Serialize};
 
@@ -31,17 +31,17 @@ use crate::{
 events! {
     SessionOpened = "session.opened", 1 { spec: Box<SessionSpec> }
     SessionRenamed = "session.renamed", 1 { name: String }
-    /// The operator lets a session that was imported from another home continue here.
+    /// The operator allowed a session that was imported from another home to continue here.
     SessionTakenOver = "session.taken_over", 1 {}
     AttemptOpened = "attempt.opened", 1 { no: u32, instruction: Option<String> }
 
-    /// The next attempt is for another task of the run, or for the same from another commit.
+    /// The next attempt is for another task of the run, or for the same task starting from another commit.
     TaskAssigned = "session.task_assigned", 1 { assignment: Assignment }
-    /// The worktree is ready; `base` is the starting point of the work, if it can be checked.
+    /// The worktree is ready. `base` is the commit that the work starts from, if the work can be checked.
     WorkPrepared = "work.prepared", 1 { cwd: String, base: Option<Snapshot> }
     WorkFailed = "work.failed", 1 { reason: String }
     WorkRemoved = "work.removed", 1 {}
-    /// The agent's stored conversation is removed. Recorded before it is done.
+    /// The agent's stored conversation is about to be deleted. This event is recorded before the deletion.
     ConversationDeleted = "conversation.deleted", 1 {}
     SetupFinished = "setup.finished", 1 { failure: Option<String> }
 
@@ -50,7 +50,7 @@ events! {
     /// An external agent is watched from now on.
     LaunchAdopted = "launch.adopted", 1 { launch: LaunchId, child: Option<ProcessIdentity> }
     LaunchFailed = "launch.failed", 1 { launch: LaunchId, reason: String }
-    /// A new daemon continues a handshake. The time without a daemon does not count.
+    /// A new daemon continues a handshake. The time without a daemon does not count towards its timeout.
     LaunchFollowed = "launch.followed", 1 { launch: LaunchId }
 
     /// The user at the agent's screen switched to another conversation.
@@ -61,72 +61,73 @@ events! {
         launch: LaunchId, turn: Option<String>, end: TurnEnd,
         #[serde(default)]
         usage: Option<Usage>,
-        /// The agent's last message in the turn, shortened.
+        /// The agent's last message in the turn, truncated.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         says: Option<String>,
         cursor: Cursor,
     }
-    /// Whether the agent pursues a goal: then it begins its next turn by itself.
+    /// Whether the agent is pursuing a goal. Such an agent starts its next turn on its own.
     GoalChanged = "goal.changed", 1 { launch: LaunchId, active: bool, cursor: Cursor }
-    /// The turn that the agent was about to begin by itself did not start.
+    /// The agent did not start the turn that it was expected to start on its own.
     TurnMissing = "turn.missing", 1 { launch: LaunchId }
     /// The agent rejected its configuration.
     StreamRefused = "stream.refused", 1 { launch: LaunchId, reason: String, cursor: Cursor }
-    /// The agent runs, but connecting to its server failed.
+    /// The agent is running, but connecting to its server failed.
     StreamUnreachable = "stream.unreachable", 1 { launch: LaunchId, reason: String, cursor: Cursor }
     AgentWarned = "agent.warned", 1 { launch: LaunchId, text: String, cursor: Cursor }
-    /// The time at which this session resumes. Sessions of one account resume one after the other.
+    /// When this session resumes. Sessions of the same account resume one after another.
     LimitSlot = "limit.slot", 1 { at_ms: u64 }
     /// The wait for the account's limit is over.
     LimitLifted = "limit.lifted", 1 {}
-    /// Output was heard during or after silence: the window restarts at `heard_ms`.
+    /// The agent produced output during or after a silence. The silence window restarts at `heard_ms`.
     StreamHeard = "stream.heard", 1 { launch: LaunchId, heard_ms: u64 }
     StreamSilent = "stream.silent", 1 { launch: LaunchId }
     StreamRetrying = "stream.retrying", 1 { launch: LaunchId, detail: String, cursor: Cursor }
     /// The agent itself closed its stream.
     StreamClosed = "stream.closed", 1 { launch: LaunchId, cursor: Cursor }
     StreamSettled = "stream.settled", 1 { launch: LaunchId }
-    /// A line too long to parse was kept and skipped.
+    /// A line was too long to parse. It is kept in the journal, but was skipped.
     OutputOversized = "output.oversized", 1 { launch: LaunchId, bytes: u64, cursor: Cursor }
     OutputAtLimit = "output.at_limit", 1 { launch: LaunchId }
-    /// The disk of this directory is full, so the agent is made to wait.
+    /// The disk that contains this directory is full, so the agent has to wait.
     OutputDiskFull = "output.disk_full", 1 { launch: LaunchId, dir: String }
     /// The disk has space again.
     OutputResumed = "output.resumed", 1 { launch: LaunchId }
-    /// The journal ends before the position that was already folded (power loss).
+    /// The journal ends before a position that was already processed, for example after a power loss.
     OutputLost = "output.lost", 1 { launch: LaunchId, cursor: Cursor }
-    /// A record of an effect that Provost had not started was moved aside, and the effect ran.
+    /// Provost found a record of an effect that it had not started. It moved the record aside and
+    /// ran the effect.
     RecordForged = "record.forged", 1 { effect: String, moved_to: String }
-    /// An effect met a shortage and waits. It did not start.
+    /// An effect could not start because of a shortage, and is waiting.
     EffectShortage = "effect.shortage", 1 { effect: String, shortage: Shortage }
-    /// The effect is retried.
+    /// The effect is being retried.
     EffectRetried = "effect.retried", 1 { effect: String }
-    /// The launch has used up its budget of reports; further ones are rejected.
+    /// The launch has used up its report budget. Further reports are rejected.
     ReportsRefused = "reports.refused", 1 { launch: LaunchId, reports: u32, bytes: u64 }
     LimitRaised = "output.limit_raised", 1 { bytes: u64 }
     BudgetRaised = "budget.raised", 1 { tokens: Option<u64>, turns: Option<u32> }
-    /// Progress reported outside the stream has no cursor.
+    /// Progress that was not reported on the stream has no cursor.
     ProgressReported = "progress.reported", 1 { launch: LaunchId, progress: Progress, cursor: Option<Cursor> }
     UsageReported = "usage.reported", 1 { launch: LaunchId, usage: Usage, cursor: Cursor }
     ContextReported = "context.reported", 1 { launch: LaunchId, context: ContextUsage, cursor: Cursor }
-    /// The agent compacted its conversation, on request or by itself.
+    /// The agent compacted its conversation, on request or on its own.
     ContextCompacted = "context.compacted", 1 { launch: LaunchId, cursor: Cursor }
-    /// The agent did not compact its conversation, though asked.
+    /// The agent was asked to compact its conversation, but did not.
     CompactionFailed = "compaction.failed", 1 { launch: LaunchId, reason: String, cursor: Option<Cursor> }
 
     ProcessEnded = "process.ended", 1 { launch: LaunchId, end: ProcessExit, by: StoppedBy }
-    /// The process cannot be observed, which does not mean that it ended.
+    /// The process cannot be observed. It may still be running.
     ProcessUnknown = "process.unknown", 1 { launch: LaunchId, why: String }
     ProcessSeen = "process.seen", 1 { launch: LaunchId }
-    /// The process was suspended, as by a terminal's Ctrl-Z, or continues.
+    /// The process was suspended, for example with Ctrl-Z in a terminal, or was continued.
     ProcessSuspended = "process.suspended", 1 { launch: LaunchId, suspended: bool }
-    /// The number of users at the agent's own screen.
+    /// The number of users at the agent's own screen changed.
     ViewersChanged = "viewers.changed", 1 { launch: LaunchId, viewers: u32 }
-    /// The process has ended, or was killed, with an unobserved exit code.
+    /// The process exited or was killed, but its exit code was not observed.
     ProcessUnobserved = "process.unobserved", 1 { launch: LaunchId, why: String }
     ProcessTreeReaped = "process_tree.reaped", 1 { launch: LaunchId, leftovers: u32, verified: bool }
 
-    /// A signal in the agent's transcript or from its hook, at this position.
+    /// The agent's transcript or hook contained this signal, at this position.
     SignalRecorded = "signal.recorded", 1 {
         launch: LaunchId,
         by: RecordSource,
@@ -136,7 +137,7 @@ events! {
         #[serde(default, skip_serializing_if = "is_zero")]
         bytes: u64,
     }
-    /// A signal inferred from the agent's terminal.
+    /// A signal was inferred from the agent's terminal.
     SignalInferred = "signal.inferred", 1 { launch: LaunchId, by: ScreenSource, place: u64, said: SignalKind }
 
     /// The observed state of an external agent's pane.
@@ -159,39 +160,40 @@ events! {
     /// The outcome contradicts the answer: a denied action was performed, or an approved one was not.
     RequestContradicted = "request.contradicted", 1 { request: RequestId, done: bool, cursor: Cursor }
 
-    /// The agent called a tool by which a member acts on its team. Without a cursor the call came
-    /// outside the stream.
+    /// The agent called a tool with which a member acts on its team. A call without a cursor did
+    /// not arrive on the stream.
     ToolCalled = "tool.called", 1 {
         no: u32, launch: LaunchId, native: String, call: Box<crate::team::MemberCall>, cursor: Option<Cursor>,
     }
-    /// The result of the call, as sent to the agent.
+    /// The result of the call as it was sent to the agent.
     ToolAnswered = "tool.answered", 1 { no: u32, ok: bool, text: String }
 
-    /// The project's policy settled an approval.
+    /// A rule in the project's policy settled an approval request.
     RequestRuled = "request.ruled", 1 { request: RequestId, reply: RequestReply, rule: String }
 
     MessageQueued = "message.queued", 1 {
         key: String, kind: AgentMessageKind, text: String, request: Option<RequestId>,
-        /// The content of an answer, unless it is a secret.
+        /// The content of an answer, unless it is secret.
         #[serde(default)]
         reply: Option<RequestReply>,
     }
-    /// The bytes were handed to the agent, as the holder's journal shows.
+    /// The agent received the bytes, according to the holder's journal.
     MessageDelivered = "message.delivered", 1 { key: String, launch: LaunchId }
-    /// The text was typed into the agent's terminal. Only its transcript can confirm that the agent took
-    /// it.
+    /// The text was typed into the agent's terminal. Only the transcript can confirm that the agent
+    /// received it.
     MessageTyped = "message.typed", 1 { key: String, launch: LaunchId, state: TypingState }
-    /// The typed input was not confirmed. Only older ledgers have this event; `message.typed` replaced
-    /// it.
+    /// Typed input was not confirmed. Only older ledgers contain this event, which `message.typed`
+    /// replaced.
     MessageUnconfirmed = "message.unconfirmed", 1 { key: String, reason: String }
-    /// The agent's program rejected a message. If `again`, it is sent after the turn that blocks it.
+    /// The agent's program rejected a message. If `retry` is set, the message is sent again after
+    /// the turn that blocks it.
     MessageRefused = "message.refused", 1 {
         key: String, launch: LaunchId, reason: String, retry: bool, cursor: Cursor,
     }
     MessageLost = "message.lost", 1 { key: String, reason: String }
 
     ResultRequested = "result.requested", 1 { key: String }
-    /// Refuted work was sent back to the agent: its claim no longer counts.
+    /// Refuted work was returned to the agent, so the agent's claim no longer counts.
     ReworkSent = "rework.sent", 1 { key: String, text: String }
 
     SnapshotTaken = "snapshot.taken", 1 {
@@ -205,22 +207,22 @@ events! {
     StopRequested = "stop.requested", 1 { launch: LaunchId, why: StopReason, step: StopStep }
     StopEscalated = "stop.escalated", 1 { launch: LaunchId, step: StopStep }
 
-    /// The team that the session was opened for has ended. Its process is stopped, at once or after its
-    /// turn.
+    /// The team for which the session was opened has finished. The process is stopped immediately
+    /// or after its turn.
     SessionDismissed = "session.dismissed", 1 { because: String, at_once: bool }
 
     AttemptCancelled = "attempt.cancelled", 1 { because: String }
     AttemptSuperseded = "attempt.superseded", 1 {}
-    /// The next attempt begins a new conversation.
+    /// The next attempt starts a new conversation.
     ThreadRestarted = "thread.restarted", 1 {}
     /// Provost itself ended the attempt.
     AttemptStopped = "attempt.stopped", 1 { cause: StopCause, detail: String }
     AttemptResolved = "attempt.resolved", 1 { state: State, cause: Option<Cause>, because: String }
     AttemptSealed = "attempt.sealed", 1 { attempt: u32, sealed: SealedOutcome }
 
-    /// A reaction responded to an occasion; its action follows from this event.
+    /// A reaction was triggered. The action follows from this event.
     ReactionDone = "reaction.done", 1 { reaction: String, occasion: u32 }
-    /// Another agent takes over the work, in a new conversation.
+    /// Another agent takes over the work in a new conversation.
     AgentReplaced = "agent.replaced", 1 { from: String, to: String }
 
     HookFinished = "hook.finished", 1 { key: HookKey, end: HookEnd }

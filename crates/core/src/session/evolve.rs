@@ -1,4 +1,4 @@
-//! Folds events into a session. Total: a stored event is never rejected.
+//! Applies events to a session. This never fails, because every stored event must remain readable.
 
 mod turn_end;
 
@@ -33,7 +33,7 @@ use crate::{
 };
 
 impl Session {
-    /// Begins a session from its first event.
+    /// Creates a session from its first event.
     pub fn open(id: SessionId, at: Moment, event: &SessionOpened) -> Session {
         let spec = (*event.spec).clone();
         let setup = spec.setup.as_ref().map_or(SetupState::NotNeeded, |_| SetupState::Pending);
@@ -82,7 +82,7 @@ impl Session {
         session
     }
 
-    /// Folds a whole stream. `None` if it does not begin with a session being opened.
+    /// Folds an entire stream. Returns None if the first event does not open a session.
     pub fn fold<'a>(
         id: SessionId,
         events: impl IntoIterator<Item = (Moment, &'a Event)>,
@@ -96,7 +96,7 @@ impl Session {
         Some(session)
     }
 
-    /// Folds one event.
+    /// Applies one event.
     pub fn evolve(&mut self, at: Moment, event: &Event) {
         let was_blocked = self.is_blocked();
         self.apply(at, event);
@@ -234,7 +234,7 @@ impl Session {
         }
     }
 
-    /// Folds observations of the kernel and the holder about a launch.
+    /// Applies what the kernel and the holder reported about a launch.
     #[expect(clippy::wildcard_enum_match_arm, reason = "apply() is the exhaustive match")]
     fn apply_process(&mut self, at: Moment, event: &Event) {
         match event {
@@ -248,8 +248,8 @@ impl Session {
                     launch.stream.last_heard = at;
                     launch.followed = Some(at);
                     launch.holder = Some(e.holder.clone());
-                    // Its stop was abandoned while it was unobserved. It is observed now, and can be
-                    // killed.
+                    // The stop was abandoned while the process could not be observed. Now that it
+                    // can, it can also be killed.
                     if let Some(stop) = launch.stop.as_mut().filter(|s| s.step == StopStep::GivenUp)
                     {
                         (stop.step, stop.since) = (StopStep::Kill, at);
@@ -315,7 +315,7 @@ impl Session {
         }
     }
 
-    /// Folds observations of a launch's stream.
+    /// Applies what was observed on a launch's stream.
     #[expect(clippy::wildcard_enum_match_arm, reason = "apply() is the exhaustive match")]
     fn apply_stream(&mut self, at: Moment, event: &Event) {
         match event {
@@ -390,7 +390,7 @@ impl Session {
                 self.update_launch(e.launch, |launch| launch.stream.silent = true)
             }
             Event::StreamRetrying(e) => {
-                // Retrying is not progress: the silence window continues.
+                // Retrying is not progress, so the silence window continues.
                 self.update_launch(e.launch, |launch| {
                     launch.stream.retrying = true;
                     launch.stream.retrying_why = Some(e.detail.clone());
@@ -433,7 +433,7 @@ impl Session {
             }
             Event::ProgressReported(e) => {
                 self.set_awaits_input(Some(e.launch), false);
-                // On the stream, progress is limited to one report per second.
+                // Progress on the stream is already limited to one report per second.
                 if e.cursor.is_none() {
                     self.count_report(e.launch, 0);
                 }
@@ -450,7 +450,7 @@ impl Session {
             }
             Event::ContextCompacted(e) => {
                 self.record_heard(e.launch, at, e.cursor);
-                // The new usage is not reported yet.
+                // The usage after the compaction has not been reported yet.
                 self.context = None;
                 self.compactions = self.compactions.saturating_add(1);
                 self.compacting = self.compacting.filter(|asked| asked.turn);
@@ -463,7 +463,7 @@ impl Session {
         }
     }
 
-    /// Folds claims, requests and messages.
+    /// Applies events about claims, requests and messages.
     #[expect(clippy::wildcard_enum_match_arm, reason = "apply() is the exhaustive match")]
     fn apply_communication(&mut self, at: Moment, event: &Event) {
         match event {
@@ -546,7 +546,7 @@ impl Session {
             Event::MessageRefused(e) => self.record_refusal(e, at),
             Event::MessageLost(e) => {
                 if self.message_kind(&e.key) == Some(AgentMessageKind::Interrupt) {
-                    // The turn may have ended because it was interrupted at the screen.
+                    // The turn may have ended because a user interrupted it at the screen.
                     let attempt = self.attempt_mut();
                     attempt.awaits_user = attempt.was_interrupted();
                     self.drop_interrupt_text(&e.key, &e.reason);
@@ -560,7 +560,7 @@ impl Session {
         }
     }
 
-    /// Folds events of the current attempt and its verification.
+    /// Applies events about the current attempt and its verification.
     #[expect(clippy::wildcard_enum_match_arm, reason = "apply() is the exhaustive match")]
     fn apply_attempt(&mut self, at: Moment, event: &Event) {
         match event {
@@ -614,7 +614,7 @@ impl Session {
         }
     }
 
-    /// Updates the shown state and its start, which windows and hooks are based on.
+    /// Updates the shown state and its start time, on which windows and hooks are based.
     fn update_shown_state(&mut self, at: Moment) {
         if self.attempt().is_sealed() {
             return;
@@ -623,7 +623,7 @@ impl Session {
         let working = (state != State::NeedsInput || bug!(WaitingCounted))
             && !state.is_terminal()
             && self.limited.is_none()
-            // A team member may be idle for any time.
+            // A team member may stay idle indefinitely.
             && !(state == State::Idle && self.is_member())
             // Time spent waiting for the user does not count.
             && !(state == State::Idle && self.attempt().awaits_user)
@@ -647,7 +647,8 @@ impl Session {
         (self.handing_over, self.limited, self.dismissed) = (None, None, None);
         self.reacted.iter_mut().for_each(|reacted| reacted.total = 0);
         self.queue_instruction();
-        // A process that is being stopped gets no new instruction: the next launch waits for its end.
+        // A process that is being stopped receives no new instruction. The next launch waits until
+        // it has exited.
         let free = |launch: &&mut Launch| launch.may_be_running() && launch.stop.is_none();
         if let Some(launch) = self.launches.last_mut().filter(free) {
             launch.attempt = no;
@@ -655,7 +656,8 @@ impl Session {
         }
     }
 
-    /// Retries a failed worktree or setup for the next attempt: the user may have fixed its cause.
+    /// Prepares a failed worktree or setup again for the next attempt, because the user may have
+    /// fixed the cause.
     fn retry_worktree(&mut self, attempt: u32) {
         if matches!(self.work, WorkState::Failed { .. }) {
             (self.work, self.work_for) = (WorkState::Pending, attempt);
@@ -668,7 +670,7 @@ impl Session {
         }
     }
 
-    /// Expects a turn of a running agent. Until it begins, the agent counts as active, not idle.
+    /// Expects a running agent to start a turn. Until it does, the agent counts as active, not idle.
     pub(super) fn expect_turn(&mut self, at: Moment) {
         if let Some(launch) = self.launches.last_mut() {
             launch.stream.expect_turn(at);
@@ -684,7 +686,7 @@ impl Session {
         }
     }
 
-    /// Returns the text for an agent that resumes after a crash, unless it never received its
+    /// Returns the text for an agent that is resumed after a crash. None if it never received its
     /// instruction.
     fn continuation(&self, why: LaunchReason) -> Option<String> {
         if why != LaunchReason::Crash {
@@ -746,7 +748,8 @@ impl Session {
         self.record_heard(e.launch, at, e.cursor);
         let current = self.current_launch().is_some_and(|launch| launch.id == e.launch);
         let known = self.requests.iter().any(|request| request.id == e.request);
-        // An older launch no longer waits for its requests. Its earlier requests stay as they were.
+        // Requests from an older launch are void, because it no longer waits for answers. Requests
+        // that it made earlier stay unchanged.
         let fate = match (current, known) {
             (true, _) => RequestStatus::Open,
             (false, false) => RequestStatus::Void,
@@ -765,8 +768,8 @@ impl Session {
         });
     }
 
-    /// Records a snapshot. The first one is judged; the next one confirms it, or shows that the tree
-    /// changed.
+    /// Records a snapshot. The first one is judged. The next one either confirms it or shows that
+    /// the tree has changed.
     fn take_snapshot(&mut self, e: &SnapshotTaken) {
         let verifying = &mut self.attempt_mut().verifying;
         verifying.taken += 1;
@@ -783,7 +786,7 @@ impl Session {
         }
     }
 
-    /// Discards the evidence: a new turn may change the work.
+    /// Discards the evidence, because a new turn may change the work.
     pub(super) fn void_verdict(&mut self, launch: LaunchId) {
         let current = self.current_launch().is_some_and(|current| current.id == launch);
         if current && !self.attempt().is_sealed() {
@@ -791,7 +794,8 @@ impl Session {
         }
     }
 
-    /// Marks a terminal as idle if it has no text on its command line: it waits at its prompt.
+    /// Marks a terminal agent as idle if its command line contained no text, because it is then
+    /// waiting at its prompt.
     fn mark_idle_at_prompt(&mut self, launch: LaunchId) {
         let driver = self.spec.agent.driver;
         let waits = driver.has_terminal()
@@ -813,7 +817,7 @@ impl Session {
         });
     }
 
-    /// Discards the evidence if the agent was silent: it may change the work again.
+    /// Discards the evidence if the agent had been silent, because it may now change the work again.
     fn break_silence(&mut self, launch: LaunchId) {
         if self.launch(launch).is_some_and(|launch| launch.stream.silent) {
             self.void_verdict(launch);
@@ -850,7 +854,7 @@ impl Session {
     }
 }
 
-/// Adds an item and drops the oldest ones beyond the limit.
+/// Adds an item, and drops the oldest items if there are more than `limit`.
 fn push_bounded<T>(items: &mut Vec<T>, item: T, limit: usize) {
     items.push(item);
     items.drain(..items.len().saturating_sub(limit));

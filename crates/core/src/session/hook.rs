@@ -1,4 +1,4 @@
-//! Hooks: commands that the project runs on an event. Each runs once per occasion.
+//! Hooks: commands that the project wants to run on certain events. Each hook runs once per event.
 
 use std::{fmt, str::FromStr};
 
@@ -20,7 +20,7 @@ pub enum HookEvent {
     LateClaim,
     /// A reaction was carried out.
     Reaction,
-    /// The state was entered (live states) or sealed (terminal states).
+    /// The session entered a live state, or a terminal state was sealed.
     State(State),
 }
 
@@ -34,7 +34,7 @@ impl HookEvent {
             .collect()
     }
 
-    /// Returns the hook event of a state. Transient states have none.
+    /// Returns the hook event for a state. Transient states have none.
     pub fn for_state(state: State) -> Option<HookEvent> {
         match state {
             State::Working | State::Idle | State::Finishing | State::Verifying => None,
@@ -96,21 +96,21 @@ impl TryFrom<String> for HookEvent {
     }
 }
 
-/// One occasion of a hook. It runs once under this key, even across crashes.
+/// Identifies one execution of a hook. A hook runs only once per key, even across crashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct HookKey {
     pub event: HookEvent,
     pub no: u32,
 }
 
-/// A pending hook, with the state at the time it became due.
+/// A pending hook, with the session's state at the time when the hook became due.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingHook {
     pub key: HookKey,
     pub attempt: u32,
     pub state: State,
     pub cause: Option<Cause>,
-    /// The reaction that caused it.
+    /// The reaction that triggered the hook.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reaction: Option<String>,
     pub at: Moment,
@@ -124,9 +124,9 @@ pub enum HookEnd {
     Signal(i32),
     TimeLimit,
     OutputLimit,
-    /// It never ran: its program or directory is missing.
+    /// The hook never ran, for example because its program or directory is missing.
     NotStarted(String),
-    /// It may have run: its holder died. It is not retried.
+    /// The hook may have run, but its holder died. It is not retried.
     Uncertain(String),
 }
 
@@ -137,7 +137,7 @@ pub struct FinishedHook {
     pub end: HookEnd,
 }
 
-/// The pending hooks of a session.
+/// Tracks the hooks that are pending.
 impl Session {
     pub(super) fn queue_state_hook(&mut self, state: State, at: Moment) {
         if let Some(event) = HookEvent::for_state(state) {

@@ -1,5 +1,5 @@
-//! Requests inferred from a terminal. Each dialog gets one request, and never the text of another
-//! dialog.
+//! Requests inferred from a terminal. Each dialog becomes a separate request that contains the text
+//! of the dialog.
 
 use super::{
     event::{Event, MessageLost, RequestSettled},
@@ -10,7 +10,7 @@ use super::{
 use crate::request::{AgentRequest, Request, RequestKind, RequestStatus};
 
 impl Session {
-    /// Whether a terminal that already showed a request now shows a different one.
+    /// Whether the terminal now shows a different request than before.
     pub(super) fn shows_other_request(
         &self,
         launch: &Launch,
@@ -23,9 +23,9 @@ impl Session {
         shown.is_some() && before.is_some_and(|before| *before != shown)
     }
 
-    /// Opens a request for a dialog shown on a terminal, unless the agent itself reported one or it is
-    /// already known. The screen is drawn after the escape code that signals a request, and adds its
-    /// details.
+    /// Opens a request for a dialog in a terminal, unless the request is already known or the agent
+    /// reported one itself. The screen is drawn after the escape code that signals a request, and
+    /// provides the details.
     pub(super) fn infer_request(
         &self,
         launch: &Launch,
@@ -33,8 +33,8 @@ impl Session {
         asked: AgentRequest,
     ) -> Vec<Event> {
         let asked = asked.mark_inferred(by);
-        let told = |request: &Request| request.launch == launch.id && !request.is_inferred();
-        if self.open_requests().any(told) {
+        let is_reported = |request: &Request| request.launch == launch.id && !request.is_inferred();
+        if self.open_requests().any(is_reported) {
             return Vec::new();
         }
         let Some(known) = self.last_inferred(launch) else {
@@ -55,7 +55,7 @@ impl Session {
         }
     }
 
-    /// Returns the last request inferred for a launch, unless it is settled.
+    /// Returns the last request inferred for a launch, unless that request is settled.
     fn last_inferred(&self, launch: &Launch) -> Option<&Request> {
         let of_it = |request: &&Request| request.launch == launch.id && request.is_inferred();
         let last = self.requests.iter().rev().find(of_it)?;
@@ -64,8 +64,9 @@ impl Session {
         (last.is_open() || self.messages.iter().any(answers)).then_some(last)
     }
 
-    /// Settles a request that another dialog has replaced on the screen. It was answered by the typed
-    /// input or by a user there, and an answer still waiting is not for the new dialog.
+    /// Settles a request whose dialog was replaced by another one on the screen. Either the typed
+    /// input or a user at the screen answered it. An answer that has not been typed yet must not be
+    /// used for the new dialog.
     fn settle_replaced(&self, launch: &Launch, request: &Request) -> Vec<Event> {
         let waits = |m: &&AgentMessage| {
             let queued = m.status == DeliveryStatus::Queued && m.typed.is_none();
@@ -84,15 +85,15 @@ impl Session {
 }
 
 impl Request {
-    /// Whether this request only shows that input is needed, as a title does, while `than` shows for
-    /// what.
+    /// Whether this request only shows that some input is needed, for example in a window title,
+    /// while `than` also shows why.
     fn is_vaguer_than(&self, than: &AgentRequest) -> bool {
         self.asked.kind == RequestKind::Dialog && than.kind != RequestKind::Dialog
     }
 }
 
 impl AgentRequest {
-    /// Marks the subject as inferred, and records from which source.
+    /// Marks the subject as inferred from this source.
     fn mark_inferred(&self, by: ScreenSource) -> AgentRequest {
         let mut asked = self.clone();
         if let Some(subject) = asked.subject.as_deref_mut() {

@@ -3,6 +3,7 @@
 use super::{
     attempt::{Attempt, ClaimSource},
     launch::{Launch, LaunchPhase, StopReason},
+    spec::WorkLocation,
     state::Session,
 };
 use crate::{
@@ -14,8 +15,8 @@ use crate::{
 };
 
 impl Session {
-    /// Returns the current judgement: the sealed outcome if there is one, otherwise a judgement of the
-    /// facts.
+    /// Returns the current judgement: the sealed outcome if there is one, and otherwise a judgement
+    /// of the facts.
     pub fn judgement(&self) -> Judgement {
         let attempt = self.attempt();
         let judged = match (&attempt.sealed, attempt.resolutions.last()) {
@@ -35,7 +36,7 @@ impl Session {
         }
     }
 
-    /// Judges the current attempt by its facts, sealed or not.
+    /// Judges the current attempt by its facts, whether or not it is sealed.
     pub(super) fn judge_facts(&self) -> Judgement {
         let attempt = self.attempt();
         let found = judge_facts_by_table(
@@ -52,7 +53,7 @@ impl Session {
         apply_overlay(&self.overlay(), found).with(self.evidence_flags())
     }
 
-    /// The claim fact. An agent that ended with an open request still needs the answer.
+    /// The claim fact. If the agent exited with an open request, it still needs the answer.
     pub fn claim(&self) -> ClaimKind {
         if self.has_ended() && self.open_requests().any(|request| request.blocks()) {
             return ClaimKind::NeedsInput;
@@ -60,7 +61,7 @@ impl Session {
         self.attempt().claim_kind()
     }
 
-    /// The process fact. Before the first launch nothing has ended.
+    /// The process fact. Before the first launch, the process counts as alive, because nothing has exited.
     pub fn process(&self) -> ProcessFact {
         self.current_launch().map_or(ProcessFact::Alive, Launch::process)
     }
@@ -70,17 +71,17 @@ impl Session {
         self.current_launch().map_or(Activity::Active, Launch::activity)
     }
 
-    /// The verification fact: the verdict on the current tree, once the tree is known to be stable.
+    /// The verification fact: the verdict on the current tree, once that tree is known to be stable.
     pub fn verification(&self) -> Verification {
         let verifying = &self.attempt().verifying;
-        // Without checks a failed commit refutes nothing: the work is unchanged.
+        // Without checks, a failed commit refutes nothing, because the work itself is unchanged.
         if !self.spec.checks.is_empty()
             && let Some(reason) = &verifying.failed
         {
             return Verification::Failed(CheckRefutation::NoSnapshot { reason: reason.clone() });
         }
         match (self.verdict(), verifying.confirmed || bug!(ConfirmationSkipped)) {
-            // Checks written by an agent prove nothing, but may refute.
+            // Checks that an agent wrote cannot prove the work, but they can refute it.
             (Verdict::Passed(_), true) if !self.spec.has_trusted_check() => Verification::None,
             (Verdict::Passed(passed), true) => Verification::Passed(passed),
             (Verdict::Refuted(refuted), true) => Verification::Failed(refuted),
@@ -90,7 +91,7 @@ impl Session {
         }
     }
 
-    /// Judges the evidence gathered so far.
+    /// Returns the verdict on the evidence gathered so far.
     pub fn verdict(&self) -> Verdict {
         let verifying = &self.attempt().verifying;
         match &verifying.snapshot {
@@ -105,8 +106,8 @@ impl Session {
         }
     }
 
-    /// Whether checks are pending or running: the facts show an outcome, and the tree has no verdict
-    /// yet.
+    /// Whether checks are pending or running: the facts indicate an outcome, but the tree has no
+    /// verdict yet.
     pub fn wants_verdict(&self) -> bool {
         self.lacks_verdict()
             && !self.attempt().is_decided()
@@ -121,7 +122,7 @@ impl Session {
             .is_terminal()
     }
 
-    /// Whether there are checks without a verdict yet.
+    /// Whether there are checks, but no verdict yet.
     pub(super) fn lacks_verdict(&self) -> bool {
         !self.spec.checks.is_empty() && !self.has_verdict() && !self.tree_keeps_moving()
     }
@@ -174,13 +175,13 @@ impl Session {
         }
     }
 
-    /// Whether its process ended because the user stopped it, or because its team ended.
+    /// Whether the process exited because the user stopped it or because the team finished.
     pub(super) fn ended_on_request(&self) -> bool {
         let why = self.stop_reason();
         self.has_ended() && matches!(why, Some(StopReason::Operator | StopReason::TeamEnded))
     }
 
-    /// Whether an answer resumes an agent that ended while it waited.
+    /// Whether an answer can resume an agent that exited while it was waiting.
     fn answer_resumes(&self) -> bool {
         self.spec.adopted.is_none() && self.spec.agent.driver.has_protocol()
     }
@@ -197,12 +198,12 @@ impl Session {
         }
     }
 
-    /// Whether the turns of a watched external agent cannot be observed. Then `idle` only means that no
-    /// turn is known.
+    /// Whether an external agent is being watched whose turns cannot be observed. In that case,
+    /// `idle` only means that no turn is known.
     pub fn has_unobservable_turns(&self) -> bool {
         let watched = |launch: &Launch| launch.adopted && launch.may_be_running();
         let adopted = !self.attempt().is_sealed() && self.current_launch().is_some_and(watched);
-        // Codex starts the transcript of a conversation with its first prompt.
+        // Codex creates the transcript of a conversation when it receives the first prompt.
         let recorded = self.spec.agent.driver.has_protocol() && self.has_transcript();
         adopted && !recorded
     }
@@ -213,14 +214,14 @@ impl Session {
         named || self.thread.is_some()
     }
 
-    /// Whether its process is not started yet. The table treats it as alive, since nothing has ended.
+    /// Whether the process has not started yet. The table treats it as alive, since nothing has exited.
     pub fn is_starting(&self) -> bool {
         let owed = |launch: &Launch| launch.phase == LaunchPhase::Pending && launch.stop.is_none();
         let open = !self.attempt().is_sealed() && !self.attempt().is_decided();
         open && self.current_launch().is_none_or(owed)
     }
 
-    /// Whether its turn was interrupted and it waits for the user to continue.
+    /// Whether the turn was interrupted and the session is waiting for the user to continue it.
     pub fn awaits_user(&self) -> bool {
         let rests = |launch: &Launch| {
             launch.may_be_running() && launch.stop.is_none() && !launch.is_in_turn()
@@ -229,13 +230,21 @@ impl Session {
         open && self.attempt().awaits_user && self.current_launch().is_some_and(rests)
     }
 
-    /// Returns flags to show beside the state, also after the seal. They never change the outcome.
+    /// Whether the work in the worktree could not be committed although the outcome does not depend
+    /// on it. The work may be lost.
+    fn is_uncommitted(&self) -> bool {
+        let in_worktree = matches!(self.spec.work, WorkLocation::Worktree { .. });
+        in_worktree && self.spec.checks.is_empty() && self.attempt().verifying.failed.is_some()
+    }
+
+    /// Returns the flags to show next to the state, even after it is sealed. They never change the outcome.
     fn status_flags(&self) -> Vec<Flag> {
         let mut notes = Vec::new();
         let mut note = |holds: bool, flag| notes.extend(holds.then_some(flag));
         note(!self.attempt().late_claims.is_empty(), Flag::LateClaim);
         let caveats = &self.attempt().verifying.caveats;
         note(caveats.kept_at.is_some(), Flag::OffBranch);
+        note(self.is_uncommitted(), Flag::NotCommitted);
         note(!caveats.left_out.is_empty(), Flag::LeftOut);
         note(self.contradicted_requests().next().is_some(), Flag::AnswerOverridden);
         note(!caveats.protected.is_empty(), Flag::ChecksTouched);
@@ -264,14 +273,14 @@ impl Session {
     }
 }
 
-/// Corrects the cause if a check could not be run: that is Provost's problem, not the work's.
+/// Corrects the cause if a check could not be run, because the work is not to blame for that.
 fn attribute_unrun_checks(verification: &Verification, found: Judgement) -> Judgement {
-    let unrun = found.cause == Some(Cause::Verification) && verification.could_not_run();
+    let unrun = found.cause == Some(Cause::Verification) && verification.is_unchecked();
     if unrun { found.because(Cause::ChecksNotRun) } else { found }
 }
 
-/// Corrects the cause if the agent's protocol ended the turn with an error: that is not the agent's own
-/// claim.
+/// Corrects the cause if the turn ended with a protocol error, because the agent itself did not
+/// claim to have failed.
 fn attribute_turn_error(attempt: &Attempt, found: Judgement) -> Judgement {
     let by_turn =
         attempt.claim.as_ref().is_some_and(|claim| claim.source == ClaimSource::TurnError);

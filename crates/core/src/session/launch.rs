@@ -10,7 +10,7 @@ use crate::{
     time::Moment,
 };
 
-/// A process identity that survives reuse of its pid.
+/// Identifies a process even if its pid is reused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessIdentity {
     pub pid: i32,
@@ -18,23 +18,23 @@ pub struct ProcessIdentity {
     pub boot_id: String,
 }
 
-/// The position in a launch's journal up to which everything has been folded.
+/// The position in a launch's journal up to which everything has been processed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Cursor {
     pub offset: u64,
     pub skip: u64,
 }
 
-/// The reason for a launch.
+/// Why a launch was started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LaunchReason {
     First,
-    /// An answer arrived for an agent that had ended while it waited.
+    /// An answer arrived for an agent that had exited while it was waiting.
     Answer,
-    /// A new instruction arrived for an agent that had ended.
+    /// A new instruction arrived for an agent that had exited.
     Instruction,
-    /// The agent crashed at work, and its conversation is resumed.
+    /// The agent crashed while working, and its conversation is resumed.
     Crash,
     /// Another agent takes over the work.
     HandedOver,
@@ -44,7 +44,7 @@ pub enum LaunchReason {
     Limit,
 }
 
-/// How a process ended.
+/// How a process exited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProcessExit {
@@ -52,7 +52,7 @@ pub enum ProcessExit {
     Signal(i32),
 }
 
-/// The party that ended a process.
+/// Who ended a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StoppedBy {
@@ -67,24 +67,25 @@ pub enum TurnEnd {
     Ok,
     Interrupted,
     Error(String),
-    /// The account reached a usage limit, until a wall-clock time if that is known.
+    /// The account reached a usage limit. `until_ms` is the wall-clock time at which the limit
+    /// resets, if known.
     Limited {
         until_ms: Option<u64>,
         detail: String,
     },
 }
 
-/// The reason Provost stops a process.
+/// Why Provost stops a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
-    /// The operator's `stop`: the process ends, the session stays.
+    /// The operator ran `stop`, which ends the process but keeps the session.
     Operator,
     /// The attempt was cancelled, resolved, timed out or superseded.
     Decided,
     /// The attempt is sealed and the process is no longer needed.
     Finished,
-    /// The agent is idle and did not report a result, though asked.
+    /// The agent is idle and did not report a result when asked.
     Unclaimed,
     /// The work was refuted more often than the limit allows.
     ReworkExhausted,
@@ -92,13 +93,13 @@ pub enum StopReason {
     Leftover,
     /// Another agent takes over the work.
     HandedOver,
-    /// Connecting to the agent failed, and it is launched once more.
+    /// Connecting to the agent failed, so it is launched once more.
     Unreachable,
-    /// The team that it was opened for has ended.
+    /// The team of the session has finished.
     TeamEnded,
 }
 
-/// The current step of a stop. Each step is taken once, in this order.
+/// The current step of stopping a process. Each step is taken once, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopStep {
@@ -109,7 +110,7 @@ pub enum StopStep {
 }
 
 impl StopStep {
-    /// Returns the next step if this one was not enough.
+    /// Returns the step to take if this one was not enough.
     pub fn next(self) -> Option<StopStep> {
         match self {
             StopStep::Interrupt => Some(StopStep::Terminate),
@@ -130,13 +131,13 @@ pub struct StopProgress {
     pub since: Moment,
 }
 
-/// The phase of a launch. Data known only in one phase lives in that phase.
+/// The phase of a launch, with the data that is known only in that phase.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LaunchPhase {
     Pending,
     Running {
-        /// None if it was adopted by its transcript, and its process is unknown.
+        /// None if the agent was adopted via its transcript and its process is unknown.
         child: Option<ProcessIdentity>,
         visibility: Visibility,
     },
@@ -145,12 +146,13 @@ pub enum LaunchPhase {
         by: StoppedBy,
         at: Moment,
     },
-    /// It ended or was killed, unobserved. Reported only when none of its processes is left.
+    /// The process exited or was killed, but this was not observed. Reported only once none of its
+    /// processes is left.
     Unobserved {
         why: String,
         at: Moment,
     },
-    /// It never ran. Reported only when none of its processes is left.
+    /// The process never ran. Reported only once none of its processes is left.
     Failed {
         reason: String,
     },
@@ -164,51 +166,52 @@ pub enum Visibility {
     Unknown,
 }
 
-/// The state of the agent's stream while its process runs.
+/// The state of the agent's stream while its process is running.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stream {
-    /// Whether the agent reported its conversation.
+    /// Whether the agent has reported its conversation.
     #[serde(default)]
     pub ready: bool,
-    /// The reason the agent rejected its configuration.
+    /// Why the agent rejected its configuration.
     #[serde(default)]
     pub refused: Option<String>,
     /// Whether `refused` means that connecting to the agent failed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unreachable: bool,
-    /// Whether the agent pursues a goal: then it begins its next turn by itself.
+    /// Whether the agent is pursuing a goal. Such an agent starts its next turn on its own.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub goal: bool,
-    /// Since when the agent is about to begin a turn by itself.
+    /// Since when the agent has been expected to start a turn on its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_turn: Option<Moment>,
     /// Whether the last turn succeeded.
     #[serde(default)]
     pub ended_well: bool,
-    /// Whether an interrupt was sent for its open turn.
+    /// Whether an interrupt was sent to end the open turn.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
-    /// Whether a turn is open. A command without a protocol is one long turn.
+    /// Whether a turn is open. A command without a protocol counts as one long turn.
     pub turn: TurnState,
     pub last_heard: Moment,
     pub silent: bool,
     pub closed: Option<Moment>,
-    /// The window after `closed` is over and the process still lives.
+    /// Whether the settle window after `closed` has passed and the process is still running.
     pub settled: bool,
     pub retrying: bool,
-    /// The agent's reason for retrying.
+    /// Why the agent is retrying, as it reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retrying_why: Option<String>,
-    /// Whether the open turn is only expected, and not recorded yet.
+    /// Whether the open turn is only expected and not recorded yet.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub expected: bool,
-    /// The text sent to the idle agent, until the turn that it begins is over.
+    /// The text that was sent to the idle agent. It is kept until the turn that it starts is over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn_input: Option<String>,
 }
 
 impl Stream {
-    /// Expects a turn. Until it begins, the agent counts as active. A turn that is open now stays open.
+    /// Expects the agent to start a turn. Until it does, the agent counts as active. A turn that is
+    /// already open stays open.
     pub(super) fn expect_turn(&mut self, at: Moment) {
         self.expected |= self.turn == TurnState::Over;
         self.turn = TurnState::Open { turn: None };
@@ -223,7 +226,7 @@ impl Stream {
         (self.interrupted, self.own_turn) = (false, None);
     }
 
-    /// Drops a turn that was only expected.
+    /// Discards a turn that was only expected.
     pub(super) fn forget_expected_turn(&mut self) {
         self.own_turn = None;
         if self.turn == (TurnState::Open { turn: None }) {
@@ -244,14 +247,14 @@ impl Stream {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TurnState {
-    /// No turn is known yet, or the driver has no turns.
+    /// A turn is open. Its id is None if it is unknown or if the driver has no turns.
     Open {
         turn: Option<String>,
     },
     Over,
 }
 
-/// The state of the process tree after its leader ended.
+/// The state of the process tree after its leader exited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessTreeExit {
     pub leftovers: u32,
@@ -263,7 +266,7 @@ pub struct ProcessTreeExit {
 pub struct ReportUsage {
     pub count: u32,
     pub bytes: u64,
-    /// Whether one was rejected.
+    /// Whether any report was rejected.
     pub refused: bool,
 }
 
@@ -288,14 +291,14 @@ impl ReportUsage {
 pub struct Launch {
     pub id: LaunchId,
     pub why: LaunchReason,
-    /// The attempt that this launch serves now.
+    /// The attempt that this launch is currently working on.
     pub attempt: u32,
     pub requested_at: Moment,
-    /// The start of the handshake window: when it was first observed running, or when the present daemon
-    /// began to follow it.
+    /// The start of the handshake window: when the launch was first seen running, or when the
+    /// current daemon began to follow it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub followed: Option<Moment>,
-    /// Known once it was observed running, and from then on.
+    /// The holder's process, known once it was first seen running.
     pub holder: Option<ProcessIdentity>,
     pub phase: LaunchPhase,
     pub stream: Stream,
@@ -303,7 +306,7 @@ pub struct Launch {
     pub gone: Option<ProcessTreeExit>,
     pub cursor: Cursor,
     pub at_limit: bool,
-    /// The directory whose disk is full.
+    /// The directory whose disk is full, if any.
     #[serde(default)]
     pub disk_full: Option<String>,
     pub output_lost: bool,
@@ -315,11 +318,11 @@ pub struct Launch {
     /// When a user last attached or detached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attended: Option<Moment>,
-    /// Observations outside its protocol.
+    /// What was observed outside the agent's protocol.
     #[serde(default)]
     pub watch: LaunchWatch,
-    /// Whether it is an external agent: then it is only watched, and neither stopped nor suspected for
-    /// its silence.
+    /// Whether the launch is an external agent. Such an agent is only watched: Provost does not
+    /// stop it, and its silence does not count as a stall.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub adopted: bool,
 }
@@ -368,13 +371,13 @@ impl Launch {
         }
     }
 
-    /// Whether a user is at its screen. Then it is neither asked for a result nor closed. Decisions of
-    /// an operator still apply.
+    /// Whether a user is at the agent's screen. If so, the agent is neither asked for a result nor
+    /// closed, but the operator's decisions still apply.
     pub fn is_attended(&self) -> bool {
         self.may_be_running() && self.viewers > 0
     }
 
-    /// The process fact of the table. A pending launch counts as alive: nothing has ended.
+    /// The process fact for the table. A pending launch counts as alive, because nothing has exited.
     pub fn process(&self) -> ProcessFact {
         match &self.phase {
             LaunchPhase::Pending | LaunchPhase::Running { visibility: Visibility::Seen, .. } => {
@@ -382,12 +385,12 @@ impl Launch {
             }
             LaunchPhase::Running { visibility: Visibility::Unknown, .. }
             | LaunchPhase::Unobserved { .. } => ProcessFact::Unknown,
-            // It was killed as a leftover, so its own exit code is unknown.
+            // The process was killed as a leftover, so the exit code it would have had is unknown.
             LaunchPhase::Ended { by: StoppedBy::Provost, .. } if self.is_leftover() => {
                 ProcessFact::Unknown
             }
-            // An end that Provost caused says nothing about the work, and neither does a start that it
-            // cancelled.
+            // If Provost itself ended the process or cancelled its start, that says nothing about
+            // the work.
             LaunchPhase::Ended { by: StoppedBy::Provost, .. } => ProcessFact::Exit0,
             LaunchPhase::Failed { .. } if self.stop.is_some() => ProcessFact::Exit0,
             LaunchPhase::Ended { end: ProcessExit::Exit(0), .. } => ProcessFact::Exit0,
@@ -395,7 +398,7 @@ impl Launch {
         }
     }
 
-    /// The activity fact of the table.
+    /// The activity fact for the table.
     pub fn activity(&self) -> Activity {
         let over = self.stream.closed.is_some() && self.has_ended();
         if over || self.stream.settled || matches!(self.phase, LaunchPhase::Unobserved { .. }) {
@@ -425,8 +428,8 @@ impl Launch {
         matches!(self.phase, LaunchPhase::Pending | LaunchPhase::Running { .. })
     }
 
-    /// Whether Provost may begin to stop the process: it may be running, no stop is in progress, and
-    /// Provost started it.
+    /// Whether Provost may begin to stop the process: Provost started it, it may be running, and it
+    /// is not being stopped already.
     pub(super) fn may_be_stopped(&self) -> bool {
         self.may_be_running() && self.stop.is_none() && !self.adopted
     }
@@ -446,17 +449,17 @@ impl Launch {
         }
     }
 
-    /// Whether a stop is in progress that has neither ended the process nor been abandoned.
+    /// Whether the process is being stopped, and has neither exited nor been given up on.
     pub fn is_stopping(&self) -> bool {
         self.may_be_running() && self.stop.is_some_and(|stop| stop.step != StopStep::GivenUp)
     }
 
-    /// Whether Provost gave up killing the process, which may be running.
+    /// Whether Provost gave up on killing the process, which may still be running.
     pub fn is_stop_abandoned(&self) -> bool {
         self.may_be_running() && self.stop.is_some_and(|stop| stop.step == StopStep::GivenUp)
     }
 
-    /// Whether neither the process nor its descendants can change the work any more.
+    /// Whether neither the process nor any of its descendants can change the work anymore.
     pub fn is_gone(&self) -> bool {
         match self.phase {
             LaunchPhase::Pending | LaunchPhase::Running { .. } => false,

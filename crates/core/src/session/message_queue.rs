@@ -56,13 +56,14 @@ impl Session {
     }
 
     pub(super) fn settle_message(&mut self, key: &str, fate: DeliveryStatus) {
-        // A text that may be rejected is kept until its turn is over, to be sent again.
+        // A text that may be rejected is kept until its turn is over, because it might have to be
+        // sent again.
         let kept = matches!(fate, DeliveryStatus::Delivered { .. })
             && self.spec.agent.driver.confirms_input_by_turn();
         self.update_message(key, |message| {
             message.status = fate;
             message.reply = None;
-            // The text is no longer needed, and a user's text should not stay in memory.
+            // The text is no longer needed, and users' texts should not stay in memory.
             if !kept || !message.is_text() {
                 message.text.clear();
             }

@@ -1,8 +1,9 @@
 //! A session: its events, state, commands and pending effects.
 //!
-//! [`Session::decide`] turns a command into events, [`Session::evolve`] folds an event,
-//! [`Session::advance`] returns the next automatic event, [`Session::effects`] the pending effects, and
-//! [`Session::deadline`] the moment at which time alone changes something.
+//! [`Session::decide`] turns a command into events, [`Session::evolve`] applies an event,
+//! [`Session::advance`] returns the next automatic event, [`Session::effects`] returns the pending
+//! effects, and [`Session::deadline`] returns the next time at which something changes merely
+//! because time passes.
 
 mod advance;
 mod attempt;

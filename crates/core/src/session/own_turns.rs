@@ -1,8 +1,9 @@
-//! Turns that the agent begins by itself, and messages that its program rejects because of them.
+//! Turns that the agent starts on its own, and messages that its program rejects because of them.
 //!
-//! Codex begins a turn by itself while it pursues a goal, for input that a user queued and for mail of
-//! sub-agents. These turns are its work: it is neither asked for a result nor stopped while one is open
-//! or about to begin. A message that such a turn blocks waits for its end.
+//! Codex starts turns on its own while it pursues a goal, for input that a user queued, and for
+//! messages from sub-agents. These turns are part of its work, so Codex is neither asked for a
+//! result nor stopped while such a turn is open or about to start. A message that is blocked by
+//! such a turn waits until the turn is over.
 
 use std::borrow::Cow;
 
@@ -23,7 +24,8 @@ use crate::{
 type CommandResult = Result<Vec<Event>, SessionRejection>;
 
 impl AgentMessage {
-    /// Returns the key under which it is written to the agent: a new one after each rejection.
+    /// Returns the key under which the message is written to the agent. The key changes after each
+    /// rejection.
     pub fn write_key(&self) -> Cow<'_, str> {
         match self.refusals {
             0 => Cow::Borrowed(&self.key),
@@ -31,7 +33,7 @@ impl AgentMessage {
         }
     }
 
-    /// Whether the attempt cannot continue without it.
+    /// Whether the attempt cannot continue without the message.
     fn is_required(&self) -> bool {
         match self.kind {
             AgentMessageKind::Instruction
@@ -48,14 +50,14 @@ impl AgentMessage {
     }
 }
 
-/// Whether a message may be sent now: a rejected one waits until no turn blocks it.
+/// Whether a message can be sent now. A message that was rejected before waits until no turn blocks it.
 pub(super) fn may_send_now(launch: &Launch, message: &AgentMessage) -> bool {
     let free = launch.turn().is_none() && launch.stream.own_turn.is_none();
     message.refusals == 0 || free
 }
 
 impl Session {
-    /// Returns the message that was written to the agent under a key.
+    /// Returns the message that was written to the agent under this key.
     pub fn message_by_write_key(&self, key: &str) -> Option<&AgentMessage> {
         self.messages.iter().find(|message| message.write_key() == key)
     }
@@ -66,8 +68,8 @@ impl Session {
         queued.any(|message| message.refusals > 0)
     }
 
-    /// Decides whether to resend a message that the agent's program rejected. The rejection says nothing
-    /// about the agent's work.
+    /// Decides whether to resend a message that the agent's program rejected. The rejection says
+    /// nothing about the agent's work.
     pub(super) fn decide_refusal(
         &self,
         launch: &Launch,
@@ -101,7 +103,7 @@ impl Session {
     pub(super) fn record_refusal(&mut self, e: &MessageRefused, at: Moment) {
         self.record_heard(e.launch, at, e.cursor);
         match (self.message_kind(&e.key), e.retry) {
-            // The result is requested again when the agent is idle.
+            // Ask for the result again once the agent is idle.
             (Some(AgentMessageKind::ResultWanted), true) => {
                 let attempt = self.attempt_mut();
                 attempt.result_requested = None;
@@ -122,7 +124,7 @@ impl Session {
             if !e.retry {
                 launch.stream.forget_expected_turn();
             } else if launch.turn().is_none() {
-                // The blocking turn may not have been observed yet.
+                // The blocking turn might not have been observed yet.
                 launch.stream.expect_turn(at);
                 launch.stream.own_turn = Some(at);
             }
@@ -145,8 +147,8 @@ impl Session {
         });
     }
 
-    /// After a successful turn, the agent begins the next one if it pursues a goal, or with a message
-    /// that was rejected before.
+    /// Expects the next turn after a successful one, if the agent is pursuing a goal or a message
+    /// that was rejected before is waiting.
     pub(super) fn expect_own_turn(&mut self, launch: LaunchId, at: Moment) {
         let waits = self.has_refused_message();
         self.update_launch(launch, |launch| {

@@ -1,8 +1,8 @@
-//! The pane of an external agent: whether input can be typed there, and what was typed.
+//! The pane of an external agent: whether input can be typed there, and what has been typed.
 //!
-//! A key press in an external pane cannot be made idempotent, so the intent to type is recorded first.
-//! Typing that a daemon did not see to its end is not repeated by the next daemon, because the text may
-//! already be in the pane.
+//! Key presses in an external pane cannot be made idempotent, so the intent to type is recorded
+//! first. If a daemon exits before it has finished typing, the next daemon does not repeat it,
+//! because the text may already be in the pane.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,15 +20,15 @@ use crate::ids::LaunchId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PaneState {
-    /// The agent runs in it, and keys reach the agent.
+    /// The agent is running in the pane and receives the keys typed there.
     Open,
-    /// A user scrolls back in it: keys would not reach the agent.
+    /// A user is scrolling back in the pane, so typed keys would not reach the agent.
     ScrolledBack,
     /// Another program is in the foreground, usually a shell.
     OtherProgram,
-    /// A user has begun to write at the agent's prompt.
+    /// A user has started to write at the agent's prompt.
     UnsentText,
-    /// It is missing, or cannot be observed.
+    /// The pane is missing or cannot be observed.
     Gone,
 }
 
@@ -57,28 +57,28 @@ impl Session {
         }
     }
 
-    /// Records that a message is about to be typed into a pane, or was typed. A second attempt is
-    /// rejected.
+    /// Records that a message is about to be typed into a pane, or has been typed. A second attempt
+    /// to type it is rejected.
     pub(super) fn decide_typing(&self, id: LaunchId, key: &str, to: TypingState) -> CommandResult {
         let launch = self.launch(id).ok_or(SessionRejection::UnknownLaunch(id))?;
         let queued = |m: &&AgentMessage| m.key == key && m.status == DeliveryStatus::Queued;
         let refused = |why: &'static str| Err(SessionRejection::NothingTyped(why));
         let Some(message) = self.messages.iter().find(queued) else {
-            return refused("it is no longer queued");
+            return refused("the message is no longer queued");
         };
         let may = launch.adopted && launch.may_be_running() && !self.attempt().is_sealed();
         match (message.typed.map(|typed| typed.state), to) {
-            // An untyped message is in no pane, whatever the agent's status.
+            // If nothing was typed, the message is in no pane, whatever the agent's status is.
             (Some(TypingState::Typing), TypingState::Untyped) => {
                 Ok(vec![typed_event(message, id, to)])
             }
-            _ if !may => refused("its agent is not followed"),
+            _ if !may => refused("the agent is not followed"),
             (None, TypingState::Typing) => match self.input_blocked(launch, message) {
                 Some(why) => refused(why.describe()),
                 None if message.unconfirmed_reason.is_some() => refused(UNCONFIRMED),
                 None => Ok(vec![typed_event(message, id, to)]),
             },
-            // An interrupt key is not text that a transcript could confirm: its turn ends, or does not.
+            // A transcript never confirms an interrupt key: the turn either ends or it does not.
             (Some(TypingState::Typing), TypingState::Typed)
                 if message.kind == AgentMessageKind::Interrupt =>
             {
@@ -97,11 +97,11 @@ impl Session {
                 ),
                 TypingState::Unconfirmed,
             ) => Ok(vec![typed_event(message, id, to)]),
-            _ => refused("it was already typed"),
+            _ => refused("the message was already typed"),
         }
     }
 
-    /// Returns the reason nothing may be typed into an external agent's pane, if any.
+    /// Returns why nothing can be typed into an external agent's pane, if that is so.
     pub(super) fn pane_block(&self, launch: &Launch) -> Option<InputBlocked> {
         match launch.watch.pane {
             _ if !launch.adopted => None,
@@ -116,7 +116,7 @@ fn typed_event(message: &AgentMessage, launch: LaunchId, way: TypingState) -> Ev
     MessageTyped { key: message.key.clone(), launch, state: way }.into()
 }
 
-/// Returns the reason a message that may have been typed is waiting.
+/// Returns why a message that may have been typed is still waiting.
 pub(super) fn unconfirmed_reason(way: TypingState) -> Option<String> {
     (way == TypingState::Unconfirmed).then(|| UNCONFIRMED.to_owned())
 }

@@ -1,5 +1,5 @@
-//! Waiting for an answer. The wait lasts until the answer reaches the terminal that asked, and does not
-//! count as silence.
+//! Waiting for an answer. The wait ends when the answer reaches the terminal that shows the
+//! request, and does not count as silence.
 
 use super::{
     launch::TurnState,
@@ -13,14 +13,14 @@ use crate::{
 };
 
 impl Session {
-    /// Whether a request can be settled only at the agent's own screen. In a terminal, only approvals
-    /// are understood well enough to press a key for them.
+    /// Whether a request can be settled only at the agent's own screen. In a terminal, only
+    /// approval requests are understood well enough to answer them with a key press.
     pub fn is_screen_only(&self, request: &Request) -> bool {
         self.spec.agent.driver.has_terminal() && request.asked.kind != RequestKind::Approval
     }
 
-    /// Returns the answer that is not typed yet while the terminal still asks. Until it is typed, the
-    /// agent keeps waiting for a user at its screen.
+    /// Returns the answer that has not been typed yet while the terminal still shows the request.
+    /// Until it is typed, the agent keeps waiting for a user at its screen.
     pub fn untyped_answer(&self) -> Option<&AgentMessage> {
         if !self.spec.agent.driver.has_terminal() {
             return None;
@@ -39,7 +39,8 @@ impl Session {
         self.messages.iter().filter(waits).find(|m| asks && asked(m))
     }
 
-    /// Restarts the silence window: time spent waiting for an answer is not the agent's silence.
+    /// Restarts the silence window, because time spent waiting for an answer does not count as the
+    /// agent's silence.
     pub(super) fn restart_silence_window(&mut self, was_blocked: bool, at: Moment) {
         let over = was_blocked && !self.is_blocked();
         if let Some(launch) = self.launches.last_mut().filter(|l| over && l.may_be_running()) {
@@ -48,8 +49,8 @@ impl Session {
         }
     }
 
-    /// Marks a running program without turns as waiting for input, like an agent whose turn is over. It
-    /// is active again when it reports anything else or is sent something.
+    /// Marks a running program without turns as waiting for input, like an agent whose turn is
+    /// over. The program becomes active again when it reports anything else or receives a message.
     pub(super) fn set_awaits_input(&mut self, launch: Option<LaunchId>, waits: bool) {
         if self.spec.agent.driver.has_turns() {
             return;

@@ -1,8 +1,9 @@
-//! Reactions: automatic actions when a session is quiet, stalled, asks, or reaches a limit.
+//! Reactions: automatic actions that Provost takes when a session is quiet, stalls, asks something,
+//! or reaches a limit.
 //!
-//! An occasion begins when its condition holds, and ends when the condition no longer does. The current
-//! occasion and the number of responses are folded from the session's events, so a crash changes
-//! nothing: a reaction is one event, and its action follows from that event alone.
+//! An occasion begins when its condition starts to hold and ends when the condition stops holding.
+//! The current occasion and the number of responses are derived from the session's events, so a
+//! crash changes nothing: a reaction is one event, and its action follows from that event alone.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,15 +17,15 @@ use super::{
 };
 use crate::{lifecycle::State, limits::MAX_QUEUED, request::RequestStatus, time::Moment};
 
-/// The condition of a reaction.
+/// The condition that triggers a reaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReactionTrigger {
-    /// A turn is open, and the agent is silent.
+    /// A turn is open, but the agent produces no output.
     Quiet,
     Stalled,
     NeedsInput,
-    /// The context is full to this percentage.
+    /// At least this percentage of the context is used.
     Context {
         percent: u32,
     },
@@ -44,27 +45,27 @@ impl ReactionTrigger {
     }
 }
 
-/// The action of a reaction.
+/// What a reaction does.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReactionAction {
-    /// Only the hook, which every reaction runs.
+    /// Only runs the hook, which every other reaction runs as well.
     Notify,
     Nudge {
         text: String,
     },
-    /// The agent's turn is interrupted, and this text is sent.
+    /// Interrupts the agent's turn, then sends this text.
     Interrupt {
         text: String,
     },
     Compact,
-    /// The session waits for the account's usage limit. It does so without a reaction too; this limits
-    /// the waits and runs the hook.
+    /// Waits for the account's usage limit to pass. The session would also wait without this
+    /// reaction, which limits the number of waits and runs the hook.
     ResumeLater,
-    /// Another agent takes over the work.
+    /// Hands the work over to another agent.
     HandOver {
         agent: Box<AgentSpec>,
-        /// Additional text for it.
+        /// Additional text for the new agent.
         text: Option<String>,
     },
 }
@@ -81,7 +82,7 @@ impl ReactionAction {
         }
     }
 
-    /// Whether the action makes sense for this condition.
+    /// Whether the action makes sense in response to this condition.
     pub fn applies_to(&self, on: ReactionTrigger) -> bool {
         match self {
             ReactionAction::Notify | ReactionAction::HandOver { .. } => true,
@@ -96,12 +97,13 @@ impl ReactionAction {
     }
 }
 
-/// A configured reaction of a session.
+/// A reaction that is configured for a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reaction {
     pub name: String,
     pub on: ReactionTrigger,
-    /// How long the condition must hold first, and the minimum time between responses to one occasion.
+    /// How long the condition must hold before the first response. Also the minimum time between
+    /// two responses to the same occasion.
     pub after_ms: u64,
     pub act: ReactionAction,
     /// The maximum number of responses to one occasion.
@@ -110,7 +112,7 @@ pub struct Reaction {
     pub total: u32,
 }
 
-/// The agent that takes over, and additional text besides the instruction.
+/// The agent that takes over, and a text that it receives in addition to the instruction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Successor {
     pub agent: Box<AgentSpec>,
@@ -127,46 +129,50 @@ pub struct Occasion {
 /// The state of a reaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReactionState {
-    /// The start of the occasion on the monotonic clock; none if the condition does not hold.
+    /// When the occasion began, on the monotonic clock. None if the condition does not hold.
     pub since_ms: Option<u64>,
-    /// The number of occasions so far.
+    /// How many occasions there have been so far.
     pub occasion: u32,
-    /// The number of responses to this occasion.
+    /// How many responses there have been to this occasion.
     pub times: u32,
-    /// The number of responses in this attempt.
+    /// How many responses there have been in this attempt.
     pub total: u32,
     pub last_ms: u64,
 }
 
-/// The minimum time between two responses to one occasion.
+/// The minimum time between two responses to the same occasion.
 const MIN_INTERVAL_MS: u64 = 1_000;
 
 impl Session {
-    /// Returns the next reaction that time alone makes due. Silence is decided with what the stream's
-    /// reader heard.
+    /// Returns the next reaction that is due because time has passed. Reactions to silence also
+    /// depend on the time of the last output, so they are decided elsewhere.
     pub(super) fn react(&self, now: Moment) -> Option<Event> {
-        self.due_reactions(|on| on != ReactionTrigger::Quiet, now).next()
+        self.due_reactions(|on| on != ReactionTrigger::Quiet, now.mono_ms).next()
     }
 
-    /// Returns the reactions to a lasting silence.
+    /// Returns the next reaction to the usage limit that was due before the wait ends.
+    pub(super) fn react_to_limit(&self, end_ms: u64) -> Option<Event> {
+        self.due_reactions(|on| on == ReactionTrigger::UsageLimit, end_ms).next()
+    }
+
+    /// Returns the reactions that are due because the silence has lasted long enough.
     pub(super) fn react_to_silence(&self, now: Moment) -> impl Iterator<Item = Event> {
-        self.due_reactions(|on| on == ReactionTrigger::Quiet, now)
+        self.due_reactions(|on| on == ReactionTrigger::Quiet, now.mono_ms)
     }
 
     fn due_reactions(
         &self,
         which: impl Fn(ReactionTrigger) -> bool,
-        now: Moment,
+        now_ms: u64,
     ) -> impl Iterator<Item = Event> {
-        let due =
-            self.upcoming_reactions().filter(move |(at, one)| which(one.on) && now.mono_ms >= *at);
+        let due = self.upcoming_reactions().filter(move |(at, one)| which(one.on) && now_ms >= *at);
         due.map(|(_, one)| {
             let occasion = self.reaction_state(&one.name).map_or(0, |reacted| reacted.occasion);
             ReactionDone { reaction: one.name.clone(), occasion }.into()
         })
     }
 
-    /// Returns the upcoming reactions with their times.
+    /// Returns the upcoming reactions and when they are due.
     fn upcoming_reactions(&self) -> impl Iterator<Item = (u64, &Reaction)> {
         let pairs = self.spec.reactions.iter().zip(&self.reacted);
         pairs.filter_map(|(one, reacted)| {
@@ -185,15 +191,15 @@ impl Session {
         dues.map(|(at, _)| (at, DeadlineKind::Reaction)).min_by_key(|(at, _)| *at)
     }
 
-    /// Returns when a silence has lasted long enough for a reaction.
+    /// Returns when the silence will have lasted long enough for a reaction.
     pub(super) fn quiet_deadline(&self) -> Option<(u64, DeadlineKind)> {
         let launch = self.running_launch()?.id;
         let dues = self.upcoming_reactions().filter(|(_, one)| one.on == ReactionTrigger::Quiet);
         dues.map(|(at, _)| (at, DeadlineKind::Silence(launch))).min_by_key(|(at, _)| *at)
     }
 
-    /// Whether an action is possible now. External agents can at most be notified or nudged, and nothing
-    /// is done to an attempt that was decided or is being stopped.
+    /// Whether an action is currently possible. External agents can at most be notified or nudged.
+    /// Nothing is done about an attempt that is decided or being stopped.
     fn can_perform(&self, act: &ReactionAction) -> bool {
         let attempt = self.attempt();
         if attempt.is_sealed() || attempt.is_decided() || self.handing_over.is_some() {
@@ -237,7 +243,7 @@ impl Session {
         self.reacted.get(at)
     }
 
-    /// Updates the occasions after each event.
+    /// Updates the occasions. Called after each event.
     pub(super) fn update_occasions(&mut self, at: Moment) {
         for no in 0..self.spec.reactions.len().min(self.reacted.len()) {
             let known = self.reacted[no].since_ms;
@@ -251,9 +257,9 @@ impl Session {
         }
     }
 
-    /// Whether a nudge still waits though its occasion is over. One on its way to an agent with a
-    /// protocol still arrives; into a terminal nothing is typed before the turn ends, and then it is not
-    /// needed any more.
+    /// Whether a nudge is still queued although its occasion is over. A nudge that is already on
+    /// its way to an agent with a protocol still arrives. Nothing is typed into a terminal before
+    /// the turn ends, and by then the nudge is no longer needed.
     pub(super) fn is_stale_nudge(&self, message: &AgentMessage) -> bool {
         let Some(Occasion { reaction, no }) = &message.occasion else { return false };
         let reacted = self.reaction_state(reaction);
@@ -265,7 +271,7 @@ impl Session {
         !holds && message.typed.is_none() && !on_its_way()
     }
 
-    /// Returns since when a condition holds.
+    /// Returns since when a condition has held.
     fn condition_since(&self, on: ReactionTrigger, known: Option<u64>, at: Moment) -> Option<u64> {
         let attempt = self.attempt();
         let shown = |state| (attempt.shown == state).then_some(attempt.since.mono_ms);
@@ -283,8 +289,8 @@ impl Session {
         }
     }
 
-    /// Returns when a working agent was heard last. Waiting for a user, a usage limit or a suspended
-    /// process does not count as silence.
+    /// Returns when a working agent last produced output. Time during which the agent waits for a
+    /// user, waits at a usage limit or is suspended does not count as silence.
     fn silent_since(&self) -> Option<u64> {
         let launch = self.running_launch().filter(|launch| launch.attempt == self.attempt().no)?;
         let works = matches!(launch.stream.turn, TurnState::Open { .. })
@@ -330,10 +336,10 @@ impl Session {
     }
 }
 
-// Handing over to another agent.
+// Handing the work over to another agent.
 impl Session {
-    /// Hands the work over. The previous agent is stopped first, and its process tree is gone before the
-    /// next one starts.
+    /// Hands the work over. The previous agent is stopped first, and the next one starts only when
+    /// its process tree is gone.
     pub(super) fn hand_over(&self) -> Option<Event> {
         let begun = self.launches.iter().any(|launch| launch.why == LaunchReason::HandedOver);
         if self.handed_over && !begun && !self.attempt().is_decided() {
@@ -362,14 +368,14 @@ impl Session {
         Some(self.open_requests().next().map_or_else(replaced, void))
     }
 
-    /// Whether another agent is about to take over, so that the end of this agent's process is not an
-    /// outcome.
+    /// Whether another agent is about to take over, so that the end of this agent's process is not
+    /// an outcome.
     pub(super) fn is_handing_over(&self) -> bool {
-        // A claim that the agent made while it was being stopped counts.
+        // A claim still counts if the agent made it while it was being stopped.
         self.handing_over.is_some() && self.may_continue_work()
     }
 
-    /// Switches to the successor, in the same worktree and with the same instruction.
+    /// Switches to the successor, which receives the same instruction and works in the same worktree.
     pub(super) fn switch_to_successor(&mut self, from: &str) {
         let Some(heir) = self.handing_over.take() else { return };
         self.spec.agent = *heir.agent;

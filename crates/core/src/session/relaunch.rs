@@ -1,4 +1,5 @@
-//! Relaunches within an attempt: if the agent was never reached, and if it exited at a usage limit.
+//! Relaunches within an attempt: after the agent could not be reached, and after it exited at a
+//! usage limit.
 
 use super::{
     event::{Event, LaunchRequested, StopRequested},
@@ -8,7 +9,7 @@ use super::{
 };
 use crate::{ids::LaunchId, limits::MAX_RELAUNCHES};
 
-// The agent was never reached.
+// Relaunching an agent that could not be reached.
 impl Session {
     /// Whether a launch that failed before the agent responded is about to be repeated.
     pub(super) fn is_relaunching(&self) -> bool {
@@ -28,9 +29,9 @@ impl Session {
         })
     }
 
-    /// Returns the launch that failed before the agent responded, if it may be repeated. An agent that
-    /// responded, even with a rejection, would do the same again. One that crashed with a conversation
-    /// is resumed instead.
+    /// Returns the launch that failed before the agent responded, if it may be repeated. If the
+    /// agent did respond, even with a rejection, it would do the same again. If it crashed during a
+    /// conversation, that conversation is resumed instead.
     fn unanswered_launch(&self) -> Option<&Launch> {
         if !self.spec.agent.driver.has_handshake() {
             return None;
@@ -54,9 +55,10 @@ impl Session {
     }
 }
 
-// One-shot work exited at a usage limit.
+// Resuming one-shot work that exited at a usage limit.
 impl Session {
-    /// Whether one-shot work exited at a usage limit: a new process resumes its conversation when the limit has passed.
+    /// Whether one-shot work exited at a usage limit. A new process resumes its conversation once
+    /// the limit has passed.
     pub fn is_paused_at_limit(&self) -> bool {
         let exited = |launch: &Launch| {
             let by_itself =
@@ -85,14 +87,14 @@ impl Session {
         resumption.or(self.attempt().instruction.as_deref()).unwrap_or_default()
     }
 
-    /// Marks the input of a one-shot process as delivered, because it has it from the start.
+    /// Marks the input of a one-shot process as delivered, because the process receives it when it starts.
     pub(super) fn settle_resume_message(&mut self, launch: LaunchId) {
         if let Some(key) = self.resume_message().map(|message| message.key.clone()) {
             self.settle_message(&key, DeliveryStatus::Delivered { launch });
         }
     }
 
-    /// Returns the message that the next one-shot process gets instead of the instruction.
+    /// Returns the message that the next one-shot process receives instead of the instruction.
     fn resume_message(&self) -> Option<&AgentMessage> {
         if self.spec.agent.driver != Driver::CodexExec {
             return None;

@@ -1,5 +1,5 @@
-//! The configuration of a session. Resolved once by the command line and kept in the ledger, so that a
-//! later change of the configuration never affects an existing session.
+//! The configuration of a session. The command line resolves it once and the ledger stores it, so
+//! later changes to the configuration never affect an existing session.
 
 use std::collections::BTreeMap;
 
@@ -21,17 +21,17 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Driver {
-    /// A plain command: its exit status is its only signal.
+    /// A plain command. Its exit status is the only signal.
     Command,
     /// JSON lines on standard input and output.
     Jsonl,
     /// Codex's app-server.
     Codex,
-    /// `codex exec`: one instruction, on the command line.
+    /// `codex exec`, which receives a single instruction on its command line.
     CodexExec,
-    /// Any program that needs a terminal: its exit status is its only signal.
+    /// Any program that needs a terminal. Its exit status is the only signal.
     Terminal,
-    /// Codex's TUI, observed through its transcript and its screen.
+    /// Codex's TUI, which is observed through its transcript and its screen.
     CodexTerminal,
 }
 
@@ -45,7 +45,7 @@ impl Driver {
         Driver::CodexTerminal,
     ];
 
-    /// Whether the agent has turns, takes instructions and can be asked for a result.
+    /// Whether the agent has turns, accepts instructions and can be asked for a result.
     pub fn has_protocol(self) -> bool {
         match self {
             Driver::Command | Driver::CodexExec | Driver::Terminal => false,
@@ -53,7 +53,7 @@ impl Driver {
         }
     }
 
-    /// Whether the agent's output shows its turns. Otherwise everything is one long turn.
+    /// Whether the agent's output shows its turns. Otherwise, everything counts as one long turn.
     pub fn has_turns(self) -> bool {
         match self {
             Driver::Command | Driver::Terminal => false,
@@ -61,8 +61,8 @@ impl Driver {
         }
     }
 
-    /// Whether the agent has a terminal, which belongs to the user in front of it: it is not asked for a
-    /// result, and messages are typed.
+    /// Whether the agent runs in a terminal. The terminal belongs to the user in front of it, so
+    /// the agent is not asked for a result, and messages are typed.
     pub fn has_terminal(self) -> bool {
         match self {
             Driver::Command | Driver::Jsonl | Driver::Codex | Driver::CodexExec => false,
@@ -70,7 +70,7 @@ impl Driver {
         }
     }
 
-    /// Whether messages can be sent only after the agent reported its conversation.
+    /// Whether messages can be sent only after the agent has reported its conversation.
     pub fn has_handshake(self) -> bool {
         match self {
             Driver::Command
@@ -95,7 +95,7 @@ impl Driver {
         }
     }
 
-    /// Whether every message to the idle agent either begins a turn, which the agent reports, or is
+    /// Whether every message to the idle agent either starts a turn, which the agent reports, or is
     /// rejected.
     pub fn confirms_input_by_turn(self) -> bool {
         match self {
@@ -108,12 +108,12 @@ impl Driver {
         }
     }
 
-    /// Whether a new process of the agent can begin a new conversation.
+    /// Whether a new process of the agent can start a new conversation.
     pub fn can_start_threads(self) -> bool {
         self.has_protocol() && !self.has_terminal()
     }
 
-    /// Whether exit 0 counts only if the agent's stream also reported a successful turn.
+    /// Whether exit code 0 counts only if the agent's stream also reported a successful turn.
     pub fn reports_turn_success(self) -> bool {
         match self {
             Driver::Command
@@ -147,19 +147,20 @@ pub enum Sandbox {
     FullAccess,
 }
 
-/// When an agent must ask for approval, if its program supports that.
+/// When an agent must request approval, if its program supports that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Approvals {
-    /// Before everything that is not known to be harmless.
+    /// The agent asks before every command that is not known to be harmless.
     Untrusted,
-    /// When it wants more than its sandbox allows.
+    /// The agent asks when it needs more than its sandbox allows.
     #[default]
     OnRequest,
     Never,
 }
 
-/// Settings of an agent besides the instruction. Stored, so that a resumed conversation keeps them.
+/// Settings of an agent other than its instruction. They are stored, so that a resumed conversation
+/// keeps them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AgentSettings {
@@ -170,15 +171,16 @@ pub struct AgentSettings {
     pub approvals: Approvals,
     /// Whether the agent may ask users questions.
     pub questions: bool,
-    /// The form of the agent's result.
+    /// The form in which the agent must return its result.
     pub result: ResultForm,
     /// Whether the user confirmed that the agent's program may trust the directory.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub accept_trust: bool,
-    /// The agent's membership, if it works in a team: it has the team tools, and idles between messages.
+    /// The agent's role, if it works in a team. A team member has the team tools and stays idle
+    /// between messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub member: Option<TeamMembership>,
-    /// Whether the agent may start sub-agents. None leaves it to the agent's own configuration.
+    /// Whether the agent may start sub-agents. None means that the agent's own configuration decides.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub multi_agent: Option<MultiAgent>,
 }
@@ -189,7 +191,7 @@ pub struct TeamMembership {
     pub role: MemberRole,
 }
 
-/// Whether an agent may start sub-agents, and the source of that setting.
+/// Whether an agent may start sub-agents, and where that was configured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MultiAgent {
     pub on: bool,
@@ -200,7 +202,7 @@ pub struct MultiAgent {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CommandStdin {
-    /// Empty: at end of file from the start.
+    /// No input: the command reads end of file immediately.
     #[default]
     Closed,
     /// The messages sent to the session.
@@ -213,12 +215,12 @@ pub struct AgentSpec {
     pub name: String,
     pub driver: Driver,
     pub argv: Vec<String>,
-    /// Variables by value: only harmless ones, because they are stored in the ledger.
+    /// Variables with their values. They must be harmless, because they are stored in the ledger.
     pub env: BTreeMap<String, String>,
-    /// Variables by name: the values come from the daemon's environment at each launch.
+    /// Names of variables whose values are taken from the daemon's environment at each launch.
     pub pass_env: Vec<String>,
-    /// Variables by name for the agent alone. Checks, hooks and setup do not get these keys, because an
-    /// agent may have written their code.
+    /// Names of variables that only the agent receives. Checks, hooks and setup do not receive
+    /// these keys, because an agent may have written the code that they run.
     #[serde(default)]
     pub own_env: Vec<String>,
     #[serde(default)]
@@ -228,27 +230,27 @@ pub struct AgentSpec {
     /// The program's version, if known.
     #[serde(default)]
     pub version: Option<String>,
-    /// The user's own agent configuration that is passed on.
+    /// Which parts of the user's own agent configuration are passed on.
     #[serde(default)]
     pub carried: AgentProfile,
 }
 
-/// The locations of the user's settings, login and skills for an agent.
+/// Where to find the user's settings, login and skills for an agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AgentProfile {
     /// The user's home directory.
     pub user_home: String,
-    /// The agent's own directory in it, if it is used.
+    /// The agent's own directory in the home directory, if it is used.
     pub agent_home: Option<String>,
     /// Further skill directories, in order of precedence.
     pub skills: Vec<String>,
-    /// The account whose usage limits apply: sessions with the same value share them. None means the
-    /// session's own.
+    /// The account whose usage limits apply. Sessions with the same account share its limits. None
+    /// means that the session has its own limits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account: Option<String>,
-    /// The digest of the repository's agent files that the user trusts. None: the agent must not trust
-    /// any of them.
+    /// The digest of the agent files in the repository that the user trusts. None means that the
+    /// agent must not trust any of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trusted_files: Option<String>,
 }
@@ -260,13 +262,13 @@ impl AgentSpec {
     }
 }
 
-/// The location of the agent's work.
+/// Where the agent works.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkLocation {
-    /// In a directory outside of git, or in a repository whose work is not checked.
+    /// Outside of git, or in a repository where the work is not checked.
     Plain,
-    /// In the user's own checkout: snapshots are taken separately and leave it untouched.
+    /// In the user's own checkout. Snapshots are taken separately and do not change it.
     InPlace { top: String },
     /// In its own worktree, on its own branch.
     Worktree {
@@ -274,15 +276,16 @@ pub enum WorkLocation {
         path: String,
         branch: String,
         copy: Vec<String>,
-        /// The commit that the work begins from. Defaults to the repository's current checkout.
+        /// The commit from which the work starts. Defaults to the commit that is checked out in the
+        /// repository.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         base: Option<CommitId>,
     },
-    /// In its own checkout without a branch: for an agent that makes no changes.
+    /// In its own checkout without a branch, because the agent makes no changes.
     Detached { top: String, path: String, base: CommitId },
 }
 
-/// The run and stage that a session works for.
+/// The run and stage for which a session works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunStageRef {
     pub run: RunId,
@@ -290,7 +293,7 @@ pub struct RunStageRef {
 }
 
 impl WorkLocation {
-    /// Returns the top of the repository, if there is one.
+    /// Returns the root directory of the repository, if there is one.
     pub fn top(&self) -> Option<&str> {
         match self {
             WorkLocation::Worktree { top, .. }
@@ -300,7 +303,7 @@ impl WorkLocation {
         }
     }
 
-    /// Returns the branch that holds the work, even if its worktree is gone.
+    /// Returns the branch that contains the work, even if its worktree no longer exists.
     pub fn branch(&self) -> Option<&str> {
         match self {
             WorkLocation::Worktree { branch, .. } => Some(branch),
@@ -311,7 +314,7 @@ impl WorkLocation {
     }
 }
 
-/// The meaning of exit 0 without a claim.
+/// What exit code 0 means if the agent made no claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExitZeroPolicy {
@@ -319,7 +322,7 @@ pub enum ExitZeroPolicy {
     Completes,
 }
 
-/// The policy for a running process once its attempt is sealed.
+/// What happens to a running process once its attempt is sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFinish {
@@ -340,7 +343,7 @@ pub struct HookSpec {
 pub struct SessionSpec {
     pub name: String,
     pub role: Option<String>,
-    /// The top of the session's git repository, if any.
+    /// The root directory of the session's git repository, if any.
     pub project: Option<String>,
     pub cwd: String,
     pub agent: AgentSpec,
@@ -350,8 +353,8 @@ pub struct SessionSpec {
     pub checks: Vec<String>,
     /// Paths that a pooled verification checkout keeps between checks.
     pub keep: Vec<String>,
-    /// Files that the checks depend on. Changes to them are reported with the verdict, and the checks
-    /// use the base's version.
+    /// Files that the checks depend on. Changes to them are reported with the verdict, and the
+    /// checks use the base's version of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub protected: Vec<String>,
     #[serde(default, skip_serializing_if = "CheckTerms::is_default")]
@@ -368,13 +371,13 @@ pub struct SessionSpec {
     /// The automatic reactions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reactions: Vec<Reaction>,
-    /// Warnings from when the session was opened.
+    /// Warnings that occurred when the session was opened.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// The run that opened the session, if one did.
+    /// The run that opened the session, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunStageRef>,
-    /// The task of the run's plan that it was opened for, if any.
+    /// The task in the run's plan for which the session was opened, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskId>,
     /// The external agent that is watched, if any.
@@ -382,16 +385,16 @@ pub struct SessionSpec {
     pub adopted: Option<Box<ExternalAgent>>,
 }
 
-/// Terms of the checks: which ones can prove the work, and which version of protected files they use.
+/// Which checks can prove the work, and which version of protected files the checks use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CheckTerms {
-    /// Checks that an agent wrote. They can refute the work but never prove it alone.
+    /// Checks that an agent wrote. They can refute the work, but on their own they never prove it.
     pub agent_checks: Vec<String>,
     /// Checks that come from the configuration.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub configured: Vec<String>,
-    /// The commit whose protected files the checks use. None means the session's own base.
+    /// The commit from which the checks take protected files. None means the session's own base.
     pub base: Option<CommitId>,
 }
 
@@ -401,49 +404,50 @@ impl CheckTerms {
     }
 }
 
-/// An external agent, with everything known about its location.
+/// An external agent, and everything that is known about where it runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ExternalAgent {
     pub process: Option<ProcessIdentity>,
-    /// The file of its transcript.
+    /// The path of the agent's transcript.
     pub rollout: Option<String>,
-    /// The pane that shows it.
+    /// The pane in which the agent is shown.
     pub pane: Option<TmuxPane>,
     pub thread: Option<String>,
 }
 
-/// A tmux pane. Unlike a name, its id is unique for the lifetime of the server.
+/// A tmux pane. Unlike its name, its id is unique for the lifetime of the server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TmuxPane {
     pub socket: String,
     pub id: String,
-    /// The pid of the server: another server on the same socket reuses the ids.
+    /// The pid of the server. A different server on the same socket would reuse the ids.
     #[serde(default)]
     pub server: Option<u32>,
 }
 
-/// Another task of the same run for a finished conversation.
+/// Another task of the same run, assigned to a finished conversation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assignment {
     pub task: TaskId,
-    /// The checks that its work must pass.
+    /// The checks that the work must pass.
     pub checks: Vec<String>,
-    /// The checks among them that an agent wrote.
+    /// Those of `checks` that an agent wrote.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub agent_checks: Vec<String>,
-    /// The base of its work. None to continue from the current state.
+    /// The commit from which the work starts. None to continue from the current state.
     pub base: Option<Snapshot>,
 }
 
 impl SessionSpec {
-    /// Whether exit 0 means done. A command with checks but no protocol has no other way to report that.
+    /// Whether exit code 0 means that the work is done. For a command that has checks but no
+    /// protocol, this is the only way to report success.
     pub fn exit_zero_is_done(&self) -> bool {
         let judged_by_checks = !self.agent.driver.has_protocol() && !self.checks.is_empty();
         self.exit0 == ExitZeroPolicy::Completes || judged_by_checks
     }
 
-    /// Returns the source of a check.
+    /// Returns where a check comes from.
     pub fn check_origin(&self, command: &str) -> CheckOrigin {
         let among = |checks: &[String]| checks.iter().any(|check| check == command);
         match (among(&self.check_terms.agent_checks), among(&self.check_terms.configured)) {
@@ -453,7 +457,7 @@ impl SessionSpec {
         }
     }
 
-    /// Whether a check did not come from an agent: only such a check can prove the work.
+    /// Whether at least one check was not written by an agent. Only such a check can prove the work.
     pub fn has_trusted_check(&self) -> bool {
         self.checks.iter().any(|check| !self.check_terms.agent_checks.contains(check))
     }

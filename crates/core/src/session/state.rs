@@ -43,7 +43,7 @@ pub enum SetupState {
     Failed { reason: String },
 }
 
-/// The kind of a message for the agent.
+/// The kind of message sent to the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentMessageKind {
@@ -52,15 +52,15 @@ pub enum AgentMessageKind {
     Rework,
     ResultWanted,
     Answer,
-    /// Tells the agent to continue, and why it was interrupted.
+    /// Asks the agent to continue, and explains why it was interrupted.
     Continue,
     /// The result of a tool call.
     Returned,
-    /// A text from a reaction.
+    /// A text sent by a reaction.
     Nudge,
-    /// An interrupt of its turn.
+    /// An interrupt of the agent's turn.
     Interrupt,
-    /// A request to compact its conversation.
+    /// A request to compact the agent's conversation.
     Compact,
 }
 
@@ -73,37 +73,37 @@ pub enum DeliveryStatus {
     Undeliverable { reason: String },
 }
 
-/// A message for the agent.
+/// A message to the agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentMessage {
     pub key: String,
     pub kind: AgentMessageKind,
     pub text: String,
-    /// The request that this answers. The reply is kept beside it, unless it is a secret.
+    /// The request that this message answers. The reply is stored with it, unless it is secret.
     pub request: Option<RequestId>,
     #[serde(default)]
     pub reply: Option<RequestReply>,
-    /// The tool call that this answers.
+    /// The tool call that this message answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub returned: Option<ToolCallResult>,
     pub attempt: u32,
     pub status: DeliveryStatus,
-    /// How many times the agent's program rejected it.
+    /// How many times the agent's program rejected the message.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub refusals: u32,
-    /// When and how it was typed into a terminal, until the agent is known to have taken it.
+    /// When and how the message was typed into a terminal. Cleared when the agent confirms it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub typed: Option<TypedInput>,
-    /// The reason it waits though it was typed.
+    /// Why the message is still waiting although it was typed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unconfirmed_reason: Option<String>,
-    /// The occasion of a nudge.
+    /// The occasion that led to a nudge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub occasion: Option<Occasion>,
 }
 
 impl Session {
-    /// Whether the text of a message is a secret, which is not stored.
+    /// Whether the text of a message is secret, in which case it is not stored.
     pub fn is_secret(&self, message: &AgentMessage) -> bool {
         let request = self.requests.iter().find(|request| Some(request.id) == message.request);
         request.is_some_and(|request| request.asked.is_secret())
@@ -117,7 +117,7 @@ pub struct Progress {
     pub total: u64,
 }
 
-/// Tokens that the agent reported.
+/// The number of tokens that the agent reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     pub input: u64,
@@ -143,7 +143,7 @@ impl Usage {
     }
 }
 
-/// The context usage of the agent's model, as last reported.
+/// How much of the model's context is in use, as last reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContextUsage {
     pub used: u64,
@@ -151,7 +151,7 @@ pub struct ContextUsage {
 }
 
 impl ContextUsage {
-    /// Whether at least this percentage is used.
+    /// Whether at least this percentage of the context is used.
     pub fn is_at_least(self, percent: u32) -> bool {
         let (used, window) = (u128::from(self.used), u128::from(self.window));
         window > 0 && used * 100 >= window * u128::from(percent)
@@ -183,11 +183,11 @@ pub struct Fact {
     pub at: Moment,
 }
 
-/// The dismissal of a session whose team has ended.
+/// The dismissal of a session whose team has finished.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dismissal {
     pub because: String,
-    /// Whether its process is stopped in the middle of a turn.
+    /// Whether to stop the process even in the middle of a turn.
     pub at_once: bool,
 }
 
@@ -195,44 +195,44 @@ fn first_attempt() -> u32 {
     1
 }
 
-/// One conversation with one agent over one worktree.
+/// One conversation with one agent in one worktree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
     pub id: SessionId,
     pub spec: SessionSpec,
     pub opened: Moment,
     pub work: WorkState,
-    /// The attempt that its worktree was last prepared for, or is about to be.
+    /// The attempt for which the worktree was last prepared, or is about to be.
     #[serde(default = "first_attempt")]
     pub work_for: u32,
     pub setup: SetupState,
-    /// The attempt that setup last ran for, or is about to.
+    /// The attempt for which the setup last ran, or is about to run.
     #[serde(default = "first_attempt")]
     pub setup_for: u32,
     /// Never empty: a session is opened with its first attempt.
     pub attempts: Vec<Attempt>,
     pub launches: Vec<Launch>,
     pub requests: Vec<Request>,
-    /// The tool calls by which a member acts on its team.
+    /// The tool calls with which a member acts on its team.
     #[serde(default, skip_serializing_if = "ToolCalls::is_empty")]
     pub calls: ToolCalls,
     pub messages: Vec<AgentMessage>,
     pub hooks: Vec<PendingHook>,
     pub hooks_fired: BTreeMap<HookEvent, u32>,
-    /// The newest hooks that have ended, at most [`MAX_HOOKS_KEPT`](crate::limits::MAX_HOOKS_KEPT).
+    /// The hooks that finished most recently, at most [`MAX_HOOKS_KEPT`](crate::limits::MAX_HOOKS_KEPT).
     pub hooks_ended: Vec<FinishedHook>,
     pub thread: Option<String>,
     pub progress: Option<Progress>,
     pub usage: Usage,
-    /// None until the agent reports it.
+    /// None until the agent reports its context usage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<ContextUsage>,
-    /// How often the agent compacted its conversation, on request or by itself.
+    /// How many times the agent has compacted its conversation, on request or on its own.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub compactions: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compacting: Option<Compaction>,
-    /// The state of each reaction of the spec, in the same order.
+    /// The state of each reaction in the spec, in the same order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reacted: Vec<ReactionState>,
     /// The agent that takes over once this agent's process is gone.
@@ -241,35 +241,36 @@ pub struct Session {
     /// Whether the handover has happened. It happens at most once.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub handed_over: bool,
-    /// Set when its team has ended, until a new instruction arrives.
+    /// Set when the session's team finishes, and cleared when a new instruction arrives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dismissed: Option<Dismissal>,
-    /// The number of turns the agent began.
+    /// The number of turns that the agent has started.
     #[serde(default)]
     pub turns: u32,
     #[serde(default)]
     pub budget: Budget,
     #[serde(default)]
     pub limited: Option<LimitWait>,
-    /// When it last resumed after such a wait, on the monotonic clock.
+    /// When the session last resumed after a usage limit, on the monotonic clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub released_ms: Option<u64>,
-    /// Missing capabilities of the agent, as reported by its driver.
+    /// Capabilities that the agent lacks, as reported by its driver.
     #[serde(default)]
     pub warnings: Vec<String>,
-    /// The newest, at most [`MAX_FACTS_KEPT`](crate::limits::MAX_FACTS_KEPT).
+    /// The newest facts, at most [`MAX_FACTS_KEPT`](crate::limits::MAX_FACTS_KEPT).
     pub facts: Vec<Fact>,
-    /// How many effect records were found that Provost had not made.
+    /// The number of effect records found that Provost had not written.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub forged_records: u32,
-    /// Effects that wait for a resource.
+    /// Effects that are waiting for a resource.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub effect_waits: Vec<EffectWait>,
-    /// Whether the agent's stored conversation is gone.
+    /// Whether the agent's stored conversation has been deleted.
     #[serde(default)]
     pub conversation_deleted: bool,
     pub output_limit: u64,
-    /// Whether the ledger holds it because it was imported from another home. Not part of its events.
+    /// Whether the session was imported from another home. This is recorded in the ledger, but not
+    /// in the events.
     #[serde(skip)]
     pub imported: bool,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -289,7 +290,7 @@ impl Session {
         self.attempts.last_mut().expect("a session is opened with its first attempt")
     }
 
-    /// Returns the launch that serves the current attempt, if there is one.
+    /// Returns the launch that is working on the current attempt, if there is one.
     pub fn current_launch(&self) -> Option<&Launch> {
         self.launches.last().filter(|launch| launch.attempt == self.attempt().no)
     }
@@ -298,7 +299,7 @@ impl Session {
         self.launches.iter().find(|launch| launch.id == id)
     }
 
-    /// Returns the running launch. None is started while another runs, so it is the last one.
+    /// Returns the running launch. Only the last launch can be running, because launches never overlap.
     pub(super) fn running_launch(&self) -> Option<&Launch> {
         let runs = |launch: &&Launch| matches!(launch.phase, LaunchPhase::Running { .. });
         self.launches.last().filter(runs)
@@ -312,7 +313,8 @@ impl Session {
         self.requests.iter().filter(|request| request.is_open())
     }
 
-    /// Returns the approvals of the current attempt whose outcome contradicts the answer.
+    /// Returns the approval requests of the current attempt where the agent's action contradicts
+    /// the answer.
     pub fn contradicted_requests(&self) -> impl Iterator<Item = &Request> {
         let current = |launch: LaunchId| {
             self.launch(launch).is_some_and(|launch| launch.attempt == self.attempt().no)
@@ -322,13 +324,13 @@ impl Session {
         requests.filter(move |request| current(request.launch))
     }
 
-    /// Returns the wait for the account's usage limit, if time ends it.
+    /// Returns the wait for the account's usage limit, unless the attempt is already decided or sealed.
     pub fn limit_wait(&self) -> Option<&LimitWait> {
         let attempt = self.attempt();
         if attempt.is_decided() || attempt.is_sealed() { None } else { self.limited.as_ref() }
     }
 
-    /// Returns the agent's message about its retries to reach its model, while it retries.
+    /// Returns the agent's explanation if it is currently retrying to reach its model.
     pub fn retry_reason(&self) -> Option<&str> {
         let stream = &self.current_launch().filter(|launch| launch.may_be_running())?.stream;
         if stream.retrying { stream.retrying_why.as_deref() } else { None }
@@ -342,7 +344,8 @@ impl Session {
         }
     }
 
-    /// Counts the newest attempts that ended before their agent began a turn or claimed anything.
+    /// Returns how many of the newest attempts, in a row, ended before their agent started a turn
+    /// or claimed anything.
     pub fn failed_starts(&self) -> usize {
         self.attempts.iter().rev().take_while(|attempt| self.failed_to_start(attempt)).count()
     }
@@ -359,7 +362,8 @@ impl Session {
         attempt.is_sealed() && !by_user && !began
     }
 
-    /// Whether nothing is pending, running or expected any more, so that the stream may be evicted.
+    /// Whether nothing is pending, running or expected anymore, so that the session can be evicted
+    /// from memory.
     pub fn is_closed(&self) -> bool {
         // Every launch that may be running, or may still report something, has a pending effect.
         self.attempt().is_sealed() && self.pending_effects().is_empty()

@@ -1,10 +1,12 @@
-//! Tracks which of an agent's conversations belongs to the session, when the user switches in the TUI.
+//! Tracks which of an agent's conversations belongs to the session when the user switches between
+//! them in the TUI.
 //!
-//! A process may have several: user conversations, one after the other, and hidden ones of its own, for
-//! example of sub-agents. Only a [`RecordSignal::Moved`](super::watch::RecordSignal::Moved) changes which one
-//! counts; signals of other conversations do not concern this session. The transcript being read stays
-//! that of the previous conversation until its reader names the new one. Its signals until then are
-//! late, and do not apply to the new one.
+//! A process may have several conversations: those of the user, one after another, and hidden ones,
+//! for example for sub-agents. Only
+//! [`RecordSignal::ThreadSwitched`](super::watch::RecordSignal::ThreadSwitched) changes which one
+//! belongs to the session, and signals from other conversations are ignored. After a switch, the
+//! transcript being read is still that of the previous conversation until its reader reports the
+//! new one. Signals that arrive before then are late, and do not apply to the new conversation.
 
 use super::{
     command::SessionRejection,
@@ -15,7 +17,7 @@ use super::{
 };
 use crate::time::Moment;
 
-/// The maximum number of previous conversations remembered, the newest.
+/// The maximum number of previous conversations to remember. The newest ones are kept.
 const MAX_PREVIOUS_THREADS: usize = 64;
 
 type CommandResult = Result<Vec<Event>, SessionRejection>;
@@ -32,7 +34,7 @@ impl LaunchWatch {
         self.behind && by == RecordSource::Rollout && !names_it
     }
 
-    /// Stores the last signal of a record.
+    /// Stores the last signal that was read from a record.
     pub(super) fn store_signal(&mut self, by: RecordSource, seen: LastSignal) {
         self.behind &= !(by == RecordSource::Rollout && seen.said == SignalKind::Named);
         self.turns_on_file |= by == RecordSource::Rollout && seen.said == SignalKind::TurnStarted;
@@ -41,14 +43,14 @@ impl LaunchWatch {
 }
 
 impl Session {
-    /// Whether a reported conversation id is not the session's.
+    /// Whether a reported conversation id differs from the session's.
     pub(super) fn is_other_thread(&self, launch: &Launch, thread: &str) -> bool {
         launch.stream.ready && self.thread.as_deref().is_some_and(|own| own != thread)
     }
 
-    /// Records that the user at the screen switched to another conversation. The open turn of the
-    /// previous one ends, and so do its requests, unless the screen shows a request now: that one
-    /// belongs to the new conversation.
+    /// Records that the user at the screen switched to another conversation. The open turn and the
+    /// requests of the previous conversation end, except for a request that is on the screen now,
+    /// because it belongs to the new conversation.
     pub(super) fn decide_thread_switch(
         &self,
         launch: &Launch,
@@ -76,7 +78,7 @@ impl Session {
         Ok(settled.chain(left).chain([moved.into()]).collect())
     }
 
-    /// Switches to the other conversation. Facts about the previous one do not apply to it.
+    /// Switches to the other conversation, and discards facts about the previous one.
     pub(super) fn switch_thread(&mut self, e: &ThreadSwitched, at: Moment) {
         let cursor = self.launch(e.launch).map(|launch| launch.cursor).unwrap_or_default();
         self.record_heard(e.launch, at, cursor);
@@ -86,7 +88,7 @@ impl Session {
         self.thread = Some(e.to.clone());
         (self.context, self.progress, self.compacting) = (None, None, None);
         for launch in &mut self.launches {
-            // Positions refer to a file, and this is another file.
+            // Positions are relative to a file, and the new conversation has a different file.
             launch.watch.records.remove(&RecordSource::Rollout);
         }
         self.update_launch(e.launch, |launch| {

@@ -1,8 +1,8 @@
-//! Tool calls by which a member acts on its team.
+//! Tool calls with which a member acts on its team.
 //!
-//! A call is recorded when it is read, and answered in the same commit, after the team has decided about
-//! it. The answer is delivered to the agent like every other message, so a crash at any point neither
-//! loses nor repeats a call.
+//! A call is recorded when it is read, and is answered in the same commit, after the team has
+//! decided on it. The answer is delivered to the agent like any other message, so a crash at any
+//! point neither loses nor repeats a call.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,11 +14,11 @@ use super::{
 };
 use crate::{ids::LaunchId, limits::MAX_REPORTS, team, time::Moment};
 
-/// The maximum number of calls kept in memory, to recognise repeated ones. The session's events have all
-/// of them.
+/// The maximum number of calls to keep in memory in order to recognize repeated ones. The session's
+/// events contain all of them.
 pub const MAX_CALLS_KEPT: usize = 100;
 
-/// The longest answer to a call, in bytes.
+/// The maximum length of an answer to a call, in bytes.
 pub const MAX_ANSWER: usize = 16 << 10;
 
 /// The tool calls of a session.
@@ -38,14 +38,14 @@ pub struct ToolCall {
     pub launch: LaunchId,
     /// The agent's id for the call, unique within its launch.
     pub native: String,
-    /// The call itself, until it is answered.
+    /// The call itself. Cleared once it is answered.
     pub open: Option<team::MemberCall>,
-    /// Whether it arrived on the agent's stream, where its answer goes too. Otherwise its caller waits
-    /// for the answer.
+    /// Whether the call arrived on the agent's stream, in which case the answer is written there as
+    /// well. Otherwise, the caller waits for the answer.
     pub in_stream: bool,
 }
 
-/// The answer to a call on its way to the agent.
+/// The answer to a call, on its way to the agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCallResult {
     pub launch: LaunchId,
@@ -53,11 +53,11 @@ pub struct ToolCallResult {
     pub ok: bool,
 }
 
-/// The number of reports of a launch beyond which calls on its stream are no longer answered: twice the
-/// recorded limit.
+/// The number of reports from a launch after which calls on its stream are no longer answered. This
+/// is twice the number of reports that are recorded.
 const MAX_REPORTS_ANSWERED: u32 = 2 * MAX_REPORTS;
 
-/// The longest id of a call that is still answered when the budget is used up, in bytes.
+/// The maximum length of a call id that is still answered when the budget is used up, in bytes.
 const MAX_REFUSED_ID_BYTES: usize = 256;
 
 type CommandResult = Result<Vec<Event>, SessionRejection>;
@@ -67,14 +67,14 @@ impl ToolCalls {
         self.made == 0
     }
 
-    /// Returns the call that is not answered yet.
+    /// Returns the call that has not been answered yet.
     pub fn open(&self) -> Option<&ToolCall> {
         self.kept.iter().find(|call| call.open.is_some())
     }
 }
 
 impl Session {
-    /// Accepts a call of the current launch, once.
+    /// Accepts a call from the current launch, once.
     pub(super) fn decide_call(
         &self,
         launch: LaunchId,
@@ -83,7 +83,7 @@ impl Session {
         cursor: Option<Cursor>,
     ) -> CommandResult {
         let caller = self.launch(launch).ok_or(SessionRejection::UnknownLaunch(launch))?;
-        // An older launch no longer waits for its calls.
+        // An older launch no longer waits for answers to its calls.
         let current = self.current_launch().is_some_and(|current| current.id == launch);
         let known = |one: &ToolCall| one.launch == launch && one.native == native;
         if !current || self.calls.kept.iter().any(known) {
@@ -101,7 +101,7 @@ impl Session {
         if native.len() > MAX_REFUSED_ID_BYTES || caller.reports.count >= MAX_REPORTS_ANSWERED {
             return Err(SessionRejection::NothingNew);
         }
-        // On the stream the agent waits for an answer, so it gets the reason for the rejection.
+        // On the stream, the agent waits for an answer, so explain the rejection to it.
         let mark = self.mark_reports_refused(caller).unwrap_or_default();
         let call = Box::new(team::MemberCall::Invalid { why: refused.to_string() });
         let called = ToolCalled { no, launch, native, call, cursor };

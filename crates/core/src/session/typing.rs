@@ -1,5 +1,5 @@
-//! Rules for typing into a terminal: pasting texts, answering requests, pressing Enter once more, and
-//! giving up input that no turn took.
+//! Rules for typing into a terminal: pasting texts, answering requests, pressing Enter a second
+//! time, and giving up on input that did not start a turn.
 
 use super::{
     command::SessionRejection,
@@ -13,30 +13,31 @@ use super::{
 };
 use crate::{ids::LaunchId, request::Request, time::Moment};
 
-/// The reason for dropping an answer that a user gave first at the screen.
+/// Why an answer was dropped: a user at the screen answered first.
 const SETTLED_AT_SCREEN: &str = "it was settled at the agent's screen first";
 
-/// The reason for dropping an answer whose question was asked again.
+/// Why an answer was dropped: the agent asked the question again.
 const ASKED_AGAIN: &str = "the agent asked again";
 
-/// The reason for dropping an answer for a process that is gone.
+/// Why an answer was dropped: the process that made the request is gone.
 const ASKER_ENDED: &str = "the process that asked has ended";
 
-/// The reason for dropping a message that may have been typed.
+/// Why a message was dropped: it may already have been typed.
 pub(super) const UNCONFIRMED: &str =
     "it may have been typed, but the agent's transcript does not show it";
 
-/// Returns a text as it is pasted: nothing in it can end the paste or control the terminal.
+/// Returns the form of a text that is pasted. It contains nothing that could end the paste or
+/// control the terminal.
 pub fn pasteable_text(text: &str) -> String {
     let is_text = |char: &char| !char.is_control() || matches!(char, '\n' | '\t');
     text.replace("\r\n", "\n").replace('\r', "\n").chars().filter(is_text).collect()
 }
 
-/// Returns a text in the form that an agent's terminal takes literally.
+/// Returns a text in a form that an agent's terminal treats literally.
 ///
-/// Codex's composer treats a leading `/` as a command of its own, unless a space precedes it. Its
-/// completion of a last word that starts with `@` or `$` captures Enter, unless a space follows. It
-/// trims its input, so that neither space reaches the model.
+/// Codex's composer interprets a leading `/` as a command unless a space precedes it. If the last
+/// word starts with `@` or `$`, its completion captures Enter unless a space follows. The composer
+/// trims its input, so neither space reaches the model.
 pub fn literal_text(driver: Driver, text: &str) -> String {
     let text = pasteable_text(text);
     if driver != Driver::CodexTerminal {
@@ -50,9 +51,8 @@ pub fn literal_text(driver: Driver, text: &str) -> String {
 
 /// Checks that a text can be typed into an agent's terminal.
 ///
-/// # Errors
-/// If Codex would run it as a command of the user, outside of its sandbox, or if nothing of it can be
-/// typed.
+/// # Errors If Codex would run the text as a user command, outside of its sandbox, or if none of it
+/// can be typed.
 pub fn check_typeable(driver: Driver, text: &str) -> Result<(), SessionRejection> {
     let text = pasteable_text(text);
     match text.trim_start() {
@@ -66,20 +66,20 @@ pub fn check_typeable(driver: Driver, text: &str) -> Result<(), SessionRejection
 }
 
 impl TypedInput {
-    /// Whether an event happened after this was typed.
+    /// Whether something happened after the message was typed.
     fn is_before(&self, happened: Option<Moment>) -> bool {
         happened.is_some_and(|at| at.mono_ms > self.at.mono_ms)
     }
 }
 
 impl Launch {
-    /// Whether a user was at its screen since this was typed, and may have changed the input.
+    /// Whether a user was at the screen after the message was typed, and might have changed the input.
     pub(super) fn was_attended_since(&self, typed: &TypedInput) -> bool {
         self.viewers > 0 || typed.is_before(self.attended)
     }
 }
 
-// Answers.
+// Answers to requests on the screen.
 impl Session {
     fn queued_answers(&self) -> impl Iterator<Item = &AgentMessage> {
         let waits = |m: &&AgentMessage| {
@@ -88,7 +88,8 @@ impl Session {
         self.messages.iter().filter(waits)
     }
 
-    /// Whether an answer for this launch is not typed yet. Any other key would answer the request.
+    /// Whether there is an answer for this launch that has not been typed yet. Until then, any
+    /// other key would answer the request.
     pub(super) fn has_answer_to_type(&self, launch: LaunchId) -> bool {
         let of_it =
             |m: &AgentMessage| self.answered_request(m).is_some_and(|asked| asked.launch == launch);
@@ -99,7 +100,7 @@ impl Session {
         self.requests.iter().find(|request| Some(request.id) == message.request)
     }
 
-    /// Returns the unsettled requests of a launch: open, or with an answer on its way.
+    /// Returns the unsettled requests of a launch, which are open or have an answer on its way.
     pub(super) fn unsettled_requests(
         &self,
         launch: LaunchId,
@@ -109,16 +110,18 @@ impl Session {
         of_it.filter(move |request| request.is_open() || waits(request.id))
     }
 
-    /// Whether an answer is for the agent's current request: the newest one, and the only one in its
-    /// transcript. With several it is unclear which one is on the screen.
+    /// Whether an answer is for the agent's current request, which must be the newest one and the
+    /// only one in the transcript. If there are several, it is unclear which of them is on the
+    /// screen.
     pub(super) fn answers_current_request(&self, launch: &Launch, answer: &AgentMessage) -> bool {
         let mut unsettled = self.unsettled_requests(launch.id).rev();
         let newest = unsettled.next().is_some_and(|newest| Some(newest.id) == answer.request);
         newest && unsettled.all(|other| other.is_inferred())
     }
 
-    /// Settles the answers of a launch whose request was settled at its screen. A typed answer did that;
-    /// a waiting one is too late, and must not be typed into the next request.
+    /// Settles the answers for a launch whose request was settled on its screen. An answer that was
+    /// typed settled it. An answer that is still queued is too late, and must not be typed into the
+    /// next request.
     pub(super) fn settle_answers<'a>(
         &'a self,
         launch: &'a Launch,
@@ -136,8 +139,8 @@ impl Session {
         })
     }
 
-    /// Whether an action was approved after this message was sent, and is not finished yet according to
-    /// the agent's hooks.
+    /// Whether an action was approved after this message was sent and, according to the agent's
+    /// hooks, has not finished yet.
     pub(super) fn was_approved_after(&self, launch: &Launch, message: &AgentMessage) -> bool {
         let tells = launch.watch.records.contains_key(&RecordSource::Hook);
         let Some(approved) = launch.watch.approved else { return false };
@@ -145,8 +148,8 @@ impl Session {
         tells && later.any(|one| one.request == Some(approved))
     }
 
-    /// Remembers an approved action until the agent continues, unless the continuation itself confirmed
-    /// the answer.
+    /// Remembers an approved action until the agent continues, unless the fact that it continued is
+    /// what confirmed the answer.
     pub(super) fn remember_approval(&mut self, answer: &str, launch: LaunchId, at: Moment) {
         let answered = self.messages.iter().find(|m| m.key == answer).and_then(|m| m.request);
         let allowed = |r: &&Request| Some(r.id) == answered && r.allowed == Some(true);
@@ -159,7 +162,7 @@ impl Session {
         }
     }
 
-    /// Returns the reason an answer that waits for a terminal can no longer be delivered.
+    /// Returns why an answer that is waiting for a terminal can no longer be delivered, if that is so.
     pub(super) fn moot_reason(&self, answer: &AgentMessage) -> Option<&'static str> {
         let waits = self.spec.agent.driver.has_terminal() && answer.typed.is_none();
         if !waits {
@@ -173,7 +176,7 @@ impl Session {
         }
     }
 
-    /// Returns the reason the answer to a request never reached the agent, if it was lost.
+    /// Returns why the answer to a request never reached the agent, if it was lost.
     pub(super) fn answer_loss_reason(&self, request: &Request) -> Option<&str> {
         let to_it = |message: &&AgentMessage| message.request == Some(request.id);
         match &self.messages.iter().rev().find(to_it)?.status {
@@ -183,16 +186,16 @@ impl Session {
     }
 }
 
-// Typed input.
+// Typed input and its confirmation.
 impl Session {
-    /// Returns the message that a launch got on its command line.
+    /// Returns the message that a launch received on its command line.
     pub fn command_line_message(&self, launch: LaunchId) -> Option<&AgentMessage> {
         let on_its_line =
             |typed: TypedInput| typed.launch == launch && typed.state == TypingState::CommandLine;
         self.messages.iter().find(|message| message.typed.is_some_and(on_its_line))
     }
 
-    /// Puts the first text for a terminal on its command line. Later texts are typed.
+    /// Puts the first text for a terminal on the command line. Later texts are typed.
     pub(super) fn put_on_command_line(&mut self, launch: LaunchId, at: Moment) {
         let driver = self.spec.agent.driver;
         if !driver.has_terminal() || self.spec.adopted.is_some() {
@@ -200,7 +203,7 @@ impl Session {
         }
         let mut queued: Vec<&mut AgentMessage> =
             self.messages.iter_mut().filter(|m| m.status == DeliveryStatus::Queued).collect();
-        // Input typed into an earlier process does not concern this one.
+        // Input that was typed into an earlier process does not affect this one.
         queued.iter_mut().for_each(|m| (m.typed, m.unconfirmed_reason) = (None, None));
         let fits =
             |m: &&mut &mut AgentMessage| m.is_text() && check_typeable(driver, &m.text).is_ok();
@@ -209,8 +212,9 @@ impl Session {
         }
     }
 
-    /// Whether Enter may be pressed once more: the text is at the prompt as it was typed, because there
-    /// is no request, no turn has begun and no user was there since.
+    /// Whether Enter may be pressed again. The text must still be at the prompt exactly as typed,
+    /// so no request may be on the screen, no turn may have started, and no user may have been at
+    /// the screen since.
     pub(super) fn may_retry_enter(&self, typed: &TypedInput) -> bool {
         let Some(launch) = self.running_launch().filter(|one| one.id == typed.launch) else {
             return false;
@@ -230,13 +234,13 @@ impl Session {
             && (pane || !launch.adopted)
     }
 
-    /// Cancels an Enter retry that is no longer allowed, and marks the input as unconfirmed.
+    /// Cancels a second press of Enter that is no longer allowed, and marks the input as unconfirmed.
     pub(super) fn cancel_enter_retry(&self) -> Option<Event> {
         let (message, typed) = self.pending_enter_retry()?;
         (!self.may_retry_enter(&typed)).then(|| mark_unconfirmed(message, typed.launch))
     }
 
-    /// Returns the text for which Enter is to be pressed once more.
+    /// Returns the text for which Enter will be pressed again.
     pub(super) fn pending_enter_retry(&self) -> Option<(&AgentMessage, TypedInput)> {
         let again =
             |m: &'_ AgentMessage| m.typed.filter(|typed| typed.state == TypingState::RetryEnter);
@@ -244,9 +248,9 @@ impl Session {
         queued.find_map(|m| Some((m, again(m)?)))
     }
 
-    /// Gives up typed input that no turn took. A turn that ended without it shows that the agent did not
-    /// take the input, or took something else. If a user may have begun that turn at the same time, the
-    /// input is marked as unconfirmed first.
+    /// Gives up on typed input that did not start a turn. If a turn ended without the input, the
+    /// agent did not accept it, or accepted something else. If a user may have started that turn at
+    /// the same time, the input is marked as unconfirmed first.
     pub(super) fn drop_input_no_turn_took<'a>(
         &'a self,
         launch: &'a Launch,
@@ -266,8 +270,8 @@ impl Session {
         })
     }
 
-    /// Returns when unconfirmed input expires. It does not expire during a turn, whose end would reveal
-    /// more.
+    /// Returns when unconfirmed input expires. It does not expire during a turn, because the end of
+    /// the turn may show whether the agent received it.
     pub(super) fn unconfirmed_deadline(&self) -> Option<(u64, DeadlineKind)> {
         self.oldest_unconfirmed().map(|(_, at)| (at, DeadlineKind::InputConfirmation))
     }
@@ -298,7 +302,7 @@ impl Session {
 }
 
 impl AgentMessage {
-    /// Whether it is a text for the agent, not a key press.
+    /// Whether the message is a text for the agent, and not a key press.
     pub fn is_text(&self) -> bool {
         match self.kind {
             AgentMessageKind::Instruction
@@ -315,7 +319,7 @@ impl AgentMessage {
     }
 }
 
-/// Marks input as unconfirmed: it may be in the terminal, so it is not typed again.
+/// Marks input as unconfirmed. It may already be in the terminal, so it is not typed again.
 pub(super) fn mark_unconfirmed(message: &AgentMessage, launch: LaunchId) -> Event {
     MessageTyped { key: message.key.clone(), launch, state: TypingState::Unconfirmed }.into()
 }

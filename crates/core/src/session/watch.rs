@@ -1,8 +1,8 @@
-//! Observations of an agent outside its protocol: records that it writes itself, and signals inferred
-//! from its screen.
+//! Observations of an agent outside its protocol: records that the agent writes itself, and signals
+//! inferred from its screen.
 //!
-//! The two are different types, so that an inference can never do what only a record may: begin or end a
-//! turn, restart the silence window, or confirm input.
+//! They are separate types so that an inference can never do what only a record may do: start or
+//! end a turn, restart the silence window, or confirm input.
 
 use std::collections::BTreeMap;
 
@@ -35,9 +35,9 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RecordSource {
-    /// A command that the agent runs on an event. It arrives once and has no position.
+    /// A command that the agent runs on certain events. It arrives once and has no position.
     Hook,
-    /// The transcript file of its conversation.
+    /// The transcript file of the agent's conversation.
     Rollout,
 }
 
@@ -50,12 +50,12 @@ impl RecordSource {
     }
 }
 
-/// A part of an agent's terminal from which its activity is inferred. Any program that prints there can
-/// fake it.
+/// A part of an agent's terminal from which its activity is inferred. Any program that prints to
+/// the terminal can fake it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScreenSource {
-    /// The escape code by which an agent reports its state to a terminal.
+    /// The escape code with which an agent reports its state to the terminal.
     Osc,
     Title,
     /// A notification to the user at the terminal.
@@ -75,14 +75,15 @@ impl ScreenSource {
     }
 }
 
-/// A signal from a record.
+/// A signal that was read from a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordSignal {
     /// The agent reported its conversation.
     ThreadNamed {
         thread: String,
     },
-    /// The user at its screen switched to this conversation, which is not a hidden one of the agent.
+    /// The user at the agent's screen switched to this conversation, which is not one of the
+    /// agent's hidden ones.
     ThreadSwitched {
         thread: String,
     },
@@ -92,10 +93,10 @@ pub enum RecordSignal {
     TurnEnded {
         turn: Option<String>,
         end: TurnEnd,
-        /// The agent's last message in it.
+        /// The agent's last message in the turn.
         says: Option<String>,
     },
-    /// The agent took this as input.
+    /// The agent accepted this text as input.
     InputTaken {
         text: String,
     },
@@ -106,30 +107,30 @@ pub enum RecordSignal {
     },
     Progress(Progress),
     RequestOpened(AgentRequest),
-    /// Its request is settled: it continues.
+    /// The agent's request is settled, and the agent continues.
     Continued,
-    /// It begins to compact its conversation.
+    /// The agent has started to compact its conversation.
     Compacting,
     Compacted,
 }
 
-/// A signal inferred from a terminal.
+/// A signal that was inferred from a terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScreenHint {
     Working,
-    /// It takes input, and nothing blocks that.
+    /// The agent is ready for input, and nothing blocks it.
     AtPrompt,
-    /// It is at its prompt, with unsent text in it.
+    /// The agent is at its prompt, which contains unsent text.
     UnsentText,
     ShowsRequest(AgentRequest),
     Retrying {
         detail: String,
     },
-    /// It shows that it is done, failed or exits. None of that ends anything.
+    /// The screen shows that the agent has finished, failed or exited. This hint alone ends nothing.
     Finished,
 }
 
-/// The kind of a signal.
+/// The kind of signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SignalKind {
@@ -213,19 +214,19 @@ pub struct LastSignal {
     pub at: Moment,
 }
 
-/// Observations of a launch outside its protocol.
+/// What was observed about a launch outside its protocol.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LaunchWatch {
     pub records: BTreeMap<RecordSource, LastSignal>,
     pub hints: BTreeMap<ScreenSource, LastSignal>,
-    /// When a record last showed a turn beginning or ending.
+    /// When a record last showed that a turn started or ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turn_changed_at: Option<Moment>,
-    /// The turn that ended last. If another record reports it again, it neither begins nor ends again.
+    /// The turn that ended last. If another record reports the same turn, it is not started or ended again.
     pub last_turn: Option<String>,
-    /// Whether the transcript reports turns. Then only the transcript ends a turn: at a hook, the agent
-    /// may still be made to continue.
+    /// Whether the transcript reports turns. If it does, only the transcript can end a turn,
+    /// because a hook may run shortly before the agent is made to continue.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub turns_on_file: bool,
     /// Whether the transcript being read is still that of the previous conversation.
@@ -234,9 +235,9 @@ pub struct LaunchWatch {
     /// The previous conversations, newest last.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub previous_threads: Vec<String>,
-    /// Whether its process was suspended, as by a terminal's Ctrl-Z.
+    /// Whether the process was suspended, for example with Ctrl-Z.
     pub suspended: bool,
-    /// The request approved through Provost, until a record shows that the agent continued.
+    /// The request that was approved through Provost. Cleared when a record shows that the agent continued.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approved: Option<RequestId>,
     /// The observed state of an external agent's pane.
@@ -245,7 +246,7 @@ pub struct LaunchWatch {
 }
 
 impl LaunchWatch {
-    /// Whether a record already reported this position. A hook has no positions and arrives once.
+    /// Whether this position of the record was already read. A hook has no positions and arrives only once.
     fn has_read(&self, by: RecordSource, place: u64) -> bool {
         match by {
             RecordSource::Hook => false,
@@ -261,22 +262,23 @@ impl LaunchWatch {
         self.hints.get(&by).map(|seen| seen.said)
     }
 
-    /// Whether escape codes reported something else after the screen was read. Then the screen's signal
-    /// is news, even if it repeats the one before: codes may be missed, and only the screen shows that
-    /// their last signal is outdated.
+    /// Whether escape codes reported something else after the screen was read. If so, the signal
+    /// from the screen counts as new even if it repeats the previous one, because escape codes may
+    /// be missed, and only the screen shows that the last of them is outdated.
     fn is_overtaken(&self, by: ScreenSource) -> bool {
         by == ScreenSource::Screen && self.shown_signal() != self.last_hint(ScreenSource::Screen)
     }
 
-    /// Whether a request is visible on the screen. Escape codes report it before it is drawn, when a key
-    /// press would go elsewhere.
+    /// Whether a request is visible on the screen. Escape codes announce a request before it is
+    /// drawn, when a key press would still go elsewhere.
     fn shows_request_on_screen(&self) -> bool {
         self.shown_signal() == Some(SignalKind::Asks)
             && self.last_hint(ScreenSource::Screen) == Some(SignalKind::Asks)
     }
 
-    /// Whether it is at its prompt, and the prompt is empty as far as the screen was read. The screen is
-    /// drawn after its escape codes: until then, text written during the previous turn is not visible.
+    /// Whether the agent is at its prompt, and the prompt was empty when the screen was last read.
+    /// The screen is drawn after the escape codes arrive, so until then, text that was written
+    /// during the previous turn is not visible.
     fn is_at_an_empty_prompt(&self) -> bool {
         let drawn =
             self.last_hint(ScreenSource::Screen).is_none_or(|said| said == SignalKind::AtPrompt);
@@ -297,11 +299,11 @@ impl LaunchWatch {
     }
 }
 
-/// How long two sources may contradict each other before it is shown: one often lags behind.
+/// How long two sources may contradict each other before this is shown. One of them often lags behind.
 const CONTRADICTION_MS: u64 = 2_000;
 
-/// A terminal signal that contradicts the agent's transcript. It has no effect: the transcript is
-/// trusted.
+/// A terminal signal that contradicts the agent's transcript. It has no effect, because the
+/// transcript takes precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contradiction {
     pub shows: SignalKind,
@@ -312,7 +314,8 @@ pub struct Contradiction {
 }
 
 impl Launch {
-    /// Returns a lasting contradiction between a running agent's records and its terminal.
+    /// Returns the contradiction between a running agent's records and its terminal, if it has
+    /// lasted long enough.
     pub fn contradiction(&self, now_ms: u64) -> Option<Contradiction> {
         if !self.may_be_running() {
             return None;
@@ -337,16 +340,17 @@ impl Launch {
         };
         let since = if seen.at.mono_ms > turned.mono_ms { seen.at } else { turned };
         let lasts = now_ms >= since.deadline(CONTRADICTION_MS);
-        let told = Contradiction { shows: seen.said, by, in_turn, since };
-        (contradicts && lasts).then_some(told)
+        let found = Contradiction { shows: seen.said, by, in_turn, since };
+        (contradicts && lasts).then_some(found)
     }
 }
 
-/// The prefix of ids for requests inferred from a terminal, for which the agent has no ids.
+/// The prefix of the ids of requests that were inferred from a terminal, for which the agent
+/// provides no ids.
 const INFERRED_PREFIX: &str = "seen-";
 
 impl Request {
-    /// Whether the request is only inferred from a terminal.
+    /// Whether the request was only inferred from a terminal.
     pub(super) fn is_inferred(&self) -> bool {
         self.asked.native.starts_with(INFERRED_PREFIX)
     }
@@ -360,7 +364,7 @@ impl Request {
 type CommandResult = Result<Vec<Event>, SessionRejection>;
 
 impl Session {
-    /// Records a signal of an agent's record, once.
+    /// Records a signal from one of the agent's records, once.
     pub(super) fn decide_record(
         &self,
         id: LaunchId,
@@ -380,7 +384,7 @@ impl Session {
         }
         let then = self.events_for_record(launch, what);
         let bytes = match by {
-            // A hook counts as a report: any descendant of the agent can send one.
+            // A hook counts as a report, because any descendant of the agent can send one.
             RecordSource::Hook => then.iter().map(|event| event.encode().len()).sum(),
             RecordSource::Rollout => 0,
         };
@@ -389,7 +393,7 @@ impl Session {
         }
         let seen =
             SignalRecorded { launch: id, by, place, said: what.signal_kind(), bytes: bytes as u64 };
-        // A hook is stored only if it causes events or is awaited.
+        // Store a hook only if it causes events or is being waited for.
         let awaited = *what == RecordSignal::Continued && launch.watch.approved.is_some();
         if then.is_empty() && by == RecordSource::Hook && !awaited {
             return Err(SessionRejection::NothingNew);
@@ -406,18 +410,19 @@ impl Session {
                 let ready = || StreamReady { launch: id, thread: Some(thread.clone()), cursor };
                 new.then(|| ready().into()).into_iter().collect()
             }
-            // Handled separately.
+            // `decide_thread_switch` handles this signal.
             RecordSignal::ThreadSwitched { .. } => Vec::new(),
             RecordSignal::TurnStarted { turn } => {
                 if launch.knows_turn(turn.as_deref()) {
                     return Vec::new();
                 }
                 let started = TurnStarted { launch: id, turn, cursor }.into();
-                // A record is read after the screen is drawn: a request on the screen now belongs to
-                // this turn.
+                // A record is read after the screen is drawn, so a request that is on the screen
+                // now belongs to this turn.
                 let asks = launch.watch.shown_signal() == Some(SignalKind::Asks);
                 let went_on = (!asks).then(|| self.settle_all(launch)).into_iter().flatten();
-                // A user at its screen may have begun any turn; otherwise the queued message did.
+                // A user at the agent's screen may have started the turn. Otherwise, the queued
+                // message did.
                 let alone = !launch.adopted;
                 let compacts =
                     self.confirm_compact(id, |typed| alone && !launch.was_attended_since(typed));
@@ -427,7 +432,8 @@ impl Session {
                 if !launch.has_open(turn.as_deref()) {
                     return Vec::new();
                 }
-                // The transcript has secret answers in plain text, and so may the agent's last message.
+                // The transcript contains secret answers in plain text, and the agent's last
+                // message may as well.
                 let secret = self.requests.iter().any(|request| request.asked.is_secret());
                 let says = if secret { None } else { says };
                 let says = says.map(|says| shortened(&says, MAX_SAYS));
@@ -441,10 +447,10 @@ impl Session {
             }
             RecordSignal::UsageReported { usage, context } => {
                 let new = context.filter(|context| self.context != Some(*context));
-                let told =
+                let reported =
                     new.map(|context| ContextReported { launch: id, context, cursor }.into());
                 let used = UsageReported { launch: id, usage, cursor }.into();
-                std::iter::once(used).chain(told).collect()
+                std::iter::once(used).chain(reported).collect()
             }
             RecordSignal::Progress(progress) => {
                 vec![ProgressReported { launch: id, progress, cursor: Some(cursor) }.into()]
@@ -477,15 +483,15 @@ impl Session {
             return Err(SessionRejection::NothingNew);
         }
         let seen = SignalInferred { launch: id, by, place, said: what.signal_kind() }.into();
-        // The source that showed the request shows that it was settled; others may lag behind.
+        // The source that showed the request also shows that it was settled. Other sources may lag behind.
         let showed_it = launch.watch.last_hint(by) == Some(SignalKind::Asks);
-        // A screen is drawn and read after its escape codes: until it shows their request, it lags
-        // behind.
+        // A screen is drawn and read after its escape codes arrive, so it lags behind until it
+        // shows the request that they announced.
         let behind = by == ScreenSource::Screen && !showed_it;
         let guessed =
             |r: &Request| r.is_inferred() && !(behind && r.is_inferred_from(ScreenSource::Osc));
-        // A terminal that is active again shows that an approval was granted in it. This unlocks
-        // nothing, because no text is typed into an open turn.
+        // If a terminal is active again, an approval was granted there. This unlocks nothing,
+        // because no text is typed into an open turn.
         let approved =
             |r: &Request| showed_it && (guessed(r) || r.asked.kind == RequestKind::Approval);
         let answered = || showed_it.then(|| self.settle_answers(launch)).into_iter().flatten();
@@ -509,10 +515,10 @@ impl Session {
         Ok(std::iter::once(seen).chain(then).collect())
     }
 
-    /// Opens a request, unless the same one is already open, under any id.
+    /// Opens a request, unless the same one is already open under any id.
     pub(super) fn open_new_request(&self, launch: &Launch, asked: AgentRequest) -> Option<Event> {
         let guessed = asked.native.starts_with(INFERRED_PREFIX);
-        // An answered request that is visible until the answer is typed is not a new one.
+        // A request stays visible until its answer has been typed, so it is not a new request.
         let same = |request: &Request| request.is_open() && request.asked.native == asked.native;
         let known = self.unsettled_requests(launch.id).any(|request| guessed || same(request));
         let room = self.open_requests().count() < MAX_OPEN_REQUESTS;
@@ -520,8 +526,8 @@ impl Session {
             .then(|| self.request_opened(launch.id, asked, launch.cursor).into())
     }
 
-    /// Settles all requests of an agent that continues: it took the typed answer, and a user at its
-    /// terminal settled the rest.
+    /// Settles all requests of an agent that continues: it received the typed answer, and a user at
+    /// its terminal settled the others.
     pub(super) fn settle_all<'a>(&'a self, launch: &'a Launch) -> impl Iterator<Item = Event> + 'a {
         self.settle_answers(launch).chain(self.settle_requests(launch, |_| true))
     }
@@ -538,7 +544,7 @@ impl Session {
         })
     }
 
-    /// Returns the delivery of the typed message that a record confirms.
+    /// Confirms the delivery of the typed message that appears in a record.
     fn confirm_typed(&self, launch: LaunchId, text: &str) -> Option<Event> {
         let typed = |message: &&AgentMessage| {
             message.status == DeliveryStatus::Queued
@@ -551,26 +557,26 @@ impl Session {
 }
 
 impl Session {
-    /// Returns the delivery of a typed `/compact`. It is not input of the conversation, so no record
-    /// contains it; the agent's behaviour confirms it.
+    /// Confirms the delivery of a typed `/compact`. The command is not part of the conversation, so
+    /// no record contains it, and only the agent's behavior shows that it arrived.
     fn confirm_compact(
         &self,
         launch: LaunchId,
         shows: impl Fn(&TypedInput) -> bool,
     ) -> Option<Event> {
         let took = |typed: TypedInput| typed.launch == launch && shows(&typed);
-        let told = |message: &&AgentMessage| {
+        let is_typed_compact = |message: &&AgentMessage| {
             message.kind == AgentMessageKind::Compact
                 && message.status == DeliveryStatus::Queued
                 && message.typed.is_some_and(took)
         };
-        let key = self.messages.iter().find(told)?.key.clone();
+        let key = self.messages.iter().find(is_typed_compact)?.key.clone();
         Some(MessageDelivered { key, launch }.into())
     }
 }
 
-/// Compares texts. Terminals change line endings, agents trim their input, and control characters are
-/// not pasted.
+/// Compares texts, ignoring that terminals change line endings, agents trim their input, and
+/// control characters are not pasted.
 fn same_text(sent: &str, recorded: &str) -> bool {
     let lines = |text: &str| {
         pasteable_text(text).trim().lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
@@ -584,7 +590,7 @@ impl Launch {
         turn.is_some() && (self.turn() == turn || self.watch.last_turn.as_deref() == turn)
     }
 
-    /// Whether this turn is the open one. A turn without an id may be any.
+    /// Whether this turn is the open one. A turn without an id matches any open turn.
     fn has_open(&self, turn: Option<&str>) -> bool {
         let ended = turn.is_some() && self.watch.last_turn.as_deref() == turn;
         let other = turn.is_some() && self.turn().is_some_and(|open| Some(open) != turn);
@@ -596,13 +602,13 @@ impl Launch {
         matches!(self.stream.turn, TurnState::Open { .. })
     }
 
-    /// Whether a turn is open and not only expected. An expected turn begins with the typed input.
+    /// Whether a turn is open and not merely expected. An expected turn starts with the typed input.
     pub(super) fn is_in_recorded_turn(&self) -> bool {
         self.is_in_turn() && !self.stream.expected
     }
 }
 
-/// A message that was typed and is not confirmed yet.
+/// A message that was typed but is not confirmed yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TypedInput {
     pub launch: LaunchId,
@@ -610,52 +616,52 @@ pub struct TypedInput {
     pub state: TypingState,
 }
 
-/// The state of a typed text.
+/// How far typing a text has progressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TypingState {
-    /// On the agent's command line. The agent takes it when it is ready.
+    /// The text is on the agent's command line. The agent reads it when it is ready.
     CommandLine,
-    /// It is about to be typed into an external pane.
+    /// The text is about to be typed into an external pane.
     Typing,
-    /// It was not typed, because the pane took no keys. It waits as before.
+    /// The text was not typed, because the pane accepted no keys. It stays queued.
     Untyped,
     Typed,
-    /// It was not confirmed: Enter is to be pressed once more.
+    /// The text was not confirmed, so Enter will be pressed again.
     RetryEnter,
     /// Enter is about to be pressed in an external pane.
     Pressing,
-    /// Enter was pressed once more.
+    /// Enter was pressed again.
     Pressed,
-    /// Unconfirmed: it may be in the terminal, so it is not typed again.
+    /// The text may be in the terminal, so it is not typed again.
     Unconfirmed,
 }
 
-/// The suffix of a message's key for the second press of Enter.
+/// The suffix that is added to a message's key for the second press of Enter.
 const ENTER_RETRY_SUFFIX: &str = "-again";
 
-/// Returns the key under which Enter is pressed once more for a message.
+/// Returns the key under which Enter is pressed again for a message.
 pub fn enter_retry_key(message: &str) -> String {
     format!("{message}{ENTER_RETRY_SUFFIX}")
 }
 
-/// The reason nothing is typed into a terminal now.
+/// Why nothing can be typed into a terminal right now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InputBlocked {
     TurnOpen,
     RequestOpen,
     RequestNotShown,
-    /// It shows another request than the answered one.
+    /// The screen shows a different request than the one that was answered.
     OtherRequestOpen,
-    /// The interrupt was sent before an approval, and the approved action is running.
+    /// The interrupt was sent before an approval, and the approved action is still running.
     ApprovedActionRunning,
     Attended,
     NotAtPrompt,
-    /// Its prompt contains unsent text, which would be sent with the message.
+    /// The prompt contains unsent text, which would be sent with the message.
     UnsentText,
     EarlierInputUnconfirmed,
     Suspended,
-    /// Its external pane was not observed yet.
+    /// The external pane has not been observed yet.
     PaneUnobserved,
     Pane(PaneState),
 }
@@ -686,15 +692,15 @@ impl InputBlocked {
 }
 
 impl Session {
-    /// Records that input was written. With a protocol it has reached the agent; with a terminal it has
-    /// only reached the terminal, as far as is known.
+    /// Records that input was written. With a protocol, the input has reached the agent. With a
+    /// terminal, it is only known to have reached the terminal.
     pub(super) fn input_seen(&self, key: &str, launch: LaunchId) -> CommandResult {
         let queued = |key: &str| {
             self.messages
                 .iter()
                 .find(|m| m.write_key() == key && m.status == DeliveryStatus::Queued)
         };
-        // An interrupt key is not text that a transcript could confirm: its turn ends, or does not.
+        // A transcript never confirms an interrupt key: the turn either ends or it does not.
         let presses =
             queued(key).is_some_and(|message| message.kind == AgentMessageKind::Interrupt);
         if !self.spec.agent.driver.has_terminal() || presses {
@@ -706,7 +712,7 @@ impl Session {
             Some(message) => (message, Some(TypingState::RetryEnter), TypingState::Pressed),
             None => (queued(key).ok_or(SessionRejection::NothingNew)?, None, TypingState::Typed),
         };
-        // An agent that has ended cannot confirm the input, and another one does not get it again.
+        // An agent that has exited cannot confirm the input. The input is not sent to its successor.
         let ended = !self.launch(launch).is_some_and(Launch::may_be_running);
         let typed = MessageTyped { key: message.key.clone(), launch, state: to };
         if message.typed.map(|typed| typed.state) != from {
@@ -715,8 +721,9 @@ impl Session {
         Ok(vec![if ended { drop_unconfirmed(message) } else { typed.into() }])
     }
 
-    /// Returns the typed input that is not confirmed yet, with its deadline. A command-line text has
-    /// none: the agent takes it when it is ready, however long its dialogs are open.
+    /// Returns typed input that is not confirmed yet, with its deadline. A text on the command line
+    /// has no deadline, because the agent reads it when it is ready, no matter how long its dialogs
+    /// stay open.
     fn awaiting_confirmation(&self) -> impl Iterator<Item = (&AgentMessage, TypedInput, u64)> {
         let waits = |way| {
             matches!(
@@ -740,12 +747,13 @@ impl Session {
         proof.chain(self.unconfirmed_deadline()).min_by_key(|(at, _)| *at)
     }
 
-    /// Retries Enter for input that was not confirmed in time, and then marks it as unconfirmed.
+    /// Presses Enter again for input that was not confirmed in time. If that does not help, marks
+    /// the input as unconfirmed.
     pub(super) fn mark_input_unconfirmed(&self, now: Moment) -> Option<Event> {
         let (message, typed, _) =
             self.awaiting_confirmation().find(|(_, _, at)| now.mono_ms >= *at)?;
         let key = message.key.clone();
-        // Pressing Enter would answer the agent's request, perhaps wrongly.
+        // Pressing Enter could give the wrong answer to the agent's request.
         let sends = message.kind != AgentMessageKind::Answer && self.may_retry_enter(&typed);
         Some(match typed.state {
             TypingState::Typed if sends => {
@@ -762,8 +770,8 @@ impl Session {
         })
     }
 
-    /// Returns the reason a message may not be typed into a launch's terminal now, or none if it may. An
-    /// answer needs its request on the screen; everything else needs a prompt.
+    /// Returns why a message cannot be typed into a launch's terminal right now, or None if it can.
+    /// An answer requires its request to be on the screen; anything else requires a prompt.
     pub fn input_blocked(&self, launch: &Launch, message: &AgentMessage) -> Option<InputBlocked> {
         let asks = self.open_requests().any(|request| request.launch == launch.id)
             || launch.watch.shown_signal() == Some(SignalKind::Asks);
@@ -772,7 +780,7 @@ impl Session {
         let by_pane = self.pane_block(launch);
         let interrupts = message.kind == AgentMessageKind::Interrupt;
         let prompted = !answers && !interrupts;
-        // A key press waits for the one before it, but not for the confirmation of a text.
+        // A key press waits for the previous one, but not for the confirmation of a text.
         let before = |m: &AgentMessage, way: TypingState| {
             prompted || (m.kind == AgentMessageKind::Answer && way != TypingState::Unconfirmed)
         };

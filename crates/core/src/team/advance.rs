@@ -1,4 +1,5 @@
-//! Automatic steps that follow from a team and the current state of its sessions. Level-triggered.
+//! Automatic steps, which follow from a team and the current state of its sessions. They are
+//! level-triggered: they depend only on the current state.
 
 use std::{cell::LazyCell, collections::BTreeMap};
 
@@ -18,13 +19,13 @@ use crate::{
     time::Moment,
 };
 
-/// The read context of `advance`, besides the team itself.
+/// What `advance` reads besides the team itself.
 #[derive(Clone, Copy)]
 pub struct TeamAdvanceContext<'a> {
     pub now: Moment,
-    /// Returns the current state of a session. One that cannot be read is not treated as ended.
+    /// Returns the current state of a session. If a session cannot be read, it does not count as ended.
     pub session: &'a dyn Fn(SessionId) -> Option<&'a Session>,
-    /// How Provost is invoked in commands shown to members. They must work in an empty environment.
+    /// How to invoke Provost in commands shown to members, which must work in an empty environment.
     pub caller: &'a ProvostInvocation,
 }
 
@@ -32,8 +33,8 @@ pub struct TeamAdvanceContext<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TeamStep {
     Events(Vec<Event>),
-    /// An offer together with the command it sends to a session. If the session rejects the
-    /// command, the message is dead-lettered.
+    /// An offer, together with the command that delivers it to a session. If the session rejects
+    /// the command, the message is dead-lettered.
     Send(Box<(MessageOffered, SessionId, session::SessionCommand)>),
 }
 
@@ -46,7 +47,7 @@ impl<'a> TeamAdvanceContext<'a> {
 }
 
 impl Team {
-    /// Returns the next automatic step, or none. The caller folds it and calls again.
+    /// Returns the next automatic step, if any. The caller applies the step and then calls this again.
     pub fn advance(&self, around: &TeamAdvanceContext<'_>) -> Option<TeamStep> {
         if self.phase.is_over() {
             return None;
@@ -54,9 +55,9 @@ impl Team {
         self.next_step(around, |_| true)
     }
 
-    /// Returns the next step if only this session changed since the team was idle. Further steps
-    /// are left to [`Team::advance`]. A team may have thousands of members, and most changes of one
-    /// do not affect the others.
+    /// Returns the next step, given that only this session has changed since the team was last
+    /// idle. Any further steps are left to [`Team::advance`]. A team may have thousands of members,
+    /// and most changes to one of them do not affect the others.
     pub fn advance_for(
         &self,
         session: SessionId,
@@ -83,14 +84,14 @@ impl Team {
             .or_else(|| self.push_next(around, of))
     }
 
-    /// Returns the next time at which time alone changes something.
+    /// Returns the next time at which something changes merely because time passes.
     pub fn deadline(&self) -> Option<u64> {
         let messages = if self.phase.is_over() { None } else { self.messages.deadline() };
         messages.into_iter().chain(self.policy_deadline()).min()
     }
 
-    /// Expires all due messages and leases in one step. Thousands of leases may end at the same
-    /// moment.
+    /// Expires all due messages and leases in one step, because thousands of leases may expire at
+    /// the same time.
     fn expire_messages(&self, now: Moment) -> Option<TeamStep> {
         let overdue = self.messages.due(now.mono_ms).filter_map(|message| {
             let no = message.no;
@@ -112,7 +113,7 @@ impl Team {
         (!events.is_empty()).then_some(TeamStep::Events(events))
     }
 
-    /// Checks what became of the messages pushed to sessions.
+    /// Checks whether messages that were pushed to sessions have been delivered.
     fn check_pushed(
         &self,
         around: &TeamAdvanceContext<'_>,
@@ -140,8 +141,9 @@ impl Team {
                 Some(vec![MessageReturned { no, reason: "it waits".to_owned() }.into()])
             }
             PushStatus::Pending => None,
-            // The agent began with it, and a confirmed push is consumed. If its loop ended in the
-            // meantime, it begins no iteration, even if another loop is running.
+            // The agent started a turn with the message, so the push is confirmed and the message
+            // consumed. If the message's loop has ended in the meantime, the message starts no
+            // iteration, even if another loop is running.
             PushStatus::Begun => {
                 if let Some(why) = self.delivery_block(message, around) {
                     return Some(self.refuse_delivery(message, why));
@@ -151,7 +153,7 @@ impl Team {
                 events.push(MessageAcknowledged { no, by, note: None }.into());
                 Some(events)
             }
-            // The agent did not act on it, so that it can be offered again.
+            // The agent did not act on the message, so it can be offered again.
             PushStatus::Lost(reason) if !message.is_out_of_offers() => {
                 Some(vec![MessageReturned { no, reason: reason.to_owned() }.into()])
             }
@@ -201,7 +203,7 @@ impl Team {
         })
     }
 
-    /// Groups the waiting messages by member in one pass: there may be as many members as messages.
+    /// Groups the waiting messages by member in one pass, because there may be as many members as messages.
     fn waiting_by_member(&self, now: Moment) -> BTreeMap<&str, WaitingMessages<'_>> {
         let mut waiting: BTreeMap<&str, WaitingMessages<'_>> = BTreeMap::new();
         for message in &self.messages {
@@ -223,7 +225,7 @@ impl Team {
     ) -> TeamStep {
         let sent = format!("team-{}-{}-{}", self.id.short(), message.no, message.offers + 1);
         let begins_thread = self.begins_thread(message, session);
-        // A session that has ended takes it as its next instruction, which has its own key.
+        // A session that has ended receives the message as its next instruction, which has its own key.
         let key = if session.attempt().is_sealed() || begins_thread {
             format!("instruction-{}", session.attempt().no + 1)
         } else {
@@ -248,22 +250,22 @@ impl Team {
     }
 }
 
-/// How far a message pushed to a session has come.
+/// The delivery status of a message that was pushed to a session.
 enum PushStatus<'s> {
-    /// It is still pending in the session.
+    /// The message is still pending in the session.
     Pending,
     Begun,
-    /// No agent began with it or ever will, for this reason.
+    /// No agent has started a turn with the message, and none will, for this reason.
     Lost(&'s str),
     /// The session does not know the message.
     Unknown,
 }
 
 impl<'s> PushStatus<'s> {
-    /// Inspects a message that was pushed when the session had begun `turns` turns. Input written
-    /// to an agent is lost with its process, so a message counts as begun only when the next turn
-    /// starts or the agent reports on its work. If the process dies before that, the message
-    /// carries over to the next process.
+    /// Inspects a message that was pushed when the session had started `turns` turns. Input that
+    /// was written to an agent is lost if its process dies, so a message counts as begun only when
+    /// the next turn starts or the agent reports on its work. If the process dies before that, the
+    /// message carries over to the next process.
     fn inspect(session: &'s Session, key: &str, turns: u32) -> PushStatus<'s> {
         let Some(sent) = session.messages.iter().find(|sent| sent.key == key) else {
             return PushStatus::Unknown;
@@ -275,10 +277,10 @@ impl<'s> PushStatus<'s> {
         };
         let attempt = session.attempts.iter().find(|attempt| attempt.no == sent.attempt);
         let says = attempt.is_some_and(|attempt| attempt.claim.is_some());
-        // Without turn events from this agent there is no better evidence.
+        // For an agent without turn events, better evidence does not exist.
         let begun = session.turns > turns || session.turns == 0 || says || bug!(WrittenIsBegun);
         let current = session.current_launch();
-        // In a process that began no turn, a turn is only expected.
+        // In a process that has not started any turn, a turn is only expected.
         let steered = |one: &Launch| {
             one.is_in_turn() && !one.stream.expected && one.watch.turn_changed_at.is_some()
         };
@@ -294,7 +296,7 @@ impl<'s> PushStatus<'s> {
     }
 }
 
-/// The messages waiting for a member.
+/// The messages that are waiting for a member.
 #[derive(Default)]
 struct WaitingMessages<'t> {
     first: Option<&'t TeamMessage>,
@@ -322,10 +324,10 @@ impl<'t> WaitingMessages<'t> {
     }
 }
 
-/// Whether a session can take a message now: it is idle and has no open request. A session that
-/// claimed an end takes the next message once that end is sealed, because the claim is not about
-/// the message. A session that the operator stopped is left to the operator: a delivery would
-/// restart it at once.
+/// Whether a session can receive a message now: it is idle and has no open request. A session that
+/// claimed an outcome receives the next message only after that outcome is sealed, because the
+/// claim does not refer to the message. A session that the operator stopped receives nothing,
+/// because a delivery would restart it.
 pub(super) fn accepts_message(session: &Session) -> bool {
     if session.spec.adopted.is_some() || session.open_requests().next().is_some() {
         return false;
@@ -342,9 +344,10 @@ pub(super) fn accepts_message(session: &Session) -> bool {
     (sealed && resumable) || (!sealed && at_rest)
 }
 
-/// Whether a session that takes a message now takes those that Provost wrote itself, such as news. They start no agent
-/// that failed to start several times in a row: each further failure would be news to the session's managers. They wait
-/// until another message starts the agent.
+/// Whether a session that can receive messages also receives those from Provost itself, such as
+/// news. If an agent failed to start several times in a row, these messages do not start it again,
+/// because each further failure would be reported to its managers. They wait until another message
+/// starts the agent.
 fn takes_own_messages(session: &Session) -> bool {
     !session.attempt().is_sealed() || session.failed_starts() < MAX_FAILED_STARTS
 }

@@ -1,7 +1,8 @@
 //! Blind proposals for the next step: two members propose independently, and a third one chooses.
 //!
-//! The worker writes first, and its text stays hidden until the manager has written too. Then the
-//! reviewers receive both. If no reviewer can judge, that is not an agreement: the team stops.
+//! The worker writes first, and its text stays hidden until the manager has written as well. Then
+//! the reviewers receive both. If no reviewer can judge them, the team stops, because silence is
+//! not agreement.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +23,7 @@ use crate::{
     text::{quote_lines, quote_name, visible},
 };
 
-/// Longest proposal, in bytes.
+/// Maximum length of a proposal, in bytes.
 pub const MAX_PROPOSAL: usize = 16 << 10;
 
 /// A proposal for the next step.
@@ -32,13 +33,14 @@ pub struct Proposal {
     pub text: String,
 }
 
-/// The decision between two proposals.
+/// Which of the two proposals was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProposalChoice {
     Worker,
     Manager,
-    /// Neither, or no one can judge: nothing is done until the operator resumes the team.
+    /// Neither proposal was chosen, or no reviewer can judge them. The team pauses until the
+    /// operator resumes it.
     Stop,
 }
 
@@ -52,7 +54,7 @@ impl ProposalChoice {
     }
 }
 
-/// Two proposals for one next step.
+/// The two proposals for one next step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProposalRound {
     pub no: u32,
@@ -62,7 +64,7 @@ pub struct ProposalRound {
 }
 
 impl ProposalRound {
-    /// Returns the texts that a member may see: its own, and both once both are written.
+    /// Returns the texts that a member may see: its own, and both of them once both are written.
     pub fn visible_to(&self, name: &str) -> (Option<&str>, Option<&str>) {
         let may_see = self.manager.is_some() || self.worker.by == name;
         let worker = may_see.then_some(self.worker.text.as_str());
@@ -75,8 +77,8 @@ impl ProposalRound {
 }
 
 impl Team {
-    /// Records a proposal for the next step: the worker's begins a round, the manager's completes
-    /// it.
+    /// Records a proposal for the next step. The worker's proposal opens a round, and the manager's
+    /// completes it.
     pub(super) fn propose_next(
         &self,
         actor: &TeamActor,
@@ -112,7 +114,7 @@ impl Team {
         }
     }
 
-    /// Sends both proposals to the reviewers, or to the operator if none exist.
+    /// Sends both proposals to the reviewers, or to the operator in a team without reviewers.
     fn ask_to_choose(
         &self,
         round: &ProposalRound,
@@ -148,7 +150,7 @@ impl Team {
         let numbers = self.messages_stored + 1..;
         let stored = to.into_iter().zip(numbers).map(|(to, no)| {
             let (key, text) = (asked_key(round.no, to.name()), text(&to));
-            // Provost itself asks; texts of other authors are quoted.
+            // The request comes from Provost itself, which quotes the texts of the authors.
             let asked = MessageStored::by_rule(no, key, to, text);
             MessageStored { kind: TeamMessageKind::Note, trust: MessageTrust::Trusted, ..asked }
                 .into()
@@ -156,7 +158,7 @@ impl Team {
         stored.collect()
     }
 
-    /// Records the choice of an actor who proposed neither.
+    /// Records the choice of an actor who wrote neither proposal.
     pub(super) fn choose_next(
         &self,
         actor: &TeamActor,
@@ -200,7 +202,7 @@ impl Team {
             quote_lines(because)
         );
         let managers = self.bound(MemberRole::Manager).zip(self.messages_stored + 1..);
-        let told = managers.map(|(manager, no)| {
+        let messages = managers.map(|(manager, no)| {
             let to = Recipient::Member(manager.name.clone());
             let key = format!("chosen-{}-{}", round.no, manager.name);
             round_message(no, to, key, text.clone())
@@ -212,10 +214,10 @@ impl Team {
             let because = format!("round {} of proposals was stopped", round.no);
             PhaseChanged { phase: TeamPhase::Paused { because } }.into()
         });
-        [chosen].into_iter().chain(told).chain(paused).collect()
+        [chosen].into_iter().chain(messages).chain(paused).collect()
     }
 
-    /// Stops a round whose reviewers all failed. Missing objections are not a judgement.
+    /// Stops a round if all of its reviewers failed, because a lack of objections is not a judgement.
     pub(super) fn stop_unjudged(&self, around: &TeamAdvanceContext<'_>) -> Option<TeamStep> {
         let round = self.next.as_ref().filter(|round| !round.is_judged())?;
         round.manager.as_ref()?;
@@ -232,8 +234,7 @@ impl Team {
         )))
     }
 
-    /// Returns why a reviewer cannot judge: it could not be asked, or its session failed
-    /// afterwards.
+    /// Returns why a reviewer cannot judge: it could not be asked, or its session failed afterwards.
     fn failed_to_judge(
         &self,
         round: &ProposalRound,

@@ -1,5 +1,5 @@
-//! Tool calls of a member's agent. A call maps to a command of the team, and the same rules decide
-//! about it, by the member's role.
+//! Tool calls from a member's agent. Each call maps to a team command, which is decided by the same
+//! rules and the member's role.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::{
     pictures::PictureFiles,
 };
 
-/// The message kinds that a member may send. The other kinds have their own commands.
+/// The kinds of messages that a member may send. Other kinds have their own commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SendableKind {
@@ -55,7 +55,7 @@ impl JudgementKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum MemberCall {
-    /// Shows the state of the team. The only call that changes nothing.
+    /// Shows the state of the team. This is the only call that changes nothing.
     Status {},
     Send {
         to: String,
@@ -66,7 +66,7 @@ pub enum MemberCall {
         key: Option<String>,
         #[serde(default)]
         correlation: Option<String>,
-        /// Whether it may be delivered in the middle of a turn.
+        /// Whether the message may be delivered in the middle of a turn.
         #[serde(default)]
         steer: bool,
     },
@@ -79,7 +79,7 @@ pub enum MemberCall {
         text: String,
         #[serde(default)]
         rationale: Option<String>,
-        /// The command that proves it. Without one, an assertion is enough.
+        /// The command that proves the criterion. If there is none, an assertion is enough.
         #[serde(default)]
         check: Option<String>,
     },
@@ -95,13 +95,13 @@ pub enum MemberCall {
         criterion: Option<u32>,
         #[serde(default)]
         evidence: Option<String>,
-        /// The pictures to compare, if the loop does not name them.
+        /// The pictures to compare, if the loop does not specify them.
         #[serde(default)]
         pictures: Option<PictureFiles>,
     },
     ShowEvidence {
-        /// The iteration and name of the evidence. A challenge without them is about the work as a
-        /// whole.
+        /// The iteration and name of the evidence. Without them, a challenge applies to the work as
+        /// a whole.
         #[serde(default)]
         iteration: Option<u32>,
         #[serde(default)]
@@ -145,7 +145,7 @@ pub enum MemberCall {
     Finish {
         because: String,
     },
-    /// An unreadable call. It still gets a response, because the caller waits for one.
+    /// A call that could not be parsed. It still gets a response, because the caller is waiting for one.
     Invalid {
         why: String,
     },
@@ -154,9 +154,9 @@ pub enum MemberCall {
 /// Why a call is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MemberCallError {
-    #[error("\"because\" is missing: give the reason or the evidence")]
+    #[error("the field \"because\" is missing: expected the reason or the evidence")]
     NoReason,
-    #[error("name either a criterion or a piece of evidence")]
+    #[error("the call has no single subject: name either a criterion or a piece of evidence")]
     OneOf,
     #[error(
         "show exactly one of text, challenge or fields, with the iteration and the name of the evidence; a \
@@ -168,7 +168,7 @@ pub enum MemberCallError {
 }
 
 impl MemberCall {
-    /// Returns the name of its tool.
+    /// Returns the name of the tool.
     pub fn as_str(&self) -> &'static str {
         match self {
             MemberCall::Status {} => "status",
@@ -190,14 +190,14 @@ impl MemberCall {
         }
     }
 
-    /// Returns the command that the call maps to, or none if it changes nothing. `own` is a key
-    /// unique to this call.
+    /// Returns the command that the call maps to, or None if the call changes nothing. `own` is a
+    /// key that is unique to this call.
     pub fn to_command(
         &self,
         member: &str,
         own: &str,
     ) -> Result<Option<TeamCommand>, MemberCallError> {
-        // Keys are scoped to the member: two members may use the same key.
+        // Keys are scoped to the member, because two members may use the same key.
         let key = |given: &Option<String>| match given {
             Some(given) => format!("{member}/{given}"),
             None => own.to_owned(),

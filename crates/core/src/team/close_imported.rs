@@ -1,4 +1,4 @@
-//! Closing a team that was imported from another home, where its members work.
+//! Closes the local copy of a team that was imported from another home, where its members work.
 
 use super::{
     event::*,
@@ -7,8 +7,8 @@ use super::{
 use crate::session::IMPORTED_REASON;
 
 impl Team {
-    /// Returns the events that leave nothing pending here. They judge nothing about the work: an
-    /// open team is cancelled in this copy of the record.
+    /// Returns events that leave nothing pending in this home. They do not judge the work: a team
+    /// that is still open is only cancelled in this copy of the record.
     pub fn close_imported(&self) -> Vec<Event> {
         let open = !self.phase.is_over();
         let cancelled = TeamPhase::Cancelled { because: IMPORTED_REASON.to_owned() };

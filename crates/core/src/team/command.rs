@@ -23,17 +23,17 @@ use serde::{Deserialize, Serialize};
 pub struct NewMessage {
     pub key: String,
     pub correlation: Option<String>,
-    /// The channel it arrived on. Never read from a request: posts through the socket use the
-    /// command line.
+    /// The channel on which the message arrived. It is never read from the request: a message that
+    /// arrives on the socket comes from the command line.
     #[serde(skip_deserializing)]
     pub channel: MessageChannel,
     pub to: Recipient,
     pub kind: TeamMessageKind,
     pub text: String,
     pub priority: Priority,
-    /// How long the message is useful.
+    /// How long the message stays useful before it expires.
     pub expires_in_ms: Option<u64>,
-    /// Whether it may be delivered in the middle of a turn, if the agent can be steered.
+    /// Whether the message may be delivered in the middle of a turn, if the agent can be steered.
     #[serde(default)]
     pub steer: bool,
 }
@@ -51,14 +51,14 @@ pub enum TeamCommand {
     Retire {
         name: String,
         because: String,
-        /// The member that receives its open messages.
+        /// The member that takes over the retired member's open messages.
         #[serde(default)]
         to: Option<String>,
-        /// Whether to dead-letter its open messages.
+        /// Whether to dead-letter the retired member's open messages.
         #[serde(default)]
         dead_letter: bool,
     },
-    /// Replaces a member, if it is still the one named.
+    /// Replaces the member `from`, if that member is still bound.
     Rotate {
         from: String,
         to: String,
@@ -69,7 +69,7 @@ pub enum TeamCommand {
         name: String,
         labels: MemberLabels,
     },
-    /// Renames the team. Uniqueness is checked by the caller, who knows all teams.
+    /// Renames the team. The caller, who knows all teams, checks that the name is unique.
     Rename {
         name: String,
     },
@@ -77,7 +77,7 @@ pub enum TeamCommand {
         revision: u32,
     },
     Post(Box<NewMessage>),
-    /// Takes the next message for a member that polls.
+    /// Takes the next message on behalf of a member that polls.
     Next {
         consumer: String,
     },
@@ -116,13 +116,13 @@ pub enum TeamCommand {
         rationale: Option<String>,
         needs: EvidenceRequirement,
     },
-    /// Proposes and accepts a criterion in one step, or does neither.
+    /// Proposes and accepts a criterion in one step. If one of the two fails, neither happens.
     ProposeAccepted {
         text: String,
         rationale: Option<String>,
         needs: EvidenceRequirement,
     },
-    /// Proposes the criteria listed in a text, or only returns them.
+    /// Proposes the criteria that a text lists, or only returns them if `dry_run` is set.
     Draft {
         from: DraftSource,
         #[serde(default)]
@@ -132,11 +132,11 @@ pub enum TeamCommand {
         no: u32,
         judgement: CriterionJudgement,
     },
-    /// Approves that Provost runs these member-written commands. Operator only.
+    /// Allows Provost to run these commands, which members wrote. Only the operator may do this.
     ApproveCommands {
         commands: Vec<String>,
     },
-    /// Runs the check of a criterion or of a piece of evidence.
+    /// Runs the check for a criterion or a piece of evidence.
     Check {
         what: CheckSubject,
     },
@@ -161,14 +161,14 @@ pub enum TeamCommand {
         to: String,
         key: String,
         text: String,
-        /// Never read from a request, like that of a [`NewMessage`].
+        /// Set by Provost, like the channel of a [`NewMessage`], and never read from a request.
         #[serde(skip_deserializing)]
         channel: MessageChannel,
     },
     StopLoop {
         because: String,
     },
-    /// Interrupts a member's agent, and optionally sends it a text next.
+    /// Interrupts a member's agent. If a text is given, the agent receives it next.
     Interrupt {
         member: String,
         key: String,
@@ -187,7 +187,7 @@ pub enum TeamCommand {
         kind: MoveKind,
         because: String,
     },
-    /// Proposes the next step: the worker first, then the manager.
+    /// Proposes the next step. The worker proposes first, then the manager.
     ProposeNext {
         text: String,
     },
@@ -219,11 +219,11 @@ pub enum TeamCommand {
     Cancel {
         because: String,
     },
-    /// Time passed, or a session changed.
+    /// Time has passed, or a session has changed.
     Tick,
 }
 
-/// The target of a requested check.
+/// What a requested check is about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckSubject {
@@ -237,7 +237,7 @@ pub enum CheckSubject {
 }
 
 impl CheckSubject {
-    /// Builds the target for a piece of evidence, with the pictures if they are given.
+    /// Builds the subject for a piece of evidence, including the pictures if the caller specifies them.
     pub fn for_evidence(evidence: String, files: Option<PictureFiles>) -> CheckSubject {
         match files {
             Some(files) => CheckSubject::Pictures { evidence, files },
@@ -247,7 +247,7 @@ impl CheckSubject {
 }
 
 impl CheckSubject {
-    /// Whether a check with this purpose is for this target.
+    /// Whether a check with this purpose is for this subject.
     pub(super) fn matches_purpose(&self, purpose: &CheckPurpose) -> bool {
         match (self, purpose) {
             (CheckSubject::Criterion(wanted), CheckPurpose::Criterion(no)) => wanted == no,
@@ -276,7 +276,7 @@ impl TeamCommand {
         }
     }
 
-    /// Returns the session that the command binds.
+    /// Returns the session that the command binds, if any.
     #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else binds one")]
     pub fn bound_session(&self) -> Option<SessionId> {
         match self {
@@ -295,8 +295,8 @@ impl TeamCommand {
         }
     }
 
-    /// Returns the action that permissions are checked for. None for observations that only Provost
-    /// itself reports.
+    /// Returns the action for which permissions are checked. None for observations that only
+    /// Provost itself reports.
     pub fn action(&self) -> Option<TeamAction> {
         Some(match self {
             TeamCommand::Bind { .. }
@@ -319,7 +319,7 @@ impl TeamCommand {
             | TeamCommand::Draft { .. }
             | TeamCommand::ProposeNext { .. } => TeamAction::Propose,
             TeamCommand::ChooseNext { .. } => TeamAction::Choose,
-            // `ProposeAccepted` needs the right to judge. The right to propose is checked separately.
+            // `ProposeAccepted` requires permission to judge. Permission to propose is checked separately.
             TeamCommand::Judge { .. }
             | TeamCommand::ProposeAccepted { .. }
             | TeamCommand::ApproveCommands { .. } => TeamAction::Judge,
@@ -346,7 +346,7 @@ impl TeamCommand {
 /// Why a command was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TeamRejection {
-    /// It is a duplicate, or about something that no longer matters.
+    /// The command is a duplicate, or refers to something that is already settled.
     #[error("nothing new")]
     NothingNew,
     #[error("the team is {0}")]
@@ -358,14 +358,14 @@ pub enum TeamRejection {
     #[error("only {whose} can record \"{what}\"")]
     RecordNotAllowed { what: &'static str, whose: &'static str },
     #[error(
-        "a reviewer does not propose the next step: the worker and the manager do, and it chooses"
+        "a reviewer cannot propose the next step: the worker and the manager propose, and the reviewer chooses"
     )]
     ReviewerChooses,
     #[error("members can send instructions, notes and reports; only Provost sends messages of kind {}", .0.as_str())]
     KindNotAllowed(TeamMessageKind),
     #[error("only the operator can approve commands that members wrote")]
     OperatorConsents,
-    #[error("no such command waits for approval: `{0}`")]
+    #[error("the command `{0}` is not waiting for approval")]
     NoSuchCommand(String),
     #[error("the operator has not approved `{0}`, which a member wrote")]
     NeedsConsent(String),
@@ -373,7 +373,7 @@ pub enum TeamRejection {
     DeniedCommand { command: String, rule: String },
     #[error("the configuration does not allow the manager to {}", .0.describe())]
     NotGranted(TeamAction),
-    #[error("revision {0} of the contract is not acknowledged yet")]
+    #[error("revision {0} of the contract is not accepted yet")]
     NotAcknowledged(u32),
     #[error("strict mode requires a recorded move first, one of: {}", join_moves(.0))]
     NoMove(&'static [MoveKind]),
@@ -389,7 +389,7 @@ pub enum TeamRejection {
     SessionTaken,
     #[error("{0} messages are already waiting for {1} (at most {MAX_WAITING})")]
     InboxFull(usize, String),
-    #[error("the text has {0} bytes (at most {MAX_TEXT})")]
+    #[error("the message text has {0} bytes (at most {MAX_TEXT})")]
     TooLong(usize),
     #[error("this team has no message {0}, or it was settled long ago")]
     NoMessage(u32),
@@ -417,11 +417,11 @@ pub enum TeamRejection {
     TextTooShort(#[from] TextTooShort),
     #[error("a team has at most {0} criteria")]
     TooManyCriteria(usize),
-    #[error("there is nothing to run: this needs an assertion, not a command")]
+    #[error("there is no command to run: this criterion or evidence needs an assertion")]
     NothingToCheck,
-    #[error("name the pictures to compare: the loop does not name them")]
+    #[error("the loop does not specify which pictures to compare: specify them in the request")]
     NoPictures,
-    #[error("these are not the pictures that the loop compares")]
+    #[error("the specified pictures are not the ones that this loop compares")]
     OtherPictures,
     #[error(transparent)]
     BadFiles(#[from] PictureFilesError),
@@ -435,7 +435,7 @@ pub enum TeamRejection {
     OperatorsLoop(String),
     #[error(transparent)]
     BadTemplate(#[from] LoopTemplateError),
-    #[error("the loop requires no evidence of that name; it requires: {}", .0.join(", "))]
+    #[error("the loop requires no evidence of that name: expected one of {}", .0.join(", "))]
     NoSuchEvidence(Vec<String>),
     #[error("the current iteration is {now}, not {given}")]
     OtherIteration { now: u32, given: u32 },
@@ -469,7 +469,7 @@ pub enum TeamRejection {
     NotPaused,
     #[error("{0} has no session that Provost controls: send a message instead")]
     NoSession(String),
-    #[error("the session of {member} rejected it: {why}")]
+    #[error("the session of {member} rejected the command: {why}")]
     SessionRejected { member: String, why: String },
 }
 

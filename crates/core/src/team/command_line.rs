@@ -1,5 +1,5 @@
-//! Commands shown verbatim to members and users. Each one works as printed, whatever a name
-//! contains.
+//! Commands shown verbatim to members and users. Each command works exactly as printed, even if a
+//! name contains special characters.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -7,18 +7,18 @@ use std::fmt;
 use super::{blind_proposals::ProposalChoice, state::Team};
 use crate::text::shell_quote;
 
-/// How long one call for the next message waits, in seconds.
+/// How long one call that fetches the next message waits for it, in seconds.
 pub const WAIT_SECONDS: u32 = 60;
 
 /// How the reader of a command invokes Provost.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProvostInvocation {
     pub program: String,
-    /// The state directory, for callers whose environment does not set it.
+    /// The state directory. None if the caller's environment already sets it.
     pub home: Option<String>,
 }
 
-/// For callers with Provost on the path and its home in the environment or at the default location.
+/// For callers that have Provost on their PATH and its home in the environment or at the default location.
 impl Default for ProvostInvocation {
     fn default() -> Self {
         ProvostInvocation { program: "provost".to_owned(), home: None }
@@ -54,12 +54,12 @@ impl fmt::Display for CommandLine {
     }
 }
 
-/// The commands about one team, for one of its members or for the operator.
+/// The commands for one team, as used by one of its members or by the operator.
 #[derive(Clone, Copy, Debug)]
 pub struct TeamCommandLines<'a> {
     pub caller: &'a ProvostInvocation,
     pub task: &'a Team,
-    /// The acting member; the operator if none is named.
+    /// The acting member. None for the operator.
     pub member: Option<&'a str>,
 }
 
@@ -103,7 +103,7 @@ impl TeamCommandLines<'_> {
         self.team_command(&["contract", "accept"], &["--revision", &revision])
     }
 
-    /// Returns the command that audits the team and finishes it if everything holds.
+    /// Returns the command that audits the team and, if everything holds, finishes it.
     pub fn finish(&self) -> CommandLine {
         let task = self.task.id.to_string();
         self.build(&["done", &task], &["--because", "every criterion holds"])
@@ -118,13 +118,13 @@ impl TeamCommandLines<'_> {
     pub fn handoff(&self, member: &str) -> CommandLine {
         let task = self.task.id.to_string();
         let mut line = self.build(&["handoff", &task], &[]);
-        // A name that begins with a dash must not be parsed as an option.
+        // Keep a name that begins with a dash from being parsed as an option.
         line.arguments.extend(member.starts_with('-').then(|| "--".to_owned()));
         line.arguments.push(member.to_owned());
         line
     }
 
-    /// Returns the form of a command. Words in capitals are placeholders for the caller to fill in.
+    /// Returns the usage form of a command. Words in capitals are placeholders for the caller to fill in.
     pub fn usage_form(&self, verbs: &[&str], rest: &str) -> String {
         let line = self.team_command(verbs, &[]);
         if rest.is_empty() { line.to_string() } else { format!("{line} {rest}") }
@@ -141,7 +141,7 @@ impl TeamCommandLines<'_> {
         self.build(&verbs, rest)
     }
 
-    /// Builds a subcommand of `team`, with the acting member between the verbs and their options.
+    /// Builds a subcommand of `team`, and inserts the acting member between the verbs and their options.
     fn build(&self, verbs: &[&str], rest: &[&str]) -> CommandLine {
         let mut arguments = vec!["team".to_owned()];
         arguments.extend(verbs.iter().map(|verb| (*verb).to_owned()));
@@ -152,7 +152,8 @@ impl TeamCommandLines<'_> {
     }
 }
 
-/// Returns an option with its value, as one argument if the value itself looks like an option.
+/// Returns an option and its value. If the value itself looks like an option, both are joined into
+/// one argument.
 pub(super) fn option_args(name: &str, value: &str) -> Vec<String> {
     if value.starts_with('-') {
         vec![format!("{name}={value}")]

@@ -11,24 +11,24 @@ use crate::session::{AgentChannel, ReceiveMode, Session};
 /// How a session or member receives messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Communication {
-    /// The channel to the agent; none if Provost has no channel.
+    /// The channel to the agent. None if Provost has none.
     pub line: Option<AgentChannel>,
     pub receive: ReceiveMode,
-    /// The command that fetches the next message; none if messages are pushed, or cannot be
-    /// delivered.
+    /// The command that fetches the next message. None if messages are pushed, or cannot be
+    /// delivered at all.
     pub receive_command: Option<String>,
-    /// How the member acts on its team, if this describes a member.
+    /// How the member acts on its team. None if this does not describe a member.
     pub via: Option<MemberMode>,
 }
 
 impl Communication {
-    /// Describes how a session outside of any team is reached.
+    /// Describes how messages reach a session outside of any team.
     pub fn for_session(session: &Session) -> Communication {
         let (line, receive) = (Some(session.spec.channel()), session.receive_mode());
         Communication { line, receive, receive_command: None, via: None }
     }
 
-    /// Describes how a team reaches a member.
+    /// Describes how a team's messages reach a member.
     pub fn for_member(
         task: &Team,
         member: &TeamMember,
@@ -44,7 +44,7 @@ impl Communication {
         }
     }
 
-    /// Returns the channel's kind.
+    /// Returns the kind of channel.
     pub fn channel_kind(&self) -> &'static str {
         match (self.line, self.receive) {
             (Some(line), _) => line.as_str(),
@@ -57,12 +57,12 @@ impl Communication {
         self.receive.is_pushed()
     }
 
-    /// Whether the agent has to be woken by something other than Provost.
+    /// Whether something other than Provost must wake the agent.
     pub fn needs_wake(&self) -> bool {
         self.receive == ReceiveMode::Polls
     }
 
-    /// Returns an additional note.
+    /// Returns an additional note to display, if there is one.
     pub fn note(&self) -> Option<&'static str> {
         (self.via == Some(MemberMode::CommandsPushed)).then_some(
             "it has no member tools: agents receive tools when a conversation begins, and this one \

@@ -1,4 +1,4 @@
-//! Commands written by members: Provost runs them only with the operator's consent.
+//! Commands written by members, which Provost runs only with the operator's consent.
 
 use super::{
     command::TeamRejection,
@@ -11,7 +11,7 @@ use super::{
 use crate::policy::Ruling;
 
 impl Team {
-    /// Refuses a member's command that the approval rules deny.
+    /// Rejects a member's command that the approval rules deny.
     pub(super) fn check_command_rules(
         &self,
         actor: &TeamActor,
@@ -25,8 +25,8 @@ impl Team {
         }
     }
 
-    /// Refuses to run a command that the operator neither wrote nor approved. Comparing pictures
-    /// runs none.
+    /// Rejects a check whose command the operator neither wrote nor approved. Comparing pictures
+    /// runs no command, so it needs no consent.
     pub(super) fn check_consent(&self, check: &ProvostCheck) -> Result<(), TeamRejection> {
         if check.pictures.is_some() || self.has_consent(&check.command) {
             return Ok(());
@@ -45,7 +45,7 @@ impl Team {
         self.spec.consent.rules.evaluate_own_command(command)
     }
 
-    /// Returns the commands that wait for the operator's consent, without duplicates.
+    /// Returns the commands that are waiting for the operator's consent, without duplicates.
     pub fn commands_awaiting_consent(&self) -> Vec<&str> {
         if self.phase.is_over() {
             return Vec::new();
@@ -64,7 +64,7 @@ impl Team {
         waiting
     }
 
-    /// Approves commands that wait for consent.
+    /// Approves commands that are waiting for consent.
     pub(super) fn approve_commands(
         &self,
         actor: &TeamActor,

@@ -1,11 +1,13 @@
-//! Drafts criteria from a text: list items, and lines marked as criteria.
+//! Drafts criteria from a text: from its list items, and from lines marked as criteria.
 //!
 //! Drafted criteria are only proposed. The rules are few, so that authors can predict the result:
 //!
-//! - A line that begins with `-`, `*`, `+`, `•`, `1.`, `1)` or `(1)` and a blank is an item.
+//! - A line that begins with `-`, `*`, `+`, `•`, `1.`, `1)` or `(1)` followed by a space is an
+//!   item.
 //! - A line that begins with `criterion:` is an item.
-//! - Indented lines after an item belong to it.
-//! - Quoted and fenced text is skipped: a quotation has another author, and fences hold code.
+//! - Indented lines after an item belong to that item.
+//! - Quoted and fenced text is skipped, because quotations have a different author and fences
+//!   contain code.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,19 +22,19 @@ use super::{
 };
 use crate::text::{is_deceptive, quote_name};
 
-/// Maximum number of criteria drafted at once.
+/// Maximum number of criteria to draft at once.
 pub const MAX_DRAFTED: usize = 20;
 
-/// Maximum number of letters of a drafted criterion.
+/// Maximum length of a drafted criterion, in characters.
 pub const MAX_DRAFTED_LETTERS: usize = 500;
 
 /// The text that criteria are drafted from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DraftSource {
-    /// A message of the team, by its number.
+    /// The team message with this number.
     Message(u32),
-    /// A text, and the member who wrote it.
+    /// A text, and the member who wrote it, if it is not the caller.
     Text { text: String, of: Option<String> },
 }
 
@@ -42,25 +44,25 @@ pub struct CriteriaDraft {
     pub source: CriterionSource,
     pub rationale: String,
     pub drafted: Vec<String>,
-    /// The first items that were left out, with the reason.
+    /// The first few items that were omitted, each with the reason.
     pub left_out: Vec<(String, DraftOmission)>,
-    /// How many more items were left out.
+    /// How many further items were omitted.
     pub more: usize,
 }
 
-/// Why an item was left out.
+/// Why an item was omitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DraftOmission {
     Empty,
     TooLong,
-    /// It contains invisible characters.
+    /// The item contains invisible characters.
     Hidden,
-    /// The team has the criterion already, or an earlier item is the same.
+    /// The team already has this criterion, or an earlier item has the same text.
     Known,
     TooMany,
-    /// It is quoted, so that another author wrote it.
+    /// The item is quoted, so another author wrote it.
     Quoted,
-    /// It is fenced, so that it is code.
+    /// The item is inside a code fence.
     Fenced,
 }
 
@@ -79,7 +81,7 @@ impl DraftOmission {
 }
 
 impl Team {
-    /// Drafts criteria from a text, if the actor may attribute it to its author.
+    /// Drafts criteria from a text, if the actor may attribute the text to its author.
     pub fn draft(
         &self,
         actor: &TeamActor,
@@ -95,7 +97,7 @@ impl Team {
                 } else {
                     self.criterion_source(&message.from)
                 };
-                // News quote the agent's text; the rest is Provost's own.
+                // A news message quotes the agent's text, and its other lines were written by Provost.
                 let text = if news { quoted_lines(&message.text) } else { message.text.clone() };
                 let whose = quote_name(message.from.name());
                 (text, source, format!("drafted from message {no} of {whose}"))
@@ -116,7 +118,7 @@ impl Team {
         Ok(draft)
     }
 
-    /// Proposes all drafted criteria, or none.
+    /// Proposes all drafted criteria, or none of them.
     pub(super) fn propose_draft(
         &self,
         actor: &TeamActor,
@@ -135,7 +137,7 @@ impl Team {
         Ok(proposed.collect())
     }
 
-    /// Returns the author of a text. Only a manager may attribute it to another member.
+    /// Returns the author of a text. Only a manager may attribute a text to another member.
     fn author_of(&self, actor: &TeamActor, of: Option<&str>) -> Result<TeamActor, TeamRejection> {
         let Some(of) = of else { return Ok(actor.clone()) };
         let member = self.bound_member(of)?;
@@ -147,7 +149,7 @@ impl Team {
         }
     }
 
-    /// Returns the criterion source for an actor, even if it has left.
+    /// Returns the criterion source for an actor, even if that member has left the team.
     fn criterion_source(&self, actor: &TeamActor) -> CriterionSource {
         let left = || {
             let known = self.members.iter().rev().find(|member| member.name == actor.name());
@@ -193,7 +195,7 @@ impl CriteriaDraft {
     }
 }
 
-/// Whether two texts have the same letters in the same order.
+/// Whether two texts consist of the same letters and digits in the same order, ignoring case.
 fn has_same_letters(one: &str, other: &str) -> bool {
     let letters = |text: &str| -> String {
         let plain = text.chars().filter(|letter| letter.is_alphanumeric());
@@ -228,7 +230,7 @@ fn skipped_items(text: &str) -> Vec<(String, DraftOmission)> {
     of(&quoted, DraftOmission::Quoted).chain(of(&fenced, DraftOmission::Fenced)).collect()
 }
 
-/// Returns the items of a text, in order.
+/// Returns the items in a text, in order.
 pub fn parse_items(text: &str) -> Vec<String> {
     let (mut items, mut open, mut fence): (Vec<String>, bool, Option<&str>) =
         (Vec::new(), false, None);
@@ -258,8 +260,8 @@ pub fn parse_items(text: &str) -> Vec<String> {
     items
 }
 
-/// Returns the text of an item, if the line is one. A heading that only announces criteria is
-/// skipped.
+/// Returns the text of the item on this line, if there is one. A heading that only announces
+/// criteria is skipped.
 fn parse_item(line: &str) -> Option<&str> {
     let listed = strip_bullet(line).or_else(|| strip_number(line));
     let unboxed = listed.and_then(|text| {
@@ -274,7 +276,8 @@ fn strip_bullet(line: &str) -> Option<&str> {
     rest.starts_with(char::is_whitespace).then(|| rest.trim())
 }
 
-/// Parses `1.`, `1)` and `(1)`, up to three digits: a year may begin a sentence.
+/// Strips `1.`, `1)` or `(1)`, with up to three digits. A longer number could be a year at the
+/// start of a sentence.
 fn strip_number(line: &str) -> Option<&str> {
     let inner = line.strip_prefix('(');
     let rest = inner.unwrap_or(line);
@@ -290,7 +293,7 @@ fn strip_number(line: &str) -> Option<&str> {
     rest.starts_with(char::is_whitespace).then(|| rest.trim())
 }
 
-/// Returns the text after `criterion:`, which may have a number or be bold.
+/// Returns the text after `criterion:`. The label may be numbered or bold.
 fn strip_criterion_label(text: &str) -> Option<&str> {
     let (head, rest) = text.split_once(':')?;
     let head = head.trim_matches(['*', '_', ' ', '#']).to_ascii_lowercase();
@@ -299,7 +302,7 @@ fn strip_criterion_label(text: &str) -> Option<&str> {
     known.contains(&head).then(|| rest.trim_start_matches(['*', '_']).trim())
 }
 
-/// Collapses blanks and removes the marks of bold letters.
+/// Collapses whitespace and removes the markup for bold text.
 fn normalize_text(text: &str) -> String {
     text.replace("**", "").split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,4 +1,4 @@
-//! Commands about criteria, checks and the end of the team.
+//! Handlers for commands about criteria, checks and the end of the team.
 
 use super::{
     advance::TeamAdvanceContext,
@@ -71,7 +71,7 @@ impl Team {
         let judgement = &judgement.clone().sign(actor);
         judgement.reason().map_or(Ok(()), check_meaningful)?;
         if let CriterionJudgement::Satisfy { evidence } = judgement {
-            // Only Provost has receipts of commands that it ran.
+            // Only Provost can submit receipts, because it ran the commands itself.
             if matches!(evidence, CriterionEvidence::Verified(_)) && *actor != TeamActor::Provost {
                 return Err(TeamRejection::NothingToCheck);
             }
@@ -89,7 +89,7 @@ impl Team {
         }
     }
 
-    /// Returns the worker whose work is checked: the first one with a session.
+    /// Returns the worker whose work is checked, which is the first one that has a session.
     pub(super) fn checked_worker(&self) -> Result<&TeamMember, TeamRejection> {
         let mut workers = self.bound(MemberRole::Worker);
         let with_session = self.bound(MemberRole::Worker).find(|worker| worker.session.is_some());
@@ -114,14 +114,14 @@ impl Team {
             }
         };
         if let Some(owed) = self.checks.iter().find(|owed| owed.purpose == purpose) {
-            // Every caller receives the result once, no matter who requested it first.
+            // Every member that requested the check receives the result once.
             let asker = self.member_to_notify(actor).filter(|name| owed.by.as_ref() != Some(name));
             let asker = asker.filter(|name| !owed.joined.contains(name));
             let by = asker.ok_or(TeamRejection::NothingNew)?;
             return single_event(CheckJoined { no: owed.no, by });
         }
         self.check_consent(&check)?;
-        // A worker has its own work checked, not that of another.
+        // A worker can request checks only for its own work.
         let own = match actor {
             TeamActor::Member(name) => {
                 self.bound(MemberRole::Worker).find(|worker| worker.name == *name)
@@ -137,8 +137,7 @@ impl Team {
         })
     }
 
-    /// Returns the check for a piece of evidence. The loop names the pictures, or else the caller
-    /// does.
+    /// Returns the check for a piece of evidence. Either the loop or the caller specifies the pictures.
     fn evidence_check(
         &self,
         name: &str,
@@ -168,7 +167,8 @@ impl Team {
         Ok((check, CheckPurpose::Evidence { iteration, name }))
     }
 
-    /// Checks that an actor may have these files compared. A worker may not choose the tolerance.
+    /// Checks that an actor may request a comparison of these files. A worker must not choose the
+    /// tolerance.
     fn check_may_choose_files(
         &self,
         actor: &TeamActor,
@@ -202,8 +202,8 @@ impl Team {
         match &owed.purpose {
             CheckPurpose::Criterion(no) => {
                 let judgement = CriterionJudgement::Satisfy { evidence };
-                // A failed check satisfies nothing, and neither does one for a criterion rejected
-                // in the meantime.
+                // A failed check does not satisfy a criterion, and a criterion that was rejected in
+                // the meantime stays rejected.
                 events.extend(self.judge(&TeamActor::Provost, *no, &judgement).unwrap_or_default());
             }
             CheckPurpose::Evidence { iteration, name } => {
@@ -220,7 +220,7 @@ impl Team {
         Ok(events)
     }
 
-    /// Returns the member to notify later of a result.
+    /// Returns the member to notify once a result is available.
     pub(super) fn member_to_notify(&self, actor: &TeamActor) -> Option<String> {
         match actor {
             TeamActor::Member(name) => Some(name.clone()),
@@ -228,8 +228,8 @@ impl Team {
         }
     }
 
-    /// Sends the result of a check once to every member that requested it, and to the managers of a
-    /// worker.
+    /// Sends the result of a check, once, to every member that requested it. If a worker did, its
+    /// managers receive the result as well.
     fn report_check(&self, owed: &PendingCheck, receipt: &Receipt) -> Vec<Event> {
         let what = match &owed.purpose {
             CheckPurpose::Criterion(no) => format!("criterion {no}"),
@@ -248,7 +248,7 @@ impl Team {
         });
         let worker = askers.iter().find(|asker| asker.role != MemberRole::Manager);
         let managers = worker.map(|_| self.news_recipients()).unwrap_or_default();
-        // A manager that requested the check has the result already.
+        // A manager that requested the check already receives the result.
         let asked = |to: &Recipient| askers.iter().any(|asker| asker.name == to.name());
         let managers = managers.into_iter().filter(|to| !asked(to)).filter_map(|to| {
             let (name, role) = worker.map(|one| (quote_name(&one.name), one.role.as_str()))?;
@@ -256,8 +256,10 @@ impl Team {
             let key = format!("{key}-{}", to.name());
             Some((to, key, text))
         });
-        let told = own.chain(managers).zip(self.messages_stored + 1..);
-        told.map(|((to, key, text), no)| MessageStored::by_rule(no, key, to, text).into()).collect()
+        let results = own.chain(managers).zip(self.messages_stored + 1..);
+        results
+            .map(|((to, key, text), no)| MessageStored::by_rule(no, key, to, text).into())
+            .collect()
     }
 
     /// Builds a message from Provost itself to a member.
@@ -266,7 +268,8 @@ impl Team {
         MessageStored::by_rule(self.messages_stored + 1, key, to, text).into()
     }
 
-    /// Finishes the team if nothing blocks it, after an audit if there are commands that must pass.
+    /// Finishes the team if nothing blocks that. If there are commands that must pass, they are run
+    /// in an audit first.
     pub(super) fn finish(
         &self,
         actor: &TeamActor,
@@ -305,7 +308,7 @@ impl Team {
         Ok(events)
     }
 
-    /// Decides on the finish after the last check of the audit.
+    /// Decides whether the team finishes, after the last check of the audit.
     pub(super) fn audit_done(
         &self,
         audit: u32,
@@ -321,25 +324,25 @@ impl Team {
             return Vec::new();
         }
         let receipts: Vec<Receipt> = asked.receipts.iter().chain([receipt]).cloned().collect();
-        // Blockers that appeared while the checks ran count as well.
+        // Blockers that appeared while the checks were running count as well.
         let mut blockers = self.blockers_for(&asked.by, around.session);
         blockers.extend(Team::audit_blockers(&receipts));
         blockers.extend(self.unchanged_work(&done.worker, &receipts, around.session));
         let (blockers, allowed) = split_waived(blockers, &asked.allow);
         if blockers.is_empty() {
             let because = asked.because.clone();
-            let told = self.member_to_notify(&asked.by).map(|name| {
+            let granted = self.member_to_notify(&asked.by).map(|name| {
                 let text = envelope::format_finish_granted(self);
                 FinishReported { name, text }.into()
             });
             let ended = self.end_team(TeamPhase::Done { because }).unwrap_or_default();
             let allowed = waiver_event(allowed, asked.by.clone());
-            allowed.into_iter().chain(told).chain(ended).collect()
+            allowed.into_iter().chain(granted).chain(ended).collect()
         } else {
             let text = envelope::format_finish_refused(&blockers);
             let asker = self.member_to_notify(&asked.by).filter(|name| self.member(name).is_some());
-            let told = asker.map(|to| self.provost_message(&to, format!("audit-{audit}"), text));
-            [FinishRefused { blockers }.into()].into_iter().chain(told).collect()
+            let reply = asker.map(|to| self.provost_message(&to, format!("audit-{audit}"), text));
+            [FinishRefused { blockers }.into()].into_iter().chain(reply).collect()
         }
     }
 
@@ -356,7 +359,7 @@ impl Team {
     }
 }
 
-/// Records the waived blockers, if any.
+/// Returns the event that records the waived blockers, if there are any.
 fn waiver_event(blockers: Vec<FinishBlocker>, by: TeamActor) -> Option<Event> {
     (!blockers.is_empty()).then(|| FinishAllowed { blockers, by }.into())
 }

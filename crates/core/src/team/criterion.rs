@@ -1,4 +1,4 @@
-//! Criteria that must hold before a team's goal is done, and the receipts that satisfy them.
+//! Criteria that must hold before a team's goal is done, and the evidence that satisfies them.
 
 use std::collections::BTreeSet;
 
@@ -14,16 +14,16 @@ use crate::{
     verdict::{CheckEnd, Receipt},
 };
 
-/// Maximum number of criteria of a team.
+/// Maximum number of criteria per team.
 pub const MAX_CRITERIA: usize = 200;
 
-/// Minimum number of letters and digits in evidence, in a criterion and in a manager's reason.
+/// Minimum number of letters and digits in evidence, in a criterion, and in a manager's reason.
 pub const MIN_TEXT_LETTERS: usize = 12;
 
-/// Minimum number of different letters among them, so that one repeated letter is rejected.
+/// Minimum number of distinct letters and digits, so that repetitions of one letter are rejected.
 const MIN_DISTINCT_LETTERS: usize = 4;
 
-/// The origin of a criterion.
+/// Where a criterion comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CriterionSource {
@@ -61,7 +61,7 @@ impl CriterionSource {
     }
 }
 
-/// The kind of evidence that satisfies a criterion.
+/// The kind of evidence that a criterion requires.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EvidenceRequirement {
@@ -69,7 +69,7 @@ pub enum EvidenceRequirement {
     Verified { check: String },
     /// Two pictures that Provost compares.
     Pictures(Box<PictureCheck>),
-    /// An assertion, shown as such.
+    /// An assertion by a member, which is marked as such wherever it is shown.
     Asserted,
 }
 
@@ -102,7 +102,9 @@ impl CriterionEvidence {
 /// Why evidence is insufficient.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InsufficientEvidence {
-    #[error("it needs a receipt of `{0}`, which Provost runs itself; an assertion is not enough")]
+    #[error(
+        "the criterion needs a receipt of `{0}`, which Provost runs itself; an assertion is not enough"
+    )]
     NeedsCheck(String),
     #[error("the check failed")]
     CheckFailed,
@@ -115,12 +117,12 @@ pub enum InsufficientEvidence {
 /// The start of a text that is too short to be meaningful.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "\"{0}\" says too little: at least {MIN_TEXT_LETTERS} letters or digits are needed, and not the same few"
+    "\"{0}\" is too short: expected at least {MIN_TEXT_LETTERS} letters or digits, at least {MIN_DISTINCT_LETTERS} of them different"
 )]
 pub struct TextTooShort(pub String);
 
 impl EvidenceRequirement {
-    /// Returns the command that Provost runs for it.
+    /// Returns the command that Provost runs to obtain the evidence, if there is one.
     pub fn command(&self) -> Option<&str> {
         match self {
             EvidenceRequirement::Verified { check } => Some(check),
@@ -128,7 +130,7 @@ impl EvidenceRequirement {
         }
     }
 
-    /// Returns the check that Provost runs; none if an assertion is enough.
+    /// Returns the check that Provost runs. None if an assertion is enough.
     pub fn check(&self) -> Option<ProvostCheck> {
         match self {
             EvidenceRequirement::Verified { check } => {
@@ -163,9 +165,9 @@ impl EvidenceRequirement {
 /// A check that Provost runs itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProvostCheck {
-    /// The command to run, or its replacement text in the receipt of a comparison.
+    /// The command to run. For a comparison of pictures, the text that the receipt shows as its command.
     pub command: String,
-    /// The pictures to compare instead.
+    /// The pictures to compare instead of running a command.
     pub pictures: Option<Box<PictureCheck>>,
 }
 
@@ -175,7 +177,7 @@ impl ProvostCheck {
     }
 }
 
-/// Rejects texts with too few letters to be meaningful.
+/// Rejects a text with too few letters and digits to be meaningful.
 pub(super) fn check_meaningful(text: &str) -> Result<(), TextTooShort> {
     let letters = || text.chars().filter(|letter| letter.is_alphanumeric());
     let different: BTreeSet<char> = letters().collect();
@@ -213,7 +215,7 @@ pub enum CriterionJudgement {
     Reject {
         because: String,
     },
-    /// A satisfied, deferred or rejected criterion is required again.
+    /// A satisfied, deferred or rejected criterion becomes required again.
     Reopen {
         because: String,
     },
@@ -230,7 +232,7 @@ impl CriterionState {
         }
     }
 
-    /// Returns the state after a judgement, if the transition is legal.
+    /// Returns the state after a judgement, or None if the transition is not allowed.
     pub fn after(&self, judgement: &CriterionJudgement) -> Option<CriterionState> {
         use CriterionState::{Accepted, Deferred, Proposed, Rejected, Satisfied};
         match (self, judgement) {
@@ -264,7 +266,7 @@ impl CriterionState {
 }
 
 impl CriterionJudgement {
-    /// Returns the reason, if the judgement has one.
+    /// Returns the reason given with the judgement, if there is one.
     pub(super) fn reason(&self) -> Option<&str> {
         match self {
             CriterionJudgement::Defer { because }
@@ -274,7 +276,7 @@ impl CriterionJudgement {
         }
     }
 
-    /// Signs an assertion with the actor who makes it, so that no one can sign for another.
+    /// Signs an assertion with the actor who makes it, so that no one can sign on behalf of another.
     pub(super) fn sign(self, actor: &TeamActor) -> CriterionJudgement {
         match self {
             CriterionJudgement::Satisfy { evidence } => {
@@ -298,7 +300,7 @@ impl CriterionJudgement {
     }
 }
 
-/// A criterion that must hold.
+/// A criterion that must hold before the team's goal is done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Criterion {
     /// Sequence number within the team.
@@ -309,14 +311,14 @@ pub struct Criterion {
     pub needs: EvidenceRequirement,
     pub state: CriterionState,
     pub since: Moment,
-    /// The manager who deferred or rejected a criterion that the user asked for.
+    /// The manager who deferred or rejected the criterion, if it came from the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropped_by: Option<String>,
 }
 
 impl Criterion {
-    /// Whether the criterion blocks the finish. A proposed one does too, until it is accepted or
-    /// rejected.
+    /// Whether the criterion blocks the finish. A proposed criterion does so until it is accepted
+    /// or rejected.
     pub fn is_open(&self) -> bool {
         match self.state {
             CriterionState::Proposed | CriterionState::Accepted => true,
@@ -326,7 +328,7 @@ impl Criterion {
         }
     }
 
-    /// Returns the tree of its receipt, if a check satisfied it.
+    /// Returns the tree on which the check passed, if a check satisfied the criterion.
     pub fn proved_tree(&self) -> Option<&TreeId> {
         match &self.state {
             CriterionState::Satisfied { evidence: CriterionEvidence::Verified(receipt) } => {

@@ -1,5 +1,5 @@
-//! Command handling. Pure: the same team, actor, command and context always produce the same
-//! events.
+//! Command handlers. They are pure: the same team, actor, command and context always produce the
+//! same events.
 
 use super::{
     advance::TeamAdvanceContext,
@@ -25,27 +25,27 @@ pub(super) fn single_event(event: impl Into<Event>) -> TeamCommandResult {
 }
 
 impl Team {
-    /// Decides on a command of an actor.
+    /// Handles a command from an actor.
     pub fn decide(
         &self,
         actor: &TeamActor,
         command: &TeamCommand,
         around: &TeamAdvanceContext<'_>,
     ) -> TeamCommandResult {
-        // The answer to a connection probe only proves that the member is reachable, so that it
-        // needs no permission.
+        // The answer to a connection probe only proves that the member is reachable, so it requires
+        // no permission.
         let action = if self.answers_probe(actor, command) { None } else { command.action() };
         if let Some(action) = action {
             self.check_permission(actor, action, command)?;
         }
         let mut events = self.dispatch(actor, command, around)?;
-        // One move covers one action. A refused continuation uses none.
+        // One move covers one action. A continuation that is refused does not use up the move.
         let refused = matches!(events.first(), Some(Event::ContinuationRefused(_)));
         if let Some(action) = action
             && !refused
             && self.uses_move(actor, command)
         {
-            // The end of the team stays its last event.
+            // The event that ends the team must come last.
             let ends = matches!(events.last(), Some(Event::PhaseChanged(e)) if e.phase.is_over());
             events.insert(events.len() - usize::from(ends), MoveUsed { action }.into());
         }
@@ -60,7 +60,7 @@ impl Team {
             && self.move_for(command).is_some()
     }
 
-    /// Checks that an actor may perform this action. Applied to every command, on every channel.
+    /// Checks that an actor may perform this action. This applies to every command on every channel.
     fn check_permission(
         &self,
         actor: &TeamActor,
@@ -93,7 +93,7 @@ impl Team {
         if !self.is_allowed(action) {
             return Err(TeamRejection::NotGranted(action));
         }
-        // A manager who may not act yet may still receive messages and acknowledge the contract.
+        // A manager that may not act yet can still receive messages and acknowledge the contract.
         if action == TeamAction::Receive || *actor == TeamActor::Policy {
             return Ok(());
         }
@@ -106,7 +106,7 @@ impl Team {
             }
             ManagerMode::Guided | ManagerMode::Strict => {}
         }
-        // Finishing a team that is already over does nothing and needs no move.
+        // Finishing a team that is already over has no effect and needs no move.
         let idempotent = matches!(command, TeamCommand::Finish { .. }) && self.phase.is_over();
         if self.needs_move(command) && self.move_for(command).is_none() && !idempotent {
             Err(TeamRejection::NoMove(command.required_moves()))
@@ -232,7 +232,8 @@ impl Team {
         }
     }
 
-    /// A team that is over accepts no further commands. Repeating the finish reports success.
+    /// Handles commands to a team that is over, which are rejected. Repeating the command that
+    /// ended it reports success.
     fn decide_when_over(&self, command: &TeamCommand) -> TeamCommandResult {
         match (command, &self.phase) {
             (TeamCommand::Finish { .. }, TeamPhase::Done { .. }) => Ok(Vec::new()),
@@ -284,7 +285,7 @@ impl Team {
         }
     }
 
-    /// Retires a member. Its open messages must be handed over or dead-lettered explicitly.
+    /// Retires a member. Its open messages must be explicitly handed over or dead-lettered.
     fn retire(
         &self,
         name: &str,
@@ -305,8 +306,8 @@ impl Team {
                 Some(to.name.clone())
             }
             None => {
-                // Provost's own news and probes do not block the retirement. The other managers
-                // receive the news.
+                // Provost's own news and probes do not block the retirement, because the other
+                // managers receive the news as well.
                 let kept = |kind: TeamMessageKind| {
                     !matches!(kind, TeamMessageKind::News | TeamMessageKind::Probe)
                 };
@@ -320,8 +321,8 @@ impl Team {
         single_event(MemberLeft { name: member.name.clone(), because: because.to_owned(), to })
     }
 
-    /// Replaces a member. The successor first receives the handover; a session gets it with its
-    /// onboarding.
+    /// Replaces a member. The successor receives the handover first; if it has a session, the
+    /// handover is part of its onboarding.
     fn rotate(
         &self,
         actor: &TeamActor,
@@ -334,7 +335,7 @@ impl Team {
         let role = self.bound_member(from)?.role;
         self.check_available(to, session)?;
         check_meaningful(handover)?;
-        let told = session.is_none().then(|| {
+        let message = session.is_none().then(|| {
             let (no, key) = (self.messages_stored + 1, handover_key(from, to));
             let to = Recipient::Member(to.to_owned());
             MessageStored {
@@ -348,7 +349,7 @@ impl Team {
         let (from, to, handover) = (from.to_owned(), to.to_owned(), handover.to_owned());
         let means = capabilities_of(session, around);
         let rotated = MemberRotated { from, to, session, handover, means }.into();
-        Ok([rotated].into_iter().chain(told.map(Event::from)).collect())
+        Ok([rotated].into_iter().chain(message.map(Event::from)).collect())
     }
 
     fn label(&self, name: &str, labels: &MemberLabels) -> TeamCommandResult {
@@ -403,7 +404,7 @@ impl Team {
         }
     }
 
-    /// Checks that an actor may record an epilogue step. A review is separate if the reviewer
+    /// Checks that an actor may record an epilogue step. A review must come from someone who
     /// neither did nor led the work, provided that another member could do it.
     fn check_may_record(&self, actor: &TeamActor, step: EpilogueStep) -> Result<(), TeamRejection> {
         let what = step.as_str();
@@ -420,8 +421,7 @@ impl Team {
         }
     }
 
-    /// Checks that an actor may record a challenge of the work. A worker may not, as long as a
-    /// reviewer is bound.
+    /// Checks that an actor may record a challenge of the work. A worker may not while a reviewer is bound.
     pub(super) fn check_may_challenge(&self, actor: &TeamActor) -> Result<(), TeamRejection> {
         let reviewed = self.bound(MemberRole::Reviewer).next().is_some();
         match self.role_of(actor) {
@@ -433,7 +433,7 @@ impl Team {
     }
 
     fn challenge_work(&self, actor: &TeamActor, challenge: &WorkChallenge) -> TeamCommandResult {
-        // The worker never attests that the work as a whole was challenged.
+        // The worker can never attest that the work as a whole was challenged.
         if self.role_of(actor) == Some(MemberRole::Worker) {
             let whose = "a reviewer, a manager or the operator";
             return Err(TeamRejection::RecordNotAllowed { what: "challenge", whose });
@@ -451,7 +451,7 @@ impl Team {
     }
 }
 
-/// Returns the means that a session gives a member, as far as it can be read.
+/// Returns the capabilities that a member gains from its session. None if the session cannot be read.
 fn capabilities_of(
     session: Option<SessionId>,
     around: &TeamAdvanceContext<'_>,

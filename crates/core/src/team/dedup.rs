@@ -1,4 +1,4 @@
-//! Deduplication keys of evicted messages, so that sending one again creates no second message.
+//! Deduplication keys of evicted messages, so that resending such a message does not create a second one.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,10 +8,10 @@ use super::{
     state::Team,
 };
 
-/// Number of keys of evicted messages that a team keeps, the newest.
+/// Maximum number of keys of evicted messages to keep per team. Older keys are dropped.
 pub const MAX_KEYS_KEPT: usize = 2_000;
 
-/// The remainder of an evicted message, kept for deduplication.
+/// The part of an evicted message that is kept for deduplication.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EvictedMessage {
     pub no: u32,
@@ -28,7 +28,8 @@ pub struct EvictedMessage {
 }
 
 impl EvictedMessage {
-    /// Returns the remainder of a message. Provost's own messages have unique keys and need none.
+    /// Returns the part of a message to keep. None for Provost's own messages, because their keys
+    /// are unique.
     pub(super) fn from_message(message: &TeamMessage) -> Option<EvictedMessage> {
         (message.from != TeamActor::Provost).then(|| EvictedMessage {
             no: message.no,
@@ -42,7 +43,7 @@ impl EvictedMessage {
     }
 }
 
-/// Everything the sender of a message specifies, besides its key.
+/// Everything that the sender of a message specifies apart from its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MessageContent<'a> {
     pub(super) to: &'a str,
@@ -58,8 +59,7 @@ pub(super) struct MessageContent<'a> {
 impl<'a> MessageContent<'a> {
     fn from_message(message: &'a TeamMessage) -> MessageContent<'a> {
         MessageContent {
-            // A message that was redirected to another member still counts as the one that was
-            // sent.
+            // A redirected message still counts as a message to its original recipient.
             to: message.sent_to.as_ref().unwrap_or(&message.to).name(),
             text: &message.text,
             iteration: message.iteration,
@@ -87,18 +87,18 @@ impl EvictedMessage {
     }
 }
 
-/// Whether a message was sent before under its key.
+/// Whether a message was already sent under its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DuplicateStatus {
     Never,
-    /// The same message was sent before.
+    /// The same message was already sent.
     Duplicate,
     /// The key belongs to a different message.
     Conflict,
 }
 
 impl Team {
-    /// Whether an actor sent this message before, with the same content. Keys are scoped to their
+    /// Whether an actor already sent this message with the same content. Keys are scoped to their
     /// sender, even after the message was evicted.
     pub(super) fn duplicate_status(
         &self,
@@ -123,7 +123,7 @@ impl Team {
     }
 }
 
-/// Returns the FNV-1a hash of a text. It is stored, so it must be the same in every version.
+/// Returns the FNV-1a hash of a text. The hash is stored, so it must be the same in every version.
 pub(super) fn hash_text(text: &str) -> u64 {
     let step = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     text.bytes().fold(0xcbf2_9ce4_8422_2325, step)

@@ -1,4 +1,5 @@
-//! Message commands. Each message is handled once, by the holder of its lease, and never lost.
+//! Handlers for message commands. Each message is handled once, by the holder of its lease, and is
+//! never lost.
 
 use std::sync::Arc;
 
@@ -36,7 +37,7 @@ impl Team {
             return Err(TeamRejection::TooLong(post.text.len()));
         }
         let trust = MessageTrust::between(from, self.recipient_role(&post.to));
-        // An instruction from an untrusted sender is stored as a report.
+        // Store an instruction from an untrusted sender as a report.
         let kind = match (post.kind, trust) {
             (TeamMessageKind::Instruction, MessageTrust::Untrusted) => TeamMessageKind::Report,
             (kind, _) => kind,
@@ -76,9 +77,9 @@ impl Team {
         })
     }
 
-    /// Whether a command answers an open connection probe: once, to the operator, with the exact
-    /// text that only this member was sent. It can carry nothing else, so that it needs no
-    /// permission.
+    /// Whether a command answers an open connection probe. Such an answer is sent once, to the
+    /// operator, with the exact text that only this member received. It contains nothing else, so
+    /// it requires no permission.
     pub(super) fn answers_probe(&self, actor: &TeamActor, command: &TeamCommand) -> bool {
         let (TeamCommand::Post(post), TeamActor::Member(name)) = (command, actor) else {
             return false;
@@ -105,7 +106,7 @@ impl Team {
     }
 
     /// Returns the message that an actor stored under a key, if it is still remembered. Keys are
-    /// scoped to their sender: two senders may use the same key.
+    /// scoped to their sender, so two senders may use the same key.
     pub fn message_by_key(&self, by: &TeamActor, key: &str) -> Option<&TeamMessage> {
         self.messages.by_key(by, key)
     }
@@ -124,7 +125,7 @@ impl Team {
         }
     }
 
-    /// Returns the next message for an address.
+    /// Returns the next message for a recipient.
     fn next_for(&self, to: &Recipient, now: Moment) -> Option<&TeamMessage> {
         let mine =
             self.messages.iter().filter(|message| message.to == *to && message.is_available(now));
@@ -173,7 +174,8 @@ impl Team {
         single_event(MessageOffered { no: message.no, lease })
     }
 
-    /// Returns why a message may not be delivered. Its gate is checked again on every channel.
+    /// Returns why a message cannot be delivered, if that is so. Its gate is checked again at this
+    /// point, whatever the channel.
     pub(super) fn delivery_block(
         &self,
         message: &TeamMessage,
@@ -251,8 +253,8 @@ impl Team {
         Ok(self.accept_events(message, MessageLease { until_ms, ..held }, polls))
     }
 
-    /// Records that the consumer has a message. If it continues the loop, its iteration begins in
-    /// the same commit.
+    /// Records that a consumer accepted a message. If the message continues the loop, the iteration
+    /// begins in the same transaction.
     pub(super) fn accept_events(
         &self,
         message: &TeamMessage,
@@ -308,7 +310,7 @@ impl Team {
             standing: message.status.as_str(),
         };
         match command {
-            // A message under a lease is not taken away: its holder may be working on it.
+            // A leased message cannot be cancelled, because the lease holder may be working on it.
             TeamCommand::CancelMessage { no, because } => match find(*no)? {
                 message if message.status.lease().is_none() && !is_settled(message) => {
                     single_event(MessageCancelled { no: *no, because: because.clone() })
@@ -323,7 +325,7 @@ impl Team {
                 let to = to.as_ref().filter(|to| *to != message.to.name());
                 match (to, &message.to) {
                     (Some(to), _) => self.check_may_take(message, self.bound_member(to)?)?,
-                    // For a member who has left it would wait forever.
+                    // A message to a member who has left would wait forever.
                     (None, Recipient::Member(name)) => drop(self.bound_member(name)?),
                     (None, Recipient::Operator) => {}
                 }
@@ -340,8 +342,8 @@ impl Team {
         }
     }
 
-    /// Checks that a message can be given to another member: an iteration needs a worker, and the
-    /// inbox room.
+    /// Checks that a message can be handed over to another member. Only a worker can take over an
+    /// iteration, and the inbox must have room.
     pub(super) fn check_may_take(
         &self,
         message: &TeamMessage,
@@ -353,8 +355,7 @@ impl Team {
         self.check_room(&Recipient::Member(to.name.clone()))
     }
 
-    /// Returns the trust of a message when redirected to another member. Redirecting never raises
-    /// it.
+    /// Returns the trust of a message that is redirected to another member. A redirect never raises it.
     pub(super) fn trust_for(&self, message: &TeamMessage, to: &Recipient) -> MessageTrust {
         let role = |name: &str| {
             let member = self.members.iter().find(|member| member.name == name);

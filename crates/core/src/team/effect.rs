@@ -1,9 +1,9 @@
-//! The pending effects of a team. Level-triggered, like those of a session.
+//! The pending effects of a team. Like the effects of a session, they depend only on the current state.
 
 use super::state::{PendingCheck, Team};
 use crate::session::EffectKey;
 
-/// An effect on the outside world. Its result comes back as a command.
+/// An effect outside the ledger. Its result is returned as a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TeamEffect {
     RunCheck(PendingCheck),

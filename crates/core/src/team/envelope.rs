@@ -1,6 +1,6 @@
-//! Formats a message for its recipient: sender, channel, trust and text. Untrusted text is quoted
-//! line by line, so that nothing in it can imitate the end of the quotation. In trusted text no
-//! line can imitate the header of another message.
+//! Formats a message for its recipient, with its sender, channel, trust and text. Untrusted text is
+//! quoted line by line, so that nothing in it can imitate the end of the quotation. In trusted
+//! text, no line can imitate the header of another message.
 
 use super::{
     command_line::{ProvostInvocation, TeamCommandLines},
@@ -17,10 +17,10 @@ use crate::{
     verdict::{CheckEnd, Receipt},
 };
 
-/// The start of every message header. No line of a text may imitate it.
+/// The start of every message header. No line in a text may imitate it.
 const HEAD: &str = "provost message";
 
-/// Escapes the lines of a trusted text that look like a header of Provost's.
+/// Escapes the lines of a trusted text that look like one of Provost's headers.
 fn escape_headers(text: &str) -> String {
     let shown = visible(text);
     let lines = shown
@@ -29,7 +29,7 @@ fn escape_headers(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Whether a line looks like a header, ignoring leading brackets, blanks and marks.
+/// Whether a line looks like a header, ignoring leading brackets, whitespace and punctuation.
 fn looks_like_header(line: &str) -> bool {
     let words = line.trim_start_matches(|letter: char| !letter.is_alphanumeric());
     let mut letters = words.chars().filter(|letter| !letter.is_whitespace());
@@ -37,8 +37,8 @@ fn looks_like_header(line: &str) -> bool {
     head.all(|wanted| letters.next().is_some_and(|found| found.eq_ignore_ascii_case(&wanted)))
 }
 
-/// Formats a message for its consumer. A message that begins an iteration starts with the
-/// iteration's terms and required evidence, written by Provost, so that its sender need not know
+/// Formats a message for its consumer. If the message begins an iteration, it starts with the
+/// iteration's terms and required evidence. Provost adds these, so that the sender need not know
 /// them.
 pub fn format_message(task: &Team, message: &TeamMessage, caller: &ProvostInvocation) -> String {
     let head = format!(
@@ -62,7 +62,7 @@ pub fn format_message(task: &Team, message: &TeamMessage, caller: &ProvostInvoca
     }
 }
 
-/// Formats the text for a member whose turn was interrupted. Only trusted actors may interrupt.
+/// Formats the text for a member whose turn was interrupted. Only trusted actors can interrupt a turn.
 pub(super) fn format_interrupt(task: &Team, by: &TeamActor, text: &str) -> String {
     let (name, by) = (quote_text(&task.spec.name), quote_name(by.name()));
     format!(
@@ -98,7 +98,7 @@ fn trust_note(kind: TeamMessageKind) -> &'static str {
 }
 
 /// Formats the news about a member's session. The agent's own text is quoted, so that no line of it
-/// can pass for an observation of Provost's.
+/// can pass for an observation by Provost.
 pub(super) fn format_news(member: &TeamMember, session: &Session, seen: NewsWatermark) -> String {
     let judged = session.judgement();
     let mut lines = vec![format!(
@@ -125,7 +125,7 @@ pub(super) fn format_news(member: &TeamMember, session: &Session, seen: NewsWate
     lines.join("\n")
 }
 
-/// Returns what an agent reports about its work: its claim, and its answer at the end of the turn.
+/// Returns what an agent reports about its work: its claim, and its last message in the turn.
 fn agent_report(attempt: &Attempt) -> Option<String> {
     let claim = attempt.claim.as_ref().and_then(|claim| claim.text.as_deref());
     let answer = attempt.last_turn.as_ref().and_then(|turn| turn.says.as_deref());
@@ -138,7 +138,7 @@ fn agent_report(attempt: &Attempt) -> Option<String> {
 
 /// Joins earlier and later news about a member into one text, without repeating the agent's report.
 pub(super) fn join_news(before: &str, after: &str) -> String {
-    // The agent's text is quoted, so that no line of it matches this one.
+    // The agent's text is quoted, so none of its lines can match this one.
     let says = after.find("\nsays:\n").map(|at| &after[at..]);
     let seen = says.and_then(|says| before.strip_suffix(says)).unwrap_or(before);
     format!("{seen}\nthen:\n{after}")
@@ -155,13 +155,13 @@ pub(super) fn format_check_result(no: u32, what: &str, receipt: &Receipt) -> Str
     text
 }
 
-/// Formats the reply to a requested finish that the audit refused.
+/// Formats the reply to a request to finish the team that the audit refused.
 pub(super) fn format_finish_refused(blockers: &[FinishBlocker]) -> String {
     let each: Vec<String> = blockers.iter().map(FinishBlocker::describe).collect();
     format!("The team is not finished:\n{}", each.join("\n"))
 }
 
-/// Formats the reply to a requested finish that was granted.
+/// Formats the reply to a request to finish the team that was granted.
 pub(super) fn format_finish_granted(task: &Team) -> String {
     format!(
         "[provost, of team \"{}\": news from provost by rule]\nThe audit passed: the team is done. Nothing more is \

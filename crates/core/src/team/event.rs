@@ -1,4 +1,4 @@
-//! The events of a team's stream. Append-only, like those of a session.
+//! The events of a team's stream. The stream is append-only, like that of a session.
 
 use serde::{Deserialize, Serialize};
 
@@ -34,11 +34,11 @@ events! {
     MemberLeft = "team.member_left", 1 {
         name: String,
         because: String,
-        /// The member that receives its open messages. Without one they are dead-lettered.
+        /// The member that takes over the open messages. None if they are dead-lettered.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         to: Option<String>,
     }
-    /// A member was replaced by a successor, with a handover text.
+    /// A member was replaced by a successor, which receives a handover text.
     MemberRotated = "team.member_rotated", 1 {
         from: String,
         to: String,
@@ -61,7 +61,7 @@ events! {
         text: String,
         priority: Priority,
         expires_ms: Option<u64>,
-        /// How long the message is useful, as set by its sender.
+        /// How long the message stays useful, as set by its sender.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         window_ms: Option<u64>,
         iteration: Option<u32>,
@@ -69,8 +69,8 @@ events! {
         steer: bool,
     }
     MessageOffered = "team.message_offered", 1 { no: u32, lease: MessageLease }
-    /// A consumer accepted the message: its lease, its role, and the number of empty polls before
-    /// it.
+    /// A consumer accepted the message. The event records the lease, the consumer's role, and how
+    /// many empty polls preceded it.
     MessageAccepted = "team.message_accepted", 1 {
         no: u32,
         lease: MessageLease,
@@ -79,14 +79,14 @@ events! {
         polls: u32,
     }
     MessageAcknowledged = "team.message_acknowledged", 1 { no: u32, by: String, note: Option<String> }
-    /// The holder lost or released the message, so that it waits again.
+    /// The lease holder lost or released the message, so it is waiting again.
     MessageReturned = "team.message_returned", 1 { no: u32, reason: String }
     MessageExpired = "team.message_expired", 1 { no: u32 }
     MessageCancelled = "team.message_cancelled", 1 { no: u32, because: String }
     MessageDead = "team.message_dead", 1 {
         no: u32,
         reason: String,
-        /// The actor who dead-lettered it explicitly; none if Provost's rules did.
+        /// The actor who explicitly dead-lettered the message. None if Provost's rules did so.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<TeamActor>,
     }
@@ -97,11 +97,11 @@ events! {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         to: Option<String>,
     }
-    /// Senders and managers were notified of messages that expired or were dead-lettered.
+    /// Senders and managers were notified about messages that expired or were dead-lettered.
     UndeliveredReported = "team.undelivered_reported", 1 { messages: Vec<u32>, reports: Vec<u32> }
-    /// More news about the same member arrived before delivery, so that the message was extended.
+    /// More news about the same member arrived before delivery, so the message was extended.
     NewsAdded = "team.news_added", 1 { no: u32, text: String }
-    /// How much of a member's session its managers have been notified of, including the messages
+    /// How much of a member's session its managers have been notified about, including the messages
     /// before this event.
     NewsReported = "team.news_reported", 1 {
         member: String,
@@ -121,10 +121,10 @@ events! {
         needs: EvidenceRequirement,
     }
     CriterionJudged = "team.criterion_judged", 1 { no: u32, judgement: CriterionJudgement, by: TeamActor }
-    /// The operator approved that Provost runs these member-written commands.
+    /// The operator allowed Provost to run these commands, which members wrote.
     CommandsApproved = "team.commands_approved", 1 { commands: Vec<String> }
     CheckRequested = "team.check_requested", 1 { check: PendingCheck }
-    /// Another member requested a check that is already running. It receives the result too.
+    /// Another member requested a check that is already running, and will receive the result as well.
     CheckJoined = "team.check_joined", 1 { no: u32, by: String }
     CheckDone = "team.check_done", 1 {
         no: u32,
@@ -144,24 +144,22 @@ events! {
         shown: ShownEvidence,
         by: TeamActor,
     }
-    /// The next iteration was requested and refused. The refusal is recorded; nothing was
-    /// delivered.
+    /// The next iteration was requested but refused, and nothing was delivered.
     ContinuationRefused = "team.continuation_refused", 1 { iteration: u32, why: ContinuationBlocked, by: TeamActor }
-    /// An iteration began: its message was accepted in the same commit.
+    /// An iteration began. Its message was accepted in the same transaction.
     LoopAdvanced = "team.loop_advanced", 1 {
         to: u32,
         message: u32,
         consumer: String,
         fingerprint: IterationFingerprint,
     }
-    /// The worker's conversation was cleaned up before a continuation is delivered, or could not
-    /// be.
+    /// The worker's conversation was cleaned up before a continuation is delivered, or the cleanup failed.
     ConversationCleanedUp = "team.cleaned_up", 1 {
         message: u32,
         name: String,
         clean_up: CleanUp,
         skipped: Option<String>,
-        /// The session's compaction count before the requested compaction.
+        /// How many times the session had compacted its conversation before this compaction was requested.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         compactions: Option<u32>,
     }
@@ -170,13 +168,12 @@ events! {
         #[serde(default)]
         by: TeamActor,
     }
-    /// A member's agent was interrupted or its conversation compacted.
+    /// A member's agent was ordered to interrupt its turn or compact its conversation.
     MemberOrdered = "team.member_ordered", 1 { name: String, what: MemberOrder, key: String, by: TeamActor }
     Configured = "team.configured", 1 { config: Box<ManagerConfig> }
     MoveRecorded = "team.move_recorded", 1 { kind: MoveKind, because: String, by: String }
     MoveUsed = "team.move_used", 1 { action: TeamAction }
-    /// A member requested an action that it may not perform or could not prove. Nothing else
-    /// happened.
+    /// A member requested an action without the permission or proof that it requires.
     ActionRefused = "team.action_refused", 1 { by: TeamActor, action: TeamAction, code: String, why: String }
     EpilogueDone = "team.epilogue_done", 1 { step: EpilogueStep, evidence: String, by: TeamActor }
     /// A member or the operator challenged the work as a whole.
@@ -185,21 +182,21 @@ events! {
         no: u32,
         because: String,
         by: TeamActor,
-        /// The names of the blockers that the operator waives.
+        /// The names of the blockers that the operator waived.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         allow: Vec<BlockerWaiver>,
     }
     /// The operator waived these blockers, by name.
     FinishAllowed = "team.finish_allowed", 1 { blockers: Vec<FinishBlocker>, by: TeamActor }
-    /// The managing policy observed that a worker became idle, or no longer is.
+    /// The managing policy observed that a worker became idle, or is no longer idle.
     PolicyObserved = "team.policy_observed", 1 { worker: String, idle: Option<IdleWorker> }
-    /// An action of the policy, and why it was refused, if it was.
+    /// The policy acted. If the action was refused, the event contains the reason.
     PolicyActed = "team.policy_acted", 1 { action: PolicyAction, refused: Option<String> }
     /// A member proposed the next step. The text stays hidden until both proposals are written.
     NextProposed = "team.next_proposed", 1 { round: u32, role: MemberRole, by: String, text: String }
     NextChosen = "team.next_chosen", 1 { round: u32, choice: ProposalChoice, because: String, by: TeamActor }
     FinishRefused = "team.finish_refused", 1 { blockers: Vec<FinishBlocker> }
-    /// The member that requested the finish is notified that it was granted, after the audit. This
+    /// The member that requested the finish is notified that it was granted after the audit. This
     /// is the last event of a team.
     FinishReported = "team.finish_reported", 1 { name: String, text: String }
 }

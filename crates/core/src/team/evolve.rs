@@ -1,4 +1,4 @@
-//! Folds an event into a team. Total: a stored event is never refused.
+//! Applies events to a team. This never fails, because every stored event must remain readable.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -64,10 +64,10 @@ impl Team {
         }
     }
 
-    /// Folds one event.
+    /// Applies one event.
     pub fn evolve(&mut self, at: Moment, event: &Event) {
         match event {
-            // A team is opened once: `open` folds the first event.
+            // `open` handles this event, which is always the first in the stream.
             Event::TeamOpened(_) => {}
             Event::TeamRenamed(e) => self.spec.name.clone_from(&e.name),
             Event::PhaseChanged(e) => self.enter_phase(e.phase.clone(), at),
@@ -160,8 +160,7 @@ impl Team {
                 self.blockers = e.blockers.clone();
             }
             Event::FinishAllowed(e) => self.allowed.clone_from(&e.blockers),
-            // Commands to a session are in the session's own events, and a refused action changed
-            // nothing.
+            // The session's own events record its commands, and a refused action changes nothing.
             Event::MemberOrdered(_) | Event::FinishReported(_) => {}
         }
     }
@@ -172,7 +171,7 @@ impl Team {
             self.checks.clear();
             self.blockers.clear();
             let because = format!("the team is {}", phase.as_str());
-            // This includes leased messages: they can no longer be acknowledged.
+            // This includes leased messages, because they can no longer be acknowledged.
             self.messages.change_where(
                 |message| !message.status.is_over(),
                 |message| message.status = MessageStatus::Cancelled { because: because.clone() },
@@ -248,7 +247,8 @@ impl Team {
         self.clear_continuation();
     }
 
-    /// Hands a member's open messages to another, except for those about its own onboarding.
+    /// Hands the open messages of a member over to another one, except for messages about the
+    /// member's own onboarding.
     fn reassign_messages(&mut self, from: &str, to: &str) {
         let because = format!("{from} has left the team");
         let to = Recipient::Member(to.to_owned());
@@ -270,8 +270,8 @@ impl Team {
         );
     }
 
-    /// Hands the leaver's open messages to the successor, except for those about its own
-    /// onboarding.
+    /// Hands the open messages of the member that leaves over to its successor, except for messages
+    /// about the member's own onboarding.
     fn replace_member(&mut self, e: &MemberRotated, at: Moment) {
         let Some(left) = self.members.iter_mut().find(|member| member.name == e.from) else {
             return;
@@ -390,7 +390,8 @@ impl Team {
         });
     }
 
-    /// Withdraws the last move: a manager that requests more work did not mean to stop.
+    /// Withdraws the last move if it was a decision to stop, because a manager that requests more
+    /// work has not stopped.
     fn withdraw_last_move(&mut self, by: &TeamActor) {
         let goes_on = self.role_of(by) == Some(MemberRole::Manager);
         let newest = self.moves.last_mut().filter(|newest| goes_on && newest.kind.is_terminal());
@@ -413,7 +414,7 @@ impl Team {
         }
     }
 
-    /// Clears a continuation that can no longer be accepted, so that it blocks nothing.
+    /// Clears a continuation that can no longer be accepted, so that it does not block anything.
     fn clear_continuation(&mut self) {
         let Some(asked) = self.loop_state.as_ref().and_then(|looped| looped.continuation) else {
             return;
@@ -503,7 +504,7 @@ impl Team {
         }
     }
 
-    /// Remembers a failed check until it is run again, without its output.
+    /// Remembers that a check failed, without its output, until the check is run again.
     fn remember_failure(&mut self, owed: PendingCheck, receipt: &Receipt) {
         let PendingCheck { purpose, worker, .. } = owed;
         self.failed.retain(|failed| failed.purpose != purpose);
@@ -513,7 +514,7 @@ impl Team {
         }
     }
 
-    /// Evidence belongs to one iteration, and so does a failed check of it.
+    /// Forgets failed checks for evidence, which, like the evidence itself, belong to one iteration.
     fn clear_evidence_failures(&mut self) {
         self.failed.retain(|failed| !matches!(failed.purpose, CheckPurpose::Evidence { .. }));
     }

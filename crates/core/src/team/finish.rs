@@ -1,4 +1,4 @@
-//! The blockers that keep a team from finishing, by name.
+//! The named blockers that keep a team from finishing.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,7 @@ use crate::{
 pub enum FinishBlocker {
     #[error("criterion {no} is {state}: {text}")]
     OpenCriterion { no: u32, state: String, text: String },
-    #[error("{member} has not acknowledged revision {revision} of the contract")]
+    #[error("{member} has not accepted revision {revision} of the contract")]
     ContractUnacknowledged { member: String, revision: u32 },
     #[error("epilogue step {} is incomplete", .step.as_str())]
     EpilogueOpen { step: EpilogueStep },
@@ -33,10 +33,10 @@ pub enum FinishBlocker {
     NotChallenged,
     #[error("iteration {iteration} of the loop lacks evidence: {}", .missing.join(", "))]
     LoopIncomplete { iteration: u32, missing: Vec<String> },
-    /// The loop ended by itself, and no one has decided about it.
+    /// The loop ended on its own, and no one has decided yet how to continue.
     #[error("the loop gave up: {why}; stop it with a reason to finish anyway, or begin another")]
     LoopGaveUp { why: String },
-    /// The operator's requirement was dropped, and not by the operator.
+    /// Someone other than the operator stopped the loop that the operator required.
     #[error(
         "{by} stopped the operator's loop \"{name}\": only the operator can finish the team now, or begin another loop"
     )]
@@ -61,7 +61,7 @@ pub enum FinishBlocker {
     },
     #[error("the team is paused")]
     Paused,
-    /// The manager decided to stop, but has not finished the team.
+    /// The manager announced that it would stop, but has not finished the team.
     #[error("the manager decided to stop, but has not finished the team")]
     DecidedNotFinished,
     #[error("{} is {state}: it may still change the work", quote_name(.member))]
@@ -69,7 +69,7 @@ pub enum FinishBlocker {
     #[error("{} has {}", quote_name(.member), open_instructions(.messages, *.count))]
     InstructionOpen {
         member: String,
-        /// The first of the messages.
+        /// The numbers of the first messages.
         messages: Vec<u32>,
         count: usize,
     },
@@ -81,7 +81,7 @@ pub enum FinishBlocker {
     NothingProved,
 }
 
-/// A blocker that the operator may waive, by name.
+/// A blocker that the operator may waive by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BlockerWaiver {
@@ -109,7 +109,7 @@ impl BlockerWaiver {
     }
 }
 
-/// Number of open messages that a blocker lists. The rest are counted.
+/// Maximum number of open messages that a blocker lists. Further messages are only counted.
 const MAX_OPEN_NAMED: usize = 10;
 
 fn open_instructions(messages: &[u32], count: usize) -> String {
@@ -121,7 +121,7 @@ fn open_instructions(messages: &[u32], count: usize) -> String {
 }
 
 impl FinishBlocker {
-    /// Returns the name under which the operator may waive it, if that is possible.
+    /// Returns the name under which the operator can waive the blocker. None if it cannot be waived.
     pub fn waiver(&self) -> Option<BlockerWaiver> {
         match self {
             FinishBlocker::MemberWorking { .. } => Some(BlockerWaiver::MemberWorking),
@@ -167,7 +167,7 @@ impl FinishBlocker {
 }
 
 impl FinishBlocker {
-    /// Returns the failed check and the end of its output, if this is one.
+    /// Returns the failed check and the end of its output, if the blocker is a failed check.
     pub fn failed_check(&self) -> Option<(&str, &str)> {
         match self {
             FinishBlocker::CheckFailed { command, tail, .. } => Some((command, tail)),
@@ -194,14 +194,13 @@ impl FinishBlocker {
     }
 }
 
-/// Maximum number of output letters of a failed check that a blocker keeps.
+/// Maximum number of characters of a failed check's output to keep in a blocker.
 const MAX_TAIL: usize = 400;
 
-/// Maximum number of letters of the last output line in the sentence itself.
+/// Maximum number of characters of the last output line to include in the sentence itself.
 const MAX_LINE: usize = 120;
 
-/// Describes how a check ended, with its last output line. The output is untrusted, so it is
-/// quoted.
+/// Describes how a check ended, and quotes its last line of output, which is untrusted.
 fn describe_check_end(end: &str, tail: &str) -> String {
     let ended = if end.is_empty() { String::new() } else { format!(": {end}") };
     let last = tail.lines().rev().map(str::trim).find(|line| !line.is_empty());
@@ -209,21 +208,21 @@ fn describe_check_end(end: &str, tail: &str) -> String {
     ended + &last.unwrap_or_default()
 }
 
-/// Returns the end of a text.
+/// Returns the last `letters` characters of a text.
 fn tail_of(text: &str, letters: usize) -> &str {
     let start = text.char_indices().rev().nth(letters.saturating_sub(1)).map_or(0, |(at, _)| at);
     &text[start..]
 }
 
-/// Formats in one sentence why a team is not finished.
+/// Explains in one sentence why a team is not finished.
 pub fn describe_not_finished(blockers: &[FinishBlocker]) -> String {
-    let told: Vec<String> = blockers.iter().map(FinishBlocker::describe).collect();
-    format!("the team is not finished: {}", told.join("; "))
+    let reasons: Vec<String> = blockers.iter().map(FinishBlocker::describe).collect();
+    format!("the team is not finished: {}", reasons.join("; "))
 }
 
 impl Team {
-    /// Returns the blockers that are known without running a check. `look` returns the current
-    /// state of a session.
+    /// Returns the blockers that can be determined without running a check. `look` returns the
+    /// current state of a session.
     pub fn blockers<'s>(
         &self,
         look: impl Fn(SessionId) -> Option<&'s Session>,
@@ -237,7 +236,7 @@ impl Team {
         blockers
     }
 
-    /// Returns the workers that are busy. Unknown for an agent that reports no turns.
+    /// Returns the workers that are busy. This is unknown for an agent that reports no turns.
     fn busy_workers<'s>(
         &self,
         look: impl Fn(SessionId) -> Option<&'s Session>,
@@ -258,7 +257,7 @@ impl Team {
     fn open_instructions(&self) -> Vec<FinishBlocker> {
         let bound = self.members.iter().filter(|member| member.is_bound());
         let of_member = |name: &str| -> Vec<u32> {
-            // Onboarding messages from Provost are not work.
+            // Onboarding messages from Provost do not count as work.
             let open = self.messages.iter().filter(|one| one.is_instruction());
             let open = open.filter(|one| one.from != TeamActor::Provost);
             open.filter(|one| one.is_open_for(name)).map(|one| one.no).collect()
@@ -273,8 +272,8 @@ impl Team {
             .collect()
     }
 
-    /// Whether something proves the work or has to: a check of the audit, a criterion, or a loop. A
-    /// dropped criterion or a stopped loop proves nothing.
+    /// Whether anything can prove the team's work: a check in the audit, a criterion, or a loop. A
+    /// dropped criterion or a stopped loop does not count.
     fn has_proof_source(&self) -> bool {
         let satisfied = |one: &Criterion| matches!(one.state, CriterionState::Satisfied { .. });
         let stopped = |looped: &Loop| matches!(looped.ended, Some(LoopEnd::Stopped { .. }));
@@ -283,7 +282,7 @@ impl Team {
             || self.loop_state.as_ref().is_some_and(|looped| !stopped(looped))
     }
 
-    /// Returns a blocker if the audited work did not change the initial tree.
+    /// Returns a blocker if the audited work left the initial tree unchanged.
     pub(super) fn unchanged_work<'s>(
         &self,
         worker: &str,
@@ -300,7 +299,7 @@ impl Team {
         same.then(|| FinishBlocker::NothingChanged { worker: worker.to_owned(), tree })
     }
 
-    /// Returns the blockers that follow from the team alone.
+    /// Returns the blockers that depend only on the team itself.
     fn own_blockers(&self) -> Vec<FinishBlocker> {
         let mut blockers = Vec::new();
         if self.is_paused() {
@@ -331,7 +330,7 @@ impl Team {
         blockers
     }
 
-    /// Returns the blockers for an actor. The operator may waive the operator's own requirements.
+    /// Returns the blockers for an actor. The operator may waive requirements that the operator set.
     pub(super) fn blockers_for<'s>(
         &self,
         actor: &TeamActor,
@@ -350,8 +349,8 @@ impl Team {
         blockers
     }
 
-    /// Returns the blockers as shown to everyone. A recorded last move is not one of them, and the
-    /// findings of the last audit count until the next audit begins.
+    /// Returns the blockers that are shown to everyone. They do not include a recorded last move,
+    /// but they include the findings of the last audit until the next one begins.
     pub fn readiness<'s>(
         &self,
         look: impl Fn(SessionId) -> Option<&'s Session>,
@@ -380,7 +379,8 @@ impl Team {
         })
     }
 
-    /// A manager that has not read its contract cannot confirm that it is fulfilled.
+    /// Returns a blocker for each manager that has not accepted its contract, because it cannot
+    /// confirm that the contract is fulfilled.
     fn unacknowledged_contracts(&self) -> Vec<FinishBlocker> {
         let revision = self.config.revision;
         match self.config.mode {
@@ -396,7 +396,7 @@ impl Team {
             .collect()
     }
 
-    /// Whether an epilogue step is done. The audit itself runs the checks of the epilogue.
+    /// Whether an epilogue step is done. The checks of the epilogue are part of the audit itself.
     fn is_epilogue_done(&self, step: EpilogueStep) -> bool {
         match step {
             EpilogueStep::Checks => true,
@@ -406,15 +406,15 @@ impl Team {
         }
     }
 
-    /// Returns the checks that must pass on the final tree: the team's checks, those of satisfied
-    /// criteria, and those behind the loop's evidence. A pass on another tree proves nothing about
-    /// this one.
+    /// Returns the checks that must pass on the final tree: those of the team, of satisfied
+    /// criteria, and of the evidence in the loop. If they passed on another tree, that does not
+    /// count.
     pub fn audit_checks(&self) -> Vec<ProvostCheck> {
         let satisfied = |one: &&Criterion| matches!(one.state, CriterionState::Satisfied { .. });
         let of_criteria = self.criteria.iter().filter(satisfied);
         let of_criteria = of_criteria.filter_map(|criterion| criterion.needs.check());
         let plain = |command: &String| ProvostCheck { command: command.clone(), pictures: None };
-        // The evidence of a stopped loop is no longer required.
+        // Evidence for a stopped loop is no longer required.
         let stopped = |looped: &&Loop| matches!(looped.ended, Some(LoopEnd::Stopped { .. }));
         let looped = self.loop_state.as_ref().filter(|looped| !stopped(looped));
         let of_loop = looped.into_iter().flat_map(Loop::checks);
@@ -442,7 +442,7 @@ impl Team {
     }
 }
 
-/// Splits blockers into those that keep the team from finishing and those that the operator waives.
+/// Splits blockers into those that keep the team from finishing and those that the operator waived.
 pub(super) fn split_waived(
     blockers: Vec<FinishBlocker>,
     allow: &[BlockerWaiver],
@@ -451,7 +451,7 @@ pub(super) fn split_waived(
     blockers.into_iter().partition(|one| !allowed(one))
 }
 
-/// Whether a session's agent is busy or about to begin.
+/// Whether a session's agent is busy or about to start.
 fn is_working(session: &Session) -> bool {
     match session.state() {
         State::Working

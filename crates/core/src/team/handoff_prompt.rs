@@ -1,4 +1,4 @@
-//! The prompt for opening a member outside of Provost, and the heartbeats that wake such members.
+//! The prompt with which a member is opened outside of Provost, and the heartbeats that wake such members.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,13 +10,13 @@ use super::{
 };
 use crate::text::{quote_name, quote_text};
 
-/// Interval of heartbeats.
+/// The interval between heartbeats.
 pub const HEARTBEAT_MINUTES: u32 = 2;
 
-/// Everything a member needs to begin.
+/// Everything that a member needs in order to begin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Handoff {
-    /// The team's id and its name.
+    /// The id and name of the team.
     pub team: String,
     pub name: String,
     pub member: String,
@@ -26,12 +26,12 @@ pub struct Handoff {
     /// The complete prompt for the member.
     pub prompt: String,
     pub receive_command: String,
-    /// The heartbeat for applications that can wake the member; none if Provost gives it turns
-    /// itself.
+    /// The heartbeat for applications that can wake the member. None if Provost itself starts the
+    /// member's turns.
     pub heartbeat: Option<MemberHeartbeat>,
 }
 
-/// The heartbeats for members that Provost cannot give a turn.
+/// The heartbeats for members whose turns Provost cannot start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TeamHeartbeats {
     pub applies_when: String,
@@ -40,11 +40,11 @@ pub struct TeamHeartbeats {
     pub teardown: HeartbeatTeardown,
     pub manager: Option<MemberHeartbeat>,
     pub worker: Option<MemberHeartbeat>,
-    /// Further members, in the order in which they were bound.
+    /// All other members, in the order in which they were bound.
     pub others: Vec<MemberHeartbeat>,
 }
 
-/// Who removes heartbeats, and when.
+/// Who removes the heartbeats, and when.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeartbeatTeardown {
     pub owner: String,
@@ -60,7 +60,7 @@ pub struct MemberHeartbeat {
     pub prompt: String,
 }
 
-/// Returns a member's handoff; none if no member of that name is bound.
+/// Returns a member's handoff. None if no member with this name is bound.
 pub fn build_handoff(task: &Team, member: &str, caller: &ProvostInvocation) -> Option<Handoff> {
     let member = task.member(member)?;
     let commands = TeamCommandLines { caller, task, member: Some(&member.name) };
@@ -80,7 +80,7 @@ pub fn build_handoff(task: &Team, member: &str, caller: &ProvostInvocation) -> O
     })
 }
 
-/// Returns the heartbeats of a team; none if Provost wakes all its members itself.
+/// Returns the heartbeats of a team. None if Provost wakes all members itself.
 pub fn build_heartbeats(task: &Team, caller: &ProvostInvocation) -> Option<TeamHeartbeats> {
     let bound = task.members.iter().filter(|member| member.is_bound());
     let mut pulled: Vec<&TeamMember> =
@@ -148,7 +148,7 @@ fn member_heartbeat(
     MemberHeartbeat { member: member.name.clone(), receive_command, prompt }
 }
 
-/// Describes how a role handles a message.
+/// Describes how a member with this role handles a message.
 fn message_handling(role: MemberRole) -> &'static str {
     match role {
         MemberRole::Worker => {
@@ -174,7 +174,7 @@ impl Handoff {
 }
 
 impl TeamHeartbeats {
-    /// Formats the heartbeats for reading.
+    /// Formats the heartbeats for users to read.
     pub fn text(&self) -> String {
         let mut lines = vec![
             format!(

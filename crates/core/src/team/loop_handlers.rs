@@ -1,4 +1,4 @@
-//! Commands about the loop.
+//! Handlers for commands about the loop.
 
 use super::{
     advance::TeamAdvanceContext,
@@ -49,8 +49,8 @@ impl Team {
             return Err(TeamRejection::OtherIteration { now, given: iteration });
         }
         let proof = required_proof(looped, name)?;
-        // Only Provost has receipts of commands that it ran, and results of pictures that it
-        // compared.
+        // Only Provost can submit receipts and comparisons, because it ran the commands and
+        // compared the pictures itself.
         let own = match shown {
             ShownEvidence::Evidence(CriterionEvidence::Verified(_))
             | ShownEvidence::Pictures(_) => true,
@@ -75,7 +75,7 @@ impl Team {
         single_event(EvidenceShown { iteration, name, shown, by })
     }
 
-    /// Stops the loop. This also accepts a loop that ended by plateau or budget.
+    /// Stops the loop, even if it already ended at a plateau or because of its budget.
     pub(super) fn stop_loop(&self, actor: &TeamActor, because: &str) -> TeamCommandResult {
         let looped = self.loop_state.as_ref().ok_or(TeamRejection::NoLoop)?;
         match looped.ended {
@@ -88,7 +88,7 @@ impl Team {
         }
     }
 
-    /// Requests the next iteration. The gate decides, and a refusal is recorded.
+    /// Requests the next iteration. The gate decides, and refusals are recorded.
     pub(super) fn request_continuation(
         &self,
         actor: &TeamActor,

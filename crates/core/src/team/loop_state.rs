@@ -1,6 +1,6 @@
-//! Loops: bounded iterations, each behind a gate of evidence.
+//! Loops: a limited number of iterations, each behind a gate that requires evidence.
 //!
-//! The next iteration is requested with a continuation. The gate refuses it if evidence of the
+//! The next iteration is requested with a continuation. The gate refuses it if evidence from the
 //! current iteration is missing, and is checked again at delivery. An iteration begins only when
 //! its consumer accepts the continuation.
 
@@ -23,20 +23,20 @@ use crate::{
 /// Maximum number of iterations of a loop.
 pub const MAX_ITERATIONS: u32 = 1_000;
 
-/// The kind of evidence required in each iteration.
+/// The kind of evidence that each iteration requires.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LoopProof {
     /// A command that Provost runs.
     Verified { check: String },
-    /// An assertion, shown as such.
+    /// An assertion by a member, which is marked as such wherever it is shown.
     Asserted,
-    /// A challenge of the work: the failure mode, how it was tested, and the result.
+    /// A challenge of the work, which states the failure mode, how it was tested, and the result.
     Adversarial,
-    /// An object with these fields, none of them empty.
+    /// A JSON object with these fields, all of which must be non-empty.
     Artifact { fields: Vec<String> },
-    /// Two pictures that Provost compares. At most this share of their points may differ, in
-    /// millionths. The files are named here, or by the member that requests the comparison.
+    /// Two pictures that Provost compares. At most this share of their pixels may differ, in
+    /// millionths. The files are specified here or by the member that requests the comparison.
     Pictures {
         differing: u32,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -71,7 +71,7 @@ impl CleanUp {
     }
 }
 
-/// The terms of a loop.
+/// The terms under which a loop runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoopTemplate {
     pub name: String,
@@ -79,14 +79,13 @@ pub struct LoopTemplate {
     pub evidence: Vec<LoopRequirement>,
     #[serde(default)]
     pub clean_up: CleanUp,
-    /// The loop stops after this number of iterations that changed neither the tree nor the
-    /// findings.
+    /// The loop stops after this many iterations that changed neither the tree nor the findings.
     #[serde(default)]
     pub plateau: Option<u32>,
-    /// Token budget of its worker.
+    /// The token budget for the loop's worker.
     #[serde(default)]
     pub tokens: Option<u64>,
-    /// Tools that the contract names and members may use.
+    /// Tools that the contract lists and members may use.
     #[serde(default)]
     pub tools: Vec<String>,
 }
@@ -96,9 +95,9 @@ pub struct LoopTemplate {
 pub enum LoopTemplateError {
     #[error("a loop has 1 to {MAX_ITERATIONS} iterations, not {0}")]
     Bounds(u32),
-    #[error("a loop without evidence has no gate: name what each iteration has to show")]
+    #[error("a loop without evidence has no gate: list the evidence that each iteration must show")]
     NoEvidence,
-    #[error("the evidence \"{0}\" is named twice")]
+    #[error("the evidence \"{0}\" is listed twice")]
     Twice(String),
     #[error("the evidence \"{0}\" lacks a name, field or command")]
     Empty(String),
@@ -107,7 +106,7 @@ pub enum LoopTemplateError {
 }
 
 impl LoopTemplate {
-    /// Returns the commands of its verified evidence.
+    /// Returns the commands behind the verified evidence.
     pub fn commands(&self) -> impl Iterator<Item = &str> {
         self.evidence.iter().filter_map(|required| match &required.proof {
             LoopProof::Verified { check } => Some(check.as_str()),
@@ -155,14 +154,14 @@ pub struct WorkChallenge {
     pub result: String,
 }
 
-/// Two pictures as Provost compared them.
+/// Two pictures, and the result of Provost's comparison.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PictureComparison {
     pub expected: String,
     pub actual: String,
-    /// The share of points that differ, in millionths.
+    /// The share of pixels that differ, in millionths.
     pub differing: u32,
-    /// The colour tolerance, in millionths of the range.
+    /// The color tolerance, in millionths of the value range.
     #[serde(default)]
     pub tolerance: u32,
     #[serde(default)]
@@ -171,7 +170,7 @@ pub struct PictureComparison {
     pub actual_is: PictureInfo,
 }
 
-/// A piece of evidence that was shown.
+/// A piece of evidence that was submitted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ShownEvidence {
@@ -181,7 +180,7 @@ pub enum ShownEvidence {
     Pictures(PictureComparison),
 }
 
-/// Why shown evidence does not meet the requirement.
+/// Why submitted evidence does not meet the requirement.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EvidenceMismatch {
     #[error(transparent)]
@@ -197,7 +196,7 @@ pub enum EvidenceMismatch {
 }
 
 impl ShownEvidence {
-    /// Returns the tree it is about, if it comes from Provost's own check.
+    /// Returns the tree that the evidence refers to, if one of Provost's own checks produced it.
     pub fn tree(&self) -> Option<&TreeId> {
         match self {
             ShownEvidence::Evidence(CriterionEvidence::Verified(receipt)) => Some(&receipt.tree),
@@ -230,7 +229,7 @@ impl LoopProof {
         }
     }
 
-    /// Checks that shown evidence meets the requirement.
+    /// Checks that submitted evidence meets the requirement.
     pub fn check_evidence(&self, shown: &ShownEvidence) -> Result<(), EvidenceMismatch> {
         match (self, shown) {
             (
@@ -283,7 +282,7 @@ impl LoopProof {
     }
 }
 
-/// Returns the part of the evidence that changes with the work. Durations and times do not count.
+/// Returns the part of the evidence that depends on the work, excluding durations and times.
 fn evidence_digest(shown: &ShownEvidence) -> String {
     match shown {
         ShownEvidence::Evidence(CriterionEvidence::Verified(receipt)) => {
@@ -310,15 +309,16 @@ pub struct CompletedIteration {
     pub message: u32,
     pub consumer: String,
     pub at: Moment,
-    /// A fingerprint of the work. Two iterations with the same one changed nothing.
+    /// A fingerprint of the work. If two iterations have the same fingerprint, nothing changed
+    /// between them.
     pub fingerprint: IterationFingerprint,
 }
 
-/// The fingerprint of an iteration, for plateau detection.
+/// The fingerprint of an iteration, which is used to detect a plateau.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IterationFingerprint {
     pub tree: Option<TreeId>,
-    /// Digests of the shown evidence.
+    /// Digests of the submitted evidence.
     pub findings: BTreeMap<String, String>,
 }
 
@@ -333,7 +333,7 @@ pub enum LoopEnd {
 }
 
 impl LoopEnd {
-    /// Describes the end.
+    /// Describes why the loop ended.
     pub fn describe(&self) -> String {
         match self {
             LoopEnd::Finished => "it is finished".to_owned(),
@@ -352,26 +352,27 @@ pub struct Loop {
     pub template: LoopTemplate,
     #[serde(default)]
     pub begun_by: TeamActor,
-    /// The team's message count when the loop began. Earlier messages do not continue it.
+    /// How many messages the team had when the loop began. These messages cannot continue the loop.
     #[serde(default)]
     pub begun_after: u32,
-    /// The current iteration, from 1.
+    /// The number of the current iteration, starting at 1.
     pub iteration: u32,
-    /// The evidence shown in the current iteration.
+    /// The evidence submitted in the current iteration.
     pub evidence_shown: BTreeMap<String, ShownEvidence>,
-    /// The actors who showed it.
+    /// Who submitted each piece of evidence.
     #[serde(default)]
     pub shown_by: BTreeMap<String, TeamActor>,
     pub completed: Vec<CompletedIteration>,
-    /// The continuation that waits to be accepted.
+    /// The continuation that has not been accepted yet.
     pub continuation: Option<u32>,
     /// The continuation for which the worker's conversation was cleaned up.
     #[serde(default)]
     pub cleaned_for: Option<u32>,
-    /// The compaction count before a requested compaction whose result is still unknown.
+    /// How many times the conversation had been compacted before the requested compaction. Set
+    /// while its result is unknown.
     #[serde(default)]
     pub compactions: Option<u32>,
-    /// Number of refused continuations, and the reason for the last one.
+    /// The number of refused continuations, and why the last one was refused.
     pub refusals: u32,
     pub last_refusal: Option<String>,
     pub ended: Option<LoopEnd>,
@@ -379,13 +380,13 @@ pub struct Loop {
     pub ended_by: TeamActor,
 }
 
-/// Why the next iteration does not begin. Not a failure: the loop stays in its iteration.
+/// Why the next iteration does not begin. This is not a failure: the loop stays in its current iteration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum ContinuationBlocked {
     #[error("the loop has ended")]
     Ended,
-    #[error("it was for an earlier loop")]
+    #[error("the continuation was for an earlier loop")]
     OtherLoop,
     #[error("the next iteration is {expected}, not {given}")]
     OtherIteration { expected: u32, given: u32 },
@@ -397,12 +398,12 @@ pub enum ContinuationBlocked {
     MissingEvidence(Vec<String>),
     #[error("{0} iterations changed neither the tree nor the findings")]
     Plateau(u32),
-    #[error("its worker used {used} of {tokens} tokens")]
+    #[error("the loop's worker used {used} of {tokens} tokens")]
     Budget { used: u64, tokens: u64 },
 }
 
 impl ContinuationBlocked {
-    /// Returns the end of a loop that cannot continue for this reason.
+    /// Returns how the loop ends if it cannot continue for this reason. None if the loop does not end.
     pub fn loop_end(&self) -> Option<LoopEnd> {
         match self {
             ContinuationBlocked::Plateau(iterations) => {
@@ -446,7 +447,7 @@ impl ContinuationBlocked {
 }
 
 impl Loop {
-    /// Begins a loop. Only messages after the first `begun_after` can continue it.
+    /// Begins a loop. The team's first `begun_after` messages cannot continue it.
     pub fn begin(template: LoopTemplate, begun_by: TeamActor, begun_after: u32) -> Loop {
         Loop {
             template,
@@ -466,8 +467,7 @@ impl Loop {
         }
     }
 
-    /// Records shown evidence. Receipts for another tree than this one no longer count and are
-    /// dropped.
+    /// Records submitted evidence. Receipts for other trees no longer count and are dropped.
     pub(super) fn record_evidence(&mut self, name: &str, shown: &ShownEvidence) {
         if let Some(tree) = shown.tree() {
             self.evidence_shown.retain(|_, known| known.tree().is_none_or(|known| known == tree));
@@ -475,12 +475,12 @@ impl Loop {
         self.evidence_shown.insert(name.to_owned(), shown.clone());
     }
 
-    /// Retracts evidence that a repeated check disproved.
+    /// Retracts evidence that a repeated check has disproved.
     pub(super) fn retract(&mut self, name: &str) {
         self.evidence_shown.remove(name);
     }
 
-    /// Returns the evidence missing in this iteration.
+    /// Returns the evidence that is still missing in this iteration.
     pub fn missing_evidence(&self) -> Vec<String> {
         let is_missing = |required: &&LoopRequirement| {
             let shown = self.evidence_shown.get(&required.name);
@@ -490,8 +490,8 @@ impl Loop {
         missing.map(|required| required.name.clone()).collect()
     }
 
-    /// Returns the checks behind the shown evidence. If the terms do not name the pictures, the
-    /// shown ones are compared.
+    /// Returns the checks behind the submitted evidence. If the terms do not specify the pictures,
+    /// the submitted ones are compared.
     pub(super) fn checks(&self) -> impl Iterator<Item = ProvostCheck> {
         self.template.evidence.iter().filter_map(|required| match &required.proof {
             LoopProof::Verified { check } => {
@@ -520,7 +520,7 @@ impl Loop {
         }
     }
 
-    /// Checks that iteration `given` may begin, both when requested and when its message is
+    /// Checks that iteration `given` may begin, both when it is requested and when its message is
     /// delivered.
     pub fn check_may_begin(&self, given: u32, used: u64) -> Result<(), ContinuationBlocked> {
         self.check_is_next(given)?;
@@ -559,27 +559,27 @@ impl Loop {
         IterationFingerprint { tree, findings: findings.collect() }
     }
 
-    /// Returns the number of consecutive iterations without change, if it reached the limit.
+    /// Returns the number of consecutive iterations without any change, if the limit is reached.
     fn plateau(&self) -> Option<u32> {
         let most = self.template.plateau?;
         let now = self.fingerprint();
-        // Without a receipt for a tree, the tree cannot be said to be unchanged.
+        // Without a receipt for a tree, it is unknown whether the tree has changed.
         now.tree.as_ref()?;
-        // Each earlier iteration with this fingerprint counts, except that the first may have
+        // Every earlier iteration with this fingerprint counts, although the first of them may have
         // changed something.
         let same = self.completed.iter().rev().take_while(|passed| passed.fingerprint == now);
         let same = u32::try_from(same.count()).unwrap_or(u32::MAX);
         (same >= most).then_some(same)
     }
 
-    /// Whether the operator began it and a manager dropped it.
+    /// Whether the operator began the loop and a manager stopped it.
     pub fn is_dropped(&self) -> bool {
         let stopped = matches!(self.ended, Some(LoopEnd::Stopped { .. }));
         stopped && self.begun_by == TeamActor::Operator && self.ended_by.is_manager()
     }
 
-    /// Whether the operator began it, and it is neither complete nor stopped by the operator. Only
-    /// the operator may replace such a loop.
+    /// Whether the operator began the loop, and it is neither complete nor stopped by the operator.
+    /// Only the operator may replace such a loop.
     pub(super) fn is_pending_for_operator(&self) -> bool {
         let open = match &self.ended {
             None | Some(LoopEnd::Plateau { .. } | LoopEnd::Budget { .. }) => true,
@@ -589,8 +589,8 @@ impl Loop {
         open && self.begun_by == TeamActor::Operator
     }
 
-    /// Whether the loop does not block the finish: it was stopped, or the current iteration has all
-    /// its evidence, even if it is the last.
+    /// Whether the loop does not block the finish, because it was stopped or because the current
+    /// iteration has all of its evidence, even if it is the last one.
     pub fn is_complete(&self) -> bool {
         match &self.ended {
             Some(LoopEnd::Finished | LoopEnd::Stopped { .. }) => true,

@@ -1,4 +1,4 @@
-//! Permissions of a manager: its configuration, and the moves that it records before it acts.
+//! What a manager may do: its configuration, and the moves that it must record before it acts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,32 +7,33 @@ use serde::{Deserialize, Serialize};
 use super::member::MemberRole;
 use crate::time::Moment;
 
-/// An action on a team. Derived from the command, so that the caller cannot choose what is checked.
+/// An action on a team. It is derived from the command, so that a caller cannot choose a weaker
+/// permission check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TeamAction {
-    /// Receives, accepts and acknowledges its own messages.
+    /// Receiving, accepting and acknowledging one's own messages.
     Receive,
     Message,
     Interrupt,
     Compact,
     Propose,
     Judge,
-    /// Shows evidence, or has a check run.
+    /// Submitting evidence, or requesting a check.
     Show,
     Continue,
     AskUser,
     RecordMove,
-    /// Cancels, requeues or dead-letters messages of other members.
+    /// Cancelling, requeueing or dead-lettering other members' messages.
     ManageMessages,
-    /// Binds, retires or rotates members.
+    /// Binding, retiring or rotating members.
     Bind,
     Configure,
-    /// Begins or stops a loop.
+    /// Beginning or stopping a loop.
     Loop,
-    /// Chooses between the proposals of others.
+    /// Choosing between the proposals of others.
     Choose,
-    /// Pauses, cancels, fails or finishes the team.
+    /// Pausing, cancelling, failing or finishing the team.
     End,
 }
 
@@ -99,7 +100,7 @@ impl TeamAction {
         }
     }
 
-    /// Whether a role may perform this action at all, whatever the configuration grants.
+    /// Whether a role may ever perform this action, regardless of the configuration.
     pub fn is_open_to(self, role: MemberRole) -> bool {
         match self {
             TeamAction::Receive | TeamAction::Message | TeamAction::Propose | TeamAction::Show => {
@@ -115,7 +116,7 @@ impl TeamAction {
             | TeamAction::ManageMessages
             | TeamAction::Loop
             | TeamAction::End => role == MemberRole::Manager,
-            // A member that works under a contract cannot change it.
+            // A member that works under a contract cannot change the contract.
             TeamAction::Bind | TeamAction::Configure => false,
         }
     }
@@ -140,15 +141,15 @@ impl TeamAction {
     }
 }
 
-/// How strictly a manager is controlled.
+/// How strictly a manager is supervised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ManagerMode {
     Light,
-    /// It must acknowledge the configuration before it acts.
+    /// The manager must acknowledge the configuration before it can act.
     #[default]
     Guided,
-    /// It must also record a matching move before each action.
+    /// The manager must also record a matching move before each action.
     Strict,
 }
 
@@ -162,7 +163,7 @@ impl ManagerMode {
     }
 }
 
-/// A step required after the work, before the team finishes.
+/// A step that is required after the work and before the team finishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EpilogueStep {
@@ -183,7 +184,7 @@ impl EpilogueStep {
     }
 }
 
-/// The configuration of a manager. Each change is a new revision, which must be acknowledged again.
+/// The configuration of a manager. Each change creates a new revision, which must be acknowledged again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ManagerConfig {
@@ -192,18 +193,18 @@ pub struct ManagerConfig {
     pub objective: String,
     pub guidelines: Vec<String>,
     pub references: Vec<String>,
-    /// Actions that the manager is denied, of those that its role allows.
+    /// Actions that the role would allow but that are denied to this manager.
     pub denied: BTreeSet<TeamAction>,
     pub tools: Vec<String>,
     pub epilogue: BTreeSet<EpilogueStep>,
-    /// Whether the team needs adversarial evidence before it finishes.
+    /// Whether the team requires adversarial evidence before it can finish.
     pub adversarial: bool,
-    /// Questions that the manager asks the user before it begins, by their ids.
+    /// Questions, by id, that the manager asks the user before it begins.
     pub questions: BTreeMap<String, String>,
     pub on_completion: Option<String>,
 }
 
-/// The next action that a manager announces.
+/// The next action, as announced by a manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MoveKind {
@@ -227,7 +228,7 @@ impl MoveKind {
         }
     }
 
-    /// Whether the move announces that no further work follows.
+    /// Whether the move announces that no further work will follow.
     pub fn is_terminal(self) -> bool {
         match self {
             MoveKind::Stop => true,
@@ -247,7 +248,7 @@ pub struct ManagerMove {
     pub because: String,
     pub by: String,
     pub at: Moment,
-    /// Whether an action used it: one move covers one action.
+    /// Whether an action has used up the move. One move covers one action.
     pub used: bool,
     /// Whether the manager requested more work after it had decided to stop.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -1,4 +1,4 @@
-//! Members of a team, their roles, and the actors of commands.
+//! The members of a team, their roles, and the actors who issue commands.
 
 use serde::{Deserialize, Serialize};
 
@@ -31,14 +31,14 @@ impl MemberRole {
     }
 }
 
-/// Names of Provost's own actors, which no member may use.
+/// The names of Provost's own actors, which members cannot use.
 pub(super) const RESERVED: [&str; 3] = ["operator", "policy", "provost"];
 
-/// Longest name of a member, in characters.
+/// The maximum length of a member's name, in characters.
 pub const MAX_MEMBER_NAME: usize = 64;
 
-/// Whether a member can have this name. Every character must be visible and typeable, because users
-/// and agents copy it in commands.
+/// Whether a member can have this name. Every character must be visible and easy to type, because
+/// users and agents copy the name into commands.
 pub fn is_member_name(name: &str) -> bool {
     let letters = name.chars().count();
     (1..=MAX_MEMBER_NAME).contains(&letters)
@@ -47,7 +47,7 @@ pub fn is_member_name(name: &str) -> bool {
         && !name.ends_with(char::is_whitespace)
 }
 
-/// Labels for finding the member in another application. For navigation only: no rule reads them.
+/// Labels that help users to find the member in another application. Provost itself does not use them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MemberLabels {
@@ -58,34 +58,34 @@ pub struct MemberLabels {
 /// A member of a team.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TeamMember {
-    /// Unique in the team, including members that left.
+    /// The name, which is unique in the team, even among members that have left.
     pub name: String,
     pub role: MemberRole,
-    /// Its session, if Provost has one. A member opened elsewhere polls for its messages and is not
-    /// probed.
+    /// The member's session, if Provost has one. A member that was opened elsewhere polls for its
+    /// messages, and Provost does not probe it.
     pub session: Option<SessionId>,
     #[serde(default)]
     pub labels: MemberLabels,
-    /// What its session provides; none if it has no session or this is unknown.
+    /// The capabilities that the session provides. None without a session, or if they are unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub means: Option<MemberCapabilities>,
-    /// Whether Provost sent it an onboarding message.
+    /// Whether Provost sent the member an onboarding message.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub onboarded: bool,
-    /// The handover from its predecessor.
+    /// The handover from the member's predecessor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handover: Option<String>,
     pub bound: Moment,
-    /// When it was retired or replaced.
+    /// When the member was retired or replaced.
     #[serde(default)]
     pub left: Option<Moment>,
-    /// The configuration revision that it has read and acknowledged.
+    /// The configuration revision that the member has read and acknowledged.
     #[serde(default)]
     pub acknowledged: Option<u32>,
-    /// How much of its session its managers have been notified of.
+    /// How much of the member's session its managers have been notified about.
     #[serde(default)]
     pub reported: NewsWatermark,
-    /// The messages that carry the newest news about it.
+    /// The messages that contain the newest news about the member.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub news: Vec<u32>,
 }
@@ -95,7 +95,7 @@ impl TeamMember {
         self.left.is_none()
     }
 
-    /// Returns how it receives its messages.
+    /// Returns how the member receives its messages.
     pub fn receive_mode(&self) -> ReceiveMode {
         match (self.session, self.means) {
             (None, _) => ReceiveMode::Polls,
@@ -104,7 +104,7 @@ impl TeamMember {
         }
     }
 
-    /// Whether it was bound in the middle of its conversation and still needs an onboarding
+    /// Whether the member was bound in the middle of its conversation and still needs an onboarding
     /// message.
     pub(super) fn needs_onboarding(&self) -> bool {
         let late = self.means.is_some_and(|means| !means.onboarded && means.pushed);
@@ -112,21 +112,21 @@ impl TeamMember {
     }
 }
 
-/// What a session provides to a member, as of binding. A session's initial setup does not change.
+/// The capabilities that a session provides to a member. They are fixed when the member is bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberCapabilities {
     pub line: AgentChannel,
-    /// Whether the team pushes its messages.
+    /// Whether messages are pushed to the session.
     pub pushed: bool,
-    /// Whether its agent has the tools of a member.
+    /// Whether the agent has the member tools.
     pub tools: bool,
-    /// Whether it was opened for this team and begins with its contract.
+    /// Whether the session was opened for this team, so that it begins with the team's contract.
     pub onboarded: bool,
 }
 
 impl MemberCapabilities {
-    /// Returns what a session provides if it is bound now. Agents receive tools when their
-    /// conversation begins; JSON-lines agents call the tools they know.
+    /// Returns the capabilities of a session at the time when it is bound. Agents receive tools
+    /// when their conversation begins. JSON-lines agents call the tools that they know.
     pub fn from_session(session: &Session) -> MemberCapabilities {
         let (spec, driver) = (&session.spec, session.spec.agent.driver);
         let as_member = spec.agent.settings.member.is_some();
@@ -151,20 +151,20 @@ impl MemberCapabilities {
     }
 }
 
-/// How much of a member's session its managers have been notified of. Each item is reported once.
+/// How much of a member's session its managers have been notified about. Each item is reported only once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NewsWatermark {
     pub turns_ended: u32,
     pub attempts_sealed: u32,
     pub requests: u32,
-    /// Number of its processes that ended abnormally.
+    /// The number of the session's processes that exited abnormally.
     pub processes_lost: u32,
 }
 
 impl NewsWatermark {
-    /// Returns the maximum of each counter. An expected or reopened turn does not undo a
-    /// notification.
+    /// Returns the maximum of each counter, because a turn that is expected or reopened does not
+    /// undo a notification.
     pub(super) fn max(self, other: NewsWatermark) -> NewsWatermark {
         NewsWatermark {
             turns_ended: self.turns_ended.max(other.turns_ended),
@@ -175,11 +175,11 @@ impl NewsWatermark {
     }
 }
 
-/// A control order to a member's agent, besides its messages.
+/// An order to a member's agent that is not a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemberOrder {
-    /// Interrupts its turn, and optionally sends this text next.
+    /// Interrupts the agent's turn. If a text is given, it is sent next.
     Interrupt {
         text: Option<String>,
     },
@@ -195,7 +195,7 @@ impl MemberOrder {
     }
 }
 
-/// The actor of a command. Determined from the caller's process, never from what the caller claims.
+/// Who issues a command. This is determined from the caller's process, never from the request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TeamActor {
@@ -208,7 +208,7 @@ pub enum TeamActor {
 }
 
 impl TeamActor {
-    /// Whether it manages the team on behalf of the operator.
+    /// Whether the actor manages the team on behalf of the operator.
     pub(super) fn is_manager(&self) -> bool {
         match self {
             TeamActor::Member(_) | TeamActor::Policy => true,
@@ -216,7 +216,7 @@ impl TeamActor {
         }
     }
 
-    /// Returns its display name.
+    /// Returns the display name of the actor.
     pub fn name(&self) -> &str {
         match self {
             TeamActor::Operator => "operator",

@@ -1,4 +1,4 @@
-//! Control orders from a team to its members' sessions, besides messages.
+//! Orders from a team to its members' sessions that are not messages.
 
 use super::{
     advance::TeamAdvanceContext,
@@ -18,7 +18,7 @@ use crate::{
 };
 
 impl Team {
-    /// Builds the session command for an order. Its text names its author, like that of a message.
+    /// Builds the session command for an order. Like a message, its text identifies the author.
     fn order_command(
         &self,
         order: &MemberOrder,
@@ -35,7 +35,7 @@ impl Team {
         }
     }
 
-    /// Sends an order to a member's agent, if its session accepts it now.
+    /// Sends an order to a member's agent, if the session currently accepts it.
     pub(super) fn order_member(
         &self,
         actor: &TeamActor,
@@ -64,7 +64,7 @@ impl Team {
         }
     }
 
-    /// Returns the session commands of an event. They are sent in the same commit.
+    /// Returns the session commands that an event requires, which are sent in the same transaction.
     pub fn session_commands(&self, event: &Event) -> Vec<(SessionId, session::SessionCommand)> {
         if let Event::PhaseChanged(e) = event {
             return self.dismissals(&e.phase);
@@ -72,8 +72,8 @@ impl Team {
         self.member_command(event).into_iter().collect()
     }
 
-    /// Dismisses the members' sessions when the team ends. Only sessions opened for a team accept
-    /// that.
+    /// Dismisses the members' sessions when the team ends. Sessions that were not opened for a team
+    /// reject the dismissal.
     fn dismissals(&self, phase: &TeamPhase) -> Vec<(SessionId, session::SessionCommand)> {
         if !phase.is_over() {
             return Vec::new();
@@ -85,7 +85,7 @@ impl Team {
         members.map(|session| (session, dismiss.clone())).collect()
     }
 
-    /// Returns the session command of an event to one member.
+    /// Returns the session command that an event requires for one member.
     #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else is said to a session")]
     fn member_command(&self, event: &Event) -> Option<(SessionId, session::SessionCommand)> {
         let (name, command) = match event {
@@ -111,7 +111,7 @@ impl Team {
     }
 
     /// Cleans up a worker's conversation before a continuation is delivered, once per continuation.
-    /// A new conversation begins with the continuation itself.
+    /// If a new conversation is required, the continuation itself starts it.
     pub(super) fn clean_up(
         &self,
         member: &TeamMember,
@@ -141,8 +141,7 @@ impl Team {
         Some(ConversationCleanedUp { message, name, clean_up, skipped, compactions }.into())
     }
 
-    /// Reports a requested compaction that never happened, so that the record does not claim that
-    /// the conversation was compacted.
+    /// Records that a requested compaction never happened, so that the record does not claim it did.
     fn compaction_failed(
         &self,
         looped: &Loop,
@@ -164,7 +163,7 @@ impl Team {
         })
     }
 
-    /// Whether a continuation begins a new conversation.
+    /// Whether a continuation starts a new conversation.
     pub(super) fn begins_thread(&self, message: &TeamMessage, session: &Session) -> bool {
         let new_thread = |looped: &Loop| looped.template.clean_up == CleanUp::NewThread;
         message.iteration.is_some()

@@ -1,8 +1,8 @@
-//! Messages of a team, from being stored to being acknowledged.
+//! The messages of a team, from the time they are stored until they are acknowledged.
 //!
-//! Offering, accepting and acknowledging are separate steps. A message is offered under a lease.
-//! Only the holder of the lease can accept and acknowledge it, so that a late consumer handles
-//! nothing twice.
+//! Offering, accepting and acknowledging a message are separate steps. A message is offered under a
+//! lease, and only the holder of that lease can accept and acknowledge it, so a consumer that is
+//! late cannot handle the message a second time.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,19 +13,19 @@ use super::{
 };
 use crate::{ids::SessionId, time::Moment};
 
-/// Longest text of a message, in bytes.
+/// Maximum length of a message text, in bytes.
 pub const MAX_TEXT: usize = 1 << 20;
 
-/// Maximum number of messages waiting for one member.
+/// Maximum number of messages that may wait for one member.
 pub const MAX_WAITING: usize = 1_000;
 
-/// Number of offers after which a message is dead-lettered.
+/// Maximum number of times a message is offered before it is dead-lettered.
 pub const MAX_OFFERS: u32 = 10;
 
-/// Longest text of a message that combines several news, in bytes.
+/// Maximum length of a message that combines several pieces of news, in bytes.
 pub const MAX_NEWS_BYTES: usize = 16 << 10;
 
-/// Number of settled messages that a team keeps in its state. All of them remain in its events.
+/// The number of settled messages that a team keeps in its state. Its events contain all of them.
 pub const MAX_SETTLED_KEPT: usize = 200;
 
 /// The recipient of a message.
@@ -52,7 +52,7 @@ impl Recipient {
     }
 }
 
-/// The kind of a message.
+/// The kind of message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TeamMessageKind {
@@ -62,17 +62,17 @@ pub enum TeamMessageKind {
     Note,
     /// A member's report about its work.
     Report,
-    /// Starts the next iteration of the loop; the only kind that can advance it.
+    /// Starts the next iteration of the loop. No other kind of message can advance the loop.
     Continuation,
-    /// Provost's observations of a member's session.
+    /// What Provost observed about a member's session.
     News,
-    /// A text that proves that a connection works.
+    /// A text with which to test that a connection works.
     Probe,
 }
 
 impl TeamMessageKind {
-    /// Whether an actor can write messages of this kind. Provost creates the others: the gate
-    /// creates continuations, and observations create news. Only the operator sends probes.
+    /// Whether an actor may write messages of this kind. Provost creates the others itself: the
+    /// gate creates continuations, and observations create news. Only the operator sends probes.
     pub(super) fn may_be_written_by(self, actor: &TeamActor) -> bool {
         match self {
             TeamMessageKind::Instruction | TeamMessageKind::Note | TeamMessageKind::Report => true,
@@ -115,7 +115,7 @@ impl Priority {
     }
 }
 
-/// The channel by which a message reached Provost.
+/// The channel on which a message reached Provost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MessageChannel {
@@ -138,18 +138,18 @@ impl MessageChannel {
     }
 }
 
-/// How far a recipient may follow a message.
+/// How much a recipient may rely on a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MessageTrust {
-    /// It speaks for the operator.
+    /// The message is sent on behalf of the operator.
     Trusted,
-    /// It is a claim, to be checked before it is believed.
+    /// The message is a claim that the recipient must verify.
     Untrusted,
 }
 
 impl MessageTrust {
-    /// Returns the trust between a sender's and a recipient's role.
+    /// Returns how far a recipient may trust a sender, based on their roles.
     pub fn between(from: Option<MemberRole>, to: Option<MemberRole>) -> MessageTrust {
         match (from, to) {
             // The operator and Provost itself have no role.
@@ -174,15 +174,15 @@ impl MessageTrust {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeliveryMode {
-    /// Provost pushes it to the session under this key. `turns` is the number of turns that the
-    /// session had begun by then; the agent starts on the message with its next turn.
+    /// Provost pushes the message to the session under this key. `turns` is the number of turns
+    /// that the session had started by then. The agent handles the message in its next turn.
     Push {
         session: SessionId,
         key: String,
         #[serde(default)]
         turns: u32,
     },
-    /// The consumer polled for it.
+    /// The consumer polled for the message.
     Pull,
 }
 
@@ -195,14 +195,15 @@ impl DeliveryMode {
     }
 }
 
-/// A message reserved for one consumer.
+/// The reservation of a message for one consumer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageLease {
-    /// Sequence number of the offer. A report under an older lease is stale.
+    /// The sequence number of the offer. A report under an older lease is stale.
     pub no: u32,
     pub consumer: String,
     pub delivery: DeliveryMode,
-    /// When it is offered again. A push has no deadline: the session reports what became of it.
+    /// When the message will be offered again. A push has no deadline, because the session reports
+    /// how it went.
     pub until_ms: Option<u64>,
 }
 
@@ -218,11 +219,11 @@ impl MessageLease {
 pub enum MessageStatus {
     Stored,
     Offered(MessageLease),
-    /// The consumer has accepted it.
+    /// The consumer has accepted the message.
     Accepted(MessageLease),
     Acknowledged {
         by: String,
-        /// The lease under which it was handled.
+        /// The lease under which the message was handled.
         #[serde(default)]
         lease: u32,
     },
@@ -230,7 +231,7 @@ pub enum MessageStatus {
     Cancelled {
         because: String,
     },
-    /// It could not be delivered. The operator can requeue it.
+    /// The message could not be delivered, but the operator can requeue it.
     Dead {
         reason: String,
     },
@@ -314,12 +315,12 @@ impl MessageStatus {
     }
 }
 
-/// A message.
+/// A message to a member of the team or to the operator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TeamMessage {
     /// Sequence number within the team.
     pub no: u32,
-    /// The sender's idempotency key: sent twice under one key, it is one message.
+    /// The sender's idempotency key. Sending twice under the same key stores only one message.
     pub key: String,
     /// The correlation id that links a message and its replies.
     pub correlation: Option<String>,
@@ -327,7 +328,7 @@ pub struct TeamMessage {
     pub channel: MessageChannel,
     pub trust: MessageTrust,
     pub to: Recipient,
-    /// The original recipient, if it was redirected.
+    /// The original recipient, if the message was redirected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_to: Option<Recipient>,
     pub kind: TeamMessageKind,
@@ -335,52 +336,53 @@ pub struct TeamMessage {
     pub priority: Priority,
     pub stored: Moment,
     pub expires_ms: Option<u64>,
-    /// How long the message is useful, as set by its sender.
+    /// How long the message stays useful, as set by its sender.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_ms: Option<u64>,
-    /// The iteration that it begins, if it is a continuation.
+    /// The iteration that the message starts, if it is a continuation.
     pub iteration: Option<u32>,
-    /// Whether it may be delivered in the middle of a turn.
+    /// Whether the message may be delivered in the middle of a turn.
     #[serde(default)]
     pub steer: bool,
-    /// Whether its iteration has begun, so that a redelivery begins nothing.
+    /// Whether the iteration has begun. If so, delivering the message again does not restart it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub begun: bool,
-    /// Number of offers. A lease carries the number of its offer, which is unique.
+    /// How many times the message was offered. A lease carries the number of its offer, which is unique.
     pub offers: u32,
-    /// Number of offers that no longer count because the message was requeued.
+    /// How many offers no longer count, because the message was requeued since.
     #[serde(default)]
     pub forgiven_offers: u32,
-    /// Whether a consumer may have received it before.
+    /// Whether a consumer may have received the message before.
     pub redelivered: bool,
-    /// The actor who dead-lettered it explicitly.
+    /// The actor who explicitly dead-lettered the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dead_lettered_by: Option<TeamActor>,
-    /// Whether its sender and the managers were notified that it expired or was dead-lettered.
+    /// Whether the sender and the managers have been notified that the message expired or was
+    /// dead-lettered.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reported: bool,
     pub status: MessageStatus,
 }
 
 impl TeamMessage {
-    /// Whether it can be offered now.
+    /// Whether the message can be offered now.
     pub fn is_available(&self, now: Moment) -> bool {
         let over = self.expires_ms.is_some_and(|expires| expires <= now.mono_ms);
         self.status == MessageStatus::Stored && !over
     }
 
-    /// Whether it is addressed to this member and not settled.
+    /// Whether the message is addressed to this member and not settled yet.
     pub(super) fn is_open_for(&self, name: &str) -> bool {
         self.to.is_member(name) && !self.status.is_over()
     }
 
-    /// Redirects it to another member, as if it had never been offered.
+    /// Redirects the message to another member, as if it had never been offered.
     pub(super) fn readdress(&mut self, to: Recipient) {
         let before = std::mem::replace(&mut self.to, to);
         self.sent_to.get_or_insert(before);
     }
 
-    /// Whether it asks its recipient to do something.
+    /// Whether the message asks its recipient to do something.
     pub fn is_instruction(&self) -> bool {
         match self.kind {
             TeamMessageKind::Instruction | TeamMessageKind::Continuation => true,
@@ -391,14 +393,14 @@ impl TeamMessage {
         }
     }
 
-    /// Whether it expired or was dead-lettered and that is not reported yet. A probe's sender
-    /// handles it.
+    /// Whether the message expired or was dead-lettered and this has not been reported yet. Probes
+    /// are not reported, because their sender handles them.
     pub(super) fn needs_report(&self) -> bool {
         let lost = matches!(self.status, MessageStatus::Dead { .. } | MessageStatus::Expired);
         lost && !self.reported && self.kind != TeamMessageKind::Probe
     }
 
-    /// Whether it is delivered before another message to the same recipient.
+    /// Whether the message is delivered before another message to the same recipient.
     pub(super) fn comes_before(&self, other: &TeamMessage) -> bool {
         let rank = |message: &TeamMessage| {
             (is_delivered_first(message), message.priority, std::cmp::Reverse(message.no))
@@ -406,12 +408,12 @@ impl TeamMessage {
         rank(self) > rank(other)
     }
 
-    /// Whether its offers are used up.
+    /// Whether the maximum number of offers was reached.
     pub fn is_out_of_offers(&self) -> bool {
         self.offers.saturating_sub(self.forgiven_offers) >= MAX_OFFERS
     }
 
-    /// Returns what its deadline does to it, if the deadline has passed.
+    /// Returns what happens to the message because its deadline has passed. None if it has not passed.
     pub fn deadline_effect(&self, now: Moment) -> Option<DeadlineEffect> {
         let expired = self.expires_ms.is_some_and(|expires| expires <= now.mono_ms);
         match &self.status {
@@ -435,7 +437,7 @@ impl TeamMessage {
         }
     }
 
-    /// Returns the next time at which time alone changes it.
+    /// Returns the next time at which the message changes merely because time passes.
     pub fn deadline(&self) -> Option<u64> {
         match &self.status {
             MessageStatus::Stored => self.expires_ms,
@@ -449,7 +451,7 @@ impl TeamMessage {
 }
 
 impl MessageStored {
-    /// Builds a message from Provost's own rules to a member. It may quote text written by others.
+    /// Builds a message that Provost's own rules send to a member. It may quote text written by others.
     pub(super) fn by_rule(no: u32, key: String, to: Recipient, text: String) -> MessageStored {
         MessageStored {
             no,
@@ -470,12 +472,12 @@ impl MessageStored {
     }
 }
 
-/// The effect of a passed deadline on a message.
+/// What happens to a message when its deadline passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeadlineEffect {
     Expired,
-    /// Its lease expired, so that it waits again.
+    /// The lease expired, so the message is waiting again.
     Returned,
-    /// It was offered too often.
+    /// The message was offered too often.
     Dead,
 }

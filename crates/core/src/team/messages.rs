@@ -1,5 +1,5 @@
 //! All messages that a team keeps, with an index of the fields that each step scans. There may be
-//! thousands of messages, and most steps concern few of them.
+//! thousands of messages, of which most steps concern only a few.
 
 use std::{collections::BTreeMap, ops::Deref, sync::Arc};
 
@@ -11,22 +11,22 @@ use super::{
     message::{MessageStatusKind, Recipient, TeamMessage},
 };
 
-/// The unsettled messages and the newest settled ones. Each is shared, because every change copies
-/// the team.
+/// The unsettled messages and the newest settled ones. Each message is behind an `Arc`, because
+/// every change clones the team.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<Arc<TeamMessage>>", into = "Vec<Arc<TeamMessage>>")]
 pub struct TeamMessages {
     all: Vec<Arc<TeamMessage>>,
-    /// One entry per message, at the same position. Updated only together with it.
+    /// One entry per message, at the same position. It is updated together with the message.
     brief: Vec<MessageIndexEntry>,
 }
 
-/// The scanned fields of a message.
+/// The fields of a message that are scanned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct MessageIndexEntry {
-    /// Hash of its key.
+    /// Hash of the message's key.
     key: u64,
-    /// When time alone changes it; `u64::MAX` for never.
+    /// When the message changes merely because time passes. `u64::MAX` means never.
     due_ms: u64,
     status: MessageStatusKind,
     for_operator: bool,
@@ -81,14 +81,14 @@ impl TeamMessages {
         self.all.push(Arc::new(message));
     }
 
-    /// Changes the message with this number, if it is here.
+    /// Changes the message with this number, if the team still keeps it.
     pub(super) fn change(&mut self, no: u32, change: impl FnOnce(&mut TeamMessage)) {
         if let Some(at) = self.all.iter().rposition(|message| message.no == no) {
             self.change_at(at, change);
         }
     }
 
-    /// Changes all messages that match.
+    /// Changes all messages for which `which` returns true.
     pub(super) fn change_where(
         &mut self,
         which: impl Fn(&TeamMessage) -> bool,
@@ -107,8 +107,8 @@ impl TeamMessages {
         self.brief[at] = MessageIndexEntry::from_message(message);
     }
 
-    /// Removes the oldest settled message if there are more than `most`. Messages that still have
-    /// to be reported stay.
+    /// Removes the oldest settled message if there are more than `most` of them. Messages that
+    /// still have to be reported are kept.
     pub(super) fn evict_oldest_settled(&mut self, most: usize) -> Option<Arc<TeamMessage>> {
         let goes = |brief: &MessageIndexEntry| brief.status.is_over() && !brief.unreported;
         let over = self.brief.iter().filter(|brief| goes(brief)).count();
@@ -133,7 +133,7 @@ impl TeamMessages {
         self.filter_index(|brief| brief.status.is_leased())
     }
 
-    /// Returns the expired and dead-lettered messages that are not reported yet.
+    /// Returns the expired and dead-lettered messages that have not been reported yet.
     pub(super) fn unreported(&self) -> impl Iterator<Item = &TeamMessage> {
         self.filter_index(|brief| brief.unreported)
     }
@@ -147,7 +147,7 @@ impl TeamMessages {
     pub fn counts(&self) -> BTreeMap<MessageStatusKind, usize> {
         let mut counts: Vec<(MessageStatusKind, usize)> = Vec::new();
         for stands in self.brief.iter().map(|brief| brief.status) {
-            // There are few kinds, and many messages of each.
+            // A linear search is fast enough, because there are only a few kinds.
             match counts.iter_mut().find(|(known, _)| *known == stands) {
                 Some((_, count)) => *count += 1,
                 None => counts.push((stands, 1)),
@@ -156,7 +156,7 @@ impl TeamMessages {
         counts.into_iter().collect()
     }
 
-    /// Returns the number of unsettled messages for the operator.
+    /// Returns the number of unsettled messages to the operator.
     pub fn for_operator(&self) -> usize {
         let own = self.brief.iter().filter(|brief| brief.for_operator && !brief.status.is_over());
         own.count()

@@ -2,8 +2,9 @@
 //! goal is done.
 //!
 //! A team has no process of its own. [`Team::advance`] reads the current state of the members'
-//! sessions and returns what follows: the team's own events, or an instruction to a session. A
-//! manager requests changes, the rules here decide, and refusals are recorded like everything else.
+//! sessions and returns the next step: events of the team, or an instruction to a session. A
+//! manager requests changes, the rules in this module decide on them, and refusals are recorded
+//! like everything else.
 
 mod advance;
 mod blind_proposals;

@@ -1,8 +1,8 @@
-//! News: changes of a member's session are reported to its managers automatically, once.
+//! News: changes to a member's session, which are reported to its managers automatically and once.
 //!
-//! One change often follows another: a turn ends, and its work is sealed. The last turn before a
-//! seal is reported with the seal. While news about a member are undelivered, further news are
-//! added to the same message.
+//! One change often follows another: a turn ends, and then its work is sealed. The last turn before
+//! a seal is reported together with the seal. As long as news about a member has not been
+//! delivered, further news is added to the same message.
 
 use super::{
     advance::{TeamAdvanceContext, TeamStep},
@@ -23,10 +23,11 @@ impl Team {
         around: &TeamAdvanceContext<'_>,
         of: impl Fn(SessionId) -> bool,
     ) -> Option<TeamStep> {
-        let told = |member: &&TeamMember| member.is_bound() && member.role != MemberRole::Manager;
-        self.members.iter().filter(told).find_map(|member| {
+        let reportable =
+            |member: &&TeamMember| member.is_bound() && member.role != MemberRole::Manager;
+        self.members.iter().filter(reportable).find_map(|member| {
             let session = member.session.filter(|id| of(*id)).and_then(around.session)?;
-            // A reopened turn or attempt was reported when it ended, or will be when it ends again.
+            // A turn or attempt that was reopened has already been reported, or will be when it ends again.
             let seen = session_watermark(session).max(member.reported);
             let new = seen != member.reported
                 && !is_reported_with_outcome(session, member.reported, seen);
@@ -56,7 +57,7 @@ impl Team {
                 }
             }
         }
-        let told = NewsReported {
+        let reported = NewsReported {
             member: member.name.clone(),
             turns_ended: seen.turns_ended,
             attempts_sealed: seen.attempts_sealed,
@@ -64,11 +65,11 @@ impl Team {
             processes_lost: seen.processes_lost,
             messages,
         };
-        events.push(told.into());
+        events.push(reported.into());
         events
     }
 
-    /// Returns the recipients of news: the managers, or the operator if none exist. A managing
+    /// Returns the recipients of news: the managers, or the operator in a team without managers. A managing
     /// policy observes the work itself.
     pub(super) fn news_recipients(&self) -> Vec<Recipient> {
         let by_rules =
@@ -76,7 +77,8 @@ impl Team {
         if by_rules { Vec::new() } else { self.managers_or_operator() }
     }
 
-    /// Returns an update to a waiting news message, if one has no holder and enough room.
+    /// Adds the news to a message that is still waiting, is not leased, and has enough room. None
+    /// if there is no such message.
     fn append_to_pending_news(
         &self,
         member: &TeamMember,
@@ -107,9 +109,9 @@ fn news_key(member: &TeamMember, seen: NewsWatermark, to: &Recipient) -> String 
     )
 }
 
-/// Counts the reportable changes of a session.
+/// Counts the changes to a session that are worth reporting.
 pub(super) fn session_watermark(session: &Session) -> NewsWatermark {
-    // Attempts that Provost superseded itself are not news.
+    // Attempts that Provost itself superseded are not news.
     let ended = |attempt: &&Attempt| attempt.is_sealed() && !attempt.superseded;
     let sealed = session.attempts.iter().filter(ended).count();
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
@@ -124,18 +126,23 @@ pub(super) fn session_watermark(session: &Session) -> NewsWatermark {
 }
 
 /// Whether the only news is the last turn of work that is about to be sealed, or a process that
-/// could not be started. Both are reported with the outcome.
-fn is_reported_with_outcome(session: &Session, told: NewsWatermark, seen: NewsWatermark) -> bool {
+/// could not be started. Both are reported together with the outcome.
+fn is_reported_with_outcome(
+    session: &Session,
+    reported: NewsWatermark,
+    seen: NewsWatermark,
+) -> bool {
     let never_ran =
         session.launches.iter().all(|one| matches!(one.phase, LaunchPhase::Failed { .. }));
-    let processes_lost = if never_ran { seen.processes_lost } else { told.processes_lost };
+    let processes_lost = if never_ran { seen.processes_lost } else { reported.processes_lost };
     let only_its_end =
-        NewsWatermark { turns_ended: seen.turns_ended, processes_lost, ..told } == seen;
+        NewsWatermark { turns_ended: seen.turns_ended, processes_lost, ..reported } == seen;
     let settles = session.state().is_terminal() && !session.attempt().is_sealed();
     only_its_end && settles && session.deadline().is_some()
 }
 
-/// Whether a turn that began is open. In a process that began none, a turn is only expected.
+/// Whether a turn has started and is still open. In a process that has not had any turn, a turn is
+/// only expected.
 fn has_open_turn(session: &Session) -> bool {
     session.current_launch().is_some_and(|launch| {
         launch.may_be_running() && launch.is_in_turn() && launch.watch.turn_changed_at.is_some()

@@ -1,5 +1,5 @@
-//! Onboarding: a member whose session existed before it was bound receives its contract in a
-//! message.
+//! Onboarding: if a member's session existed before the member was bound, it receives its contract
+//! in a message.
 
 use super::{
     advance::TeamStep,
@@ -11,10 +11,10 @@ use super::{
     state::Team,
 };
 
-/// The key prefix of an onboarding message, before the member's name.
+/// The prefix of an onboarding message's key, which is followed by the member's name.
 const ONBOARDING_KEY: &str = "handoff-";
 
-/// Returns the member that an onboarding message is for.
+/// Returns the member whom a message onboards, if it is an onboarding message.
 pub(super) fn onboarded_member(stored: &MessageStored) -> Option<&str> {
     onboarding_member(&stored.from, stored.kind, &stored.key)
 }
@@ -29,7 +29,7 @@ fn onboarding_member<'k>(from: &TeamActor, kind: TeamMessageKind, key: &'k str) 
     if of_provost { key.strip_prefix(ONBOARDING_KEY) } else { None }
 }
 
-/// The key prefix of a handover to a successor, before the names.
+/// The prefix of the key of a handover to a successor, which is followed by both names.
 const HANDOVER_KEY: &str = "handover-";
 
 /// Returns the key of a handover to a successor.
@@ -38,7 +38,7 @@ pub(super) fn handover_key(from: &str, to: &str) -> String {
 }
 
 /// Whether a message is delivered before all others, including those inherited from the
-/// predecessor: it explains what they are about.
+/// predecessor, because it explains them.
 pub(super) fn is_delivered_first(message: &TeamMessage) -> bool {
     // Only the operator can rotate a member.
     let of_operator = message.from == TeamActor::Operator && message.kind == TeamMessageKind::Note;
@@ -46,14 +46,13 @@ pub(super) fn is_delivered_first(message: &TeamMessage) -> bool {
 }
 
 impl Team {
-    /// Sends onboarding messages to members that were bound in the middle of their conversation,
-    /// each once.
+    /// Sends one onboarding message to each member that was bound in the middle of its conversation.
     pub(super) fn onboard_members(&self, caller: &ProvostInvocation) -> Option<TeamStep> {
-        let untold = self.members.iter().filter(|member| member.needs_onboarding());
-        let handed = untold.zip(self.messages_stored + 1..);
-        let told: Vec<Event> =
+        let pending = self.members.iter().filter(|member| member.needs_onboarding());
+        let handed = pending.zip(self.messages_stored + 1..);
+        let events: Vec<Event> =
             handed.map(|(member, no)| self.onboarding_event(member, no, caller)).collect();
-        (!told.is_empty()).then_some(TeamStep::Events(told))
+        (!events.is_empty()).then_some(TeamStep::Events(events))
     }
 
     fn onboarding_event(&self, member: &TeamMember, no: u32, caller: &ProvostInvocation) -> Event {

@@ -1,5 +1,4 @@
-//! Picture comparisons: the files, the tolerance and the verdict. Reading the files is done
-//! elsewhere.
+//! Picture comparisons: the files, the tolerance and the verdict. This module does not read any files.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,13 +9,13 @@ use crate::{
     verdict::{CheckEnd, Receipt},
 };
 
-/// The whole, in millionths.
+/// The share 1, in millionths.
 pub const WHOLE: u32 = 1_000_000;
 
-/// Maximum colour tolerance, in millionths of the range. Beyond it nearly all colours would match.
+/// Maximum color tolerance, in millionths of the value range. Above it, nearly all colors would match.
 pub const MAX_TOLERANCE: u32 = 500_000;
 
-/// Longest path of a picture, in bytes.
+/// Maximum length of a picture's path, in bytes.
 pub const MAX_PATH: usize = 4 << 10;
 
 /// Two files below the working directory, and the tolerance of their comparison.
@@ -25,30 +24,30 @@ pub const MAX_PATH: usize = 4 << 10;
 pub struct PictureFiles {
     pub expected: String,
     pub actual: String,
-    /// How far each colour of a point may be off before it counts as different, in millionths of
-    /// its range.
+    /// How much each color channel of a pixel may differ before the pixel counts as different, in
+    /// millionths of the channel's range.
     #[serde(default)]
     pub tolerance: u32,
 }
 
-/// A requested comparison, with the share of points that may differ, in millionths.
+/// A requested comparison, and the share of pixels that may differ, in millionths.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PictureCheck {
     pub files: PictureFiles,
     pub differing: u32,
 }
 
-/// A picture that was read.
+/// The properties of a picture that was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PictureInfo {
-    /// BLAKE3 of the file.
+    /// The BLAKE3 hash of the file.
     pub digest: String,
     pub width: u32,
     pub height: u32,
 }
 
-/// The measurement of two pictures. Pictures of different sizes are not compared point by point.
+/// The result of comparing two pictures. Pictures of different sizes are not compared pixel by pixel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PictureMeasurement {
     pub expected: PictureInfo,
@@ -64,14 +63,14 @@ pub enum PictureFilesError {
         "{0:?} is not a valid picture path: expected one below the working directory, without \"..\""
     )]
     Path(String),
-    #[error("{0:?} would be compared with itself")]
+    #[error("cannot compare {0:?} with itself: expected two different files")]
     Same(String),
-    #[error("a tolerance is at most half of the colour range")]
+    #[error("the tolerance is too high: expected at most half of the colour range")]
     Tolerance,
 }
 
 impl PictureFiles {
-    /// Checks that they can be compared: two different files below the working directory.
+    /// Checks that the files can be compared: two different files below the working directory.
     pub fn validate(&self) -> Result<(), PictureFilesError> {
         for path in [&self.expected, &self.actual] {
             let down = |part: &str| !matches!(part, "" | "." | "..");
@@ -89,7 +88,7 @@ impl PictureFiles {
 }
 
 impl PictureCheck {
-    /// Returns the text used as the command of a receipt.
+    /// Returns the text that the receipt shows as its command.
     pub fn command(&self) -> String {
         let PictureFiles { expected, actual, tolerance } = &self.files;
         let mut text = format!("pictures {} {}", shell_quote(expected), shell_quote(actual));
@@ -102,8 +101,8 @@ impl PictureCheck {
         text
     }
 
-    /// Returns the receipt of a comparison and the comparison itself: exit 0 if it is within the
-    /// limit, 1 if the pictures differ, 2 if one cannot be read.
+    /// Returns the receipt of a comparison, and the comparison itself. The exit code is 0 if the
+    /// difference is within the limit, 1 if it is not, and 2 if a picture cannot be read.
     pub fn receipt(
         &self,
         tree: TreeId,
@@ -145,7 +144,7 @@ impl PictureCheck {
     }
 }
 
-/// Returns a share in millionths, rounded up: one differing point is never zero.
+/// Returns a share in millionths, rounded up so that even a single differing pixel is not zero.
 fn share_in_millionths(differing: u64, points: u64) -> u32 {
     let all = u128::from(points).max(1);
     let part = (u128::from(differing) * u128::from(WHOLE)).div_ceil(all);
@@ -176,12 +175,12 @@ impl PictureComparison {
         PictureFiles { expected, actual, tolerance: self.tolerance }
     }
 
-    /// Whether it compared these files with this tolerance.
+    /// Whether these files were compared, with this tolerance.
     pub(super) fn matches_files(&self, files: &PictureFiles) -> bool {
         self.files() == *files
     }
 
-    /// Checks that the pictures differ in at most `most` millionths of the points.
+    /// Checks that at most `most` millionths of the pixels differ.
     pub fn check_limit(&self, most: u32) -> Result<(), EvidenceMismatch> {
         let size = |one: &PictureInfo| (one.width, one.height);
         let (expected, actual) = (size(&self.expected_is), size(&self.actual_is));

@@ -1,8 +1,8 @@
-//! A manager implemented by rules instead of an agent.
+//! A manager that is implemented by rules instead of an agent.
 //!
-//! On each `advance`, the first rule with something to do acts as [`TeamActor::ManagingPolicy`], with a
-//! manager's rights. All actions are recorded with the team and checked first, so that each
-//! occasion is handled once and the number of actions is limited.
+//! On each `advance`, the first rule that applies acts as [`TeamActor::Policy`], with the
+//! permissions of a manager. All actions are recorded with the team, and the record is checked
+//! first, so that each occasion is handled once and the number of actions is limited.
 
 use std::collections::BTreeMap;
 
@@ -28,12 +28,12 @@ use crate::{
     verdict::{CheckEnd, Receipt},
 };
 
-/// Minimum and maximum number of actions of a policy in one team. The last one reports that the
-/// limit is reached.
+/// Minimum and maximum number of actions that a policy may perform in one team. The last action
+/// reports that the limit is reached.
 pub const MIN_ACTIONS: u32 = 2;
 pub const MAX_ACTIONS: u32 = 1_000;
 
-/// Maximum number of bytes of a failed check's output that are sent back.
+/// Maximum number of bytes of a failed check's output to return to the worker.
 const MAX_TAIL: usize = 8 << 10;
 
 /// The rules of a managing policy.
@@ -44,20 +44,20 @@ pub struct ManagingPolicy {
     /// Maximum number of actions in one team. The last one reports to the operator that the limit
     /// is reached.
     pub actions: u32,
-    /// Whether checks run when the workers report that they are done.
+    /// Whether to run the checks when the workers report that they are done.
     pub check: bool,
-    /// How often work is sent back because a check failed or evidence is missing.
+    /// How many times to return work because a check failed or evidence is missing.
     pub rework: u32,
     pub rework_text: Option<String>,
-    /// Whether proposals of members are accepted; otherwise the operator is notified.
+    /// Whether to accept members' proposals. Otherwise, the operator is notified.
     pub accept: bool,
     /// How long a worker may be idle without a report before it is nudged.
     pub nudge_after_ms: Option<u64>,
     pub nudges: u32,
     pub nudge_text: Option<String>,
-    /// Whether the next iteration of a loop is requested while something is still open.
+    /// Whether to request the next iteration of a loop while something is still open.
     pub continue_loop: bool,
-    /// Whether the team is finished when nothing is open; otherwise the operator is notified.
+    /// Whether to finish the team when nothing is open. Otherwise, the operator is notified.
     pub finish: bool,
 }
 
@@ -79,25 +79,25 @@ impl Default for ManagingPolicy {
     }
 }
 
-/// A worker's progress counters. A different mark means different work.
+/// A worker's progress counters. If the mark differs, the worker has done more work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProgressMark {
     pub turns: u32,
     pub attempts: u32,
-    /// The newest message that it acknowledged, if it has no session.
+    /// The newest message that the worker acknowledged. Used if the worker has no session.
     pub handled: u32,
 }
 
-/// An idle worker.
+/// The state of a worker that is idle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdleWorker {
     pub mark: ProgressMark,
-    /// Whether it reports that it is done.
+    /// Whether the worker reports that it is done.
     pub done: bool,
 }
 
-/// A failed check that was not sent back yet.
+/// A failed check that has not been returned to the worker yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnsentFailure {
     pub no: u32,
@@ -114,11 +114,11 @@ pub enum PolicyAction {
     Accepted {
         criterion: u32,
     },
-    /// Ran checks on this generation of the work.
+    /// Ran the checks on this generation of the work.
     Checked {
         generation: u32,
     },
-    /// Sent work back with the output of its checks.
+    /// Returned work together with the output of its checks.
     Returned {
         to: String,
     },
@@ -134,7 +134,7 @@ pub enum PolicyAction {
     },
     /// Notified the operator.
     Escalated(EscalationSubject),
-    /// Requested the finish.
+    /// Requested that the team finish.
     Finished {
         generation: u32,
     },
@@ -142,48 +142,48 @@ pub enum PolicyAction {
     GaveUp,
 }
 
-/// The subject of a notification to the operator.
+/// What the operator is notified about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EscalationSubject {
-    /// A worker asks a question.
+    /// A worker asked a question.
     Question {
         member: String,
         request: String,
         revision: u32,
     },
-    /// A check did not complete, so that its result is unknown.
+    /// A check did not run to completion, so its result is unknown.
     Unfinished {
         check: u32,
     },
     /// The rework limit is reached.
     ReworkSpent,
     NudgesSpent,
-    /// The blockers of the finish are beyond the policy's powers.
+    /// The policy cannot resolve what blocks the finish.
     Stuck {
         generation: u32,
     },
-    /// Nothing blocks the finish, but the policy may not finish, or nothing proves the work.
+    /// Nothing blocks the finish, but the policy is not allowed to finish the team, or nothing
+    /// proves the work.
     Ready {
         generation: u32,
     },
-    /// An action of the policy was refused.
+    /// One of the policy's actions was refused.
     Refused {
         action: u32,
     },
 }
 
-/// The observations and actions of a policy.
+/// What a policy has observed and done.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PolicyState {
     pub actions: Vec<PolicyAction>,
-    /// Why the newest action was refused.
+    /// Why the newest action was refused, if it was.
     pub refused: Option<String>,
-    /// The idle workers, and since when.
+    /// The idle workers, and since when each has been idle.
     pub idle: BTreeMap<String, (IdleWorker, Moment)>,
-    /// The mark at which each worker last reported that it was done, and the number of such
-    /// reports.
+    /// The mark at which each worker last reported that it was done, and the number of such reports.
     pub counted: BTreeMap<String, ProgressMark>,
     pub generation: u32,
     pub failed: Vec<UnsentFailure>,
@@ -192,13 +192,13 @@ pub struct PolicyState {
 /// A summary of a member's messages.
 #[derive(Clone, Copy, Default)]
 struct InboxSummary {
-    /// Whether a message is unsettled.
+    /// Whether any message is unsettled.
     open: bool,
-    /// The newest message that was handled.
+    /// The newest message that has been handled.
     handled: Option<u32>,
 }
 
-/// An action that a rule requests.
+/// An action that a rule wants to perform.
 struct PolicyIntent {
     act: PolicyAction,
     commands: Vec<TeamCommand>,
@@ -236,7 +236,7 @@ impl PolicyState {
     }
 
     pub(super) fn record_action(&mut self, e: &PolicyActed) {
-        // Failed checks were passed to the worker who has to fix them, or are run again.
+        // The failed checks were returned to the worker who must fix them, or will run again.
         let settled = match e.action {
             PolicyAction::Returned { .. }
             | PolicyAction::Continued { .. }
@@ -255,7 +255,7 @@ impl PolicyState {
         self.refused = e.refused.clone();
     }
 
-    /// Records the result of a check. A pass clears earlier failures of the same command.
+    /// Records the result of a check. If it passed, earlier failures of the same command are cleared.
     pub(super) fn record_check(&mut self, no: u32, receipt: &Receipt) {
         self.failed.retain(|failure| failure.command != receipt.command);
         if receipt.end != CheckEnd::Exit(0) {
@@ -266,7 +266,8 @@ impl PolicyState {
 }
 
 impl Team {
-    /// Returns the policy's next observation or action. None while the team is paused or over.
+    /// Returns the policy's next observation or action. None while the team is paused or after it
+    /// has ended.
     pub(super) fn run_policy(&self, around: &TeamAdvanceContext<'_>) -> Option<TeamStep> {
         let policy = self.spec.policy.as_ref()?;
         if self.phase != TeamPhase::Active {
@@ -282,7 +283,7 @@ impl Team {
         Some(TeamStep::Events(self.execute_intent(want, around)))
     }
 
-    /// Returns the next time at which time alone triggers the policy.
+    /// Returns the next time at which the policy must act merely because time passes.
     pub(super) fn policy_deadline(&self) -> Option<u64> {
         if self.phase != TeamPhase::Active {
             return None;
@@ -315,8 +316,8 @@ impl Team {
         changed.or_else(gone)
     }
 
-    /// Returns a worker's idle state. None if the session cannot be read: then the last observation
-    /// holds.
+    /// Returns a worker's idle state. None if the session cannot be read, in which case the last
+    /// observation remains valid.
     fn idle_state(
         &self,
         worker: &TeamMember,
@@ -329,7 +330,7 @@ impl Team {
         let Some(session) = worker.session else {
             let mark =
                 inbox.handled.map(|handled| ProgressMark { handled, ..ProgressMark::default() });
-            // Settled messages are evicted in time, but the observation remains.
+            // Settled messages are evicted after a while, so use the last observation as well.
             let seen = self.policy.idle.get(&worker.name).map(|(rest, _)| rest.mark);
             return Some(mark.or(seen).map(|mark| IdleWorker { mark, done: true }));
         };
@@ -350,7 +351,7 @@ impl Team {
         inboxes
     }
 
-    /// Returns the first action that a rule requests.
+    /// Returns the first action that a rule wants to perform.
     fn next_intent(
         &self,
         policy: &ManagingPolicy,
@@ -363,7 +364,7 @@ impl Team {
             .or_else(|| self.nudge_silent_worker(policy, around.now))
     }
 
-    /// Passes questions of workers to the operator.
+    /// Forwards workers' questions to the operator.
     fn escalate_questions(&self, around: &TeamAdvanceContext<'_>) -> Option<PolicyIntent> {
         self.bound(MemberRole::Worker).find_map(|worker| {
             let session = (around.session)(worker.session?)?;
@@ -385,7 +386,7 @@ impl Team {
         })
     }
 
-    /// Notifies the operator of a refused action.
+    /// Notifies the operator about a refused action.
     fn escalate_refusal(&self) -> Option<PolicyIntent> {
         let why = self.policy.refused.as_ref()?;
         let newest = self.policy.actions.last()?;
@@ -397,7 +398,7 @@ impl Team {
         self.escalate(EscalationSubject::Refused { action: act }, text)
     }
 
-    /// Sends back failed checks, once all requested checks have completed.
+    /// Returns failed checks to the worker, once all requested checks have finished.
     fn handle_failed_checks(
         &self,
         policy: &ManagingPolicy,
@@ -440,8 +441,8 @@ impl Team {
         }
     }
 
-    /// Sends work back to the worker within the rework limit; beyond it, notifies the operator
-    /// once.
+    /// Returns work to the worker until the rework limit is reached. After that, notifies the
+    /// operator once.
     fn send_back(
         &self,
         policy: &ManagingPolicy,
@@ -461,7 +462,7 @@ impl Team {
         Some(PolicyIntent { act, commands: vec![post] })
     }
 
-    /// Handles the case that all workers are idle and report that they are done.
+    /// Decides what to do when all workers are idle and report that they are done.
     fn handle_done_work(
         &self,
         policy: &ManagingPolicy,
@@ -492,7 +493,7 @@ impl Team {
         (!self.policy.has(&act)).then_some(PolicyIntent { act, commands: vec![judged] })
     }
 
-    /// Runs all checks that a command can prove, once per generation of the work.
+    /// Runs all checks that are still open, once per generation of the work.
     fn check_work(&self, policy: &ManagingPolicy) -> Option<PolicyIntent> {
         let act = PolicyAction::Checked { generation: self.policy.generation };
         if !policy.check || self.policy.has(&act) {
@@ -537,7 +538,7 @@ impl Team {
         self.send_back(policy, act, text)
     }
 
-    /// Finishes the team, or reports the blockers.
+    /// Finishes the team, or reports what blocks the finish.
     fn finish_or_report(
         &self,
         policy: &ManagingPolicy,
@@ -545,12 +546,12 @@ impl Team {
     ) -> Option<PolicyIntent> {
         let generation = self.policy.generation;
         let mut blockers = self.blockers(around.session);
-        // Work without a proving check is left to the operator, which is reported below.
+        // If no check proves the work, the operator must decide. This is reported below.
         blockers.retain(|blocker| *blocker != FinishBlocker::NothingProved);
         let unchanged = |one: &&FinishBlocker| matches!(one, FinishBlocker::NothingChanged { .. });
         blockers.extend(self.blockers.iter().filter(unchanged).cloned());
         if !blockers.is_empty() {
-            // Failed checks were reported already.
+            // The failed checks have already been reported.
             if !self.policy.failed.is_empty() {
                 return None;
             }
@@ -561,7 +562,7 @@ impl Team {
             );
             return self.escalate(EscalationSubject::Stuck { generation }, text);
         }
-        // An assertion alone finishes nothing.
+        // An assertion alone is not enough to finish a team.
         let proved = !self.audit_checks().is_empty() || self.loop_state.is_some();
         if !policy.finish || !proved {
             let why = if proved { "you can finish the team" } else { "no check proves the work" };
@@ -604,7 +605,7 @@ impl Team {
         (!self.policy.has(&act)).then(|| PolicyIntent { act, commands: vec![post()] })
     }
 
-    /// Reports as the last action that the limit is reached.
+    /// Uses the last action to report that the limit is reached.
     fn give_up(&self, policy: &ManagingPolicy, wanted: &PolicyIntent) -> PolicyIntent {
         let text = format!(
             "The policy {} has reached its limit of {} actions. Its next action would have been: {}",
@@ -637,7 +638,7 @@ impl Team {
         }))
     }
 
-    /// Returns a key that no message has, so that guessing the next key cannot suppress a message.
+    /// Returns an unused key, so that a member cannot suppress a message by using its key first.
     fn free_key(&self) -> String {
         let act = self.policy.actions.len() + 1;
         let taken = |key: &String| self.messages.iter().any(|message| message.key == *key);
@@ -645,8 +646,7 @@ impl Team {
         keys.find(|key| !taken(key)).unwrap_or_default()
     }
 
-    /// Executes the requested commands under the same rules as for everyone, and records the
-    /// result.
+    /// Executes the commands under the same rules as for any other actor, and records the result.
     fn execute_intent(&self, want: PolicyIntent, around: &TeamAdvanceContext<'_>) -> Vec<Event> {
         let mut after = self.clone();
         let (mut events, mut refused) = (Vec::new(), None);
@@ -660,12 +660,12 @@ impl Team {
                 Err(why) => refused = Some(why.to_string()),
             }
         }
-        // The action comes first, so that the end of the team stays its last event.
+        // Record the action first, because the event that ends the team must come last.
         [PolicyActed { action: want.act, refused }.into()].into_iter().chain(events).collect()
     }
 }
 
-/// Whether a policy can run the check: everything it needs is known.
+/// Whether the policy can run the check, because everything that the check needs is known.
 fn is_checkable(proof: &LoopProof) -> bool {
     match proof {
         LoopProof::Verified { .. } | LoopProof::Pictures { files: Some(_), .. } => true,
@@ -693,7 +693,7 @@ fn session_idle_state(session: &Session) -> IdleWorker {
     }
 }
 
-/// Describes a failed check. Its output is quoted, because it comes from the work.
+/// Describes a failed check. Its output is quoted, because the work under review may have produced it.
 fn describe_failure(failure: &UnsentFailure) -> String {
     let head = format!("`{}`: {}", visible(&failure.command), failure.end.summary());
     let tail = failure.tail.trim_end();

@@ -1,7 +1,7 @@
-//! The contract texts of members. The same team and member always produce the same text.
+//! The contract texts for members. The same team and member always produce the same text.
 //!
-//! A contract contains only text written by the operator: goal, objective, guidelines. Texts of
-//! other members arrive in messages, never here.
+//! A contract contains only text that the operator wrote: goal, objective and guidelines. Texts
+//! from other members arrive in messages, never here.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,17 +18,17 @@ use crate::text::{quote_name, quote_text, shell_quote, visible};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemberMode {
-    /// Tools of its agent. Its messages arrive as turns.
+    /// The member uses its agent's tools, and its messages arrive as turns.
     Tools,
-    /// Commands that it runs. It polls for its messages.
+    /// The member runs commands and polls for its messages.
     Commands,
-    /// Commands that it runs. Its messages arrive as turns. Its conversation began before it was
-    /// bound and has no tools for the team.
+    /// The member runs commands, and its messages arrive as turns. Its conversation began before it
+    /// was bound, so it does not have the team tools.
     CommandsPushed,
 }
 
 impl MemberMode {
-    /// Returns the mode of a member. Provost gives tools to agents that it starts for a team.
+    /// Returns the mode of a member. Agents that Provost starts for a team receive tools.
     pub fn for_member(member: &TeamMember) -> MemberMode {
         match (member.session, member.means) {
             (None, _) => MemberMode::Commands,
@@ -49,7 +49,7 @@ impl MemberMode {
     }
 }
 
-/// The tools of members, by the names that agents use.
+/// The names of the member tools, as agents use them.
 pub mod tools {
     pub const LOOK: &str = "provost_team_status";
     pub const SEND: &str = "provost_team_send";
@@ -64,12 +64,13 @@ pub mod tools {
     pub const FINISH: &str = "provost_team_finish";
 }
 
-/// Returns a member's contract, with the handover of its predecessor.
+/// Returns a member's contract, including the handover from its predecessor.
 pub fn contract(commands: &TeamCommandLines<'_>, member: &TeamMember, via: MemberMode) -> String {
     render_contract(&ContractText { commands, task: commands.task, member, via, new_thread: false })
 }
 
-/// Returns the contract for a new conversation. The loop's terms come with the iteration's message.
+/// Returns the contract for a new conversation. The loop's terms are part of the iteration's
+/// message instead.
 pub(super) fn contract_for_new_thread(
     commands: &TeamCommandLines<'_>,
     member: &TeamMember,
@@ -78,12 +79,12 @@ pub(super) fn contract_for_new_thread(
     render_contract(&ContractText { commands, task: commands.task, member, via, new_thread: true })
 }
 
-fn render_contract(told: &ContractText<'_>) -> String {
-    let member = told.member;
+fn render_contract(contract: &ContractText<'_>) -> String {
+    let member = contract.member;
     let mut parts = match member.role {
-        MemberRole::Worker => told.worker(),
-        MemberRole::Manager => told.manager(),
-        MemberRole::Reviewer => told.reviewer(),
+        MemberRole::Worker => contract.worker(),
+        MemberRole::Manager => contract.manager(),
+        MemberRole::Reviewer => contract.reviewer(),
     };
     let handover = member.handover.as_deref();
     parts.extend(handover.map(|text| format!("Handover:\n{}", visible(text))));
@@ -96,7 +97,7 @@ struct ContractText<'a> {
     task: &'a Team,
     member: &'a TeamMember,
     via: MemberMode,
-    /// Whether to leave out the loop's terms, because the message has them.
+    /// Whether to omit the loop's terms because the message contains them.
     new_thread: bool,
 }
 
@@ -177,7 +178,7 @@ impl ContractText<'_> {
         format!("The goal:\n{}", visible(self.task.spec.goal.trim_end()))
     }
 
-    /// Names the actors who may end the team.
+    /// Lists who may end the team.
     fn terminators(&self) -> String {
         let managers: Vec<String> =
             self.task.bound(MemberRole::Manager).map(|manager| quote_name(&manager.name)).collect();
@@ -187,7 +188,7 @@ impl ContractText<'_> {
         }
     }
 
-    /// Returns the recipient of a member's answers: a manager if there is one.
+    /// Returns to whom a member replies: a manager if there is one, and otherwise the operator.
     fn report_recipient(&self) -> String {
         let manager = self.task.bound(MemberRole::Manager).next();
         manager.map_or_else(|| "operator".to_owned(), |manager| manager.name.clone())
@@ -220,8 +221,7 @@ impl ContractText<'_> {
                 format!("run `{}`", self.commands.acknowledge_contract())
             }
         };
-        let first =
-            format!("Before you act, {acknowledge}: this confirms that you read the contract.");
+        let first = format!("Before you act, {acknowledge}: this accepts your contract.");
         match self.task.config.mode {
             ManagerMode::Light => String::new(),
             ManagerMode::Guided => first,
@@ -271,11 +271,11 @@ impl ContractText<'_> {
                     code(&self.commands.show_next().to_string()),
                     self.send(to),
                     self.form(&["criterion", "add"], "TEXT"),
-                    self.form(&["criterion", "satisfy"], "NO --evidence TEXT"),
-                    self.form(&["prove"], "--criterion NO"),
+                    self.form(&["criterion", "satisfy"], "NUMBER --evidence TEXT"),
+                    self.form(&["prove"], "--criterion NUMBER"),
                     self.form(
-                        &["loop", "continue"],
-                        &format!("ITERATION {} TEXT", shell_option("--to", to)),
+                        &["send"],
+                        &format!("{} TEXT --next --iteration N", shell_positional(to)),
                     ),
                     self.form(&["contract", "move"], "KIND --because TEXT"),
                     code(&self.commands.finish().to_string()),
@@ -317,14 +317,14 @@ impl ContractText<'_> {
 
 const ATTACK_OPTIONS: &str = "--failure-mode TEXT --check TEXT --result TEXT";
 
-/// Returns a positional argument for a shell. After `--`, a value with a leading dash is not an
-/// option.
+/// Formats a positional argument for a shell. The `--` keeps a value with a leading dash from being
+/// parsed as an option.
 fn shell_positional(value: &str) -> String {
     let quoted = shell_quote(value);
     if value.starts_with('-') { format!("-- {quoted}") } else { quoted }
 }
 
-/// Returns an option with its value, for a shell.
+/// Formats an option and its value for a shell.
 fn shell_option(name: &str, value: &str) -> String {
     let words = option_args(name, value);
     words.iter().map(|word| shell_quote(word)).collect::<Vec<_>>().join(" ")
@@ -387,8 +387,8 @@ fn loop_terms(looped: &Loop) -> String {
     )
 }
 
-/// Describes the terms of an iteration for its worker: the required evidence, how to show it, and
-/// the clean-up of its conversation.
+/// Describes the terms of an iteration for its worker: the required evidence, how to submit it, and
+/// how the conversation is cleaned up.
 pub(super) fn iteration_terms(
     commands: &TeamCommandLines<'_>,
     looped: &Loop,
@@ -434,7 +434,7 @@ fn clean_up_effect(clean_up: CleanUp) -> &'static str {
     }
 }
 
-/// Describes how to show a piece of evidence, by the member's mode.
+/// Describes how to submit a piece of evidence, depending on the member's mode.
 fn how_to_show(
     commands: &TeamCommandLines<'_>,
     required: &LoopRequirement,

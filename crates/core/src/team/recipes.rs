@@ -1,12 +1,12 @@
-//! Recipes for managers: ready-made configurations, and the summary that the user confirms.
+//! Recipes for managers: predefined configurations, and the summary that the user confirms.
 
 use super::manager::{EpilogueStep, ManagerConfig, ManagerMode, TeamAction};
 use crate::text::visible;
 
-/// The recipes, from the least strict to the strictest.
+/// The recipes, in order of increasing strictness.
 pub const RECIPES: [&str; 3] = ["light", "guided", "strict"];
 
-/// Returns the configuration of a recipe.
+/// Returns the configuration for a recipe.
 pub fn recipe(name: &str) -> Option<ManagerConfig> {
     let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
     Some(match name {
@@ -27,7 +27,7 @@ pub fn recipe(name: &str) -> Option<ManagerConfig> {
                 "Give each worker exactly one next task.",
                 "Ask the user before anything that cannot be taken back.",
             ]),
-            // It may not discard other members' messages or interrupt their work.
+            // The manager must not discard other members' messages or interrupt their work.
             denied: [TeamAction::ManageMessages, TeamAction::Interrupt].into(),
             epilogue: [EpilogueStep::Checks, EpilogueStep::SeparateReview, EpilogueStep::Handover]
                 .into(),
@@ -43,8 +43,8 @@ pub fn recipe(name: &str) -> Option<ManagerConfig> {
     })
 }
 
-/// Lists what a configuration requires of a manager. Built from the configuration itself, so that
-/// the user confirms exactly what applies.
+/// Lists what a configuration requires of a manager. The list is derived from the configuration
+/// itself, so the user confirms exactly the rules that apply.
 pub fn summary(config: &ManagerConfig) -> Vec<String> {
     let mut lines = vec![match config.mode {
         ManagerMode::Light => "mode light: it acts as it sees fit, within its role".to_owned(),

@@ -1,4 +1,4 @@
-//! Recorded refusals: actions that a member requested but may not perform, or could not prove.
+//! Recorded refusals: actions that a member requested but was not allowed to perform or could not prove.
 
 use super::{
     command::{TeamCommand, TeamRejection},
@@ -9,11 +9,11 @@ use super::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Number of refusals that a team records.
+/// Maximum number of refusals to record per team.
 pub const MAX_REFUSALS: usize = 100;
 
-/// An action that a member was refused. Each distinct refusal is recorded once, so that repeating
-/// the request cannot fill the record.
+/// A refused action. Each distinct refusal is recorded only once, so that repeating the request
+/// cannot fill up the record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedRefusal {
     pub by: TeamActor,
@@ -22,7 +22,7 @@ pub struct RecordedRefusal {
 }
 
 impl TeamRejection {
-    /// Whether the refusal belongs in the audit record: a missing permission or a missing proof.
+    /// Whether the refusal belongs in the audit record, because a permission or a proof is missing.
     /// Late, unknown and duplicate requests are not recorded.
     fn is_recorded(&self) -> bool {
         match self {
@@ -96,7 +96,7 @@ impl Team {
         command: &TeamCommand,
         why: &TeamRejection,
     ) -> Option<Event> {
-        // Rejected requests of the operator and of Provost itself are not recorded.
+        // Don't record rejected requests from the operator or from Provost itself.
         let of_member = matches!(by, TeamActor::Member(_) | TeamActor::Policy);
         if !of_member || !why.is_recorded() {
             return None;

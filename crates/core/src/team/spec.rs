@@ -1,16 +1,16 @@
-//! The parameters that a team is opened with.
+//! The parameters with which a team is opened.
 
 use serde::{Deserialize, Serialize};
 
 use super::{manager::ManagerConfig, policy::ManagingPolicy};
 
-/// Longest goal, in bytes.
+/// Maximum length of a goal, in bytes.
 pub const MAX_GOAL: usize = 64 << 10;
 
 /// The specification of a team, as requested.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TeamSpec {
-    /// Unique among open teams.
+    /// The name, which is unique among open teams.
     pub name: String,
     pub goal: String,
     #[serde(default)]
@@ -24,21 +24,21 @@ pub struct TeamSpec {
     pub consent: ConsentTerms,
     #[serde(default)]
     pub config: ManagerConfig,
-    /// The rules that manage the team if no agent does.
+    /// The rules that manage the team if it has no managing agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<ManagingPolicy>,
     #[serde(default)]
     pub bounds: TeamLimits,
 }
 
-/// Which member-written commands need no further consent. Taken from the user's configuration when
-/// the team is opened.
+/// Which commands written by members need no further consent. Taken from the user's configuration
+/// when the team is opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ConsentTerms {
-    /// The approval rules: a denied command is refused, an allowed one needs no approval.
+    /// The approval rules: a denied command is refused, and an allowed one needs no approval.
     pub rules: crate::policy::Policy,
-    /// Commands that the configuration itself names.
+    /// Commands that the configuration itself specifies.
     pub named: Vec<String>,
 }
 
@@ -46,12 +46,13 @@ pub struct ConsentTerms {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TeamLimits {
-    /// Time a consumer may hold an offered message before accepting it.
+    /// How long a consumer may hold an offered message before it must accept it.
     pub offer_ms: u64,
-    /// Time from acceptance until the message must be acknowledged.
+    /// How long a consumer has to acknowledge a message after accepting it.
     pub lease_ms: u64,
-    /// Time limit of a check, and the number of bytes it may print.
+    /// The time limit for a check.
     pub check_time_ms: u64,
+    /// Maximum number of bytes that a check may print.
     pub check_output: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The state of a team: the fold of its events.
+//! The state of a team, folded from its events.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -68,12 +68,12 @@ impl TeamPhase {
     }
 }
 
-/// The purpose of a check.
+/// What a check is for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckPurpose {
     Criterion(u32),
-    /// Evidence of an iteration of the loop, by its name.
+    /// A named piece of evidence for one iteration.
     Evidence {
         iteration: u32,
         name: String,
@@ -82,7 +82,7 @@ pub enum CheckPurpose {
     Audit(u32),
 }
 
-/// A pending check that Provost has to run.
+/// A check that Provost still has to run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingCheck {
     pub no: u32,
@@ -93,7 +93,7 @@ pub struct PendingCheck {
     /// The member that requested the check and receives its result.
     #[serde(default)]
     pub by: Option<String>,
-    /// Members that requested the same check while it ran. They receive the result too.
+    /// Members that requested the same check while it was running, and will receive the result as well.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub joined: Vec<String>,
     /// The pictures to compare, if the check compares pictures instead of running a command.
@@ -117,17 +117,17 @@ pub struct CompletedCheck {
     pub receipt: Receipt,
 }
 
-/// Number of check results that a team keeps. Older ones are dropped.
+/// The number of check results that a team keeps. Older ones are dropped.
 pub const MAX_RESULTS: usize = 50;
 
-/// The worker and tree of the last audit.
+/// The worker and tree that the last audit checked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditedWork {
     pub worker: String,
     pub tree: TreeId,
 }
 
-/// A requested finish whose audit is running.
+/// A request to finish the team whose audit is running.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FinishAudit {
     pub no: u32,
@@ -148,7 +148,7 @@ pub struct Team {
     pub since: Moment,
     pub members: Vec<TeamMember>,
     pub messages: TeamMessages,
-    /// Total number of messages ever stored.
+    /// The total number of messages ever stored.
     pub messages_stored: u32,
     /// The idempotency keys of evicted messages.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -161,7 +161,7 @@ pub struct Team {
     pub loop_state: Option<Loop>,
     pub config: ManagerConfig,
     pub moves: Vec<ManagerMove>,
-    /// The epilogue steps that are done.
+    /// The epilogue steps that have been completed.
     pub epilogue: BTreeSet<EpilogueStep>,
     /// Whether the work as a whole has been challenged.
     pub challenged: bool,
@@ -177,7 +177,7 @@ pub struct Team {
     pub audits: u32,
     #[serde(default)]
     pub audited: Option<AuditedWork>,
-    /// Why the last finish was refused.
+    /// Why the last request to finish was refused.
     pub blockers: Vec<FinishBlocker>,
     /// Blockers that the operator waived when the team finished.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -185,7 +185,7 @@ pub struct Team {
     /// The newest round of proposals for the next step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<ProposalRound>,
-    /// Actions that members were refused, each recorded once.
+    /// Members' actions that were refused, each recorded once.
     #[serde(default)]
     pub refused: Vec<RecordedRefusal>,
     /// What the managing policy has observed and done.
@@ -199,7 +199,7 @@ impl Team {
         self.members.iter().find(|member| member.name == name && member.is_bound())
     }
 
-    /// Returns the bound members of a role.
+    /// Returns the bound members with this role.
     pub fn bound(&self, role: MemberRole) -> impl Iterator<Item = &TeamMember> {
         self.members.iter().filter(move |member| member.role == role && member.is_bound())
     }
@@ -217,7 +217,7 @@ impl Team {
         self.checks.iter().any(|owed| owed.purpose == *purpose)
     }
 
-    /// Returns the pending check for this target.
+    /// Returns the pending check for this subject.
     pub fn pending_check(&self, what: &CheckSubject) -> Option<&PendingCheck> {
         self.checks.iter().find(|owed| what.matches_purpose(&owed.purpose))
     }
@@ -248,12 +248,12 @@ impl Team {
         }
     }
 
-    /// Whether the configuration allows a manager this action.
+    /// Whether the configuration allows a manager to perform this action.
     pub(super) fn is_allowed(&self, action: TeamAction) -> bool {
         !self.config.denied.contains(&action)
     }
 
-    /// Returns the recorded move under which a strict manager may run this command.
+    /// Returns the recorded move that permits a strict manager to run this command.
     pub(super) fn move_for(&self, command: &TeamCommand) -> Option<&ManagerMove> {
         let newest = self.moves.last().filter(|newest| !newest.used && !newest.withdrawn)?;
         command.required_moves().contains(&newest.kind).then_some(newest)
@@ -268,7 +268,7 @@ impl Team {
         matches!(self.phase, TeamPhase::Paused { .. })
     }
 
-    /// Whether the team is over and has no pending effects, so that its stream can be evicted.
+    /// Whether the team is over and has no pending effects, so that it can be evicted from memory.
     pub fn is_closed(&self) -> bool {
         self.phase.is_over() && self.effects().is_empty()
     }

@@ -1,7 +1,8 @@
 //! Built-in loops, and loops built from named evidence.
 //!
-//! A loop's evidence is known before its commands are. An [`LoopOutline`] becomes a [`LoopTemplate`] when
-//! the project's checks are filled in. A loop with an unknown command does not begin.
+//! The evidence for a loop is known before its commands are. A [`LoopOutline`] becomes a
+//! [`LoopTemplate`] once the project's checks are filled in. A loop cannot begin while a command is
+//! unknown.
 
 use std::{fmt, str::FromStr};
 
@@ -13,22 +14,22 @@ use super::{
 /// The name of the loop built from `--require`.
 pub const REQUIRED_LOOP: &str = "required";
 
-/// Longest name of a piece of evidence, and of a field of an artifact.
+/// The maximum length of a name for a piece of evidence or for a field of an artifact.
 pub const MAX_EVIDENCE_NAME: usize = 64;
 
-/// Default number of iterations of a loop.
+/// The default number of iterations of a loop.
 pub const DEFAULT_ITERATIONS: u32 = 10;
 
-/// Default number of consecutive iterations that may change nothing.
+/// The default number of consecutive iterations that may change nothing.
 const DEFAULT_PLATEAU: u32 = 3;
 
-/// The accepted forms in one line, for messages and help.
+/// The accepted forms of evidence on one line, for messages and help.
 pub const EVIDENCE_FORMS: &str = "\"checks\", \"challenge\", NAME=verified, NAME=verified:COMMAND, NAME=asserted, NAME=challenge, NAME=artifact:FIELD,FIELD or NAME=pictures:MILLIONTHS[:EXPECTED:ACTUAL[:TOLERANCE]]";
 
-/// Required evidence, with the commands known so far.
+/// Required evidence, as far as its command is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EvidenceSpec {
-    /// Each of the project's own checks, with a receipt of its own.
+    /// Each of the project's own checks, with a separate receipt for each.
     Checks,
     /// A command that only the project knows.
     Unknown,
@@ -39,7 +40,7 @@ pub enum EvidenceSpec {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoopOutline {
     pub name: String,
-    /// Its purpose, in one line.
+    /// The purpose of the loop, in one line.
     pub means: String,
     pub max: u32,
     pub evidence: Vec<(String, EvidenceSpec)>,
@@ -64,7 +65,7 @@ pub enum OutlineError {
     Bad { looped: String, why: LoopTemplateError },
 }
 
-/// Why a text is not valid evidence.
+/// Why a text does not describe valid evidence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EvidenceSpecError {
     #[error("{0:?} is not valid evidence: expected {EVIDENCE_FORMS}")]
@@ -97,7 +98,7 @@ pub enum EvidenceSpecError {
     Files(#[from] PictureFilesError),
 }
 
-/// The kinds of proof as they are written.
+/// The kinds of proof, as users write them.
 const PROOF_FORMS: [&str; 5] = [
     "verified[:COMMAND]",
     "asserted",
@@ -106,7 +107,7 @@ const PROOF_FORMS: [&str; 5] = [
     "pictures:MILLIONTHS[:EXPECTED:ACTUAL[:TOLERANCE]]",
 ];
 
-/// Parses the proof of a piece of evidence: `verified:cargo test`, `asserted`, `challenge`,
+/// Parses the proof for a piece of evidence: `verified:cargo test`, `asserted`, `challenge`,
 /// `artifact:a,b`, `pictures:10`.
 impl FromStr for EvidenceSpec {
     type Err = EvidenceSpecError;
@@ -132,7 +133,7 @@ impl FromStr for EvidenceSpec {
     }
 }
 
-/// Formats it as it is parsed.
+/// Formats the evidence in the form that `FromStr` parses.
 impl fmt::Display for EvidenceSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -199,15 +200,15 @@ fn parse_pictures(text: &str) -> Result<LoopProof, EvidenceSpecError> {
     Ok(LoopProof::Pictures { differing, files })
 }
 
-/// Whether a text is a valid name of a piece of evidence or of a field.
+/// Whether a text is a valid name for a piece of evidence or a field.
 pub fn is_valid_name(name: &str) -> bool {
     (1..=MAX_EVIDENCE_NAME).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
         && !name.starts_with('-')
 }
 
-/// Parses evidence with its name: `tests=verified:cargo test`, `notes=asserted`, or `checks` and
-/// `challenge` alone.
+/// Parses evidence with its name, such as `tests=verified:cargo test` or `notes=asserted`, or one
+/// of the words `checks` and `challenge`.
 pub fn parse_evidence(text: &str) -> Result<(String, EvidenceSpec), EvidenceSpecError> {
     match text.split_once('=') {
         Some((name, _)) if !is_valid_name(name.trim()) => {
@@ -224,7 +225,7 @@ pub fn parse_evidence(text: &str) -> Result<(String, EvidenceSpec), EvidenceSpec
     }
 }
 
-/// Builds a loop from the evidence that each iteration has to show.
+/// Builds a loop from the evidence that each iteration must submit.
 pub fn outline_from_evidence<'t>(
     texts: impl IntoIterator<Item = &'t str>,
 ) -> Result<LoopOutline, EvidenceSpecError> {
@@ -235,7 +236,7 @@ pub fn outline_from_evidence<'t>(
     })
 }
 
-/// Adds an adversarial proof, unless the loop requires one already.
+/// Adds an adversarial proof, unless the loop already requires one.
 pub fn with_adversarial_proof(mut template: LoopTemplate) -> LoopTemplate {
     let asked = template.evidence.iter().any(|required| required.proof == LoopProof::Adversarial);
     if !asked {
@@ -249,7 +250,7 @@ pub fn with_adversarial_proof(mut template: LoopTemplate) -> LoopTemplate {
 }
 
 impl LoopOutline {
-    /// Returns a loop without evidence.
+    /// Returns a loop that requires no evidence yet.
     pub fn empty(name: &str, means: &str) -> LoopOutline {
         LoopOutline {
             name: name.to_owned(),
@@ -263,7 +264,7 @@ impl LoopOutline {
         }
     }
 
-    /// Adds a piece of evidence, replacing one of the same name.
+    /// Adds a piece of evidence, replacing an existing one with the same name.
     pub fn with_evidence(mut self, name: &str, wanted: EvidenceSpec) -> LoopOutline {
         match self.evidence.iter_mut().find(|(known, _)| known == name) {
             Some((_, known)) => *known = wanted,
@@ -306,7 +307,8 @@ impl LoopOutline {
     }
 }
 
-/// Returns one piece of evidence per command: the first has the name, the others a numbered suffix.
+/// Returns one piece of evidence per command. The first one gets the plain name, and the others get
+/// a numbered suffix.
 fn evidence_per_check<'c>(
     name: &'c str,
     checks: &'c [String],

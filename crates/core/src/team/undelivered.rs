@@ -1,5 +1,5 @@
-//! Notifies senders and managers of messages that expired or were dead-lettered, with the reason.
-//! Level-triggered, so that no kind of loss goes unreported.
+//! Notifies senders and managers about messages that expired or were dead-lettered, and why. This
+//! is level-triggered, so that no kind of loss goes unreported.
 
 use std::collections::BTreeMap;
 
@@ -12,17 +12,17 @@ use super::{
 };
 use crate::text::{quote_name, quote_text, visible};
 
-/// Number of messages listed in one report. The rest are counted.
+/// The number of messages to list in one report. The rest are only counted.
 const MAX_NAMED: usize = 20;
 
-/// Number of characters of a message's text that a report quotes.
+/// The number of characters of a message's text to quote in a report.
 const MAX_QUOTED: usize = 200;
 
-/// The key prefix of reports of lost messages.
+/// The prefix of the keys of reports about lost messages.
 const REPORT_KEY: &str = "undelivered-";
 
 impl Team {
-    /// Reports all messages lost since the last report, in one message per recipient.
+    /// Reports all messages that were lost since the last report, in one message per recipient.
     pub(super) fn report_undelivered(&self) -> Option<TeamStep> {
         if bug!(UndeliveredNotTold) {
             return None;
@@ -39,37 +39,36 @@ impl Team {
             return None;
         }
         let numbered = reports.into_iter().zip(self.messages_stored + 1..);
-        let (mut events, mut told): (Vec<Event>, Vec<u32>) = (Vec::new(), Vec::new());
+        let (mut events, mut sent): (Vec<Event>, Vec<u32>) = (Vec::new(), Vec::new());
         for ((to, lost), no) in numbered {
             let key = format!("{REPORT_KEY}{no}");
             events.push(MessageStored::by_rule(no, key, to, format_report(&lost)).into());
-            told.push(no);
+            sent.push(no);
         }
-        events.push(UndeliveredReported { messages, reports: told }.into());
+        events.push(UndeliveredReported { messages, reports: sent }.into());
         Some(TeamStep::Events(events))
     }
 
-    /// Returns the recipients of the report: the sender and the managers, except those who know
-    /// already.
+    /// Returns who receives the report: the sender and the managers, except those who already know.
     fn report_recipients(&self, message: &TeamMessage) -> Vec<Recipient> {
         let sender = match &message.from {
             TeamActor::Operator | TeamActor::Policy => Some(Recipient::Operator),
             TeamActor::Member(name) => self.member(name).map(|_| Recipient::Member(name.clone())),
             TeamActor::Provost => None,
         };
-        // A lost report is reported to the operator only, and not again after that.
+        // If a report itself is lost, only the operator is notified, and only once.
         let of_report = message.from == TeamActor::Provost && message.key.starts_with(REPORT_KEY);
         let managers =
             if of_report { vec![Recipient::Operator] } else { self.managers_or_operator() };
         let burier = message.dead_lettered_by.as_ref().map(TeamActor::name);
-        let mut told: Vec<Recipient> = sender.into_iter().chain(managers).collect();
-        told.sort();
-        told.dedup();
-        told.retain(|to| *to != message.to && Some(to.name()) != burier);
-        told
+        let mut recipients: Vec<Recipient> = sender.into_iter().chain(managers).collect();
+        recipients.sort();
+        recipients.dedup();
+        recipients.retain(|to| *to != message.to && Some(to.name()) != burier);
+        recipients
     }
 
-    /// Returns the managers, or the operator if none exist.
+    /// Returns the managers, or the operator in a team without managers.
     pub(super) fn managers_or_operator(&self) -> Vec<Recipient> {
         let managers = self.bound(MemberRole::Manager);
         let managers: Vec<Recipient> =
@@ -77,7 +76,8 @@ impl Team {
         if managers.is_empty() { vec![Recipient::Operator] } else { managers }
     }
 
-    /// Returns the dead-lettered instructions, except those dead-lettered explicitly.
+    /// Returns the instructions that expired or were dead-lettered, except those that were
+    /// dead-lettered explicitly.
     pub fn dead_letters(&self) -> impl Iterator<Item = &TeamMessage> {
         let lost = |message: &&TeamMessage| {
             matches!(message.status, MessageStatus::Dead { .. } | MessageStatus::Expired)
@@ -91,7 +91,7 @@ impl Team {
     }
 }
 
-/// Lists the lost messages, with the reasons.
+/// Lists the lost messages and why each was lost.
 fn format_report(lost: &[&TeamMessage]) -> String {
     let mut lines: Vec<String> =
         lost.iter().take(MAX_NAMED).map(|message| format_line(message)).collect();
@@ -100,7 +100,7 @@ fn format_report(lost: &[&TeamMessage]) -> String {
     }
     let requeue = match lost {
         [only] => format!("provost team inbox requeue {} --to MEMBER --because TEXT", only.no),
-        _ => "provost team inbox requeue NO --to MEMBER --because TEXT".to_owned(),
+        _ => "provost team inbox requeue NUMBER --to MEMBER --because TEXT".to_owned(),
     };
     lines.push(format!("To deliver it anyway, run `{requeue}`; --to can name another member."));
     lines.join("\n")

@@ -1,4 +1,4 @@
-//! Conditions a caller can wait for, evaluated on the current state of the team.
+//! Results that a caller can wait for, evaluated against the current state of the team.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,13 +8,13 @@ use super::{
 };
 use crate::{verdict::Receipt, wait::WaitStatus};
 
-/// A future result of a team.
+/// A result that a team may produce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TeamWaitTarget {
     /// The check with this number.
     Check(u32),
-    /// The audit with this number, and the finish that requested it.
+    /// The audit with this number, and the request to finish that started it.
     Audit(u32),
 }
 
@@ -27,14 +27,14 @@ pub enum TeamWaitResult {
     },
     /// The team is done.
     Finished,
-    /// The finish was refused, for these reasons.
+    /// The request to finish was refused for these reasons.
     Refused {
         blockers: Vec<FinishBlocker>,
     },
 }
 
 impl Team {
-    /// Evaluates a wait: whether the result is there, is still pending, or has become impossible.
+    /// Evaluates a wait: whether the result is available, still pending, or no longer possible.
     pub fn wait_status(&self, awaited: TeamWaitTarget) -> WaitStatus<TeamWaitResult> {
         match awaited {
             TeamWaitTarget::Check(no) => self.status_of_check(no),
@@ -69,7 +69,7 @@ impl Team {
         }
         match &self.audit {
             Some(audit) if audit.no <= no => WaitStatus::Pending,
-            // A passed audit is the last one, so all audits before the newest were refused.
+            // An audit that passes is the last one, so all audits before the newest one were refused.
             Some(_) | None if no <= self.audits => {
                 WaitStatus::Done(TeamWaitResult::Refused { blockers: self.blockers.clone() })
             }
@@ -80,7 +80,7 @@ impl Team {
     fn ended_status(&self) -> Option<WaitStatus<TeamWaitResult>> {
         match &self.phase {
             TeamPhase::Open | TeamPhase::Active | TeamPhase::Paused { .. } => None,
-            // Injected bug: the team has ended, but the waiting caller gets no response.
+            // Seeded bug: the team has ended, but the waiting caller gets no response.
             _ if bug!(EndNotNoticed) => Some(WaitStatus::Pending),
             TeamPhase::Done { because }
             | TeamPhase::Failed { because }

@@ -133,6 +133,16 @@ fn sealed_attempt_cannot_be_cancelled() {
 }
 
 #[test]
+fn cancelled_attempt_can_be_cancelled_again() {
+    let mut bench = TestSession::running(command_spec());
+    bench.apply(cancel()).end(ProcessExit::Exit(0)).settle();
+    assert!(bench.sealed());
+    let before = bench.session.clone();
+    assert_eq!(bench.try_apply(cancel()), Ok(()));
+    assert_eq!(bench.session, before);
+}
+
+#[test]
 fn finished_process_is_closed_or_parked() {
     for (afterwards, stopped) in [(OnFinish::Close, true), (OnFinish::Park, false)] {
         let mut bench = TestSession::running(SessionSpec { on_finish: afterwards, ..spec() });

@@ -317,7 +317,7 @@ fn check_without_exit_is_flagged_unfinished() {
     }
     let mut bench = TestSession::running(checked_spec());
     bench.claim(ClaimKind::Completed).end(ProcessExit::Exit(0)).apply(snapshot_failed(1));
-    assert_eq!((bench.state(), bench.cause()), (State::Failed, Some(Cause::Verification)));
+    assert_eq!((bench.state(), bench.cause()), (State::Failed, Some(Cause::ChecksNotRun)));
     assert!(bench.has_flag(Flag::ChecksUnfinished));
 }
 

@@ -109,8 +109,8 @@ fn removed_worktree_error_names_the_branch() {
     let told = |branch: Option<&str>| {
         SessionRejection::WorktreeRemoved(branch.map(str::to_owned)).to_string()
     };
-    assert_eq!(told(None), "its worktree was removed");
-    let named = "its worktree was removed; its work is on the branch b";
+    assert_eq!(told(None), "the session's worktree was removed");
+    let named = "the session's worktree was removed; its work is on the branch b";
     assert_eq!(told(Some("b")), named);
 }
 

@@ -162,6 +162,30 @@ fn reaction_performs_its_act() {
     assert_eq!(limited.session.messages.len(), 1, "it waits as it does by itself");
 }
 
+/// Ends the turn at a usage limit that has already passed.
+fn reach_passed_limit(bench: &mut TestSession) {
+    let end = TurnEnd::Limited { until_ms: Some(0), detail: "no more".to_owned() };
+    bench.signal(StreamSignal::TurnEnded { turn: None, end, usage: None, says: None });
+}
+
+#[test]
+fn passed_usage_limit_is_reacted_to_before_it_is_lifted() {
+    let mut given = reacting(ReactionTrigger::UsageLimit, ReactionAction::ResumeLater);
+    (given.reactions[0].after_ms, given.bounds.limit_jitter_ms) = (0, 0);
+    let mut bench = in_turn(given.clone());
+    reach_passed_limit(&mut bench);
+    assert_eq!(reactions_done(&bench), 1);
+    assert!(
+        bench.session.limited.is_none() && has_message(&bench.session, AgentMessageKind::Continue)
+    );
+
+    given.reactions[0].after_ms = 1;
+    let mut bench = in_turn(given);
+    reach_passed_limit(&mut bench);
+    bench.advance_clock(100);
+    assert_eq!(reactions_done(&bench), 0, "the limit passed before the reaction was due");
+}
+
 #[test]
 fn missed_interrupt_sends_no_text() {
     let mut bench = in_turn(reacting(ReactionTrigger::Quiet, interrupt()));

@@ -12,7 +12,10 @@ use provost_core::{
     verdict::CheckEnd,
 };
 
-use crate::kit::{TURN_ENDED_OK, TestSession, checked_spec, command_spec, send, spec};
+use crate::{
+    kit::{TURN_ENDED_OK, TestSession, checked_spec, command_spec, send, spec},
+    shortages::shortage_of,
+};
 
 const TURN_STARTED: StreamSignal = StreamSignal::TurnStarted { turn: None };
 const INTERRUPTED: StreamSignal =
@@ -117,6 +120,28 @@ fn in_worktree() -> SessionSpec {
         base: None,
     };
     SessionSpec { work, exit0: ExitZeroPolicy::Completes, ..command_spec() }
+}
+
+#[test]
+fn cancelled_session_is_sealed_after_its_worktree_is_made() {
+    let cancel = || SessionCommand::Cancel { because: "enough".to_owned() };
+    let make = SessionEffect::PrepareWork { attempt: 1 };
+    let made = SessionCommand::WorkPrepared { cwd: "/tree".to_owned(), base: None };
+    let failed = SessionCommand::WorkFailed { reason: "no such commit".to_owned() };
+    for result in [made, failed] {
+        let mut bench = TestSession::new(in_worktree());
+        bench.apply(cancel()).settle().advance_clock(60_000);
+        assert_eq!((bench.state(), bench.sealed()), (State::Cancelled, false));
+        assert!(bench.has_effect(&make), "git may be writing");
+        bench.apply(result).settle();
+        assert_eq!((bench.state(), bench.sealed()), (State::Cancelled, true));
+        assert!(bench.session.launches.is_empty());
+    }
+
+    let mut bench = TestSession::new(in_worktree());
+    bench.apply(shortage_of(&bench, &make));
+    bench.apply(cancel()).settle();
+    assert!(bench.sealed(), "git does not run while its effect waits for a resource");
 }
 
 fn commits(bench: &TestSession) -> bool {

@@ -9,7 +9,7 @@ use provost_core::{
 
 use crate::kit::{TestSession, checked_spec, snapshot, spec};
 
-fn shortage_of(bench: &TestSession, effect: &SessionEffect) -> SessionCommand {
+pub(crate) fn shortage_of(bench: &TestSession, effect: &SessionEffect) -> SessionCommand {
     let effect = effect.key();
     let tries = bench.session.tries_of(&effect);
     let shortage = Shortage::new(Resource::Threads, "start a holder: too few");

@@ -1,4 +1,4 @@
-//! Teams on the board: decided together with the sessions of their members.
+//! Teams on the board. Decisions about a team are made together with those about its members' sessions.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -71,7 +71,7 @@ impl BoardTeams {
 }
 
 impl Board {
-    /// Loads a team from the ledger. Its pending effects are in the changes.
+    /// Loads a team from the ledger. The returned changes contain its pending effects.
     pub fn load_team(&mut self, task: Team, version: u64) -> CommitChanges {
         let mut changes = CommitChanges::default();
         self.insert_team(task, version, true, &mut changes);
@@ -101,7 +101,7 @@ impl Board {
         due.map(|(_, task)| *task).collect()
     }
 
-    /// Evicts a team that is closed.
+    /// Evicts a team if it is closed.
     pub fn evict_team(&mut self, id: TeamId) {
         if self.team(id).is_some_and(Team::is_closed) {
             self.tasks.remove(id);
@@ -136,7 +136,7 @@ impl Board {
 }
 
 impl BoardTransaction<'_> {
-    /// Opens a team and applies all commands to it, or does nothing at all.
+    /// Opens a team and applies all commands to it. If one of them fails, nothing happens.
     pub fn open_team(
         &mut self,
         id: TeamId,
@@ -147,7 +147,8 @@ impl BoardTransaction<'_> {
         self.open_team_with_sessions(id, spec, commands, &[], actor)
     }
 
-    /// Like [`BoardTransaction::open_team`], with sessions that are about to be opened for the team.
+    /// Like [`BoardTransaction::open_team`], but also knows the sessions that are about to be
+    /// opened for the team.
     pub fn open_team_with_sessions(
         &mut self,
         id: TeamId,
@@ -178,21 +179,21 @@ impl BoardTransaction<'_> {
         self.tasks.get(&id).map(|draft| &draft.task).or_else(|| self.board.team(id))
     }
 
-    /// Returns all teams as they would be after the decisions so far, including those that this
-    /// turn opens.
+    /// Returns all teams as they would be after the decisions so far, including those opened in
+    /// this transaction.
     pub fn teams(&self) -> impl Iterator<Item = &Team> {
         let held = self.board.teams().filter(|task| !self.tasks.contains_key(&task.id));
         held.chain(self.tasks.values().map(|draft| &draft.task))
     }
 
-    /// Returns the events that this turn opens a team with. Empty if the team was open before.
+    /// Returns the events with which this transaction opens a team. Empty if the team was already open.
     pub fn opening_events(&self, id: TeamId) -> impl Iterator<Item = &Event> {
         let draft = self.tasks.get(&id).filter(|draft| draft.expected == 0);
         draft.into_iter().flat_map(|draft| draft.events.iter().map(|(event, _)| event))
     }
 
-    /// Decides a command about a team on the board. Returns the team as it would be, and the new
-    /// events.
+    /// Decides on a command to a team on the board. Returns the team as it would be afterwards, and
+    /// the new events.
     pub fn command_team(
         &mut self,
         id: TeamId,
@@ -212,14 +213,14 @@ impl BoardTransaction<'_> {
                 return Some(Err(why));
             }
         };
-        let told = self.apply_team_events(id, &events, actor);
+        let commanded = self.apply_team_events(id, &events, actor);
         self.advance_team(id);
-        self.advance_other_teams(id, told);
+        self.advance_other_teams(id, commanded);
         self.team(id).map(|task| Ok((task, events)))
     }
 
-    /// Adds events to a team and sends its sessions the commands that belong to them. Returns those
-    /// sessions.
+    /// Adds events to a team and sends its sessions the commands that the events require. Returns
+    /// these sessions.
     fn apply_team_events(&mut self, id: TeamId, events: &[Event], actor: &str) -> Vec<SessionId> {
         let said =
             |task: &Team| events.iter().flat_map(|event| task.session_commands(event)).collect();
@@ -227,54 +228,55 @@ impl BoardTransaction<'_> {
         for event in events {
             self.add_team_event(id, event.clone(), actor);
         }
-        // Another team may need the session of a member of this one.
+        // Don't dismiss a session that another team still needs.
         let dismisses = |command: &_| matches!(command, session::SessionCommand::Dismiss { .. });
         said.retain(|(session, command)| !dismisses(command) || self.teams_of(*session).is_empty());
         for (session, command) in &said {
-            // The team asked before whether the session takes it. A session that is gone needs no
-            // command.
+            // The team has already checked that the session accepts the command. If the session is
+            // gone, it needs no command.
             drop(self.decide(*session, command, actor));
         }
         said.into_iter().map(|(session, _)| session).collect()
     }
 
-    /// Applies the follow-ups of every team that a session is bound to.
+    /// Applies the follow-up steps of every team to which a session is bound.
     pub(super) fn advance_teams_of(&mut self, session: SessionId) {
         let drafted =
             self.tasks.values().filter(|draft| sessions(&draft.task).any(|bound| bound == session));
         let mut tasks: BTreeSet<TeamId> = drafted.map(|draft| draft.task.id).collect();
         tasks.extend(self.board.teams_of(session));
         for id in tasks {
-            let told = self.advance_one_team(id, Some(session));
-            self.advance_other_teams(id, told);
+            let commanded = self.advance_one_team(id, Some(session));
+            self.advance_other_teams(id, commanded);
         }
     }
 
-    /// Applies the follow-ups of a team and its members' sessions, and of the other teams of
-    /// sessions that got a command.
+    /// Applies the follow-up steps of a team and its members' sessions. If a session receives a
+    /// command, this includes the other teams to which the session belongs.
     pub fn advance_team(&mut self, id: TeamId) {
-        let told = self.advance_one_team(id, None);
-        self.advance_other_teams(id, told);
+        let commanded = self.advance_one_team(id, None);
+        self.advance_other_teams(id, commanded);
     }
 
-    /// A session may belong to several teams: a command from one is visible to the others.
-    fn advance_other_teams(&mut self, id: TeamId, told: Vec<SessionId>) {
-        let mut told: VecDeque<(TeamId, SessionId)> =
-            told.into_iter().map(|session| (id, session)).collect();
-        while let Some((by, session)) = told.pop_front() {
+    /// Advances the other teams of these sessions. A session may belong to several teams, so a
+    /// command from one team can affect the others.
+    fn advance_other_teams(&mut self, id: TeamId, commanded: Vec<SessionId>) {
+        let mut queue: VecDeque<(TeamId, SessionId)> =
+            commanded.into_iter().map(|session| (id, session)).collect();
+        while let Some((by, session)) = queue.pop_front() {
             let others = self.teams_of(session).into_iter().filter(|other| *other != by);
             for other in Vec::from_iter(others) {
                 let more = self.advance_one_team(other, None);
-                told.extend(more.into_iter().map(|session| (other, session)));
+                queue.extend(more.into_iter().map(|session| (other, session)));
             }
         }
     }
 
-    /// Applies the follow-ups of one team, at first only those of one session if it is given.
-    /// Returns the sessions that got a command.
+    /// Applies the follow-up steps of one team. If `of` is a session, the steps caused by that
+    /// session come first. Returns the sessions that received a command.
     fn advance_one_team(&mut self, id: TeamId, mut of: Option<SessionId>) -> Vec<SessionId> {
-        let mut told = Vec::new();
-        // Each member and each message may need a follow-up.
+        let mut commanded = Vec::new();
+        // Every member and every message may need a follow-up step.
         let size = self.team(id).map_or(0, |task| task.members.len() + task.messages.len());
         for _ in 0..MAX_FOLLOW_UPS + 4 * size {
             let step = self.team(id).and_then(|task| {
@@ -290,9 +292,9 @@ impl BoardTransaction<'_> {
                 }
             });
             match step {
-                None => return told,
+                None => return commanded,
                 Some(TeamStep::Events(events)) => {
-                    told.extend(self.apply_team_events(id, &events, "provost"))
+                    commanded.extend(self.apply_team_events(id, &events, "provost"))
                 }
                 Some(TeamStep::Send(send)) => {
                     let (offered, session, command) = *send;
@@ -301,14 +303,14 @@ impl BoardTransaction<'_> {
                         Some(Err(why)) => Some(why.to_string()),
                         None => Some("its session cannot be read".to_owned()),
                     };
-                    // A message that no session takes is dead-lettered. The operator sees it and
-                    // can requeue it.
+                    // If no session accepts the message, dead-letter it. The operator sees it there
+                    // and can requeue it.
                     let event = match refused {
                         None => offered.into(),
                         Some(reason) => MessageDead { no: offered.no, reason, by: None }.into(),
                     };
                     self.add_team_event(id, event, "provost");
-                    told.push(session);
+                    commanded.push(session);
                 }
             }
         }
@@ -328,7 +330,7 @@ impl BoardTransaction<'_> {
         }
     }
 
-    /// Returns the member that a session is bound to.
+    /// Returns the member to which a session is bound.
     pub fn member_of(&self, id: TeamId, session: SessionId) -> Option<&TeamMember> {
         let mut members = self.team(id)?.members.iter();
         members.find(|member| member.is_bound() && member.session == Some(session))
@@ -344,7 +346,7 @@ impl TeamDraft {
         let after = self.expected + self.events.len() as u64;
         let due = self.expected / stream::SNAPSHOT_EVERY != after / stream::SNAPSHOT_EVERY;
         let recorded = |(event, actor): &(Event, String)| stream::new_team_event(event, actor);
-        // The text of a message finds the message, not the team.
+        // A search for the text of a message should find the message, not the team.
         let said = |(event, _): &(Event, String)| projection::team::is_message_event(event);
         let found_by = self.expected == 0 || !self.events.iter().all(said);
         StreamWrite {
@@ -377,7 +379,7 @@ mod tests {
         "00000000-0000-7000-8000-000000000007".parse().expect("it is a UUID")
     }
 
-    /// A board with its ledger. Nothing happens except by the test's commands.
+    /// A board with its ledger. Only the test's commands change anything.
     #[derive(Default)]
     struct TeamTestBoard {
         board: Board,

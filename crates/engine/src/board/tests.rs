@@ -1,4 +1,4 @@
-//! Tests of effects that meet a shortage.
+//! Tests for effects that encounter a shortage.
 
 use provost_core::{
     lifecycle::ClaimKind,
@@ -10,7 +10,7 @@ use provost_ledger::{Ledger, MemLedger};
 
 use super::*;
 
-/// A board with one session. Nothing happens except by the test's commands.
+/// A board with one session. Only the test's commands change anything.
 struct ShortageTestBoard {
     board: Board,
     ledger: MemLedger,
@@ -51,7 +51,7 @@ impl ShortageTestBoard {
         self.signal(StreamSignal::TurnEnded { turn: None, end, usage: None, says: None })
     }
 
-    /// Returns a blocking question of the agent, and its withdrawal.
+    /// Returns a blocking question from the agent, and its withdrawal.
     fn question(&mut self) -> (SessionCommand, SessionCommand) {
         let native = "q".to_owned();
         let asked = AgentRequest {
@@ -66,7 +66,7 @@ impl ShortageTestBoard {
         (asked, self.signal(StreamSignal::RequestWithdrawn { native }))
     }
 
-    /// Commits commands together. Rejected ones change nothing.
+    /// Commits several commands together. Rejected commands change nothing.
     fn apply(&mut self, commands: &[SessionCommand]) -> CommitChanges {
         let id = self.id;
         self.commit(|turn| {
@@ -95,8 +95,9 @@ fn spec() -> SessionSpec {
     .expect("it is a spec")
 }
 
-/// The agent asks a question, so that its snapshot is not pending when the shortage is reported. The question is
-/// withdrawn in the same commit, and the snapshot is pending again under the same key.
+/// The agent asks a question, so that its snapshot is not pending when the shortage is reported.
+/// The question is withdrawn in the same commit, which makes the snapshot pending again under the
+/// same key.
 #[test]
 fn effect_restarts_after_shortage_while_not_pending() {
     let mut lab = ShortageTestBoard::with_claim();
@@ -112,7 +113,7 @@ fn effect_restarts_after_shortage_while_not_pending() {
     assert_eq!(changes.start_effects, [(lab.id, snapshot)]);
 }
 
-/// Without a shortage the effect stays in progress.
+/// Without a shortage, the effect stays in progress.
 #[test]
 fn effect_in_progress_is_not_started_twice() {
     let mut lab = ShortageTestBoard::with_claim();

@@ -1,5 +1,5 @@
-//! Tool calls of team members: decided together with the calling session, in one commit, and
-//! answered there.
+//! Tool calls from team members. A call is decided and answered in the same commit as the decisions
+//! about the calling session.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ pub struct CallResult {
 }
 
 impl BoardTransaction<'_> {
-    /// Handles a call that arrived outside the agent's stream, and returns its result.
+    /// Handles a call that did not arrive on the agent's stream, and returns its result.
     pub fn call(
         &mut self,
         launch: LaunchId,
@@ -39,7 +39,7 @@ impl BoardTransaction<'_> {
         called.into_iter().next_back().map(Ok)
     }
 
-    /// Answers every open call of a session. Calls are open only in the turn that read them.
+    /// Answers every open call of a session. A call is open only during the transaction that read it.
     pub(super) fn answer_calls(&mut self, id: SessionId) -> Vec<CallResult> {
         let mut answered = Vec::new();
         while let Some(open) = self.session(id).and_then(|session| session.calls.open().cloned()) {
@@ -88,7 +88,7 @@ impl BoardTransaction<'_> {
         }
     }
 
-    /// Returns the open teams that a session is bound to.
+    /// Returns the open teams to which a session is bound.
     pub(super) fn teams_of(&self, session: SessionId) -> BTreeSet<TeamId> {
         let drafted = self.tasks.values().map(|draft| draft.task.id);
         let all = self.board.teams_of(session).into_iter().chain(drafted);
@@ -123,7 +123,7 @@ impl BoardTransaction<'_> {
     ) -> CallResult {
         match self.command_team(id, who, command, actor) {
             None => refused_call("no_team", "the team cannot be read"),
-            // A repeat returns the first result.
+            // A repeated call returns the first result.
             Some(Err(team::TeamRejection::NothingNew)) => {
                 let known = self.team(id).and_then(|task| repeated_message(task, who, command));
                 let mut answer = json!({"ok": true, "repeated": true});
@@ -164,7 +164,7 @@ fn repeated_message(
     Some(("message", json!(projection::team::message_row(message))))
 }
 
-/// Returns the result of a command. A refusal stays a refusal when it is also recorded.
+/// Returns the result of a command. A refusal remains a refusal even if it is also recorded as an event.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the changed row describes all other events")]
 fn call_result(
     task: &team::Team,

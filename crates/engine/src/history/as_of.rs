@@ -4,14 +4,14 @@ use provost_api::{ApiError, AsOfReply, ChangeRow, DiffReply, ErrorCode};
 use provost_ledger::{ReadLedger, RecordedEvent, StreamId};
 use serde_json::{Value, json};
 
-use super::{fold_error, not_found, read_whole_stream, stream_of};
+use super::{ALL_KINDS, fold_error, not_found, read_whole_stream, stream_of};
 use crate::{
     projection,
     shell::read_error,
     stream::{self, Subject},
 };
 
-/// Returns the row of a session, run or team as of an event of the ledger.
+/// Returns the row of a session, run or team as of the ledger event with this sequence number.
 pub fn as_of(ledger: &dyn ReadLedger, subject: Subject, seq: u64) -> Result<AsOfReply, ApiError> {
     let past = StreamHistory::read(ledger, subject)?;
     let (after, row) = past.row_at(ledger, seq)?;
@@ -46,8 +46,8 @@ struct StreamHistory {
 impl StreamHistory {
     fn read(ledger: &dyn ReadLedger, subject: Subject) -> Result<StreamHistory, ApiError> {
         let stream = stream_of(subject);
-        let (records, archived) =
-            read_whole_stream(ledger, &stream)?.ok_or_else(|| not_found(stream.key()))?;
+        let (records, archived) = read_whole_stream(ledger, &stream)?
+            .ok_or_else(|| not_found(ledger, &ALL_KINDS, stream.key()))?;
         Ok(StreamHistory { subject, stream, records, archived })
     }
 
@@ -83,7 +83,7 @@ impl StreamHistory {
     }
 }
 
-/// Lists every field that differs, down to single values.
+/// Lists every field that differs, down to individual values.
 fn compare(field: &str, from: &Value, to: &Value, changes: &mut Vec<ChangeRow>) {
     match (from, to) {
         (from, to) if from == to => {}
@@ -121,8 +121,8 @@ mod tests {
         let to = json!({"state": "open", "members": [{"name": "a", "left": true}, 7], "same": 1, "new": []});
         let mut changes = Vec::new();
         compare("", &from, &to, &mut changes);
-        let told: Vec<String> =
+        let lines: Vec<String> =
             changes.iter().map(|one| format!("{} {} {}", one.field, one.from, one.to)).collect();
-        assert_eq!(told, ["members[0].left false true", "members[1] null 7", "new null []"]);
+        assert_eq!(lines, ["members[0].left false true", "members[1] null 7", "new null []"]);
     }
 }

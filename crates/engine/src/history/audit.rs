@@ -1,5 +1,5 @@
-//! The audit of a team: actions, refusals, the evidence of each criterion, and contradicting
-//! signals.
+//! The audit of a team: its actions, refusals, the evidence for each criterion, and signals that
+//! contradict each other.
 
 use std::collections::BTreeMap;
 
@@ -77,7 +77,7 @@ fn audited_row(past: &TeamHistory, criterion: CriterionRow, content: bool) -> Cr
     CriterionAuditRow { criterion, judgements, receipts }
 }
 
-/// Removes an assertion's text, which is content. That it was asserted stays.
+/// Removes the text of an assertion, but keeps the fact that something was asserted.
 fn redact_criterion(criterion: CriterionRow) -> CriterionRow {
     let asserted = criterion.receipt.as_deref() == Some("asserted");
     CriterionRow {
@@ -104,7 +104,7 @@ fn criteria_by_check(past: &TeamHistory) -> BTreeMap<u32, u32> {
 fn divergences(member: &MemberSession) -> Vec<DivergenceRow> {
     let Some(known) = &member.known else { return Vec::new() };
     let row = projection::session::row(&known.session);
-    let told = |code: &str, text: String| DivergenceRow {
+    let row_for = |code: &str, text: String| DivergenceRow {
         session: member.id.to_string(),
         member: member.name.clone(),
         code: code.to_owned(),
@@ -113,23 +113,23 @@ fn divergences(member: &MemberSession) -> Vec<DivergenceRow> {
     let mut all: Vec<DivergenceRow> = row
         .flags
         .iter()
-        .map(|flag| told(flag, format!("the session is flagged {}", flag.replace('_', " "))))
+        .map(|flag| row_for(flag, format!("the session is flagged {}", flag.replace('_', " "))))
         .collect();
     let claim = match (row.claim.as_str(), row.verification.as_str()) {
         ("completed", "failed") => Some("claims completed, and the checks failed"),
         ("failed", "passed") => Some("claims failed, and the checks passed"),
         _ => None,
     };
-    all.extend(claim.map(|text| told("claim_contradicts_checks", text.to_owned())));
+    all.extend(claim.map(|text| row_for("claim_contradicts_checks", text.to_owned())));
     if row.claim == "completed" && row.process.starts_with("exit") && row.process != "exit0" {
-        all.push(told(
+        all.push(row_for(
             "claim_contradicts_exit",
             format!("claims completed, and ended with {}", row.process),
         ));
     }
     if !row.late_claims.is_empty() {
         let text = format!("{} claims came after its outcome was sealed", row.late_claims.len());
-        all.push(told("late_claims", text));
+        all.push(row_for("late_claims", text));
     }
     let newest = known.session.current_launch().map(|launch| launch.stream.last_heard.mono_ms);
     let contradicted = known.session.current_launch().zip(newest);
@@ -140,7 +140,7 @@ fn divergences(member: &MemberSession) -> Vec<DivergenceRow> {
             found.by.as_str(),
             found.shows.describe()
         );
-        all.push(told("screen_contradicts_transcript", text));
+        all.push(row_for("screen_contradicts_transcript", text));
     }
     all
 }

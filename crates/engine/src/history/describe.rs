@@ -1,4 +1,4 @@
-//! Describes events. Text that a user or agent wrote is kept apart so that it can be redacted.
+//! Descriptions of events. Text written by a user or agent is kept separate, so that it can be redacted.
 
 use provost_core::{
     request::RequestStatus,
@@ -13,20 +13,20 @@ use provost_core::{
 /// A description of an event.
 #[derive(Debug, Default)]
 pub(super) struct EventDescription {
-    /// The event, without any text that a user or agent wrote.
+    /// What happened, without any text written by a user or agent.
     pub(super) summary: String,
-    /// The text that a user or agent wrote.
+    /// The text written by a user or agent.
     pub(super) text: Option<String>,
-    /// The actor, where the event names it.
+    /// The actor, if the event contains it.
     pub(super) by: Option<String>,
-    /// The channel, where the event names it.
+    /// The channel, if the event contains it.
     pub(super) channel: Option<&'static str>,
     pub(super) refused: Option<String>,
     pub(super) message: Option<u32>,
     pub(super) correlation: Option<String>,
-    /// The session's key for the message that the event is about.
+    /// The session's key for the message that the event concerns.
     pub(super) key: Option<String>,
-    /// Whether the event is a message of a user or agent.
+    /// Whether the event is a message from a user or agent.
     pub(super) is_message: bool,
 }
 
@@ -56,20 +56,20 @@ impl EventDescription {
     }
 }
 
-/// Describes an event of a team together with its actor: a message that a user dead-letters is not
-/// a refusal.
+/// Describes a team event, taking its actor into account, because it is not a refusal if a user
+/// dead-letters a message.
 pub(super) fn describe_with_actor(event: &TaskEvent, actor: &str) -> EventDescription {
-    let told = describe_team_event(event);
+    let description = describe_team_event(event);
     let aside =
-        told.refused.as_deref() == Some(UNDELIVERABLE) && actor != TeamActor::Provost.name();
+        description.refused.as_deref() == Some(UNDELIVERABLE) && actor != TeamActor::Provost.name();
     if aside && matches!(event, TaskEvent::MessageDead(_)) {
-        EventDescription { summary: "dead-lettered".to_owned(), refused: None, ..told }
+        EventDescription { summary: "dead-lettered".to_owned(), refused: None, ..description }
     } else {
-        told
+        description
     }
 }
 
-/// Describes an event of a team.
+/// Describes a team event.
 pub(super) fn describe_team_event(event: &TaskEvent) -> EventDescription {
     match event {
         TaskEvent::TeamOpened(e) => {
@@ -139,9 +139,9 @@ pub(super) fn describe_team_event(event: &TaskEvent) -> EventDescription {
         TaskEvent::CheckDone(e) => {
             let (end, tree) = (&e.receipt.end, short_tree(&e.receipt.tree.0));
             let words = end.summary();
-            let told =
+            let description =
                 EventDescription::new(format!("check {} ended: {words}, on tree {tree}", e.no));
-            if end == &CheckEnd::Exit(0) { told } else { told.text(&e.receipt.tail) }
+            if end == &CheckEnd::Exit(0) { description } else { description.text(&e.receipt.tail) }
         }
         TaskEvent::LoopBegun(_)
         | TaskEvent::EvidenceShown(_)
@@ -203,14 +203,14 @@ fn describe_member_event(event: &TaskEvent) -> EventDescription {
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "of_task() is the exhaustive match")]
 fn describe_message_event(event: &TaskEvent) -> EventDescription {
-    let (no, told) = match event {
+    let (no, description) = match event {
         TaskEvent::MessageStored(e) => {
             let iteration = e.iteration.map(|no| format!(" of iteration {no}")).unwrap_or_default();
             let (kind, to, trust) = (e.kind.as_str(), e.to.name(), e.trust.as_str());
             let what = format!("{kind}{iteration} to {to} ({trust})");
-            let told = EventDescription::new(what).text(&e.text).by(&e.from).said();
+            let description = EventDescription::new(what).text(&e.text).by(&e.from).said();
             let channel = Some(e.channel.as_str());
-            (e.no, EventDescription { channel, correlation: e.correlation.clone(), ..told })
+            (e.no, EventDescription { channel, correlation: e.correlation.clone(), ..description })
         }
         TaskEvent::NewsAdded(e) => {
             (e.no, EventDescription::new("later news added").text(&e.text).by(&TeamActor::Provost))
@@ -222,21 +222,21 @@ fn describe_message_event(event: &TaskEvent) -> EventDescription {
                 }
                 DeliveryMode::Pull => "taken".to_owned(),
             };
-            let told = EventDescription::new(format!("{way} (offer {})", e.lease.no));
-            (e.no, EventDescription { by: Some(e.lease.consumer.clone()), ..told })
+            let description = EventDescription::new(format!("{way} (offer {})", e.lease.no));
+            (e.no, EventDescription { by: Some(e.lease.consumer.clone()), ..description })
         }
         TaskEvent::MessageAccepted(e) => {
             let consumer = e.lease.consumer.clone();
-            let told = EventDescription::new(format!(
+            let description = EventDescription::new(format!(
                 "accepted by {consumer} ({})",
                 e.lease.delivery.as_str()
             ));
-            (e.no, EventDescription { by: Some(consumer), ..told })
+            (e.no, EventDescription { by: Some(consumer), ..description })
         }
         TaskEvent::MessageAcknowledged(e) => {
-            let told = EventDescription::new(format!("acknowledged by {}", e.by));
-            let told = EventDescription { by: Some(e.by.clone()), ..told };
-            (e.no, told.text(e.note.as_deref().unwrap_or_default()))
+            let description = EventDescription::new(format!("acknowledged by {}", e.by));
+            let description = EventDescription { by: Some(e.by.clone()), ..description };
+            (e.no, description.text(e.note.as_deref().unwrap_or_default()))
         }
         TaskEvent::MessageReturned(e) => {
             (e.no, EventDescription::new("queued again").text(&e.reason))
@@ -254,13 +254,13 @@ fn describe_message_event(event: &TaskEvent) -> EventDescription {
         }
         _ => unreachable!("of_task() sends only messages here"),
     };
-    EventDescription { message: Some(no), ..told }
+    EventDescription { message: Some(no), ..description }
 }
 
-/// Code of a message that could not be delivered for a reason other than the gate.
+/// The code for a message that could not be delivered for any reason other than the gate.
 const UNDELIVERABLE: &str = "undeliverable";
 
-/// Returns the gate's code from a reason. Only the gate's reasons start with a code.
+/// Extracts the gate's code from a reason. Only reasons from the gate start with a code.
 fn refusal_code(reason: &str) -> &str {
     let named = reason.split_once(": ").map(|(name, _)| name);
     named.filter(|name| ContinuationBlocked::CODES.contains(name)).unwrap_or(UNDELIVERABLE)
@@ -291,7 +291,7 @@ fn describe_loop_event(event: &TaskEvent) -> EventDescription {
         }
         TaskEvent::EvidenceShown(e) => {
             let what = format!("\"{}\" shown in iteration {}", e.name, e.iteration);
-            let told = match &e.shown {
+            let description = match &e.shown {
                 ShownEvidence::Evidence(CriterionEvidence::Asserted { text, .. }) => {
                     EventDescription::new(what).text(text)
                 }
@@ -307,7 +307,7 @@ fn describe_loop_event(event: &TaskEvent) -> EventDescription {
                     EventDescription::new(format!("{what}: {}", compared.describe()))
                 }
             };
-            told.by(&e.by)
+            description.by(&e.by)
         }
         TaskEvent::ContinuationRefused(e) => {
             EventDescription::new(format!("iteration {} does not begin: {}", e.iteration, e.why))
@@ -322,8 +322,9 @@ fn describe_loop_event(event: &TaskEvent) -> EventDescription {
         TaskEvent::ConversationCleanedUp(e) => {
             let done = if e.skipped.is_some() { ", skipped" } else { "" };
             let what = format!("conversation of {}: {}{done}", e.name, e.clean_up.as_str());
-            let told = EventDescription { message: Some(e.message), ..EventDescription::new(what) };
-            told.text(e.skipped.as_deref().unwrap_or_default())
+            let description =
+                EventDescription { message: Some(e.message), ..EventDescription::new(what) };
+            description.text(e.skipped.as_deref().unwrap_or_default())
         }
         TaskEvent::LoopEnded(e) => match &e.end {
             LoopEnd::Finished => EventDescription::new("loop finished"),
@@ -360,7 +361,7 @@ fn describe_manager_event(event: &TaskEvent) -> EventDescription {
                 .text(&e.evidence)
                 .by(&e.by)
         }
-        // The proposal itself is in the message to the chooser, once both are written.
+        // The proposals themselves are in the message to the reviewers, once both are written.
         TaskEvent::NextProposed(e) => EventDescription {
             by: Some(e.by.clone()),
             ..EventDescription::new(format!("round {}: {} proposed the next step", e.round, e.by))
@@ -387,11 +388,11 @@ fn describe_manager_event(event: &TaskEvent) -> EventDescription {
                 .by(&TeamActor::Policy)
         }
         TaskEvent::PolicyActed(e) => {
-            let told = EventDescription::new(format!("the policy: {}", e.action.describe()))
+            let description = EventDescription::new(format!("the policy: {}", e.action.describe()))
                 .by(&TeamActor::Policy);
             match &e.refused {
-                None => told,
-                Some(why) => told.text(why).refused("policy_refused"),
+                None => description,
+                Some(why) => description.text(why).refused("policy_refused"),
             }
         }
         TaskEvent::MemberOrdered(e) => {
@@ -413,13 +414,19 @@ fn describe_manager_event(event: &TaskEvent) -> EventDescription {
         TaskEvent::FinishRefused(e) => {
             let codes: Vec<&str> = e.blockers.iter().map(|blocker| blocker.code()).collect();
             let first = codes.first().copied().unwrap_or("refused").to_owned();
-            EventDescription::new(format!("finish refused: {}", codes.join(", "))).refused(first)
+            // A single code is shown as the code of the refusal.
+            let summary = if codes.len() > 1 {
+                format!("finish refused: {}", codes.join(", "))
+            } else {
+                "finish refused".to_owned()
+            };
+            EventDescription::new(summary).refused(first)
         }
         _ => unreachable!("of_task() sends only events of managers here"),
     }
 }
 
-/// Describes an event of a session. `None` for events that only show that it is running.
+/// Describes a session event. Returns `None` for events that only show that the session is running.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the rest only show that it is running")]
 pub(super) fn describe_session_event(event: &SessionEvent) -> Option<EventDescription> {
     Some(match event {

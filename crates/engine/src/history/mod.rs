@@ -1,7 +1,8 @@
-//! Read-only queries over the ledger: past state, events and their actors, read only from the
-//! streams concerned.
+//! Read-only queries on the ledger: past states, events and their actors. Each query reads only the
+//! streams that it needs.
 //!
-//! Nothing here needs the owner: a reader of the ledger is enough, and no query writes.
+//! Nothing here needs the owner thread: a ledger reader is enough, because no query writes
+//! anything.
 
 mod as_of;
 mod audit;
@@ -12,7 +13,10 @@ mod search;
 mod telemetry;
 
 use provost_api::{ApiError, ErrorCode};
-use provost_core::ids::{RunId, SessionId, TeamId};
+use provost_core::{
+    ids::{MIN_PART_LEN, RunId, SessionId, TeamId},
+    text::shell_quote,
+};
 use provost_ledger::{ReadLedger, RecordedEvent, StreamId};
 
 use crate::{
@@ -26,34 +30,36 @@ pub use replay::{ReplayForm, news, replay, streams_of};
 pub use search::{SearchScope, search};
 pub use telemetry::{TelemetryWindow, telemetry};
 
-/// Resolves a session, run or team by its id, a part of it, or its name.
+/// The kinds of streams that a user can refer to.
+const ALL_KINDS: [&str; 3] = [SESSION, RUN, TEAM];
+
+/// Finds a session, run or team by its id, part of its id, or its name.
 pub fn resolve(ledger: &dyn ReadLedger, text: &str) -> Result<Subject, ApiError> {
     let mut meant = Vec::new();
-    for kind in [SESSION, RUN, TEAM] {
+    for kind in ALL_KINDS {
         meant.extend(
             matching_streams(ledger, kind, text)?.into_iter().map(|(id, name)| (kind, id, name)),
         );
     }
     match meant.as_slice() {
-        [(kind, id, _)] => parse_subject(kind, id).ok_or_else(|| not_found(text)),
-        [] => Err(not_found(text)),
+        [(kind, id, _)] => {
+            parse_subject(kind, id).ok_or_else(|| not_found(ledger, &ALL_KINDS, text))
+        }
+        [] => Err(not_found(ledger, &ALL_KINDS, text)),
         several => {
-            let told: Vec<_> = several
+            let matches: Vec<_> = several
                 .iter()
                 .map(|(kind, id, name)| (id.clone(), format!("{kind} {name}")))
                 .collect();
-            Err(ambiguous(text, &[SESSION, RUN, TEAM], &told))
+            Err(ambiguous(text, &ALL_KINDS, &matches))
         }
     }
 }
 
-/// Resolves a team by its id, a part of it, or its name.
+/// Finds a team by its id, part of its id, or its name.
 pub fn resolve_task(ledger: &dyn ReadLedger, text: &str) -> Result<TeamId, ApiError> {
     let found = matching_streams(ledger, TEAM, text)?;
-    let missing = || {
-        let message = format!("there is no team \"{text}\"");
-        ApiError::new(ErrorCode::NotFound, message).next("provost team ls")
-    };
+    let missing = || not_found(ledger, &[TEAM], text);
     match found.as_slice() {
         [(id, _)] => id.parse().map_err(|_| missing()),
         [] => Err(missing()),
@@ -61,7 +67,7 @@ pub fn resolve_task(ledger: &dyn ReadLedger, text: &str) -> Result<TeamId, ApiEr
     }
 }
 
-/// Finds streams whose id or name matches. A whole id matches only itself.
+/// Finds streams whose id or name matches. A complete id matches only itself.
 fn matching_streams(
     ledger: &dyn ReadLedger,
     kind: &'static str,
@@ -85,9 +91,49 @@ fn parse_subject(kind: &str, id: &str) -> Option<Subject> {
     })
 }
 
-fn not_found(text: &str) -> ApiError {
-    let message = format!("there is no session, run or team \"{text}\"");
-    ApiError::new(ErrorCode::NotFound, message).next("provost ls --all").next("provost team ls")
+/// Returns the error for a text that matches nothing of the expected kinds. If the text refers to
+/// something of another kind, the error says so.
+pub(crate) fn not_found(
+    ledger: &dyn ReadLedger,
+    expected: &[&'static str],
+    text: &str,
+) -> ApiError {
+    let what = join_kinds(expected);
+    let matches = |kind: &&'static str| {
+        matching_streams(ledger, kind, text).is_ok_and(|found| !found.is_empty())
+    };
+    let actual = ALL_KINDS.into_iter().filter(|kind| !expected.contains(kind)).find(matches);
+    if let Some(actual) = actual {
+        let message = format!("\"{text}\" is a {actual}, but a {what} is expected");
+        let next = format!("provost status {}", shell_quote(text));
+        return ApiError::new(ErrorCode::NotFound, message).next(next);
+    }
+    let error = ApiError::new(ErrorCode::NotFound, describe_missing(&what, text));
+    let lists_sessions = expected.iter().any(|kind| *kind != TEAM);
+    let error = if lists_sessions { error.next("provost ls --all") } else { error };
+    if expected.contains(&TEAM) { error.next("provost team ls") } else { error }
+}
+
+/// Describes that nothing matches a text. If the text looks like a part of an id that is too short, says
+/// how long such a part has to be.
+pub fn describe_missing(what: &str, text: &str) -> String {
+    let is_hex = text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let rule = if is_hex && text.len() < MIN_PART_LEN {
+        format!(": give at least {MIN_PART_LEN} characters from the start or end of an ID")
+    } else {
+        String::new()
+    };
+    format!("there is no {what} \"{text}\"{rule}")
+}
+
+fn join_kinds(kinds: &[&str]) -> String {
+    match kinds {
+        [first @ .., before, last] => {
+            let first: String = first.iter().map(|kind| format!("{kind}, ")).collect();
+            format!("{first}{before} or {last}")
+        }
+        kinds => kinds.concat(),
+    }
 }
 
 fn stream_of(subject: Subject) -> StreamId {
@@ -98,7 +144,8 @@ fn stream_of(subject: Subject) -> StreamId {
     }
 }
 
-/// Returns all records of a stream and whether it was archived. `None` if the stream does not exist.
+/// Returns all records of a stream, and whether it was archived. `None` if the stream does not
+/// exist.
 fn read_whole_stream(
     ledger: &dyn ReadLedger,
     stream: &StreamId,
@@ -112,4 +159,19 @@ fn read_whole_stream(
 
 fn fold_error(why: &stream::Error) -> ApiError {
     ApiError::new(ErrorCode::Storage, why.to_string()).next("provost ledger verify")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_target_names_kinds_and_the_shortest_part() {
+        assert_eq!(join_kinds(&[TEAM]), "team");
+        assert_eq!(join_kinds(&ALL_KINDS), "session, run or team");
+        assert_eq!(describe_missing("run", "nothing"), "there is no run \"nothing\"");
+        assert_eq!(describe_missing("run", "ed7d"), "there is no run \"ed7d\"");
+        let short = describe_missing("run", "ed7");
+        assert!(short.ends_with("give at least 4 characters from the start or end of an ID"));
+    }
 }

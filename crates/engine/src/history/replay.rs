@@ -13,7 +13,8 @@ use provost_core::{
 use provost_ledger::{ReadLedger, RecordedEvent, StreamId};
 
 use super::{
-    describe, describe::EventDescription, fold_error, not_found, read_whole_stream, replay_summary,
+    ALL_KINDS, describe, describe::EventDescription, fold_error, not_found, read_whole_stream,
+    replay_summary,
 };
 use crate::{
     audit_actor, projection,
@@ -21,7 +22,7 @@ use crate::{
     stream::{self, TEAM},
 };
 
-/// Bytes of a text that one row shows. The events have all of it.
+/// The number of bytes of a text to show in one row. The events contain the full text.
 const MAX_TEXT_BYTES: usize = 4 << 10;
 
 /// The level of detail of a replay.
@@ -45,7 +46,7 @@ impl ReplayForm {
     }
 }
 
-/// Replays a team's history.
+/// Replays the history of a team.
 pub fn replay(
     ledger: &dyn ReadLedger,
     id: TeamId,
@@ -75,11 +76,12 @@ pub fn replay(
     })
 }
 
-/// The maximum number of events that one news reply shows.
+/// The maximum number of events to show in one news reply.
 const MAX_NEWS: usize = 20;
 
-/// Returns the events of a team after an event of the ledger, without any text that users or agents
-/// wrote: the newest, and the total count. Nothing is marked as read.
+/// Returns the events of a team that follow an event of the ledger, without any text written by
+/// users or agents. Contains only the newest ones, and their total number. Nothing is marked as
+/// read.
 pub fn news(
     ledger: &dyn ReadLedger,
     id: TeamId,
@@ -95,8 +97,8 @@ pub fn news(
     Ok(RecentEventsRow { since, seq, total: in_all, events: shown })
 }
 
-/// Returns the streams of a team (its own and those of all members it ever had), and the open ones
-/// among them.
+/// Returns the streams of a team, which are its own and those of all members that it ever had, and
+/// which of them are open.
 pub fn streams_of(
     ledger: &dyn ReadLedger,
     id: TeamId,
@@ -114,7 +116,7 @@ pub fn streams_of(
     Ok((streams, open))
 }
 
-/// Drops the text that a user or agent wrote. Its length stays.
+/// Removes the text that a user or agent wrote, but keeps its length.
 pub(super) fn redact(row: &mut HistoryRow) {
     row.text = None;
 }
@@ -133,7 +135,7 @@ pub(super) struct TeamHistory {
 pub(super) struct MemberSession {
     pub(super) id: SessionId,
     pub(super) name: String,
-    /// `None` if the ledger has no events of the session.
+    /// `None` if the ledger contains no events of the session.
     pub(super) known: Option<SessionHistory>,
 }
 
@@ -153,12 +155,12 @@ impl SessionHistory {
 /// One event of the history.
 pub(super) struct HistoryEntry {
     pub(super) row: HistoryRow,
-    /// Whether the event is a message of a user or agent.
+    /// Whether the event is a message from a user or agent.
     is_message: bool,
 }
 
 impl TeamHistory {
-    /// Reads the streams of a team and its sessions, and nothing else.
+    /// Reads only the streams of a team and its sessions.
     pub(super) fn read(ledger: &dyn ReadLedger, id: TeamId) -> Result<TeamHistory, ApiError> {
         let mut past = TeamHistory::read_team_only(ledger, id)?;
         let links = past.links();
@@ -167,11 +169,11 @@ impl TeamHistory {
         Ok(past)
     }
 
-    /// Reads the stream of a team alone.
+    /// Reads only the stream of the team itself.
     fn read_team_only(ledger: &dyn ReadLedger, id: TeamId) -> Result<TeamHistory, ApiError> {
         let stream = stream::team_stream_id(id);
-        let (records, archived) =
-            read_whole_stream(ledger, &stream)?.ok_or_else(|| not_found(stream.key()))?;
+        let (records, archived) = read_whole_stream(ledger, &stream)?
+            .ok_or_else(|| not_found(ledger, &ALL_KINDS, stream.key()))?;
         let task = stream::fold_team(&stream, None, &records).map_err(|why| fold_error(&why))?;
         let mut past = TeamHistory {
             archived,
@@ -205,7 +207,7 @@ impl TeamHistory {
         self.sessions.iter().map(row).collect()
     }
 
-    /// Maps messages of the team to the keys under which its sessions know them.
+    /// Maps messages of the team to the keys that its sessions use for them.
     #[expect(clippy::wildcard_enum_match_arm, reason = "only messages are followed here")]
     fn links(&self) -> MessageLinks {
         let mut links = MessageLinks::default();
@@ -217,7 +219,7 @@ impl TeamHistory {
                 team::Event::MessageOffered(e) => {
                     if let DeliveryMode::Push { session, key, .. } = &e.lease.delivery {
                         links.keys.insert((*session, key.clone()), e.no);
-                        // The session uses its own key until the next instruction begins.
+                        // The session uses its own key for the message until the next instruction begins.
                         let sent = format!("team-{}-{}-{}", self.task.id.short(), e.no, e.lease.no);
                         links.keys.insert((*session, sent), e.no);
                     }
@@ -230,8 +232,8 @@ impl TeamHistory {
 
     fn add_team_events(&mut self, links: &MessageLinks) {
         for (record, event) in &self.events {
-            let told = describe::describe_with_actor(event, &record.actor);
-            self.entries.push(self.entry(record, told, None, links));
+            let description = describe::describe_with_actor(event, &record.actor);
+            self.entries.push(self.entry(record, description, None, links));
         }
     }
 
@@ -261,8 +263,9 @@ impl TeamHistory {
             let first = records.first().map_or(0, |record| record.seq);
             for record in &records {
                 let event = session::Event::decode(&record.kind, record.v, &record.data).ok();
-                if let Some(told) = event.as_ref().and_then(describe::describe_session_event) {
-                    let happened = self.entry(record, told, Some(&name), links);
+                if let Some(description) = event.as_ref().and_then(describe::describe_session_event)
+                {
+                    let happened = self.entry(record, description, Some(&name), links);
                     self.entries.push(happened);
                 }
             }
@@ -275,17 +278,19 @@ impl TeamHistory {
     fn entry(
         &self,
         record: &RecordedEvent,
-        told: EventDescription,
+        description: EventDescription,
         member: Option<&str>,
         links: &MessageLinks,
     ) -> HistoryEntry {
         let own = record.stream.kind() == TEAM;
         let session = record.stream.key().parse::<SessionId>().ok();
-        let linked = session.zip(told.key.clone()).and_then(|key| links.keys.get(&key).copied());
-        let message = told.message.or(linked);
-        let correlation = told.correlation.or_else(|| links.correlations.get(&message?).cloned());
-        // A message that a team sends appears once, in the team's stream.
-        let said = told.is_message && (own || linked.is_none());
+        let linked =
+            session.zip(description.key.clone()).and_then(|key| links.keys.get(&key).copied());
+        let message = description.message.or(linked);
+        let correlation =
+            description.correlation.or_else(|| links.correlations.get(&message?).cloned());
+        // A message sent by a team is shown only once, as part of the team's stream.
+        let said = description.is_message && (own || linked.is_none());
         let row = HistoryRow {
             seq: record.seq,
             at: record.at.wall_ms,
@@ -294,20 +299,20 @@ impl TeamHistory {
             name: None,
             member: member.map(str::to_owned),
             kind: record.kind.clone(),
-            by: told.by.unwrap_or_else(|| self.actor_name(&record.actor)),
-            channel: told.channel.unwrap_or_else(|| actor_channel(&record.actor)).to_owned(),
+            by: description.by.unwrap_or_else(|| self.actor_name(&record.actor)),
+            channel: description.channel.unwrap_or_else(|| actor_channel(&record.actor)).to_owned(),
             actor: record.actor.clone(),
-            what: told.summary,
+            what: description.summary,
             message,
             correlation,
-            refused: told.refused,
-            text_bytes: told.text.as_ref().map(String::len),
-            text: told.text.map(|text| projection::session::clip_to(&text, MAX_TEXT_BYTES)),
+            refused: description.refused,
+            text_bytes: description.text.as_ref().map(String::len),
+            text: description.text.map(|text| projection::session::clip_to(&text, MAX_TEXT_BYTES)),
         };
         HistoryEntry { row, is_message: said }
     }
 
-    /// Returns the member's name for the peer that the socket proved.
+    /// Returns the name of the member for a peer whose identity the socket proved.
     fn actor_name(&self, actor: &str) -> String {
         let (proved, member) = audit_actor::split_actor(actor);
         if let Some(member) = member {
@@ -322,7 +327,7 @@ impl TeamHistory {
     }
 }
 
-/// The keys of messages in sessions, and their correlation ids.
+/// The keys that sessions use for messages, and the messages' correlation ids.
 #[derive(Default)]
 struct MessageLinks {
     keys: BTreeMap<(SessionId, String), u32>,
@@ -335,7 +340,7 @@ pub(super) fn actor_channel(actor: &str) -> &'static str {
     match actor {
         "operator" => MessageChannel::Cli.as_str(),
         _ if actor == TeamActor::Provost.name() => MessageChannel::Rule.as_str(),
-        // An agent that connects to the socket typed a command.
+        // If an agent connects to the socket, it typed a command.
         _ if actor.starts_with("launch/") => MessageChannel::Cli.as_str(),
         _ if actor.starts_with(audit_actor::TOOL_PREFIX) || actor.starts_with("hook/") => {
             MessageChannel::Tool.as_str()

@@ -1,5 +1,4 @@
-//! A team's history in few rows: one per message, criterion and session, and one per decisive
-//! event.
+//! A team's history in only a few rows: one per message, criterion and session, and one per decisive event.
 
 use std::collections::BTreeMap;
 
@@ -84,7 +83,7 @@ fn message_outcomes(past: &TeamHistory) -> BTreeMap<u32, MessageOutcome> {
     all
 }
 
-/// Whether an event has a row of its own.
+/// Whether an event gets a row of its own.
 fn is_decisive(kind: &str) -> bool {
     matches!(
         kind,

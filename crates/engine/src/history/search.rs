@@ -1,4 +1,4 @@
-//! Finds teams, sessions, runs, pairs and events by search terms, through the index alone.
+//! Finds teams, sessions, runs, members and events by search terms, using only the index.
 
 use std::ops::ControlFlow;
 
@@ -50,7 +50,7 @@ impl SearchScope {
     }
 }
 
-/// Finds everything that has all terms, the newest of each kind first.
+/// Finds everything that matches all terms. Within each kind, the newest results come first.
 pub fn search(
     ledger: &dyn ReadLedger,
     text: &str,
@@ -64,7 +64,7 @@ pub fn search(
     };
     let (mut hits, mut more) = (Vec::new(), Vec::new());
     for place in within {
-        // One more than the limit shows whether there are more.
+        // Read one result more than the limit, to find out whether there are more.
         let mut found = match place {
             SearchScope::Teams => {
                 find_streams_of_kind(ledger, TEAM, Lookup::Words(&sought), limit + 1, task_hit)?
@@ -82,7 +82,8 @@ pub fn search(
         }
         hits.extend(found);
     }
-    // Projections are written for users who have Provost on their path.
+    // Projections are written for users who have Provost on their PATH, so adapt the commands to
+    // this caller.
     for hit in hits.iter_mut().filter_map(|hit: &mut HitRow| hit.communication.as_mut()) {
         hit.receive_command = hit.receive_command.as_deref().map(|one| caller.rewrite_command(one));
     }
@@ -113,7 +114,7 @@ fn parse_projection<T: serde::de::DeserializeOwned>(card: &ProjectionRef<'_>) ->
     serde_json::from_str(card.projection.as_deref()?).ok()
 }
 
-/// Returns a hit with only its identity filled in.
+/// Returns a hit in which only the identity is filled in.
 fn base_hit(within: SearchScope, id: &str, name: &str, state: &str, archived: bool) -> HitRow {
     HitRow {
         within: within.as_str().to_owned(),
@@ -190,13 +191,13 @@ fn session_hit(card: &ProjectionRef<'_>) -> Option<HitRow> {
     Some(HitRow { role: row.role, communication: row.communication, next, ..found })
 }
 
-/// Returns the member that a session is bound to, in the newest open team.
+/// Returns the member to which a session is bound in the newest open team.
 fn member_of(ledger: &dyn ReadLedger, id: &str) -> Result<Option<MemberRow>, ApiError> {
     let Ok(SessionId(uuid)) = id.parse::<SessionId>() else { return Ok(None) };
     let Some(sought) = TermQuery::new(&uuid.simple().to_string()) else { return Ok(None) };
     let mut member = None;
     let found = ledger.find_streams(TEAM, Lookup::Parts(&sought), 10, &mut |card| {
-        // Members of a closed team receive nothing any more.
+        // Members of a closed team no longer receive messages.
         let row: Option<TeamRow> = parse_projection(&card).filter(|row: &TeamRow| !row.terminal);
         let members = row.into_iter().flat_map(|row| row.members);
         member = members
@@ -302,13 +303,13 @@ fn event_hit(record: &RecordedEventRef<'_>) -> HitRow {
         kind: Some(record.kind.to_owned()),
         what,
         next,
-        // Replaced by the name of the stream's owner in name().
+        // `fill_name` replaces this with the name of the session, run or team.
         name: record.stream.to_owned(),
         ..base_hit(SearchScope::Events, id, "", "", false)
     }
 }
 
-/// Replaces the stream in a hit by the name of the session, run or team.
+/// Replaces the stream id in a hit with the name of the session, run or team.
 fn fill_name(ledger: &dyn ReadLedger, hit: &mut HitRow) -> Result<(), ApiError> {
     #[derive(serde::Deserialize)]
     struct NamedProjection {

@@ -19,13 +19,13 @@ use crate::{
     stream::{self, TEAM},
 };
 
-/// The maximum number of failures shown.
+/// The maximum number of failures to show.
 const MAX_FAILURES: usize = 50;
 
-/// The time window and the team to measure.
+/// The time window to measure, and optionally a single team.
 #[derive(Clone, Copy, Debug)]
 pub struct TelemetryWindow {
-    /// The first and last moment that counts, in milliseconds since the epoch.
+    /// The start and end of the window, in milliseconds since the epoch.
     pub from: i64,
     pub to: i64,
     pub task: Option<TeamId>,
@@ -43,7 +43,7 @@ pub fn telemetry(
             let records = ledger.read_stream(&stream, 0).map_err(|why| read_error(&why))?;
             let within = records.iter().filter(|one| window.contains(one.at.wall_ms));
             within.for_each(|record| counted.add(record));
-            // A team without events in the window is listed too.
+            // List the team even if it has no events in the window.
             counted.tasks.entry(id).or_default();
         }
         None => {
@@ -62,7 +62,7 @@ pub fn telemetry(
     counted.reply(ledger, window)
 }
 
-/// Returns the member that the actor acted as, or the actor itself.
+/// Returns the member as which the actor acted, or the actor itself.
 fn actor_name(actor: &str) -> String {
     let (proved, member) = audit_actor::split_actor(actor);
     member.unwrap_or(proved).to_owned()
@@ -115,13 +115,13 @@ impl TelemetryCounts {
     }
 
     fn add_failure(&mut self, id: TeamId, record: &RecordedEvent, event: &Event) {
-        let told = describe::describe_with_actor(event, &record.actor);
+        let description = describe::describe_with_actor(event, &record.actor);
         let failed = matches!(event, Event::CheckDone(e) if e.receipt.end != CheckEnd::Exit(0));
-        if let Some(code) = &told.refused {
+        if let Some(code) = &description.refused {
             *self.refusals.entry(code.clone()).or_default() += 1;
             self.tasks.entry(id).or_default().refusals += 1;
         }
-        if told.refused.is_none() && !failed {
+        if description.refused.is_none() && !failed {
             return;
         }
         self.failures.push(HistoryRow {
@@ -132,18 +132,18 @@ impl TelemetryCounts {
             name: None,
             member: None,
             kind: record.kind.clone(),
-            by: told.by.unwrap_or_else(|| actor_name(&record.actor)),
+            by: description.by.unwrap_or_else(|| actor_name(&record.actor)),
             actor: record.actor.clone(),
-            channel: told
+            channel: description
                 .channel
                 .unwrap_or_else(|| replay::actor_channel(&record.actor))
                 .to_owned(),
-            what: told.summary,
-            message: told.message,
-            correlation: told.correlation,
-            refused: told.refused,
+            what: description.summary,
+            message: description.message,
+            correlation: description.correlation,
+            refused: description.refused,
             text: None,
-            text_bytes: told.text.map(|text| text.len()),
+            text_bytes: description.text.map(|text| text.len()),
         });
     }
 
@@ -163,7 +163,7 @@ impl TelemetryCounts {
                 self.messages.insert((id, e.no), message);
                 return;
             }
-            // Open messages end with the team, and with the member they were sent to.
+            // Open messages are cancelled when the team ends or when the member they were sent to leaves.
             Event::PhaseChanged(e) if e.phase.is_over() => {
                 self.open_messages(id).for_each(|message| message.status = "cancelled");
                 return;
@@ -199,7 +199,7 @@ impl TelemetryCounts {
             Event::MessageRequeued(e) => (e.no, "stored"),
             _ => return,
         };
-        // A message stored before the window is not counted.
+        // Don't count a message that was stored before the window.
         let Some(message) = self.messages.get_mut(&(id, no)) else { return };
         message.status = standing;
         match standing {
@@ -284,7 +284,7 @@ fn team_figures_row(
     }))
 }
 
-/// Returns the total tokens that a session used.
+/// Returns the total number of tokens that a session used.
 fn tokens_used(ledger: &dyn ReadLedger, session: &str) -> Result<u64, ApiError> {
     #[derive(serde::Deserialize)]
     struct UsageProjection {

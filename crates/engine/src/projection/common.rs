@@ -1,4 +1,4 @@
-//! Parts of a session's row that go beyond the lifecycle table: processes that never ran, the
+//! Parts of a session's row that the lifecycle table does not cover: processes that never ran, the
 //! setup, and hooks.
 
 use provost_api::{HookRow, SetupRow};
@@ -11,18 +11,18 @@ use provost_core::{
 
 use crate::shell::Home;
 
-/// Shown for a process that never started. The lifecycle table has no such value.
+/// Shown for a process that never started, for which the lifecycle table has no value.
 const NOT_STARTED: &str = "not_started";
 
-/// Shown for the activity of such a process.
+/// The activity shown for a process that has not run.
 const NO_ACTIVITY: &str = "none";
 
-/// Shown for a process that Provost ended by a signal. The lifecycle table treats that as a clean
-/// exit.
+/// Shown for a process that Provost ended with a signal, which the lifecycle table treats as a clean exit.
 const STOPPED: &str = "stopped";
 
-/// Returns the name of the process state. The lifecycle table treats a process that is yet to be
-/// started as alive, a failed start as a bad exit, and a stop by Provost as a clean exit.
+/// Returns the name of the process state. It is more precise than the lifecycle table, which treats
+/// a process that has not started yet as alive, a failed start as a bad exit, and a stop by Provost
+/// as a clean exit.
 pub(crate) fn process_name(session: &Session) -> &'static str {
     match session.process() {
         _ if has_not_run(session) => NOT_STARTED,
@@ -34,13 +34,13 @@ pub(crate) fn process_name(session: &Session) -> &'static str {
     }
 }
 
-/// Whether Provost ended the process before it exited with 0.
+/// Whether Provost ended the process, and it did not exit with code 0.
 pub(crate) fn is_stopped(session: &Session) -> bool {
     let phase = session.current_launch().map(|launch| &launch.phase);
     matches!(phase, Some(LaunchPhase::Ended { end, by: StoppedBy::Provost, .. }) if *end != ProcessExit::Exit(0))
 }
 
-/// Shown for the activity of a stream that cannot be read.
+/// The activity shown if the agent's turns cannot be observed.
 const UNSEEN_ACTIVITY: &str = "unknown";
 
 /// Returns the name of the activity.
@@ -59,7 +59,8 @@ pub(crate) fn is_unseen(session: &Session) -> bool {
     session.has_unobservable_turns() && session.activity() == Activity::Idle
 }
 
-/// Lists the hooks that have ended, in the order of their ends, then the pending and running ones.
+/// Lists the hooks that have finished, in the order in which they did, followed by the pending and
+/// running ones.
 pub(crate) fn hook_rows(session: &Session) -> Vec<HookRow> {
     let ended = session.hooks_ended.iter().map(|hook| {
         let output = SessionEffect::RunHook(hook.key).key();
@@ -90,8 +91,8 @@ pub(crate) fn setup_row(session: &Session) -> Option<SetupRow> {
     Some(SetupRow { command, result: result.to_owned(), detail, output })
 }
 
-/// Whether the current attempt has had no process so far. One whose start is being cancelled may
-/// have one.
+/// Whether the current attempt has not had any process so far. A launch whose start is being
+/// cancelled may have one.
 fn has_not_run(session: &Session) -> bool {
     match session.current_launch() {
         None => true,
@@ -117,7 +118,7 @@ fn pending_hook_row(session: &Session, key: HookKey) -> HookRow {
     }
 }
 
-/// Formats a command as it was written: a shell line, or its words.
+/// Formats a command as the user wrote it, either as a shell line or as separate words.
 fn command_line(argv: &[String]) -> String {
     match argv {
         [shell, option, line] if shell == "sh" && option == "-c" => line.clone(),

@@ -1,4 +1,4 @@
-//! A run's plan as a projection, with the progress of each task.
+//! The projection of a run's plan, with the progress of each task.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +13,13 @@ use provost_core::{
 
 use crate::{projection, projection::session::clip};
 
-/// State of a task whose agent waits for the user.
+/// The state of a task whose agent is waiting for the user.
 const NEEDS_INPUT: &str = "needs_input";
 
-/// State of a task that was in progress when its run ended. A resume continues it.
+/// The state of a task that was in progress when its run ended. Resuming the run continues the task.
 const STOPPED: &str = "stopped";
 
-/// Builds the plan of a run. `None` if it has no plan.
+/// Builds the row for the plan of a run. `None` if the run has no plan.
 pub(crate) fn row<'s>(
     run: &Run,
     look: impl Fn(SessionId) -> Option<&'s Session>,
@@ -28,7 +28,7 @@ pub(crate) fn row<'s>(
     let used = usage_by_task(run, &look);
     let usage = |id: &TaskId| used.get(id).copied().unwrap_or_default();
     let is_over = |task: &TaskState| run.is_sealed() && is_in_progress(&task.phase);
-    // Answers no longer reach an agent once the run was stopped.
+    // Once the run is stopped, answers no longer reach an agent.
     let open = run.attempt().stopped.is_none();
     let asks =
         |task: &TaskState| open && task.session().and_then(&look).is_some_and(waits_for_user);
@@ -55,7 +55,7 @@ pub(crate) fn row<'s>(
     })
 }
 
-/// Counts the tasks of a run's plan by progress. `None` if it has no plan.
+/// Counts the tasks in a run's plan by their progress. `None` if the run has no plan.
 pub(crate) fn counts(run: &Run) -> Option<TaskCounts> {
     let all = run.planned.as_ref()?.plan.tasks().len();
     let Some(graph) = &run.graph else {
@@ -141,8 +141,8 @@ fn task_detail(task: &TaskState) -> Option<String> {
     })
 }
 
-/// Sums the usage of each task, including live sessions. A conversation moves from task to task, so
-/// its usage for earlier tasks is subtracted.
+/// Adds up the usage of each task, including sessions that are still running. A conversation moves
+/// from task to task, so its usage for earlier tasks is subtracted.
 fn usage_by_task<'s>(
     run: &Run,
     look: &impl Fn(SessionId) -> Option<&'s Session>,

@@ -1,16 +1,16 @@
-//! Projections of a member's hand-off and a team's heartbeats.
+//! Projections of a member's handoff and of a team's heartbeats.
 
 use provost_api::{HandoffRow, HeartbeatRow, MemberHeartbeatRow, TeardownRow};
 use provost_core::team::{
     Handoff, HeartbeatTeardown, MemberHeartbeat, ProvostInvocation, Team, TeamHeartbeats,
 };
 
-/// Builds the hand-off of a member. `None` if no member of that name is bound.
+/// Builds the handoff for a member. `None` if no member with this name is bound.
 pub fn handoff(task: &Team, member: &str, caller: &ProvostInvocation) -> Option<HandoffRow> {
     provost_core::team::build_handoff(task, member, caller).map(handoff_row)
 }
 
-/// Builds the heartbeats of a team. `None` if Provost wakes all its members itself.
+/// Builds the heartbeats for a team. `None` if Provost wakes all members itself.
 pub fn heartbeat(task: &Team, caller: &ProvostInvocation) -> Option<HeartbeatRow> {
     provost_core::team::build_heartbeats(task, caller).map(heartbeat_row)
 }

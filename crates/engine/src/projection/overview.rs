@@ -1,5 +1,5 @@
-//! The overview of a team for one of its members: everything that a decision about the next step
-//! needs.
+//! The overview of a team for one of its members, which contains everything needed to decide on the
+//! next step.
 
 use std::sync::Arc;
 
@@ -21,13 +21,13 @@ use crate::{
     projection::team::{blocker_rows, criterion_row, loop_row, worker_tokens},
 };
 
-/// The longest goal, claim or objective that is shown.
+/// The maximum length of a goal, claim or objective.
 const MAX_LONG_BYTES: usize = 2_000;
 
-/// The longest text of a field that there may be many of.
+/// The maximum length of a text in fields that may occur many times.
 const MAX_SHORT_BYTES: usize = 300;
 
-/// The maximum number of criteria, messages and workers shown. The rest are counted.
+/// The maximum number of criteria, messages and workers to show. The rest are only counted.
 const MAX_ITEMS: usize = 20;
 
 /// Builds the overview of a team for one of its members. `look` returns a session's current state.
@@ -78,7 +78,7 @@ pub fn overview<'s>(
     seen
 }
 
-/// Returns the caller. The operator sees what a manager sees.
+/// Returns the actor whose overview this is. The operator sees the same as a manager.
 fn actor_of(me: &TeamMember) -> TeamActor {
     if me.name == TeamActor::Operator.name() {
         TeamActor::Operator
@@ -87,7 +87,7 @@ fn actor_of(me: &TeamMember) -> TeamActor {
     }
 }
 
-/// Describes the used budget: of the loop, and of each session that has a limit.
+/// Describes how much of the budget is used, for the loop and for each session that has a limit.
 fn budget_json<'s>(
     task: &Team,
     looped: Option<&LoopRow>,
@@ -113,7 +113,7 @@ fn budget_json<'s>(
     })
 }
 
-/// Shows the proposals for the next step: to their author, and to everyone once both are written.
+/// Shows the proposals for the next step. Until both are written, each is visible only to its author.
 fn proposals_json(round: &ProposalRound, me: &TeamMember) -> Value {
     let (worker, manager) = round.visible_to(&me.name);
     let long = |text: Option<&str>| text.map(|text| clip_to(&visible(text), MAX_LONG_BYTES));
@@ -189,7 +189,7 @@ fn check_json(owed: &PendingCheck) -> Value {
     json!({"check": owed.no, "command": clip_to(&owed.command, MAX_SHORT_BYTES), "for": what})
 }
 
-/// Lists the newest messages to or from this member, and counts the waiting ones.
+/// Lists the newest messages to or from this member, and counts those that are waiting.
 fn messages_json(task: &Team, me: &TeamMember) -> Value {
     let own = Recipient::Member(me.name.clone());
     let waits = |to: &Recipient| {
@@ -224,7 +224,7 @@ fn short_text(text: &str) -> String {
     clip_to(&visible(text), MAX_SHORT_BYTES)
 }
 
-/// Names the workers that failed, with the cause.
+/// Lists the workers that failed, and why.
 fn failed_workers<'s>(
     bound: &[&TeamMember],
     look: &impl Fn(SessionId) -> Option<&'s Session>,
@@ -240,7 +240,7 @@ fn failed_workers<'s>(
         .collect()
 }
 
-/// Describes what a round of proposals expects from this member, if anything.
+/// Describes what a round of proposals currently requires from this member, if anything.
 fn expected_proposal(task: &Team, me: &TeamMember) -> Option<String> {
     let round = task.next.as_ref().filter(|round| round.chosen.is_none())?;
     match (me.role, &round.manager) {
@@ -250,7 +250,7 @@ fn expected_proposal(task: &Team, me: &TeamMember) -> Option<String> {
     }
 }
 
-/// Lists the next steps, most urgent first. Workers that failed do not continue by themselves.
+/// Lists the next steps, most urgent first. Workers that failed do not continue on their own.
 fn next_steps<'s>(
     task: &Team,
     me: &TeamMember,
@@ -302,7 +302,7 @@ fn next_steps<'s>(
     next
 }
 
-/// Describes what a manager can do about a blocker that only work or time removes.
+/// Describes how a manager can deal with a blocker that only work or time can remove.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the others are named one by one above")]
 fn blocker_advice(blocker: &FinishBlocker) -> Option<String> {
     match blocker {

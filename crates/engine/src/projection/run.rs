@@ -1,4 +1,4 @@
-//! A run's projection.
+//! The projection of a run.
 
 use std::collections::BTreeSet;
 
@@ -23,12 +23,11 @@ use crate::{
     projection::session::{check_row, clip, clip_to, newest},
 };
 
-/// The longest text of a field that a row may have many of. The events and the summary have the
-/// rest.
+/// The maximum length of a text in fields that may occur many times. The events and the summary
+/// contain the rest.
 const MAX_SHORT_BYTES: usize = 1 << 10;
 
-/// The maximum number of findings in a row. A review may report many more, and there may be many
-/// reviews.
+/// The maximum number of findings in a row. A review may report many more, and there may be many reviews.
 const MAX_FINDINGS: usize = 50;
 
 /// Serializes the row for the ledger.
@@ -36,7 +35,7 @@ pub(crate) fn to_json(run: &Run) -> String {
     serde_json::to_string(&row(run)).expect("a row has string keys only")
 }
 
-/// Builds the row of a run with its live sessions: their requests and their usage so far.
+/// Builds the row of a run, including the requests and the current usage of its running sessions.
 pub(crate) fn live_row<'s>(run: &Run, look: impl Fn(SessionId) -> Option<&'s Session>) -> RunRow {
     let mut row = row(run);
     let why = run.reason(&look);
@@ -49,7 +48,7 @@ pub(crate) fn live_row<'s>(run: &Run, look: impl Fn(SessionId) -> Option<&'s Ses
     for (one, session) in run.live().filter_map(|one| Some((one, look(one.id)?))) {
         let (before, turns) = one.counted;
         usage.add(session.usage.since(before));
-        // Answers no longer reach an agent once the run was stopped.
+        // Once the run is stopped, answers no longer reach an agent.
         if run.attempt().stopped.is_none() {
             row.requests.extend(projection::session::request_rows(session));
         }
@@ -144,8 +143,8 @@ fn origin_row(origin: &RunOrigin) -> OriginRow {
     }
 }
 
-/// Computes the cost. Prices are in millionths per million tokens, so a token costs as many
-/// millionths of a millionth.
+/// Computes the cost. Prices are in millionths of the currency unit per million tokens, so the sum
+/// is divided by a million.
 fn cost_row(prices: &TokenPrices, usage: Usage) -> CostRow {
     let part = |tokens: u64, price: u64| u128::from(tokens) * u128::from(price);
     let millionths =
@@ -173,15 +172,15 @@ fn stop_detail(run: &Run) -> Option<String> {
     }
 }
 
-/// Returns the paths that were left out of the trees of the run's work.
+/// Returns the paths that were omitted from the trees of the run's work.
 pub(crate) fn left_out_paths(run: &Run) -> Vec<String> {
     let paths = run.contributing_ends().flat_map(|end| &end.caveats.left_out);
     let paths: BTreeSet<&String> = paths.collect();
     paths.into_iter().take(MAX_LEFT_OUT).cloned().collect()
 }
 
-/// Describes the caveats of the run's work. The changed protected files are exact once the result
-/// was compared with the base; before that they come from the sessions' reports.
+/// Describes the caveats of the run's work. The list of changed protected files is exact once the
+/// result has been compared with the base. Before that, it is based on the sessions' reports.
 fn describe_caveats(run: &Run) -> impl Iterator<Item = String> {
     let ends = || run.contributing_ends().map(|end| &end.caveats);
     let seen = || {
@@ -226,7 +225,7 @@ fn decision_row(decision: &RunDecision) -> DecisionRow {
     }
 }
 
-/// Returns the newest findings, in their order.
+/// Returns the newest findings, in their original order.
 fn newest_finding_rows(run: &Run) -> Vec<FindingRow> {
     let open: Vec<&Finding> = run.open_findings().collect();
     let counts = run.reviews.iter().map(|one| one.review.findings.len());
@@ -256,7 +255,7 @@ fn finding_rows<'a>(
 fn check_rows(run: &Run) -> Vec<provost_api::CheckRow> {
     let ends = run.sessions.iter().rev().filter_map(|session| session.end.as_ref());
     let receipts = ends.map(|end| &end.receipts).find(|receipts| !receipts.is_empty());
-    // A resumed conversation has no receipts any more, but what they proved still holds.
+    // A resumed conversation has no receipts, but checks that were already proved still count.
     let proved = |check: &str| run.proves(check).then_some("passed");
     let missing = if run.is_sealed() { "not_run" } else { "pending" };
     let receipt = |check: &str| -> Option<&Receipt> {

@@ -1,4 +1,4 @@
-//! A session's projection: the row of `ls` and `status`, and the facts behind its state.
+//! The projection of a session: the row that `ls` and `status` show, and the facts behind its state.
 
 use provost_api::{
     BudgetRow, CheckRow, ClaimRow, CommunicationRow, ContextRow, ExitRow, FactRow, LaunchRow,
@@ -22,8 +22,8 @@ use provost_core::{
 
 use crate::projection;
 
-/// The longest text that a row shows, and the maximum number of items of a kind. The events have
-/// the rest.
+/// The maximum length of a text in a row, and the maximum number of items of each kind. The events
+/// contain the rest.
 const MAX_TEXT_BYTES: usize = 4 << 10;
 const MAX_ITEMS: usize = 50;
 
@@ -128,7 +128,7 @@ pub(crate) fn communication_row(how: &Communication) -> CommunicationRow {
     }
 }
 
-/// Lists the facts behind a state: value, source and time of each.
+/// Lists the facts behind a state, each with its value, source and time.
 pub fn explain(session: &Session, now_ms: u64) -> (Vec<WhyFact>, String) {
     let (attempt, launch) = (session.attempt(), session.current_launch());
     let mut facts = Vec::new();
@@ -156,7 +156,7 @@ pub fn explain(session: &Session, now_ms: u64) -> (Vec<WhyFact>, String) {
     let (source, heard, unseen) = if projection::common::is_unseen(session) {
         ("none", None, Some(TURNS_UNKNOWN.to_owned()))
     } else {
-        let heard = launch.map(|launch| launch.stream.last_heard.wall_ms);
+        let heard = launch.map(activity_at);
         (session.spec.agent.driver.as_str(), heard, None)
     };
     add("activity", projection::common::activity_name(session), source, heard, unseen);
@@ -194,9 +194,9 @@ pub fn explain(session: &Session, now_ms: u64) -> (Vec<WhyFact>, String) {
     (facts, describe_rule(session, judged.rule, judged.has(Flag::ExitCodeUnobserved)).to_owned())
 }
 
-/// Describes the event since which a screen signal can no longer be true. A stale title is ignored.
-/// When escape codes and the screen keep showing work for long, they contradict the transcript
-/// instead.
+/// Describes the event after which a screen signal can no longer be true. A stale window title is
+/// ignored. If escape codes and the screen keep showing work for a long time, they contradict the
+/// transcript instead.
 fn stale_signal_suffix(
     launch: &Launch,
     by: ScreenSource,
@@ -214,7 +214,7 @@ fn stale_signal_suffix(
     }
 }
 
-/// Describes the rule, with more detail where more is known than the rule requires.
+/// Describes the rule, with more detail if more is known than the rule requires.
 fn describe_rule(session: &Session, rule: Rule, unobserved: bool) -> &'static str {
     let plain = !session.spec.agent.driver.has_protocol();
     match (rule, unobserved, awaits_result(session), plain) {
@@ -265,14 +265,14 @@ fn has_started(launch: &Launch) -> bool {
     !matches!(launch.phase, LaunchPhase::Pending | LaunchPhase::Failed { .. })
 }
 
-/// Reason shown for an agent whose turn the user interrupted.
+/// The reason shown for an agent whose turn the user interrupted.
 const INTERRUPTED: &str = "its turn was interrupted; it waits for your next message";
 
-/// Reason shown for an agent without a readable transcript.
+/// The reason shown for an agent without a readable transcript.
 const TURNS_UNKNOWN: &str =
     "it runs, but its turns are unknown because no transcript of it can be read";
 
-/// Reason shown for an agent that was asked for its result and has not reported it.
+/// The reason shown for an agent that was asked for its result but has not reported it.
 const RESULT_ASKED: &str = "its turn ended without a claim; it was asked for its result";
 
 /// The claim that counts, and its source.
@@ -283,8 +283,8 @@ struct EffectiveClaim<'a> {
     text: Option<&'a str>,
 }
 
-/// Returns the claim that the state rests on. An agent that ended with an open request needs input.
-/// That stays true of a sealed outcome, although the request is void then.
+/// Returns the claim that the state is based on. If an agent exited with an open request, it needs
+/// input. This remains true for a sealed outcome, although the request is void by then.
 fn effective_claim(session: &Session, rule: Rule) -> EffectiveClaim<'_> {
     let attempt = session.attempt();
     let claimed = attempt.claim.as_ref();
@@ -339,12 +339,28 @@ fn phase_detail(launch: &Launch) -> (&'static str, Option<i64>, Option<String>) 
             };
             let who = match by {
                 StoppedBy::Itself => "by itself",
-                StoppedBy::Provost => "ended by provost",
+                StoppedBy::Provost => "stopped by Provost",
             };
             ("holder's wait status", Some(at.wall_ms), Some(format!("{how}, {who}")))
         }
         LaunchPhase::Unobserved { why, at } => ("provost", Some(at.wall_ms), Some(why.clone())),
         LaunchPhase::Failed { reason } => ("holder", None, Some(reason.clone())),
+    }
+}
+
+/// Returns the time of a launch's last activity: when it exited, or otherwise its last sign of life.
+fn activity_at(launch: &Launch) -> i64 {
+    match &launch.phase {
+        LaunchPhase::Ended { at, .. } | LaunchPhase::Unobserved { at, .. }
+            if launch.activity() == Activity::Exited =>
+        {
+            at.wall_ms
+        }
+        LaunchPhase::Pending
+        | LaunchPhase::Running { .. }
+        | LaunchPhase::Ended { .. }
+        | LaunchPhase::Unobserved { .. }
+        | LaunchPhase::Failed { .. } => launch.stream.last_heard.wall_ms,
     }
 }
 
@@ -430,7 +446,7 @@ fn request_row_with_commands(session: &Session, request: &Request) -> RequestRow
             [look, Some(row.answer_command()), deny].into_iter().flatten().collect()
         }
     };
-    // Codex hides the subject of a request when its screen is too small.
+    // Codex does not show the subject of a request if its screen is too small.
     let title = if unseen {
         clip(&format!("{}; its pane does not show the subject", row.title))
     } else {
@@ -539,7 +555,7 @@ fn launch_row(launch: &Launch) -> LaunchRow {
     }
 }
 
-/// Returns why a message waits, if that is known.
+/// Returns why a message is still waiting, if that is known.
 fn wait_reason(session: &Session, message: &AgentMessage) -> Option<String> {
     let launch = session.current_launch().filter(|launch| launch.may_be_running())?;
     let typed = session.spec.agent.driver.has_terminal();
@@ -587,7 +603,7 @@ fn reason(session: &Session, cause: Option<Cause>) -> Option<String> {
     let asked = session.awaits_user().then(|| INTERRUPTED.to_owned()).or(asked);
     let dismissed = session.dismissed.as_ref().map(|dismissed| dismissed.because.clone());
     let decided = decided.or(dismissed);
-    // A crash is a reason of its own, whatever the checks found.
+    // If the process crashed, that is the reason to show, whatever the checks found.
     let refuted = || if cause == Some(Cause::Crash) { None } else { describe_refutation(session) };
     let answer = || if attempt.is_sealed() { None } else { describe_waiting_answer(session) };
     let held = decided
@@ -598,7 +614,7 @@ fn reason(session: &Session, cause: Option<Cause>) -> Option<String> {
     held.or(asked).as_deref().map(clip)
 }
 
-/// Describes why an answer could not be typed yet.
+/// Describes why an answer has not been typed yet.
 fn describe_waiting_answer(session: &Session) -> Option<String> {
     let message = session.untyped_answer()?;
     let request = message.request.map(|request| format!("q{} ", request.no)).unwrap_or_default();
@@ -606,7 +622,7 @@ fn describe_waiting_answer(session: &Session) -> Option<String> {
     Some(format!("the answer to {request}waits: {why}"))
 }
 
-/// Describes the resource that an effect waits for.
+/// Describes the resource that an effect is waiting for.
 fn effect_wait_row(wait: &EffectWait) -> ShortageRow {
     ShortageRow {
         effect: Some(wait.effect.clone()),
@@ -627,7 +643,7 @@ pub(crate) fn shortage_row(shortage: &Shortage) -> ShortageRow {
     }
 }
 
-/// Describes the resource that an effect waits for, as text.
+/// Describes, as text, the resource that an effect is waiting for.
 fn describe_shortage(session: &Session) -> Option<String> {
     let EffectWait { shortage, tries, .. } = session.longest_wait()?;
     let tries = if *tries == 1 { "1 try".to_owned() } else { format!("{tries} tries") };
@@ -635,14 +651,14 @@ fn describe_shortage(session: &Session) -> Option<String> {
     Some(format!("waiting for {name} after {tries}: {}", shortage.detail))
 }
 
-/// Describes the full disk that blocks the agent.
+/// Describes which full disk blocks the agent.
 fn describe_full_disk(session: &Session) -> Option<String> {
     let launch = session.current_launch().filter(|launch| launch.may_be_running())?;
     let dir = launch.disk_full.as_deref()?;
     Some(format!("the disk of {dir} is full: free some space and it resumes by itself"))
 }
 
-/// Describes what refuted the work.
+/// Describes which result refuted the work.
 fn describe_refutation(session: &Session) -> Option<String> {
     match session.verification() {
         Verification::Failed(refuted) => Some(refuted.describe()),
@@ -663,7 +679,7 @@ pub(crate) fn clip_to(text: &str, most: usize) -> String {
     format!("{}… ({} bytes)", &text[..end], text.len())
 }
 
-/// The newest items, in their order.
+/// Returns the newest items, in their original order.
 pub(crate) fn newest<T>(all: &[T]) -> std::slice::Iter<'_, T> {
     all[all.len().saturating_sub(MAX_ITEMS)..].iter()
 }
@@ -677,7 +693,7 @@ fn describe_uncommitted(session: &Session) -> Option<String> {
     let reason = reason?;
     match &session.spec.work {
         WorkLocation::Worktree { path, .. } => {
-            // A reason that names the directory says what happened to it.
+            // If the reason mentions the directory, it already describes what happened to it.
             let place = if reason.contains(path.as_str()) {
                 String::new()
             } else {
@@ -707,9 +723,9 @@ pub(crate) fn describe_caveats(caveats: &Caveats) -> Vec<String> {
     strayed.into_iter().chain(left_out).chain(protected).map(|warning| clip(&warning)).collect()
 }
 
-/// Describes the approvals whose real outcome differs from the recorded answer.
+/// Describes the approvals where the agent's action contradicts the recorded answer.
 fn describe_contradictions(session: &Session) -> Vec<String> {
-    let told = session.contradicted_requests().take(MAX_ITEMS).map(|request| {
+    let warnings = session.contradicted_requests().take(MAX_ITEMS).map(|request| {
         let (no, title) = (request.id.no, &request.asked.title);
         match request.contradicted_by_outcome {
             Some(true) => format!(
@@ -720,7 +736,7 @@ fn describe_contradictions(session: &Session) -> Vec<String> {
             ),
         }
     });
-    told.map(|warning| clip(&warning)).collect()
+    warnings.map(|warning| clip(&warning)).collect()
 }
 
 fn worktree_row(session: &Session) -> Option<WorktreeRow> {
@@ -747,7 +763,7 @@ fn rule_text(rule: Rule) -> &'static str {
         Rule::Superseded => "a newer instruction came first",
         Rule::Limited => "it exited at a usage limit of its account and is resumed after that",
         Rule::Ended => "you stopped it, and it had claimed no end",
-        Rule::Verifying => "an end was reached; a check is pending or running",
+        Rule::Verifying => "it claimed completion or ended; its checks are pending or running",
         Rule::MovingTree => "the tree kept changing while it was verified",
         Rule::L1 => "it claimed completion and is still active",
         Rule::L2 => "it claimed completion and the checks passed",

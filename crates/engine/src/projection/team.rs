@@ -1,4 +1,4 @@
-//! A team's projection.
+//! The projection of a team.
 
 use provost_api::{
     AdvanceRow, AssertedRow, AuditedWorkRow, BlockerRow, CommunicationRow, ContinuationRow,
@@ -26,12 +26,12 @@ use crate::{
     projection::session::{clip, clip_to},
 };
 
-/// The longest text of a field that a row may have many of.
+/// The maximum length of a text in fields that may occur many times.
 const MAX_SHORT_BYTES: usize = 300;
 
-/// The maximum number of members in the row that the ledger stores with every change: a row has a
-/// size limit, and a team with thousands of members must be listable. A request for the team
-/// returns all.
+/// The maximum number of members in the row that the ledger stores with every change. A row has a
+/// size limit, and it must be possible to list a team with thousands of members. A request for the
+/// team itself returns all members.
 const MAX_LISTED: usize = 100;
 
 /// Serializes the row for the ledger.
@@ -44,7 +44,7 @@ pub(crate) fn row_json(row: &impl Serialize) -> String {
     serde_json::to_string(row).expect("a row has string keys only")
 }
 
-/// Builds the row of a team, with commands for an operator who has Provost on the path.
+/// Builds the row of a team. Its commands are for an operator who has Provost on the PATH.
 pub fn row(task: &Team) -> TeamRow {
     build_row(task, &ProvostInvocation::default(), &TeamActor::Operator, usize::MAX)
 }
@@ -83,7 +83,7 @@ fn build_row(task: &Team, caller: &ProvostInvocation, who: &TeamActor, most: usi
     }
 }
 
-/// Builds the short row of a team: only its identity and state.
+/// Builds the short row of a team, which contains only its identity and state.
 pub(crate) fn head_row(task: &Team) -> TeamHeadRow {
     TeamHeadRow {
         id: task.id.to_string(),
@@ -93,8 +93,8 @@ pub(crate) fn head_row(task: &Team) -> TeamHeadRow {
     }
 }
 
-/// Builds the row of a team for a caller, with commands that name Provost as the caller does, and
-/// with the state of its members' sessions. `look` returns a session's current state.
+/// Builds the row of a team for a caller. Its commands invoke Provost as the caller does, and it
+/// includes the state of the members' sessions. `look` returns a session's current state.
 pub fn row_for<'s>(
     task: &Team,
     caller: &ProvostInvocation,
@@ -117,7 +117,7 @@ pub fn row_for<'s>(
     row
 }
 
-/// Returns the tokens that the workers of a team used. Only workers with a session count.
+/// Returns the number of tokens that a team's workers used. Workers without a session do not count.
 pub(crate) fn worker_tokens<'s>(
     task: &Team,
     look: impl Fn(SessionId) -> Option<&'s Session>,
@@ -135,7 +135,7 @@ pub(crate) fn audited_row(task: &Team) -> Option<AuditedWorkRow> {
     Some(AuditedWorkRow { worker, tree })
 }
 
-/// The number of newest moves shown.
+/// How many of the most recent moves to show.
 const MOVES_SHOWN: usize = 5;
 
 fn move_rows(task: &Team) -> Vec<MoveRow> {
@@ -160,7 +160,7 @@ fn phase_reason(phase: &TeamPhase) -> Option<&str> {
     }
 }
 
-/// Lists the blockers of a team's completion, for users and agents alike.
+/// Lists what blocks a team from finishing, for users and agents alike.
 pub(crate) fn blocker_rows<'s>(
     task: &Team,
     caller: &ProvostInvocation,
@@ -170,7 +170,7 @@ pub(crate) fn blocker_rows<'s>(
     task.readiness(look).iter().map(|one| blocker_row(task, one, caller, who)).collect()
 }
 
-/// Describes one blocker, with the command that helps the caller.
+/// Describes one blocker, including a command that helps the caller to remove it.
 pub(crate) fn blocker_row(
     task: &Team,
     blocker: &FinishBlocker,
@@ -259,8 +259,7 @@ fn failed_check_row(failed: &FailedCheck) -> FailedCheckRow {
     }
 }
 
-/// Describes the criteria drafted from a text. `task` is in the state before any of them was
-/// proposed.
+/// Describes the criteria drafted from a text. `task` is the team before any of them was proposed.
 pub(crate) fn draft_row(task: &Team, draft: &CriteriaDraft, dry_run: bool) -> DraftRow {
     let numbers = (task.criteria.len() + 1..).map(|no| (!dry_run).then_some(no));
     let proposed = draft.drafted.iter().zip(numbers);
@@ -351,7 +350,7 @@ pub fn loop_row(task: &Team, looped: &Loop) -> LoopRow {
     }
 }
 
-/// Describes evidence that Provost itself verified.
+/// Describes evidence that Provost verified itself.
 fn verified_evidence(name: &str, shown: &ShownEvidence) -> Option<(String, String)> {
     let text = match shown {
         ShownEvidence::Evidence(evidence @ CriterionEvidence::Verified(_)) => {
@@ -367,8 +366,7 @@ fn verified_evidence(name: &str, shown: &ShownEvidence) -> Option<(String, Strin
     Some((name.to_owned(), text))
 }
 
-/// Describes evidence that is only asserted, and by whom. Challenges and artifacts are asserted,
-/// too.
+/// Describes evidence that was only asserted, and by whom. This includes challenges and artifacts.
 fn asserted_evidence(
     looped: &Loop,
     name: &str,
@@ -434,7 +432,7 @@ fn recommendation(task: &Team, looped: &Loop) -> String {
     }
 }
 
-/// Returns the worker whose conversation is being compacted before it gets a message.
+/// Returns the worker whose conversation is being compacted before it receives a message.
 fn worker_being_compacted<'t>(task: &'t Team, looped: &Loop, message: u32) -> Option<&'t str> {
     let under_way = looped.compactions.is_some() && looped.cleaned_for == Some(message);
     let waits =
@@ -442,7 +440,7 @@ fn worker_being_compacted<'t>(task: &'t Team, looped: &Loop, message: u32) -> Op
     Some(waits.to.name())
 }
 
-/// Builds the row of a message for the member that it was offered to.
+/// Builds the row of a message for the member to which it was offered.
 pub fn item_row(
     task: &Team,
     message: &TeamMessage,
@@ -521,13 +519,13 @@ pub fn message_row(message: &TeamMessage) -> TeamMessageRow {
     }
 }
 
-/// Converts a monotonic time to wall time, relative to a known moment.
+/// Converts a monotonic time to wall-clock time, based on a moment for which both are known.
 pub(crate) fn wall_time(known: Moment, mono_ms: u64) -> i64 {
     let ahead = i64::try_from(mono_ms.saturating_sub(known.mono_ms)).unwrap_or(i64::MAX);
     known.wall_ms.saturating_add(ahead)
 }
 
-/// Returns the message that an event changed.
+/// Returns the number of the message that an event changed, if any.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the rest is of no message")]
 fn changed_message(event: &Event) -> Option<u32> {
     match event {
@@ -542,8 +540,8 @@ fn changed_message(event: &Event) -> Option<u32> {
     }
 }
 
-/// Whether an event changed a message and nothing else of its team. A message that requests an
-/// iteration belongs to a loop, too.
+/// Whether an event changed only a message and nothing else in its team. A message that requests an
+/// iteration also concerns the loop.
 pub(crate) fn is_message_event(event: &Event) -> bool {
     let asks = matches!(event, Event::MessageStored(stored) if stored.iteration.is_some());
     changed_message(event).is_some() && !asks
@@ -559,7 +557,7 @@ pub(crate) enum ChangedRow {
     Number(u32),
 }
 
-/// Returns the row that an event changed.
+/// Returns the row that an event changed, if it is not the team's own row.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the rest is in the task's own row")]
 pub(crate) fn changed_row(task: &Team, event: &Event) -> Option<(&'static str, ChangedRow)> {
     if let Some(no) = changed_message(event) {

@@ -1,7 +1,8 @@
 //! Runs blocking work on threads that are started in advance.
 //!
-//! A machine that is short of threads only makes such work slow: it waits for a thread of its lane.
-//! Requests have their own lane, so they are answered while all other threads are busy.
+//! If the machine runs short of threads, such work only becomes slower, because it waits for a
+//! thread of its lane. Requests have their own lane, so they are handled even while all other
+//! threads are busy.
 
 use std::{
     any::Any,
@@ -15,7 +16,7 @@ use std::{
 
 use tokio::sync::oneshot;
 
-/// Idle time after which a thread that was started on demand ends.
+/// How long a thread that was started on demand may be idle before it exits.
 const IDLE: Duration = Duration::from_secs(2);
 
 /// The maximum number of checkouts that are written at the same time.
@@ -29,7 +30,7 @@ type LaneJob = Box<dyn FnOnce() + Send>;
 /// Threads that share one queue.
 struct Lane {
     name: &'static str,
-    /// The number of threads that are never ended.
+    /// The number of threads that never exit.
     permanent: usize,
     /// The maximum number of threads.
     max: usize,
@@ -44,18 +45,17 @@ struct LaneState {
     idle: usize,
 }
 
-/// Work of effects and followers.
+/// Work for effects and followers.
 static WORK: LazyLock<&'static Lane> = LazyLock::new(|| Lane::new("work", 4, 48));
 
-/// Writes of checkouts. Each such job waits for a holder, whose own jobs are in the lane of
-/// effects.
+/// Writes to checkouts. Each of these jobs waits for a holder, whose own jobs run in the `work` lane.
 static WRITES: LazyLock<&'static Lane> = LazyLock::new(|| Lane::new("writes", 1, MAX_WRITES));
 
-/// Work of requests.
+/// Work for requests.
 static REQUESTS: LazyLock<&'static Lane> = LazyLock::new(|| Lane::new("requests", 2, 32));
 
-/// Starts the permanent threads. It is an error if one cannot be started: without them the daemon
-/// would answer nothing.
+/// Starts the permanent threads. If one of them cannot be started, this is an error, because the
+/// daemon could not respond to anything without them.
 pub fn start() -> io::Result<()> {
     WORK.start()?;
     WRITES.start()?;
@@ -67,14 +67,14 @@ pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send 
     WORK.run(work).await
 }
 
-/// Runs work that writes a checkout. It may wait for work that [`blocking`] runs.
+/// Runs work that writes to a checkout. Such work may wait for work that runs in [`blocking`].
 pub(crate) async fn blocking_write<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> T {
     WRITES.run(work).await
 }
 
-/// Runs blocking work for a request. It does not wait for effects.
+/// Runs blocking work for a request, without waiting for effects.
 pub async fn blocking_request<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     REQUESTS.run(work).await
 }
@@ -114,13 +114,13 @@ impl Lane {
         let (done, result) = oneshot::channel::<Result<T, Box<dyn Any + Send>>>();
         self.enqueue(Box::new(move || {
             let result = catch_unwind(AssertUnwindSafe(work));
-            // The caller may have been dropped meanwhile.
+            // The caller may have been dropped in the meantime.
             done.send(result).ok();
         }));
         match result.await {
             Ok(Ok(value)) => value,
             Ok(Err(panic)) => resume_unwind(panic),
-            // A job is lost only when the process ends.
+            // A job is lost only when the process exits.
             Err(_) => std::future::pending().await,
         }
     }
@@ -133,7 +133,7 @@ impl Lane {
         };
         self.wake.notify_one();
         if busy {
-            // Without another thread the present ones get to it.
+            // If no further thread can be started, an existing thread runs the job later.
             self.add_thread().ok();
         }
     }
@@ -144,7 +144,8 @@ impl Lane {
         }
     }
 
-    /// Waits for the next job. `None` if a thread started on demand was idle for long.
+    /// Waits for the next job. Returns `None` if a thread that was started on demand has been idle
+    /// for too long.
     fn next_job(&self, stays: bool) -> Option<LaneJob> {
         let mut state = self.lock();
         loop {
@@ -215,7 +216,8 @@ mod tests {
         runtime().block_on(async {
             let mut long = JoinSet::new();
             long.spawn(lane.run(move || wait.recv().is_ok()));
-            // It is running before the next one comes, or that one's thread takes it.
+            // Either the first job is already running when the second one arrives, or the thread
+            // for the second job runs it.
             assert_eq!(lane.run(|| 1).await, 1);
             release.send(()).unwrap();
             assert!(long.join_next().await.unwrap().unwrap());

@@ -1,4 +1,4 @@
-//! The launches that a new daemon observes before deadlines count again.
+//! The launches that a new daemon must observe before deadlines apply again.
 
 use std::collections::BTreeSet;
 
@@ -6,16 +6,16 @@ use provost_core::{ids::LaunchId, session::SessionCommand, time::Moment};
 
 use super::handle::EngineRequest;
 
-/// How much longer an answer may wait until its session was observed. The remains of a dead agent
-/// are ended first.
+/// How much longer an answer may have to wait until its session has been observed. The remaining
+/// processes of a dead agent are ended first.
 const ANSWER_LATER_MS: u64 = 8_000;
 
-/// Launches that were not observed yet since the daemon started. Until then no deadline counts:
-/// events of the time without a daemon come before their deadlines.
+/// Launches that have not been observed since the daemon started. Until they have been, no deadline
+/// applies, because what happened while no daemon was running came before those deadlines.
 #[derive(Debug, Default)]
 pub(super) struct CatchUp {
     pub(super) launches: BTreeSet<LaunchId>,
-    /// The last moment that was recorded before.
+    /// The last time that was recorded before the restart.
     pub(super) from: u64,
     pub(super) until: u64,
 }
@@ -25,12 +25,12 @@ impl CatchUp {
         self.launches.is_empty() || now.mono_ms >= self.until
     }
 
-    /// Returns the moment from which answers are accepted even for launches that were not observed.
+    /// Returns the time from which answers are accepted even for launches that have not been observed.
     pub(super) fn answers_from(&self) -> u64 {
         self.until.saturating_add(ANSWER_LATER_MS)
     }
 
-    /// Whether this is an answer to a launch that was not observed yet.
+    /// Whether the request is an answer to a launch that has not been observed yet.
     #[expect(clippy::wildcard_enum_match_arm, reason = "nothing but an answer needs its asker")]
     pub(super) fn is_early(&self, ask: &EngineRequest, now: Moment) -> bool {
         match ask {
@@ -45,7 +45,7 @@ impl CatchUp {
         }
     }
 
-    /// Returns the moment up to which deadlines count.
+    /// Returns the time up to which deadlines apply.
     pub(super) fn reached(&self, now: Moment) -> Moment {
         let mono_ms = if self.is_over(now) { now.mono_ms } else { self.from };
         Moment { mono_ms, ..now }

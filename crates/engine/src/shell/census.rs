@@ -1,8 +1,9 @@
-//! Rejects deaths that too many probes report at once.
+//! Rejects process deaths if too many probes report them at once.
 //!
-//! A probe can be wrong about every process in the same way: an empty process table, or a machine
-//! restored from a snapshot. So a launch that looks dead is not taken for dead while more than half
-//! look dead. Exits that the kernel reported are never questioned here.
+//! A probe can be wrong about every process for the same reason, such as an empty process table or
+//! a machine that was restored from a snapshot. Therefore, a launch that looks dead is not
+//! considered dead while more than half of all launches look dead. Exits that the kernel reported
+//! are never questioned here.
 
 use std::{
     collections::BTreeMap,
@@ -15,13 +16,13 @@ use tokio::sync::Notify;
 
 use super::supervised_command;
 
-/// With fewer launches than this, it is plausible that more than half end together.
+/// If fewer launches than this are running, it is plausible that more than half of them end together.
 const MIN_LAUNCHES: usize = 5;
 
-/// Probes that end within this time belong to one pass.
+/// Probes that finish within this time belong to the same scan.
 const PASS: Duration = Duration::from_millis(500);
 
-/// The wait for launches that were not probed at all.
+/// How long to wait for launches that have not been probed at all.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The result of the last probe of a launch.
@@ -32,7 +33,7 @@ enum ProbeResult {
     Dead,
 }
 
-/// All launches that are followed, and the last probe of each.
+/// All launches that are being followed, and the last probe of each.
 #[derive(Clone, Debug, Default)]
 pub struct Census(Arc<CensusState>);
 
@@ -42,7 +43,7 @@ struct CensusState {
     probed: Notify,
 }
 
-/// A launch that counts as long as this value lives.
+/// Counts a launch until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct CensusEntry {
     census: Census,
@@ -59,8 +60,8 @@ impl Census {
         self.record(launch, ProbeResult::Alive);
     }
 
-    /// Records that a launch looks dead, and returns once all were probed whether that is
-    /// plausible.
+    /// Records that a launch looks dead. Waits until all launches have been probed, and fails if so
+    /// many deaths are implausible.
     pub(crate) async fn confirm_death(
         &self,
         launch: LaunchId,
@@ -105,7 +106,7 @@ impl Drop for CensusEntry {
     }
 }
 
-/// Whether a pass with this many deaths is implausible.
+/// Whether this many dead launches in a single scan are implausible.
 fn is_implausible(live: usize, dead: usize) -> bool {
     live >= MIN_LAUNCHES && dead * 2 > live
 }

@@ -1,7 +1,7 @@
-//! Checks: commands that Provost runs in a clean detached checkout of the committed tree.
+//! Checks: commands that Provost runs in a clean, detached checkout of the committed tree.
 //!
-//! Checkouts are pooled per project. A check takes the first free slot, so build products in the
-//! kept directories stay warm for the next one, and two checks never share a checkout.
+//! Checkouts are pooled per project. A check takes the first free slot, so build artifacts in
+//! preserved directories are reused by the next check, and two checks never share a checkout.
 
 use std::{
     collections::BTreeMap,
@@ -37,11 +37,11 @@ use super::{
 };
 use crate::stream::Subject;
 
-/// How often a check whose holder died is run again, which is safe.
+/// How many times to repeat a check whose holder died. Repeating a check is safe.
 const RETRIES: u32 = 2;
 
-/// A checkout that cannot be made is retried after each of these pauses, in another slot. The
-/// obstacle may pass, and says nothing about the work.
+/// How long to wait before each retry of a failed checkout. Each retry uses another slot. Whatever
+/// blocked the checkout may go away, and it says nothing about the work.
 const CHECKOUT_PAUSES: [Duration; 4] = [
     Duration::from_millis(100),
     Duration::from_millis(500),
@@ -49,7 +49,7 @@ const CHECKOUT_PAUSES: [Duration; 4] = [
     Duration::from_secs(5),
 ];
 
-/// The checkouts in use.
+/// The checkouts that are in use.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CheckoutSlots {
     taken: Arc<Mutex<BTreeMap<PathBuf, SessionId>>>,
@@ -68,7 +68,7 @@ pub(crate) struct CheckJob {
     pub(crate) session: SessionId,
     pub(crate) spec: SessionSpec,
     pub(crate) snapshot: Snapshot,
-    /// The commit whose protected files it uses, if the base of the work is known.
+    /// The commit from which the check takes protected files, if the base of the work is known.
     pub(crate) base: Option<CommitId>,
     pub(crate) command: String,
     pub(crate) key: String,
@@ -81,12 +81,12 @@ pub(crate) struct CheckRunner {
     pub(crate) git_calls: GitCalls,
     pub(crate) effects: Effects,
     pub(crate) environment: DaemonEnvironment,
-    /// The key of the environment digests. Without it, values cannot be guessed from them.
+    /// The key for the environment digests. Without it, variables cannot be guessed from their digest.
     pub(crate) key: [u8; 32],
     pub(crate) slots: CheckoutSlots,
 }
 
-/// The project and slot of a checkout.
+/// The project and the slot in which a checkout is made.
 struct CheckoutPlace {
     project: Project,
     pool: Pool,
@@ -97,7 +97,7 @@ struct CheckoutPlace {
 type CheckFailure = Box<dyn std::error::Error + Send + Sync>;
 
 impl CheckoutPlace {
-    /// Makes the checkout. Returns whether it is a warm one.
+    /// Makes the checkout. Returns whether it contains build artifacts from earlier checks.
     fn check_out(
         &self,
         git: &Git,
@@ -115,11 +115,11 @@ impl CheckoutPlace {
     }
 }
 
-/// A check that ended.
+/// A check that has finished.
 struct FinishedCheck {
     ran: FinishedEffect,
     warm: bool,
-    /// The digest of its environment, if this daemon started it.
+    /// The digest of the check's environment, if this daemon started the check.
     environment: Option<String>,
 }
 
@@ -132,7 +132,7 @@ impl CheckJob {
     }
 }
 
-/// Returns the commit whose protected files the checks of a session use.
+/// Returns the commit from which the checks of a session take protected files.
 pub(super) fn base_of(session: &Session) -> Option<CommitId> {
     let begun = match &session.work {
         WorkState::Ready { base, .. } => base.as_ref().map(|base| base.commit.clone()),
@@ -145,12 +145,12 @@ pub(super) fn base_of(session: &Session) -> Option<CommitId> {
 #[derive(Clone, Debug)]
 struct CheckTarget {
     snapshot: Snapshot,
-    /// How it differs from the work, if it does.
+    /// How the checked tree differs from the work, if it does.
     overlay: Option<ProtectedOverlay>,
 }
 
 impl CheckRunner {
-    /// Marks the checkout of a check that is still running from before a restart.
+    /// Marks the checkout of a check as used if the check is still running from before a restart.
     pub(crate) fn claim_running(&self, session: SessionId, key: &str) {
         for retry in 0..=RETRIES {
             let effect = EffectName::for_session(session, retry_key(key, retry));
@@ -163,7 +163,7 @@ impl CheckRunner {
         }
     }
 
-    /// Runs a check to its end, or takes the result of one that already ran.
+    /// Runs a check to completion, or returns the result if it already ran.
     pub(crate) async fn run(
         &self,
         job: CheckJob,
@@ -182,7 +182,7 @@ impl CheckRunner {
                             let receipt = self.build_receipt(&job, dir, &exit, warm).await;
                             return Receipt { environment, overlay: checked.overlay, ..receipt };
                         }
-                        // A check that was cancelled is not started again.
+                        // A check that was cancelled is not repeated.
                         CommandEnd::Uncertain(_) if retry < RETRIES && !*cancel.borrow() => {}
                         CommandEnd::Uncertain(why) => return unfinished_job(&job, why),
                     }
@@ -242,8 +242,8 @@ impl CheckRunner {
         }
     }
 
-    /// Returns the commit to check: the work with its protected and trust-relevant files as of the
-    /// base, so that no work weakens its own checks.
+    /// Returns the commit to check: the work, but with protected and trust-relevant files from the
+    /// base, so that no work can weaken its own checks.
     async fn target(&self, job: &CheckJob) -> Result<CheckTarget, String> {
         let git = self.git_calls.settled_git(Subject::Session(job.session)).await;
         let job = job.clone();
@@ -280,7 +280,7 @@ impl CheckRunner {
         cancel: &tokio::sync::watch::Receiver<bool>,
     ) -> Result<(CheckoutSlot, bool), String> {
         let mut pauses = CHECKOUT_PAUSES.into_iter();
-        // Kept until a usable one is found, so that none of them is taken again.
+        // Unusable slots are held until a usable one is found, so that none of them is tried again.
         let mut unusable = Vec::new();
         loop {
             let (runner, job, snapshot) = (self.clone(), job.clone(), checked.snapshot.clone());
@@ -296,7 +296,7 @@ impl CheckRunner {
             };
             let passes = why.downcast_ref::<pool::Error>().is_some_and(pool::Error::is_transient);
             let why = error_chain(&*why);
-            // Another slot has the same shortage: the whole check is retried later.
+            // Another slot would encounter the same shortage, so the whole check is retried later.
             let is_short = Shortage::from_text(&why).is_some();
             match pauses.next() {
                 Some(pause) if passes && !is_short && !*cancel.borrow() => {
@@ -374,7 +374,7 @@ impl CheckoutSlots {
         CheckoutSlot { path, slots: self.clone() }
     }
 
-    /// Takes the first free checkout of a project.
+    /// Takes the first checkout of a project that is free.
     fn take_free(&self, root: &Path, session: SessionId) -> (CheckoutSlot, String) {
         let mut taken = self.taken.lock().expect("no holder of the lock panics");
         let (path, name) = (0..)
@@ -392,15 +392,15 @@ impl Drop for CheckoutSlot {
     }
 }
 
-/// Removes a partial checkout when the disk is full, so that it does not occupy the last space.
+/// Removes a partial checkout if the disk is full, so that it does not use up the remaining space.
 fn remove_partial(checkout: &Path, why: &str) {
     if Shortage::from_text(why).is_some() {
-        // The next attempt removes anything that is left.
+        // The next attempt removes any files that are left.
         std::fs::remove_dir_all(checkout).ok();
     }
 }
 
-/// Digests an environment, independent of the order of its variables.
+/// Returns a digest of an environment that does not depend on the order of its variables.
 fn environment_digest(key: &[u8; 32], variables: &[(String, String)]) -> String {
     let mut sorted: Vec<&(String, String)> = variables.iter().collect();
     sorted.sort();
@@ -448,11 +448,11 @@ pub(super) fn unfinished_receipt(command: &str, tree: TreeId, why: String) -> Re
     }
 }
 
-/// How many bytes of the end of a failing check's output go into its receipt.
+/// Maximum number of bytes from the end of a failed check's output to include in its receipt.
 const TAIL_BYTES: usize = 4 << 10;
 
-/// Digests the output of a check, both channels in the order of the journal, and returns its end as
-/// text.
+/// Returns a digest of a check's output, with both channels in the order of the journal, and the
+/// end of the output as text.
 fn read_output(journal: &Path) -> Option<(String, String)> {
     let Ok(OpenedJournal::Ready(reader)) = JournalReader::open(journal, 0) else { return None };
     let (mut hasher, mut tail) = (blake3::Hasher::new(), Vec::new());
@@ -468,8 +468,8 @@ fn read_output(journal: &Path) -> Option<(String, String)> {
     Some((hasher.finalize().to_hex().to_string(), tail))
 }
 
-/// Names a project's pool: the directory's name for readability, a digest of its path for
-/// uniqueness.
+/// Returns the name of a project's pool: the directory's name for readability, and a digest of its
+/// path for uniqueness.
 pub(crate) fn project_key(project: &Project) -> String {
     let place = project.common_dir.display().to_string();
     let digest = blake3::hash(place.as_bytes()).to_hex();

@@ -4,15 +4,15 @@ use provost_core::time::Moment;
 use rustix::time::{ClockId, clock_gettime};
 
 /// Reads the wall clock, and a monotonic clock that pauses while the machine sleeps and never goes
-/// back.
+/// backwards.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    /// Added to the kernel's clock, which starts anew at each boot.
+    /// Added to the kernel's clock, which restarts at each boot.
     offset_ms: u64,
 }
 
 impl Clock {
-    /// Returns a clock that continues from the last recorded moment.
+    /// Returns a clock that continues from the last recorded time.
     pub fn after(last_mono_ms: u64) -> Clock {
         Clock { offset_ms: last_mono_ms.saturating_sub(millis(ClockId::Monotonic)) }
     }
@@ -22,19 +22,19 @@ impl Clock {
         Moment { wall_ms, mono_ms: self.ours(millis(ClockId::Monotonic)) }
     }
 
-    /// Converts a moment of the kernel's monotonic clock, as holders record it.
+    /// Converts a time on the kernel's monotonic clock, as recorded by holders, to this clock.
     pub fn ours(&self, kernel_ms: u64) -> u64 {
         kernel_ms.saturating_add(self.offset_ms)
     }
 
-    /// Returns the time of the wall clock at a past moment of this clock.
+    /// Returns the wall-clock time at a past time on this clock.
     pub fn wall_of(&self, mono_ms: u64) -> u64 {
         let ago = self.now().mono_ms.saturating_sub(mono_ms);
         millis(ClockId::Realtime).saturating_sub(ago)
     }
 }
 
-/// Milliseconds since the Unix epoch.
+/// Returns the milliseconds since the Unix epoch.
 pub(super) fn wall_ms() -> u64 {
     millis(ClockId::Realtime)
 }

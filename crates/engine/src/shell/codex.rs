@@ -1,4 +1,5 @@
-//! Prepares a Codex launch beyond its command: its own home, a socket, a temporary directory.
+//! Prepares everything that a Codex launch needs besides its command: its own home, a socket, and a
+//! temporary directory.
 
 use std::{
     fs, io,
@@ -9,36 +10,34 @@ use std::{
     path::{Path, PathBuf},
 };
 
-pub use provost_agents::home::SCRUBBED_VARIABLES;
-use provost_agents::home::{self, RepositoryTrust, SessionHome, ToolServer};
+use provost_agent::mcp;
+pub use provost_agent_codex::home::SCRUBBED_VARIABLES;
+use provost_agent_codex::home::{self, RepositoryTrust, SessionHome, ToolServer};
+use provost_agent_codex::hooks;
+use provost_agent_codex::protocol::{CodexVersion, LISTENS};
 use provost_core::{
     ids::{LaunchId, SessionId},
     session::{AgentSettings, Approvals, Driver, Sandbox, Session},
 };
-use provost_drivers::{
-    codex::{CodexVersion, LISTENS},
-    mcp,
-};
 use provost_holder::{HoldSpec, Relay, RelayListener, StdinMode, spec::MARK};
-use provost_watch::hooks;
 
 use super::{executor::cwd_of, home::Home, supervised_command::error_chain};
 
-/// Names the directory for an agent's reports if its sandbox blocks every connection.
+/// The variable with the directory for an agent's reports, in case its sandbox blocks all connections.
 pub const DROP_VARIABLE: &str = "PROVOST_DROP";
 
-/// The subcommand that is the MCP server of a launch's tools.
+/// The subcommand that runs the MCP server for a launch's tools.
 pub const TOOLS_COMMAND: &str = "agent-tools";
 
-/// The subcommand that receives the events of Codex hooks.
+/// The subcommand that receives events from Codex hooks.
 pub const HOOK_COMMAND: &str = "agent-hook";
 
-/// The variables that server needs. Codex passes on only named variables, and the token is written
-/// nowhere.
+/// The environment variables that the tool server needs. Codex passes on only the variables that
+/// are listed, and the token is never written to a file.
 const TOOLS_VARIABLES: [&str; 4] = ["PROVOST_HOME", MARK, "PROVOST_TOKEN", DROP_VARIABLE];
 
-/// Adds what Codex needs to the spec of a launch. Calling it again for a launch that was begun
-/// before has the same result.
+/// Adds the settings for Codex to the spec of a launch. Calling this again for the same launch
+/// yields the same result.
 pub(crate) fn prepare_launch(
     home: &Home,
     program: &Path,
@@ -67,7 +66,7 @@ pub(crate) fn prepare_launch(
     match driver {
         Driver::CodexExec => {
             spec.argv.extend(exec_arguments(session));
-            // Arguments can be read by every user of the machine.
+            // Every user on the machine can read arguments, so pass the text on standard input.
             spec.stdin = StdinMode::Text(session.one_shot_text().to_owned());
             spec.journal_stdin = false;
         }
@@ -79,27 +78,28 @@ pub(crate) fn prepare_launch(
     Ok(())
 }
 
-/// Returns the socket on which a launch's holder lets users attach to Codex.
+/// Returns the socket on which the holder of a launch lets users attach to Codex.
 pub fn attach_socket(home: &Home, launch: LaunchId) -> PathBuf {
     home.agent(launch.session).join(format!("a{}.sock", launch.no))
 }
 
-/// Returns the path on which Codex starts to listen. Its holder moves the socket away from there.
+/// Returns the path on which Codex starts to listen. The holder then removes the socket from this path.
 fn listen_socket(home: &Home, launch: LaunchId) -> PathBuf {
     home.agent(launch.session).join(format!("l{}.sock", launch.no))
 }
 
-/// Returns the variables that every Codex of a session has: its own home and temporary directory.
+/// Returns the variables that every Codex process of a session receives: its own home and temporary
+/// directory.
 pub fn session_environment(home: &Home, session: SessionId) -> [(&'static str, PathBuf); 2] {
     let place = home.agent(session);
     [("CODEX_HOME", place.join("codex")), ("TMPDIR", place.join("tmp"))]
 }
 
-/// Removes the remains of a killed app-server: the link, the socket behind it, its lock, and its
-/// holder's socket.
+/// Removes what a killed app-server left behind: the link, the socket that it points to, its lock,
+/// and its holder's socket.
 ///
-/// The agent can point the link anywhere. So only a socket of this user that no process serves is
-/// removed, and only an empty lock beside it.
+/// The agent can point the link anywhere, so a socket is removed only if it belongs to this user
+/// and no process serves it, and a lock next to it is removed only if it is empty.
 pub(crate) fn remove_remains(home: &Home, launch: LaunchId) {
     fs::remove_file(attach_socket(home, launch)).ok();
     let link = listen_socket(home, launch);
@@ -146,10 +146,10 @@ fn prepare_home(
     home::prepare(&wanted).map_err(|why| format!("prepare a home for Codex: {}", error_chain(&why)))
 }
 
-/// Decides whether Codex trusts a worktree. One with a `.codex` is trusted only while its content
-/// is exactly what the user trusts. It is compared before each launch, because an agent may have
-/// changed it since. A worktree without one has nothing that trust would start, and without trust
-/// Codex would ignore its `AGENTS.md`.
+/// Decides whether Codex should trust a worktree. If the worktree contains a `.codex` directory, it
+/// is trusted only while its content is exactly what the user trusts. The content is compared
+/// before each launch, because an agent may have changed it. A worktree without `.codex` contains
+/// nothing that trust would start, and without trust Codex would ignore its `AGENTS.md`.
 fn worktree_trust(session: &Session, root: &Path, worktree: &Path) -> RepositoryTrust {
     let agent = &session.spec.agent;
     let found = provost_trust::agent_digest(root, worktree).ok().flatten();
@@ -158,7 +158,7 @@ fn worktree_trust(session: &Session, root: &Path, worktree: &Path) -> Repository
     if agreed || agent.settings.accept_trust {
         return RepositoryTrust::Trusted;
     }
-    // On its own screen Codex asks the user.
+    // In this case, Codex asks the user on its own screen.
     let on_screen = agent.driver == Driver::CodexTerminal;
     match (provost_trust::has_agent_files(root, worktree), on_screen) {
         (true, true) => RepositoryTrust::AskUser,
@@ -168,8 +168,8 @@ fn worktree_trust(session: &Session, root: &Path, worktree: &Path) -> Repository
     }
 }
 
-/// Returns the MCP server for drivers that take tools only that way. The app-server has taken them
-/// at the start of a thread since before the oldest supported version.
+/// Returns the MCP server for drivers that accept tools only through MCP. All supported versions of
+/// the app-server accept tools when a thread starts.
 fn tool_server(session: &Session, program: &Path) -> Option<ToolServer> {
     let member = session.spec.agent.settings.member;
     let role = member.map(|member| member.role.as_str());
@@ -186,8 +186,8 @@ fn tool_server(session: &Session, program: &Path) -> Option<ToolServer> {
     }
 }
 
-/// Listens on a socket, where users can attach to the thread. Older versions use their standard
-/// streams.
+/// Makes Codex listen on a socket, so that users can attach to the thread. Older versions use their
+/// standard streams.
 fn listen_on_socket(home: &Home, session: &Session, launch: LaunchId, spec: &mut HoldSpec) {
     spec.argv.push("app-server".to_owned());
     if !supports_attach(session.spec.agent.version.as_deref()) {
@@ -200,7 +200,7 @@ fn listen_on_socket(home: &Home, session: &Session, launch: LaunchId, spec: &mut
     spec.relay = Some(Relay { socket, listener: Some(door) });
 }
 
-/// Whether this version lets users attach.
+/// Whether users can attach to this version of Codex.
 pub fn supports_attach(version: Option<&str>) -> bool {
     version.and_then(CodexVersion::parse).is_some_and(|version| version >= LISTENS)
 }
@@ -213,13 +213,13 @@ fn exec_arguments(session: &Session) -> Vec<String> {
     if let Some(thread) = &session.thread {
         arguments.extend(to_strings(&["resume", thread]));
     }
-    // The instruction is on standard input.
+    // The instruction is passed on standard input.
     arguments.push("-".to_owned());
     arguments
 }
 
-/// Returns the arguments for Codex's own screen, in one process, with hooks that report this
-/// launch's events.
+/// Returns the arguments for running Codex with its own screen, in a single process, with hooks
+/// that report the events of this launch.
 fn terminal_arguments(program: &Path, session: &Session, launch: LaunchId) -> Vec<String> {
     let settings = &session.spec.agent.settings;
     let approvals = match settings.approvals {
@@ -228,7 +228,7 @@ fn terminal_arguments(program: &Path, session: &Session, launch: LaunchId) -> Ve
         Approvals::Never => "never",
     };
     let mut arguments = Vec::new();
-    // A conversation without a turn was never written, so there is nothing to resume.
+    // A conversation without any turn was never saved, so there is nothing to resume.
     let thread = if session.turns > 0 { session.thread.as_ref() } else { None };
     if let Some(thread) = thread {
         arguments.extend(to_strings(&["resume", thread]));

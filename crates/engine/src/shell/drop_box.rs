@@ -1,12 +1,13 @@
-//! The drop box: reports that an agent wrote to files because no daemon answered. None is lost,
-//! none counts twice.
+//! The drop box: reports that an agent wrote to files because the daemon could not be reached. No
+//! report is lost, and none counts twice.
 //!
-//! One file per report, written by rename, named by its launch and its key. There is one box in the
-//! home, and one for each session whose agent runs in a sandbox that allows neither that box nor a
-//! socket.
+//! Each report is a separate file, which is moved into place with a rename and is named after its
+//! launch and key. There is one box in the home, and one for each session whose agent runs in a
+//! sandbox that permits access neither to that box nor to a socket.
 //!
-//! The author of a file is unproven: every process of the user can read a token. So a report from a
-//! box is recorded as such, and a session with its own box is not represented through the home's.
+//! Nothing proves who wrote a file, because every process of the user can read a token. Therefore,
+//! a report from a box is recorded as such, and reports for a session that has its own box are not
+//! accepted from the home's box.
 
 use std::{
     fs, io,
@@ -26,16 +27,16 @@ use super::{
 };
 use crate::report;
 
-/// A longer file was not written by `provost report`.
+/// A file longer than this was not written by `provost report`.
 const MAX_REPORT: u64 = 1 << 20;
 
-/// More reports than this are left for the next pass.
+/// Maximum number of reports to read in one pass. The rest wait for the next pass.
 const MAX_REPORTS: usize = 1_000;
 
-/// More names than this in one box are ignored.
+/// If a box contains more entries than this, the rest are ignored.
 const MAX_ENTRIES: usize = 10_000;
 
-/// A report that waits in the box.
+/// A report that is waiting in the box.
 #[derive(Debug)]
 struct DroppedReport {
     path: PathBuf,
@@ -49,7 +50,7 @@ pub fn home_box(home: &Path) -> PathBuf {
     Home::new(home).drop_box()
 }
 
-/// Puts a report of a launch into a box.
+/// Puts a report from a launch into a box.
 pub fn put_report(
     directory: &Path,
     launch: LaunchId,
@@ -65,8 +66,8 @@ pub fn put_report(
     Ok(path)
 }
 
-/// Sends every report in the home's box to the owner, or those of one launch from both of its
-/// boxes. Files that are not reports are left alone.
+/// Sends every report in the home's box to the owner or, if `only` is given, the reports of that
+/// launch from both of its boxes. Files that are not reports are left alone.
 pub(crate) async fn collect_reports(
     world: &EngineWorld,
     handle: &EngineHandle,
@@ -95,31 +96,32 @@ async fn collect_box(
             continue;
         }
         if record_report(world, handle, &dropped).await {
-            // A file that stays is recognised by its key the next time.
+            // If the file cannot be removed, its key identifies it the next time.
             supervised_command::blocking(move || fs::remove_file(&dropped.path)).await.ok();
         }
     }
 }
 
-/// Whether a launch may use this box. A session's own box is out of reach of other agents'
-/// sandboxes; the home's may not be.
+/// Whether a launch may use this box. The sandboxes of other agents prevent access to a session's
+/// own box, but not necessarily to the home's box.
 fn may_use_box(home: &Home, directory: &Path, launch: LaunchId) -> bool {
     let own = home.agent_drop_box(launch.session);
     directory == own || !own.exists()
 }
 
-/// Detects changes of a session's box, so that the box is not read on every line of its agent.
+/// Detects changes to a session's box, so that the box need not be read for every line that its
+/// agent prints.
 #[derive(Debug, Default)]
 pub(crate) struct DropBoxWatch {
     settled: Option<i128>,
 }
 
-/// A change this soon after a read could have the same time: file systems keep it in steps of a few
-/// ms.
+/// Two changes within this time may have the same timestamp, because file systems record timestamps
+/// in steps of a few milliseconds.
 const STEP_NS: i128 = 50_000_000;
 
 impl DropBoxWatch {
-    /// Whether the box may have new files since it was last read, at this moment of the wall clock.
+    /// Whether the box may contain new files since it was last read. `now_ms` is the wall-clock time.
     pub(crate) fn changed(&mut self, directory: &Path, now_ms: i64) -> bool {
         let Ok(about) = fs::symlink_metadata(directory) else { return false };
         let changed = i128::from(about.mtime()) * 1_000_000_000 + i128::from(about.mtime_nsec());
@@ -132,29 +134,29 @@ impl DropBoxWatch {
     }
 }
 
-/// Records a report under its key, so that it counts once however often it is read.
+/// Records a report under its key, so that it counts only once, no matter how often it is read.
 async fn record_report(
     world: &EngineWorld,
     handle: &EngineHandle,
     dropped: &DroppedReport,
 ) -> bool {
     let actor = format!("drop/{}", dropped.launch);
-    // The same key as over the socket, where the same report may have arrived.
+    // Reports on the socket use the same key, because the same report may also have arrived there.
     let key = format!("launch/{}/report/{}", dropped.launch, dropped.key);
     if let Some(hook) = &dropped.report.hook {
         let taken = watch::take_hook_event(world, handle, dropped.launch, hook, &actor, &key).await;
         return !matches!(taken, Err(error) if error.code == ErrorCode::Unreachable);
     }
     match report::parse_testimony(&dropped.report) {
-        // An unreadable report is dropped.
+        // Drop a report that cannot be parsed.
         Err(_) => true,
         Ok(testimony) => {
             let from = Reporter::DropBox(dropped.launch);
             let ask = EngineRequest::Report { session: None, from, testimony };
             match handle.request(ask, &actor, Some(key)).await {
                 Ok(_) => true,
-                // The launch's budget is used up, which its session shows. The file would be
-                // refused again.
+                // The launch has used up its budget, which its session shows. The report would only
+                // be refused again.
                 Err(error) => error.code == ErrorCode::Refused,
             }
         }

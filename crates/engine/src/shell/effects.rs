@@ -1,8 +1,8 @@
-//! Runs the outside commands of effects, each once: checks, hooks, setups, pushes and calls of
-//! `gh`.
+//! Runs the external commands of effects, each only once: checks, hooks, setups, pushes and calls
+//! of `gh`.
 //!
 //! All of them go through [`Effects::run`]. A result counts only if Provost recorded the start
-//! before, and a holder that was started for it left the record.
+//! beforehand, and if the holder that was started for it wrote the result.
 
 use std::{
     fmt, io,
@@ -27,10 +27,10 @@ use super::{
 
 use crate::stream::Subject;
 
-/// Whether a command left nothing half done, by its end and what its holder's directory has.
+/// Whether a command completed its work, judging by its exit record and the directory of its holder.
 type EndedCleanly = fn(&Path, &ExitRecord) -> bool;
 
-/// Whose an effect is.
+/// To whom an effect belongs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum EffectOwner {
     Session(SessionId),
@@ -55,7 +55,7 @@ impl fmt::Display for EffectOwner {
     }
 }
 
-/// An effect that runs an outside command.
+/// An effect that runs an external command.
 #[derive(Clone, Debug)]
 pub(crate) struct EffectName {
     pub(crate) owner: EffectOwner,
@@ -82,7 +82,7 @@ impl fmt::Display for EffectName {
     }
 }
 
-/// An effect that ended, and the directory of its holder.
+/// A finished effect, and the directory of its holder.
 #[derive(Debug)]
 pub(crate) struct FinishedEffect {
     pub(crate) finished: CommandEnd,
@@ -113,13 +113,13 @@ impl Effects {
         }
     }
 
-    /// Returns the directory of an effect that Provost has started, or was about to start.
+    /// Returns the directory of an effect that Provost started, or was about to start.
     pub(crate) async fn started(&self, effect: &EffectName) -> Result<Option<PathBuf>, Error> {
         let record = self.load_record(effect).await?;
         Ok(record.map(|record| self.directory(&record)))
     }
 
-    /// Like [`Effects::started`], for a caller that may block. A forged record counts as missing.
+    /// Like [`Effects::started`], but for callers that may block. A forged record counts as missing.
     pub(crate) fn started_blocking(&self, effect: &EffectName) -> Option<PathBuf> {
         match self.records.load(&effect.name()) {
             Ok(LoadedRecord::Valid(record)) => Some(self.directory(&record)),
@@ -127,7 +127,8 @@ impl Effects {
         }
     }
 
-    /// Runs the command of an effect to its end, continuing any earlier start. `cancel` ends it.
+    /// Runs the command of an effect to completion. If it was already started, continues from
+    /// there. `cancel` ends the command.
     pub(crate) async fn run(
         &self,
         effect: &EffectName,
@@ -137,8 +138,9 @@ impl Effects {
         self.run_with(effect, spec, OnFullDisk::Wait, cancel).await
     }
 
-    /// Runs a command that is made anew at every try, and may fill the disk itself. It does not wait for room: it is
-    /// ended, and its end is uncertain. What is left of an earlier try is ended; that it was cut off stays recorded.
+    /// Runs a command that starts over on every try and may itself fill up the disk. If the disk is
+    /// full, the command is ended instead of made to wait, and its result is uncertain. Processes
+    /// of an earlier try are ended, and the record keeps the information that the try was cut off.
     pub(crate) async fn run_anew(
         &self,
         effect: &EffectName,
@@ -162,7 +164,8 @@ impl Effects {
         self.run_with(effect, spec, OnFullDisk::End, &mut cancel).await
     }
 
-    /// Replaces the record of a start that was cut off by that of a new one, which remembers it at every moment.
+    /// Replaces the record of a start that was cut off with the record of a new start, without ever
+    /// losing the fact that the earlier one was cut off.
     async fn replace(&self, record: StartRecord, spec: &HoldSpec) -> Result<StartRecord, Error> {
         let record = self.store(record).await?;
         self.remove_unstarted(&self.directory(&record)).await?;
@@ -172,7 +175,7 @@ impl Effects {
         self.store(new).await
     }
 
-    /// Adds to a record that its own start was cut off, if it was. Nothing of it may be running.
+    /// Marks the start in this record as cut off, if it was. None of its processes may be running.
     async fn with_cut_off(
         &self,
         mut record: StartRecord,
@@ -186,7 +189,7 @@ impl Effects {
                 if supervised_command::blocking(move || ended_cleanly(&dir, &exit)).await {
                     return Ok(record);
                 }
-                // Its last millisecond counts too.
+                // Include the last millisecond.
                 wall_ms.saturating_add(1)
             }
             LaunchState::Starting { .. }
@@ -231,7 +234,7 @@ impl Effects {
         }
     }
 
-    /// Removes the directory of a command that was not started for lack of a resource, so that the
+    /// Removes the directory of a command that was not started because of a shortage, so that the
     /// next attempt can use it.
     async fn remove_unstarted(&self, dir: &Path) -> Result<(), Error> {
         supervised_command::end_all_processes(&self.holders.traces(dir), SURVIVOR_GRACE).await?;
@@ -243,20 +246,21 @@ impl Effects {
         removed.await.map_err(|why| Error::Record(why.to_string()))
     }
 
-    /// Waits for the end of a command that was started, and starts none.
+    /// Waits until a command that was already started has finished. Does not start anything.
     pub(crate) async fn wait_for_end(&self, effect: &EffectName, limit_ms: u64) {
         let Ok(Some(record)) = self.load_record(effect).await else { return };
         let dir = self.directory(&record);
         let there = dir.clone();
         if supervised_command::blocking(move || there.exists()).await {
-            // The result does not matter, only the state afterwards.
+            // Only the state afterwards matters, not the result.
             drop(self.holders.wait_for_end(&dir, &record, limit_ms, OnFullDisk::Wait).await);
         }
     }
 
-    /// Waits until none of the commands runs that earlier daemons started under keys with this end. Those that were
-    /// cut off stay recorded; the records of others are removed. None waits for room on the disk: see
-    /// [`Effects::run_anew`]. `waiting` gets the process of each command before it is waited for.
+    /// Waits until no command is running that an earlier daemon started under a key with this
+    /// ending. Commands that were cut off stay recorded; the records of the others are removed.
+    /// None of them waits for free disk space: see [`Effects::run_anew`]. `waiting` receives the
+    /// process of each command before it is waited for.
     pub(crate) async fn wait_for_all(
         &self,
         key_end: &str,
@@ -269,13 +273,14 @@ impl Effects {
         for name in names.map_err(|why| Error::Record(why.to_string()))? {
             let records = self.records.clone();
             let loaded = supervised_command::blocking(move || records.load(&name)).await;
-            // A forged record is moved aside when its effect is carried out.
+            // A forged record is moved aside later, when its effect is carried out.
             let Ok(LoadedRecord::Valid(record)) = loaded else { continue };
             let dir = self.directory(&record);
             let found = supervised_command::read_launch(&dir).await;
             waiting(found.as_ref().ok().and_then(child_pid));
             if found? == LaunchState::Absent {
-                // A holder may be on its way. One that is ended before it made its directory started nothing.
+                // A holder may be starting. If it is ended before it has created its directory, it
+                // has started nothing.
                 supervised_command::end_all_processes(&self.holders.traces(&dir), SURVIVOR_GRACE)
                     .await?;
             }
@@ -300,7 +305,8 @@ impl Effects {
             if done {
                 self.remove(record).await?;
             } else {
-                // It ended by now, or was ended: none of it may run beside later commands.
+                // The command has either finished by now or is ended here, so that it does not run
+                // alongside later commands.
                 supervised_command::end_all_processes(&self.holders.traces(&dir), SURVIVOR_GRACE)
                     .await?;
             }
@@ -308,7 +314,8 @@ impl Effects {
         Ok(())
     }
 
-    /// Returns when the command of an effect was cut off since it last succeeded. None of it may be running.
+    /// Returns the starts of an effect's command that were cut off since it last succeeded. None of
+    /// its processes may be running.
     pub(crate) async fn cut_off(
         &self,
         effect: &EffectName,
@@ -318,7 +325,8 @@ impl Effects {
         Ok(self.with_cut_off(record, ended_cleanly).await?.cut_off)
     }
 
-    /// Removes the record of a command that ended cleanly, unless it has to remember an earlier one that did not.
+    /// Removes the record of a command that finished cleanly, unless the record also lists an
+    /// earlier start that was cut off.
     pub(crate) async fn discard_clean(&self, effect: &EffectName) -> Result<(), Error> {
         match self.load_record(effect).await? {
             Some(record) if record.cut_off.is_empty() => self.remove(record).await,
@@ -326,7 +334,7 @@ impl Effects {
         }
     }
 
-    /// Removes the record and directory of an effect that may be run again.
+    /// Removes the record and the directory of an effect, so that it can run again.
     pub(crate) async fn discard(&self, effect: &EffectName) -> Result<(), Error> {
         match self.load_record(effect).await? {
             Some(record) => self.remove(record).await,
@@ -346,7 +354,7 @@ impl Effects {
         removed.await.map_err(|why| Error::Record(why.to_string()))
     }
 
-    /// Verifies that a launch directory with records is Provost's own before it is used.
+    /// Verifies that a launch directory with records belongs to Provost before it is used.
     pub(crate) async fn verify_launch(&self, launch: LaunchId) -> Result<(), Error> {
         let (records, dir, name) =
             (self.records.clone(), self.home.launch(launch), launch.to_string());
@@ -354,11 +362,11 @@ impl Effects {
             if let LoadedRecord::Valid(_) = records.load(&name)? {
                 return Ok(None);
             }
-            // An empty one blocks the start of a launch that was stopped before.
+            // An empty directory blocks the start of a launch that was stopped before it started.
             let is_empty = match std::fs::read_dir(&dir) {
                 Ok(mut entries) => entries.next().is_none(),
                 Err(why) if why.kind() == io::ErrorKind::NotFound => true,
-                // A shortage shows nothing about the directory.
+                // A shortage says nothing about the directory.
                 Err(why) if Shortage::from_text(&why.to_string()).is_some() => return Err(why),
                 Err(_) => false,
             };
@@ -381,7 +389,7 @@ impl Effects {
         self.store(record).await.map(drop)
     }
 
-    /// Whether a launch's record belongs to the command that it was started with.
+    /// Whether a launch's record matches the command with which it was started.
     pub(crate) async fn matches_launch(
         &self,
         launch: LaunchId,
@@ -398,7 +406,7 @@ impl Effects {
         self.home.checks().join(record.directory())
     }
 
-    /// Reads the start record of an effect. One that Provost did not write is moved aside.
+    /// Reads the start record of an effect. If Provost did not write the record, it is moved aside.
     async fn load_record(&self, effect: &EffectName) -> Result<Option<StartRecord>, Error> {
         let (records, name) = (self.records.clone(), effect.name());
         let found = supervised_command::blocking(move || match records.load(&name)? {
@@ -416,7 +424,8 @@ impl Effects {
         Ok(record)
     }
 
-    /// Records a new start. Existing directories of its name are not Provost's and are moved aside.
+    /// Records a new start. Existing directories with this name do not belong to Provost and are
+    /// moved aside.
     async fn start(&self, effect: &EffectName, spec: &HoldSpec) -> Result<StartRecord, Error> {
         let (records, name) = (self.records.clone(), effect.name());
         let moved =
@@ -428,8 +437,9 @@ impl Effects {
         self.store(record.map_err(|why| Error::Record(why.to_string()))?).await
     }
 
-    /// Continues a start that a crash interrupted, perhaps before the holder made its directory.
-    /// The name stays, so that a holder that is still starting and the new one do not both run.
+    /// Continues a start that a crash interrupted, perhaps before the holder created its directory.
+    /// The name stays the same, so that the new holder and one that is still starting cannot both
+    /// run.
     async fn restart(
         &self,
         mut record: StartRecord,
@@ -463,7 +473,7 @@ impl Effects {
     }
 }
 
-/// Returns the process of a command, if its holder recorded that.
+/// Returns the pid of a command, if its holder recorded it.
 fn child_pid(found: &LaunchState) -> Option<u32> {
     match found {
         LaunchState::Alive { held } => Some(held.child.pid),

@@ -1,4 +1,4 @@
-//! The environments of outside commands. Only variables that are allowed by name are inherited.
+//! The environments of external commands. They inherit only variables whose names are allowed.
 
 use std::{
     collections::BTreeMap, ffi::OsString, os::unix::fs::PermissionsExt, path::Path, sync::Arc,
@@ -9,14 +9,14 @@ use provost_core::{
     session::{AgentSpec, Session, SessionSpec},
 };
 
-/// The daemon's own environment, from which variables are passed by name.
+/// The daemon's own environment, from which allowed variables are passed on.
 #[derive(Clone, Default)]
 pub struct DaemonEnvironment {
     /// Shared, because every effect needs it.
     variables: Arc<BTreeMap<String, String>>,
 }
 
-/// Shows names only: values may be secrets.
+/// Shows only the names, because values may be secret.
 impl std::fmt::Debug for DaemonEnvironment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_set().entries(self.names()).finish()
@@ -24,7 +24,7 @@ impl std::fmt::Debug for DaemonEnvironment {
 }
 
 impl DaemonEnvironment {
-    /// Takes the environment of the process. Variables that are not UTF-8 cannot be passed on.
+    /// Takes the environment of a process. Variables that are not valid UTF-8 cannot be passed on.
     pub fn new(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         let text = |(name, value): (OsString, OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
@@ -40,7 +40,7 @@ impl DaemonEnvironment {
         self.variables.get(name).map(String::as_str)
     }
 
-    /// Returns an agent's environment: the session's own values, the allowed names, and its
+    /// Returns an agent's environment: the session's own values, the allowed variables, and its
     /// identity in Provost.
     pub(crate) fn for_launch(
         &self,
@@ -67,7 +67,7 @@ impl DaemonEnvironment {
         all.into_iter().collect()
     }
 
-    /// Returns the environment of a check, a setup or a hook: without token and launch id.
+    /// Returns the environment of a check, a setup or a hook, without the token and the launch id.
     pub(crate) fn for_command(&self, spec: &SessionSpec) -> Vec<(String, String)> {
         self.for_agent(&spec.agent)
     }
@@ -77,7 +77,7 @@ impl DaemonEnvironment {
         self.allowed_variables(agent).into_iter().collect()
     }
 
-    /// Like [`DaemonEnvironment::for_agent`], with further names.
+    /// Like [`DaemonEnvironment::for_agent`], but with additional names.
     pub(crate) fn for_agent_with(
         &self,
         agent: &AgentSpec,
@@ -89,11 +89,11 @@ impl DaemonEnvironment {
         all.into_iter().collect()
     }
 
-    /// Describes why an agent's program could not be started: it is missing, or not executable.
+    /// Describes why an agent's program cannot be started, if it is missing or not executable.
     pub fn missing_program(&self, agent: &AgentSpec, cwd: &str) -> Option<String> {
         let program = agent.argv.first()?;
         if program.contains('/') {
-            // An absolute path stays as it is.
+            // `join` leaves an absolute path unchanged.
             let path = Path::new(cwd).join(program);
             return (!is_program(&path)).then(|| {
                 if path.exists() {
@@ -124,7 +124,7 @@ fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
-/// The paths and the token by which an agent reaches Provost.
+/// The paths and the token with which an agent reaches Provost.
 pub(crate) struct ProvostPaths<'a> {
     pub(crate) home: &'a Path,
     pub(crate) socket: &'a Path,

@@ -57,39 +57,40 @@ use super::{
 };
 use crate::stream::Subject;
 
-/// The size of a terminal until a user attaches to it.
+/// The size of a terminal before a user attaches to it.
 pub(super) const TERMINAL_SIZE: Tty = Tty { columns: 120, rows: 40 };
 
-/// The wait before a holder that could not be reached is tried again.
+/// How long to wait before retrying a holder that could not be reached.
 const RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// The engine's outside world: paths, programs and shared locks.
+/// The engine's environment: paths, programs and shared locks.
 #[derive(Clone, Debug)]
 pub struct EngineWorld {
     pub home: Home,
     pub git: Git,
     pub holders: Holders,
     pub environment: DaemonEnvironment,
-    /// The `provost` program, for agents to call.
+    /// The `provost` program that agents call.
     pub program: PathBuf,
-    /// The key that tokens are derived from.
+    /// The key from which tokens are derived.
     pub key: [u8; 32],
     pub secrets: Secrets,
-    /// The followed launches, and the last probe of each.
+    /// The launches that are being followed, and the last probe of each.
     pub census: Census,
-    /// The launches that moved to another conversation.
+    /// The launches that switched to another conversation.
     pub moves: ThreadSwitches,
-    /// Held while something lands.
+    /// Locked while work is landing.
     pub landing: Arc<tokio::sync::Mutex<()>>,
-    /// Read-locked by everything that lands in a checkout of this machine. A daemon that is about
-    /// to exit takes the write lock: it waits for landings in progress, and no new one starts.
+    /// Every landing in a checkout on this machine holds a read lock. A daemon that is about to
+    /// exit takes the write lock, which waits for landings in progress and prevents new ones from
+    /// starting.
     pub checkouts: Arc<tokio::sync::RwLock<()>>,
-    /// The shortages that runs and teams wait for.
+    /// The shortages that runs and teams are waiting for.
     pub waits: ShortageWaits,
 }
 
 impl EngineWorld {
-    /// Returns how Provost is called by a program without its environment variables.
+    /// Returns how a program without Provost's environment variables can invoke Provost.
     pub fn caller(&self) -> team::ProvostInvocation {
         team::ProvostInvocation {
             program: self.program.display().to_string(),
@@ -97,14 +98,15 @@ impl EngineWorld {
         }
     }
 
-    /// Returns the token with which a launch identifies itself. It is derived, so it survives a
-    /// crash without being stored.
+    /// Returns the token with which a launch identifies itself. The token is derived, so it
+    /// survives a crash without being stored.
     pub fn token(&self, launch: LaunchId) -> String {
         blake3::keyed_hash(&self.key, launch.to_string().as_bytes()).to_hex().to_string()
     }
 
-    /// Returns the key under which a holder writes to a launch once. It is derived, so a restarted
-    /// daemon has the same one, and keyed, so no other process can write under it first.
+    /// Returns the key under which a holder writes to a launch once. The key is derived, so a
+    /// restarted daemon uses the same one, and it is keyed, so no other process can write under it
+    /// first.
     pub(crate) fn write_key(&self, launch: LaunchId, key: &str) -> String {
         let named = format!("write {launch} {key}");
         let seal = blake3::keyed_hash(&self.key, named.as_bytes()).to_hex();
@@ -112,7 +114,7 @@ impl EngineWorld {
     }
 }
 
-/// An order of the owner.
+/// An order from the owner.
 #[derive(Debug)]
 pub(crate) enum EffectOrder {
     Start {
@@ -131,7 +133,7 @@ pub(crate) enum EffectOrder {
         run: RunId,
         key: EffectKey,
     },
-    /// With the session whose work is checked, if there is one.
+    /// Includes the session whose work is checked, if there is one.
     StartTeam {
         task: Arc<Team>,
         worker: Option<Arc<Session>>,
@@ -145,15 +147,15 @@ pub(crate) enum EffectOrder {
 
 type SubjectEffect = (Subject, EffectKey);
 
-/// Carries out effects, each in its own tokio task. One that panics is restarted.
+/// Carries out effects, each in its own tokio task. An effect whose task panics is restarted.
 pub struct Executor {
     context: EffectContext,
     running: BTreeMap<SubjectEffect, RunningEffect>,
     /// The effect of each tokio task.
     effects: HashMap<Id, SubjectEffect>,
-    /// How often each effect panicked since it became pending.
+    /// How many times each effect has panicked since it became pending.
     panics: BTreeMap<SubjectEffect, u32>,
-    /// Taken when it runs.
+    /// Taken out when the executor starts to run.
     hub: Option<WriteDispatcher>,
     tasks: JoinSet<()>,
 }
@@ -164,7 +166,7 @@ struct RunningEffect {
     cancel: watch::Sender<bool>,
 }
 
-/// The context of every tokio task.
+/// What every tokio task has access to.
 #[derive(Clone)]
 struct EffectContext {
     world: EngineWorld,
@@ -175,9 +177,9 @@ struct EffectContext {
     git_calls: GitCalls,
     checks: CheckRunner,
     panes: PaneRegistry,
-    /// The launches that are being started.
+    /// The launches that are currently being started.
     starting: StartingLaunches,
-    /// Effects that were pending before this moment were pending in an earlier daemon.
+    /// Effects that became pending before this time were already pending in an earlier daemon.
     since_ms: u64,
 }
 
@@ -223,7 +225,7 @@ impl Executor {
         }
     }
 
-    /// Carries out orders until the owner is gone.
+    /// Carries out orders until the owner has stopped.
     pub(crate) async fn run(mut self, mut orders: mpsc::Receiver<EffectOrder>) {
         if let Some(hub) = self.hub.take() {
             self.tasks.spawn(hub.run());
@@ -284,14 +286,14 @@ impl Executor {
                 git_calls: &context.git_calls,
             };
             let mut wait = context.world.waits.begin(Subject::Run(run.id), effect.key());
-            let told = loop {
-                let told = carrier.carry_out(&run, effect.clone(), cancel.clone()).await;
-                let Some(shortage) = shortage::shortage_in_run(&told) else { break told };
+            let result = loop {
+                let result = carrier.carry_out(&run, effect.clone(), cancel.clone()).await;
+                let Some(shortage) = shortage::shortage_in_run(&result) else { break result };
                 if !wait.pause(context.refine_shortage(shortage), &mut cancel).await {
                     return;
                 }
             };
-            context.teller.send_run(run.id, told).await;
+            context.teller.send_run(run.id, result).await;
         });
     }
 
@@ -307,17 +309,17 @@ impl Executor {
             let git = context.git_calls.settled_git(Subject::Team(task.id)).await;
             let checks = &context.checks;
             let mut wait = context.world.waits.begin(Subject::Team(task.id), effect.key());
-            let told = loop {
+            let result = loop {
                 let (worker, wanted) = (worker.clone(), cancel.clone());
                 let carried =
                     team_effect::run_effect(&git, checks, &task, worker, effect.clone(), wanted);
-                let told = Box::pin(carried).await;
-                let Some(shortage) = shortage::shortage_in_team(&told) else { break told };
+                let result = Box::pin(carried).await;
+                let Some(shortage) = shortage::shortage_in_team(&result) else { break result };
                 if !wait.pause(context.refine_shortage(shortage), &mut cancel).await {
                     return;
                 }
             };
-            context.teller.send_team(task.id, told).await;
+            context.teller.send_team(task.id, result).await;
         });
     }
 
@@ -331,10 +333,10 @@ impl Executor {
         self.running.insert(key, RunningEffect { id, cancel: sender });
     }
 
-    /// Forgets a tokio task that ended, and returns its effect.
+    /// Forgets a tokio task that has finished, and returns its effect.
     fn forget_task(&mut self, id: Id) -> Option<SubjectEffect> {
         let key = self.effects.remove(&id)?;
-        // The same effect may have been started again.
+        // The same effect may already have been started again.
         if self.running.get(&key).is_some_and(|running| running.id == id) {
             self.running.remove(&key);
             self.panics.remove(&key);
@@ -342,8 +344,8 @@ impl Executor {
         Some(key)
     }
 
-    /// Asks the owner to restart the effect of a task that panicked, if it is still pending. The
-    /// panic itself is in the log.
+    /// Asks the owner to restart the effect of a task that panicked, if the effect is still
+    /// pending. The panic itself is logged.
     fn restart(&mut self, id: Id) {
         let known = self.effects.get(&id).and_then(|key| self.panics.get(key)).copied();
         let panics = known.unwrap_or(0).saturating_add(1);
@@ -365,7 +367,7 @@ impl Executor {
 }
 
 impl EffectContext {
-    /// Distinguishes a lack of inodes from a lack of blocks.
+    /// Distinguishes a shortage of inodes from a shortage of blocks.
     fn refine_shortage(&self, shortage: Shortage) -> Shortage {
         shortage::refine(shortage, self.world.home.root())
     }
@@ -376,7 +378,7 @@ impl EffectContext {
         effect: SessionEffect,
         cancel: watch::Receiver<bool>,
     ) {
-        let told = match effect.clone() {
+        let result = match effect.clone() {
             SessionEffect::PrepareWork { .. } => Some(self.prepare(session, effect.key()).await),
             SessionEffect::RunSetup { attempt } => {
                 Some(match self.run_setup(session, &effect, cancel).await {
@@ -391,7 +393,7 @@ impl EffectContext {
                 }
                 Some(self.launch(session, launch).await)
             }
-            // Followed for long, and therefore handled apart: see `follow`.
+            // Following takes a long time and is therefore handled separately; see `follow`.
             SessionEffect::Follow(_) => None,
             SessionEffect::StopLaunch(launch, step) => {
                 self.stop(session, launch, step, cancel).await
@@ -413,9 +415,9 @@ impl EffectContext {
             }
             SessionEffect::PressAgain { launch, message } => {
                 let key = self.world.write_key(launch, &enter_retry_key(&message));
-                let data = WireBytes(provost_drivers::ENTER.to_vec());
+                let data = WireBytes(provost_agent::ENTER.to_vec());
                 let op = HolderOp::Write { key, data, secret: false };
-                // An agent that takes no more input ends by itself, which its follower reports.
+                // An agent that accepts no more input exits on its own, which its follower reports.
                 write(&self.world.home.launch(launch), op, cancel).await;
                 None
             }
@@ -439,15 +441,15 @@ impl EffectContext {
                 Some(SessionCommand::HookFinished { key, end })
             }
         };
-        if let Some(command) = told {
+        if let Some(command) = result {
             let met = shortage::shortage_in_session(&command);
-            let told = met
+            let command = met
                 .map_or(command, |met| effect_short(session, &effect, self.refine_shortage(met)));
-            self.teller.send(session.id, told).await;
+            self.teller.send(session.id, command).await;
         }
     }
 
-    /// Follows a launch, and drops the session meanwhile: hundreds may be followed.
+    /// Follows a launch. Drops the session in the meantime, because hundreds of launches may be followed.
     async fn follow(
         self,
         session: Arc<Session>,
@@ -469,7 +471,7 @@ impl EffectContext {
             if let Some(adopted) = adopted {
                 tokio::select! {
                     () = adopted.run() => {}
-                    // It is an external agent: once its attempt is sealed, its end does not matter.
+                    // The agent is external, so its end no longer matters once its attempt is sealed.
                     () = supervised_command::wait_for_cancel(&mut cancel) => {}
                 }
                 self.teller.forget(launch);
@@ -500,7 +502,7 @@ impl EffectContext {
         }
     }
 
-    /// Follows the transcript of an agent on a terminal, as long as it is polled.
+    /// Follows the transcript of an agent in a terminal, for as long as the returned future is polled.
     fn follow_transcript(
         &self,
         session: &Session,
@@ -573,7 +575,7 @@ impl EffectContext {
                 let dir = self.world.home.launch(launch);
                 let traces = self.world.holders.traces(&dir);
                 let none_left = loop {
-                    // A failed start has not ended while any of its processes lives.
+                    // A failed start is not over while any of its processes is still running.
                     match supervised_command::end_all_processes(&traces, SURVIVOR_GRACE).await {
                         Ok(none_left) => break none_left,
                         Err(_) => supervised_command::sleep(RETRY_DELAY).await,
@@ -582,8 +584,8 @@ impl EffectContext {
                 let shortage = if none_left.found_processes() { None } else { shortage };
                 match shortage {
                     Some(shortage) => {
-                        // The next attempt makes it anew. If it cannot be removed, that attempt
-                        // reports it.
+                        // The next attempt creates the directory again, and reports an error if it
+                        // still exists.
                         supervised_command::blocking(move || std::fs::remove_dir_all(&dir))
                             .await
                             .ok();
@@ -596,7 +598,7 @@ impl EffectContext {
         }
     }
 
-    /// Checks the resources that a launch needs.
+    /// Returns a resource that a launch needs but that is currently short.
     fn missing_resource(&self) -> Option<Shortage> {
         let home = &self.world.home;
         let directories = [home.launches(), home.starts()];
@@ -605,7 +607,7 @@ impl EffectContext {
             .or_else(|| directories.iter().find_map(|one| shortage::directory_shortage(one)))
     }
 
-    /// Starts a launch, or finds it started, and returns its processes.
+    /// Starts a launch, or finds out that it was already started, and returns its processes.
     async fn start_or_find(
         &self,
         session: &Session,
@@ -614,7 +616,7 @@ impl EffectContext {
         let dir = self.world.home.launch(launch);
         self.effects.verify_launch(launch).await?;
         let found = supervised_command::read_launch(&dir).await;
-        // A shortage shows nothing about the launch: it may be absent or running.
+        // A shortage does not reveal whether the launch is absent or running.
         let unread = found.as_ref().err().and_then(|why| Shortage::from_text(&error_chain(why)));
         if let Some(shortage) = unread {
             return Err(shortage.into());
@@ -659,8 +661,8 @@ impl EffectContext {
         Ok((identity(held.holder), identity(held.child)))
     }
 
-    /// Makes sure that no earlier daemon started a launch without a directory: its agent may have
-    /// removed the directory, and must not run twice.
+    /// Makes sure that an earlier daemon did not start a launch whose directory is missing. The
+    /// agent itself may have removed the directory, and must not run twice.
     async fn ensure_not_running(
         &self,
         session: &Session,
@@ -712,7 +714,7 @@ impl EffectContext {
         .await
     }
 
-    /// Writes a message to the agent's input. The journal shows when it has arrived.
+    /// Writes a message to the agent's input. The journal shows when the message has arrived.
     async fn deliver(
         &self,
         session: &Session,
@@ -745,8 +747,8 @@ impl EffectContext {
                 self.world.secrets.forget(session.id, key);
                 None
             }
-            // The turn that an interrupt names depends on when it is written; one of them was
-            // written.
+            // The turn that an interrupt refers to depends on when it is written, but one of the
+            // interrupts was written.
             Err(fault)
                 if fault.code == HolderFaultCode::Conflict
                     && message.kind == AgentMessageKind::Interrupt =>
@@ -762,8 +764,7 @@ impl EffectContext {
         Typist::new(session, launch, self.panes.clone(), handle, teller)
     }
 
-    /// Types a message into the pane of an external agent. The transcript shows when it was
-    /// received.
+    /// Types a message into the pane of an external agent. The transcript shows when the agent received it.
     async fn type_message(
         &self,
         session: &Session,
@@ -788,8 +789,9 @@ impl EffectContext {
         }
     }
 
-    /// Asks the holder to mask the secrets it is about to write, and returns whether it answered. A
-    /// refusal means that it cannot mask them: it is too old, or has too many masks already.
+    /// Asks the holder to mask the secrets that it is about to write, and returns whether it
+    /// responded. If the holder refuses, it cannot mask them, because it is too old or already has
+    /// too many masks.
     async fn mask_secrets(&self, session: SessionId, dir: &Path) -> bool {
         let forms = self.world.secrets.masks(session).into_iter().map(WireBytes).collect();
         match supervised_command::request(dir, HolderOp::Mask { forms }).await {
@@ -811,7 +813,7 @@ impl EffectContext {
     }
 }
 
-/// Has a holder write to its command, however long that takes. `None` if it was cancelled first.
+/// Asks a holder to write to its command, however long that takes. `None` if this was cancelled first.
 async fn write(
     dir: &Path,
     op: HolderOp,

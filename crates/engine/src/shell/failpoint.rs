@@ -1,8 +1,8 @@
-//! Places where a test may end the daemon, to prove that nothing is lost or repeated.
+//! Points at which a test can abort the daemon, to prove that nothing is lost or repeated.
 //!
-//! Compiled in only with the feature `failpoints`; a release has none.
+//! Compiled only with the feature `failpoints`, which releases do not enable.
 
-/// Counts a pass through a place, and aborts the process at the configured one.
+/// Counts how often this point is passed, and aborts the process at the configured pass.
 #[cfg(feature = "failpoints")]
 pub fn pass(place: &str) {
     use std::sync::{
@@ -27,7 +27,7 @@ pub fn pass(place: &str) {
 #[cfg(not(feature = "failpoints"))]
 pub fn pass(_place: &str) {}
 
-/// Unwinds the first N configured passes through a place like a panic, but silently.
+/// Unwinds like a panic, but silently, the first N times that this point is passed. N is configured.
 #[cfg(feature = "failpoints")]
 pub fn unwind(place: &str) {
     use std::sync::{

@@ -1,4 +1,4 @@
-//! Follows a launch: folds each line of its journal once, and reports how its process ended.
+//! Follows a launch: processes each line of its journal once, and reports how its process ended.
 
 use std::{
     collections::BTreeSet,
@@ -7,6 +7,7 @@ use std::{
 };
 
 use jiff::tz::TimeZone;
+use provost_agent::{ConversationOptions, Protocol};
 use provost_core::{
     ids::LaunchId,
     lifecycle::ProcessFact,
@@ -15,7 +16,6 @@ use provost_core::{
         StreamSignal, WorkState,
     },
 };
-use provost_drivers::{ConversationOptions, Protocol};
 use provost_holder::{
     self as holder, ExitRecord, LaunchState,
     journal::{
@@ -39,62 +39,64 @@ use super::{
 };
 use crate::coalesce::{JournalSignal, SignalCoalescer};
 
-/// The wait before a launch that could not be read is read again.
+/// How long to wait before retrying to read a launch.
 const READ_RETRY_DELAY: Duration = Duration::from_millis(500);
 
-/// The wait before a holder that seems to be exiting is contacted again.
+/// How long to wait before reconnecting to a holder that seems to be exiting.
 const LINK_RETRY_DELAY: Duration = Duration::from_millis(20);
 
-/// After this many failed attempts the holder is not exiting, but unreachable.
+/// After this many failed connections, the holder is considered unreachable, not exiting.
 const MAX_FAILED_LINKS: u32 = 50;
 
-/// How long a holder may take, beyond its windows, to report an end before it is probed.
+/// How much longer than its time windows a holder may take to report an end before it is probed.
 const ENDING_GRACE: Duration = Duration::from_secs(1);
 
-/// How long a holder that reported the end of its tree may take to exit.
+/// How long a holder may take to exit after it has reported the end of its process tree.
 const HOLDER_EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// This many consecutive reads may fail before a launch without a holder counts as broken.
+/// How many consecutive reads may fail before a launch without a holder is considered broken.
 const MAX_FAILED_READS: u32 = 10;
 
-/// Follows one launch until its whole process tree is gone.
+/// Follows one launch until its entire process tree is gone.
 pub(crate) struct Follower {
     launch: LaunchId,
     link: FollowerLink,
-    /// The recorded identities of its processes, independent of the directory.
+    /// The recorded identities of the launch's processes, which do not depend on its directory.
     traces: LaunchTraces,
-    /// Why its directory is no longer believed, whatever it shows later.
+    /// Why the launch's directory is no longer trusted, whatever it may contain later.
     broken: Option<String>,
     failed_reads: u32,
     failed_links: u32,
-    /// Where the agent works and its relative paths begin.
+    /// The agent's working directory, to which its relative paths refer.
     place: AgentPaths,
     protocol: Box<dyn Protocol>,
-    /// The screen signals of its terminal, if it has one.
+    /// The screen signals of the launch's terminal, if it has one.
     terminal: Option<ScreenHints>,
-    /// Whether its output shows that it works. A spinner of an agent that reports its work
-    /// elsewhere does not.
+    /// Whether output from the launch shows that the agent is working. The spinner of an agent that
+    /// reports its work on another channel does not.
     output_is_activity: bool,
-    /// Whether its standard error is a log beside its protocol, which shows no work.
+    /// Whether standard error is a log separate from the protocol. A log does not show that the
+    /// agent is working.
     stderr_is_log: bool,
-    /// Whether the end of its output is the end of its stream.
+    /// Whether the end of standard output is also the end of the stream.
     stdout_is_stream: bool,
     lines: LineAssembler,
     resume: journal::JournalCursor,
-    /// Signals before this position were reported before.
+    /// Signals before this position have already been reported.
     reported: Cursor,
-    /// Writes of the protocol that were sent to the holder on the present link.
+    /// Protocol writes that were sent to the holder on the current connection.
     sent_writes: BTreeSet<String>,
     reader: Option<JournalReader>,
     reported_exit: bool,
-    /// Whether its holder reported that its leader has ended.
+    /// Whether the holder reported that the leader process has exited.
     exited: bool,
-    /// Whether that was recorded.
+    /// Whether the end has been recorded.
     reported_end: bool,
-    /// How long its holder may then take to end the rest.
+    /// How long the holder may take after that to end the other processes.
     ending: Duration,
     reported_unknown: bool,
-    /// Whether its death was rejected as implausible. Then a readable journal proves nothing.
+    /// Whether the launch's death was rejected as implausible. In that case, a readable journal
+    /// proves nothing.
     implausible: bool,
     caught_up: bool,
     disk_full: bool,
@@ -104,7 +106,7 @@ pub(crate) struct Follower {
     printed_ms: u64,
 }
 
-/// The sources that a follower reads and the channels it reports to.
+/// What a follower reads from, and where it reports to.
 pub(crate) struct FollowerLink {
     pub(crate) dir: PathBuf,
     pub(crate) world: EngineWorld,
@@ -130,7 +132,7 @@ pub(crate) async fn was_written(dir: &Path, key: &str) -> bool {
     .await
 }
 
-/// Returns the time zone of the agent: its own, or the machine's.
+/// Returns the agent's own time zone, or the machine's if the agent has none.
 fn agent_time_zone(session: &Session) -> Option<TimeZone> {
     match session.spec.agent.env.get("TZ") {
         Some(name) => TimeZone::get(name).ok(),
@@ -147,16 +149,16 @@ fn working_directory(session: &Session) -> PathBuf {
     }
 }
 
-/// The result of listening to a holder.
+/// What happened while listening to a holder.
 enum ListenResult {
     Notice(HolderNotice),
-    /// The holder has exited, or is dead.
+    /// The holder has exited or is dead.
     Disconnected,
-    /// It lives but does not answer in time.
+    /// The holder is alive, but did not respond in time.
     Unresponsive,
 }
 
-/// Whether there is anything left to follow.
+/// Whether anything is left to follow.
 enum FollowStep {
     Continue,
     Done,
@@ -166,14 +168,14 @@ impl Follower {
     pub(crate) fn new(session: &Session, launch: LaunchId, link: FollowerLink) -> Option<Follower> {
         let recorded = session.launch(launch)?;
         let from = recorded.cursor;
-        // Reported before a restart, it is withdrawn by the first read that succeeds.
+        // The first successful read withdraws a report from before a restart.
         let told_unknown = recorded.process() == ProcessFact::Unknown;
         let (driver, bounds) = (session.spec.agent.driver, &session.spec.bounds);
         let opening = ConversationOptions {
             zone: agent_time_zone(session),
             ..ConversationOptions::from_session(session)
         };
-        let protocol = provost_drivers::protocol(driver, opening);
+        let protocol = provost_agent_codex::protocol(driver, opening);
         let (rows, columns) = (TERMINAL_SIZE.rows, TERMINAL_SIZE.columns);
         let terminal = driver.has_terminal().then(|| ScreenHints::new(session, rows, columns));
         let resume = if protocol.needs_full_journal() || terminal.is_some() {
@@ -243,7 +245,8 @@ impl Follower {
             Err(why) => return self.end_broken(&why).await,
         };
         match found {
-            // It ran: the directory of a recorded launch is never made or filled again.
+            // The launch ran before, and the directory of a recorded launch is never created or
+            // filled a second time.
             LaunchState::Absent | LaunchState::Starting { .. } => {
                 self.end_broken("its launch directory was removed or emptied").await
             }
@@ -282,14 +285,14 @@ impl Follower {
                 self.drain().await?;
                 let none_left =
                     supervised_command::end_all_processes(&self.traces, SURVIVOR_GRACE).await?;
-                // A fact about the whole machine needs no check against other probes.
+                // This affects the whole machine, so it need not be compared with other probes.
                 self.report_unobserved_end("the machine was restarted", &none_left).await
             }
         }
     }
 
     /// Reads the directory. A failed read is repeated, unless the holder is known to be dead and
-    /// reads have failed for long: then nothing will repair it.
+    /// reads have been failing for a long time.
     async fn read_directory(
         &mut self,
     ) -> Result<Result<LaunchState, String>, supervised_command::Error> {
@@ -313,8 +316,7 @@ impl Follower {
         }
     }
 
-    /// Ends a launch whose directory can no longer be trusted. Its journal is read as far as
-    /// possible.
+    /// Ends a launch whose directory can no longer be trusted. As much of its journal as possible is read.
     async fn end_broken(&mut self, why: &str) -> Result<FollowStep, supervised_command::Error> {
         self.broken = Some(why.to_owned());
         if self.reported_end {
@@ -323,7 +325,7 @@ impl Follower {
         self.end_unobserved(why).await
     }
 
-    /// Ends a launch whose exit status cannot be learned.
+    /// Ends a launch whose exit status cannot be determined.
     async fn end_unobserved(&mut self, why: &str) -> Result<FollowStep, supervised_command::Error> {
         let none_left = supervised_command::end_all_processes(&self.traces, SURVIVOR_GRACE).await?;
         if self.reader.is_some() {
@@ -332,7 +334,7 @@ impl Follower {
         self.confirm_unobserved(why, &none_left).await
     }
 
-    /// Ends the remains of a launch whose leader has ended and whose holder does not end the rest.
+    /// Ends the remaining processes of a launch whose leader has exited, if the holder does not do so.
     async fn end_remaining(&mut self) -> Result<FollowStep, supervised_command::Error> {
         let ended = supervised_command::end_survivors(&self.traces).await?;
         let (leftovers, verified) =
@@ -351,20 +353,20 @@ impl Follower {
         Ok(FollowStep::Done)
     }
 
-    /// Whether the journal exists. One that cannot be read exists.
+    /// Whether the journal exists, even if it cannot be read.
     fn has_journal(&self) -> bool {
         let found = std::fs::symlink_metadata(self.link.dir.join(journal::JOURNAL_FILE));
         !matches!(found, Err(why) if why.kind() == std::io::ErrorKind::NotFound)
     }
 
-    /// Whether the launch's own process may be alive, whatever its directory shows.
+    /// Whether the launch's own process may be alive, regardless of what its directory shows.
     fn child_may_live(&self) -> bool {
         self.traces.child.as_ref().is_some_and(|child| !matches!(child.is_alive(), Ok(false)))
     }
 
-    /// Waits until the launch's holder has exited, as it does at once after it reported the end.
-    /// One that stays did not report it: a forged record may stand in for a holder that is kept
-    /// stopped.
+    /// Waits until the launch's holder has exited, which happens right after it reports the end. If
+    /// the holder keeps running, the report may be forged and the real holder may have been
+    /// suspended.
     async fn wait_for_holder_exit(&self) -> bool {
         let Some(holder) = &self.traces.holder else { return true };
         let left = async {
@@ -377,7 +379,7 @@ impl Follower {
         tokio::time::timeout(HOLDER_EXIT_TIMEOUT, left).await.is_ok()
     }
 
-    /// Reports the rest of a launch whose tree is gone.
+    /// Reports everything that remains about a launch whose process tree is gone.
     async fn finish(
         &mut self,
         exit: &ExitRecord,
@@ -392,14 +394,14 @@ impl Follower {
         Ok(FollowStep::Done)
     }
 
-    /// Reports once that everything that happened before was reported.
+    /// Reports, once, that everything that happened earlier has been reported.
     async fn report_caught_up(&mut self) {
         if !std::mem::replace(&mut self.caught_up, true) {
             self.link.teller.caught_up(self.launch).await;
         }
     }
 
-    /// Listens to a living holder until it exits.
+    /// Listens to a running holder until it exits.
     async fn listen(&mut self) -> Result<FollowStep, supervised_command::Error> {
         let Ok(mut link) = supervised_command::HolderConnection::follow(&self.link.dir).await
         else {
@@ -419,7 +421,7 @@ impl Follower {
                 ListenResult::Notice(notice) => notice,
                 ListenResult::Disconnected => {
                     if !heard {
-                        // It is exiting, or refuses us. It is asked again after a pause.
+                        // The holder is exiting or rejects the connection. Retry after a pause.
                         supervised_command::sleep(LINK_RETRY_DELAY).await;
                     }
                     break;
@@ -462,9 +464,9 @@ impl Follower {
         Ok(FollowStep::Continue)
     }
 
-    /// Waits for the next notice. Once the leader has ended, it waits only as long as the holder
-    /// needs to end the rest. A holder that takes longer but answers has its reasons, such as a
-    /// full disk.
+    /// Waits for the next notice. Once the leader has exited, waits only as long as the holder
+    /// needs to end the other processes. If a holder takes longer but still responds, it has a
+    /// reason, such as a full disk.
     async fn next_notice_in_time(
         &mut self,
         link: &mut supervised_command::HolderConnection,
@@ -480,7 +482,7 @@ impl Follower {
                 return heard(notice);
             }
             if let Some(holder) = &self.traces.holder {
-                // One that cannot be woken does not answer.
+                // If the holder cannot be woken, it will not respond.
                 tree::resume_process(holder).ok();
             }
             if supervised_command::request(&self.link.dir, HolderOp::Ping).await.is_err() {
@@ -489,33 +491,33 @@ impl Follower {
         }
     }
 
-    /// Has the holder mask the secrets that another launch of the session received: a resumed
-    /// conversation may be printed from its beginning.
+    /// Asks the holder to mask secrets that another launch of the session received, because a
+    /// resumed conversation may be printed from its beginning.
     async fn mask_secrets(&self, link: &mut supervised_command::HolderConnection) {
         let forms = self.link.world.secrets.masks(self.launch.session);
         if !forms.is_empty() {
-            // A broken link is detected at the next notice. An older holder refuses, and nothing
-            // else can be done.
+            // A broken connection is detected at the next notice. If an older holder refuses,
+            // nothing else can be done.
             link.send(HolderOp::Mask { forms: forms.into_iter().map(WireBytes).collect() })
                 .await
                 .ok();
         }
     }
 
-    /// Sends the pending writes of the protocol to the holder. The holder writes each key once, and
-    /// the journal shows what arrived. The rest is sent again on the next link.
+    /// Sends the pending protocol writes to the holder. The holder writes each key only once, and
+    /// the journal shows what arrived. Anything else is sent again on the next connection.
     async fn send_pending_writes(&mut self, link: &mut supervised_command::HolderConnection) {
         for write in self.protocol.pending_writes() {
             if self.sent_writes.insert(write.key.clone()) {
                 let key = self.link.world.write_key(self.launch, &write.key);
                 let op = HolderOp::Write { key, data: WireBytes(write.line), secret: false };
-                // A broken link is detected at the next notice.
+                // A broken connection is detected at the next notice.
                 link.send(op).await.ok();
             }
         }
     }
 
-    /// Waits for the next notice, and meanwhile reports held signals that become due.
+    /// Waits for the next notice. In the meantime, reports signals that were held back and become due.
     async fn next_notice(
         &mut self,
         link: &mut supervised_command::HolderConnection,
@@ -550,13 +552,13 @@ impl Follower {
         Ok(())
     }
 
-    /// Takes reports that were written while no daemon answered.
+    /// Collects reports that were written while no daemon could be reached.
     async fn collect_reports(&self) {
         drop_box::collect_reports(&self.link.world, &self.link.handle, Some(self.launch)).await;
     }
 
-    /// Takes reports that an agent wrote in its sandbox. A report that precedes a line of output
-    /// counts before it: a claim made in a turn is known when the turn ends.
+    /// Collects reports that an agent wrote from inside its sandbox. A report that precedes a line
+    /// of output is recorded first, so that a claim made during a turn is known when the turn ends.
     async fn check_drop_box(&mut self) {
         let directory = self.link.world.home.agent_drop_box(self.launch.session);
         if self.drop_box_watch.changed(&directory, self.link.clock.now().wall_ms) {
@@ -564,7 +566,7 @@ impl Follower {
         }
     }
 
-    /// Folds all complete frames of the journal.
+    /// Processes all complete frames of the journal.
     async fn drain(&mut self) -> Result<(), supervised_command::Error> {
         loop {
             let Some(reader) = self.open_journal().await? else { return Ok(()) };
@@ -582,7 +584,7 @@ impl Follower {
         }
     }
 
-    /// Withdraws the report that the launch could not be observed: its journal was read.
+    /// Withdraws the report that the launch could not be observed, because its journal has now been read.
     async fn report_seen(&mut self) {
         if !self.implausible && std::mem::take(&mut self.reported_unknown) {
             self.report(SessionCommand::ProcessSeen { launch: self.launch }).await;
@@ -603,8 +605,8 @@ impl Follower {
         Ok(self.reader.as_mut())
     }
 
-    /// Handles a journal that ends before the folded position, because power was lost. The lost
-    /// part is not folded again.
+    /// Handles a journal that ends before a position that was already processed, because of a power
+    /// loss. The lost part is not processed again.
     async fn handle_lost_journal(&mut self, end: u64) {
         self.resume = journal::JournalCursor { offset: end, skip: 0 };
         self.lines = LineAssembler::resume(JournalChannel::Stdout, self.resume);
@@ -622,8 +624,8 @@ impl Follower {
             JournalChannel::Stderr if self.stderr_is_log => {}
             JournalChannel::Stderr => self.link.teller.note_heard(self.launch, self.printed_ms),
             JournalChannel::Stdin => {
-                // The protocol's own writes are not reported, so that no held signal is recorded
-                // because of them: the end of a turn would wait for that.
+                // The protocol's own writes are not reported. Otherwise they would cause held
+                // signals to be recorded, and the end of a turn would have to wait for that.
                 if let Some((InputEnvelope { key, typed: false, .. }, _)) =
                     InputEnvelope::split(&frame.payload)
                 {
@@ -644,7 +646,7 @@ impl Follower {
                             hints.resize(rows, columns);
                         }
                     }
-                    // Limits and stops arrive as notices; notes of later versions are ignored.
+                    // Limits and stops are reported as notices, and notes from later versions are ignored.
                     Ok(
                         JournalNote::OutputLimit { .. }
                         | JournalNote::LimitRaised { .. }
@@ -658,7 +660,7 @@ impl Follower {
         }
     }
 
-    /// Takes printed output. An agent that only reports retries shows no progress.
+    /// Handles printed output. An agent that only reports retries makes no progress.
     async fn take_output(&mut self, frame: &JournalFrame) {
         let delivered = self.lines.feed(frame);
         let mut moves = delivered.is_empty();
@@ -670,7 +672,7 @@ impl Follower {
         }
     }
 
-    /// Takes terminal output.
+    /// Handles terminal output.
     async fn take_terminal_output(&mut self, bytes: &[u8]) {
         if self.output_is_activity {
             self.link.teller.note_heard(self.launch, self.printed_ms);
@@ -683,7 +685,7 @@ impl Follower {
         }
     }
 
-    /// Reads the terminal's screen, if it is due.
+    /// Reads the terminal's screen, if that is due.
     async fn read_screen(&mut self) {
         let (launch, now) = (self.launch, self.link.clock.now().mono_ms);
         let guess = self.terminal.as_mut().and_then(|hints| hints.read_screen(now));
@@ -692,8 +694,8 @@ impl Follower {
         }
     }
 
-    /// Reports the draft that a leaving user left at the prompt, before it is reported that no user
-    /// is attached.
+    /// Reports the unsent text that a detaching user left at the prompt. This must precede the
+    /// report that no user is attached anymore.
     async fn report_draft(&mut self) {
         let launch = self.launch;
         let guess = self.terminal.as_mut().and_then(ScreenHints::draft);
@@ -702,8 +704,8 @@ impl Follower {
         }
     }
 
-    /// Reports an agent that runs but cannot be connected to. It will not work, which is worse than
-    /// a silent stream.
+    /// Reports an agent that is running but to which the relay cannot connect. The agent will never
+    /// work, so this is reported instead of being treated as silence.
     async fn handle_relay_failure(&mut self, frame: &JournalFrame) {
         let note = serde_json::from_slice::<RelayNote>(&frame.payload);
         if let Ok(RelayNote::RelayFailed { why }) = note {
@@ -713,7 +715,7 @@ impl Follower {
     }
 
     /// Reports that an agent closed the stream of its protocol. A plain command may redirect its
-    /// output and work on: there only the process counts.
+    /// output and continue, so for such a command only the process counts.
     async fn handle_stdout_closed(&mut self, after: u64) {
         if self.stdout_is_stream {
             self.observe(StreamSignal::Closed, journal::JournalCursor { offset: after, skip: 0 })
@@ -721,7 +723,7 @@ impl Follower {
         }
     }
 
-    /// Reads a line, and returns whether it shows progress of the agent.
+    /// Parses a line, and returns whether it shows that the agent made progress.
     async fn read_line(&mut self, line: JournalLine, after: journal::JournalCursor) -> bool {
         self.protocol.set_clock(self.link.clock.wall_of(self.printed_ms));
         let signal = match line {
@@ -735,7 +737,7 @@ impl Follower {
         moves
     }
 
-    /// Closes the stream: a last line without a newline is read first.
+    /// Closes the stream, after parsing a last line without a newline.
     async fn close_stream(&mut self) {
         if let Some(last) = self.lines.finish() {
             self.read_line(last.line, last.after).await;
@@ -771,8 +773,8 @@ impl Follower {
         self.report(command).await;
     }
 
-    /// Reports an unobserved end, unless too many launches look dead at once. A process that was
-    /// found and ended is certain.
+    /// Reports an unobserved end, unless too many launches look dead at once. If a process was
+    /// found and ended, its end is certain.
     async fn confirm_unobserved(
         &mut self,
         why: &str,
@@ -786,7 +788,7 @@ impl Follower {
         self.report_unobserved_end(why, none_left).await
     }
 
-    /// Reports an unobserved end. The parameter proves that no process is left.
+    /// Reports an unobserved end. The unnamed parameter proves that no process is left.
     async fn report_unobserved_end(
         &mut self,
         why: &str,
@@ -806,8 +808,8 @@ impl Follower {
         }
         let signal = real_path::with_real_paths(signal, &self.place.cwd).await;
         let signal = programs::with_lookup(signal, &self.place).await;
-        let told = self.coalescer.take(signal, cursor, self.printed_ms);
-        self.report_observed(told, None).await;
+        let released = self.coalescer.take(signal, cursor, self.printed_ms);
+        self.report_observed(released, None).await;
     }
 
     async fn report(&mut self, command: session::SessionCommand) {
@@ -815,7 +817,7 @@ impl Follower {
         self.report_observed(before, Some(command)).await;
     }
 
-    /// Reports signals together with the command that follows them.
+    /// Reports signals together with the command that follows from them.
     async fn report_observed(&self, observed: Vec<JournalSignal>, then: Option<SessionCommand>) {
         let launch = self.launch;
         let observed = observed.into_iter();

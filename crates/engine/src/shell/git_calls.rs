@@ -1,9 +1,10 @@
-//! Git calls that write files, each under its own holder, keyed by the effect that makes it.
+//! Git calls that write files. Each runs under its own holder, and its key is derived from the
+//! effect that makes the call.
 //!
-//! A daemon that exits leaves such a call to its holder. The next daemon waits for all of them
-//! before it uses git for anything that changes or reads a checkout, so that no two calls run at
-//! the same time. After that the repository itself shows the result: every effect looks there
-//! first.
+//! When a daemon exits, such a call continues under its holder. The next daemon waits for all of
+//! these calls before it uses git for anything that changes or reads a checkout, so that no two
+//! calls run at the same time. Afterwards, the repository itself shows the result, which is where
+//! every effect looks first.
 
 use std::{
     path::{Path, PathBuf},
@@ -37,20 +38,20 @@ use super::{
 };
 use crate::stream::Subject;
 
-/// The subcommand by which this program becomes a git that may execute nothing else. Only holders
-/// call it.
+/// The subcommand with which this program becomes a git that cannot execute anything else. Only
+/// holders call it.
 pub const RUN_GIT: &str = "run-git";
 
-/// The suffix of the key of a git call.
+/// The suffix of the keys of git calls.
 const KEY_SUFFIX: &str = ".git";
 
-/// How many bytes a call may print: a line for each conflicting file.
+/// Maximum number of bytes that a call may print. A merge prints a line for each conflicting file.
 const OUTPUT_LIMIT: u64 = 64 << 20;
 
-/// How many bytes of the end of that are kept.
+/// Maximum number of bytes to keep from the end of the output.
 const KEPT_BYTES: usize = 64 << 10;
 
-/// The wait before a call of an earlier daemon that could not be observed is tried again.
+/// How long to wait before retrying to observe a call from an earlier daemon.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Provides effects with a git whose long calls outlive the daemon.
@@ -61,7 +62,7 @@ pub(crate) struct GitCalls {
     program: PathBuf,
     scratch: PathBuf,
     waits: ShortageWaits,
-    /// Set once no call of an earlier daemon runs.
+    /// Set once no call from an earlier daemon is running anymore.
     settled: Arc<OnceCell<()>>,
 }
 
@@ -77,7 +78,7 @@ impl GitCalls {
         }
     }
 
-    /// Does the work of an effect that writes files, once no call of an earlier daemon runs.
+    /// Carries out an effect that writes files, once no call from an earlier daemon is running anymore.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
         effect: EffectName,
@@ -101,8 +102,8 @@ impl GitCalls {
         self.git.clone().with_long_calls(Arc::new(calls))
     }
 
-    /// Returns git for an effect that depends on what is in a checkout, once no call of an earlier daemon runs. Until
-    /// then its subject is shown as waiting.
+    /// Returns git for an effect that depends on the content of a checkout, once no call from an
+    /// earlier daemon is running anymore. Until then, the effect's subject is shown as waiting.
     pub(crate) async fn settled_git(&self, subject: Subject) -> Git {
         let _shown = self.waits.for_git(subject);
         self.settled.get_or_init(|| self.wait_for_earlier_calls()).await;
@@ -111,7 +112,8 @@ impl GitCalls {
 
     async fn wait_for_earlier_calls(&self) {
         let limit = long_call::TIME_LIMIT.as_millis() as u64;
-        // A call that can neither be looked at nor ended may be writing: nothing is done beside it.
+        // A call that can be neither inspected nor ended may still be writing, so nothing else may
+        // run next to it.
         let waiting = |pid| self.waits.set_earlier_git(Some(EarlierGit { pid }));
         while self.effects.wait_for_all(KEY_SUFFIX, limit, ended_cleanly, &waiting).await.is_err() {
             supervised_command::sleep(RETRY_DELAY).await;
@@ -122,15 +124,15 @@ impl GitCalls {
     }
 }
 
-/// Runs the long calls of one effect, one after the other.
+/// Runs the long calls of one effect, one after another.
 #[derive(Clone)]
 struct SupervisedCalls {
     effects: Effects,
     effect: EffectName,
     program: PathBuf,
     runtime: Runtime,
-    /// The calls that were cut off, as the start record has them; or why that is not known. Nothing is written before
-    /// it is.
+    /// The calls that were cut off according to the start record, or why that is unknown. Nothing
+    /// is written while it is unknown.
     cut_off: Arc<Mutex<Result<Vec<CutOffCall>, String>>>,
 }
 
@@ -155,7 +157,7 @@ impl SupervisedCalls {
         self.cut_off.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Takes from the start record which calls were cut off.
+    /// Reads from the start record which calls were cut off.
     async fn take_cut_off(&self) {
         let found = match self.effects.cut_off(&self.effect, ended_cleanly).await {
             Ok(starts) => Ok(starts.into_iter().map(call_of).collect()),
@@ -204,8 +206,9 @@ impl SupervisedCalls {
         }
     }
 
-    /// Takes the result of a call that ended. Its record is removed, as it is made anew whenever it is needed again;
-    /// that a call was cut off stays recorded until one succeeds.
+    /// Handles the result of a call that has finished. Its record is removed, because a new one is
+    /// created whenever the call is needed again. If a call was cut off, this stays recorded until
+    /// one succeeds.
     async fn take_result(&self, exit: &ExitRecord, dir: PathBuf) -> LongCallResult {
         let end = match (exit.ended_by, &exit.end) {
             (EndCause::Itself, ProcessEnd::Exited { code }) => {
@@ -217,7 +220,7 @@ impl SupervisedCalls {
                     return end;
                 }
                 if *code == 0 {
-                    // A record that stays is removed before the next call.
+                    // A record that is left here is removed before the next call.
                     self.effects.discard(&self.effect).await.ok();
                     return end;
                 }
@@ -234,7 +237,7 @@ impl SupervisedCalls {
     }
 }
 
-/// Whether a call left no file half written: git ended by itself, and it did not run out of room.
+/// Whether a call left no file half written, because git exited on its own and the disk was not full.
 fn ended_cleanly(dir: &Path, exit: &ExitRecord) -> bool {
     match (exit.ended_by, &exit.end) {
         (_, ProcessEnd::NotStarted { .. }) | (EndCause::Itself, ProcessEnd::Exited { code: 0 }) => {
@@ -250,7 +253,7 @@ fn call_of(start: CutOffStart) -> CutOffCall {
     CutOffCall { began: time(start.started_wall_ms), ended: time(start.ended_wall_ms) }
 }
 
-/// Whether git ran out of something, by what it printed.
+/// Whether git's output shows that a resource was short.
 fn ran_out(stderr: &[u8]) -> bool {
     Shortage::from_git(&String::from_utf8_lossy(stderr)).is_some()
 }

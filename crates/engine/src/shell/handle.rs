@@ -1,4 +1,4 @@
-//! Channels to the owner: requests, observations, and events that became durable.
+//! Channels to the owner, for requests and observations, and from it, for events that became durable.
 
 use std::{
     collections::HashMap,
@@ -30,7 +30,7 @@ pub enum EngineRequest {
         spec: Box<SessionSpec>,
         warnings: Vec<String>,
     },
-    /// An operator's command to a session.
+    /// A command from an operator to a session.
     SessionCommand {
         session: String,
         command: SessionCommand,
@@ -40,7 +40,7 @@ pub enum EngineRequest {
         from: Reporter,
         testimony: ReportBody,
     },
-    /// A tool call of a team member, made outside the agent's stream.
+    /// A tool call from a team member that did not arrive on the agent's stream.
     ToolCall {
         launch: LaunchId,
         native: String,
@@ -50,7 +50,7 @@ pub enum EngineRequest {
         id: RunId,
         spec: Box<RunSpec>,
     },
-    /// An operator's command to a run.
+    /// A command from an operator to a run.
     RunCommand {
         run: String,
         command: run::RunCommand,
@@ -74,18 +74,18 @@ pub enum EngineRequest {
         session: String,
     },
     List(Listing),
-    /// The launches that may be running, with their holders where known.
+    /// The launches that may be running, with their holders if known.
     LiveLaunches,
     Archive {
         before_wall_ms: i64,
         apply: bool,
     },
-    /// The status of the daemon, and the given holder directories that no session or run on the
-    /// board owns.
+    /// The status of the daemon, and which of the given holder directories belong to no session or
+    /// run on the board.
     Status {
         registered: Vec<String>,
     },
-    /// Rows that differ from the ledger because it cannot be written now, and the machine's
+    /// Rows that differ from the ledger because it currently cannot be written, and the machine's
     /// shortages.
     Preview,
 }
@@ -101,18 +101,18 @@ pub(super) struct PendingRequest {
 #[derive(Debug)]
 pub struct SessionObservation {
     pub session: SessionId,
-    /// They become durable together.
+    /// These commands become durable together.
     pub commands: Vec<SessionCommand>,
 }
 
-/// The result of an effect of a run.
+/// The result of a run's effect.
 #[derive(Debug)]
 pub struct RunObservation {
     pub run: RunId,
     pub command: run::RunCommand,
 }
 
-/// The result of an effect of a team.
+/// The result of a team's effect.
 #[derive(Debug)]
 pub struct TeamObservation {
     pub task: TeamId,
@@ -148,7 +148,7 @@ pub struct ObservationSender {
 }
 
 impl EngineHandle {
-    /// Sends a request, and waits until the reply is durable.
+    /// Sends a request, and waits until its reply is durable.
     pub async fn request(
         &self,
         ask: EngineRequest,
@@ -177,43 +177,44 @@ impl EngineHandle {
         self.events.subscribe()
     }
 
-    /// Lets the owner finish its commit and stop.
+    /// Lets the owner finish its commit, and stops it.
     pub async fn stop(&self) {
         let (done, stopped) = oneshot::channel();
         if self.inputs.send(OwnerInput::Stop(done)).await.is_ok() {
-            // An error means that it has stopped already.
+            // An error means that the owner has already stopped.
             drop(stopped.await);
         }
     }
 }
 
 impl ObservationSender {
-    /// Sends an observation, and waits only until it is queued.
+    /// Sends an observation. Waits only until it is queued.
     pub(crate) async fn send(&self, session: SessionId, command: SessionCommand) {
         self.send_all(session, vec![command]).await;
     }
 
     /// Sends observations that become durable together or not at all.
     pub(crate) async fn send_all(&self, session: SessionId, commands: Vec<SessionCommand>) {
-        // A stopped owner takes nothing more; the next one reads the same from the journal.
+        // A stopped owner accepts nothing more. The next owner reads the same observations from the
+        // journal.
         drop(self.inputs.send(OwnerInput::Session(SessionObservation { session, commands })).await);
     }
 
-    /// Sends the result of an effect of a run.
+    /// Sends the result of a run's effect.
     pub(crate) async fn send_run(&self, run: RunId, command: run::RunCommand) {
-        // A stopped owner takes nothing more; the effect is pending again at the next start.
+        // A stopped owner accepts nothing more. The effect will be pending again after the next start.
         drop(self.inputs.send(OwnerInput::Run(RunObservation { run, command })).await);
     }
 
-    /// Sends the result of an effect of a team.
+    /// Sends the result of a team's effect.
     pub(crate) async fn send_team(&self, task: TeamId, command: team::TeamCommand) {
-        // A stopped owner takes nothing more; the effect is pending again at the next start.
+        // A stopped owner accepts nothing more. The effect will be pending again after the next start.
         drop(self.inputs.send(OwnerInput::Team(TeamObservation { task, command })).await);
     }
 
-    /// Reports that nothing carries out an effect any more.
+    /// Reports that an effect is no longer being carried out.
     pub(crate) async fn effect_lost(&self, subject: Subject, effect: EffectKey) {
-        // A stopped owner takes nothing more; the effect is pending again at the next start.
+        // A stopped owner accepts nothing more. The effect will be pending again after the next start.
         drop(self.inputs.send(OwnerInput::EffectLost(subject, effect)).await);
     }
 
@@ -222,13 +223,13 @@ impl ObservationSender {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner).remove(&launch);
     }
 
-    /// Reports that all events of a launch from the time without a daemon were sent.
+    /// Reports that everything that happened in a launch while no daemon was running has been sent.
     pub(crate) async fn caught_up(&self, launch: LaunchId) {
-        // A stopped owner does not need it.
+        // A stopped owner does not need this.
         drop(self.inputs.send(OwnerInput::CaughtUp(launch)).await);
     }
 
-    /// Records when a launch was last heard. Read only when a silence deadline is due.
+    /// Records when a launch last produced output. This is read only when a silence deadline is due.
     pub(crate) fn note_heard(&self, launch: LaunchId, mono_ms: u64) {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner).insert(launch, mono_ms);
     }
@@ -249,8 +250,8 @@ pub fn event_row(record: &RecordedEvent) -> EventRow {
     }
 }
 
-/// Returns the data of an event. A blind proposal stays hidden until both are written, and then
-/// appears in the message to the chooser.
+/// Returns the data of an event. The text of a blind proposal stays hidden. Once both proposals are
+/// written, they appear in the message to the reviewers.
 fn visible_data(record: &RecordedEvent) -> Value {
     let mut data = serde_json::from_str(&record.data).unwrap_or(Value::Null);
     if record.kind == "team.next_proposed" && data.is_object() {

@@ -8,7 +8,7 @@ use std::{
 use provost_core::ids::{LaunchId, RunId, SessionId};
 use provost_sys::{origin::Boundary, peer::Pinning};
 
-/// The directory of checks, hooks and setups.
+/// The directory for checks, hooks and setups.
 const CHECKS: &str = "checks";
 
 /// Provost's home directory.
@@ -46,12 +46,12 @@ impl Home {
         self.launches().join(launch.to_string())
     }
 
-    /// The directories of the holders of checks, hooks and setups.
+    /// The directories of the holders that run checks, hooks and setups.
     pub fn checks(&self) -> PathBuf {
         self.root.join(CHECKS)
     }
 
-    /// The start records: which effects Provost itself started.
+    /// The start records, which show what Provost itself started.
     pub fn starts(&self) -> PathBuf {
         self.root.join("starts")
     }
@@ -61,7 +61,7 @@ impl Home {
         self.starts().join(format!("{name}.json"))
     }
 
-    /// The directories of launches that the ledger lost.
+    /// The directories of launches whose events the ledger lost.
     pub fn lost(&self) -> PathBuf {
         self.root.join("lost")
     }
@@ -72,12 +72,12 @@ impl Home {
     }
 
     /// The name that rows use for the directory of a check, hook or setup, relative to the home.
-    /// The real name has a random suffix.
+    /// The actual name has a random suffix.
     pub fn effect_output_name(&self, owner: impl Display, key: &str) -> PathBuf {
         Path::new(CHECKS).join(format!("{owner}.{key}"))
     }
 
-    /// The files of an agent's program for one session: its home, its sockets, its temporary files.
+    /// The files that an agent's program uses for one session: its home, sockets and temporary files.
     pub fn agent(&self, session: SessionId) -> PathBuf {
         self.agents().join(session.to_string())
     }
@@ -86,7 +86,7 @@ impl Home {
         self.root.join("agents")
     }
 
-    /// The files about a run: its summaries.
+    /// The files about a run, which are its summaries.
     pub fn run(&self, run: RunId) -> PathBuf {
         self.root.join("runs").join(run.to_string())
     }
@@ -95,12 +95,12 @@ impl Home {
         self.root.join("pool")
     }
 
-    /// The reports that were made while no daemon answered.
+    /// The reports that were written while no daemon could be reached.
     pub fn drop_box(&self) -> PathBuf {
         self.root.join("drop")
     }
 
-    /// The drop box of a session whose agent may write only to its working directory and its
+    /// The drop box for a session whose agent can write only to its working directory and its
     /// temporary files.
     pub fn agent_drop_box(&self, session: SessionId) -> PathBuf {
         self.agent(session).join("tmp/drop")
@@ -114,7 +114,7 @@ impl Home {
         self.root.join("worktrees")
     }
 
-    /// The boundary that decides where the peers of this home's sockets come from.
+    /// The boundary that determines where the peers on this home's sockets come from.
     pub fn boundary(&self, pinning: Pinning) -> Boundary {
         Boundary {
             holder_dirs: vec![self.launches(), self.checks()],

@@ -1,4 +1,5 @@
-//! Hooks: commands of the project, run once per occasion with the occasion as JSON on their input.
+//! Hooks: commands of the project, which run once per event and receive the event as JSON on
+//! standard input.
 
 use provost_core::{
     run::{PendingRunHook, Run, RunHookKey},
@@ -14,7 +15,7 @@ use super::{
 };
 use crate::projection;
 
-/// The grace period between TERM and KILL for a hook that is being ended.
+/// The time between TERM and KILL when a hook is being ended.
 const GRACE_MS: u64 = 2_000;
 
 /// A pending hook.
@@ -60,9 +61,9 @@ impl HookJob {
         })
     }
 
-    /// Runs the hook to its end, or takes the result of one that already ran.
+    /// Runs the hook to completion, or returns the result if it already ran.
     pub(crate) async fn run(self, effects: &Effects) -> HookEnd {
-        // A hook is never cancelled: it reports something that has happened.
+        // A hook is never cancelled, because it reports something that has already happened.
         let (_never, mut cancel) = tokio::sync::watch::channel(false);
         let spec = HoldSpec {
             env: self.env,
@@ -99,7 +100,7 @@ fn hook_end(by: EndCause, end: ProcessEnd) -> HookEnd {
     }
 }
 
-/// The input of a run's hook: the occasion, and the run's current row.
+/// Returns the input for a run's hook: the event, and the run's current row.
 fn run_payload(run: &Run, owed: &PendingRunHook) -> String {
     json!({
         "event": owed.key.event.to_string(),
@@ -112,13 +113,13 @@ fn run_payload(run: &Run, owed: &PendingRunHook) -> String {
     .to_string()
 }
 
-/// The reaction that a hook is about: its trigger and its action.
+/// Returns the reaction that triggered a hook, with its trigger and its action.
 fn reaction(session: &Session, name: &str) -> Option<Value> {
     let one = session.spec.reactions.iter().find(|one| one.name == name)?;
     Some(json!({"name": one.name, "on": one.on.as_str(), "do": one.act.as_str()}))
 }
 
-/// The input of a session's hook: the occasion, and the session's current row.
+/// Returns the input for a session's hook: the event, and the session's current row.
 fn payload(session: &Session, owed: &PendingHook) -> String {
     json!({
         "event": owed.key.event.to_string(),

@@ -1,6 +1,7 @@
-//! Idempotency keys: the same change gets the same reply, a different change is refused.
+//! Idempotency keys: repeating the same change returns the same reply, and a different change under
+//! the same key is refused.
 //!
-//! Returning the first reply for a different change would hide that nothing was done.
+//! Returning the first reply for a different change would hide the fact that nothing was done.
 
 use provost_api::{ApiError, ErrorCode};
 use provost_core::{
@@ -18,11 +19,11 @@ use super::{
 };
 use crate::{board::BoardTransaction, projection, stream};
 
-/// Parts of a spec that are computed anew each time, from the daemon's environment or by discovery.
+/// Parts of a spec that are determined anew each time, from the daemon's environment or by discovery.
 const VOLATILE_PARTS: [&str; 1] = ["warnings"];
 
 impl Owner {
-    /// Returns the stored reply if the key was used for the same change.
+    /// Returns the stored reply if the key was already used for the same change.
     pub(super) fn repeated_reply(
         &self,
         turn: &BoardTransaction<'_>,
@@ -32,8 +33,8 @@ impl Owner {
         if let EngineRequest::Team(TeamRequest::Command { command, by, .. }) = ask {
             return self.repeated_team_reply(turn, by, command, &reply);
         }
-        let told: Value = serde_json::from_str(&reply).unwrap_or_default();
-        let before = told["id"].as_str().or_else(|| told["session"]["id"].as_str());
+        let stored: Value = serde_json::from_str(&reply).unwrap_or_default();
+        let before = stored["id"].as_str().or_else(|| stored["session"]["id"].as_str());
         if let EngineRequest::Open { id, spec, .. } = ask {
             let opened = before.and_then(|id| id.parse::<SessionId>().ok());
             return match opened
@@ -65,7 +66,7 @@ impl Owner {
         }
     }
 
-    /// Returns the stored reply to a change of a team, with the current rows of what it changed.
+    /// Returns the stored reply to a change of a team, updated with the current rows of the changed items.
     fn repeated_team_reply(
         &self,
         turn: &BoardTransaction<'_>,
@@ -81,7 +82,7 @@ impl Owner {
         let mut reply = kept.reply;
         let id = reply["team"]["id"].as_str().and_then(|id| id.parse::<TeamId>().ok());
         let Some(task) = id.and_then(|id| turn.team(id)) else { return Ok(reply.to_string()) };
-        // The reply to a message has only the head of its team.
+        // The reply to a message contains only the short row of its team.
         let whole = reply["team"].get("members").is_some();
         reply["team"] = match (whole, team_requests::resolve_actor(turn, task.id, by)) {
             (true, Ok(who)) => json!(self.row_in_transaction(turn, task.id, &who)?),
@@ -97,8 +98,8 @@ impl Owner {
         Ok(reply.to_string())
     }
 
-    /// Names the parts of a spec that differ from the one a session was opened with. Empty if that
-    /// session cannot be read any more: then only its reply is left.
+    /// Lists the parts of a spec that differ from the spec of an existing session. Empty if that
+    /// session can no longer be read, because only its reply is left then.
     fn spec_differences(
         &self,
         turn: &BoardTransaction<'_>,
@@ -115,8 +116,8 @@ impl Owner {
         }
     }
 
-    /// Whether a team was opened with the same members and terms. True if it cannot be read any
-    /// more: then only its reply is left.
+    /// Whether a team was opened with the same members and terms. True if the team can no longer be
+    /// read, because only its reply is left then.
     fn is_same_opening(
         &self,
         turn: &BoardTransaction<'_>,
@@ -135,7 +136,7 @@ impl Owner {
             return true;
         };
         let Some(first) = records.first().map(|record| record.at) else { return true };
-        // A team is opened in one commit.
+        // A team is opened in a single commit.
         let own = records.iter().take_while(|record| record.at == first);
         let events = own.filter_map(|one| Event::decode(&one.kind, one.v, &one.data).ok());
         TeamTerms::from_events(events).normalized(opened)
@@ -150,7 +151,7 @@ impl Owner {
     }
 }
 
-/// A stored reply to a change of a team, with a digest of the command.
+/// The stored reply to a change of a team, and a digest of the command.
 #[derive(Debug, Serialize, Deserialize)]
 struct StoredReply {
     /// Identifies the command.
@@ -167,8 +168,8 @@ pub(super) fn stored_reply(ask: &EngineRequest, reply: &str) -> String {
     json!(StoredReply { digest: digest(command), reply }).to_string()
 }
 
-/// Whether the stored text answers a change. A message that differs is compared by its team, which
-/// knows every message sent under the key.
+/// Whether the stored text is the reply to this change. If a message differs, the decision is left
+/// to its team, which knows every message sent under the key.
 pub(super) fn is_answered_by(ask: &EngineRequest, kept: &str) -> bool {
     let EngineRequest::Team(TeamRequest::Command { command, .. }) = ask else { return true };
     let same =
@@ -182,7 +183,7 @@ fn digest(command: &TeamCommand) -> String {
     blake3::hash(command.as_bytes()).to_hex()[..32].to_owned()
 }
 
-/// The terms that identify the opening of a team.
+/// The terms with which a team was opened.
 #[derive(Debug, Default, Serialize)]
 struct TeamTerms {
     spec: Option<TeamSpec>,
@@ -223,26 +224,26 @@ impl TeamTerms {
         }
     }
 
-    /// Serializes the terms without the name that was derived from the team's own id.
+    /// Serializes the terms, except for names that are derived from the team's own id.
     fn normalized(&self, id: TeamId) -> String {
         serde_json::to_string(self).unwrap_or_default().replace(&id.short(), "ID")
     }
 }
 
 fn key_conflict(what: &str) -> ApiError {
-    let message = format!("the key was already used for {what}; nothing was done");
+    let message = format!("the key was already used for {what}, so nothing was changed");
     ApiError::new(ErrorCode::Refused, message).next("use another --key")
 }
 
-/// Serializes a spec without the parts that differ on every request: names derived from the
-/// session's id.
+/// Serializes a spec, except for the parts that differ on every request, which are names derived
+/// from the session's id.
 fn normalized_spec(spec: &SessionSpec, id: SessionId) -> Value {
     let text = serde_json::to_string(spec).unwrap_or_default().replace(&id.short(), "ID");
     let mut value: Value = serde_json::from_str(&text).unwrap_or_default();
     if let Value::Object(parts) = &mut value {
         parts.retain(|name, _| !VOLATILE_PARTS.contains(&name.as_str()));
     }
-    // Names with a star were replaced by the daemon's variables of that time.
+    // Patterns with a star were replaced by the variables that the daemon had at that time.
     if let Some(Value::Object(agent)) = value.get_mut("agent") {
         agent.remove("pass_env");
         agent.remove("own_env");
@@ -250,7 +251,7 @@ fn normalized_spec(spec: &SessionSpec, id: SessionId) -> Value {
     value
 }
 
-/// Names the parts that differ, in the spec's terms.
+/// Lists the parts that differ, using the names of the spec's fields.
 fn differences(before: &Value, now: &Value) -> Vec<String> {
     let (Some(before), Some(now)) = (before.as_object(), now.as_object()) else {
         return Vec::new();

@@ -1,6 +1,6 @@
-//! Lands the work of a run, or reports the obstacle.
+//! Lands the work of a run, or reports what prevents it.
 //!
-//! Each step can be repeated after a crash at any point, and finds what was already done.
+//! Each step can be repeated after a crash at any point, and detects what has already been done.
 
 use std::path::Path;
 
@@ -27,15 +27,15 @@ pub(crate) fn land(git: &Git, run: &Run, step: usize) -> RunCommand {
     landed.unwrap_or_else(|reason| RunCommand::LandingFailed { attempt: run.attempt().no, reason })
 }
 
-/// Reports whether the work has landed on a branch of this repository.
+/// Determines whether the work has landed on a branch of this repository.
 pub(crate) fn check_landed(git: &Git, run: &Run, leg: u32) -> RunCommand {
     let over = RunCommand::LandingAborted { attempt: leg, pull: None };
     let found = LandingSite::of(git, run).and_then(|site| site.find_landed());
-    // A landing that cannot be read counts as not landed.
+    // If this cannot be determined, the work counts as not landed.
     found.ok().flatten().unwrap_or(over)
 }
 
-/// The repository and commit of a landing.
+/// The repository and commit to land.
 struct LandingSite<'a> {
     git: &'a Git,
     run: &'a Run,
@@ -55,7 +55,7 @@ impl<'a> LandingSite<'a> {
         let branch = BranchName::new(&self.run.spec.branch).map_err(|why| error_chain(&why))?;
         let commit = parse_oid(&self.head.commit)?;
         match create_branch(self.git, &self.project, &branch, &commit) {
-            // The branch of merged tasks exists, and has the merged commits.
+            // The branch already exists because tasks were merged into it, and contains the merged commits.
             Err(landing::Error::BranchExists { .. }) if self.run.graph.is_some() => {
                 fast_forward_branch(self.git, &self.project, &self.run.spec.branch, &commit)?;
             }
@@ -64,7 +64,8 @@ impl<'a> LandingSite<'a> {
         Ok(landed_command(&self.run.spec.branch, &commit, false))
     }
 
-    /// Fast-forwards the target if it has not moved; else merges the work with its new commits.
+    /// Fast-forwards the target if it has not moved. Otherwise, merges the work with the target's
+    /// new commits.
     fn land_by_merge(&self, step: usize) -> Result<RunCommand, String> {
         let (name, commit) = (self.target()?, self.commit_to_land()?);
         if let Some(merge) = self.unresolved_conflict()? {
@@ -80,9 +81,9 @@ impl<'a> LandingSite<'a> {
         }
     }
 
-    /// Returns the changes that the operator has to approve before this commit lands: those of
-    /// trust-relevant or protected files. A target that has the commit, or that has moved, is not
-    /// fast-forwarded.
+    /// Returns the changes to trust-relevant and protected files, which the operator must approve
+    /// before the commit lands. Returns None if the target already contains the commit or has
+    /// moved, because it is not fast-forwarded then.
     fn approval_needed(
         &self,
         target: &RefName,
@@ -138,8 +139,9 @@ impl<'a> LandingSite<'a> {
         Ok(RunCommand::TargetMoved { step, merge: Box::new(merge) })
     }
 
-    /// Returns the commit to land. If conflicts were fixed, the commit with their markers is left
-    /// out. Work that an agent put on a root commit of its own is moved to the run's base.
+    /// Returns the commit to land. If conflicts were resolved, the commit with the conflict markers
+    /// is left out of the history. Work that an agent put on a root commit of its own is moved onto
+    /// the run's base.
     fn commit_to_land(&self) -> Result<Oid, String> {
         if let Some((work, onto)) = self.fixed_conflict()? {
             return self.commit_merge(&[&work, &onto], self.message());
@@ -154,8 +156,7 @@ impl<'a> LandingSite<'a> {
         }
     }
 
-    /// Returns the two commits that were merged with conflicts, if the newest work is to have fixed
-    /// them.
+    /// Returns the two commits whose merge had conflicts, if the newest work was supposed to resolve them.
     fn fixed_conflict(&self) -> Result<Option<(Oid, Oid)>, String> {
         match self.run.steps.last() {
             Some(LandStep::Merge { onto, work, conflicts, .. }) if !conflicts.is_empty() => {
@@ -165,7 +166,8 @@ impl<'a> LandingSite<'a> {
         }
     }
 
-    /// Returns the merge again, with the newest work, if files of it still have conflict markers.
+    /// Returns the merge step again, with the newest work, if some of its files still contain
+    /// conflict markers.
     fn unresolved_conflict(&self) -> Result<Option<LandStep>, String> {
         let Some((work, onto)) = self.fixed_conflict()? else { return Ok(None) };
         let tree = parse_tree_oid(&self.head.tree)?;
@@ -212,7 +214,7 @@ impl<'a> LandingSite<'a> {
         }
     }
 
-    /// The time of every merge of a run: the same call has to produce the same commit.
+    /// Returns the timestamp for all merges of a run, so that repeating a merge produces the same commit.
     fn merge_time(&self) -> i64 {
         self.run.opened.wall_ms / 1_000
     }

@@ -1,4 +1,4 @@
-//! Launches that are being started, and why one was not.
+//! Tracks launches that are being started, and describes why a launch was not started.
 
 use std::{
     collections::BTreeSet,
@@ -15,7 +15,7 @@ use provost_holder::{ExitRecord, ProcessEnd};
 
 use super::supervised_command::{self, NoProcessLeft, error_chain};
 
-/// The interval between checks whether a start is over.
+/// How often to check whether a start is over.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The launches that are being started, so that a stop does not overtake a start.
@@ -55,7 +55,7 @@ impl Drop for StartGuard {
 pub(super) struct LaunchError {
     pub(super) reason: String,
     pub(super) shortage: Option<Shortage>,
-    /// Whether something may have been started.
+    /// Whether a process may have been started.
     pub(super) may_have_started: bool,
 }
 
@@ -65,7 +65,7 @@ impl From<String> for LaunchError {
     }
 }
 
-/// Shortages are detected before anything is started.
+/// Shortages are detected before anything is started, so no process can have been started.
 impl From<Shortage> for LaunchError {
     fn from(shortage: Shortage) -> LaunchError {
         let reason = shortage.detail.clone();
@@ -79,7 +79,7 @@ impl From<supervised_command::Error> for LaunchError {
     }
 }
 
-/// Reports that an effect waits for a resource.
+/// Reports that an effect is waiting for a resource.
 pub(super) fn effect_short(
     session: &Session,
     effect: &SessionEffect,
@@ -89,7 +89,7 @@ pub(super) fn effect_short(
     SessionCommand::EffectShortage { tries: session.tries_of(&effect), effect, shortage }
 }
 
-/// Checks whether an external agent is alive. One that has ended meanwhile is not adopted.
+/// Checks whether an external agent is still alive. If it has exited in the meantime, it is not adopted.
 pub(super) async fn adopt_launch(
     launch: LaunchId,
     adopted: &session::ExternalAgent,
@@ -104,12 +104,12 @@ pub(super) async fn adopt_launch(
             let reason = format!("process {} has ended before it was watched", process.pid);
             SessionCommand::LaunchFailed { launch, reason }
         }
-        // It is watched from now on, and probed until it is seen.
+        // Watch the agent from now on, and probe it until it can be observed.
         Err(_) => SessionCommand::LaunchAdopted { launch, child: Some(process) },
     }
 }
 
-/// Reports the result of a launch that is gone completely and was never recorded as running.
+/// Reports the result of a launch that was never recorded as running and whose processes are all gone.
 pub(super) fn failed_launch_command(
     launch: LaunchId,
     reason: String,

@@ -1,8 +1,9 @@
-//! Listings: the sessions that `ls` shows. Projections are passed on as stored in the ledger.
+//! Listings, such as the sessions that `ls` shows. Projections are returned as they are stored in
+//! the ledger.
 
 use std::ops::ControlFlow;
 
-use provost_core::ids::SHORT_LEN;
+use provost_core::ids::{MIN_PART_LEN, SHORT_LEN};
 use provost_ledger::{
     Error, ListCursor, Lookup, ProjectionQuery, ProjectionRef, ReadLedger, StreamFilter,
 };
@@ -19,19 +20,20 @@ pub struct Listing {
     pub extent: ListingExtent,
 }
 
-/// The number of sessions to show. Live ones come first, each half newest first.
+/// How many sessions to show. Live sessions come before the others, and both groups are sorted
+/// newest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ListingExtent {
     #[default]
     All,
-    /// At most N, live or not.
+    /// At most N sessions, live or not.
     AtMost(usize),
-    /// All live ones, and at most N others.
+    /// All live sessions, and at most N others.
     LiveAnd(usize),
 }
 
 impl ListingExtent {
-    /// Whether one more fits after those already shown.
+    /// Whether there is room for another session after those already shown.
     fn has_space(self, open: bool, shown: &ShownCounts) -> bool {
         match self {
             ListingExtent::All => true,
@@ -41,7 +43,7 @@ impl ListingExtent {
     }
 }
 
-/// The number of sessions shown.
+/// How many sessions have been shown.
 #[derive(Debug, Default)]
 struct ShownCounts {
     open: usize,
@@ -72,7 +74,7 @@ impl Listing {
         if !self.has_filter() {
             return true;
         }
-        // An unreadable projection is shown rather than hidden.
+        // If a projection cannot be parsed, show it anyway instead of hiding it.
         let Ok(card) = serde_json::from_str::<ListedProjection<'_>>(card) else { return true };
         let is = |wanted: &Option<String>, found: Option<&str>| {
             wanted.as_deref().is_none_or(|wanted| found == Some(wanted))
@@ -82,8 +84,8 @@ impl Listing {
             && is(&self.project, card.project.as_deref())
     }
 
-    /// Visits the matching projections: the open ones, then the newest closed ones. Returns whether
-    /// there were more.
+    /// Visits the matching projections: first the open ones, then the closed ones, newest first.
+    /// Returns whether there were more.
     pub fn visit(
         &self,
         ledger: &dyn ReadLedger,
@@ -92,7 +94,7 @@ impl Listing {
         self.visit_kind(SESSION, ledger, show)
     }
 
-    /// Like [`Listing::visit`], for runs.
+    /// Like [`Listing::visit`], but for runs.
     pub fn visit_runs(
         &self,
         ledger: &dyn ReadLedger,
@@ -101,7 +103,7 @@ impl Listing {
         self.visit_kind(RUN, ledger, show)
     }
 
-    /// Like [`Listing::visit`], for teams.
+    /// Like [`Listing::visit`], but for teams.
     pub fn visit_teams(
         &self,
         ledger: &dyn ReadLedger,
@@ -110,7 +112,7 @@ impl Listing {
         self.visit_kind(TEAM, ledger, show)
     }
 
-    /// Like [`Listing::visit`], for streams of any kind.
+    /// Like [`Listing::visit`], but for streams of any kind.
     fn visit_kind(
         &self,
         kind: &'static str,
@@ -158,15 +160,15 @@ fn visit_projections(
     }
 }
 
-/// The maximum number of candidates that are examined.
+/// The maximum number of candidates to examine.
 const MAX_CANDIDATES: usize = 1_000;
 
-/// The maximum number of matches that are returned.
+/// The maximum number of matches to return.
 const MAX_MATCHES: usize = 10;
 
-/// Finds sessions, runs or teams by name, or by the beginning or end of the id, or by the beginning
-/// of its short form, which lists show. The name of a closed team may be used again: it matches the
-/// open team of that name, or the newest.
+/// Finds sessions, runs or teams by name, by the start or end of their id, or by the start of the
+/// short id that lists show. The name of a closed team can be reused, so a name refers to the open
+/// team with that name, or else to the newest one.
 pub(crate) fn find_by_name(
     kind: &'static str,
     ledger: &dyn ReadLedger,
@@ -189,18 +191,18 @@ pub(crate) fn find_by_name(
     Ok(found.into_iter().map(|meant| (meant.id, meant.name)).collect())
 }
 
-/// A match of a search by name or id.
+/// Something that matches a search by name or id.
 #[derive(Debug, PartialEq, Eq)]
 struct NameMatch {
     id: String,
     name: String,
     by_name: bool,
     open: bool,
-    /// The event that opened it.
+    /// The sequence number of the event that opened the stream.
     created: u64,
 }
 
-/// Of all that match by name, keeps the open ones, or else the newest.
+/// Of all matches by name, keeps the open ones or else the newest one.
 fn prefer_open(found: &mut Vec<NameMatch>) {
     let named = found.iter().filter(|meant| meant.by_name);
     let open = named.clone().any(|meant| meant.open);
@@ -212,15 +214,15 @@ fn prefer_open(found: &mut Vec<NameMatch>) {
     });
 }
 
-/// Whether a name has nothing that an index could find: no letter and no digit.
+/// Whether a name contains nothing that the index could find, because it has neither letters nor digits.
 fn has_no_search_terms(text: &str) -> bool {
     !text.chars().any(char::is_alphanumeric)
 }
 
-/// Parses a projection, if the text matches it.
+/// Parses a projection. Returns `None` if the text does not match it.
 fn match_name(card: &str, text: &str) -> Option<NameMatch> {
     let card = serde_json::from_str::<ListedProjection<'_>>(card).ok()?;
-    let long = text.len() >= 4;
+    let long = text.len() >= MIN_PART_LEN;
     let plain = card.id.replace('-', "");
     let short = plain.get(plain.len().saturating_sub(SHORT_LEN)..).unwrap_or_default();
     let starts = [plain.as_str(), short, &card.id].iter().any(|id| id.starts_with(text));

@@ -1,8 +1,8 @@
-//! The merge queue's work in git: merging finished tasks, fast-forwarding the run's branch, and
-//! moving the worktree of a conversation to the base of its next task.
+//! The git operations of the merge queue: merging finished tasks, fast-forwarding the run's branch,
+//! and moving the worktree of a conversation to the base of its next task.
 //!
-//! Each step can be repeated after a crash at any point, and finds what was already done. Merges
-//! carry the time at which the run was opened, so that the same merge is the same commit.
+//! Each step can be repeated after a crash at any point, and detects what has already been done.
+//! Merges use the time at which the run was opened, so repeating a merge produces the same commit.
 
 use std::path::Path;
 
@@ -24,8 +24,8 @@ use super::{
 };
 
 /// Merges the waiting tasks onto the run's newest work, up to the batch size. A task that cannot be
-/// merged behind others is left for the next batch. Only a conflict with the newest work itself
-/// counts as one.
+/// merged on top of the others is left for the next batch. Only a conflict with the newest work
+/// itself counts as a conflict.
 pub(crate) fn merge_batch(git: &Git, run: &Run, batch: u32) -> RunCommand {
     let merged =
         QueueSite::of(git, run).map_err(MergeError::Queue).and_then(|site| site.merge_waiting());
@@ -38,7 +38,7 @@ pub(crate) fn merge_batch(git: &Git, run: &Run, batch: u32) -> RunCommand {
     }
 }
 
-/// Fast-forwards the run's branch over the first `len` links of the batch.
+/// Fast-forwards the run's branch to include the first `len` links of the batch.
 pub(crate) fn integrate_batch(git: &Git, run: &Run, batch: u32, len: usize) -> RunCommand {
     match QueueSite::of(git, run).and_then(|site| site.integrate(len)) {
         Ok(()) => RunCommand::Integrated { batch, len },
@@ -63,9 +63,9 @@ struct MergedBatch {
 
 /// Why nothing was merged.
 enum MergeError {
-    /// Git refuses the work of one task. All others continue without it.
+    /// Git rejects the work of one task. All other tasks continue without it.
     Task(TaskId, String),
-    /// The repository or the machine is the obstacle.
+    /// The problem is with the repository or the machine.
     Queue(String),
 }
 
@@ -75,7 +75,7 @@ impl From<String> for MergeError {
     }
 }
 
-/// Attributes a failure that was met with the work of a task to the task or to the queue.
+/// Attributes a failure that occurred while merging a task's work, either to the task or to the queue.
 fn attribute_failure(id: &TaskId) -> impl Fn(landing::Error) -> MergeError + '_ {
     |why| match why {
         landing::Error::Git(command::Error::Failed { .. }) => {
@@ -93,7 +93,7 @@ fn attribute_failure(id: &TaskId) -> impl Fn(landing::Error) -> MergeError + '_ 
     }
 }
 
-/// The merges so far: the base, the merged works, and the newest commit.
+/// The merges so far: their base, the merged commits, and the newest merge.
 struct MergeChain {
     onto: Oid,
     works: Vec<Oid>,
@@ -145,9 +145,9 @@ impl<'a> QueueSite<'a> {
         Ok(MergedBatch { onto, links, conflicts })
     }
 
-    /// Merges one task behind the others. Only verified trees are on the branch's first-parent
-    /// line: each link has the newest work as its first parent, and everything that it merges as
-    /// the others.
+    /// Merges one task on top of the others. To keep only verified trees on the branch's
+    /// first-parent line, each link has the newest work as its first parent, and everything that it
+    /// merges as further parents.
     fn add_link(
         &self,
         id: &TaskId,
@@ -160,7 +160,8 @@ impl<'a> QueueSite<'a> {
         let includes_tip =
             includes(self.git, &self.project, work, &tip).map_err(attribute_failure(id))?;
         let tree = if includes_tip {
-            // Nothing was done besides it: the merge has its tree, and its verdict holds.
+            // No other work was merged, so the merge has the same tree and the existing verdict
+            // applies to it.
             tree_of(self.git, &self.project, work.as_str())
                 .map_err(|why| chain_of(&why))?
                 .ok_or_else(|| format!("the commit {work} has no tree"))?
@@ -170,7 +171,7 @@ impl<'a> QueueSite<'a> {
             };
             let merged = merge(&tip, work).map_err(attribute_failure(id))?;
             if !merged.conflicts.is_empty() {
-                // A conflict is fixed on the task's own branch, which is the first parent then.
+                // A conflict is resolved on the task's own branch, so that branch is the first parent here.
                 let mended = merge(work, &tip).map_err(attribute_failure(id))?;
                 let files = merged.conflicts.iter().map(ToString::to_string).collect();
                 return Ok(Err((snapshot(&mended.commit, &mended.tree), files)));
@@ -190,9 +191,9 @@ impl<'a> QueueSite<'a> {
         Ok(Ok(snapshot(&commit, &tree)))
     }
 
-    /// Returns the commit of a task to merge. If conflicts were fixed, the commit with their
-    /// markers is left out. Work that an agent put on a root commit of its own is moved to the
-    /// task's base.
+    /// Returns the commit of a task to merge. If conflicts were resolved, the commit with the
+    /// conflict markers is left out of the history. Work that an agent put on a root commit of its
+    /// own is moved onto the task's base.
     fn commit_to_merge(&self, id: &TaskId, task: &TaskState) -> Result<Oid, MergeError> {
         let head = task.head.as_ref().ok_or_else(|| format!("task {id} left no work"))?;
         let (work, tree) = (parse_oid(&head.commit)?, parse_tree_oid(&head.tree)?);
@@ -215,7 +216,7 @@ impl<'a> QueueSite<'a> {
         }
     }
 
-    /// Returns a conflict that was to be fixed and of which some files still have conflict markers.
+    /// Returns a conflict that was supposed to be resolved but left conflict markers in some files.
     fn unresolved_conflict(
         &self,
         id: &TaskId,
@@ -243,9 +244,9 @@ impl<'a> QueueSite<'a> {
         fast_forward_branch(self.git, &self.project, &self.run.spec.branch, &to)
     }
 
-    /// Creates the run's branch. Returns false if it exists and has some of the run's own work,
-    /// which an earlier daemon put there without recording it. A branch with nothing beyond the
-    /// run's base is not the run's.
+    /// Creates the run's branch. Returns false if the branch already exists and contains some of
+    /// the run's own work, which an earlier daemon put there without recording it. A branch that
+    /// contains nothing beyond the run's base does not belong to the run.
     fn create_branch(&self, to: &Oid) -> Result<bool, String> {
         let branch = BranchName::new(&self.run.spec.branch).map_err(|why| chain_of(&why))?;
         match create_branch(self.git, &self.project, &branch, to) {
@@ -275,7 +276,7 @@ impl<'a> QueueSite<'a> {
             .map_err(describe_error)?
         {
             FastForward::Done => Ok(()),
-            // Fixed conflicts are merged without the commit that had their markers.
+            // Resolved conflicts are merged without the commit that contained the conflict markers.
             FastForward::Diverged(found) if self.is_recorded_work(errand.session, &found) => {
                 move_branch(self.git, &self.project, &name, &found, &parse_oid(&to.commit)?)
                     .map_err(describe_error)
@@ -286,8 +287,7 @@ impl<'a> QueueSite<'a> {
         }
     }
 
-    /// Whether a commit is the newest work of a session for a task, whose tree is merged or will
-    /// be.
+    /// Whether a commit is a session's newest work on a task, whose tree has been or will be merged.
     fn is_recorded_work(&self, session: SessionId, commit: &Oid) -> bool {
         let mut own = self.graph.tasks().filter(|(_, task)| task.worker == Some(session));
         own.any(|(_, task)| task.head.as_ref().is_some_and(|head| head.commit.0 == commit.as_str()))
@@ -300,7 +300,7 @@ impl<'a> QueueSite<'a> {
         CommitMessage { text: text.to_owned(), trailers }
     }
 
-    /// The time of every merge of a run: the same call has to produce the same commit.
+    /// Returns the timestamp for all merges of a run, so that repeating a merge produces the same commit.
     fn merge_time(&self) -> i64 {
         self.run.opened.wall_ms / 1_000
     }

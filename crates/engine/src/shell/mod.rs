@@ -1,7 +1,8 @@
-//! The shell: moves values between the board, the ledger and the outside world. It decides nothing.
+//! The shell: moves values between the board, the ledger and the outside world. It makes no
+//! decisions.
 //!
 //! One thread owns the board and the ledger (`owner`). Tasks on the runtime carry out pending
-//! effects (`executor`), follow launches (`follow`), and report the results to the owner.
+//! effects (`executor`) and follow launches (`follow`), and report the results to the owner.
 
 pub mod blocking;
 mod catch_up;

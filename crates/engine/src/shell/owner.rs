@@ -1,7 +1,7 @@
-//! The owner: one thread that holds the board and writes the ledger.
+//! The owner: one thread that holds the board and writes to the ledger.
 //!
-//! All inputs that arrive during a commit are decided together and committed together, so many
-//! writers cost few commits. No reply is sent, and no effect starts, before its events are durable.
+//! All inputs that arrive during a commit are decided and committed together, so even many writers
+//! cause only a few commits. No reply is sent and no effect starts before its events are durable.
 
 mod loading;
 
@@ -57,31 +57,30 @@ use crate::{
     stream::{self, Subject},
 };
 
-/// The maximum number of inputs that are decided and committed together.
+/// The maximum number of inputs to decide and commit together.
 const MAX_BATCH: usize = 512;
 
-/// Callers often send the next request right after a reply. If fewer inputs arrived during a commit
-/// than it answered, the owner waits this long for the others: one commit for all costs less than
-/// two for half of them each.
+/// Callers often send their next request right after they receive a reply. If fewer inputs arrived
+/// during a commit than it answered, the owner waits this long for the others, because one commit
+/// for all of them costs less than two.
 const GATHER_TIME: Duration = Duration::from_micros(150);
 
-/// The owner waits for others only if the last commit answered at least this many.
+/// The owner waits for more inputs only if the last commit answered at least this many requests.
 const MIN_GATHER_REPLIES: usize = 8;
 
-/// The maximum number of inputs that wait for the owner; more make their senders wait.
+/// The maximum number of inputs in the owner's queue. If it is full, senders have to wait.
 const MAX_WAITING: usize = 4096;
 
-/// How many events a slow subscriber may lag before it reads the ledger instead.
+/// How many events a slow subscriber may fall behind before it has to read the ledger instead.
 const MAX_SUBSCRIBER_LAG: usize = 1024;
 
-/// The wait after a failed write before observations are written again.
+/// How long to wait after a failed write before trying to write the observations again.
 const WRITE_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// The maximum number of agents' reports kept in memory while the ledger cannot be written.
+/// The maximum number of agents' reports to keep in memory while the ledger cannot be written.
 const MAX_KEPT_REPORTS: usize = 1_000;
 
-/// The longest time that a new daemon waits until every launch was observed, before deadlines count
-/// again.
+/// How long a new daemon waits at most for every launch to be observed before deadlines apply again.
 const CATCH_UP_MS: u64 = 2_000;
 
 /// Why the engine cannot start.
@@ -93,11 +92,11 @@ pub enum StartError {
     Thread(#[from] std::io::Error),
 }
 
-/// Folds a stream from a snapshot and the records after it.
+/// Folds a stream from a snapshot and the records that follow it.
 type StreamFold<T> =
     fn(&StreamId, Option<&StoredSnapshot>, &[RecordedEvent]) -> Result<T, stream::Error>;
 
-/// Observations of sessions, and results of effects of runs and teams.
+/// Observations about sessions, and results of the effects of runs and teams.
 #[derive(Default)]
 struct ObservationBatch {
     sessions: Vec<SessionObservation>,
@@ -114,39 +113,41 @@ pub struct Owner {
     orders: mpsc::Sender<EffectOrder>,
     events: broadcast::Sender<PublishedEvents>,
     heard: Arc<Mutex<HashMap<LaunchId, u64>>>,
-    /// Observations that could not be written yet. They are never dropped.
+    /// Observations that have not been written yet. They are never dropped.
     backlog: ObservationBatch,
     pub(super) unreadable: BTreeMap<String, String>,
     secrets: Secrets,
     catching_up: CatchUp,
     pub(super) polls: PollCounts,
-    /// How Provost is called in commands shown to members, wherever they are.
+    /// How to invoke Provost in commands shown to members, wherever those members run.
     pub(super) caller: team::ProvostInvocation,
-    /// Answers to launches that were not observed yet. A dead launch cannot use them.
+    /// Answers to launches that have not been observed yet. If the launch is dead, it cannot use them.
     early_answers: Vec<PendingRequest>,
     /// The number of requests that the last commit answered.
     answered: usize,
     pub(super) home: Home,
     pub(super) waits: ShortageWaits,
-    /// Why the last write failed, if it did.
+    /// The shortage that caused the last write to fail, if it failed.
     pub(super) write_shortage: Option<Shortage>,
-    /// Sessions as they would be if the observations could be written. Empty while they can.
+    /// When this daemon started, on the ledger's clock.
+    pub(super) started_ms: u64,
+    /// Sessions as they would be if the observations could be written. Empty while writing works.
     pub(super) preview: BTreeMap<SessionId, Session>,
-    /// Reports of agents that could not be written yet.
+    /// Reports from agents that have not been written yet.
     kept_reports: Vec<PendingRequest>,
 }
 
 /// A running engine.
 pub struct RunningEngine {
     pub handle: EngineHandle,
-    /// Ends when the owner has stopped.
+    /// Finishes when the owner has stopped.
     pub owner: thread::JoinHandle<()>,
-    /// Carries out pending effects. The opener of the engine must await it.
+    /// Carries out pending effects. The code that starts the engine must await this future.
     pub executor: std::pin::Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
 impl Owner {
-    /// Folds the open streams of the ledger and starts the owner.
+    /// Loads the open streams of the ledger and starts the owner.
     pub fn start(ledger: SqliteLedger, world: EngineWorld) -> Result<RunningEngine, StartError> {
         let last = last_moment(&ledger)?;
         let clock = Clock::after(last);
@@ -179,6 +180,7 @@ impl Owner {
             home,
             waits,
             write_shortage: None,
+            started_ms: clock.now().mono_ms,
             preview: BTreeMap::new(),
             kept_reports: Vec::new(),
         };
@@ -188,8 +190,8 @@ impl Owner {
             .iter()
             .filter_map(|(_, effect)| followed_launch(effect))
             .collect();
-        // Sent with the first batch, before deadlines count: waits for a daemon are measured from
-        // now on.
+        // These are part of the first batch, before deadlines apply, so that waits for a daemon are
+        // measured from now on.
         owner.backlog.sessions = launches.iter().map(|launch| launch_followed(*launch)).collect();
         owner.backlog.tasks = owner.board.teams().map(|task| reevaluate_team(task.id)).collect();
         owner.catching_up =
@@ -222,7 +224,7 @@ impl Owner {
         Ok(all)
     }
 
-    /// Folds a session, a run or a team from the ledger onto the board.
+    /// Loads a session, a run or a team from the ledger onto the board.
     pub(super) fn load(&mut self, stream: &StreamId) -> Result<CommitChanges, String> {
         match stream::parse_subject(stream.as_str()).map_err(|why| why.to_string())? {
             Subject::Session(_) => {
@@ -252,10 +254,10 @@ impl Owner {
         stream: &StreamId,
         fold: StreamFold<T>,
     ) -> Result<(T, u64), String> {
-        let told = |why: provost_ledger::Error| why.to_string();
-        let snapshot = self.ledger.snapshot(stream).map_err(told)?;
+        let describe = |why: provost_ledger::Error| why.to_string();
+        let snapshot = self.ledger.snapshot(stream).map_err(describe)?;
         let after = stream::usable_snapshot_version::<T>(snapshot.as_ref());
-        let records = self.ledger.read_stream(stream, after).map_err(told)?;
+        let records = self.ledger.read_stream(stream, after).map_err(describe)?;
         let used = if after > 0 { snapshot } else { None };
         let folded = fold(stream, used.as_ref(), &records).map_err(|why| why.to_string())?;
         Ok((folded, after + records.len() as u64))
@@ -268,13 +270,13 @@ impl Owner {
             let (mut stop, mut lost) = (None, Vec::new());
             let mut asked = std::mem::take(&mut self.early_answers);
             asked.append(&mut self.kept_reports);
-            let mut told = std::mem::take(&mut self.backlog);
+            let mut observed = std::mem::take(&mut self.backlog);
             for input in inputs {
                 match input {
                     OwnerInput::Request(one) => asked.push(*one),
-                    OwnerInput::Session(one) => told.sessions.push(one),
-                    OwnerInput::Run(one) => told.runs.push(one),
-                    OwnerInput::Team(one) => told.tasks.push(one),
+                    OwnerInput::Session(one) => observed.sessions.push(one),
+                    OwnerInput::Run(one) => observed.runs.push(one),
+                    OwnerInput::Team(one) => observed.tasks.push(one),
                     OwnerInput::CaughtUp(launch) => drop(self.catching_up.launches.remove(&launch)),
                     OwnerInput::EffectLost(subject, key) => lost.push((subject, key)),
                     OwnerInput::Stop(done) => stop = Some(done),
@@ -284,19 +286,19 @@ impl Owner {
             let is_early = |one: &PendingRequest| self.catching_up.is_early(&one.request, now);
             let (early, asked) = asked.into_iter().partition(is_early);
             self.early_answers = early;
-            self.handle_batch(asked, told).await;
+            self.handle_batch(asked, observed).await;
             for (subject, key) in lost {
                 self.redispatch(subject, &key).await;
             }
             if let Some(done) = stop {
-                // The caller may have stopped waiting; the owner stops nevertheless.
+                // The owner stops even if the caller is no longer waiting for it.
                 done.send(()).ok();
                 return;
             }
         }
     }
 
-    /// Waits for inputs, and takes all that are there. `None` when every sender is gone.
+    /// Waits for inputs, and returns all that have arrived. `None` when all senders are gone.
     async fn receive(&mut self) -> Option<Vec<OwnerInput>> {
         let mut inputs = Vec::new();
         let wait = self.time_until_next();
@@ -315,7 +317,7 @@ impl Owner {
         Some(inputs)
     }
 
-    /// Waits a moment for the callers that were answered last, and takes their inputs.
+    /// Waits briefly for further inputs from the callers that were answered last.
     #[expect(
         clippy::disallowed_methods,
         reason = "the runtime's own clock is too coarse, and nothing else runs in this thread"
@@ -343,29 +345,29 @@ impl Owner {
         let unwritten = !self.backlog.is_empty() || !self.kept_reports.is_empty();
         let again = unwritten.then_some(WRITE_RETRY_DELAY);
         match (due, again) {
-            // While the ledger cannot be written, deadlines change nothing either.
+            // While the ledger cannot be written, deadlines have no effect either.
             (_, Some(again)) => Some(again),
             (due, None) => due,
         }
     }
 
-    async fn handle_batch(&mut self, asked: Vec<PendingRequest>, told: ObservationBatch) {
+    async fn handle_batch(&mut self, asked: Vec<PendingRequest>, observed: ObservationBatch) {
         let (queries, changes): (Vec<_>, Vec<_>) =
             asked.into_iter().partition(|one| is_query(&one.request));
         if !queries.is_empty() {
-            self.preview = self.preview_sessions(&told.sessions);
+            self.preview = self.preview_sessions(&observed.sessions);
         }
         for query in queries {
             let reply = self.answer(&query.request);
             drop(query.reply.send(reply));
         }
-        let loaded = self.load_needed(&changes, &told);
+        let loaded = self.load_needed(&changes, &observed);
         self.answered = changes.len();
-        self.decide_and_commit(changes, told).await;
+        self.decide_and_commit(changes, observed).await;
         self.evict(&loaded);
     }
 
-    /// Evicts subjects that were loaded for one batch.
+    /// Evicts subjects that were loaded for a single batch.
     pub(super) fn evict(&mut self, loaded: &[Subject]) {
         for subject in loaded {
             match subject {
@@ -376,14 +378,19 @@ impl Owner {
         }
     }
 
-    /// Decides and commits together. A change that cannot be recorded is isolated and refused
-    /// alone, so that one session's excess never delays another's events.
-    async fn decide_and_commit(&mut self, changes: Vec<PendingRequest>, told: ObservationBatch) {
-        let decided = self.decide(&changes, &told);
+    /// Decides on all inputs and commits them together. A change that cannot be recorded is
+    /// isolated and refused on its own, so that one session's excess never delays another session's
+    /// events.
+    async fn decide_and_commit(
+        &mut self,
+        changes: Vec<PendingRequest>,
+        observed: ObservationBatch,
+    ) {
+        let decided = self.decide(&changes, &observed);
         match self.commit(decided.staged).await {
             Ok(()) => send_replies(changes, decided.replies),
-            Err(AppendError::Invalid(_)) if changes.len() + told.len() > 1 => {
-                for one in told.split() {
+            Err(AppendError::Invalid(_)) if changes.len() + observed.len() > 1 => {
+                for one in observed.split() {
                     self.decide_and_commit_one(Vec::new(), one).await;
                 }
                 for one in changes {
@@ -397,7 +404,7 @@ impl Owner {
                     let keeps = reply.is_ok() && !invalid && self.may_keep_report(&one.request);
                     let failure = if keeps { report_kept_error(&why) } else { failure.clone() };
                     let PendingRequest { request: ask, actor, key, reply: asker } = one;
-                    // A caller that is gone needs no reply.
+                    // The caller may be gone, in which case it needs no reply.
                     drop(asker.send(reply.and(Err(failure))));
                     if keeps {
                         let nobody = tokio::sync::oneshot::channel().0;
@@ -410,14 +417,14 @@ impl Owner {
                     }
                 }
                 if !invalid {
-                    self.backlog.extend(told);
+                    self.backlog.extend(observed);
                 }
             }
         }
     }
 
-    /// Whether it is an agent's report, which is recorded once there is disk space: the agent may
-    /// not report it again.
+    /// Whether the request is an agent's report, which is kept until there is disk space because
+    /// the agent may not send it again.
     fn may_keep_report(&self, ask: &EngineRequest) -> bool {
         let from_agent = matches!(
             ask,
@@ -429,31 +436,31 @@ impl Owner {
     async fn decide_and_commit_one(
         &mut self,
         changes: Vec<PendingRequest>,
-        told: ObservationBatch,
+        observed: ObservationBatch,
     ) {
-        Box::pin(self.decide_and_commit(changes, told)).await;
+        Box::pin(self.decide_and_commit(changes, observed)).await;
     }
 
-    /// Begins a turn in which deadlines count up to the moment that was observed.
+    /// Begins a transaction that applies deadlines only up to the time that has been observed.
     pub(super) fn begin_turn(&self) -> BoardTransaction<'_> {
         let now = self.clock.now();
         self.board.begin_observing(now, self.catching_up.reached(now))
     }
 
-    /// Decides everything against one set of drafts.
-    fn decide(&self, changes: &[PendingRequest], told: &ObservationBatch) -> DecidedBatch {
+    /// Decides on all inputs against a single set of drafts.
+    fn decide(&self, changes: &[PendingRequest], batch: &ObservationBatch) -> DecidedBatch {
         let mut turn = self.begin_turn();
-        let observed = told.sessions.iter();
+        let observed = batch.sessions.iter();
         for (one, command) in observed.flat_map(|one| one.commands.iter().map(move |c| (one, c))) {
-            // An observation that is not new was made before; one of a missing session is dropped.
+            // Ignore an observation that was already made, or that concerns a session that does not exist.
             drop(turn.command(one.session, command, "provost"));
         }
-        for one in &told.runs {
+        for one in &batch.runs {
             drop(turn.command_run(one.run, &one.command, "provost"));
         }
-        for one in &told.tasks {
-            // A result that is not new was recorded before; the follow-ups of the sessions still
-            // apply.
+        for one in &batch.tasks {
+            // A result that was already recorded is ignored, but follow-up steps from the sessions
+            // still apply.
             drop(turn.command_team(one.task, &team::TeamActor::Provost, &one.command, "provost"));
             turn.advance_team(one.task);
         }
@@ -468,7 +475,7 @@ impl Owner {
         for one in changes {
             let key = self.scoped_key(one);
             let known = key.as_ref().and_then(|key| self.find_reply(key, &keys));
-            // One key means one message, whatever its text: the team itself compares them.
+            // One key identifies one message, regardless of its text. The team itself compares the texts.
             let known = known.filter(|reply| idempotency::is_answered_by(&one.request, reply));
             let reply = match known {
                 Some(reply) => self.repeated_reply(&turn, &one.request, reply),
@@ -485,7 +492,7 @@ impl Owner {
         DecidedBatch { staged: turn.stage(), replies }
     }
 
-    /// Qualifies a key with its team: the same key may be used for another team.
+    /// Qualifies a key with its team, because the same key may be used for another team.
     fn scoped_key(&self, one: &PendingRequest) -> Option<String> {
         let key = one.key.as_ref()?;
         let task = self.team_of_request(&one.request);
@@ -556,7 +563,7 @@ impl Owner {
                         .map(|session| report_reply(session, "recorded"))
                         .ok_or_else(|| self.no_session(&id.to_string())),
                     Some(Err(why @ SessionRejection::ReportBudget { launch })) => {
-                        // The session shows that reports are missing.
+                        // Record this, so that the session shows that reports are missing.
                         drop(turn.command(id, &SessionCommand::ReportRefused { launch }, actor));
                         Err(refused_change(&why, id))
                     }
@@ -614,7 +621,7 @@ impl Owner {
         }
     }
 
-    /// Checks that a launch which names a session names its own.
+    /// Checks that a launch which specifies a session specifies its own.
     fn check_own_session(&self, named: &str, launch: &LaunchId) -> Result<SessionId, ApiError> {
         if self.resolve(named)? == launch.session {
             return Ok(launch.session);
@@ -624,7 +631,7 @@ impl Owner {
         Err(ApiError::new(ErrorCode::Forbidden, message).next("provost report completed"))
     }
 
-    /// Keeps a secret answer for its delivery: the ledger does not have it.
+    /// Keeps a secret answer in memory until it is delivered, because the ledger does not contain it.
     fn keep_secret(&self, session: &Session, command: &SessionCommand) {
         let SessionCommand::Answer { request, reply, .. } = command else { return };
         let answers = |message: &&AgentMessage| message.request == Some(*request);
@@ -637,7 +644,7 @@ impl Owner {
         }
     }
 
-    /// Returns when a launch was last heard, if it was since the daemon started.
+    /// Returns when a launch last produced output, if that was since the daemon started.
     pub(super) fn last_heard(&self, launch: LaunchId) -> Option<u64> {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner).get(&launch).copied()
     }
@@ -695,7 +702,7 @@ impl Owner {
         }
     }
 
-    /// Restarts an effect that nothing carries out any more, if it is still pending.
+    /// Restarts an effect that is still pending but that no task is carrying out anymore.
     async fn redispatch(&self, subject: Subject, key: &str) {
         match subject {
             Subject::Session(id) => {
@@ -725,7 +732,7 @@ impl Owner {
         }
     }
 
-    /// Returns the session whose work an effect of a team is about, even if it is closed.
+    /// Returns the session whose work a team's effect concerns, even if the session is closed.
     fn worker_of(&self, task: &Team, effect: &team::TeamEffect) -> Option<Arc<Session>> {
         let team::TeamEffect::RunCheck(owed) = effect;
         let id = task.member(&owed.worker)?.session?;
@@ -737,8 +744,8 @@ impl Owner {
     }
 
     async fn order(&self, order: EffectOrder) {
-        // The executor ends only with the daemon; effects pending then are pending again at the
-        // next start.
+        // The executor stops only together with the daemon. Effects that are pending then will be
+        // pending again after the next start.
         drop(self.orders.send(order).await);
     }
 
@@ -752,7 +759,7 @@ impl Owner {
             let state = id.and_then(|id| states.get(&(id, row.version)));
             row.state = state.map(|state| state.word().to_owned());
         }
-        // Without a receiver there is nothing to do.
+        // Sending fails without subscribers, which is fine.
         drop(self.events.send(Arc::new(rows)));
     }
 }
@@ -772,7 +779,7 @@ impl ObservationBatch {
         self.tasks.extend(more.tasks);
     }
 
-    /// Splits the batch into single observations.
+    /// Splits the batch into batches with a single observation each.
     fn split(self) -> impl Iterator<Item = ObservationBatch> {
         let sessions = self.sessions.into_iter();
         let sessions = sessions
@@ -794,7 +801,7 @@ struct DecidedBatch {
     replies: Vec<JsonReply>,
 }
 
-/// Sends all replies. A caller that is gone needs none; the decision holds.
+/// Sends all replies. If a caller is gone, its decision still holds.
 fn send_replies(changes: Vec<PendingRequest>, replies: Vec<JsonReply>) {
     for (one, answer) in changes.into_iter().zip(replies) {
         drop(one.reply.send(answer));
@@ -808,7 +815,7 @@ fn launch_followed(launch: LaunchId) -> SessionObservation {
     }
 }
 
-/// Makes a team re-evaluate its members: work may have been missed while no daemon ran.
+/// Makes a team reevaluate its members, because something may have happened while no daemon was running.
 fn reevaluate_team(task: TeamId) -> TeamObservation {
     TeamObservation { task, command: team::TeamCommand::Tick }
 }

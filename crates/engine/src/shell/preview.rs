@@ -1,12 +1,17 @@
-//! Rows while the ledger cannot be written: sessions as they would be, and the machine's shortages.
+//! Rows for the time while the ledger cannot be written: sessions as they would be, and the
+//! machine's shortages.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
-use provost_api::{SessionRow, ShortageRow};
+use provost_api::{SessionRow, ShortageRow, WhyFact};
 use provost_core::{
     ids::SessionId,
-    session::{LaunchPhase, Session, SessionCommand},
-    shortage::{Resource, Shortage},
+    lifecycle::Flag,
+    session::{Launch, LaunchPhase, Session, SessionCommand},
+    shortage::{EffectWait, Resource, Shortage, retry_after_ms},
 };
 use provost_ledger::AppendError;
 
@@ -14,17 +19,19 @@ use super::{handle::SessionObservation, owner::Owner, shortage, supervised_comma
 use crate::{projection, stream::Subject};
 
 impl Owner {
-    /// Decides observations that could not be written, as if they could. A process that is known to
-    /// have ended is not shown as alive because its holder cannot record its exit.
+    /// Applies observations that could not be written, as if they had been. This way, a process
+    /// that is known to have exited is not shown as alive just because its holder cannot record the
+    /// exit.
     pub(super) fn preview_sessions(
         &self,
-        told: &[SessionObservation],
+        observed: &[SessionObservation],
     ) -> BTreeMap<SessionId, Session> {
         if self.write_shortage.is_none() && shortage::disk_shortage(self.home.root()).is_none() {
             return BTreeMap::new();
         }
         let mut turn = self.begin_turn();
-        for (one, command) in told.iter().flat_map(|one| one.commands.iter().map(move |c| (one, c)))
+        for (one, command) in
+            observed.iter().flat_map(|one| one.commands.iter().map(move |c| (one, c)))
         {
             // An observation that is not new changes nothing.
             drop(turn.command(one.session, command, "provost"));
@@ -40,11 +47,14 @@ impl Owner {
         turn.changed().map(|session| (session.id, session.clone())).collect()
     }
 
-    /// Shows a session as it is, or would be if all could be written, with what it waits for.
+    /// Returns the row of a session as it would be if all pending events could be written. The row
+    /// also shows which resource the session is waiting for.
     pub(super) fn shown_row(&self, session: &Session) -> SessionRow {
         let previewed = self.preview.get(&session.id);
-        let mut row = previewed
-            .map_or_else(|| projection::session::row(session), |newer| self.previewed_row(newer));
+        let mut row = match previewed {
+            Some(newer) => self.previewed_row(&self.without_past_waits(newer)),
+            None => projection::session::row(&self.without_past_waits(session)),
+        };
         if row.shortage.is_none() {
             let wait = self.waits.of_subject(Subject::Session(session.id));
             row.shortage = wait.map(|shortage| projection::session::shortage_row(&shortage));
@@ -52,9 +62,37 @@ impl Owner {
         row
     }
 
-    /// Shows the sessions of which the ledger's cards do not have all.
+    /// Returns a session without waits for shortages that an earlier daemon encountered and that are over.
+    fn without_past_waits<'a>(&self, session: &'a Session) -> Cow<'a, Session> {
+        if !session.effect_waits.iter().any(|wait| self.is_past(wait)) {
+            return Cow::Borrowed(session);
+        }
+        let mut session = session.clone();
+        session.effect_waits.retain(|wait| !self.is_past(wait));
+        Cow::Owned(session)
+    }
+
+    /// Whether an earlier daemon encountered this shortage and it is over. The effect will be retried soon.
+    fn is_past(&self, wait: &EffectWait) -> bool {
+        let met_ms = wait.retry_at_ms.saturating_sub(retry_after_ms(wait.tries));
+        let over = || match wait.shortage.resource {
+            Resource::DiskSpace | Resource::Inodes | Resource::WritableDisk => {
+                shortage::disk_shortage(self.home.root()).is_none()
+            }
+            Resource::Descriptors => shortage::descriptor_shortage().is_none(),
+            // These limits apply to each daemon separately.
+            Resource::Threads => true,
+            Resource::Memory | Resource::Directory | Resource::Git => false,
+        };
+        met_ms < self.started_ms && over()
+    }
+
+    /// Returns the rows of sessions for which the ledger's projections are out of date.
     pub(super) fn overlaid_rows(&self) -> impl Iterator<Item = SessionRow> {
         let mut ids: BTreeSet<SessionId> = self.preview.keys().copied().collect();
+        let has_past =
+            |session: &&Session| matches!(self.without_past_waits(session), Cow::Owned(_));
+        ids.extend(self.board.sessions().filter(has_past).map(|session| session.id));
         ids.extend(self.waits.all().into_iter().filter_map(|(subject, _)| match subject {
             Subject::Session(session) => Some(session),
             Subject::Run(_) | Subject::Team(_) => None,
@@ -63,27 +101,59 @@ impl Owner {
         shown.map(|session| self.shown_row(session))
     }
 
-    /// Shows a session as it would be.
+    /// Returns the row of a session with all pending events applied.
     fn previewed_row(&self, session: &Session) -> SessionRow {
         let mut row = projection::session::row(session);
         let unwritten = self.write_shortage.as_ref();
         let unwritten =
             unwritten.map(|unwritten| format!("not recorded yet: {}", unwritten.detail));
         let ended = has_ended(session).then(|| EXIT_NOT_RECORDED.to_owned());
+        if ended.is_some() {
+            row.flags.push(Flag::ExitUnrecorded.word().to_owned());
+        }
         row.reason = ended.or(row.reason).or(unwritten);
         row
     }
 
-    /// Returns the rows of sessions that the ledger's cards are behind, by their ids.
+    /// Explains a session as it is, or as it would be if everything could be written. The last
+    /// value is the next deadline, which no longer exists if the process has exited.
+    pub(super) fn explain_shown(
+        &self,
+        session: &Session,
+        now_ms: u64,
+    ) -> (Vec<WhyFact>, String, Option<String>) {
+        let newer = self.preview.get(&session.id);
+        let (facts, rule) = projection::session::explain(newer.unwrap_or(session), now_ms);
+        if newer.is_some_and(has_ended) {
+            return (facts, EXIT_NOT_RECORDED.to_owned(), None);
+        }
+        let next = session
+            .deadline()
+            .map(|(at, due)| format!("{} in {} ms", due.as_str(), at.saturating_sub(now_ms)));
+        (facts, rule, next)
+    }
+
+    /// Counts the sessions with a running agent that Provost started.
+    pub(super) fn running_agents(&self) -> usize {
+        let runs = |session: &&Session| {
+            let newer = self.preview.get(&session.id);
+            runs_own_agent(newer.unwrap_or(session)) && !newer.is_some_and(has_ended)
+        };
+        self.board.sessions().filter(runs).count()
+    }
+
+    /// Returns the rows of sessions for which the ledger's projections are out of date, by session id.
     pub(super) fn overlay(&self) -> BTreeMap<String, String> {
         let rows = self.overlaid_rows();
         rows.filter_map(|row| Some((row.id.clone(), serde_json::to_string(&row).ok()?))).collect()
     }
 
-    /// Returns the machine's shortages, with the number of effects that wait for each.
+    /// Returns the machine's shortages, and how many effects are waiting for each.
     pub(super) fn shortages(&self) -> Vec<ShortageRow> {
-        let waits = self.board.sessions().filter_map(Session::longest_wait);
-        let waits = waits.map(|wait| wait.shortage.clone());
+        let waits = self.board.sessions().filter_map(|session| {
+            let session = self.without_past_waits(session);
+            session.longest_wait().map(|wait| wait.shortage.clone())
+        });
         let of_others = self.waits.all().into_iter().map(|(_, shortage)| shortage);
         let mut found: BTreeMap<Resource, ShortageRow> = BTreeMap::new();
         let disk = shortage::disk_shortage(self.home.root());
@@ -101,7 +171,7 @@ impl Owner {
         found.into_values().collect()
     }
 
-    /// Returns the shortage that made a write fail, if it is one that may pass.
+    /// Returns the shortage that caused a write to fail, if it is one that may pass.
     pub(super) fn shortage_of_write(&self, why: &AppendError) -> Option<Shortage> {
         let AppendError::Storage(why) = why else { return None };
         let detail =
@@ -119,8 +189,15 @@ impl Owner {
     }
 }
 
-/// Whether the process of a session that counts as running has ended. An external agent is observed
-/// by its watcher.
+/// Whether a session's agent is running and was started by Provost.
+fn runs_own_agent(session: &Session) -> bool {
+    let runs =
+        |launch: &Launch| matches!(launch.phase, LaunchPhase::Running { .. }) && !launch.adopted;
+    session.launches.last().is_some_and(runs)
+}
+
+/// Whether the process of a session has exited although the session counts as running. External
+/// agents are observed by their watcher instead.
 fn has_ended(session: &Session) -> bool {
     let Some(launch) = session.current_launch().filter(|launch| !launch.adopted) else {
         return false;
@@ -137,6 +214,6 @@ fn has_ended(session: &Session) -> bool {
     }
 }
 
-/// Reason shown for a process that has ended and whose exit cannot be recorded now.
+/// The reason shown for a process that has exited but whose exit cannot be recorded at the moment.
 const EXIT_NOT_RECORDED: &str =
     "the process has ended; its exit status cannot be recorded until there is disk space";

@@ -1,10 +1,11 @@
-//! Resolves the file of a command's program for the agent that asked to run it, and whether that
-//! agent could have written it.
+//! Determines which file a command's program resolves to for the agent that wants to run it, and
+//! whether that agent could have written the file.
 //!
-//! A file counts as writable by the agent if it, a directory on the way to it, or a directory of
-//! the PATH before it lies below a directory that agents write to ([`AgentPaths::writable`]),
-//! belongs to another user, or is writable for other users. Other files of the operator are not
-//! examined: an agent without a sandbox can write them, and needs no approval to run anything.
+//! The agent is considered able to write a file if the file, a directory on the way to it, or an
+//! earlier directory on the PATH is below a directory that agents write to
+//! ([`AgentPaths::writable`]), belongs to another user, or can be written by other users. Other
+//! files of the operator are not examined, because an agent that can write them has no sandbox, and
+//! such an agent needs no approval to run anything.
 
 use std::{
     collections::VecDeque,
@@ -21,13 +22,13 @@ use provost_core::{
 
 use super::{executor::EngineWorld, supervised_command};
 
-/// The maximum number of links on the way to a program.
+/// The maximum number of symlinks on the way to a program.
 const MAX_LINKS: usize = 40;
 
 /// Directories for temporary files that every agent can write to.
 const TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 
-/// Adds the facts that rules need to a request to run a command. Other signals stay as they are.
+/// Adds to a command request the facts that rules need. Other signals stay unchanged.
 pub(super) async fn with_lookup(mut signal: StreamSignal, place: &AgentPaths) -> StreamSignal {
     if let StreamSignal::RequestOpened(asked) = &mut signal
         && let Some(subject) = asked.subject.as_deref_mut()
@@ -38,14 +39,14 @@ pub(super) async fn with_lookup(mut signal: StreamSignal, place: &AgentPaths) ->
     signal
 }
 
-/// Where an agent works and looks for programs.
+/// Where an agent works and where it looks for programs.
 #[derive(Clone, Debug)]
 pub(crate) struct AgentPaths {
     /// The session's working directory.
     pub(crate) cwd: PathBuf,
-    /// The PATH that the agent was started with.
+    /// The PATH with which the agent was started.
     pub(crate) path: Option<String>,
-    /// Directories that the agent can write to besides those of temporary files.
+    /// Directories that the agent can write to, in addition to those for temporary files.
     pub(crate) writable: Vec<PathBuf>,
 }
 
@@ -56,7 +57,7 @@ impl AgentPaths {
             let mut found = environment.iter().filter(|(known, _)| known == name);
             found.next().map(|(_, value)| value.clone())
         };
-        // An agent's work lands in the project's own checkout too.
+        // An agent's work also lands in the project's own checkout.
         let project = match &session.spec.work {
             WorkLocation::Plain => None,
             WorkLocation::InPlace { top }
@@ -71,7 +72,7 @@ impl AgentPaths {
         AgentPaths { cwd, path: variable("PATH"), writable }
     }
 
-    /// Looks up the facts that rules need about a subject's command. `None` without a command.
+    /// Looks up the facts that rules need about a subject's command. `None` for a subject without a command.
     pub(crate) fn look_up(&self, subject: &ApprovalSubject) -> Option<CommandLookup> {
         let command = subject.command.as_deref()?;
         let asked =
@@ -90,27 +91,27 @@ impl AgentPaths {
     }
 }
 
-/// A search for programs that the agent cannot write.
+/// Searches for programs that the agent cannot write.
 struct ProgramSearch<'a> {
     place: &'a AgentPaths,
-    /// Directories that the agent can write to, links followed.
+    /// Directories that the agent can write to, with symlinks resolved.
     writable: Vec<PathBuf>,
 }
 
 impl<'a> ProgramSearch<'a> {
-    /// Directories that do not exist are left out.
+    /// Creates a search. Directories that do not exist are skipped.
     fn new(
         place: &'a AgentPaths,
         temporary: impl IntoIterator<Item = PathBuf>,
     ) -> ProgramSearch<'a> {
         let all = place.writable.iter().cloned().chain(temporary);
         let real = all.filter_map(|root| fs::canonicalize(root).ok());
-        // A session that works in "/" would refuse every program.
+        // Otherwise, a session that works in "/" would refuse every program.
         let writable = real.filter(|root| root != Path::new("/")).collect();
         ProgramSearch { place, writable }
     }
 
-    /// Finds the file of a program. An error says why no rule may allow it.
+    /// Finds the file of a program. The error explains why no rule may allow the program.
     fn find(&self, word: &str) -> Result<String, String> {
         let found = if word.contains('/') {
             self.resolve(&self.place.cwd.join(word))?
@@ -123,12 +124,13 @@ impl<'a> ProgramSearch<'a> {
         found.into_os_string().into_string().map_err(|_| "its path is not UTF-8".to_owned())
     }
 
-    /// Searches the PATH. A directory before the program's that the agent can write to ends the
-    /// search: the agent could put a program of that name there at any time.
+    /// Searches the PATH. The search fails at a directory that the agent can write to if it comes
+    /// before the program's, because the agent could put a program with the same name there at any
+    /// time.
     fn search(&self, name: &str) -> Result<PathBuf, String> {
         let path = self.place.path.as_deref().ok_or("the agent has no PATH")?;
         for directory in std::env::split_paths(path) {
-            // An empty entry is the working directory.
+            // An empty entry means the working directory.
             let directory = self.place.cwd.join(directory);
             if !directory.is_dir() {
                 self.refuse_missing(&directory)?;
@@ -143,13 +145,13 @@ impl<'a> ProgramSearch<'a> {
         Err(format!("there is no program {name:?} in the agent's PATH"))
     }
 
-    /// Rejects a missing directory of the PATH that the agent could create.
+    /// Rejects a missing directory on the PATH that the agent could create.
     fn refuse_missing(&self, directory: &Path) -> Result<(), String> {
         let existing = directory.ancestors().find(|path| path.is_dir()).unwrap_or(Path::new("/"));
         self.resolve(existing).map(drop)
     }
 
-    /// Follows a path link by link and checks every directory and file on the way.
+    /// Follows a path symlink by symlink, and checks every directory and file on the way.
     fn resolve(&self, path: &Path) -> Result<PathBuf, String> {
         let mut rest: VecDeque<PathBuf> = path_parts(path);
         let (mut real, mut links) = (PathBuf::from("/"), 0);
@@ -179,7 +181,7 @@ impl<'a> ProgramSearch<'a> {
         Ok(real)
     }
 
-    /// Rejects paths that the agent can write.
+    /// Rejects a path that the agent can write.
     fn check(&self, path: &Path) -> Result<(), String> {
         if self.writable.iter().any(|root| path.starts_with(root)) {
             return Err(format!("the agent can write to {}", path.display()));
@@ -192,9 +194,9 @@ impl<'a> ProgramSearch<'a> {
         }
         let mode = found.permissions().mode();
         let is_link = found.file_type().is_symlink();
-        // In a sticky directory other users cannot replace files.
+        // In a sticky directory, other users cannot replace files.
         let sticky = found.is_dir() && mode & 0o1000 != 0;
-        // Many systems give each user a group of the same number, which has no other members.
+        // On many systems, each user has a group with the same number and no other members.
         let private_group = found.gid() == 0 || found.gid() == own;
         let shared = mode & 0o002 != 0 || (mode & 0o020 != 0 && !private_group);
         if shared && !is_link && !sticky {
@@ -204,7 +206,7 @@ impl<'a> ProgramSearch<'a> {
     }
 }
 
-/// Splits a path below its root into its parts, without `.`.
+/// Splits a path into its components, without the root and `.`.
 fn path_parts(path: &Path) -> VecDeque<PathBuf> {
     let named = |part: Component<'_>| match part {
         Component::Normal(name) => Some(PathBuf::from(name)),
@@ -224,7 +226,8 @@ mod tests {
 
     use super::*;
 
-    /// A machine in a directory: the real temporary directories do not count, because tests live there.
+    /// A directory that represents a machine. The real temporary directories do not count,
+    /// because tests run there.
     struct TestMachine {
         dir: tempfile::TempDir,
     }

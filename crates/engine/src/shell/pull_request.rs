@@ -1,5 +1,5 @@
-//! Pull requests through `gh`. Every call is a command under a holder, and its directory is named
-//! after its purpose: after a crash the recorded result is used, and nothing is requested twice.
+//! Pull requests via `gh`. Every call is a command under a holder, in a directory named after its
+//! purpose, so that after a crash the recorded result is used and nothing is requested twice.
 
 use std::{path::Path, time::Duration};
 
@@ -22,23 +22,23 @@ use super::{
 };
 use crate::{
     forge::{self, ListedPullRequest},
-    report_card,
+    run_summary,
 };
 
-/// The time limit of one call.
+/// The time limit for one call.
 const TIME_LIMIT_MS: u64 = 120_000;
 
-/// The maximum output of one call.
+/// The maximum size of one call's output.
 const OUTPUT_LIMIT: u64 = 8 << 20;
 
-/// This many consecutive queries of a pull request may fail.
+/// How many consecutive queries of a pull request may fail.
 const MAX_FAILED_QUERIES: u32 = 100;
 
 /// The maximum length of a title, in characters.
 const MAX_TITLE_CHARS: usize = 72;
 
-/// Variables that `gh` and `git push` get besides those of every command: the user's identity
-/// there.
+/// Variables that `gh` and `git push` receive in addition to those of every command, which identify
+/// the user to the forge.
 const IDENTITY_VARIABLES: &[&str] = &[
     "GH_TOKEN",
     "GITHUB_TOKEN",
@@ -56,7 +56,7 @@ pub(crate) async fn request_pull(forge: ForgeClient<'_>, key: &str) -> RunComman
     forge.request(key).await.unwrap_or_else(|reason| land_failed(forge.run, reason))
 }
 
-/// Polls the pull request until something about it is new.
+/// Polls the pull request until it changes.
 pub(crate) async fn watch_pull(
     forge: ForgeClient<'_>,
     key: &str,
@@ -74,7 +74,7 @@ fn land_failed(run: &Run, reason: String) -> RunCommand {
     RunCommand::LandingFailed { attempt: run.attempt().no, reason }
 }
 
-/// Reports whether a pull request was created for a run that was stopped.
+/// Determines whether a pull request was created for a run that was stopped.
 pub(crate) async fn check_requested(forge: ForgeClient<'_>, leg: u32, key: &str) -> RunCommand {
     let run = forge.run;
     forge.wait_for_earlier_calls(leg).await;
@@ -89,7 +89,7 @@ pub(crate) async fn check_requested(forge: ForgeClient<'_>, leg: u32, key: &str)
     RunCommand::LandingAborted { attempt: leg, pull }
 }
 
-/// Talks to the forge for one run.
+/// Communicates with the forge on behalf of one run.
 #[derive(Clone, Copy)]
 pub(crate) struct ForgeClient<'a> {
     pub(crate) world: &'a EngineWorld,
@@ -116,7 +116,7 @@ impl ForgeClient<'_> {
         Ok(RunCommand::PullRequestOpened { number, url, commit })
     }
 
-    /// Waits for calls that outlived the daemon that made them, because their result matters.
+    /// Waits for calls that outlived the daemon that made them, because their results matter.
     async fn wait_for_earlier_calls(&self, leg: u32) {
         let key = RunEffect::Land { attempt: leg, step: self.run.steps.len() }.key();
         for call in ["push", "create"] {
@@ -132,15 +132,15 @@ impl ForgeClient<'_> {
         self.call(key, &line, "").await.map(drop)
     }
 
-    /// Returns the remote, as it was when the run was opened.
+    /// Returns the remote as it was when the run was opened.
     fn remote(&self) -> Result<&RunRemote, String> {
         self.run.spec.target.remote.as_ref().ok_or_else(|| {
             "no remote was known when the run was opened; push its work yourself".to_owned()
         })
     }
 
-    /// Returns the variables that configure git wherever it runs for the user: neither git nor `gh`
-    /// reads anything of the repository that an agent could have written.
+    /// Returns variables that configure git wherever it runs for the user, so that neither git nor
+    /// `gh` reads anything from the repository that an agent could have written.
     async fn guarded_environment(&self) -> Result<Vec<(String, String)>, String> {
         let (git, project) = (self.world.git.clone(), self.run.spec.project.clone());
         let settings = self.remote()?.settings.clone();
@@ -161,13 +161,13 @@ impl ForgeClient<'_> {
         Ok(listed.into_iter().find(ListedPullRequest::is_open_or_merged))
     }
 
-    /// Rewrites the text of an existing pull request if the work changes files that have to be
-    /// listed first. Later work may have changed them after the text was written.
+    /// Rewrites the description of an existing pull request if the work changes files that must be
+    /// listed first, because later work may have changed them after the description was written.
     async fn list_guarded_files(&self, key: &str, pull: &ListedPullRequest) -> Result<(), String> {
         let (git, run) = (self.world.git.clone(), self.run.clone());
         let body = supervised_command::blocking(move || {
-            report_card::changes_guarded_files(&git, &run)
-                .then(|| report_card::render_for_pull_request(&git, &run))
+            run_summary::changes_guarded_files(&git, &run)
+                .then(|| run_summary::render_for_pull_request(&git, &run))
         });
         let Some(body) = body.await else { return Ok(()) };
         let number = pull.number.to_string();
@@ -185,7 +185,7 @@ impl ForgeClient<'_> {
         line.extend(["--body-file", "-"]);
         let (git, run) = (self.world.git.clone(), self.run.clone());
         let body =
-            supervised_command::blocking(move || report_card::render_for_pull_request(&git, &run))
+            supervised_command::blocking(move || run_summary::render_for_pull_request(&git, &run))
                 .await;
         self.call(&format!("{key}.create"), &line, &body).await?;
         let made = self.find_pull(&format!("{key}.made")).await?;
@@ -204,7 +204,7 @@ impl ForgeClient<'_> {
                 Ok((state, remarks)) => {
                     failed = 0;
                     looks += 1;
-                    // External checks begin some time after a push.
+                    // External checks start some time after a push.
                     let early = state.checks == PullRequestChecks::None && looks <= patience;
                     let new = pull.seen.as_ref() != Some(&state)
                         || !self.run.new_comments(&remarks).is_empty();
@@ -235,9 +235,9 @@ impl ForgeClient<'_> {
         forge::parse_view(&view, &lines, &pull.commit.0, self.run.spec.comments_from)
     }
 
-    /// Makes a read-only call. It leaves no record, because it may be repeated.
+    /// Makes a read-only call. It leaves no record, because it can be repeated.
     async fn query(&self, key: &str, line: &[&str]) -> Result<String, String> {
-        // A daemon that ended in the middle of one left a record.
+        // A daemon that exited during a query left a record behind.
         self.discard(key).await?;
         let seen = self.call(key, line, "").await;
         self.discard(key).await?;
@@ -250,7 +250,7 @@ impl ForgeClient<'_> {
             .map_err(|why| format!("cannot remove the record of a query: {}", error_chain(&why)))
     }
 
-    /// Makes a call, or takes its recorded result, and returns its output.
+    /// Makes a call, or uses its recorded result, and returns its output.
     async fn call(&self, key: &str, line: &[&str], input: &str) -> Result<String, String> {
         let (_never, mut cancel) = watch::channel(false);
         let argv: Vec<String> = line.iter().map(|word| (*word).to_owned()).collect();

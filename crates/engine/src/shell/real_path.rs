@@ -1,4 +1,5 @@
-//! Resolves the paths of an approval: rules compare both a file's name and its real location.
+//! Resolves the paths in an approval request, because rules compare both a file's name and its real
+//! location.
 
 use std::{
     fs,
@@ -9,10 +10,10 @@ use provost_core::{request::ApprovalSubject, session::StreamSignal};
 
 use super::supervised_command;
 
-/// The maximum number of dangling links that are followed one after the other.
+/// The maximum number of dangling symlinks to follow in a row.
 const MAX_LINKS: usize = 40;
 
-/// Adds the real locations of the paths to a request. Other signals stay as they are.
+/// Adds the real locations of the paths to an approval request. Other signals stay unchanged.
 pub(super) async fn with_real_paths(mut signal: StreamSignal, cwd: &Path) -> StreamSignal {
     if let StreamSignal::RequestOpened(asked) = &mut signal
         && let Some(subject) = asked.subject.as_deref_mut().filter(|s| !s.paths.is_empty())
@@ -30,21 +31,22 @@ fn base_directory(subject: &ApprovalSubject, cwd: &Path) -> PathBuf {
     subject.cwd.as_deref().map_or_else(|| cwd.to_owned(), |own| cwd.join(own))
 }
 
-/// Returns the location as text. Empty, which no rule allows, if it is unknown or not UTF-8.
+/// Returns the real location as text. If it is unknown or not UTF-8, returns an empty text, which
+/// no rule allows.
 fn real_path_text(path: &Path) -> String {
     let place =
         resolve_links(path, MAX_LINKS).and_then(|place| place.into_os_string().into_string().ok());
     place.unwrap_or_default()
 }
 
-/// Resolves the links of the existing part of a path, and appends the rest as it is.
+/// Resolves the symlinks in the part of a path that exists, and appends the rest unchanged.
 fn resolve_links(path: &Path, links: usize) -> Option<PathBuf> {
     if let Ok(place) = fs::canonicalize(path) {
         return Some(place);
     }
     let parent = path.parent()?;
     match fs::read_link(path) {
-        // A file that does not exist yet is created where the link points.
+        // A file that does not exist yet would be created where the symlink points.
         Ok(target) => resolve_links(&parent.join(target), links.checked_sub(1)?),
         Err(_) => Some(resolve_links(parent, links)?.join(path.file_name()?)),
     }

@@ -1,5 +1,5 @@
-//! The owner's replies: rows, reasons and listings from durable state, and refusals with the next
-//! command.
+//! The owner's replies: rows, reasons and listings from durable state, and refusals that suggest
+//! the next command.
 
 use std::{collections::BTreeMap, ops::ControlFlow};
 
@@ -7,7 +7,7 @@ use provost_api::{ApiError, CommunicationRow, ErrorCode, RunRow, SessionRow};
 use provost_core::{
     ids::{RunId, SessionId},
     run::{self, Run},
-    session::{Launch, LaunchPhase, Reporter, Session, SessionRejection},
+    session::{Launch, Reporter, Session, SessionRejection},
 };
 use provost_ledger::{AppendError, ArchiveResult, Ledger, LedgerLoss, ReadLedger, StreamId};
 use serde_json::{Value, json};
@@ -19,19 +19,13 @@ use super::{
     unknown_holders,
 };
 use crate::{
+    history::not_found,
     projection,
     stream::{self, Subject},
 };
 
-/// The maximum difference between two clock readings, in milliseconds.
+/// The maximum difference between two clock readings that are considered equal, in milliseconds.
 const MAX_CLOCK_DIFFERENCE_MS: u64 = 2;
-
-/// Whether an agent that Provost started runs for a session, whatever the state of its work.
-fn runs_own_agent(session: &Session) -> bool {
-    let runs =
-        |launch: &Launch| matches!(launch.phase, LaunchPhase::Running { .. }) && !launch.adopted;
-    session.launches.last().is_some_and(runs)
-}
 
 impl Owner {
     /// Answers a read-only request from durable state.
@@ -61,7 +55,7 @@ impl Owner {
                     registered.iter().filter(|name| !self.is_on_board(name)).collect();
                 Ok(json!({
                     "live": self.board.len(),
-                    "agents": self.board.sessions().filter(|session| runs_own_agent(session)).count(),
+                    "agents": self.running_agents(),
                     "read_only": loss.clone().or(unknown_kinds),
                     "ledger_loss": loss,
                     "off_board": off_board,
@@ -98,7 +92,7 @@ impl Owner {
         }
     }
 
-    /// Whether a session or run on the board owns a holder's directory.
+    /// Whether a holder's directory belongs to a session or run on the board.
     fn is_on_board(&self, name: &str) -> bool {
         let Some((owner, launch)) = unknown_holders::owner_of(name) else { return true };
         match (self.board.session(owner), launch) {
@@ -108,7 +102,7 @@ impl Owner {
         }
     }
 
-    /// Returns the row of a session with the time it was last heard, which only the daemon knows.
+    /// Returns the row of a session, including the time of its last output, which only the daemon knows.
     fn live_session_reply(&self, session: &Session) -> String {
         let mut row = self.shown_row(session);
         let live = if row.sealed { None } else { session.current_launch() };
@@ -127,9 +121,9 @@ impl Owner {
         })
     }
 
-    /// Returns the wall time at which a launch was last heard. Silence is measured on a clock that
-    /// pauses while the machine sleeps, so the time is counted back from now unless it matches the
-    /// recorded time.
+    /// Returns the wall-clock time of a launch's last output. Silence is measured on a clock that
+    /// pauses while the machine sleeps, so the time is calculated backwards from now, unless it
+    /// matches the recorded time.
     fn heard_at(&self, launch: &Launch) -> i64 {
         let (now, noted) = (self.clock.now(), launch.stream.last_heard);
         let heard = self.last_heard(launch.id).unwrap_or_default().max(noted.mono_ms);
@@ -183,7 +177,7 @@ impl Owner {
         Ok(format!("{{\"ok\":true,\"runs\":[{}],\"more\":{more}}}", cards.join(",")))
     }
 
-    /// Returns the runs of a listing, and whether there are more.
+    /// Returns the runs in a listing, and whether there are more.
     fn list_run_rows(&self, listing: &Listing) -> Result<(Vec<String>, bool), ApiError> {
         let mut cards = Vec::new();
         let shown = listing.visit_runs(&self.ledger, |card| {
@@ -201,14 +195,14 @@ impl Owner {
         RunRow { shortage, ..crate::projection::run::live_row(run, |id| self.board.session(id)) }
     }
 
-    /// Returns the live row of a run on the board, given its stored projection.
+    /// Returns the live row of a run, given its stored projection. None if the run is not on the board.
     fn live_card(&self, card: &str) -> Option<String> {
         let card: RunRow = serde_json::from_str(card).ok()?;
         let run = self.board.run(card.id.parse().ok()?)?;
         serde_json::to_string(&self.live_row(run)).ok()
     }
 
-    /// Resolves a run by its id, a part of it, or its name.
+    /// Finds a run by its id, part of its id, or its name.
     pub(super) fn resolve_run(&self, text: &str) -> Result<RunId, ApiError> {
         if let Ok(id) = text.parse::<RunId>() {
             let held = self.board.run(id).is_some();
@@ -226,8 +220,7 @@ impl Owner {
     }
 
     pub(super) fn no_run(&self, text: &str) -> ApiError {
-        let message = format!("there is no run \"{text}\"");
-        ApiError::new(ErrorCode::NotFound, message).next("provost ls --all")
+        not_found(&self.ledger, &[stream::RUN], text)
     }
 
     fn explain(&mut self, named: &str) -> Result<String, ApiError> {
@@ -240,11 +233,7 @@ impl Owner {
         }
         let session = self.board.session(id).ok_or_else(|| self.no_session(named))?;
         let now = self.clock.now().mono_ms;
-        let (facts, rule) =
-            projection::session::explain(self.preview.get(&id).unwrap_or(session), now);
-        let next = session
-            .deadline()
-            .map(|(at, due)| format!("{} in {} ms", due.as_str(), at.saturating_sub(now)));
+        let (facts, rule, next) = self.explain_shown(session, now);
         let row = self.shown_row(session);
         let reply = json!({
             "ok": true, "session": row, "facts": facts, "rule": rule, "next_deadline": next,
@@ -273,8 +262,8 @@ impl Owner {
         Ok(text)
     }
 
-    /// Moves closed streams into the archive, or counts them. A session of an open team is kept,
-    /// because the next message resumes it.
+    /// Moves closed streams into the archive, or only counts them. A session that belongs to an
+    /// open team is kept, because the next message would resume it.
     fn archive(&mut self, before: i64, apply: bool) -> Result<String, ApiError> {
         let closed = self.ledger.archivable(before, 10_000).map_err(|why| read_error(&why))?;
         let (kept, streams): (Vec<_>, Vec<_>) =
@@ -302,7 +291,7 @@ impl Owner {
         tasks.any(|id| self.board.team(id).is_some_and(|task| !task.phase.is_over()))
     }
 
-    /// Counts the records that archiving these streams would move.
+    /// Counts the records that would be moved by archiving these streams.
     fn archivable(&self, streams: &[StreamId]) -> Result<ArchiveResult, provost_ledger::Error> {
         let mut records = 0;
         for stream in streams {
@@ -311,7 +300,7 @@ impl Owner {
         Ok(ArchiveResult { streams: streams.len(), records, file: None })
     }
 
-    /// Resolves the session that a change is about. `None` for a change that opens one.
+    /// Finds the session that a change concerns. `None` for a change that opens one.
     pub(super) fn session_of_request(
         &self,
         ask: &EngineRequest,
@@ -343,7 +332,7 @@ impl Owner {
         }
     }
 
-    /// Resolves a session by its id, a part of it, or its name.
+    /// Finds a session by its id, part of its id, or its name.
     pub(super) fn resolve(&self, text: &str) -> Result<SessionId, ApiError> {
         if let Ok(id) = text.parse::<SessionId>() {
             let held = self.board.session(id).is_some();
@@ -361,7 +350,7 @@ impl Owner {
         }
     }
 
-    /// Describes why a session is not on the board: it does not exist, or cannot be read.
+    /// Describes why a session is not on the board: either it does not exist or it cannot be read.
     pub(super) fn not_loaded(&self, id: SessionId) -> ApiError {
         match self.unreadable.get(&stream::session_stream_id(id).to_string()) {
             None => self.no_session(&id.to_string()),
@@ -373,15 +362,16 @@ impl Owner {
     }
 
     pub(super) fn no_session(&self, text: &str) -> ApiError {
-        let message = format!("there is no session \"{text}\"");
-        ApiError::new(ErrorCode::NotFound, message).next("provost ls --all")
+        not_found(&self.ledger, &[stream::SESSION], text)
     }
 }
 
-/// Lists the candidates for an ambiguous text, and the commands that list them.
+/// Returns the error for an ambiguous text, with the candidates and the commands that list them.
 pub(crate) fn ambiguous(text: &str, kinds: &[&str], several: &[(String, String)]) -> ApiError {
     let what = if let [kind] = kinds { format!("{kind}s") } else { "things".to_owned() };
-    let names: Vec<String> = several.iter().map(|(id, name)| format!("{id} ({name})")).collect();
+    let short = |id: &str| id.parse().map_or_else(|_| id.to_owned(), |id: SessionId| id.short());
+    let names: Vec<String> =
+        several.iter().map(|(id, name)| format!("{} ({name})", short(id))).collect();
     let message = format!("\"{text}\" matches several {what}: {}", names.join(", "));
     let mut lists: Vec<&str> = kinds
         .iter()
@@ -407,7 +397,6 @@ pub(super) fn run_refused(why: &run::RunRejection, named: &str) -> ApiError {
         run::RunRejection::BudgetNotRaised(_) => ErrorCode::BadRequest,
         run::RunRejection::NothingNew
         | run::RunRejection::Sealed(_)
-        | run::RunRejection::Cancelled
         | run::RunRejection::Imported
         | run::RunRejection::StillActive
         | run::RunRejection::NothingToResume
@@ -422,7 +411,6 @@ pub(super) fn run_refused(why: &run::RunRejection, named: &str) -> ApiError {
         run::RunRejection::BudgetNotRaised(_)
         | run::RunRejection::NothingNew
         | run::RunRejection::Sealed(_)
-        | run::RunRejection::Cancelled
         | run::RunRejection::StillActive
         | run::RunRejection::NoPlanToApprove
         | run::RunRejection::NoPendingLanding(_)
@@ -452,8 +440,8 @@ pub(super) fn report_reply(session: &Session, standing: &str) -> String {
     .to_string()
 }
 
-/// Describes why a change is refused. The hints name the session by its id: a name may need shell
-/// quoting.
+/// Describes why a change is refused. The hints contain the session's id, because a name might have
+/// to be quoted for the shell.
 pub(super) fn refused_change(why: &SessionRejection, session: SessionId) -> ApiError {
     let id = session.to_string();
     let named = &id[id.len() - SHORT_ID_LEN..];
@@ -550,8 +538,8 @@ pub(super) fn refused_change(why: &SessionRejection, session: SessionId) -> ApiE
     ApiError::new(code, why.to_string()).next(next)
 }
 
-/// Describes why a change is refused. For an external agent the next command shows its pane, if
-/// that is known.
+/// Describes why a change is refused. For an external agent, the suggested command shows its pane,
+/// if the pane is known.
 pub(super) fn refused_for_external(
     why: &SessionRejection,
     session: Option<&Session>,
@@ -571,7 +559,7 @@ pub(super) fn refused_for_external(
     }
 }
 
-/// Digits at the end of an id that users see and type. They are the random ones.
+/// The number of digits at the end of an id that users see and type. These digits are random.
 const SHORT_ID_LEN: usize = 8;
 
 /// Refuses a change that is larger than the ledger accepts.
@@ -579,7 +567,7 @@ pub(super) fn too_large_error(why: &AppendError) -> ApiError {
     ApiError::new(ErrorCode::BadRequest, format!("nothing was changed: {why}"))
 }
 
-/// Refuses a change of a ledger that lost events.
+/// Refuses a change to a ledger that lost events.
 pub(super) fn loss_error(loss: &LedgerLoss) -> ApiError {
     let message = format!("nothing can be changed: {loss}");
     ApiError::new(ErrorCode::Storage, message).next("provost ledger recover")
@@ -590,7 +578,7 @@ pub(super) fn write_error(why: &AppendError) -> ApiError {
     ApiError::new(ErrorCode::Storage, message).next("provost doctor")
 }
 
-/// Error for an agent whose report waits in memory.
+/// Returns the error for an agent whose report is kept in memory.
 pub(super) fn report_kept_error(why: &AppendError) -> ApiError {
     let message = format!(
         "the report is not recorded yet; the ledger could not be written: {why}; the daemon keeps it in memory and \
@@ -604,7 +592,7 @@ pub(crate) fn read_error(why: &provost_ledger::Error) -> ApiError {
         .next("provost ledger verify")
 }
 
-/// Finds the newer row of a session by the card that the ledger has of it.
+/// Finds the newer row of a session, given the projection that the ledger has of it.
 fn overlaid<'a>(overlay: &'a BTreeMap<String, String>, card: &str) -> Option<&'a str> {
     if overlay.is_empty() {
         return None;

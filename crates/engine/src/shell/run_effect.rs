@@ -16,7 +16,7 @@ use super::{
     pull_request::ForgeClient,
     supervised_command, worktree,
 };
-use crate::{report_card, stream::Subject};
+use crate::{run_summary, stream::Subject};
 
 /// Carries out effects of runs.
 #[derive(Clone, Copy)]
@@ -40,8 +40,8 @@ impl RunEffects<'_> {
         if effect.waits_for_git() {
             self.git_calls.settled_git(Subject::Run(run.id)).await;
         }
-        // One landing at a time: the check whether something has landed comes after all landings in
-        // progress.
+        // Only one landing runs at a time. The check for whether the work has landed waits for
+        // landings in progress.
         let lands = matches!(
             effect,
             RunEffect::Integrate { .. } | RunEffect::Land { .. } | RunEffect::CheckLanded { .. }
@@ -87,9 +87,9 @@ impl RunEffects<'_> {
             RunEffect::WriteReport { attempt: leg } => {
                 let (git, dir, run) = (world.git.clone(), world.home.run(run.id), run.clone());
                 supervised_command::blocking(move || {
-                    let changes = report_card::WorkChanges::read(&git, &run);
+                    let changes = run_summary::WorkChanges::read(&git, &run);
                     let changed = changes.first_guarded();
-                    let written = report_card::write(&dir, &run, leg, changes);
+                    let written = run_summary::write(&dir, &run, leg, changes);
                     RunCommand::ReportWritten { attempt: leg, failure: written.err(), changed }
                 })
                 .await
@@ -97,7 +97,7 @@ impl RunEffects<'_> {
         }
     }
 
-    /// Does work that writes files of a checkout, apart from quick work.
+    /// Runs work that writes files in a checkout, separately from quick work.
     async fn write_checkout(
         self,
         run: &Run,
@@ -127,7 +127,7 @@ impl RunEffects<'_> {
     ) -> RunCommand {
         let RunEffects { world, effects, .. } = self;
         if *cancel.borrow() {
-            // It may have landed before the daemon that was to record it died.
+            // The work may have landed just before the daemon that should have recorded it died.
             return self.check_landed(run, key, run.attempt().no).await;
         }
         match run.spec.land {
@@ -154,7 +154,7 @@ impl RunEffects<'_> {
     }
 }
 
-/// Does work in git, apart from quick work.
+/// Runs work in git, separately from quick work.
 async fn blocking_git(
     git: Git,
     run: &Run,

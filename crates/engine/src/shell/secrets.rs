@@ -1,5 +1,6 @@
-//! Secret answers, during delivery to an agent and afterwards. They are in memory only: a daemon
-//! that dies forgets them, and undelivered ones are asked again.
+//! Secret answers, while they are delivered to an agent and afterwards. They are kept only in
+//! memory: if the daemon dies, it forgets them, and questions whose answers were not delivered are
+//! asked again.
 
 use std::{
     collections::BTreeMap,
@@ -13,10 +14,10 @@ use provost_core::{
     session::ReportBody,
 };
 
-/// The maximum number of bytes to mask. Beyond that the oldest session's are forgotten.
+/// The maximum number of bytes to mask. Beyond that, the secrets of the oldest session are forgotten.
 const MAX_MASK_BYTES: usize = 1 << 20;
 
-/// The secrets that wait for delivery, and those to mask. Cheap to clone.
+/// The secrets that are waiting to be delivered, and those to mask. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Secrets {
     state: Arc<Mutex<SecretState>>,
@@ -25,11 +26,11 @@ pub struct Secrets {
 #[derive(Default)]
 struct SecretState {
     waiting: BTreeMap<(SessionId, String), RequestReply>,
-    /// The forms in which an agent may repeat a secret.
+    /// All forms in which an agent might repeat a secret.
     hidden: BTreeMap<SessionId, Vec<Vec<u8>>>,
 }
 
-/// Shows no values.
+/// Does not show any values.
 impl fmt::Debug for Secrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secrets")
@@ -48,7 +49,7 @@ impl Secrets {
         let mut state = self.lock();
         state.waiting.insert((session, message.to_owned()), reply.clone());
         let hidden = state.hidden.entry(session).or_default();
-        hidden.extend(provost_drivers::secret_masks(asked, reply));
+        hidden.extend(provost_agent_codex::secret_masks(asked, reply));
         hidden.sort();
         hidden.dedup();
         while size(&state.hidden) > MAX_MASK_BYTES {
@@ -64,12 +65,12 @@ impl Secrets {
         self.lock().waiting.remove(&(session, message.to_owned()));
     }
 
-    /// Returns the forms that a holder of the session has to mask.
+    /// Returns the forms that the session's holders must mask.
     pub(crate) fn masks(&self, session: SessionId) -> Vec<Vec<u8>> {
         self.lock().hidden.get(&session).cloned().unwrap_or_default()
     }
 
-    /// Masks secrets in reports about a session.
+    /// Masks secrets in a report about a session.
     pub(crate) fn mask_testimony(&self, session: SessionId, said: &ReportBody) -> ReportBody {
         let forms = self.masks(session);
         match said {
@@ -93,8 +94,8 @@ fn size(hidden: &BTreeMap<SessionId, Vec<Vec<u8>>>) -> usize {
     hidden.values().flatten().map(Vec::len).sum()
 }
 
-/// Masks a text. The forms are those of JSON, so the text is compared in that form. If the result
-/// cannot be parsed any more, all of it is masked.
+/// Masks secrets in a text. The secrets are stored in their JSON form, so the text is compared in
+/// that form. If the result is not valid JSON, the entire text is masked.
 fn mask_text(text: &str, forms: &[Vec<u8>]) -> String {
     let line = serde_json::Value::from(text).to_string();
     let masked = forms.iter().fold(line.clone(), |line, form| {
@@ -140,7 +141,7 @@ mod tests {
         }
     }
 
-    fn told(secrets: &Secrets, session: SessionId, text: &str) -> String {
+    fn masked(secrets: &Secrets, session: SessionId, text: &str) -> String {
         let claim = ReportBody::Claim { kind: ClaimKind::Working, text: Some(text.to_owned()) };
         let ReportBody::Claim { text: Some(text), .. } = secrets.mask_testimony(session, &claim)
         else {
@@ -155,8 +156,8 @@ mod tests {
         secrets.keep(id(1), "m", &asked(), &RequestReply::Text("s3cr\"t\\token".to_owned()));
         secrets.forget(id(1), "m");
         let text = "a \"b\"\n s3cr\"t\\token é";
-        assert_eq!(told(&secrets, id(1), text), "a \"b\"\n ************** é");
-        assert_eq!(told(&secrets, id(2), text), text);
+        assert_eq!(masked(&secrets, id(1), text), "a \"b\"\n ************** é");
+        assert_eq!(masked(&secrets, id(2), text), text);
     }
 
     #[test]

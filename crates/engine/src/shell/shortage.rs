@@ -1,4 +1,4 @@
-//! Shortages of the machine: detected before an effect starts, and recognised in its result.
+//! Shortages of the machine, which are detected before an effect starts or recognized in its result.
 
 use std::{
     collections::BTreeMap,
@@ -25,18 +25,19 @@ use tokio::sync::watch;
 use super::supervised_command;
 use crate::stream::Subject;
 
-/// With less free disk space than this nothing is launched.
+/// Nothing is launched if less disk space than this is free, in bytes.
 const MIN_FREE_DISK: u64 = 16 << 20;
 
-/// With fewer free inodes than this nothing is launched.
+/// Nothing is launched if fewer inodes than this are free.
 const MIN_FREE_INODES: u64 = 64;
 
-/// One in this many of the daemon's descriptors is reserved for commands: no launch takes it.
+/// One in this many of the daemon's file descriptors is reserved for commands and not available to
+/// launches.
 const RESERVED_SHARE: u64 = 4;
 const MIN_RESERVED: u64 = 48;
 const MAX_RESERVED: u64 = 512;
 
-/// Checks the disk of a directory.
+/// Checks the disk that contains a directory.
 pub(crate) fn disk_shortage(home: &Path) -> Option<Shortage> {
     let about = match rustix::fs::statvfs(home) {
         Ok(about) => about,
@@ -58,7 +59,7 @@ pub(crate) fn disk_shortage(home: &Path) -> Option<Shortage> {
         );
         return Some(Shortage::new(Resource::DiskSpace, detail));
     }
-    // Some file systems count no inodes.
+    // Some file systems do not count inodes.
     (about.f_files > 0 && about.f_favail < MIN_FREE_INODES).then(|| {
         let left = about.f_favail;
         let detail = format!(
@@ -68,7 +69,7 @@ pub(crate) fn disk_shortage(home: &Path) -> Option<Shortage> {
     })
 }
 
-/// Checks the descriptors of this process.
+/// Checks the file descriptors of this process.
 pub(crate) fn descriptor_shortage() -> Option<Shortage> {
     let limit = getrlimit(Limit::Nofile).current?;
     let kept = (limit / RESERVED_SHARE).clamp(MIN_RESERVED, MAX_RESERVED);
@@ -88,8 +89,7 @@ pub(crate) fn descriptor_shortage() -> Option<Shortage> {
     })
 }
 
-/// Makes sure that a directory of the home exists and is writable. One that was removed is created
-/// again.
+/// Makes sure that a directory in the home exists and is writable. If it was removed, it is created again.
 pub(crate) fn directory_shortage(directory: &Path) -> Option<Shortage> {
     let ready = private::make_private_dir(directory)
         .and_then(|()| Ok(rustix::fs::access(directory, Access::WRITE_OK | Access::EXEC_OK)?));
@@ -108,7 +108,7 @@ pub(crate) fn directory_shortage(directory: &Path) -> Option<Shortage> {
     }))
 }
 
-/// Distinguishes a lack of inodes from a lack of blocks: the error is the same.
+/// Distinguishes a shortage of inodes from a shortage of blocks, because the error is the same for both.
 pub(crate) fn refine(shortage: Shortage, home: &Path) -> Shortage {
     match (shortage.resource, disk_shortage(home)) {
         (Resource::DiskSpace, Some(found)) if found.resource == Resource::Inodes => found,
@@ -116,7 +116,7 @@ pub(crate) fn refine(shortage: Shortage, home: &Path) -> Shortage {
     }
 }
 
-/// Returns the shortage that made an effect of a session fail, if one did.
+/// Returns the shortage that caused a session's effect to fail, if one did.
 #[expect(clippy::wildcard_enum_match_arm, reason = "no other command says that something failed")]
 pub(crate) fn shortage_in_session(command: &SessionCommand) -> Option<Shortage> {
     match command {
@@ -129,7 +129,7 @@ pub(crate) fn shortage_in_session(command: &SessionCommand) -> Option<Shortage> 
     }
 }
 
-/// Returns the shortage that made an effect of a run fail, if one did.
+/// Returns the shortage that caused a run's effect to fail, if one did.
 #[expect(clippy::wildcard_enum_match_arm, reason = "no other command says that something failed")]
 pub(crate) fn shortage_in_run(command: &run::RunCommand) -> Option<Shortage> {
     match command {
@@ -145,7 +145,7 @@ pub(crate) fn shortage_in_run(command: &run::RunCommand) -> Option<Shortage> {
     }
 }
 
-/// Returns the shortage that made an effect of a team fail, if one did.
+/// Returns the shortage that caused a team's effect to fail, if one did.
 #[expect(clippy::wildcard_enum_match_arm, reason = "no other command says that something failed")]
 pub(crate) fn shortage_in_team(command: &team::TeamCommand) -> Option<Shortage> {
     match command {
@@ -165,36 +165,37 @@ fn shortage_in_receipt(receipt: &Receipt) -> Option<Shortage> {
 
 fn shortage_in_hook(end: &HookEnd) -> Option<Shortage> {
     match end {
-        // One that was started is found again: it is not run twice.
+        // A hook that was already started is found again, so it does not run twice.
         HookEnd::NotStarted(why) | HookEnd::Uncertain(why) => Shortage::from_text(why),
         HookEnd::Exit(_) | HookEnd::Signal(_) | HookEnd::TimeLimit | HookEnd::OutputLimit => None,
     }
 }
 
-/// The effects of runs and tasks that wait for a resource. Sessions record their own, but for waits for git.
+/// The effects of runs and teams that are waiting for a resource. Sessions record their own waits,
+/// except for those for git.
 #[derive(Clone, Debug, Default)]
 pub struct ShortageWaits {
     effects: Arc<Mutex<BTreeMap<(Subject, EffectKey), Shortage>>>,
     git: Arc<Mutex<GitWaits>>,
 }
 
-/// What waits for git commands that an earlier daemon started.
+/// The subjects that are waiting for git commands of an earlier daemon.
 #[derive(Debug, Default)]
 struct GitWaits {
-    /// The command that is waited for.
+    /// The command that they are waiting for.
     command: Option<EarlierGit>,
-    /// How many effects of each wait.
+    /// The number of waiting effects for each subject.
     subjects: BTreeMap<Subject, u32>,
 }
 
 /// A git command that an earlier daemon started.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EarlierGit {
-    /// Its process, if that is known.
+    /// The pid of the command, if it is known.
     pub(crate) pid: Option<u32>,
 }
 
-/// An effect that waits for git. It waits no longer when this is dropped.
+/// An effect that is waiting for git. Dropping this value ends the wait.
 pub(crate) struct GitWait {
     waits: ShortageWaits,
     subject: Subject,
@@ -220,23 +221,24 @@ impl ShortageWaits {
         ShortageWait { waits: self.clone(), key: (subject, key), tries: 0 }
     }
 
-    /// Shows an effect as waiting for git, whenever there is a command to wait for.
+    /// Shows an effect as waiting for git whenever there is a command to wait for.
     pub(crate) fn for_git(&self, subject: Subject) -> GitWait {
         *self.lock_git().subjects.entry(subject).or_default() += 1;
         GitWait { waits: self.clone(), subject }
     }
 
-    /// Sets which git command of an earlier daemon is waited for.
+    /// Sets the git command of an earlier daemon that is being waited for.
     pub(crate) fn set_earlier_git(&self, command: Option<EarlierGit>) {
         self.lock_git().command = command;
     }
 
-    /// What an effect waits for.
+    /// Returns the shortage that one of the subject's effects is waiting for.
     pub(crate) fn of_subject(&self, wanted: Subject) -> Option<Shortage> {
         self.all().into_iter().find(|(subject, _)| *subject == wanted).map(|(_, shortage)| shortage)
     }
 
-    /// What the effects of runs and tasks wait for, and those of sessions that wait for git.
+    /// Returns the shortages that effects of runs and teams are waiting for, and those of sessions
+    /// that are waiting for git.
     pub(crate) fn all(&self) -> Vec<(Subject, Shortage)> {
         let effects = self.lock();
         let mut all: Vec<_> =
@@ -318,7 +320,7 @@ mod tests {
         fs::create_dir(&directory).unwrap();
         fs::set_permissions(&directory, fs::Permissions::from_mode(0o500)).unwrap();
         let found = directory_shortage(&directory);
-        // Root may write everywhere.
+        // Root can write everywhere.
         let is_root = rustix::process::geteuid().is_root();
         assert_eq!(found.is_none(), is_root, "{found:?}");
     }

@@ -1,9 +1,9 @@
-//! Start records: the effects that Provost itself has started, and their directories.
+//! Start records: which effects Provost itself has started, and their directories.
 //!
-//! A check, hook, setup, push or call of `gh` runs in a directory whose name has a random part. The
-//! name is recorded here, durably and authenticated with the home's key, before the holder starts.
-//! So a daemon that crashed finds the same directory again and nothing runs twice. A record that
-//! Provost did not write counts for nothing: it is moved aside.
+//! A check, hook, setup, push or call of `gh` runs in a directory whose name contains a random
+//! part. Before the holder starts, the name is durably recorded here and authenticated with the
+//! home's key, so that a daemon that crashed finds the same directory again and nothing runs twice.
+//! A record that Provost did not write is ignored and moved aside.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -21,18 +21,18 @@ use serde::{Deserialize, Serialize};
 
 use super::{clock::wall_ms, home::Home};
 
-/// A longer start record was not written by Provost.
+/// A start record longer than this was not written by Provost.
 const MAX_RECORD: u64 = 64 << 10;
 
-/// Separates an effect's name from the random part of its directory's name.
+/// Separates an effect's name from the random part in the name of its directory.
 pub(crate) const RANDOM_SEPARATOR: char = '~';
 
-/// How many starts that were cut off are remembered.
+/// Maximum number of cut-off starts to remember in a record.
 const MAX_CUT_OFF: usize = 16;
 
 const VERSION: u32 = 1;
 
-/// The derivation context of the authentication key.
+/// The context from which the authentication key is derived.
 const MAC_CONTEXT: &str = "provost 2026-11 start record of an effect";
 
 /// An effect that Provost started, or is about to start.
@@ -41,24 +41,24 @@ pub(crate) struct StartRecord {
     version: u32,
     /// The effect's owner and key, or the launch's id.
     pub(super) name: String,
-    /// The random part of its directory's name. A launch has none.
+    /// The random part of the directory's name. None for a launch.
     random: Option<String>,
     argv: String,
-    /// Digests of the directories that it may have been started in: a start that a crash
-    /// interrupted is repeated in another checkout.
+    /// Digests of the directories in which the command may have been started. If a crash interrupts
+    /// a start, it is repeated in another checkout.
     cwds: Vec<String>,
-    /// When it was to be started.
+    /// When the command was about to be started.
     pub(super) started_wall_ms: u64,
-    /// The earlier starts of the same effect that were cut off, and after which none succeeded.
+    /// Earlier starts of the same effect that were cut off, with no successful one since.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) cut_off: Vec<CutOffStart>,
 }
 
-/// When a command ran that was cut off.
+/// When a command that was cut off was running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CutOffStart {
     pub(super) started_wall_ms: u64,
-    /// When it had ended for certain.
+    /// A time by which the command had certainly ended.
     pub(super) ended_wall_ms: u64,
 }
 
@@ -68,7 +68,7 @@ struct AuthenticatedRecord {
     mac: String,
 }
 
-/// The content of a start record's file.
+/// What the file of a start record contains.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum LoadedRecord {
     Missing,
@@ -85,12 +85,12 @@ pub(crate) struct StartRecords {
 }
 
 impl StartRecord {
-    /// Returns the start of an effect whose directory gets a random name.
+    /// Creates the record for an effect, whose directory has a random name.
     pub(crate) fn for_effect(name: String, spec: &HoldSpec) -> io::Result<StartRecord> {
         Ok(StartRecord { random: Some(random_hex()?), ..StartRecord::for_launch(name, spec) })
     }
 
-    /// Returns the start of a launch, whose directory is named by its id.
+    /// Creates the record for a launch, whose directory is named after its id.
     pub(crate) fn for_launch(name: String, spec: &HoldSpec) -> StartRecord {
         let cwds = vec![path_digest(&spec.cwd)];
         StartRecord {
@@ -104,7 +104,7 @@ impl StartRecord {
         }
     }
 
-    /// Returns the name of the directory in which it runs.
+    /// Returns the name of the directory in which the command runs.
     pub(crate) fn directory(&self) -> String {
         match &self.random {
             Some(random) => format!("{}{RANDOM_SEPARATOR}{random}", self.name),
@@ -112,19 +112,19 @@ impl StartRecord {
         }
     }
 
-    /// Adds when a start was cut off. Of very many the oldest are forgotten.
+    /// Adds a start that was cut off. If there are too many, the oldest ones are forgotten.
     pub(crate) fn add_cut_off(&mut self, start: CutOffStart) {
         self.cut_off.push(start);
         let surplus = self.cut_off.len().saturating_sub(MAX_CUT_OFF);
         self.cut_off.drain(..surplus);
     }
 
-    /// Whether it is the start of the same command.
+    /// Whether the record is for this command.
     pub(crate) fn has_argv(&self, argv: &[String]) -> bool {
         self.argv == argv_digest(argv)
     }
 
-    /// Adds a directory in which it may be started. Returns whether it is new.
+    /// Adds a directory in which the command may be started. Returns whether it is new.
     pub(crate) fn add_cwd(&mut self, cwd: &Path) -> bool {
         let cwd = path_digest(cwd);
         let is_new = !self.cwds.contains(&cwd);
@@ -134,7 +134,7 @@ impl StartRecord {
         is_new
     }
 
-    /// Whether a holder that was started for this effect can have written the record.
+    /// Whether a holder that was started for this effect could have written this record.
     pub(crate) fn matches(&self, held: &HeldRecord) -> bool {
         held.key == self.directory()
             && self.has_argv(&held.argv)
@@ -178,13 +178,13 @@ impl StartRecords {
         Ok(names)
     }
 
-    /// Writes a start record so that it survives a power loss. Nothing may be started before.
+    /// Writes a start record such that it survives a power loss. Nothing may be started before this.
     pub(crate) fn store(&self, record: &StartRecord) -> io::Result<()> {
         let mac = self.mac(record)?.to_hex().to_string();
         let bytes = serde_json::to_vec(&AuthenticatedRecord { record: record.clone(), mac })?;
         let path = self.home.start(&record.name);
         let new = path.with_extension("new");
-        // Left by a crash. A link of this name is removed itself.
+        // A crash may have left this file behind. If it is a symlink, only the link is removed.
         fs::remove_file(&new).ok();
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
         file.write_all(&bytes)?;
@@ -201,7 +201,7 @@ impl StartRecords {
         }
     }
 
-    /// Moves every directory with the name of an effect that Provost has not started, and returns
+    /// Moves aside every directory with the name of an effect that Provost has not started. Returns
     /// the new locations, relative to the home.
     pub(crate) fn move_directories_aside(&self, name: &str) -> io::Result<Vec<PathBuf>> {
         let with_random = format!("{name}{RANDOM_SEPARATOR}");
@@ -212,7 +212,7 @@ impl StartRecords {
             if bytes == name.as_bytes() || bytes.starts_with(with_random.as_bytes()) {
                 match self.move_aside(&self.home.checks().join(&found)) {
                     Ok(kept) => moved.push(kept),
-                    // A holder that was ended while it started removes its own directory.
+                    // A holder that was ended while it was starting removes its own directory.
                     Err(why) if why.kind() == io::ErrorKind::NotFound => {}
                     Err(why) => return Err(why),
                 }
@@ -221,12 +221,12 @@ impl StartRecords {
         Ok(moved)
     }
 
-    /// Moves the file of a start record that Provost did not write.
+    /// Moves aside the file of a start record that Provost did not write.
     pub(crate) fn move_record_aside(&self, name: &str) -> io::Result<PathBuf> {
         self.move_aside(&self.home.start(name))
     }
 
-    /// Moves a path to the directory of forged records. A link is moved itself.
+    /// Moves a path into the directory for forged records. If it is a symlink, only the link is moved.
     pub(crate) fn move_aside(&self, path: &Path) -> io::Result<PathBuf> {
         let forged = self.home.forged();
         DirBuilder::new().recursive(true).mode(0o700).create(&forged)?;
@@ -242,7 +242,8 @@ impl StartRecords {
     }
 }
 
-/// Finds the directory for an effect's name in a row. For display only: nothing is decided by it.
+/// Finds the directory for an effect's name in a row. This is only for display, and no decision
+/// depends on it.
 pub fn output_directory(home: &Path, output: &str) -> PathBuf {
     let plain = home.join(output);
     let name = plain.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -302,7 +303,7 @@ mod tests {
         own.store(&record).unwrap();
         assert_eq!(own.load("s.c1").unwrap(), LoadedRecord::Valid(record.clone()));
         assert_eq!(other.load("s.c1").unwrap(), LoadedRecord::Forged);
-        // A valid record under another name is forged too.
+        // A valid record under a different name also counts as forged.
         fs::copy(home.start("s.c1"), home.start("s.c2")).unwrap();
         assert_eq!(own.load("s.c2").unwrap(), LoadedRecord::Forged);
         fs::remove_file(home.start("s.c2")).unwrap();

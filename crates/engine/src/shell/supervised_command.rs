@@ -1,9 +1,9 @@
-//! Runs an outside command under a holder to its end, exactly once per directory.
+//! Runs an external command under a holder to completion, exactly once per directory.
 //!
-//! Absent → start; alive → wait; ended → take the record. Only the death of the holder or the
-//! machine leaves it uncertain whether the command did its work. A missing directory and a holder
-//! that does not answer are not an end: such a command is ended, and [`NoProcessLeft`] is the proof that
-//! it was.
+//! Absent → start; alive → wait; ended → use the record. Only if the holder or the machine dies is
+//! it uncertain whether the command did its work. A missing directory or a holder that does not
+//! respond does not mean that the command has ended: it is ended explicitly, and [`NoProcessLeft`]
+//! proves that it was.
 
 use std::{
     ffi::OsString,
@@ -27,7 +27,11 @@ use provost_sys::{
     origin::Boundary,
     register::{LaunchRegister, RegisteredLaunch},
 };
-use rustix::fs::{Mode, OFlags};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    fs::{Mode, OFlags},
+    process::{Pid, PidfdFlags, pidfd_open},
+};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     net::UnixStream,
@@ -37,35 +41,38 @@ use tokio::{
 pub(crate) use super::blocking::blocking;
 use super::start_record::StartRecord;
 
-/// The maximum number of holders that are started at the same time.
+/// The maximum number of holders to start at the same time.
 const STARTS_AT_ONCE: usize = 8;
 
-/// The interval between reads of a holder that is starting.
+/// How often to read the directory of a holder that is starting.
 const START_POLL: Duration = Duration::from_millis(20);
 
-/// The interval between reads of a launch that cannot be read for lack of a resource.
+/// How often to retry reading a launch that cannot be read because of a shortage.
 const SHORTAGE_POLL: Duration = Duration::from_millis(500);
 
-/// How long a holder may take to report that its command runs, before its launch counts as broken.
+/// How long a holder may take to report that its command is running before its launch is considered broken.
 const STARTING_LIMIT_MS: u64 = 10_000;
 
-/// This many reads take at least that long.
+/// The number of reads that take at least `STARTING_LIMIT_MS`.
 const START_POLLS: u64 = STARTING_LIMIT_MS / START_POLL.as_millis() as u64;
 
-/// After this many reads a starting holder is woken: its command may have stopped it.
+/// After this many reads, a starting holder is woken, because its command may have suspended it.
 const WAKE_AFTER_POLLS: u64 = START_POLLS / 10;
 
-/// How often a holder that recorded the end of its tree is probed until it has exited.
+/// How many times to probe a holder that has recorded the end of its process tree until it exits.
 const EXIT_POLLS: u64 = 250;
 
-/// The grace period of a dead holder's survivors between TERM and KILL.
+/// How long the survivors of a dead holder have between TERM and KILL.
 pub(crate) const SURVIVOR_GRACE: Duration = Duration::from_secs(2);
 
-/// How long a holder may take to answer.
+/// How long a holder may take to respond.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a holder may take beyond the time to end its command, before it counts as stuck.
+/// How much longer than the time to end its command a holder may take before it is considered stuck.
 const OVERDUE: Duration = Duration::from_secs(15);
+
+/// How long the last threads of a holder may take to end after its first one.
+const EXIT_WAIT: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 /// Starts holders and reaps them.
 #[derive(Clone, Debug)]
@@ -84,12 +91,12 @@ struct HolderChild {
     process: Child,
 }
 
-/// The fate of a command when the disk takes no more of its output.
+/// What happens to a command when the disk is too full for more of its output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OnFullDisk {
-    /// It waits for space, and none of its output is lost.
+    /// The command waits for space, and no output is lost.
     Wait,
-    /// It is ended: it may be what fills the disk.
+    /// The command is ended, because it may be the one that fills the disk.
     End,
 }
 
@@ -100,7 +107,7 @@ struct WaitLimits {
     on_full_disk: OnFullDisk,
 }
 
-/// Why a command was ended that does not wait for space.
+/// The reason recorded for a command that was ended because the disk was full.
 const DISK_FULL: &str = "the disk is full: No space left on device";
 
 /// The result of a command under a holder.
@@ -109,36 +116,36 @@ pub(crate) enum CommandEnd {
     Ended {
         exit: ExitRecord,
     },
-    /// It may have run; its exit status is unknown.
+    /// The command may have run, but its exit status is unknown.
     Uncertain(String),
 }
 
 /// Why a command under a holder could not be completed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("could not start it: {0}")]
+    #[error("could not start the command: {0}")]
     Start(String),
-    #[error("could not record its start: {0}")]
+    #[error("could not record the start of the command: {0}")]
     Record(String),
     #[error("could not read {}: {source}", path.display())]
     Read { path: PathBuf, source: launch_dir::Error },
-    #[error("could not communicate with its holder: {0}")]
+    #[error("could not communicate with the holder: {0}")]
     Communicate(String),
-    #[error("{0} of its processes could not be ended")]
+    #[error("could not end {0} processes of the command")]
     Survivors(usize),
     #[error("{dead} of {live} launches look dead at once, which is implausible")]
     Implausible { dead: usize, live: usize },
 }
 
 impl Error {
-    /// Whether the cause is a lack of a resource that may come back.
+    /// Whether the cause is a shortage that may pass.
     pub(crate) fn is_shortage(&self) -> bool {
         Shortage::from_text(&error_chain(self)).is_some()
     }
 }
 
-/// Whether a holder recorded the start of its command. An end without that belongs to a start that
-/// was withdrawn.
+/// Whether a holder recorded the start of its command. If there is an end without a start, the
+/// start was withdrawn.
 fn has_start_record(found: &LaunchState) -> bool {
     match found {
         LaunchState::Alive { .. } => true,
@@ -149,21 +156,21 @@ fn has_start_record(found: &LaunchState) -> bool {
     }
 }
 
-/// Proof that no process of a launch lives: the process table was searched. Without it nothing may
-/// be reported as an end.
+/// Proof that no process of a launch is alive, because the process table was searched. Without it,
+/// nothing may be reported as an end.
 #[derive(Debug)]
 pub(crate) struct NoProcessLeft {
     ended: usize,
 }
 
 impl NoProcessLeft {
-    /// Whether there was anything to end, besides a holder.
+    /// Whether any process besides a holder was ended.
     pub(crate) fn found_processes(&self) -> bool {
         self.ended > 0
     }
 }
 
-/// Ends the remains of a launch. It is an error if some of it is still there.
+/// Ends all remaining processes of a launch. Fails if some of them are still running.
 pub(crate) async fn end_all_processes(
     traces: &LaunchTraces,
     grace: Duration,
@@ -179,7 +186,8 @@ pub(crate) async fn end_all_processes(
 }
 
 impl Holders {
-    /// `program` is the command line that becomes a holder when a directory is appended to it.
+    /// Creates the starter of holders. `program` is the command line that becomes a holder when a
+    /// directory is appended to it.
     pub fn new(program: Vec<OsString>) -> Holders {
         Holders {
             program: program.into(),
@@ -190,9 +198,9 @@ impl Holders {
         }
     }
 
-    /// Makes the holders serve only the daemon of a home and its operator. Launches of earlier
-    /// daemons that may have lost their holders come from the home's register. One that cannot be
-    /// read is started anew.
+    /// Makes holders accept connections only from the daemon of this home and its operator.
+    /// Launches of earlier daemons that may have lost their holders are read from the home's
+    /// register. If the register cannot be read, a new one is started.
     #[must_use]
     pub fn with_boundary(mut self, boundary: Boundary) -> Holders {
         let register = LaunchRegister::read(&boundary.register).unwrap_or_default();
@@ -205,14 +213,14 @@ impl Holders {
         self.boundary.as_ref()
     }
 
-    /// Returns the launches whose processes may live.
+    /// Returns the launches whose processes may still be alive.
     pub fn register(&self) -> LaunchRegister {
         self.reap();
         self.register.lock().expect("no holder of the lock panics").clone()
     }
 
-    /// Changes the register and its file. The copy in memory counts for this daemon even if the
-    /// file cannot be written.
+    /// Changes the register and its file. This daemon uses the copy in memory even if the file
+    /// cannot be written.
     fn update_register(&self, change: impl FnOnce(&mut LaunchRegister)) -> io::Result<()> {
         let mut register = self.register.lock().expect("no holder of the lock panics");
         change(&mut register);
@@ -222,8 +230,8 @@ impl Holders {
         }
     }
 
-    /// Records that a holder reported the end of its whole tree. Only the holder itself is
-    /// believed.
+    /// Records that a holder reported the end of its entire process tree. Only the holder itself is
+    /// trusted to report this.
     pub(crate) fn record_end(&self, link: &HolderConnection) {
         let Some(holder) = &link.server else { return };
         if !link.reported_gone {
@@ -237,13 +245,13 @@ impl Holders {
         self.update_register(change).ok();
     }
 
-    /// Starts a launch, or finds that it was started before.
+    /// Starts a launch, unless it was already started.
     pub async fn start(&self, dir: &Path, mut spec: HoldSpec) -> Result<(), Error> {
         let key = launch_mark(dir);
         spec.boundary.clone_from(&self.boundary);
         let known = self.register.lock().expect("no holder of the lock panics").has(&key);
-        // Before the holder starts: if this daemon is killed, the next one knows that there may be
-        // processes.
+        // This happens before the holder starts, so that if this daemon is killed, the next one
+        // knows that there may be processes.
         RegisteredLaunch::starting_now(&key)
             .and_then(|launch| self.update_register(|register| register.enter(launch)))
             .map_err(|why| Error::Start(format!("it cannot be registered: {why}")))?;
@@ -273,7 +281,7 @@ impl Holders {
                 Ok(())
             }
             Err(why) => {
-                let told = Error::Start(error_chain(&why));
+                let error = Error::Start(error_chain(&why));
                 match why {
                     client::Error::AnswerTimeout { holder }
                     | client::Error::StartUndone { holder, .. } => {
@@ -283,15 +291,15 @@ impl Holders {
                         self.update_register(|register| register.mark_lost(&key)).ok();
                     }
                     client::Error::Spawn(_) | client::Error::Refused(_) => drop(forget()),
-                    // It may have started something: it counts as starting as long as this daemon
-                    // lives.
+                    // The holder may have started a process, so the launch counts as starting for
+                    // as long as this daemon runs.
                     client::Error::AlreadyTaken
                     | client::Error::Io(_)
                     | client::Error::Malformed(_)
                     | client::Error::Closed
                     | client::Error::Fault(_) => {}
                 }
-                Err(told)
+                Err(error)
             }
         }
     }
@@ -302,12 +310,12 @@ impl Holders {
         LaunchTraces { holder_line: line.collect(), ..LaunchTraces::with_mark(&launch_mark(dir)) }
     }
 
-    /// Starts a launch that is absent. A holder that died while starting left its directory, which
-    /// is more precise than the error.
+    /// Starts a launch that is absent. If its holder dies while starting, the directory that it
+    /// leaves says more than the error.
     pub(crate) async fn start_at(&self, dir: &Path, spec: HoldSpec) -> Result<(), Error> {
         match self.start(dir, spec).await {
             Err(why) if read_launch(dir).await? == LaunchState::Absent => Err(why),
-            // It started nothing, and its directory does not contain the reason.
+            // The holder started nothing, and its directory does not contain the reason.
             Err(why) if why.is_shortage() && !has_start_record(&read_launch(dir).await?) => {
                 Err(why)
             }
@@ -315,8 +323,8 @@ impl Holders {
         }
     }
 
-    /// Runs a command to its end, continuing any earlier start. Its start was recorded. `cancel`
-    /// ends it.
+    /// Runs a command to completion. Its start must have been recorded. If it was already started,
+    /// continues from there. `cancel` ends the command.
     pub(crate) async fn run(
         &self,
         dir: &Path,
@@ -333,7 +341,7 @@ impl Holders {
         self.await_end(dir, start, WaitLimits { limit, on_full_disk }, cancel).await
     }
 
-    /// Waits for the end of a command that was started, and starts none.
+    /// Waits until a command that was already started has finished. Does not start anything.
     pub(crate) async fn wait_for_end(
         &self,
         dir: &Path,
@@ -372,7 +380,7 @@ impl Holders {
         ))
     }
 
-    /// Waits for the end of a started command. An error says why there will be none.
+    /// Waits until a started command has finished. The error explains why no end will be reported.
     async fn wait_for_result(
         &self,
         dir: &Path,
@@ -400,8 +408,8 @@ impl Holders {
                     self.wait_for_holder(dir, on_full_disk, cancel, overdue.as_mut()).await?;
                 }
                 LaunchState::Ended { held, exit, .. } => {
-                    // A holder writes its last record and exits; a record that appears before may
-                    // be forged.
+                    // A holder exits right after it writes its last record. If the record appears
+                    // while the holder keeps running, it may be forged.
                     return if wait_for_holder_exit(held.as_ref()).await {
                         Ok(CommandEnd::Ended { exit })
                     } else {
@@ -416,8 +424,8 @@ impl Holders {
         }
     }
 
-    /// Waits until the holder is done, or asks it to end the command. It is an error if the holder
-    /// does neither in time.
+    /// Waits until the holder is done, or asks it to end the command. Fails if the holder does
+    /// neither in time.
     async fn wait_for_holder(
         &self,
         dir: &Path,
@@ -427,7 +435,7 @@ impl Holders {
     ) -> Result<(), String> {
         let unanswered = || Err("its holder did not answer".to_owned());
         let Ok(mut link) = HolderConnection::follow(dir).await else {
-            // The holder is exiting, or is dead: the next read shows which.
+            // The holder is exiting or dead, and the next read shows which.
             return tokio::select! {
                 () = sleep(START_POLL) => Ok(()),
                 () = &mut overdue => unanswered(),
@@ -464,8 +472,9 @@ impl Holders {
         self.reap();
     }
 
-    /// Takes the exit status of holders that exited, so that none stays a zombie. A holder that
-    /// exits with success left nothing of its launch. This comes from the kernel, not from a file.
+    /// Collects the exit status of holders that have exited, so that none remains a zombie. A
+    /// holder that exits successfully has ended every process of its launch. The status comes from
+    /// the kernel, so it cannot be forged.
     pub fn reap(&self) {
         let mut gone = Vec::new();
         let mut children = self.children.lock().expect("no holder of the lock panics");
@@ -479,10 +488,28 @@ impl Holders {
             }
             Err(_) => false,
         });
-        drop(children);
+        // The lock is still held: another thread must not find the child reaped and its launch
+        // registered, because such a launch counts as lost.
         if !gone.is_empty() {
             self.update_register(|register| gone.iter().for_each(|key| register.remove(key))).ok();
         }
+    }
+
+    /// Waits until a holder that has ended can be reaped. A process counts as ended when its first
+    /// thread has ended, but its exit status exists only after its last one.
+    pub fn wait_for_exit(&self, key: &str) {
+        let pid = {
+            let children = self.children.lock().expect("no holder of the lock panics");
+            children
+                .iter()
+                .find(|child| child.key == key)
+                .map(|child| Pid::from_child(&child.process))
+        };
+        let Some(handle) = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) else {
+            return;
+        };
+        // If the wait fails or is too long, the launch counts as lost.
+        poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&EXIT_WAIT)).ok();
     }
 
     /// Whether this process is a holder that this daemon started and has not reaped.
@@ -492,22 +519,22 @@ impl Holders {
     }
 }
 
-/// A connection to a living holder that delivers notices.
+/// A connection to a running holder, which delivers notices.
 #[derive(Debug)]
 pub(crate) struct HolderConnection {
     lines: tokio::io::Lines<BufReader<tokio::net::unix::OwnedReadHalf>>,
     writer: tokio::net::unix::OwnedWriteHalf,
     next_id: u64,
-    /// The process that listens at the other end.
+    /// The process at the other end of the connection.
     server: Option<ProcessInstance>,
-    /// Whether it reported the end of the whole tree.
+    /// Whether the holder reported the end of the entire process tree.
     reported_gone: bool,
 }
 
 impl HolderConnection {
-    /// Connects and asks for notices.
+    /// Connects to a holder and requests notices.
     pub(crate) async fn follow(dir: &Path) -> io::Result<HolderConnection> {
-        // Through the directory, because its path may be longer than a socket's address.
+        // Connect through the directory, because the full path may be too long for a socket address.
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let handle = rustix::fs::open(dir, flags, Mode::empty())?;
         let path = format!("/proc/self/fd/{}/{}", handle.as_raw_fd(), launch_dir::SOCKET_FILE);
@@ -528,13 +555,13 @@ impl HolderConnection {
         self.writer.write_all(&line).await
     }
 
-    /// Waits until the holder reports the end of its tree or disconnects.
+    /// Waits until the holder reports the end of its process tree or disconnects.
     pub(super) async fn wait_gone(&mut self) {
         while !matches!(self.next_notice().await, None | Some(HolderNotice::Gone)) {}
     }
 
-    /// Like [`HolderConnection::gone`]; returns false as soon as the disk is full, if that is to end the
-    /// command.
+    /// Like [`HolderConnection::wait_gone`], but returns false as soon as the disk is full, if that
+    /// should end the command.
     async fn wait_gone_or_full(&mut self, on_full_disk: OnFullDisk) -> bool {
         let full = HolderNotice::Limit { limited: OutputPause::DiskFull };
         while let Some(notice) = self.next_notice().await {
@@ -548,10 +575,11 @@ impl HolderConnection {
         true
     }
 
-    /// Waits for the next notice. `None` when the holder is gone.
+    /// Waits for the next notice. Returns `None` when the holder is gone.
     pub(crate) async fn next_notice(&mut self) -> Option<HolderNotice> {
         loop {
-            // A broken connection and a closed one mean the same here: read the directory.
+            // It does not matter whether the connection is broken or closed: the caller reads the
+            // directory next.
             let line = self.lines.next_line().await.ok().flatten()?;
             match HolderMessage::parse(line.as_bytes()) {
                 Ok(HolderMessage::Notice(notice)) => {
@@ -564,12 +592,12 @@ impl HolderConnection {
     }
 }
 
-/// Sends a request to a living holder and waits for its answer.
+/// Sends a request to a running holder and waits for its response.
 pub(crate) async fn request(dir: &Path, op: HolderOp) -> Result<(), client::Error> {
     request_within(dir, op, ANSWER_TIMEOUT).await
 }
 
-/// Sends a request to a holder that may be stuck.
+/// Sends a request to a holder that may be stuck, with a time limit.
 pub(crate) async fn request_within(
     dir: &Path,
     op: HolderOp,
@@ -591,8 +619,8 @@ pub(crate) async fn read_launch(dir: &Path) -> Result<LaunchState, Error> {
     found.map_err(|source| Error::Read { path: dir.to_owned(), source })
 }
 
-/// Reads a started launch until its holder reports the result, but not for ever. A launch that is
-/// still starting after that, or could not be read all that time, will not report by itself.
+/// Reads a started launch until its holder reports the result, but not forever. If the launch is
+/// still starting after that, or could not be read the whole time, it will not report on its own.
 pub(crate) async fn wait_until_started(dir: &Path) -> Result<LaunchState, Error> {
     let mut looks = 0;
     loop {
@@ -601,12 +629,12 @@ pub(crate) async fn wait_until_started(dir: &Path) -> Result<LaunchState, Error>
             Ok(LaunchState::Starting { age_ms, holder: None }) => *age_ms,
             Ok(LaunchState::Starting { holder: Some(holder), .. }) => {
                 if looks >= WAKE_AFTER_POLLS {
-                    // One that cannot be woken counts as stuck in the end.
+                    // A holder that cannot be woken is eventually considered stuck.
                     tree::resume_process(holder).ok();
                 }
                 0
             }
-            // A shortage shows nothing about the launch.
+            // A shortage says nothing about the launch.
             Err(why) if Shortage::from_text(&error_chain(why)).is_some() => {
                 sleep(SHORTAGE_POLL).await;
                 continue;
@@ -622,7 +650,7 @@ pub(crate) async fn wait_until_started(dir: &Path) -> Result<LaunchState, Error>
     }
 }
 
-/// Describes the fault of a holder that is starting for too long.
+/// Describes what is wrong with a holder that has been starting for too long.
 pub(crate) fn describe_stuck_start(taken: bool) -> String {
     let why = if taken {
         "its holder stopped answering while it started"
@@ -634,7 +662,7 @@ pub(crate) fn describe_stuck_start(taken: bool) -> String {
 
 /// Waits until an effect is cancelled.
 pub(crate) async fn wait_for_cancel(cancel: &mut tokio::sync::watch::Receiver<bool>) {
-    // A dropped sender counts as a cancellation.
+    // A dropped sender also counts as a cancellation.
     cancel.wait_for(|cancelled| *cancelled).await.ok();
 }
 
@@ -662,20 +690,20 @@ pub(crate) fn to_holder_identity(
     }
 }
 
-/// Ends the remains of a launch whose holder is dead, and returns the result.
+/// Ends the remaining processes of a launch whose holder is dead, and returns the result.
 pub(crate) async fn end_survivors(traces: &LaunchTraces) -> Result<tree::TreeEndResult, Error> {
     let traces = traces.clone();
     blocking(move || tree::end_all(&traces, SURVIVOR_GRACE)).await.map_err(communication_error)
 }
 
-/// Whether the holder died after it recorded the end, so that nothing ends the rest of the tree. A
-/// holder that cannot be probed counts as alive.
+/// Whether the holder died after it recorded the end of the command, so that nothing ends the rest
+/// of the process tree. A holder that cannot be probed counts as alive.
 pub(crate) fn holder_has_exited(held: Option<&HeldRecord>) -> bool {
     held.is_some_and(|held| matches!(held.holder.is_alive(), Ok(false)))
 }
 
-/// Rejects the record of a command that Provost did not start: a holder never leaves the end of a
-/// command without the record of its start.
+/// Rejects the record of a command that Provost did not start. A holder never records the end of a
+/// command without its start.
 fn verify_record(found: &LaunchState, start: &StartRecord) -> Result<(), String> {
     let held = match found {
         LaunchState::Ended { held: None, exit, .. } => {
@@ -698,7 +726,7 @@ fn verify_record(found: &LaunchState, start: &StartRecord) -> Result<(), String>
     Err("its record is of another command, so it does not count".to_owned())
 }
 
-/// Waits until a holder that recorded the end of its tree has exited. Returns whether it has.
+/// Waits until a holder that recorded the end of its process tree has exited. Returns whether it has.
 async fn wait_for_holder_exit(held: Option<&HeldRecord>) -> bool {
     let Some(HeldRecord { holder, .. }) = held else { return true };
     for _ in 0..EXIT_POLLS {
@@ -711,12 +739,12 @@ async fn wait_for_holder_exit(held: Option<&HeldRecord>) -> bool {
     false
 }
 
-/// Returns a launch's mark: its key, which names its directory.
+/// Returns a launch's mark, which is its key and also the name of its directory.
 pub(crate) fn launch_mark(dir: &Path) -> String {
     dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// Waits for time to pass, where no event can be waited for.
+/// Waits for some time to pass, for cases without an event to wait for.
 pub(crate) async fn sleep(time: Duration) {
     tokio::time::sleep(time).await;
 }

@@ -1,4 +1,4 @@
-//! The effects of a team: checks of its workers' work, run by Provost on the committed tree.
+//! The effects of a team: checks on its workers' work, which Provost runs on the committed tree.
 
 use std::{path::Path, sync::Arc};
 
@@ -34,7 +34,7 @@ pub(crate) async fn run_effect(
     cancel: watch::Receiver<bool>,
 ) -> TeamCommand {
     let TeamEffect::RunCheck(owed) = effect;
-    // A worker without a worktree of its own works in the team's checkout.
+    // A worker without its own worktree works in the team's checkout.
     let worker = worker.filter(|worker| worker.spec.work != WorkLocation::Plain);
     let worker = worker.map_or_else(|| placeholder_worker(task), |worker| (*worker).clone());
     let no = owed.no;
@@ -45,8 +45,8 @@ pub(crate) async fn run_effect(
     TeamCommand::CheckDone { no, receipt: Box::new(receipt), compared: compared.map(Box::new) }
 }
 
-/// Compares two pictures in the worker's directory. Git may ignore them. The tree, if there is one,
-/// identifies the rest of the work.
+/// Compares two pictures in the worker's directory. Git may ignore these files. The tree, if there
+/// is one, identifies the rest of the work.
 async fn compare_pictures(
     git: &Git,
     worker: Session,
@@ -95,7 +95,7 @@ async fn run_check(
         supervised_command::blocking(move || worktree::commit_work(&git, &looked, owed.no)).await;
     let (snapshot, _) = match taken {
         Ok(taken) => taken,
-        // Without a commit there is no tree that the receipt could be about.
+        // Without a commit, the receipt has no tree.
         Err(why) => return unfinished_receipt(&owed.command, TreeId(String::new()), why),
     };
     let bounds = &task.spec.bounds;
@@ -104,7 +104,7 @@ async fn run_check(
         check_output: bounds.check_output,
         ..worker.spec.bounds.clone()
     };
-    // With the tree in its key: a check of another tree before a restart is not taken for this one.
+    // The key contains the tree, so that a check on a different tree from before a restart is not reused.
     let base = base_of(&worker);
     let key = format!("team-{}-check-{}-{}", task.id.short(), owed.no, short(&snapshot.tree));
     let job = CheckJob {
@@ -122,8 +122,8 @@ fn short(tree: &TreeId) -> &str {
     tree.0.get(..12).unwrap_or(&tree.0)
 }
 
-/// Returns a placeholder session for a worker without one: it works in the checkout that the team
-/// was opened in.
+/// Returns a placeholder session for a worker without one. It works in the checkout in which the
+/// team was opened.
 fn placeholder_worker(task: &Team) -> Session {
     let agent = AgentSpec {
         name: "none".to_owned(),

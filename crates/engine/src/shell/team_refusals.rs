@@ -8,10 +8,10 @@ use provost_core::{
 
 use crate::hints;
 
-/// The maximum number of suggested commands.
+/// The maximum number of commands to suggest.
 const MAX_HINTS: usize = 3;
 
-/// Returns the refusal that an event records.
+/// Returns the refusal that an event records, if it records one.
 #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else refuses")]
 pub(super) fn recorded_refusal(task: &Team, who: &TeamActor, event: &Event) -> Option<ApiError> {
     match event {
@@ -43,7 +43,7 @@ pub(super) fn refused(why: &TeamRejection, id: TeamId) -> ApiError {
         .next(format!("provost team show {}", id.short()))
 }
 
-/// Like [`refused`], with the command that helps the caller.
+/// Like [`refused`], but also suggests a command that helps the caller.
 pub(super) fn refused_with_hint(
     why: &TeamRejection,
     id: TeamId,

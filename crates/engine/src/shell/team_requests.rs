@@ -1,4 +1,4 @@
-//! Requests about teams, and the replies.
+//! Requests about teams, and the replies to them.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -27,15 +27,19 @@ use super::{
     replies::{ambiguous, read_error},
     team_refusals::{error_code, no_team, recorded_refusal, refused, refused_with_hint},
 };
-use crate::{audit_actor, board::BoardTransaction, projection, report::check_name, stream};
+use crate::{
+    audit_actor, board::BoardTransaction, history::not_found, projection, report::check_name,
+    stream,
+};
 
-/// The caller of a request about a team, as the socket proved it.
+/// Who makes a request about a team, as proved by the socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TeamCaller {
     Operator,
-    /// A user who acts for a member, or the application that has the member.
+    /// A user who acts on behalf of a member, or the application in which the member runs.
     Member(String),
-    /// An agent. It is always the member that its session is bound to, whatever name it gives.
+    /// An agent. It always acts as the member to which its session is bound, regardless of the name
+    /// in the request.
     Launch {
         launch: LaunchId,
         named: Option<String>,
@@ -52,7 +56,7 @@ impl TeamCaller {
     }
 }
 
-/// Names the caller's own team: the one that an agent is bound to, or the only open one.
+/// Refers to the caller's own team: the one to which an agent is bound, or the only open team.
 pub const OWN_TEAM: &str = "@";
 
 /// A new team with its members, criteria, loop and first messages.
@@ -60,7 +64,7 @@ pub const OWN_TEAM: &str = "@";
 pub struct Pairing {
     pub spec: TeamSpec,
     pub members: Vec<NewMember>,
-    /// Criteria of the caller. They are accepted, not only proposed.
+    /// Criteria from the caller, which are accepted and not just proposed.
     #[serde(default)]
     pub criteria: Vec<NewCriterion>,
     #[serde(default)]
@@ -76,7 +80,7 @@ pub struct NewMember {
     pub role: MemberRole,
     #[serde(default)]
     pub labels: MemberLabels,
-    /// A member without one pulls its messages.
+    /// The member's session. A member without one polls for its messages.
     #[serde(default)]
     pub session: Option<NewSession>,
 }
@@ -85,7 +89,7 @@ pub struct NewMember {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NewSession {
-    /// An existing one, by id or name.
+    /// An existing session, by id or name.
     Existing(String),
     New {
         id: SessionId,
@@ -109,7 +113,7 @@ pub enum TeamRequest {
         id: TeamId,
         spec: Box<TeamSpec>,
     },
-    /// Opens a team with all its members, or nothing.
+    /// Opens a team with all of its members, or does nothing.
     Pair {
         id: TeamId,
         pairing: Box<Pairing>,
@@ -132,7 +136,7 @@ pub enum TeamRequest {
         task: String,
         by: TeamCaller,
     },
-    /// Everything that a decision about the next step needs, as a member sees it.
+    /// Everything needed to decide on the next step, as a member sees it.
     Overview {
         task: String,
         by: TeamCaller,
@@ -143,7 +147,7 @@ pub enum TeamRequest {
         by: TeamCaller,
         awaited: TeamWaitTarget,
     },
-    /// The hand-off of one member or all, with the heartbeats of the team.
+    /// The handoff for one member or for all of them, with the heartbeats of the team.
     Handoff {
         task: String,
         by: TeamCaller,
@@ -152,7 +156,7 @@ pub enum TeamRequest {
     List {
         limit: usize,
     },
-    /// The sessions that are bound to an open team, each with the team's name.
+    /// The sessions that are bound to open teams, each with its team's name.
     BoundSessions,
 }
 
@@ -190,8 +194,9 @@ impl TeamRequest {
     }
 }
 
-/// How often each member polled in vain since its last message, and when it polled last, as far as
-/// this daemon knows. It is recorded with the next accepted message, and causes no write before.
+/// For each member, how many of its polls since its last message were empty, and when it last
+/// polled, as observed by this daemon. The counts are recorded with the next message that the
+/// member accepts, and are not stored before.
 #[derive(Debug, Default)]
 pub(super) struct PollCounts(Mutex<HashMap<(TeamId, String), PollCount>>);
 
@@ -223,7 +228,7 @@ impl PollCounts {
 }
 
 impl Owner {
-    /// Resolves the team that a request is about.
+    /// Finds the team that a request concerns.
     pub(super) fn team_of_team_request(&self, ask: &TeamRequest) -> Option<TeamId> {
         ask.team_and_caller().and_then(|(named, by)| self.resolve_team(named, by).ok())
     }
@@ -241,7 +246,7 @@ impl Owner {
         named.collect()
     }
 
-    /// Resolves a team by its id, a part of it, or its name.
+    /// Finds a team by its id, part of its id, or its name.
     fn resolve_team(&self, text: &str, by: &TeamCaller) -> Result<TeamId, ApiError> {
         if text == OWN_TEAM {
             return self.own_team(by);
@@ -250,18 +255,23 @@ impl Owner {
             let held = self.board.team(id).is_some();
             let stored =
                 || self.ledger.stream(&stream::team_stream_id(id)).map_err(|why| read_error(&why));
-            return if held || stored()?.is_some() { Ok(id) } else { Err(no_team(text)) };
+            return if held || stored()?.is_some() {
+                Ok(id)
+            } else {
+                Err(not_found(&self.ledger, &[stream::TEAM], text))
+            };
         }
         let found = listing::find_by_name(stream::TEAM, &self.ledger, text)
             .map_err(|why| read_error(&why))?;
         match found.as_slice() {
-            [(id, _)] => id.parse().map_err(|_| no_team(text)),
-            [] => Err(no_team(text)),
+            [(id, _)] => id.parse().map_err(|_| not_found(&self.ledger, &[stream::TEAM], text)),
+            [] => Err(not_found(&self.ledger, &[stream::TEAM], text)),
             several => Err(ambiguous(text, &[stream::TEAM], several)),
         }
     }
 
-    /// Returns the team that an agent is or was last bound to; for other callers the only open one.
+    /// Returns the team to which an agent is or was last bound. For other callers, returns the only
+    /// open team.
     fn own_team(&self, by: &TeamCaller) -> Result<TeamId, ApiError> {
         let (own, none): (Vec<TeamId>, &str) = match by {
             TeamCaller::Launch { launch, .. } => {
@@ -273,7 +283,7 @@ impl Owner {
             }
         };
         let last = match (by, own.is_empty()) {
-            // A member that asks once more after the end learns about the end.
+            // If a member asks again after the team has ended, it should learn about that.
             (TeamCaller::Launch { launch, .. }, true) => self.last_team(launch.session)?,
             (TeamCaller::Launch { .. } | TeamCaller::Operator | TeamCaller::Member(_), _) => None,
         };
@@ -288,8 +298,8 @@ impl Owner {
         }
     }
 
-    /// Finds the newest team that a session was bound to, by the index: it is closed, and on no
-    /// board.
+    /// Uses the index to find the newest team to which a session was bound, because closed teams
+    /// are not on the board.
     fn last_team(&self, session: SessionId) -> Result<Option<TeamId>, ApiError> {
         let Some(sought) = TermQuery::new(&session.0.simple().to_string()) else { return Ok(None) };
         let mut newest = None;
@@ -299,7 +309,7 @@ impl Owner {
             MAX_CANDIDATES,
             &mut |card| {
                 let row = card.projection.as_deref().map(serde_json::from_str::<TeamRow>);
-                // Any text may match the index; only the members count.
+                // The index may match any text, so compare with the members.
                 let own = row.and_then(Result::ok).filter(|row| {
                     let mut sessions = row.members.iter().filter_map(|one| one.session.as_deref());
                     sessions.any(|one| one == session.to_string())
@@ -374,7 +384,7 @@ impl Owner {
         }
     }
 
-    /// Shows a team with its members' sessions, including evicted ones.
+    /// Shows a team with its members' sessions, including those that were evicted.
     fn with_sessions(
         &mut self,
         named: &str,
@@ -389,7 +399,7 @@ impl Owner {
         shown.map(|shown| shown.to_string())
     }
 
-    /// Describes why a team is not on the board: it does not exist, or cannot be read.
+    /// Describes why a team is not on the board: either it does not exist or it cannot be read.
     fn team_not_loaded(&self, id: TeamId, named: &str) -> ApiError {
         match self.unreadable.get(&stream::team_stream_id(id).to_string()) {
             None => no_team(named),
@@ -420,7 +430,7 @@ impl Owner {
         shown.map(|shown| shown.to_string())
     }
 
-    /// Decides a change of a team.
+    /// Decides on a change to a team.
     pub(super) fn change_team(
         &self,
         turn: &mut BoardTransaction<'_>,
@@ -490,7 +500,7 @@ impl Owner {
         Ok(projection::team::row_for(task, &self.caller, who, |session| turn.session(session)))
     }
 
-    /// Opens a team, its sessions and their bindings in one commit, or nothing at all.
+    /// Opens a team, its sessions and their bindings in a single commit, or does nothing at all.
     fn open_pair(
         &self,
         turn: &mut BoardTransaction<'_>,
@@ -520,7 +530,7 @@ impl Owner {
         let new = self.new_sessions(pairing);
         turn.open_team_with_sessions(id, pairing.spec.clone(), &commands, &new, actor).map_err(
             |why| {
-                // There is no team to show.
+                // The hint cannot show a team yet.
                 ApiError::new(error_code(&why), why.to_string()).next("provost team start --help")
             },
         )?;
@@ -566,7 +576,7 @@ impl Owner {
         }
     }
 
-    /// Returns the wall time of a deadline.
+    /// Returns the wall-clock time of a deadline.
     fn wall_time(&self, mono_ms: u64) -> i64 {
         projection::team::wall_time(self.clock.now(), mono_ms)
     }
@@ -578,7 +588,7 @@ impl Owner {
         lease.until_ms.map(|until| self.wall_time(until))
     }
 
-    /// Answers a repeated change with the result of the first one.
+    /// Replies to a repeated change with the result of the first one.
     fn repeated_reply_to(
         &self,
         turn: &BoardTransaction<'_>,
@@ -606,7 +616,7 @@ impl Owner {
         Ok(reply.to_string())
     }
 
-    /// Answers with the changed rows. A refusal is an error even if it was recorded.
+    /// Replies with the changed rows. A refusal is an error even if it was recorded as an event.
     fn change_reply(
         &self,
         turn: &BoardTransaction<'_>,
@@ -623,8 +633,9 @@ impl Owner {
             changed.map(|(name, row)| (name, projection::team::row_json(&row))).collect();
         rows.extend(draft.map(|draft| ("draft", projection::team::row_json(&draft))));
         rows.extend(lease_until.map(|until| ("lease_until", until.to_string())));
-        // Serialized directly: an intermediate value would cost more than the change. And the
-        // sender of a message does not need a row with thousands of members.
+        // The row is serialized directly, because building an intermediate value would cost more
+        // than the change itself. The sender of a message does not need a row with thousands of
+        // members.
         let of_message = rows.contains_key("message");
         let row = if of_message && events.iter().all(projection::team::is_message_event) {
             projection::team::row_json(&projection::team::head_row(task))
@@ -639,7 +650,7 @@ impl Owner {
         Ok(reply)
     }
 
-    /// Fills in the number of polls in vain, which is known here and not taken from the caller.
+    /// Fills in the number of empty polls, which is counted here and never taken from the caller.
     fn with_poll_count(
         &self,
         id: TeamId,
@@ -651,7 +662,7 @@ impl Owner {
         Some(TeamCommand::Accept { no: *no, lease: *lease, polls })
     }
 
-    /// Returns the caller's next message, or nothing if there is none, which is not a failure.
+    /// Returns the caller's next message. An empty inbox is not an error.
     fn next_message(
         &self,
         turn: &mut BoardTransaction<'_>,
@@ -675,8 +686,8 @@ impl Owner {
     }
 }
 
-/// Returns the member that the caller names or is, if there is one. The outer `None` means the
-/// operator.
+/// Returns the member that the caller specifies or is, if there is such a member. The outer `None`
+/// means the operator.
 fn named_member<'t>(task: &'t Team, by: &TeamCaller) -> Option<Option<&'t TeamMember>> {
     let mut bound = task.members.iter().filter(|one| one.is_bound());
     match by {
@@ -688,13 +699,13 @@ fn named_member<'t>(task: &'t Team, by: &TeamCaller) -> Option<Option<&'t TeamMe
     }
 }
 
-/// Returns the actor of a read-only request: the operator, if no member is meant.
+/// Returns the actor for a read-only request, which is the operator unless a member is meant.
 fn query_actor(task: &Team, by: &TeamCaller) -> TeamActor {
     let member = named_member(task, by).flatten();
     member.map_or(TeamActor::Operator, |member| TeamActor::Member(member.name.clone()))
 }
 
-/// Returns the member that looks at the team. The operator sees what a manager sees.
+/// Returns the member as which the caller views the team. The operator sees the same as a manager.
 fn viewing_member(task: &Team, by: &TeamCaller) -> Result<TeamMember, ApiError> {
     match named_member(task, by) {
         Some(Some(member)) => Ok(member.clone()),
@@ -719,7 +730,7 @@ fn viewing_member(task: &Team, by: &TeamCaller) -> Result<TeamMember, ApiError> 
     }
 }
 
-/// Returns the hand-offs of members.
+/// Returns the handoffs for one or all members.
 fn handoff_reply(
     task: &Team,
     member: Option<&str>,
@@ -747,7 +758,7 @@ fn offered_item(
     Some(json!(projection::team::item_row(task, message, lease, caller, wall_of)))
 }
 
-/// Returns the caller as an actor of the team.
+/// Returns the actor as which the caller acts on the team.
 pub(super) fn resolve_actor(
     turn: &BoardTransaction<'_>,
     id: TeamId,
@@ -783,13 +794,13 @@ fn check_name_free(
 ) -> Result<(), ApiError> {
     let mut others = turn.teams().filter(|task| !task.phase.is_over() && Some(task.id) != own);
     if others.any(|task| task.spec.name == name) {
-        let message = format!("there is already an open team \"{name}\"");
+        let message = format!("an open team is already named \"{name}\"");
         return Err(ApiError::new(ErrorCode::Refused, message).next("provost team ls"));
     }
     Ok(())
 }
 
-/// Returns the draft of a command, even if nothing is proposed.
+/// Returns the criteria drafted by a command, even if none of them is proposed.
 fn draft_row(task: Option<&Team>, who: &TeamActor, command: &TeamCommand) -> Option<DraftRow> {
     let TeamCommand::Draft { from, dry_run } = command else { return None };
     let task = task?;
@@ -797,10 +808,10 @@ fn draft_row(task: Option<&Team>, who: &TeamActor, command: &TeamCommand) -> Opt
     Some(projection::team::draft_row(task, &draft, *dry_run))
 }
 
-/// The maximum number of candidate teams that are examined for a session.
+/// The maximum number of candidate teams to examine for a session.
 const MAX_CANDIDATES: usize = 100;
 
-/// Returns the sessions that may get a command when a team changes.
+/// Returns the sessions that may receive a command when a team changes.
 pub(super) fn bound_sessions(task: &Team) -> Vec<SessionId> {
     let bound = task.members.iter().filter(|member| member.is_bound());
     bound.filter_map(|member| member.session).collect()

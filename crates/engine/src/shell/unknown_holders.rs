@@ -1,8 +1,9 @@
-//! Processes that Provost started and the ledger does not know, because their events were lost.
+//! Processes that Provost started but that are unknown to the ledger, because their events were
+//! lost.
 //!
-//! A launch, check or hook is recorded before its holder starts. So a directory whose owner or
-//! launch is not in the ledger belongs to lost events. Provost does not resume it: it lists it, and
-//! stops it if the operator asks.
+//! A launch, check or hook is recorded before its holder starts, so a directory whose owner or
+//! launch is missing from the ledger belongs to lost events. Provost does not resume such a
+//! process, but lists it and stops it if the operator asks for that.
 
 use std::{
     fs, io,
@@ -17,24 +18,26 @@ use provost_ledger::{Error, ReadLedger, SqliteReader, StreamId};
 use provost_sys::register::RegisteredLaunch;
 
 use super::{
-    executor::EngineWorld,
     home::Home,
     start_record::{RANDOM_SEPARATOR, random_hex},
     supervised_command::{self, HolderConnection, Holders},
 };
 use crate::stream;
 
-/// The grace period of a command between TERM and KILL.
+/// How long a command has between TERM and KILL.
 const GRACE_MS: u64 = 2_000;
 
-/// How long its holder may take to end it.
+/// The command that ends processes that are unknown to the ledger.
+const STOP: &str = "provost ledger recover --stop-unknown";
+
+/// How long a holder may take to end its command.
 const ENDING: Duration = Duration::from_secs(15);
 
-/// A directory of a holder, by its name.
+/// What the name of a holder's directory refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum HolderDirName {
     Launch(LaunchId),
-    /// A check, hook or setup: the UUID of its session, run or team, and the effect's key.
+    /// A check, hook or setup, with the UUID of its session, run or team, and the effect's key.
     Effect {
         owner: SessionId,
         key: String,
@@ -42,7 +45,7 @@ enum HolderDirName {
 }
 
 impl HolderDirName {
-    /// Parses a name. `None` for directories that no session, run or team owns.
+    /// Parses a name. `None` for directories that belong to no session, run or team.
     fn parse(name: &str) -> Option<HolderDirName> {
         if let Ok(launch) = name.parse() {
             return Some(HolderDirName::Launch(launch));
@@ -67,7 +70,8 @@ impl HolderDirName {
     }
 }
 
-/// Whether the ledger has the owner of a holder's directory, and if it is a launch, the launch.
+/// Whether the ledger contains the owner of a holder's directory and, in the case of a launch, the
+/// launch itself.
 fn is_known(ledger: &dyn ReadLedger, name: &str) -> Result<bool, Error> {
     match HolderDirName::parse(name) {
         None => Ok(true),
@@ -84,7 +88,7 @@ fn has_launch(ledger: &dyn ReadLedger, launch: LaunchId) -> Result<bool, Error> 
     let records = ledger.read_stream(&id, 0)?;
     Ok(match stream::fold_session(&id, None, &records) {
         Ok(session) => session.launches.iter().any(|own| own.id == launch),
-        // A session that cannot be folded is damaged, not lost.
+        // A session that cannot be folded is damaged, but not lost.
         Err(_) => true,
     })
 }
@@ -102,7 +106,7 @@ fn owner_stream(ledger: &dyn ReadLedger, owner: SessionId) -> Result<Option<Stre
     Ok(None)
 }
 
-/// Returns the owner of a holder's directory, and the launch if it is one.
+/// Returns the owner of a holder's directory, and its launch if it has one.
 pub(super) fn owner_of(name: &str) -> Option<(SessionId, Option<LaunchId>)> {
     HolderDirName::parse(name).map(|key| match key {
         HolderDirName::Launch(launch) => (launch.session, Some(launch)),
@@ -110,7 +114,7 @@ pub(super) fn owner_of(name: &str) -> Option<(SessionId, Option<LaunchId>)> {
     })
 }
 
-/// Returns the registered holders that live and that the ledger does not know.
+/// Returns the registered holders that are running but unknown to the ledger.
 pub fn living_unknown(
     home: &Home,
     ledger: &SqliteReader,
@@ -130,11 +134,40 @@ pub fn living_unknown(
     Ok(found)
 }
 
-/// Reads every directory of a holder. Returns those that the ledger does not know, the living ones
-/// first.
+/// Returns every launch, check and hook in the home that has running processes. Used if the ledger
+/// cannot be read.
+pub fn living(home: &Home) -> Vec<UnknownHolder> {
+    let mut found = Vec::new();
+    for parent in [home.launches(), home.checks()] {
+        for entry in fs::read_dir(&parent).into_iter().flatten().flatten() {
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            let Some(key) = HolderDirName::parse(&name) else { continue };
+            found.push(describe_holder(&name, &key, &entry.path()));
+        }
+    }
+    found.retain(|holder| holder.alive);
+    found.sort_by(|one, other| one.key.cmp(&other.key));
+    found
+}
+
+/// Adds to an error about a damaged ledger how many processes are still running, and the command
+/// that stops them.
+pub fn name_living(home: &Home, mut error: ApiError) -> ApiError {
+    let count = living(home).len();
+    if count == 0 {
+        return error;
+    }
+    let processes = if count == 1 { "1 process is" } else { &format!("{count} processes are") };
+    error.message = format!("{}; {processes} still running", error.message);
+    error.next.insert(0, STOP.to_owned());
+    error
+}
+
+/// Reads all directories of holders. Returns those that are unknown to the ledger, with the running
+/// ones first.
 ///
-/// For a ledger that lost its end, effects of known sessions that began after the last event count
-/// too, unless they are still pending: they belong to the lost events.
+/// If the ledger lost its end, effects of known sessions that began after the last event are
+/// included as well, unless they are still pending, because they belong to the lost events.
 pub fn survey(home: &Home, ledger: &SqliteReader) -> Result<Vec<UnknownHolder>, Error> {
     let last = match ledger.loss() {
         Some(_) => ledger.newest_record()?.map(|record| record.at.wall_ms),
@@ -158,7 +191,7 @@ pub fn survey(home: &Home, ledger: &SqliteReader) -> Result<Vec<UnknownHolder>, 
     Ok(found)
 }
 
-/// Whether an effect was started after a moment and is not pending.
+/// Whether an effect was started after a given time and is not pending.
 fn began_after(
     ledger: &SqliteReader,
     key: &HolderDirName,
@@ -187,7 +220,7 @@ fn describe_holder(name: &str, key: &HolderDirName, dir: &Path) -> UnknownHolder
         }
         Ok(LaunchState::OtherBoot { held, .. }) => (held.as_ref(), false),
         Ok(LaunchState::Absent) => (None, has_survivors(name)),
-        // A directory that cannot be read may have living processes.
+        // If the directory cannot be read, processes may still be running.
         Err(_) => (None, has_survivors(name)),
     };
     UnknownHolder {
@@ -210,25 +243,24 @@ fn has_survivors(name: &str) -> bool {
     tree::survivors(name).is_ok_and(|left| !left.is_empty())
 }
 
-/// Ends a launch, check or hook that the ledger does not know, and returns when no process of it is
-/// left.
-pub async fn stop(world: &EngineWorld, holder: &UnknownHolder) -> Result<(), ApiError> {
+/// Ends a launch, check or hook that is unknown to the ledger. Returns when none of its processes is left.
+pub async fn stop(home: &Home, holders: &Holders, holder: &UnknownHolder) -> Result<(), ApiError> {
     let failed = |why: String| {
         ApiError::new(ErrorCode::Failed, format!("{} cannot be stopped: {why}", holder.key))
-            .next("provost ledger recover --stop-unknown")
+            .next(STOP)
     };
     let key =
         HolderDirName::parse(&holder.key).ok_or_else(|| failed("it has no owner".to_owned()))?;
-    let dir = key.directory(&world.home, &holder.key);
-    ask_to_end(&world.holders, &dir).await;
-    let traces = world.holders.traces(&dir);
+    let dir = key.directory(home, &holder.key);
+    ask_to_end(holders, &dir).await;
+    let traces = holders.traces(&dir);
     let ended =
         supervised_command::end_all_processes(&traces, supervised_command::SURVIVOR_GRACE).await;
     ended.map(drop).map_err(|why| failed(why.to_string()))
 }
 
-/// Asks the holder to end its command by itself, so that its records show it. One that does not is
-/// ended with it.
+/// Asks the holder to end its command itself, so that this appears in its records. If the holder
+/// does not do so, it is ended together with the command.
 async fn ask_to_end(holders: &Holders, dir: &Path) {
     let Ok(mut link) = HolderConnection::follow(dir).await else { return };
     if link.send(HolderOp::Stop { grace_ms: GRACE_MS }).await.is_ok()
@@ -239,8 +271,9 @@ async fn ask_to_end(holders: &Holders, dir: &Path) {
     }
 }
 
-/// Moves the directory and the start record of an ended launch, check or hook that the ledger does
-/// not know, so that a new one of the same name does not take its result. Returns the new location.
+/// Moves aside the directory and the start record of a finished launch, check or hook that is
+/// unknown to the ledger, so that a new one with the same name does not use its result. Returns the
+/// new location.
 pub fn set_aside(home: &Home, holder: &UnknownHolder) -> io::Result<PathBuf> {
     let Some(key) = HolderDirName::parse(&holder.key) else {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -284,7 +317,7 @@ mod tests {
         let home = Home::new("/pv");
         let dir = effect.directory(&home, "name");
         assert_eq!(dir, Path::new("/pv/checks/name"));
-        // A verifier's command belongs to no session.
+        // The command of a verifier belongs to no session.
         assert_eq!(HolderDirName::parse("verify-0199aa11"), None);
     }
 }

@@ -1,6 +1,6 @@
-//! Runs a verifier's command for `provost monitor`: under a holder in `checks/`, like a check.
-//! Every process that the command starts carries the holder's mark and never counts as the
-//! operator.
+//! Runs the command of a verifier for `provost monitor`. Like a check, it runs under a holder in
+//! `checks/`. Every process that the command starts carries the holder's mark and never counts as
+//! the operator.
 
 use std::{
     path::{Path, PathBuf},
@@ -20,10 +20,10 @@ use super::{
     supervised_command::{self, CommandEnd, OnFullDisk, error_chain},
 };
 
-/// The grace period between TERM and KILL for a command that takes too long or writes too much.
+/// The time between TERM and KILL for a command that takes too long or writes too much.
 const GRACE_MS: u64 = 500;
 
-/// How many bytes of the end of each output stream are kept to find the last line.
+/// How many bytes from the end of each output stream to keep for finding the last line.
 const TAIL: usize = 4 << 10;
 
 /// A verifier's command.
@@ -34,7 +34,7 @@ pub struct VerifierCommand {
     /// The complete environment.
     pub environment: Vec<(String, String)>,
     pub time_limit: Duration,
-    /// Bytes of both output streams.
+    /// The maximum number of bytes on both output streams together.
     pub output_limit: u64,
 }
 
@@ -42,12 +42,13 @@ pub struct VerifierCommand {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifierEnd {
     pub end: CheckEnd,
-    /// The last line that it printed: of standard error if there is one, else of standard output.
+    /// The last line that the command printed, on standard error if it printed any there, and
+    /// otherwise on standard output.
     pub printed: String,
 }
 
-/// Runs a command to its end. It is ended when `cancel` is set or its sender is dropped. The key
-/// must be new.
+/// Runs a command to completion. The command is ended if `cancel` is set or its sender is dropped.
+/// The key must be new.
 pub async fn run_verifier(
     world: &EngineWorld,
     key: &str,
@@ -63,7 +64,7 @@ pub async fn run_verifier(
         grace_ms: GRACE_MS,
         ..HoldSpec::new(key.to_owned(), command.argv, command.directory)
     };
-    // Its start is recorded in memory alone: the request ends with the daemon.
+    // The start is recorded only in memory, because the request ends together with the daemon.
     let start = match StartRecord::for_effect(key.to_owned(), &spec) {
         Ok(start) => start,
         Err(why) => {
@@ -81,20 +82,20 @@ pub async fn run_verifier(
     };
     let printed = supervised_command::blocking(move || {
         let printed = VerifierOutput::read(&dir.join(journal::JOURNAL_FILE));
-        // Nothing refers to it: the reply has its result.
+        // Nothing refers to the directory, because the reply contains the result.
         std::fs::remove_dir_all(&dir).ok();
         printed
     });
     let VerifierOutput { last_line, bytes } = printed.await;
-    // A command may exit by itself before its holder sees that it wrote too much.
+    // A command may exit on its own before its holder notices that it wrote too much.
     let end = if bytes > output_limit { CheckEnd::OutputLimit } else { end };
     VerifierEnd { end, printed: last_line }
 }
 
-/// The relevant output of a command.
+/// The parts of a command's output that are needed.
 #[derive(Debug, Default)]
 struct VerifierOutput {
-    /// Programs print there why they failed.
+    /// The last line of standard error if there is one, because programs print there why they failed.
     last_line: String,
     bytes: u64,
 }

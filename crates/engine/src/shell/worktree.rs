@@ -1,4 +1,4 @@
-//! Worktrees: preparing them, their base, and commits of the work of a turn.
+//! Worktrees: preparing them, determining their base, and committing the work of a turn.
 
 use std::{
     fs,
@@ -30,7 +30,7 @@ pub(crate) struct PreparedWork {
     pub(crate) base: Option<Snapshot>,
 }
 
-/// Prepares the working directory. Repeating it after a crash finds what was made.
+/// Prepares the working directory. If this is repeated after a crash, existing parts are reused.
 pub(crate) fn prepare_work(git: &Git, session: &Session) -> Result<PreparedWork, String> {
     let spec = &session.spec;
     match &spec.work {
@@ -61,14 +61,14 @@ pub(crate) fn prepare_work(git: &Git, session: &Session) -> Result<PreparedWork,
     }
 }
 
-/// Refuses to work in a worktree of another home, from which the session was imported: an agent may
-/// be at work there.
+/// Refuses to work in a worktree of another home from which the session was imported, because an
+/// agent may be working there.
 pub(crate) fn check_home(session: &Session, home: &Path) -> Result<(), String> {
     let path = match &session.spec.work {
         WorkLocation::Worktree { path, .. } | WorkLocation::Detached { path, .. } => path,
         WorkLocation::Plain | WorkLocation::InPlace { .. } => return Ok(()),
     };
-    // A missing path is reported when it is used.
+    // A missing path is reported later, when it is used.
     match (fs::canonicalize(path), fs::canonicalize(home)) {
         (Ok(place), Ok(home)) if !place.starts_with(&home) => Err(format!(
             "its worktree {path} belongs to another home: resume it there, or start a new session with `provost spawn`"
@@ -77,7 +77,7 @@ pub(crate) fn check_home(session: &Session, home: &Path) -> Result<(), String> {
     }
 }
 
-/// Commits the content of the working directory, without touching anything of the user's.
+/// Commits the content of the working directory. The user's own checkout and index are not changed.
 pub(crate) fn commit_work(
     git: &Git,
     session: &Session,
@@ -110,7 +110,7 @@ pub(crate) fn commit_work(
         .map_err(|why| error_chain(&*why))
 }
 
-/// Adds the changed files that affect the checks or widen permissions.
+/// Adds the changed files that affect the checks or grant permissions to the caveats.
 fn add_protected_files(
     git: &Git,
     work: &WorkLocation,
@@ -129,7 +129,7 @@ fn add_protected_files(
     Ok((taken, Caveats { protected, ..caveats }))
 }
 
-/// Commits the work of a run's session that no check had asked for.
+/// Commits the work of a run's session that no check has committed.
 pub(crate) fn commit_head(
     git: &Git,
     run: &Run,
@@ -180,13 +180,12 @@ fn make_worktree(
     }
     let made =
         worktree_add(git, &project, Path::new(path), &branch, base.as_str()).map_err(with_hint)?;
-    // The base is the commit that the branch was made from, also when it is prepared again after a
-    // crash.
+    // The base is the commit from which the branch was created, even if it is prepared again after a crash.
     let (commit, tree) = made.checked_out(git)?;
     Ok(Snapshot { commit: CommitId(commit.to_string()), tree: TreeId(tree.to_string()) })
 }
 
-/// Makes a clean detached checkout, for a session that changes nothing.
+/// Makes a clean, detached checkout for a session that changes nothing.
 fn make_detached_checkout(git: &Git, top: &str, path: &str, base: &str) -> Result<(), WorkFailure> {
     let project = Project::find(git, Path::new(top))?;
     let place = Path::new(path);
@@ -197,7 +196,7 @@ fn make_detached_checkout(git: &Git, top: &str, path: &str, base: &str) -> Resul
     Ok(())
 }
 
-/// Formats a failure with its hint.
+/// Formats an error together with its hint.
 fn with_hint(why: provost_git::worktree::Error) -> WorkFailure {
     match why.hint() {
         Some(hint) => format!("{}; {hint}", error_chain(&why)).into(),
@@ -214,7 +213,7 @@ fn commit_worktree(
     let project = Project::find(git, Path::new(top))?;
     let branch = BranchName::new(branch)?;
     let found = worktree_find(git, &project, Path::new(path), &branch)?;
-    // Git knows a deleted worktree until it is pruned.
+    // Git still lists a deleted worktree until it is pruned.
     let found = if Path::new(path).is_dir() { found } else { None };
     let worktree = found.ok_or_else(|| format!("the worktree {path} is gone"))?;
     let keep = keep_ref(session, "moved")?;
@@ -232,7 +231,7 @@ fn commit_in_place(
     Ok(convert_snapshot(&snapshot_user_checkout(git, &project, &keep, &commit_message(session))?))
 }
 
-/// Converts a snapshot, and its caveats.
+/// Converts a snapshot and its caveats to the core's types.
 fn convert_snapshot(taken: &provost_git::CheckoutSnapshot) -> (Snapshot, Caveats) {
     let (commit, tree) = (CommitId(taken.commit.to_string()), TreeId(taken.tree.to_string()));
     let kept_at = taken.strayed.as_ref().map(ToString::to_string);
@@ -263,7 +262,7 @@ fn commit_message(session: &Session) -> CommitMessage {
     }
 }
 
-/// Maps a directory of the repository to the corresponding one of the worktree.
+/// Maps a directory in the repository to the corresponding one in the worktree.
 fn map_into_worktree(cwd: &str, top: &str, worktree: &str) -> String {
     match Path::new(cwd).strip_prefix(top) {
         Ok(below) if below.as_os_str().is_empty() => worktree.to_owned(),
@@ -276,15 +275,16 @@ fn map_into_worktree(cwd: &str, top: &str, worktree: &str) -> String {
     }
 }
 
-/// Copies ignored files that the work needs (such as `.env`) into a fresh worktree. No link is
-/// followed below either directory: the checked-out tree may have links that lead out of it.
+/// Copies ignored files that the work needs, such as `.env`, into a fresh worktree. No symlink
+/// below either directory is followed, because the checked-out tree may contain symlinks that lead
+/// out of it.
 fn copy_ignored(top: &Path, worktree: &Path, names: &[String]) -> Result<(), String> {
     let open = |path: &Path| agent_file::AgentDir::open(path).map_err(|why| why.to_string());
     let (from, to) = (open(top)?, open(worktree)?);
     for name in names {
         let below = Path::new(name);
         let describe = |why: std::io::Error| format!("cannot copy {name} into the worktree: {why}");
-        // Anything but a plain file, and an existing target, is left as it is.
+        // Skip everything that is not a regular file, and keep existing targets.
         let Ok(mut source) = from.open_file(below) else { continue };
         if to.has(below).map_err(|why| describe(why.into()))? {
             continue;

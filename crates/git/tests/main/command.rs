@@ -1,4 +1,4 @@
-//! How git is located, bounded and how its failures are described.
+//! How git is located and bounded, and how its failures are described.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -89,7 +89,7 @@ fn environment_contains_only_given_variables() {
     assert_eq!(value("GIT_TERMINAL_PROMPT"), Some("0"));
     assert_eq!(value("GIT_OPTIONAL_LOCKS"), Some("0"));
     assert_eq!(value("LC_ALL"), Some("C"));
-    // Cargo sets it for every test, so it would show if anything were inherited.
+    // Cargo sets this variable for every test, so an inherited environment would contain it.
     assert_eq!(value("CARGO_MANIFEST_DIR"), None);
 }
 

@@ -1,4 +1,4 @@
-//! A repository whose configuration names programs everywhere; none may run.
+//! A repository whose configuration names programs everywhere. None of them may run.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -109,8 +109,8 @@ fn known_project_is_not_rediscovered() {
     assert_eq!(listed, ".gitignore\na.txt\nnew.txt");
 }
 
-/// The same submodule does trigger the programs in an unguarded git. The file has the size in the
-/// index, so that git must look at its content.
+/// The same submodule triggers the programs in an unguarded git. The file has the size in the
+/// index, so that git must read its content.
 #[test]
 fn trap_works_in_a_submodule() {
     let lab = GitTestEnv::new();
@@ -124,7 +124,7 @@ fn trap_works_in_a_submodule() {
     assert!(fs::read_to_string(canary(&lab)).unwrap().contains("filter-clean"));
 }
 
-/// The same repository does trigger the programs in an unguarded git.
+/// The same repository triggers the programs in an unguarded git.
 #[test]
 fn the_trap_works() {
     let lab = GitTestEnv::new();
@@ -139,7 +139,7 @@ fn the_trap_works() {
     }
 }
 
-/// Configures a program, which leaves a mark, everywhere a configuration can name one.
+/// Configures a program that leaves a mark, in every place where a configuration can name one.
 fn arm(lab: &GitTestEnv, checkout: &Path) {
     let script = lab.path("evil");
     fs::write(
@@ -162,7 +162,7 @@ fn arm(lab: &GitTestEnv, checkout: &Path) {
         lab.user(checkout, &["config", &format!("hook.{event}-x.event"), event]);
         lab.user(checkout, &["config", &format!("hook.{event}-x.command"), &evil(event)]);
     }
-    // Set by hand: the name of the driver contains a `=`.
+    // The file is written directly, because the name of the driver contains a `=`.
     let config =
         lab.user(checkout, &["rev-parse", "--path-format=absolute", "--git-path", "config"]);
     let (clean, smudge) = (evil("filter-clean"), evil("filter-smudge"));

@@ -3,7 +3,7 @@
 use std::fs;
 
 use provost_git::inspect::{FileChangeKind, LineCounts};
-use provost_git::{FileChange, GitHead, changed_among, diff_stat, read_head, tree_of};
+use provost_git::{FileChange, GitHead, changed_among, diff_stat, files_at, read_head, tree_of};
 
 use crate::test_env::{GitTestEnv, os, write};
 
@@ -48,6 +48,33 @@ fn diff_keeps_strange_file_names() {
     assert_eq!(of(b"blob").lines, None);
     assert_eq!(of(b"red\x1b[31m").path.to_string(), "red\\u{1b}[31m");
     assert!(diff_stat(&lab.git, &lab.project(), &after, &after).unwrap().is_empty());
+}
+
+/// One call reads all files, and content that looks like the header of another file stays content.
+#[test]
+fn files_of_a_commit_are_read_with_their_content() {
+    let lab = GitTestEnv::new();
+    let wanted = [("x/1", &b""[..]), ("x/2", b"\n\n"), ("x/3", b"\0\xff"), ("x/4", b"\n\n")];
+    fs::create_dir(lab.top().join("x")).unwrap();
+    for (name, content) in wanted {
+        fs::write(lab.top().join(name), content).unwrap();
+    }
+    let header = format!("{} blob 3\nabc\n", lab.rev("HEAD"));
+    lab.write("x/5", &header);
+    let commit = lab.commit_all("files");
+    let read = |wanted: fn(&str) -> bool| {
+        files_at(&lab.git, &lab.project(), &commit, wanted).unwrap().map(|files| {
+            files.into_iter().map(|file| (file.path, file.content)).collect::<Vec<_>>()
+        })
+    };
+    let all = wanted.into_iter().chain([("x/5", header.as_bytes())]);
+    let all = all.map(|(name, content)| (name.to_owned(), content.to_vec())).collect();
+    assert_eq!(read(|path| path.starts_with("x/")), Some(all));
+    assert_eq!(read(|_| false), Some(Vec::new()));
+    std::os::unix::fs::symlink("1", lab.top().join("x/link")).unwrap();
+    let linked = lab.commit_all("link");
+    let found = files_at(&lab.git, &lab.project(), &linked, |path| path.starts_with("x/"));
+    assert_eq!(found.unwrap(), None, "a link is not a file");
 }
 
 #[test]

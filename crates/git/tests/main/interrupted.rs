@@ -34,7 +34,7 @@ fn work(lab: &GitTestEnv) -> Oid {
     Oid::new(commit.trim()).unwrap()
 }
 
-/// Leaves the state of a call that was killed after writing some of the files.
+/// Creates the state of a call that was killed after it wrote some of the files.
 fn half_land(lab: &GitTestEnv) {
     lab.write("b.txt", "two\n");
     lab.write("new.txt", "two\n");
@@ -96,23 +96,24 @@ fn half_written_checkout_keeps_staged_changes() {
     assert_eq!(lab.rev("main"), before);
 }
 
-/// Runs calls as any program; the first of them is cut off when it has written a part of some files.
+/// Runs calls in this process. The first call is interrupted after it has written a part of some
+/// files.
 struct CutOffOnce {
     calls: AtomicUsize,
     seen: Mutex<Vec<LongCall>>,
     cut_off: Mutex<Vec<CutOffCall>>,
     leaves: fn(&Path),
-    /// When the call is said to have run, if that is not true.
+    /// The reported time of the call, if it differs from the actual one.
     ran: Option<CutOffCall>,
 }
 
-/// What is left of a call that was killed in the middle of a file.
+/// Creates the state of a call that was killed in the middle of a file.
 fn one_torn_file(top: &Path) {
     write_anew(&top.join("a.txt"), "two and");
     write_anew(&top.join("b.txt"), "two\n");
 }
 
-/// What is left of a call that ran out of room.
+/// Creates the state of a call that ran out of disk space.
 fn several_torn_files(top: &Path) {
     one_torn_file(top);
     write_anew(&top.join("b.txt"), "");
@@ -124,7 +125,8 @@ fn locked_index(top: &Path) {
     write(&top.join(".git/index.lock"), "");
 }
 
-/// What is left of a reset that was killed while it held the lock of its branch, whose repository is beside the trees.
+/// Creates the state of a reset that was killed while it held the lock of its branch. The
+/// repository is beside the worktrees.
 fn locked_branch(top: &Path) {
     let root = top.ancestors().nth(2).expect("the tree is in trees/");
     let entries = fs::read_dir(root).unwrap().flatten();
@@ -135,7 +137,7 @@ fn locked_branch(top: &Path) {
 
 const LONG_AGO: CutOffCall = CutOffCall { began: UNIX_EPOCH, ended: UNIX_EPOCH };
 
-/// Writes a file as git does: it makes a new one.
+/// Writes a file as git does, by creating a new one.
 fn write_anew(path: &Path, text: &str) {
     fs::remove_file(path).ok();
     write(path, text);

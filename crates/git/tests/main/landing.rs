@@ -62,7 +62,7 @@ fn blocking_user_changes_are_kept_and_named() {
     assert_eq!(fs::read_to_string(lab.top().join("a.txt")).unwrap(), "mine\n");
     assert_eq!(lab.rev("main"), before);
 
-    // An untracked file blocks it as well.
+    // An untracked file blocks the update too.
     lab.write("a.txt", "one\n");
     let done = work(&lab, "c.txt", "two\n");
     lab.write("c.txt", "mine\n");
@@ -188,7 +188,7 @@ fn conflict_remains_until_markers_are_gone() {
         files.iter().map(ToString::to_string).collect()
     };
     assert_eq!(stand(&merged.tree), ["a.txt", "b*.txt"]);
-    // One conflict is resolved, and lines that only look like markers are text.
+    // One conflict is resolved. Lines that only look like markers are text.
     lab.user(&lab.top(), &["checkout", "-q", "--detach", merged.commit.as_str()]);
     lab.write("b*.txt", "<<<<<<< ours\nleft and right\n>>>>>>> theirs\n");
     lab.commit_all("half");

@@ -176,7 +176,7 @@ fn nonconforming_line_ends_are_not_a_change() {
     lab.user(&lab.top(), &["commit", "-qm", "rules"]);
     let commit = lab.rev("HEAD");
     let slot = check_out(&lab, &commit).path;
-    // A new time makes git look at the content.
+    // A new modification time makes git read the content.
     write(&slot.join("dos.txt"), "a\r\nb\r\n");
     check_out(&lab, &commit);
     assert_eq!(fs::read(slot.join("dos.txt")).unwrap(), b"a\r\nb\r\n");

@@ -1,7 +1,8 @@
-//! Every setting and hook event that the installed git knows is reviewed.
+//! Every setting and hook event of the installed git is reviewed.
 //!
-//! Provost passes git only the settings in a short list, and no directory of hooks, so a new one
-//! cannot run anything. A test still fails when git learns one, so that a developer reviews it.
+//! Provost passes git only the settings on a short list, and no directory of hooks, so a new
+//! setting cannot run a program. Still, this test fails when git adds a setting, so that a
+//! developer reviews it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +11,7 @@ use std::process::Command;
 
 use crate::test_env::search_path;
 
-/// Settings that start a program, point to one, or bring in further settings.
+/// Settings that start a program, point to one, or include further settings.
 pub(crate) const PROGRAMS: &[&str] = &[
     "alias.*",
     "alias.*.command",
@@ -145,7 +146,7 @@ fn program_settings_are_not_listed_harmless() {
     assert!(both.is_empty(), "{both:?}");
 }
 
-/// The manual lists the events; the test does nothing where it is not installed.
+/// The manual lists the events. The test is skipped if the manual is not installed.
 #[test]
 fn all_hook_events_of_installed_git_are_reviewed() {
     let Some(manual) = manual() else { return };

@@ -73,7 +73,7 @@ fn branch_is_deleted_only_if_commits_are_reachable() {
     assert!(risk(&lab, &worktree).risks.is_empty());
     refused(&lab, &worktree, BranchFate::Delete);
     assert_eq!(lab.rev("provost/t1"), tip);
-    // A remote branch that contains it is enough.
+    // A remote branch that contains the commit is enough.
     lab.user(&lab.top(), &["update-ref", "refs/remotes/origin/t1", tip.as_str()]);
     let removed = remove_worktree(&lab.git, &worktree, BranchFate::Delete).unwrap();
     assert_eq!(removed.branch, Some(worktree.branch));
@@ -208,7 +208,7 @@ fn repository_in_ignored_directory_blocks_removal() {
     write(&inner.join("file"), "x");
     lab.user(&inner, &["init", "-q"]);
     let commit = commit_all(&lab, &inner, "only here");
-    assert_eq!(shown(&lab, &worktree), ["repositories inside it (target/deep/inner/)"]);
+    assert_eq!(shown(&lab, &worktree), ["repositories inside the worktree (target/deep/inner/)"]);
     refused(&lab, &worktree, BranchFate::Keep);
     assert_eq!(lab.user(&inner, &["rev-parse", "HEAD"]), commit.as_str());
 }
@@ -219,7 +219,7 @@ fn bare_repository_in_ignored_dir_blocks_removal() {
     let worktree = lab.worktree();
     write(&worktree.path.join("target/x"), "x");
     lab.user(&worktree.path.join("target"), &["init", "-q", "--bare", "store"]);
-    assert_eq!(shown(&lab, &worktree), ["repositories inside it (target/store/)"]);
+    assert_eq!(shown(&lab, &worktree), ["repositories inside the worktree (target/store/)"]);
     refused(&lab, &worktree, BranchFate::Keep);
 }
 
@@ -231,7 +231,7 @@ fn repository_around_tracked_files_blocks_removal() {
     let worktree = lab.worktree();
     lab.user(&worktree.path.join("src"), &["init", "-q"]);
     commit_all(&lab, &worktree.path.join("src"), "only here");
-    assert_eq!(shown(&lab, &worktree), ["repositories inside it (src/)"]);
+    assert_eq!(shown(&lab, &worktree), ["repositories inside the worktree (src/)"]);
     refused(&lab, &worktree, BranchFate::Keep);
 }
 
@@ -266,7 +266,7 @@ fn lost_directory_keeps_commits_of_its_log() {
     let worktree = lab.worktree();
     write(&worktree.path.join("a.txt"), "dropped\n");
     let dropped = commit_all(&lab, &worktree.path, "dropped");
-    // HEAD without a commit: git itself shows no log then.
+    // HEAD has no commit, so git itself shows no log.
     lab.user(&worktree.path, &["reset", "-q", "--hard", "HEAD~1"]);
     lab.user(&worktree.path, &["symbolic-ref", "HEAD", "refs/heads/unborn"]);
     fs::remove_dir_all(&worktree.path).unwrap();
@@ -348,7 +348,7 @@ fn shown(lab: &GitTestEnv, worktree: &Worktree) -> Vec<String> {
     risk(lab, worktree).risks.iter().map(ToString::to_string).collect()
 }
 
-/// Tries to remove the worktree, which must be refused and change nothing.
+/// Tries to remove the worktree. Asserts that the removal is refused and changes nothing.
 fn refused(lab: &GitTestEnv, worktree: &Worktree, fate: BranchFate) -> Error {
     let listed = || lab.user(&lab.top(), &["worktree", "list", "--porcelain"]);
     let before = listed();

@@ -102,7 +102,7 @@ fn keep_ref_never_drops_another_commit() {
     assert_eq!(second.place, SnapshotLocation::Detached { kept: keep("k-2") });
     assert_eq!(lab.rev("refs/provost/keep/k"), first.commit);
     assert_eq!(lab.rev("refs/provost/keep/k-2"), second.commit);
-    // The branch stays at the first: moving it would lose that commit.
+    // The branch stays at the first commit, because moving it would lose that commit.
     assert_eq!(lab.rev("provost/t1"), first.commit);
     assert_eq!(second.strayed, Some(keep("k-2")));
 }
@@ -115,7 +115,7 @@ fn nothing_is_committed_through_a_link() {
     fs::rename(&worktree.path, lab.path("trees/away")).unwrap();
     symlink(lab.path("private"), &worktree.path).unwrap();
     let why = snapshot_worktree(&lab.git, &worktree, &says("x"), &keep("k")).unwrap_err();
-    assert!(why.to_string().contains("its directory was replaced by something else"), "{why}");
+    assert!(why.to_string().contains("the worktree's directory was replaced"), "{why}");
     assert_eq!(lab.rev("provost/t1"), lab.rev("main"));
 }
 
@@ -268,7 +268,7 @@ fn moved_submodule_is_recorded_at_new_commit() {
 fn deleted_git_file_does_not_use_outer_repository() {
     let lab = GitTestEnv::new();
     let worktree = lab.worktree();
-    // The directory above the worktree is a repository too, as a home may be.
+    // The parent directory of the worktree is a repository too, as a home may be.
     lab.user(&lab.path("trees"), &["init", "-q", "-b", "above"]);
     fs::remove_file(worktree.path.join(".git")).unwrap();
     write(&worktree.path.join("a.txt"), "two\n");

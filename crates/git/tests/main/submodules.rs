@@ -13,7 +13,7 @@ use crate::test_env::{GitTestEnv, branch, commit_all, keep, says, write};
 fn a_worktree_has_the_files_of_its_submodules() {
     let lab = GitTestEnv::new();
     lab.add_submodule();
-    // Whatever it is made from, it is not fetched.
+    // The origin is removed, so nothing can be fetched from it.
     fs::remove_dir_all(lab.path("origin")).unwrap();
     let worktree = lab.worktree();
     assert_eq!(fs::read_to_string(worktree.path.join("sub/inner.txt")).unwrap(), "inner\n");
@@ -121,7 +121,8 @@ fn half_made_submodule_is_created_again() {
     let lab = GitTestEnv::new();
     lab.add_submodule();
     let worktree = lab.worktree();
-    // As in the middle of the work: locked as being made, the submodule half complete.
+    // This is the state of an interrupted creation: the worktree is locked as unfinished, and the
+    // submodule is incomplete.
     lab.user(&lab.top(), &["worktree", "unlock", worktree.path.to_str().unwrap()]);
     let path = worktree.path.to_str().unwrap();
     lab.user(&lab.top(), &["worktree", "lock", "--reason", "provost: being made", path]);

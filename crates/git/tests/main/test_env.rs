@@ -15,7 +15,7 @@ pub(crate) struct GitTestEnv {
 }
 
 impl GitTestEnv {
-    /// A home whose user has no name, and an empty repository.
+    /// Creates a home whose user has no name, and an empty repository.
     pub(crate) fn empty() -> Self {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().canonicalize().unwrap();
@@ -30,7 +30,8 @@ impl GitTestEnv {
         lab
     }
 
-    /// The same with one commit: `a.txt` and a `.gitignore` for `*.log` and `target`.
+    /// Creates a home and a repository with one commit: `a.txt` and a `.gitignore` for `*.log` and
+    /// `target`.
     pub(crate) fn new() -> Self {
         let lab = Self::empty();
         lab.write("a.txt", "one\n");
@@ -138,7 +139,7 @@ pub(crate) fn says(text: &str) -> CommitMessage {
     }
 }
 
-/// Everything below a directory: path, kind and content, for comparison.
+/// Returns the path, kind and content of all entries below a directory, for comparison.
 pub(crate) fn contents(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     let mut open = vec![directory.to_owned()];

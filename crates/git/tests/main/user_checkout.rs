@@ -140,7 +140,7 @@ fn change_in_the_index_timestamp_tick_is_seen() {
     }
 }
 
-/// Takes a snapshot and checks that nothing of the user's has changed.
+/// Takes a snapshot and asserts that none of the user's files has changed.
 fn take_untouched(lab: &GitTestEnv) -> CheckoutSnapshot {
     let before = users(lab);
     let snapshot =
@@ -154,7 +154,7 @@ fn take_untouched(lab: &GitTestEnv) -> CheckoutSnapshot {
     snapshot
 }
 
-/// All files except git's objects and Provost's own refs: index, HEAD, branches, logs and
+/// Returns all files except git's objects and Provost's own refs. Index, HEAD, branches, logs and
 /// configuration are included.
 fn users(lab: &GitTestEnv) -> Vec<(PathBuf, Vec<u8>)> {
     let git = lab.top().join(".git");

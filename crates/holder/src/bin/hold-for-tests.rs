@@ -1,7 +1,7 @@
 //! The holder as a separate program, for this crate's tests.
 //!
 //! `hold-for-tests DIR < SPEC` runs a holder. `hold-for-tests --ping DIR` exits with 0 if the
-//! directory's holder answers, otherwise with 1. `hold-for-tests --view DIR` opens a viewport of
+//! directory's holder responds, otherwise with 1. `hold-for-tests --view DIR` opens a viewport of
 //! its terminal.
 
 use std::os::fd::AsFd;

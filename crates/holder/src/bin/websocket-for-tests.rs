@@ -1,5 +1,5 @@
-//! A listening command for this crate's tests: `websocket-for-tests SOCKET STEP…` runs its steps in
-//! order and exits with 0. It panics if a step's expectation fails.
+//! A listening command for this crate's tests. `websocket-for-tests SOCKET STEP…` runs its steps in
+//! order and exits with 0, or panics if a step's expectation is not met.
 
 use std::fs;
 use std::io::{self, BufReader, Read, Write};
@@ -30,20 +30,20 @@ struct ScriptedServer {
     socket: String,
     listener: Option<UnixListener>,
     peer: Option<BufReader<UnixStream>>,
-    /// The key of the upgrade request to answer.
+    /// The key of the upgrade request that is still to be answered.
     key: String,
 }
 
 impl ScriptedServer {
     fn step(&mut self, name: &str, value: &str) -> io::Result<()> {
         match name {
-            // Reads a named pipe to its end, and so waits for the test.
+            // Reading a named pipe to its end makes this step wait for the test.
             "await" => fs::read(value).map(drop),
             "listen" => {
                 self.listener = Some(UnixListener::bind(&self.socket)?);
                 Ok(())
             }
-            // Fails if the socket's path is gone, as Codex 0.140 does.
+            // This fails if the socket's path is gone, as in Codex 0.140.
             "chmod" => fs::set_permissions(&self.socket, fs::Permissions::from_mode(0o600)),
             "accept" => self.request().and_then(|()| self.answer()),
             "request" => self.request(),
@@ -89,10 +89,10 @@ impl ScriptedServer {
         self.peer()?.get_mut().write_all(answer.as_bytes())
     }
 
-    /// Connects to another server as a client, and prints the status line of its answer.
+    /// Connects to another server as a client, and prints the status line of its response.
     fn visit(&self) -> io::Result<()> {
         let mut server = UnixStream::connect(&self.socket)?;
-        // A rejected client gets its answer before it sends a request, so this write may fail.
+        // A client may be rejected before it sends its request, so this write may fail.
         server.write_all(b"GET / HTTP/1.1\r\nSec-WebSocket-Key: a\r\n\r\n").ok();
         let mut answer = [0; 100];
         let read = server.read(&mut answer)?;
@@ -105,7 +105,7 @@ impl ScriptedServer {
         self.peer()?.get_mut().write_all(b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n")
     }
 
-    /// Takes the next connection and reads its request.
+    /// Accepts the next connection and reads its request.
     fn request(&mut self) -> io::Result<()> {
         let listener = self.listener.as_ref().ok_or(io::ErrorKind::NotConnected)?;
         self.peer = Some(BufReader::new(listener.accept()?.0));
@@ -126,7 +126,7 @@ impl ScriptedServer {
         self.peer()?.get_mut().write_all(&frame)
     }
 
-    /// Many messages with one write.
+    /// Sends many messages in one write.
     fn batch(&mut self, count: usize) -> io::Result<()> {
         let frames: Vec<u8> = (0..count).flat_map(|at| frame(0x81, line(at).as_bytes())).collect();
         self.peer()?.get_mut().write_all(&frames)

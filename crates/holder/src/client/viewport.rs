@@ -1,8 +1,8 @@
 //! A viewport shows the command's terminal in the user's terminal and forwards the keys.
 //!
 //! The user detaches with Ctrl-\, as in `dtach` and `abduco`; every other key goes to the command.
-//! Detaching ends nothing. Output is passed through unchanged, and on detach the user's terminal is
-//! restored.
+//! The command keeps running after that. Output is passed through unchanged, and the user's
+//! terminal is restored on detach.
 
 mod keys;
 mod proxy;
@@ -27,28 +27,29 @@ use crate::launch_dir::LaunchDir;
 use crate::spec::Tty;
 use crate::wire::{HolderFault, HolderMessage, HolderOp, HolderRequest, TerminalView, WireBytes};
 
-/// Bytes read at one time.
+/// How many bytes to read at a time.
 const CHUNK: usize = 16 << 10;
-/// Cancels an escape sequence whose rest was missed.
+/// Cancels an escape sequence whose remaining bytes were lost.
 const CANCEL: &[u8] = b"\x18";
 /// Clears the screen at the start.
 const CLEAR: &[u8] = b"\x1b[H\x1b[2J";
 
-/// The user's terminal. It is neither read nor written after the viewport is detached.
+/// The user's terminal. It is neither read from nor written to after the viewport is detached.
 #[derive(Debug, Clone, Copy)]
 pub struct ViewportIo<'a> {
     /// The terminal to read keys from.
     pub input: BorrowedFd<'a>,
     /// The terminal to show output on.
     pub output: BorrowedFd<'a>,
-    /// The read end of a pipe on which the caller forwards signals: one byte for each [`ViewportCall`].
+    /// The read end of a pipe on which the caller forwards signals, as one byte per
+    /// [`ViewportCall`].
     pub calls: BorrowedFd<'a>,
-    /// Whether a user is watching at the start. A tmux window is unattended until a client shows
+    /// Whether a user is watching at the start. A tmux window is unattended until a client displays
     /// it.
     pub attended: bool,
 }
 
-/// A caller's order to a viewport, sent as one byte.
+/// A command from the caller to a viewport, sent as one byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ViewportCall {
@@ -58,37 +59,37 @@ pub enum ViewportCall {
     Leave = b'l',
     /// A user started watching the terminal.
     Attended = b'a',
-    /// No user is watching any more.
+    /// No user is watching.
     Unattended = b'u',
 }
 
-/// Why a viewport ended.
+/// Why a viewport was closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ViewportExit {
-    /// The user detached, the user's terminal hung up, or the caller asked for it.
+    /// The user detached, the user's terminal hung up, or the caller requested it.
     Detached,
-    /// The holder exited because the command ended.
+    /// The holder exited because the command has exited.
     Ended,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("show a command's screen here: standard input and output are not a terminal")]
+    #[error("cannot show the command's screen: standard input and output are not a terminal")]
     NoTerminal(#[source] io::Error),
-    #[error("start the program")]
+    #[error("could not start the program")]
     Start(#[source] io::Error),
-    #[error("reach the holder")]
+    #[error("could not reach the holder")]
     Reach(#[source] io::Error),
-    #[error("view the terminal")]
+    #[error("could not view the terminal")]
     Refused(#[from] HolderFault),
-    #[error("show the terminal")]
+    #[error("could not show the terminal")]
     Io(#[from] io::Error),
-    #[error("parse the holder's message")]
+    #[error("could not parse the holder's message")]
     Malformed(#[from] serde_json::Error),
 }
 
 impl ViewportCall {
-    /// The byte sent for this call.
+    /// Returns the byte to send for this call.
     pub fn byte(self) -> u8 {
         self as u8
     }
@@ -101,7 +102,7 @@ pub fn view(dir: &Path, place: ViewportIo<'_>) -> Result<ViewportExit, Error> {
     let mut viewport = Viewport::begin(socket, place)?;
     let left = viewport.run();
     match left {
-        // An exiting holder may close the connection while we write to it.
+        // An exiting holder may close the connection while this side is writing to it.
         Err(Error::Io(error)) if is_hangup(&error) => Ok(ViewportExit::Ended),
         other => other,
     }
@@ -114,12 +115,12 @@ struct Viewport<'a> {
     socket: UnixStream,
     received: Vec<u8>,
     next_id: u64,
-    /// The request whose keys the command has not taken yet; until then no more keys are read.
+    /// The request whose keys the command has not read yet. Until it has, no more keys are read.
     typing: Option<u64>,
     redraw: Redraw,
 }
 
-/// The sources that one wait found ready.
+/// Which sources a wait found ready.
 struct ViewportReady {
     typed: bool,
     shown: bool,
@@ -127,7 +128,7 @@ struct ViewportReady {
 }
 
 impl<'a> Viewport<'a> {
-    /// Requests the view before the user's terminal is changed.
+    /// Requests the view. Does not change the user's terminal yet.
     fn begin(socket: UnixStream, place: ViewportIo<'a>) -> Result<Self, Error> {
         let ViewportIo { input, output, calls, attended } = place;
         let person = UserTerminal::open(input, output)?;
@@ -141,8 +142,8 @@ impl<'a> Viewport<'a> {
             redraw: Redraw::default(),
         };
         if !attended {
-            // Sent before the view, so that this viewport is never counted as attended. An older
-            // holder refuses it and counts the viewport.
+            // This is sent before the view is requested, so that the viewport is never counted as
+            // attended. An older holder rejects it and counts the viewport.
             viewport.attend(false)?;
             viewport.await_answer()?;
         }
@@ -156,7 +157,8 @@ impl<'a> Viewport<'a> {
         Ok(viewport)
     }
 
-    /// Reads the answer, which precedes everything else. Returns the reason if the holder refused.
+    /// Reads the response, which precedes everything else. Returns the reason if the holder refused
+    /// the request.
     fn await_answer(&mut self) -> Result<Option<HolderFault>, Error> {
         while !self.received.contains(&b'\n') {
             if self.receive()? == 0 {
@@ -206,12 +208,13 @@ impl<'a> Viewport<'a> {
         Ok(ViewportReady { typed, shown, called })
     }
 
-    /// Returns true if the viewport is to be detached.
+    /// Handles a call. Returns true if the viewport must be detached.
     fn handle_call(&mut self) -> Result<bool, Error> {
         let mut byte = [0];
         let read = rustix::io::read(self.calls, &mut byte).map_err(io::Error::from)?;
         match byte {
-            // A caller that is gone sends no more calls, and its closed pipe would wake us forever.
+            // The caller is gone and will send no more calls, but its closed pipe would wake this
+            // loop forever.
             _ if read == 0 => return Ok(true),
             [byte] if byte == ViewportCall::Leave.byte() => return Ok(true),
             [byte] if byte == ViewportCall::Attended.byte() => self.attend(true)?,
@@ -235,7 +238,7 @@ impl<'a> Viewport<'a> {
         let read = match rustix::io::read(self.person.input(), &mut keys) {
             Ok(read) => read,
             Err(Errno::INTR | Errno::AGAIN) => return Ok(false),
-            // A terminal that hung up counts as end of input.
+            // A terminal that hung up is treated as the end of input.
             Err(Errno::IO) => 0,
             Err(error) => return Err(io::Error::from(error).into()),
         };
@@ -257,7 +260,7 @@ impl<'a> Viewport<'a> {
                 self.person.show(CANCEL)?;
                 self.begin_redraw()?;
             }
-            // Keys that the command can no longer take are dropped with it.
+            // If the command can no longer read these keys, they are dropped.
             HolderMessage::Reply(reply) if reply.id == self.typing => self.typing = None,
             HolderMessage::Reply(_) | HolderMessage::Notice(_) => {}
         }
@@ -275,7 +278,7 @@ impl<'a> Viewport<'a> {
         self.send_request(HolderOp::Resize { columns, rows }).map(drop)
     }
 
-    /// Sends a request without waiting for the answer. Returns the request's id.
+    /// Sends a request without waiting for the response. Returns the request's id.
     fn send_request(&mut self, op: HolderOp) -> Result<u64, Error> {
         let id = self.next_id;
         self.next_id += 1;
@@ -285,7 +288,7 @@ impl<'a> Viewport<'a> {
         Ok(id)
     }
 
-    /// Reads once; 0 bytes means the end.
+    /// Reads once. Returns 0 at the end of the stream.
     fn receive(&mut self) -> Result<usize, Error> {
         let mut chunk = [0; CHUNK];
         let read = match self.socket.read(&mut chunk) {

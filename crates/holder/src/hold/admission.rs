@@ -1,9 +1,9 @@
 //! Access rules: the daemon of the holder's home may request everything, the operator only terminal
 //! operations.
 //!
-//! A holder outlives daemons, so it cannot know its daemon by pid. The daemon is the process that
-//! holds the lock of the home's ledger, according to the kernel, and that does not descend from a
-//! holder. Any other process that could take that lock could write the ledger itself.
+//! A holder outlives daemons, so it cannot recognize its daemon by pid. Instead, the daemon is the
+//! process that holds the lock of the home's ledger, according to the kernel, and does not descend
+//! from a holder. Any other process that could take that lock could write to the ledger anyway.
 
 use std::os::fd::AsFd;
 
@@ -14,13 +14,13 @@ use provost_sys::register::LaunchRegister;
 
 use crate::wire::{HolderFaultCode, HolderOp, HolderReply, HolderRequest};
 
-/// The access rule of one holder.
+/// The access rules of one holder.
 #[derive(Debug, Clone)]
 pub(super) struct Admission {
     boundary: Option<Boundary>,
 }
 
-/// A peer that may connect.
+/// A peer that was allowed to connect.
 #[derive(Debug)]
 pub(super) struct AdmittedPeer {
     peer: PinnedPeer,
@@ -30,9 +30,9 @@ pub(super) struct AdmittedPeer {
 /// The requests that a peer may make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PeerRole {
-    /// Everything.
+    /// All requests.
     Daemon,
-    /// View the terminal, type into it, and receive notices.
+    /// Requests to view the terminal, type into it, and receive notices.
     Operator,
 }
 
@@ -41,7 +41,8 @@ impl Admission {
         Self { boundary }
     }
 
-    /// Admits the peer of a newly accepted connection. The error gives the reason for a rejection.
+    /// Checks whether the peer of a newly accepted connection may connect. The error is the reason
+    /// for a rejection.
     pub(super) fn admit(&self, socket: impl AsFd) -> Result<AdmittedPeer, String> {
         let pinning = self.boundary.as_ref().map_or(Pinning::Best, |boundary| boundary.pinning);
         let failed =
@@ -74,7 +75,7 @@ impl Admission {
 }
 
 impl AdmittedPeer {
-    /// Passes a request on if the peer may make it and is still the process that connected.
+    /// Returns the request if the peer may make it and is still the process that connected.
     pub(super) fn allow(&self, request: HolderRequest) -> Result<HolderRequest, HolderReply> {
         let refused =
             |why: String| HolderReply::refused(Some(request.id), HolderFaultCode::Forbidden, why);

@@ -1,5 +1,6 @@
 //! The connections to the holder's socket. None of them can block the holder: sockets are
-//! non-blocking, buffers are bounded, and a client that does not read its answers is not read from.
+//! non-blocking, buffers are bounded, and the holder stops reading from a client that does not read
+//! its responses.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -14,13 +15,13 @@ use crate::wire::{
     TerminalView, WireBytes,
 };
 
-/// Maximum number of connections.
+/// The maximum number of connections.
 const MAX_CLIENTS: usize = 16;
-/// A client with more unsent bytes than this is not read from.
+/// The holder stops reading from a client that has more unsent bytes than this.
 const MAX_UNREAD: usize = 256 << 10;
-/// A viewport with more unsent bytes than this skips new output.
+/// New output is not sent to a viewport that has more unsent bytes than this.
 const MAX_UNSEEN: usize = 128 << 10;
-/// Bytes read from a client in one call.
+/// How many bytes to read from a client in one call.
 const CHUNK: usize = 64 << 10;
 
 /// All connections.
@@ -38,14 +39,14 @@ struct HolderClient {
     received: Vec<u8>,
     unsent: Vec<u8>,
     pending: Option<PendingNotices>,
-    /// Terminal bytes that it has missed, if it is a viewport.
+    /// If the client is a viewport, the number of terminal bytes that it missed.
     missed: Option<u64>,
-    /// Whether a user is watching it, if it is a viewport.
+    /// If the client is a viewport, whether a user is watching it.
     attended: bool,
     dropped: bool,
 }
 
-/// The notices that a following client has not been sent yet.
+/// The notices not yet sent to a subscribed client.
 #[derive(Debug, Clone, Copy, Default)]
 struct PendingNotices {
     journal: Option<u64>,
@@ -56,7 +57,7 @@ struct PendingNotices {
     gone: bool,
 }
 
-/// A line from a client: a request, or the answer to an invalid one.
+/// A line from a client: a request, or the response if the line is invalid.
 pub(super) struct ReceivedLine {
     pub(super) client: u64,
     pub(super) request: Result<HolderRequest, HolderReply>,
@@ -67,7 +68,7 @@ impl HolderClients {
         Self { admission, connected: Vec::new(), next: 0 }
     }
 
-    /// Accepts the next connection, unless there are too many or the peer may not connect.
+    /// Accepts the next connection. Rejects it if there are too many or the peer may not connect.
     pub(super) fn accept(&mut self, listener: &UnixListener) -> io::Result<()> {
         let (mut stream, _) = listener.accept()?;
         stream.set_nonblocking(true)?;
@@ -76,7 +77,7 @@ impl HolderClients {
             Err(refusal) => {
                 let mut line = serde_json::to_vec(&refusal)?;
                 line.push(b'\n');
-                // A peer that does not read the answer is rejected all the same.
+                // It does not matter whether the rejected peer reads the response.
                 stream.write_all(&line).ok();
             }
         }
@@ -84,7 +85,7 @@ impl HolderClients {
         Ok(())
     }
 
-    /// The sockets to poll, each with its flags.
+    /// Returns the sockets to poll, each with its poll flags.
     pub(super) fn sockets(&self) -> impl Iterator<Item = (u64, &UnixStream, PollFlags)> {
         self.connected.iter().map(|client| (client.number, &client.stream, client.interest()))
     }
@@ -120,14 +121,14 @@ impl HolderClients {
         self.find(number).is_some_and(|client| client.missed.is_some())
     }
 
-    /// Sets whether a user is watching this viewport.
+    /// Records whether a user is watching this viewport.
     pub(super) fn attend(&mut self, number: u64, attended: bool) {
         if let Some(client) = self.find(number) {
             client.attended = attended;
         }
     }
 
-    /// The number of viewports that a user is watching.
+    /// Returns the number of viewports that a user is watching.
     pub(super) fn attended(&self) -> u32 {
         let attended = self.viewports().filter(|client| client.attended);
         u32::try_from(attended.count()).unwrap_or(u32::MAX)
@@ -144,25 +145,25 @@ impl HolderClients {
         self.connected.iter_mut().for_each(|client| client.show(&line, bytes.len()));
     }
 
-    /// Schedules a notice for one client, if it follows.
+    /// Schedules a notice for one client, if it is subscribed to notices.
     pub(super) fn notify(&mut self, number: u64, notice: HolderNotice) {
         if let Some(client) = self.find(number) {
             client.schedule(notice);
         }
     }
 
-    /// Schedules a notice for every following client.
+    /// Schedules a notice for every subscribed client.
     pub(super) fn notify_all(&mut self, notice: HolderNotice) {
         self.connected.iter_mut().for_each(|client| client.schedule(notice));
     }
 
-    /// Sends as much as the sockets take, and removes the clients that disconnected.
+    /// Sends as much as the sockets accept, and removes clients that have disconnected.
     pub(super) fn flush(&mut self) {
         self.connected.iter_mut().for_each(HolderClient::flush);
         self.connected.retain(|client| !client.dropped);
     }
 
-    /// Whether a client still has unsent bytes.
+    /// Whether there are unsent bytes for any client.
     pub(super) fn is_unsent(&self) -> bool {
         self.connected.iter().any(|client| !client.unsent.is_empty())
     }
@@ -222,7 +223,8 @@ impl HolderClient {
         }
     }
 
-    /// Takes the complete lines out of the received bytes; none of them ends before `searched`.
+    /// Removes the complete lines from the received bytes and parses them. No line ends before
+    /// `searched`.
     fn requests(&mut self, searched: usize) -> Vec<ReceivedLine> {
         let newline = self.received[searched..].iter().rposition(|byte| *byte == b'\n');
         let Some(last) = newline.map(|at| searched + at) else {
@@ -238,7 +240,8 @@ impl HolderClient {
         lines.map(|line| ReceivedLine { client, request: allowed(line) }).collect()
     }
 
-    /// Journal growth is reported only after the client has read everything sent before.
+    /// Schedules a notice. Several reports of journal growth are merged until the client has read
+    /// what was sent before.
     fn schedule(&mut self, notice: HolderNotice) {
         let Some(owed) = &mut self.pending else { return };
         match notice {
@@ -251,8 +254,8 @@ impl HolderClient {
         }
     }
 
-    /// Sends terminal output, unless too much is unread. After a gap, the client gets nothing more
-    /// until the gap is reported to it.
+    /// Sends terminal output, unless too much is still unread. After a gap, the client receives no
+    /// more output until the gap has been reported to it.
     fn show(&mut self, line: &[u8], len: usize) {
         match &mut self.missed {
             None => {}
@@ -277,7 +280,7 @@ impl HolderClient {
         }
     }
 
-    /// Queues the pending notices.
+    /// Moves the pending notices to the send buffer.
     fn queue_pending(&mut self) {
         let Some(owed) = self.pending.as_mut().map(std::mem::take) else { return };
         let journal = owed.journal.map(|end| HolderNotice::Journal { end });

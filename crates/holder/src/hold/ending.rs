@@ -1,9 +1,10 @@
-//! Ends the process tree below this process in order: TERM, grace, KILL, verification. A listening
-//! command gets a second TERM within the grace: after the first it waits for its turns to end,
-//! which may never happen.
+//! Ends the process tree below this process in order: SIGTERM, grace period, SIGKILL, verification.
+//! A listening command receives a second SIGTERM within the grace period, because after the first
+//! one it waits for its turns to finish, which may never happen.
 //!
-//! The leader is reaped last. Until then its pid, which is also the group's id, cannot be reused
-//! while we signal it. This process is a subreaper, so no descendant can leave the tree.
+//! The leader is reaped last. Until then its pid, which is also the id of the group, cannot be
+//! reused while the group is signalled. This process is a subreaper, so no descendant can leave the
+//! tree.
 
 use std::collections::BTreeSet;
 
@@ -12,24 +13,24 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use crate::tree::{KILL_PATIENCE_MS, living_descendants, signal};
 use provost_sys::process::ProcStat;
 
-/// The first and the longest pause between two scans of the tree.
+/// The shortest and the longest pause between two scans of the tree.
 const FIRST_PAUSE_MS: u64 = 5;
 const LONGEST_PAUSE_MS: u64 = 100;
-/// The time between the two TERMs, unless the grace is too short for it.
+/// The time between the two SIGTERMs, unless the grace period is too short for it.
 const SECOND_TERM_MS: u64 = 500;
 
-/// The end of a tree in progress.
+/// The state of ending a process tree.
 pub(super) struct TreeEnding {
     leader: Pid,
     kill_at: u64,
-    /// When to send the second TERM, if one is planned.
+    /// When to send the second SIGTERM, if there is one.
     second_term_at: Option<u64>,
     give_up_at: Option<u64>,
     scan_at: u64,
     pause: u64,
     terminated: BTreeSet<ProcessKey>,
     leftovers: BTreeSet<ProcessKey>,
-    /// Whether every process found counts as a leftover, because the leader had already ended.
+    /// Whether every process found counts as a leftover, because the leader had already exited.
     all_left_over: bool,
 }
 
@@ -39,11 +40,11 @@ pub(super) enum EndingProgress {
     Ongoing,
     /// No process is left.
     Done,
-    /// A process survived KILL.
+    /// A process survived SIGKILL.
     GivenUp,
 }
 
-/// How many TERMs a command gets before KILL.
+/// How many SIGTERMs a command receives before SIGKILL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TermCount {
     One,
@@ -62,7 +63,7 @@ pub(super) struct EndOrder {
 type ProcessKey = (u32, u64);
 
 impl TreeEnding {
-    /// Starts by sending TERM.
+    /// Begins by sending SIGTERM.
     pub(super) fn begin(order: EndOrder, now: u64) -> Self {
         let EndOrder { leader, leader_ended, grace_ms, terms } = order;
         let second = now.saturating_add(SECOND_TERM_MS.min(grace_ms / 2));
@@ -78,26 +79,26 @@ impl TreeEnding {
             all_left_over: leader_ended,
         };
         if let (true, Ok(living)) = (leader_ended, living_descendants(std::process::id())) {
-            // Counted before the signal, after which the processes may be gone.
+            // Count the processes before signalling them, because they may be gone afterwards.
             ending.count_leftovers(&living);
         }
         ending.terminate_group();
         ending
     }
 
-    /// Starts again with TERM. KILL is sent no later than planned before.
+    /// Starts over with SIGTERM. SIGKILL is sent no later than planned before.
     pub(super) fn restart(&mut self, grace_ms: u64, now: u64) {
         self.kill_at = self.kill_at.min(now.saturating_add(grace_ms));
         self.terminate_again();
         self.scan_soon(now);
     }
 
-    /// When to scan next.
+    /// Returns when to scan next.
     pub(super) fn due(&self) -> u64 {
         self.scan_at
     }
 
-    /// Scans earlier, because something happened.
+    /// Scans as soon as possible, because something happened.
     pub(super) fn scan_soon(&mut self, now: u64) {
         (self.scan_at, self.pause) = (now, FIRST_PAUSE_MS);
     }
@@ -106,7 +107,7 @@ impl TreeEnding {
         u32::try_from(self.leftovers.len()).unwrap_or(u32::MAX)
     }
 
-    /// Scans the tree and signals the processes found. If the scan fails, processes may be left.
+    /// Scans the tree and signals the processes it finds. If the scan fails, processes may remain.
     pub(super) fn scan(&mut self, now: u64) -> EndingProgress {
         if self.second_term_at.take_if(|at| now >= *at).is_some() {
             self.terminate_again();
@@ -159,14 +160,16 @@ impl TreeEnding {
         self.terminate_group();
     }
 
-    /// Errors are ignored: a signal that failed or hit no process shows in the next scan.
+    /// Signals the group. Errors are ignored, because the next scan shows whether a process
+    /// survived.
     fn terminate_group(&self) {
         kill_process_group(self.leader, Signal::TERM).ok();
-        // A stopped process does not handle TERM until it is continued.
+        // A stopped process does not handle SIGTERM until it is continued.
         kill_process_group(self.leader, Signal::CONT).ok();
     }
 
-    /// Signals processes one by one that are outside the group or appeared after its signal.
+    /// Signals individual processes that are outside the group, or that appeared after the group
+    /// was signalled.
     fn terminate_new(&mut self, living: &[ProcStat]) {
         let first = self.terminated.is_empty();
         for found in living {

@@ -1,6 +1,6 @@
-//! The command's input: keyed writes, each applied once. Writes are queued, so a command that does
-//! not read never blocks the holder. The input is a pipe, a terminal, or a connection to a
-//! listening command, where each write is one message.
+//! The command's input: writes with idempotency keys, each applied once. Writes are queued, so a
+//! command that does not read never blocks the holder. The input is a pipe, a terminal, or a
+//! connection to a listening command, where each write is one message.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -13,11 +13,11 @@ use super::terminal::CommandTerminal;
 use crate::journal::{InputEnvelope, TYPED_KEY};
 use crate::wire::{HolderFaultCode, MAX_WRITE_KEY};
 
-/// Maximum number of bytes queued for the command.
+/// The maximum number of bytes queued for the command.
 pub(super) const MAX_QUEUE: usize = 1 << 20;
-/// Maximum number of remembered keys of finished writes.
+/// How many keys of finished writes to remember.
 const MAX_KEYS: usize = 4096;
-/// Maximum number of requests waiting for the same write.
+/// The maximum number of requests that may wait for the same write.
 const MAX_WAITERS: usize = 64;
 
 /// The write end of the command's input.
@@ -29,29 +29,29 @@ pub(super) struct CommandInput {
     written: WrittenKeys,
 }
 
-/// One write. It is journalled once the pipe has taken all of it.
+/// One write. It is journalled once the pipe has accepted all of it.
 pub(super) struct InputItem {
-    /// Absent for keys that a user typed.
+    /// `None` for keys that a user typed.
     pub(super) key: Option<String>,
     pub(super) bytes: Vec<u8>,
     pub(super) secret: bool,
     pub(super) waiters: Vec<WriteWaiter>,
     taken: usize,
-    /// Whether its frame has been built, if it goes through a connection.
+    /// Whether the frame was built, if the input is sent over a connection.
     framed: bool,
 }
 
-/// The destination of input.
+/// Where input is written to.
 enum InputSink {
     Pipe(File),
-    /// Stays open in every case.
+    /// A terminal, which always stays open.
     Terminal(&'static CommandTerminal),
     /// A connection that is not established yet.
     Connecting,
     Relay(RelaySender),
 }
 
-/// A waiting request: the client and the request's id.
+/// A waiting request, identified by its client and id.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WriteWaiter {
     pub(super) client: u64,
@@ -60,7 +60,7 @@ pub(super) struct WriteWaiter {
 
 /// The immediate result of a write request.
 pub(super) enum WriteAdmission {
-    /// The request is answered when the write is finished.
+    /// The request will be answered when the write has finished.
     Queued,
     AlreadyWritten,
     Refused(HolderFaultCode, &'static str),
@@ -83,7 +83,7 @@ impl CommandInput {
         Self::with_sink(Some(InputSink::Terminal(terminal)))
     }
 
-    /// An input for a connection that is not established yet.
+    /// Creates an input for a connection that is not established yet.
     pub(super) fn for_connection() -> Self {
         Self::with_sink(Some(InputSink::Connecting))
     }
@@ -98,19 +98,19 @@ impl CommandInput {
         }
     }
 
-    /// Sets the connection once it is established.
+    /// Uses this connection, which is now established.
     pub(super) fn attach(&mut self, sender: RelaySender) {
         self.sink = Some(InputSink::Relay(sender));
     }
 
-    /// Schedules the answer to a server's ping.
+    /// Schedules the response to a server's ping.
     pub(super) fn queue_pong(&mut self, payload: Vec<u8>) {
         if let Some(InputSink::Relay(sender)) = &mut self.sink {
             sender.queue_pong(payload);
         }
     }
 
-    /// Queues the spec's text, which no client waits for, and then end of input.
+    /// Queues the spec's input text, for which no client waits, followed by the end of input.
     pub(super) fn queue_text(&mut self, key: &str, text: &str) {
         self.push(InputItem::new(Some(key.to_owned()), text.into(), false));
         self.close_when_empty = true;
@@ -146,7 +146,7 @@ impl CommandInput {
         self.queue_item(InputItem::new(Some(key), bytes, secret), waiter)
     }
 
-    /// Typed keys have no idempotency key: each write goes in once more.
+    /// Queues typed keys. They have no idempotency key, so repeating the request types them again.
     pub(super) fn type_in(
         &mut self,
         bytes: Vec<u8>,
@@ -182,14 +182,14 @@ impl CommandInput {
     }
 
     /// Accepts no more writes, and closes a pipe once the queue is written. A connection stays open
-    /// so that the command's remaining output is not lost. A terminal stays open too: there, end of
-    /// input is just another key.
+    /// so that the command's remaining output is not lost. A terminal stays open too, because its
+    /// end of input is just another key.
     pub(super) fn close(&mut self) {
         self.close_when_empty = true;
         self.close_if_done();
     }
 
-    /// The descriptor to poll for writing, if something is queued.
+    /// Returns the descriptor to poll for writing, if input is queued.
     pub(super) fn wants_to_write(&self) -> Option<BorrowedFd<'_>> {
         match self.sink.as_ref()? {
             InputSink::Pipe(pipe) => (!self.queue.is_empty()).then(|| pipe.as_fd()),
@@ -201,8 +201,8 @@ impl CommandInput {
         }
     }
 
-    /// Writes as much of the first item as the sink takes. One item per call, so that the caller
-    /// journals it before the next byte goes out.
+    /// Writes as much of the first item as the sink accepts. Handles one item per call, so that the
+    /// caller can journal it before the next item is written.
     pub(super) fn flush(&mut self) -> FlushResult {
         let mut flushed = FlushResult::default();
         let Some(sink) = &mut self.sink else { return flushed };
@@ -215,7 +215,7 @@ impl CommandInput {
         flushed
     }
 
-    /// Drops the queue, because the command ended or reads no more.
+    /// Drops the queue, because the command has exited or has stopped reading.
     pub(super) fn abandon(&mut self) -> Vec<InputItem> {
         if let Some(InputSink::Relay(mut sender)) = self.sink.take() {
             sender.send_close();
@@ -246,7 +246,8 @@ impl CommandInput {
 }
 
 impl InputSink {
-    /// A message must be text. Pipes and terminals take any bytes.
+    /// Whether these bytes can be written. A message must be text, but pipes and terminals accept
+    /// any bytes.
     fn accepts(&self, bytes: &[u8]) -> bool {
         match self {
             Self::Pipe(_) | Self::Terminal(_) => true,
@@ -254,7 +255,7 @@ impl InputSink {
         }
     }
 
-    /// Writes an item to its end, or fails with `WouldBlock`.
+    /// Writes the whole item, or fails with `WouldBlock`.
     fn write(&mut self, item: Option<&mut InputItem>) -> io::Result<()> {
         match (self, item) {
             (Self::Pipe(pipe), Some(item)) => item.write_with(|bytes| pipe.write(bytes)),
@@ -300,7 +301,7 @@ impl InputItem {
         Ok(())
     }
 
-    /// Sends the line as one message, without its line end.
+    /// Sends the line as one message, without its line ending.
     fn send_to(&mut self, sender: &mut RelaySender) -> io::Result<()> {
         sender.flush()?;
         if !self.framed {
@@ -312,7 +313,7 @@ impl InputItem {
     }
 }
 
-/// Hashes written bytes. The bytes themselves may be secret and are not kept.
+/// Hashes written bytes, which may be secret and are therefore not kept.
 fn digest(bytes: &[u8]) -> blake3::Hash {
     blake3::hash(bytes)
 }

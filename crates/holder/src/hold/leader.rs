@@ -1,5 +1,6 @@
-//! The command's own process. Its end is observed without reaping it. It is reaped after its group
-//! has been signalled for the last time, so that the group's id cannot be reused.
+//! The command's own process. Its exit is first observed without reaping it. It is reaped only
+//! after its group has been signalled for the last time, so that the id of the group cannot be
+//! reused before.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::process::Child;
@@ -15,13 +16,13 @@ use crate::record::{EndCause, ExitRecord, ProcessEnd, RECORD_VERSION};
 
 pub(super) struct CommandLeader {
     pub(super) pid: Pid,
-    /// Whether `exit.json` is written.
+    /// Whether `exit.json` has been written.
     pub(super) recorded: bool,
-    /// Absent only if the kernel provided none; the end is then polled for.
+    /// `None` only if the kernel provides no pidfd. The exit is then polled for.
     pidfd: Option<OwnedFd>,
-    /// Absent if the watch could not be started, and after it ended.
+    /// `None` if the watch could not be started, or has stopped.
     stops: Option<StopWatch>,
-    /// Whether it is stopped; absent if it never was.
+    /// Whether the leader is stopped by a signal. `None` if it never was.
     suspended: Option<bool>,
     ended: Option<LeaderEnd>,
 }
@@ -44,27 +45,27 @@ impl CommandLeader {
         self.ended.is_some()
     }
 
-    /// When the end was seen, on the monotonic clock.
+    /// Returns when the exit was observed, on the monotonic clock.
     pub(super) fn ended_at(&self) -> Option<u64> {
         self.ended.as_ref().map(|ended| ended.mono_ms)
     }
 
-    /// The descriptor to poll while it runs.
+    /// Returns the descriptor to poll while the leader is running.
     pub(super) fn handle(&self) -> Option<&OwnedFd> {
         if self.has_ended() { None } else { self.pidfd.as_ref() }
     }
 
-    /// Whether it runs without a descriptor to poll.
+    /// Whether the leader is running without a descriptor to poll.
     pub(super) fn is_unwatched(&self) -> bool {
         self.pidfd.is_none() && !self.has_ended()
     }
 
-    /// The descriptor to poll for stops and continues.
+    /// Returns the descriptor to poll for stop and continue signals.
     pub(super) fn stops(&self) -> Option<BorrowedFd<'_>> {
         self.stops.as_ref().map(StopWatch::handle)
     }
 
-    /// The next observed stop or continue.
+    /// Returns the next observed stop or continue.
     pub(super) fn next_change(&mut self) -> Option<StopChange> {
         match self.stops.as_mut()?.take() {
             Ok(Some(change)) => return Some(change),
@@ -74,7 +75,7 @@ impl CommandLeader {
         None
     }
 
-    /// Whether it is stopped now. `None` if it never was.
+    /// Whether the leader is stopped now. `None` if it never was.
     pub(super) fn suspended(&self) -> Option<bool> {
         self.suspended
     }
@@ -83,7 +84,7 @@ impl CommandLeader {
         self.suspended = Some(suspended);
     }
 
-    /// Checks whether it ended.
+    /// Checks whether the leader has exited.
     pub(super) fn check_ended(&mut self, now: u64) {
         if self.has_ended() {
             return;
@@ -95,7 +96,7 @@ impl CommandLeader {
         }
     }
 
-    /// The record of its end, once it has ended.
+    /// Returns the record of the leader's exit, once it has exited.
     pub(super) fn record(&self, ended_by: EndCause, journal_end: u64) -> Option<ExitRecord> {
         let ended = self.ended.as_ref()?;
         Some(ExitRecord {

@@ -1,15 +1,15 @@
-//! Masks secrets in the command's output before it reaches the journal. The secrets are kept in
-//! memory only, and are masked byte for byte in both streams, even when a secret is split between
-//! two reads.
+//! Masks secrets in the command's output before it reaches the journal. The secrets are kept only
+//! in memory. They are masked byte for byte in both streams, even if a secret is split between two
+//! reads.
 
 use std::borrow::Cow;
 
 use crate::journal::JournalChannel;
 use crate::wire::MAX_FORM;
 
-/// Maximum total length of all forms.
+/// The maximum total length of all masked forms of secrets, in bytes.
 const MAX_FORMS: usize = 64 << 10;
-/// A shorter form would match unrelated output, so it is rejected.
+/// The minimum length of a masked form, in bytes. A shorter one would match unrelated output.
 const MIN_FORM: usize = 8;
 
 /// Masks both streams of a command.
@@ -31,12 +31,12 @@ struct MaskForms {
 #[derive(Default)]
 struct MaskedStream {
     bytes: Vec<u8>,
-    /// The replacement for each byte that is to be masked.
+    /// The replacement for each byte, if it must be masked.
     replacements: Vec<Option<u8>>,
 }
 
 impl SecretMask {
-    /// Starts masking a form. Returns whether it was accepted.
+    /// Starts masking a form. Returns true if the form was accepted.
     pub(super) fn add(&mut self, form: Vec<u8>) -> bool {
         self.masks.add(form)
     }
@@ -46,8 +46,8 @@ impl SecretMask {
         self.masks.is_empty()
     }
 
-    /// Takes bytes read from a stream and returns those that are safe to write. Without secrets
-    /// nothing is held back.
+    /// Takes bytes read from a stream and returns those that are safe to write. If there are no
+    /// secrets, nothing is held back.
     pub(super) fn take<'a>(&mut self, channel: JournalChannel, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         match (self.masks.is_empty(), channel) {
             (true, _) => Cow::Borrowed(bytes),
@@ -58,7 +58,7 @@ impl SecretMask {
         }
     }
 
-    /// Returns the bytes held back at the end of a stream.
+    /// Returns the bytes still held back when a stream ends.
     pub(super) fn finish(&mut self, channel: JournalChannel) -> Vec<u8> {
         match channel {
             JournalChannel::Stderr => self.err.finish(),
@@ -87,8 +87,8 @@ impl MaskForms {
         self.forms.is_empty()
     }
 
-    /// The number of trailing bytes that may be the start of a form. No form contains a line end,
-    /// so a complete line is never held back.
+    /// Returns the number of trailing bytes that may be the start of a form. No form contains a
+    /// line ending, so a complete line is never held back.
     fn open_end(&self, bytes: &[u8]) -> usize {
         let begun = |form: &Vec<u8>| {
             let most = bytes.len().min(form.len() - 1);
@@ -108,7 +108,8 @@ impl MaskedStream {
         self.release(self.bytes.len() - masks.open_end(&self.bytes))
     }
 
-    /// A secret cut off at the end is masked if it is long enough.
+    /// Returns the remaining bytes. A secret that is cut off at the end is masked if it is long
+    /// enough.
     fn finish(&mut self) -> Vec<u8> {
         if self.bytes.len() >= MIN_FORM {
             self.replacements.fill(Some(b'*'));
@@ -121,7 +122,7 @@ impl MaskedStream {
         let filler = if form.iter().all(u8::is_ascii_digit) { b'9' } else { b'*' };
         for at in 0..=self.bytes.len().saturating_sub(form.len()) {
             if self.bytes[at..].starts_with(form) {
-                // The letter of an escape stays, for the same reason.
+                // The letter after a backslash is kept, for the same reason.
                 let from = at + usize::from(is_escaped(&self.bytes[..at]));
                 self.replacements[from..at + form.len()].fill(Some(filler));
             }
@@ -134,8 +135,8 @@ impl MaskedStream {
     }
 }
 
-/// Whether the byte after these is the second half of an escape: an odd number of backslashes
-/// precedes it.
+/// Whether the next byte is the second half of an escape, which is the case after an odd number of
+/// backslashes.
 fn is_escaped(before: &[u8]) -> bool {
     before.iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1
 }

@@ -1,5 +1,5 @@
-//! The holder process: takes the launch, starts the command, and supervises it until its tree has
-//! verifiably ended.
+//! The holder process: takes on the launch, starts the command, and supervises it until its process
+//! tree has verifiably ended.
 
 mod admission;
 mod clients;

@@ -1,4 +1,4 @@
-//! The command's output: read as it arrives and written to the journal, up to the limit.
+//! The command's output, which is read as it arrives and written to the journal, up to the limit.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -11,7 +11,7 @@ use super::relay::RelayReceiver;
 use super::terminal::CommandTerminal;
 use crate::journal::{JournalChannel, JournalNote, JournalWriter, MAX_PAYLOAD, RelayNote};
 
-/// More than the kernel buffers of a terminal's output.
+/// More bytes than the kernel buffers for a terminal's output.
 const TERMINAL_BUFFER: u64 = 64 << 10;
 
 /// Both streams of the command.
@@ -23,9 +23,9 @@ pub(super) struct CommandOutput {
     reached: bool,
     buffer: Vec<u8>,
     secret_mask: SecretMask,
-    /// A ping from the command's server that is not answered yet.
+    /// A ping from the command's server that has not been answered yet.
     ping: Option<Vec<u8>>,
-    /// Terminal output that the viewports have not been sent yet.
+    /// Terminal output that has not been sent to the viewports yet.
     unseen: Option<Vec<u8>>,
 }
 
@@ -47,7 +47,8 @@ pub(super) enum CommandStreams {
         out: Option<OwnedFd>,
         err: Option<OwnedFd>,
     },
-    /// The command talks through a connection, and both its streams go into one pipe.
+    /// The command communicates through a connection, and both of its output streams go into one
+    /// pipe.
     Relayed {
         both: OwnedFd,
     },
@@ -57,7 +58,7 @@ pub(super) enum CommandStreams {
 /// The result of reading a stream.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum StreamRead {
-    /// The number of bytes read; 0 means the end.
+    /// The number of bytes read. 0 means the end of the stream.
     Progress(u64),
     Nothing,
     /// There is more output than the limit allows.
@@ -87,7 +88,7 @@ impl CommandOutput {
         }
     }
 
-    /// Starts masking these forms. Returns whether all were accepted.
+    /// Starts masking these forms. Returns true if all of them were accepted.
     pub(super) fn mask(&mut self, forms: impl Iterator<Item = Vec<u8>>) -> bool {
         let mut all = true;
         for form in forms {
@@ -101,12 +102,12 @@ impl CommandOutput {
         !self.secret_mask.is_empty()
     }
 
-    /// The terminal output since the last call.
+    /// Returns the terminal output since the last call.
     pub(super) fn take_unseen(&mut self) -> Vec<u8> {
         self.unseen.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Sets the connection once it is established.
+    /// Uses this connection, which is now established.
     pub(super) fn attach(
         &mut self,
         receiver: RelayReceiver,
@@ -117,7 +118,7 @@ impl CommandOutput {
         journal.relay_note(now, &RelayNote::RelayOpen)
     }
 
-    /// Records that the connection failed or is over.
+    /// Records that the connection failed or was closed.
     pub(super) fn hang_up(
         &mut self,
         note: &RelayNote,
@@ -126,12 +127,13 @@ impl CommandOutput {
     ) -> io::Result<()> {
         self.out = None;
         self.flush_held_back(JournalChannel::Stdout, journal, now).ok();
-        // The journal keeps the order: if the last entry is on disk, so are the earlier ones.
+        // The journal preserves the order, so if the last entry is on disk, so are the earlier
+        // ones.
         journal.relay_note(now, note).ok();
         journal.note(now, JournalNote::StdoutClosed)
     }
 
-    /// The open streams to poll, unless the limit is reached.
+    /// Returns the open streams to poll, or none if the limit is reached.
     pub(super) fn streams(&self) -> impl Iterator<Item = (JournalChannel, BorrowedFd<'_>)> {
         let out =
             self.out.iter().filter_map(OutputStream::handle).map(|fd| (JournalChannel::Stdout, fd));
@@ -168,7 +170,8 @@ impl CommandOutput {
         freed
     }
 
-    /// Reads once from a stream. An error comes from the journal, which still keeps the bytes.
+    /// Reads once from a stream. An error means that the journal could not be written, but the
+    /// bytes are kept.
     pub(super) fn read(
         &mut self,
         channel: JournalChannel,
@@ -180,13 +183,14 @@ impl CommandOutput {
             self.reached = true;
             return Ok(StreamRead::LimitReached);
         }
-        // At the limit with nothing waiting, reading one byte detects the end.
+        // At the limit, and with no byte available, a read of one byte detects the end of the
+        // stream.
         self.take(channel, allowed.max(1), journal, now)
     }
 
-    /// Reads everything that the streams hold now, even beyond the limit: the command has ended, so
-    /// the amount is bounded, and it would be lost otherwise. Later writes of other processes are
-    /// not waited for.
+    /// Reads everything that the streams contain now, even beyond the limit. The command has
+    /// exited, so the amount is bounded, and it would be lost otherwise. Does not wait for later
+    /// writes by other processes.
     pub(super) fn drain(&mut self, journal: &mut JournalWriter, now: u64) -> io::Result<()> {
         for channel in [JournalChannel::Stdout, JournalChannel::Stderr] {
             let mut left = self.max_waiting(channel);
@@ -224,8 +228,8 @@ impl CommandOutput {
                 return Ok(StreamRead::Progress(read as u64));
             }
             Err(error) if is_transient(&error) => return Ok(StreamRead::Nothing),
-            // A stream that cannot be read has ended. A terminal whose other end is closed reports
-            // this as an error.
+            // A stream that cannot be read has ended. A terminal reports an error if its other end
+            // is closed.
             Err(error) => {
                 self.end(channel, format!("the connection broke: {error}"), journal, now)?
             }
@@ -233,7 +237,7 @@ impl CommandOutput {
         Ok(StreamRead::Progress(0))
     }
 
-    /// Writes the bytes read to the journal.
+    /// Writes the bytes that were read to the journal.
     fn journal_read(
         &mut self,
         channel: JournalChannel,
@@ -255,7 +259,8 @@ impl CommandOutput {
         let heard = receiver.decode(bytes, text);
         self.total += text.len() as u64;
         self.ping = heard.ping.or(self.ping.take());
-        // The journal keeps refused bytes in order, so the last result covers all of them.
+        // The journal keeps bytes that the disk refused in order, so the last result covers all of
+        // them.
         let mut kept = Ok(());
         if !text.is_empty() {
             kept = append(channel, &self.secret_mask.take(channel, text), journal, now);
@@ -276,7 +281,7 @@ impl CommandOutput {
         journal: &mut JournalWriter,
         now: u64,
     ) -> io::Result<()> {
-        // The journal keeps the order: the next result covers this one too.
+        // The journal preserves the order, so the next result covers this one too.
         self.flush_held_back(channel, journal, now).ok();
         if channel == JournalChannel::Stderr {
             self.err = None;
@@ -291,7 +296,7 @@ impl CommandOutput {
         }
     }
 
-    /// Writes the bytes held back of a stream that has ended or is no longer read.
+    /// Writes the bytes held back for a stream that has ended or is no longer read.
     fn flush_held_back(
         &mut self,
         channel: JournalChannel,
@@ -305,8 +310,8 @@ impl CommandOutput {
         append(channel, &told, journal, now)
     }
 
-    /// The most bytes a stream may hold. A terminal reports only the bytes ready to read, not those
-    /// queued behind them.
+    /// Returns the maximum number of bytes that a stream may contain. A terminal reports only the
+    /// bytes that are ready to be read, not those queued behind them.
     fn max_waiting(&self, channel: JournalChannel) -> u64 {
         match (&self.out, channel) {
             (Some(OutputStream::Terminal(_)), JournalChannel::Stdout) => TERMINAL_BUFFER,
@@ -340,8 +345,9 @@ impl OutputStream {
         }
     }
 
-    /// The most bytes to read in one call so that they fit into one journal frame. The end of a
-    /// message adds a byte to its line; for earlier messages the removed headers make up for it.
+    /// Returns the maximum number of bytes to read in one call, so that they fit into one journal
+    /// frame. The end of a message adds a byte to its line. For earlier messages, the removed
+    /// headers make up for it.
     fn max_read(&self) -> usize {
         match self {
             Self::Pipe(_) | Self::Terminal(_) | Self::Connecting => MAX_PAYLOAD,
@@ -350,8 +356,8 @@ impl OutputStream {
     }
 }
 
-/// Held-back bytes can make a read longer than a frame. The journal's last result covers all
-/// frames.
+/// Appends bytes to the journal. With bytes that were held back, a read can be longer than a frame.
+/// The journal's last result covers all frames.
 fn append(
     channel: JournalChannel,
     bytes: &[u8],
@@ -365,8 +371,8 @@ fn append(
     kept
 }
 
-/// Makes our end of a pipe non-blocking; the command's end is a separate descriptor and keeps its
-/// mode.
+/// Makes the holder's end of a pipe non-blocking. The command's end is a separate descriptor and
+/// keeps its mode.
 pub(super) fn nonblocking(pipe: OwnedFd) -> Option<File> {
     ioctl_fionbio(&pipe, true).ok()?;
     Some(pipe.into())

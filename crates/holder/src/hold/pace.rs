@@ -1,16 +1,16 @@
-//! Limits how often a terminal is read that writes without pause. A spinner draws thirty times a
-//! second, and a remote watcher does not need every frame.
+//! Limits how often a terminal is read while it produces output continuously. A spinner draws
+//! thirty times a second, and a remote watcher does not need every frame.
 
-/// Pieces that arrive within this time of each other belong to one flow.
+/// Pieces of output that arrive within this time of each other belong to one flow.
 const FLOW_GAP_MS: u64 = 300;
-/// How long a flow is read immediately: a single drawing appears at once.
+/// For how long a new flow of output is read immediately, so that a single redraw appears at once.
 const IMMEDIATE_MS: u64 = 500;
-/// How long the output of a continuing flow is gathered.
+/// For how long to gather output between two reads of a continuing flow.
 const GATHER_MS: u64 = 200;
-/// A program that writes this much in that time is read without pause, or it would block on its
-/// reader. The kernel buffers four times as much.
+/// A program that writes this much within [`GATHER_MS`] is read without pauses, because it would
+/// otherwise block on its reader. The kernel buffers four times as much.
 const FLOOD_BYTES: u64 = 16_000;
-/// A read of this many bytes may have left some behind.
+/// A read that returns this many bytes may have left more bytes in the terminal.
 const FULL_READ_BYTES: u64 = 4_000;
 
 /// The flow of a terminal's output.
@@ -22,10 +22,10 @@ pub(super) struct ReadPace {
 
 #[derive(Debug, Clone, Copy)]
 struct OutputFlow {
-    /// The start of the flow in its present, low-volume form.
+    /// When the flow began, or when it was last a flood.
     began: u64,
     last: u64,
-    /// The start of the counting window, and the bytes counted since.
+    /// The start of the window in which bytes are counted.
     counted_from: u64,
     count: u64,
 }
@@ -49,7 +49,7 @@ impl ReadPace {
         self.flow = Some(flow);
     }
 
-    /// Reads everything immediately, because a user is watching the terminal.
+    /// Reads everything immediately from now on, because a user is watching the terminal.
     pub(super) fn read_immediately(&mut self) {
         *self = Self::default();
     }
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn flood_and_attended_terminal_are_not_delayed() {
         let mut pace = ReadPace::default();
-        // Many small reads by a fast reader are a flood as well.
+        // Many small reads by a fast reader are a flood too.
         for now in 0..2_000 {
             pace.record_read(100, now);
             assert_eq!(pace.paused_until(now), None, "at {now}");

@@ -1,8 +1,8 @@
 //! From the spec to a running command.
 //!
-//! The starter reads one line from the holder's standard output: the launch is taken and recorded,
-//! it was taken before, or the reason why nothing was started. Nothing is started before the
-//! directory is created.
+//! The process that starts a holder reads one line from the holder's standard output. It says that
+//! the launch was taken and recorded, that it had been taken before, or why nothing was started.
+//! Nothing is started before the directory has been created.
 
 use std::fs::{self, Permissions};
 use std::io::{self, Read};
@@ -30,18 +30,18 @@ use crate::record::{
 use crate::spec::{self, HoldSpec, MARK, Relay, StdinMode, Tty};
 use provost_sys::process::{ProcStat, ProcessInstance};
 
-/// Exit code of a holder whose directory already existed: it started nothing.
+/// The exit code of a holder whose directory already existed. Such a holder has started nothing.
 pub const EXIT_ALREADY: u8 = 17;
-/// Exit code of a holder that started nothing for another reason.
+/// The exit code of a holder that has started nothing for another reason.
 const EXIT_REFUSED: u8 = 2;
 
 pub(crate) const ANSWER_OK: &str = "ok";
 pub(crate) const ANSWER_ALREADY: &str = "already";
 pub(crate) const ANSWER_TAKEN_BACK: &str = "taken back: ";
 
-/// Takes the launch directory, runs the spec's command to its end and writes the records.
+/// Takes the launch directory, runs the spec's command until it has ended, and writes the records.
 pub fn hold(dir: &Path, spec: impl Read) -> ExitCode {
-    // This comes first: the spec contains the agent's environment, including tokens.
+    // Hide the process first, because the spec contains the agent's environment, including tokens.
     if let Err(error) = provost_sys::process::hide_from_user() {
         answer_starter(&format!("hide the holder from other processes: {error}"));
         return ExitCode::from(EXIT_REFUSED);
@@ -70,7 +70,7 @@ pub fn hold(dir: &Path, spec: impl Read) -> ExitCode {
     }
 }
 
-/// The resources that are ready before the command starts.
+/// What must be ready before the command starts.
 pub(super) struct HolderResources {
     pub(super) dir: LaunchDir,
     pub(super) holder: ProcessInstance,
@@ -82,14 +82,14 @@ pub(super) struct HolderResources {
 pub(super) struct RunningCommand {
     pub(super) child: Child,
     pub(super) streams: CommandStreams,
-    /// The pending connection, if the command listens.
+    /// The connection that is being established, if the command listens.
     pub(super) connecting: Option<PendingConnection>,
 }
 
 enum LaunchOutcome {
     Running(Box<Supervisor>),
     NotStarted,
-    /// The command runs, but this could not be recorded, so it is ended again.
+    /// The command is running, but this could not be recorded, so it is terminated again.
     TakenBack {
         supervisor: Box<Supervisor>,
         error: io::Error,
@@ -102,11 +102,11 @@ enum Error {
     Spec(#[from] spec::Error),
     #[error("the launch is already taken")]
     Already,
-    #[error("make the directory {0:?}")]
+    #[error("could not create the directory {0:?}")]
     Create(PathBuf, #[source] io::Error),
-    #[error("prepare the directory {0:?}")]
+    #[error("could not prepare the directory {0:?}")]
     Prepare(PathBuf, #[source] io::Error),
-    #[error("record that the command could not be started")]
+    #[error("could not record that the command did not start")]
     Record(#[source] io::Error),
 }
 
@@ -134,7 +134,8 @@ fn take_launch(path: &Path, spec: &HoldSpec) -> Result<HolderResources, Error> {
     match prepare(&dir, path, spec) {
         Ok((holder, journal, listener)) => Ok(HolderResources { dir, holder, journal, listener }),
         Err(error) => {
-            // If this fails too, the directory shows a holder that died before it started anything.
+            // If this fails too, the directory looks as if the holder had died before it started
+            // anything.
             dir.remove(path).ok();
             Err(Error::Prepare(path.to_owned(), error))
         }
@@ -149,7 +150,7 @@ fn prepare(
     refuse_ignored_sigchld()?;
     own_session()?;
     set_child_subreaper(Some(getpid()))?;
-    // The holder must not keep a worktree's file system busy.
+    // The holder must not keep the file system of a worktree busy.
     std::env::set_current_dir("/")?;
     let holder = ProcessInstance::own()?;
     let taken =
@@ -163,19 +164,21 @@ fn prepare(
     Ok((holder, journal, listener))
 }
 
-/// Leaves the starter's session, whose terminal would otherwise end the holder too.
+/// Leaves the session of the process that started the holder, because a hangup of its terminal
+/// would end the holder too.
 fn own_session() -> io::Result<()> {
     let Err(error) = setsid() else { return Ok(()) };
     let pid = std::process::id();
-    // Not getsid: it returns 0 for a session outside the PID namespace, which rustix treats as
-    // impossible.
+    // `getsid` cannot be used: it returns 0 for a session outside the PID namespace, which rustix
+    // treats as impossible.
     match ProcStat::read(pid)? {
         Some(stat) if stat.session == pid => Ok(()),
         Some(_) | None => Err(error.into()),
     }
 }
 
-/// If SIGCHLD is ignored, which is inherited, the kernel discards exit statuses.
+/// Fails if SIGCHLD is ignored, because the kernel then discards exit statuses. This setting is
+/// inherited.
 fn refuse_ignored_sigchld() -> io::Result<()> {
     let status = fs::read_to_string("/proc/self/status")?;
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -186,7 +189,7 @@ fn refuse_ignored_sigchld() -> io::Result<()> {
     Ok(())
 }
 
-/// Starts the command. The error is a readable reason.
+/// Starts the command. The error is a reason for people to read.
 fn start(spec: &HoldSpec) -> Result<RunningCommand, String> {
     let (program, args) = spec.argv.split_first().ok_or("the command is empty")?;
     match fs::metadata(&spec.cwd) {
@@ -223,21 +226,21 @@ fn spawn(mut command: Command) -> io::Result<(Child, CommandStreams)> {
     Ok((child, CommandStreams::Pipes { out, err }))
 }
 
-/// Both streams share one pipe, which keeps their order. Our copies of its write end are dropped
-/// with the `Command`.
+/// Starts the command with one pipe for both output streams, which preserves their order. The
+/// holder's copies of the write end are dropped with the `Command`.
 fn spawn_relayed(mut command: Command) -> io::Result<(Child, CommandStreams)> {
     let (both, write) = io::pipe()?;
     command.stdout(write.try_clone()?).stderr(write);
     Ok((command.spawn()?, CommandStreams::Relayed { both: both.into() }))
 }
 
-/// Our copies of the command's end are dropped with the `Command`: the terminal closes when all
-/// others do.
+/// Starts the command in a terminal. The holder's copies of the command's end are dropped with the
+/// `Command`, so that the terminal closes when all other copies do.
 fn spawn_in_terminal(mut command: Command, size: Tty) -> io::Result<(Child, CommandStreams)> {
     let (terminal, end) = CommandTerminal::open(size)?;
     command.stdin(end.try_clone()?).stdout(end.try_clone()?).stderr(end);
     let child = command.spawn()?;
-    // A command that has already ended needs no foreground.
+    // A command that has already exited does not need to be in the foreground.
     terminal.set_foreground(Pid::from_child(&child)).ok();
     Ok((child, CommandStreams::Terminal(terminal)))
 }
@@ -252,7 +255,7 @@ fn record_not_started(dir: &LaunchDir, error: String) -> io::Result<()> {
         mono_ms: mono_ms(),
         journal_end: 0,
     };
-    // Without a command the socket has no use.
+    // The socket is of no use without a command.
     dir.remove_socket()?;
     dir.write_record(EXIT_FILE, &exit)?;
     dir.write_record(
@@ -273,7 +276,8 @@ fn supervise(place: HolderResources, spec: &HoldSpec, begun: RunningCommand) -> 
     }
 }
 
-/// The child must still be in the process table: only this process can reap it.
+/// Builds the record of a running command. The child must still be in the process table, because
+/// only this process can reap it.
 fn held_record(holder: &ProcessInstance, spec: &HoldSpec, child: &Child) -> io::Result<HeldRecord> {
     let child = ProcessInstance::of_pid(child.id())?
         .ok_or_else(|| io::Error::other("/proc does not show the command"))?;
@@ -289,8 +293,8 @@ fn held_record(holder: &ProcessInstance, spec: &HoldSpec, child: &Child) -> io::
     })
 }
 
-/// Prints the answer line and closes the standard streams. A starter that no longer reads, or a
-/// system without `/dev/null`, does not justify giving up a running command.
+/// Prints the response line and closes the standard streams. Errors are ignored: a starter that no
+/// longer reads, or a system without `/dev/null`, is no reason to give up a running command.
 fn answer_starter(line: &str) {
     let line = format!("{}\n", line.replace('\n', " "));
     rustix::io::write(rustix::stdio::stdout(), line.as_bytes()).ok();

@@ -1,5 +1,6 @@
-//! Observes when the leader is stopped and continued. A pidfd reports neither and an idle holder
-//! does not poll, so a thread waits for it, which costs nothing until it happens.
+//! Observes when the leader is stopped or continued by a signal. A pidfd reports neither, and an
+//! idle holder does not poll, so a thread waits for these changes. It costs nothing until one
+//! occurs.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -13,30 +14,30 @@ use super::output::nonblocking;
 
 /// The thread needs very little stack.
 const STACK: usize = 64 << 10;
-/// The value for a continue; other values are signal numbers.
+/// The byte that represents a continue. Other bytes are signal numbers.
 const CONTINUED: u8 = 0;
 
-/// The observed changes that were not handled yet.
+/// Observed changes that have not been handled yet.
 pub(super) struct StopWatch {
     seen: File,
 }
 
-/// A change of the leader.
+/// A stop or continue of the leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StopChange {
-    /// Stopped by this signal.
+    /// The leader was stopped by this signal.
     Stopped(i32),
     Continued,
 }
 
-/// The response to a change.
+/// What to do after a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StopReaction {
-    /// Report that it is now suspended, or no longer.
+    /// Report whether the command is suspended now.
     Report {
         suspended: bool,
     },
-    /// Continue it, because no other process would.
+    /// Continue the command, because no other process will.
     Wake,
     Nothing,
 }
@@ -44,7 +45,7 @@ pub(super) enum StopReaction {
 /// The leader's relation to its terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TtyPosition {
-    /// It has no terminal.
+    /// The command has no terminal.
     NoTerminal,
     Foreground,
     Background,
@@ -63,7 +64,7 @@ impl StopWatch {
         self.seen.as_fd()
     }
 
-    /// The next observed change. `None` if the leader has ended.
+    /// Returns the next observed change. `None` if the leader has exited.
     pub(super) fn take(&mut self) -> io::Result<Option<StopChange>> {
         let mut byte = [CONTINUED];
         let read = self.seen.read(&mut byte)?;
@@ -75,14 +76,14 @@ impl StopWatch {
 }
 
 impl StopChange {
-    /// The response to a change, given the last reported state. Normally the shell that started a
-    /// command continues it after a stop from the terminal. Here there is no shell, so a key would
-    /// suspend an agent for good.
+    /// Returns the reaction to a change, given the last reported state. Normally, a command that is
+    /// stopped from the terminal is continued by the shell that started it. Here there is no shell,
+    /// so a key press would suspend an agent forever.
     pub(super) fn reaction(self, standing: TtyPosition, suspended: bool) -> StopReaction {
         let by = |signal: Signal| self == Self::Stopped(signal.as_raw());
         let in_vain = match standing {
             TtyPosition::NoTerminal => false,
-            // In the background it would be stopped again at once.
+            // In the background, the command would immediately be stopped again.
             TtyPosition::Background => by(Signal::TSTP),
             TtyPosition::Foreground => by(Signal::TSTP) || by(Signal::TTIN) || by(Signal::TTOU),
         };
@@ -95,10 +96,10 @@ impl StopChange {
     }
 }
 
-/// Reports every change until the leader ends or the reader is gone.
+/// Reports every change until the leader exits or the reader is gone.
 fn watch(leader: Pid, mut tell: impl Write) {
     let changes = WaitIdOptions::STOPPED | WaitIdOptions::CONTINUED;
-    // The exit is only observed; the leader's owner reaps it.
+    // The exit is only observed here. The leader's owner reaps it.
     let any = changes | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     loop {
         match waitid(WaitId::Pid(leader), any) {

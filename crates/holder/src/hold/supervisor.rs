@@ -1,9 +1,10 @@
-//! The event loop. It waits for the command, its pipes or connection, the clients and due timers,
-//! and nothing else; an idle holder does not wake up.
+//! The holder's event loop. It waits only for the command, its pipes or connection, the clients and
+//! timers, so an idle holder never wakes up.
 //!
-//! The order: the leader ends → its output is in the journal → `exit.json` → the pipes are drained
-//! for the settle time → remaining processes are ended → `gone.json` → the holder exits. A full
-//! disk pauses this order and loses nothing: the write is retried every second.
+//! The steps at the end are: the leader exits → its output is in the journal → `exit.json` → the
+//! pipes are drained for the settle time → remaining processes are terminated → `gone.json` → the
+//! holder exits. A full disk pauses these steps without losing anything, because the write is
+//! retried every second.
 
 mod phases;
 mod relayed;
@@ -34,11 +35,11 @@ use crate::spec::{HoldSpec, OnLimit, RelayListener, StdinMode};
 use crate::wire::{HolderFaultCode, HolderNotice, HolderReply, OutputPause};
 use provost_sys::process::ProcessInstance;
 
-/// The pause before retrying after the disk refused a write.
+/// How long to wait before retrying after the disk refused a write.
 const RETRY_MS: u64 = 1000;
 /// How long a client that does not read may delay the holder's exit.
 const CLIENT_FLUSH_MS: u64 = 1000;
-/// The journal key of the input text that a spec contains.
+/// The journal key of the input text in a spec.
 const TEXT_KEY: &str = "spec";
 
 /// The state of one launch.
@@ -48,29 +49,29 @@ pub(super) struct Supervisor {
     journal: JournalWriter,
     listener: UnixListener,
     clients: HolderClients,
-    /// The input that clients write to.
+    /// The input to which clients write.
     input: CommandInput,
-    /// The command's standard input, if that is a different one; no client writes to it.
+    /// The command's standard input, if that is a different one. No client writes to it.
     stdin: CommandInput,
-    /// The pending connection to a listening command, until it is established or given up.
+    /// The connection to a listening command, while it is being established.
     connecting: Option<PendingConnection>,
-    /// Users' direct connections to the command, once it accepts them.
+    /// Users' direct connections to the command, once it accepts connections.
     attach_proxy: Option<AttachProxy>,
     /// The command's terminal, if it has one.
     terminal: Option<&'static CommandTerminal>,
-    /// How often the terminal is read.
+    /// Limits how often the terminal is read.
     pace: ReadPace,
     output: CommandOutput,
     leader: CommandLeader,
     rules: SupervisionRules,
     ended_by: EndCause,
     phase: HolderPhase,
-    /// When to retry, while the disk refuses writes.
+    /// When to retry, if the disk refuses writes.
     retry_at: Option<u64>,
     reap_at: u64,
-    /// The journal's end as last reported to the clients.
+    /// The end of the journal that was last reported to the clients.
     reported_end: u64,
-    /// The number of users as last reported to the clients.
+    /// The number of users that was last reported to the clients.
     reported_users: u32,
 }
 
@@ -81,21 +82,21 @@ struct SupervisionRules {
     grace_ms: u64,
     settle_ms: u64,
     journal_stdin: bool,
-    /// Whether the command listens.
+    /// Whether the command listens on a socket.
     is_relayed: bool,
-    /// The listener through which users connect to it.
+    /// The listener through which users connect to the command.
     listener: Option<RelayListener>,
     admission: Admission,
 }
 
 enum HolderPhase {
     Running,
-    /// The leader exited by itself; its pipes are being drained.
+    /// The leader exited on its own, and its pipes are being drained.
     Settling {
         until: u64,
     },
     Ending(TreeEnding),
-    /// The tree has ended; this must still be recorded.
+    /// The tree has ended, but this has not been recorded yet.
     Closing {
         leftovers: u32,
         verified: bool,
@@ -159,7 +160,7 @@ impl Supervisor {
         }
     }
 
-    /// Supervises the command to its end.
+    /// Supervises the command until its tree has ended.
     pub(super) fn run(mut self) -> ExitCode {
         loop {
             let ready = self.wait();
@@ -174,7 +175,7 @@ impl Supervisor {
         }
     }
 
-    /// Starts ending the tree, or speeds up an ending in progress.
+    /// Begins to end the tree, or speeds up an ending in progress.
     pub(super) fn end_tree(&mut self, by: EndCause, grace_ms: u64) {
         let now = mono_ms();
         self.leader.check_ended(now);
@@ -198,9 +199,10 @@ impl Supervisor {
     }
 }
 
-/// Waiting.
+/// Waiting for events.
 impl Supervisor {
-    /// Waits until a source is ready or a timer is due. An interrupted wait returns no sources.
+    /// Waits until a source is ready or a timer is due. Returns no sources if the wait is
+    /// interrupted.
     fn wait(&self) -> Vec<EventSource> {
         let (sources, mut fds): (Vec<EventSource>, Vec<PollFd<'_>>) =
             self.interests().into_iter().unzip();
@@ -221,7 +223,7 @@ impl Supervisor {
         all.extend(
             self.leader.handle().map(|pidfd| (EventSource::Leader, watch(pidfd, PollFlags::IN))),
         );
-        // A full disk pauses both directions, so that nothing is read that cannot be stored.
+        // A full disk pauses both directions, so that the holder reads nothing it cannot store.
         if !self.journal.is_stuck() {
             let stops = self.leader.stops();
             all.extend(
@@ -259,7 +261,7 @@ impl Supervisor {
         all
     }
 
-    /// The earliest timer. Without one the wait is unbounded.
+    /// Returns when the earliest timer is due. Without a timer, the wait is unbounded.
     fn due(&self) -> Option<u64> {
         let phase = match &self.phase {
             HolderPhase::Running if self.leader.has_ended() => None,
@@ -274,7 +276,7 @@ impl Supervisor {
         [phase, self.retry_at, blind, arriving, rests].into_iter().flatten().min()
     }
 
-    /// Lets the clients read their pending messages one last time.
+    /// Waits briefly so that clients can read their pending messages.
     fn flush_clients(&mut self) {
         let until = mono_ms() + CLIENT_FLUSH_MS;
         self.clients.flush();
@@ -288,18 +290,18 @@ impl Supervisor {
             poll(&mut fds, Some(&left)).ok();
             self.clients.flush();
         }
-        // If the socket file remains, the kernel refuses connections to it from now on.
+        // Even if the socket file remains, the kernel refuses connections to it from now on.
         self.dir.remove_socket().ok();
     }
 }
 
-/// Handling ready sources.
+/// Handling of ready sources.
 impl Supervisor {
     fn serve(&mut self, source: EventSource) {
         match source {
             EventSource::Leader => self.leader.check_ended(mono_ms()),
             EventSource::Stops => self.handle_stops(),
-            // The peer may already have closed the connection, so errors are ignored.
+            // Errors are ignored, because the peer may already have closed the connection.
             EventSource::Listener => drop(self.clients.accept(&self.listener)),
             EventSource::Output(channel) => self.read_output(channel),
             EventSource::Input => self.write_input(),
@@ -361,7 +363,7 @@ impl Supervisor {
     }
 
     fn journal_input(&mut self, item: &InputItem) {
-        // A secret that is typed arrives key by key, so no single write contains it.
+        // A secret that a user types arrives key by key, so no single write contains it.
         let may_be_secret = item.key.is_none() && self.output.has_masks();
         let envelope = item.envelope(self.rules.journal_stdin && !may_be_secret);
         if self.journal.input(mono_ms(), &envelope, &item.bytes).is_err() {

@@ -1,10 +1,10 @@
-//! The command's terminal: a pty whose one end is the command's and whose other end is ours.
+//! The command's terminal: a pty of which the command has one end and the holder the other.
 //!
-//! It is the controlling terminal of our own session, with the command's group in the foreground.
-//! If the command led its own session, its exit would hang up the terminal: the kernel would
-//! discard unread output, and descendants could not finish writing within the settle time, as they
-//! can on pipes. In return, our end must stay open until we exit, since the hangup would then hit
-//! us.
+//! It is the controlling terminal of the holder's own session, with the command's group in the
+//! foreground. If the command led its own session, its exit would hang up the terminal: the kernel
+//! would discard unread output, and descendants could not finish writing within the settle time, as
+//! they can on pipes. On the other hand, the holder must keep its end open until it exits, because
+//! the hangup would hit the holder itself.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -20,19 +20,19 @@ use rustix::termios::{
 
 use crate::spec::Tty;
 
-/// Our end of the terminal.
+/// The holder's end of the terminal.
 pub(super) struct CommandTerminal {
     end: File,
 }
 
 impl CommandTerminal {
-    /// Opens a terminal and makes it our session's. The returned descriptor is the command's end;
-    /// ours is never closed.
+    /// Opens a terminal and makes it the session's controlling terminal. Returns the command's end
+    /// as a descriptor. The holder's end is never closed.
     pub(super) fn open(size: Tty) -> io::Result<(&'static Self, OwnedFd)> {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
         let end = openpt(flags)?;
         unlockpt(&end)?;
-        // Not by its name: `/dev/pts` may belong to another container.
+        // Opened by ioctl rather than by name, because `/dev/pts` may belong to another container.
         let other = ioctl_tiocgptpeer(&end, flags)?;
         ioctl_fionbio(&end, true)?;
         let terminal: &'static Self = Box::leak(Box::new(Self { end: end.into() }));
@@ -42,8 +42,8 @@ impl CommandTerminal {
         Ok((terminal, other))
     }
 
-    /// Puts the command's group in the foreground. It may already have been stopped for using the
-    /// terminal from the background.
+    /// Puts the command's group in the foreground, and continues it. It may already have been
+    /// stopped for using the terminal from the background.
     pub(super) fn set_foreground(&self, leader: Pid) -> io::Result<()> {
         tcsetpgrp(&self.end, leader)?;
         Ok(kill_process_group(leader, Signal::CONT)?)
@@ -53,7 +53,7 @@ impl CommandTerminal {
         tcgetpgrp(&self.end).is_ok_and(|front| front == group)
     }
 
-    /// Sets the size; the kernel notifies the foreground group if it changed.
+    /// Sets the size. If the size changed, the kernel notifies the foreground group.
     pub(super) fn resize(&self, Tty { columns, rows }: Tty) -> io::Result<()> {
         let size = Winsize { ws_col: columns, ws_row: rows, ws_xpixel: 0, ws_ypixel: 0 };
         Ok(tcsetwinsize(&self.end, size)?)
@@ -82,7 +82,7 @@ impl AsFd for CommandTerminal {
     }
 }
 
-/// Makes the terminal erase whole UTF-8 characters.
+/// Makes the terminal treat input as UTF-8, so that it erases whole characters.
 fn set_utf8(end: &OwnedFd) -> io::Result<()> {
     let mut modes = tcgetattr(end)?;
     modes.input_modes |= InputModes::IUTF8;

@@ -1,16 +1,16 @@
-//! A journal frame: a fixed header with its own checksum, then the payload.
+//! A journal frame: a fixed-size header with its own checksum, followed by the payload.
 //!
 //! ```text
 //! 0 magic · 1 version · 2 channel · 3 flags · 4..8 length · 8..16 monotonic ms · 16..20 checksum
 //! ```
-//! Numbers are little-endian. The checksum covers the sixteen bytes before it, which distinguishes
-//! a frame from a torn or foreign tail.
+//! Numbers are little-endian. The checksum covers the sixteen bytes before it, so that a frame can
+//! be distinguished from a torn write or from other data at the end of the file.
 
 use serde::{Deserialize, Serialize};
 
-/// Bytes before a frame's payload.
+/// The number of bytes before a frame's payload.
 pub const HEADER_LEN: usize = 20;
-/// The longest payload of one frame.
+/// The maximum payload length of a frame.
 pub const MAX_PAYLOAD: usize = 64 << 10;
 
 /// The key recorded for typed input.
@@ -19,7 +19,7 @@ pub const TYPED_KEY: &str = "typed";
 const MAGIC: u8 = 0xB7;
 const VERSION: u8 = 1;
 
-/// The content of a frame.
+/// What a frame contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JournalChannel {
@@ -34,9 +34,9 @@ pub enum JournalChannel {
 pub struct FrameFlags(u8);
 
 impl FrameFlags {
-    /// Input whose bytes are not kept.
+    /// The frame is input whose bytes are not stored.
     pub const SECRET: Self = Self(1);
-    /// More bytes of the input whose envelope precedes.
+    /// The frame contains more bytes of the input whose envelope is in an earlier frame.
     pub const CONTINUED: Self = Self(2);
 
     pub fn contains(self, other: Self) -> bool {
@@ -56,20 +56,22 @@ pub struct JournalFrame {
     pub payload: Vec<u8>,
 }
 
-/// The first line of an input frame; the bytes follow it if `kept`.
+/// The first line of an input frame. If `kept` is set, the bytes follow it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputEnvelope {
     pub key: String,
     pub len: u64,
     pub secret: bool,
     pub kept: bool,
-    /// Whether a user typed it at a viewport. It then has no key; [`TYPED_KEY`] takes its place.
+    /// Whether a user typed the input at a viewport. Such input has no idempotency key, so it is
+    /// recorded under [`TYPED_KEY`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub typed: bool,
 }
 
 impl InputEnvelope {
-    /// Splits the payload of an input frame that is not a continuation.
+    /// Splits the payload of an input frame into envelope and bytes. The frame must not be a
+    /// continuation.
     pub fn split(payload: &[u8]) -> Option<(Self, &[u8])> {
         let end = payload.iter().position(|byte| *byte == b'\n')?;
         let envelope = serde_json::from_slice(&payload[..end]).ok()?;
@@ -77,39 +79,40 @@ impl InputEnvelope {
     }
 }
 
-/// The holder's own entry in the journal.
+/// An entry about the launch that the holder itself writes to the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "note")]
 pub enum JournalNote {
-    /// The output limit was reached with more to come.
+    /// The output limit was reached, and there is more output.
     OutputLimit { limit: u64 },
     /// The limit was raised.
     LimitRaised { limit: u64 },
-    /// The command, and every process that inherited it, closed its standard output.
+    /// The command, and every process that inherited its standard output, has closed it.
     StdoutClosed,
-    /// The same for its standard error.
+    /// Like `StdoutClosed`, for standard error.
     StderrClosed,
-    /// The command's own process was stopped by a signal. Only a signal continues it.
+    /// The command's own process was stopped by a signal. Only another signal continues it.
     Suspended,
-    /// It was continued.
+    /// The command was continued.
     Continued,
-    /// Its terminal was resized.
+    /// The command's terminal was resized.
     Resized { columns: u16, rows: u16 },
 }
 
-/// The holder's entry about the connection to a listening command. A reader that knows only
-/// [`JournalNote`] treats these as notes of a later version and ignores them.
+/// An entry that the holder writes about the connection to a listening command. A reader that knows
+/// only [`JournalNote`] takes these for notes of a later version and ignores them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "note")]
 pub enum RelayNote {
-    /// The server accepted the upgrade; messages follow.
+    /// The server accepted the upgrade. Messages follow.
     RelayOpen,
-    /// A message that is not text was skipped. Only the first one is noted.
+    /// A message that is not text was skipped. Only the first one is recorded.
     RelayBinary { len: u64 },
-    /// The command runs but cannot be connected to; the holder gave up. [`JournalNote::StdoutClosed`]
-    /// follows.
+    /// The command is running, but the holder could not connect to it and gave up.
+    /// [`JournalNote::StdoutClosed`] follows.
     RelayFailed { why: String },
-    /// The connection is over, or the command ended before there was one. [`JournalNote::StdoutClosed`] follows.
+    /// The connection was closed, or the command exited before there was one.
+    /// [`JournalNote::StdoutClosed`] follows.
     RelayClosed { why: String },
 }
 
@@ -133,7 +136,7 @@ impl FrameHeader {
         bytes
     }
 
-    /// `None` if these bytes are not a header of a known version.
+    /// Decodes a header. Returns `None` if these bytes are not a header of a known version.
     pub(super) fn decode(bytes: &[u8; HEADER_LEN]) -> Option<Self> {
         let (fields, sum) = bytes.split_at(16);
         let len = u32::from_le_bytes(fields[4..8].try_into().ok()?);
@@ -161,7 +164,8 @@ fn channel(byte: u8) -> Option<JournalChannel> {
     }
 }
 
-/// FNV-1a, which is enough against torn writes; the journal need not resist its owner.
+/// Computes an FNV-1a checksum. It detects torn writes, but does not protect against the owner of
+/// the journal.
 fn checksum(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |sum, byte| (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }

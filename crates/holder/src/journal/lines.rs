@@ -1,13 +1,13 @@
 //! Assembles the lines of one channel, and delivers each exactly once across restarts.
 //!
-//! Every delivered line comes with the [`JournalCursor`] after it. A reader that stores the cursor
-//! together with its result, and resumes from it, sees neither a gap nor a repetition.
+//! Every delivered line comes with the [`JournalCursor`] after it. A reader that stores this cursor
+//! together with its result, and resumes from it, never misses or repeats a line.
 
 use serde::{Deserialize, Serialize};
 
 use super::frame::{JournalChannel, JournalFrame};
 
-/// The longest line that is delivered with its bytes.
+/// The maximum length of a line that is delivered with its bytes.
 pub const MAX_LINE: usize = 16 << 20;
 
 /// A position between two bytes of a channel: the frame to read from and how many of its bytes to
@@ -18,11 +18,11 @@ pub struct JournalCursor {
     pub skip: u32,
 }
 
-/// A line without its end (LF or CRLF).
+/// A line without its ending (LF or CRLF).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JournalLine {
     Whole(Vec<u8>),
-    /// A line over the length limit; its bytes are only in the journal.
+    /// A line that exceeds the maximum length. Its bytes are only in the journal.
     Oversized {
         len: u64,
     },
@@ -35,17 +35,17 @@ pub struct DeliveredLine {
     pub after: JournalCursor,
 }
 
-/// The assembler for one channel. It takes the journal's frames in order, and ignores other
+/// Assembles the lines of one channel. It takes the journal's frames in order, and ignores other
 /// channels and frames before its cursor.
 #[derive(Debug)]
 pub struct LineAssembler {
     channel: JournalChannel,
     max: usize,
-    /// The first byte that was not delivered.
+    /// The position of the first byte that was not delivered.
     start: JournalCursor,
-    /// Frames before this offset were already fed, or precede the cursor.
+    /// Frames before this offset were already processed, or precede the cursor.
     next: u64,
-    /// The start of the current line, at most `max` bytes and a carriage return.
+    /// The start of the current line: at most `max` bytes and a carriage return.
     partial: Vec<u8>,
     len: u64,
     last: u8,
@@ -57,7 +57,7 @@ impl LineAssembler {
         Self::with_max(channel, cursor, MAX_LINE)
     }
 
-    /// Like [`Self::resume`], with another limit for the length of a line.
+    /// Like [`Self::resume`], but with a different maximum line length.
     pub fn with_max(channel: JournalChannel, cursor: JournalCursor, max: usize) -> Self {
         Self {
             channel,
@@ -70,7 +70,7 @@ impl LineAssembler {
         }
     }
 
-    /// The position after the last delivered line, from which to resume.
+    /// Returns the position after the last delivered line, from which to resume.
     pub fn cursor(&self) -> JournalCursor {
         self.start
     }
@@ -92,12 +92,12 @@ impl LineAssembler {
         found
     }
 
-    /// Returns a last line without a line end. Call it at the end of the channel.
+    /// Returns the last line if it has no line ending. Call this at the end of the channel.
     pub fn finish(&mut self) -> Option<DeliveredLine> {
         if self.len == 0 {
             return None;
         }
-        // Without a line feed, a carriage return is a byte like any other.
+        // Without a line feed after it, a carriage return is a byte like any other.
         self.last = 0;
         Some(self.deliver(JournalCursor { offset: self.next, skip: 0 }))
     }
@@ -143,7 +143,7 @@ mod tests {
 
     const MAX: usize = 6;
 
-    /// Builds frames from payloads; the flag marks those of the other channel.
+    /// Builds frames from payloads. The flag marks those that belong to the other channel.
     fn frames(payloads: &[(bool, Vec<u8>)]) -> Vec<JournalFrame> {
         let mut offset = 0;
         let frame = |(other, payload): &(bool, Vec<u8>)| {
@@ -171,7 +171,7 @@ mod tests {
         found
     }
 
-    /// The expected lines, computed from all bytes at once.
+    /// Computes the expected lines from all bytes at once.
     fn expected(bytes: &[u8]) -> Vec<JournalLine> {
         let mut pieces: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
         let last = pieces.pop().unwrap_or_default();

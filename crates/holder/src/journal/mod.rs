@@ -1,7 +1,8 @@
-//! The journal: one append-only file with both directions of a launch in order.
+//! The journal: one append-only file that contains a launch's input and output in order.
 //!
 //! Offsets are byte positions in this file. The file is not synced after each frame, so after a
-//! power loss an offset may be beyond the end. That is a value ([`OpenedJournal::Lost`]), not an error.
+//! power loss an offset may be beyond its end. This is reported as a value
+//! ([`OpenedJournal::Lost`]), not as an error.
 
 mod frame;
 mod lines;

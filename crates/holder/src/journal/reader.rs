@@ -13,7 +13,7 @@ use super::frame::{FrameHeader, HEADER_LEN, JournalFrame, MAX_PAYLOAD, may_begin
 #[derive(Debug)]
 pub enum OpenedJournal {
     Ready(JournalReader),
-    /// The journal ends before the offset: its tail was lost with the machine.
+    /// The journal ends before the offset, because its tail was lost when the machine failed.
     Lost {
         end: u64,
     },
@@ -21,20 +21,21 @@ pub enum OpenedJournal {
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("read the journal")]
+    #[error("could not read the journal")]
     Io(#[from] io::Error),
-    #[error("read the journal at offset {offset}: no valid frame")]
+    #[error("the journal has no valid frame at offset {offset}")]
     Corrupt { offset: u64 },
 }
 
-/// An iterator over complete frames. `None` means "no more yet": it may be called again.
+/// An iterator over complete frames. `None` means that the next frame is not complete yet. The
+/// iterator can then be called again later.
 #[derive(Debug)]
 pub struct JournalReader {
     file: File,
-    /// Bytes of the file starting at `offset`.
+    /// Bytes that were read ahead from the file.
     buffer: Vec<u8>,
     offset: u64,
-    /// The number of bytes of `buffer` that precede `offset`.
+    /// How many bytes of `buffer` precede `offset`.
     used: usize,
 }
 
@@ -49,7 +50,7 @@ impl JournalReader {
         Ok(OpenedJournal::Ready(Self { file, buffer: Vec::new(), offset, used: 0 }))
     }
 
-    /// The offset of the next frame.
+    /// Returns the offset of the next frame.
     pub fn offset(&self) -> u64 {
         self.offset
     }
@@ -62,7 +63,7 @@ impl JournalReader {
         self.take_frame()
     }
 
-    /// Takes a frame out of the buffer, if it is complete.
+    /// Takes the next frame from the buffer, if it is complete.
     fn take_frame(&mut self) -> Result<Option<JournalFrame>, Error> {
         let bytes = &self.buffer[self.used..];
         if !may_begin(bytes) {
@@ -85,7 +86,8 @@ impl JournalReader {
         Ok(Some(frame))
     }
 
-    /// Reads the file again from the next frame; a tail that was torn before may be complete now.
+    /// Reads the file again from the next frame on. A frame that was incomplete before may be
+    /// complete now.
     fn refill(&mut self) -> io::Result<()> {
         self.buffer.resize(HEADER_LEN + MAX_PAYLOAD, 0);
         self.used = 0;
@@ -103,7 +105,8 @@ impl JournalReader {
         }
         self.buffer.truncate(filled);
         if filled == 0 {
-            // Hundreds of quiet journals are followed at once: none keeps a buffer while it waits.
+            // Release the buffer, because hundreds of quiet journals may be followed at the same
+            // time.
             self.buffer = Vec::new();
         }
         Ok(())

@@ -1,4 +1,5 @@
-//! Appends frames. Bytes that the disk refuses are kept, in order, until it takes them.
+//! Appends frames to a journal. Bytes that the disk refuses are kept in order until it accepts
+//! them.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -7,11 +8,11 @@ use super::frame::{
     FrameFlags, FrameHeader, InputEnvelope, JournalChannel, JournalNote, MAX_PAYLOAD, RelayNote,
 };
 
-/// The one writer of a journal.
+/// The only writer of a journal.
 #[derive(Debug)]
 pub struct JournalWriter {
     file: File,
-    /// Bytes that the disk has not taken yet; usually empty.
+    /// Bytes that are not on disk yet. Usually empty.
     pending: Vec<u8>,
     on_disk: u64,
     /// The last position known to be the end of a frame.
@@ -24,17 +25,19 @@ impl JournalWriter {
         Self { file, pending: Vec::new(), on_disk: 0, whole: 0 }
     }
 
-    /// The end of the last whole frame on disk.
+    /// Returns the end of the last complete frame on disk.
     pub fn end(&self) -> u64 {
         self.whole
     }
 
-    /// Whether the disk refused bytes. The caller then stops producing and calls [`Self::retry`].
+    /// Whether the disk has refused bytes. The caller must then stop producing more and call
+    /// [`Self::retry`].
     pub fn is_stuck(&self) -> bool {
         !self.pending.is_empty()
     }
 
-    /// Appends bytes of a channel. On an error they are kept in memory and are not yet on disk.
+    /// Appends bytes of a channel. If this fails, the bytes are kept in memory but are not on disk
+    /// yet.
     pub fn append(
         &mut self,
         channel: JournalChannel,
@@ -44,7 +47,7 @@ impl JournalWriter {
         self.append_flagged(channel, FrameFlags::default(), mono_ms, payload)
     }
 
-    /// Appends a note of the holder.
+    /// Appends one of the holder's notes.
     pub fn note(&mut self, mono_ms: u64, note: JournalNote) -> io::Result<()> {
         self.append(JournalChannel::Note, mono_ms, &serde_json::to_vec(&note)?)
     }
@@ -54,7 +57,7 @@ impl JournalWriter {
         self.append(JournalChannel::Note, mono_ms, &serde_json::to_vec(note)?)
     }
 
-    /// Appends an input's envelope and, if they are to be kept, its bytes.
+    /// Appends an input's envelope, and its bytes if they are to be kept.
     pub fn input(
         &mut self,
         mono_ms: u64,

@@ -1,4 +1,4 @@
-//! Appending: one batch, one transaction.
+//! Appends batches, each in a single transaction.
 
 use std::collections::HashMap;
 
@@ -38,7 +38,7 @@ impl Ledger for SqliteLedger {
     }
 }
 
-/// The single writer's cache of the streams it left open, to avoid reading them again.
+/// The single writer's cache of streams that it left open, so that it need not read them again.
 #[derive(Debug, Default)]
 pub(crate) struct OpenStreamCache {
     open: HashMap<StreamId, CachedStream>,
@@ -48,12 +48,12 @@ pub(crate) struct OpenStreamCache {
 struct CachedStream {
     version: u64,
     pending: Vec<PendingItem>,
-    /// A digest of the stream's search terms, if they were written since.
+    /// A digest of the stream's search terms, if they have been written since.
     terms_digest: Option<u64>,
 }
 
 impl OpenStreamCache {
-    /// Clears the cache: the rows were changed other than by an append.
+    /// Clears the cache, because rows were changed by something other than an append.
     pub(crate) fn clear(&mut self) {
         self.open.clear();
     }
@@ -71,8 +71,8 @@ impl OpenStreamCache {
         }
     }
 
-    /// Replaces the stream's pending items by those of a write. It costs nothing if they are
-    /// unchanged, which is usual.
+    /// Replaces the stream's pending items with those of a write. This costs nothing if they are
+    /// unchanged, which is the usual case.
     fn replace_pending(&self, conn: &Connection, write: &StreamWrite) -> rusqlite::Result<()> {
         match self.open.get(&write.stream) {
             Some(head) if head.pending == write.pending => Ok(()),
@@ -80,11 +80,11 @@ impl OpenStreamCache {
         }
     }
 
-    /// Updates the index of a stream's search terms, if they changed.
+    /// Updates the index of a stream's search terms, if they have changed.
     fn replace_terms(&self, conn: &Connection, write: &StreamWrite) -> rusqlite::Result<()> {
         let found_by = match (&write.search_terms, write.expected) {
             (Some(found_by), _) => found_by,
-            // A stream can be found by its id from the start.
+            // A stream can be found by its id from the beginning.
             (None, 0) => &SearchTerms::default(),
             (None, _) => return Ok(()),
         };
@@ -177,7 +177,7 @@ impl StagedBatch {
         }
     }
 
-    /// Records the kinds of events that are new to the ledger.
+    /// Records the kinds of events that are new to this ledger.
     fn kinds(
         &mut self,
         conn: &Connection,

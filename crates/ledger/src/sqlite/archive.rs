@@ -1,7 +1,7 @@
-//! Retention: moves closed streams from the log to a file, from which they stay readable.
+//! Retention: moves closed streams from the log to a file, in which they remain readable.
 //!
-//! The file is durable before its events are deleted. A crash in between leaves an extra file and
-//! loses nothing; the next run writes that file again.
+//! The file is durable before its events are deleted. A crash in between leaves an extra file but
+//! loses nothing, and the next run writes that file again.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
@@ -45,7 +45,7 @@ impl SqliteLedger {
     }
 }
 
-/// Reads the events of an archived stream; `None` if the stream is not archived.
+/// Reads the events of an archived stream. `None` if the stream is not archived.
 pub(crate) fn read(db: &Db, stream: &StreamId) -> Result<Option<Vec<RecordedEvent>>, Error> {
     let Some((file, section)) = db.run(|conn| find(conn, stream))? else {
         return Ok(None);
@@ -59,7 +59,7 @@ pub(crate) fn read(db: &Db, stream: &StreamId) -> Result<Option<Vec<RecordedEven
     Ok(Some(records))
 }
 
-/// The location of a stream in an archive file, and its checksum.
+/// Where a stream is located in an archive file, and its checksum.
 struct Section {
     stream: StreamId,
     offset: u64,
@@ -81,7 +81,7 @@ fn check_archivable(db: &Db, stream: &StreamId) -> Result<(), ArchiveError> {
     }
 }
 
-/// Writes the events of the streams to a durable file, named after the first and last `seq` in it.
+/// Writes the events of the streams to a durable file, which is named after the first and last `seq` in it.
 fn write_file(db: &Db, streams: &[&StreamId]) -> Result<(String, Vec<Section>), Error> {
     let dir = &db.paths.archive;
     files::make_dir(dir)?;
@@ -90,13 +90,14 @@ fn write_file(db: &Db, streams: &[&StreamId]) -> Result<(String, Vec<Section>), 
     let (seqs, sections) = match written {
         Ok(written) => written,
         Err(error) => {
-            // Its events are still in the log.
+            // The events in the unfinished archive are still in the log.
             drop(fs::remove_file(&fresh));
             return Err(error);
         }
     };
     let name = format!("{}-{}.jsonl", seqs.0, seqs.1);
-    // A file of this name can only be left over from a crash: its first event was still in the log.
+    // If a file with this name exists, it is left over from a crash, because its first event was
+    // still in the log.
     fs::rename(&fresh, dir.join(&name)).map_err(|e| Error::io("name", &fresh, e))?;
     files::sync_dir(dir)?;
     files::sync_dir(&db.paths.dir)?;
@@ -160,7 +161,7 @@ fn whole_stream(db: &Db, stream: &StreamId) -> Result<Vec<RecordedEvent>, Error>
     Err(db.corrupt(format!("events of {stream} are missing")))
 }
 
-/// Deletes the events and records their new location, in one transaction.
+/// Deletes the events and records their new location in one transaction.
 fn move_out(db: &Db, file: &str, sections: &[Section]) -> Result<(), Error> {
     let tx = db.begin()?;
     db.run(|conn| {

@@ -1,4 +1,5 @@
-//! Backups: a complete ledger directory, copied while a writer runs, that can be opened as it is.
+//! Backups: a complete ledger directory that can be opened as it is. It is copied while a writer
+//! may be running.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
@@ -17,7 +18,7 @@ use super::rows;
 /// Why no backup was made.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("{} already exists; a backup does not overwrite", path.display())]
+    #[error("{} already exists; a backup needs a new directory", path.display())]
     Exists { path: PathBuf },
     #[error(transparent)]
     Storage(#[from] crate::Error),
@@ -34,7 +35,7 @@ impl SqliteReader {
         make_exclusively(&unfinished)?;
         let made = copy(&self.db, &unfinished).and_then(|()| publish(&unfinished, to));
         if made.is_err() {
-            // It contains only copies.
+            // The unfinished directory contains only copies.
             drop(fs::remove_dir_all(&unfinished));
         }
         made
@@ -70,15 +71,15 @@ fn copy(db: &Db, dir: &Path) -> Result<(), Error> {
     files::create_db(&to)?;
     copy_db(db, &to)?;
     sync(&to.db)?;
-    // Archives are written before the database refers to them, so all that the copy refers to exist
-    // by now.
+    // Archives are written before the database refers to them, so everything that the copy refers
+    // to already exists.
     copy_archive(&db.paths.archive, &to.archive)?;
     let last_seq = Db::reader(to.clone())?.run(rows::last_seq)?;
     files::write_marker(&to, last_seq)?;
     Ok(files::sync_dir(dir)?)
 }
 
-/// Copies all pages in one step, because the writer may change some between two steps.
+/// Copies all pages in a single step, because the writer might change some of them between two steps.
 fn copy_db(db: &Db, to: &LedgerPaths) -> Result<(), crate::Error> {
     let failed = |e| crate::Error::sqlite(&to.db, e);
     let mut target = Connection::open(&to.db).map_err(failed)?;
@@ -116,7 +117,7 @@ fn sync(path: &Path) -> Result<(), crate::Error> {
 }
 
 fn publish(unfinished: &Path, to: &Path) -> Result<(), Error> {
-    // A directory cannot be renamed over one with content; replacing an empty one loses nothing.
+    // A directory cannot be renamed over a non-empty one, and replacing an empty one loses nothing.
     fs::rename(unfinished, to).map_err(|e| crate::Error::io("name", to, e))?;
     match to.parent() {
         Some(parent) if parent != Path::new("") => Ok(files::sync_dir(parent)?),

@@ -1,25 +1,29 @@
-//! A connection, its files, and its errors.
+//! A database connection, its files, and its errors.
 
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, Row, Transaction, TransactionBehavior};
+use rustix::fs::StatVfsMountFlags;
 
 use super::files::LedgerPaths;
 use super::open::Durability;
 use crate::Error;
 
-// Older releases can corrupt a log that several connections write and checkpoint.
+// Older SQLite releases can corrupt a log that several connections write and checkpoint.
 const _: () =
     assert!(libsqlite3_sys::SQLITE_VERSION_NUMBER >= 3_051_003, "SQLite 3.51.3 or newer is needed");
 
-/// How long a statement waits for a lock of another process.
+/// How long a statement waits for a lock held by another process.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-/// The page cache of a connection, in KiB; small, because an idle daemon keeps it.
+/// The size of a connection's page cache, in KiB. It is small, because an idle daemon keeps it.
 const CACHE_KIB: i64 = 2000;
 /// The size of the write-ahead log, in pages, at which it is checkpointed into the database.
 const CHECKPOINT_PAGES: i64 = 1000;
-/// The size that the write-ahead log is truncated to afterwards, in bytes.
+/// The size to which the write-ahead log is truncated afterwards, in bytes.
 const WAL_KEEP_BYTES: i64 = 8 * 1024 * 1024;
 /// The number of prepared statements that a connection keeps.
 const STATEMENTS: usize = 48;
@@ -31,7 +35,7 @@ pub(crate) struct Db {
     pub(crate) paths: LedgerPaths,
 }
 
-/// A reader with a connection.
+/// Something that has a database connection.
 pub(crate) trait HasDb {
     fn db(&self) -> &Db;
 }
@@ -51,20 +55,30 @@ impl Db {
         Ok(db)
     }
 
-    /// Opens an existing file for reading, beside the writing process.
+    /// Opens an existing file for reading, while another process may be writing to it.
     pub(crate) fn reader(paths: LedgerPaths) -> Result<Self, Error> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let db = Self::open(paths, flags)?;
+        let db = if is_immutable(&paths) {
+            let name = immutable_uri(&paths.db);
+            Self::open_name(paths, Path::new(&name), flags | OpenFlags::SQLITE_OPEN_URI)?
+        } else {
+            Self::open(paths, flags)?
+        };
         db.run(|conn| conn.pragma_update(None, "query_only", true))?;
         Ok(db)
     }
 
     fn open(paths: LedgerPaths, flags: OpenFlags) -> Result<Self, Error> {
-        let conn = Connection::open_with_flags(&paths.db, flags)
-            .map_err(|e| Error::sqlite(&paths.db, e))?;
+        let name = paths.db.clone();
+        Self::open_name(paths, &name, flags)
+    }
+
+    fn open_name(paths: LedgerPaths, name: &Path, flags: OpenFlags) -> Result<Self, Error> {
+        let conn =
+            Connection::open_with_flags(name, flags).map_err(|e| Error::sqlite(&paths.db, e))?;
         let db = Self { conn, paths };
         db.run(|conn| {
-            // Set first, because every later statement may meet a lock.
+            // Set the timeout first, because every later statement may encounter a lock.
             conn.busy_timeout(BUSY_TIMEOUT)?;
             conn.set_prepared_statement_cache_capacity(STATEMENTS);
             conn.pragma_update(None, "temp_store", "MEMORY")?;
@@ -73,7 +87,7 @@ impl Db {
         Ok(db)
     }
 
-    /// Runs statements and adds the file to their error.
+    /// Runs statements. If they fail, the error contains the file.
     pub(crate) fn run<T>(
         &self,
         statements: impl FnOnce(&Connection) -> rusqlite::Result<T>,
@@ -81,7 +95,7 @@ impl Db {
         statements(&self.conn).map_err(|e| self.error(e))
     }
 
-    /// Begins a write transaction; it is rolled back if it is dropped uncommitted.
+    /// Begins a write transaction, which is rolled back if it is dropped without a commit.
     pub(crate) fn begin(&self) -> Result<Transaction<'_>, Error> {
         Transaction::new_unchecked(&self.conn, TransactionBehavior::Immediate)
             .map_err(|e| self.error(e))
@@ -101,7 +115,7 @@ pub(crate) fn corrupt(path: &Path, what: impl Into<String>) -> Error {
 }
 
 /// Converts a count for SQLite, whose integers have 63 bits. Counts are validated before they are
-/// written; in a query the maximum is fine.
+/// written, and in a query the maximum is fine.
 pub(crate) fn int(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
@@ -120,9 +134,34 @@ pub(crate) fn text<'r>(row: &'r Row<'_>, column: usize) -> rusqlite::Result<&'r 
     })
 }
 
-/// Reads a text for display, whatever bytes it has.
+/// Reads a text for display, whatever bytes it contains.
 pub(crate) fn lossy_text(row: &Row<'_>, column: usize) -> rusqlite::Result<String> {
     let value = row.get_ref(column)?;
     let bytes = value.as_bytes().unwrap_or_default();
     Ok(String::from_utf8_lossy(bytes).into_owned())
+}
+
+/// Whether no process can change the database and its log has been checkpointed. Otherwise, SQLite
+/// would try to create the log's index, which fails on a read-only file system.
+fn is_immutable(paths: &LedgerPaths) -> bool {
+    let read_only = rustix::fs::statvfs(&paths.dir)
+        .is_ok_and(|about| about.f_flag.contains(StatVfsMountFlags::RDONLY));
+    // A writer that runs elsewhere or was killed has left an index behind.
+    let mut index = paths.db.clone().into_os_string();
+    index.push("-shm");
+    let folded = fs::metadata(&paths.wal).map_or(true, |log| log.len() == 0);
+    read_only && folded && !Path::new(&index).exists()
+}
+
+/// Returns the URI for a database that does not change.
+fn immutable_uri(path: &Path) -> OsString {
+    let mut uri = b"file:".to_vec();
+    for byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'%' | b'?' | b'#' => uri.extend(format!("%{byte:02x}").bytes()),
+            byte => uri.push(*byte),
+        }
+    }
+    uri.extend(b"?immutable=1");
+    OsString::from_vec(uri)
 }

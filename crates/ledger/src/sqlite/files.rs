@@ -1,4 +1,4 @@
-//! The files of a ledger: their paths, their lock, and their checks before SQLite opens them.
+//! The files of a ledger: their paths, their lock, and the checks before SQLite opens them.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
@@ -11,7 +11,7 @@ use super::db::corrupt;
 use super::high_water;
 use super::open::Error;
 
-/// The files of a ledger's directory.
+/// The files in a ledger's directory.
 #[derive(Clone, Debug)]
 pub(crate) struct LedgerPaths {
     pub(crate) dir: PathBuf,
@@ -19,28 +19,28 @@ pub(crate) struct LedgerPaths {
     pub(crate) wal: PathBuf,
     pub(crate) lock: PathBuf,
     pub(crate) marker: PathBuf,
-    /// The high-water mark, written with each commit.
+    /// The file with the high-water mark, which is written after each commit.
     pub(crate) head: PathBuf,
     pub(crate) archive: PathBuf,
 }
 
 /// The lock that makes a process the only writer.
 #[derive(Debug)]
-pub(crate) struct WriterLock(File);
+pub struct WriterLock(File);
 
 impl Drop for WriterLock {
     fn drop(&mut self) {
-        // Closing is not enough: a forked child that has not yet called exec still has the file
-        // open.
+        // Closing the file is not enough, because a forked child that has not called exec yet still
+        // has it open.
         let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
     }
 }
 
-/// The contents of the directory.
+/// What a ledger's directory contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DirContents {
     Nothing,
-    /// A database, and the highest `seq` that the marker records, if there is a marker.
+    /// A database, and the highest `seq` according to the marker, if there is one.
     Ledger {
         known: Option<u64>,
     },
@@ -60,7 +60,7 @@ impl LedgerPaths {
     }
 }
 
-/// Creates a directory that only its owner can enter, if it does not exist.
+/// Creates a directory that only its owner can access, if it does not exist.
 pub(crate) fn make_dir(dir: &Path) -> Result<(), crate::Error> {
     DirBuilder::new()
         .recursive(true)
@@ -69,7 +69,7 @@ pub(crate) fn make_dir(dir: &Path) -> Result<(), crate::Error> {
         .map_err(|e| crate::Error::io("create the directory", dir, e))
 }
 
-/// Takes the lock that makes this process the only writer; it is held until it is dropped.
+/// Takes the lock that makes this process the only writer. The lock is held until the value is dropped.
 pub(crate) fn lock(paths: &LedgerPaths) -> Result<WriterLock, Error> {
     let path = &paths.lock;
     let mut file = private()
@@ -86,14 +86,13 @@ pub(crate) fn lock(paths: &LedgerPaths) -> Result<WriterLock, Error> {
         }
         Err(e) => return Err(crate::Error::io("lock", path, e.into()).into()),
     }
-    // The pid only helps users find the lock's owner; a full disk must not keep the ledger from
-    // opening.
+    // The pid only helps users to find the lock's owner, so a full disk must not keep the ledger
+    // from opening.
     drop(write_pid(&mut file));
     Ok(WriterLock(file))
 }
 
-/// Inspects the files without changing anything, and rejects those that cannot be a complete
-/// ledger.
+/// Inspects the files without changing anything, and rejects them if they cannot be a complete ledger.
 pub(crate) fn inspect(paths: &LedgerPaths) -> Result<DirContents, Error> {
     let marker = read_marker(paths)?;
     if length(&paths.db)? > 0 {
@@ -108,8 +107,8 @@ pub(crate) fn inspect(paths: &LedgerPaths) -> Result<DirContents, Error> {
     Ok(DirContents::Nothing)
 }
 
-/// Creates the empty file that SQLite will fill, readable only by its owner; its companion files
-/// inherit the mode.
+/// Creates the empty file that SQLite will fill. Only its owner can read it, and its companion
+/// files inherit the mode.
 pub(crate) fn create_db(paths: &LedgerPaths) -> Result<(), crate::Error> {
     private()
         .write(true)
@@ -120,7 +119,7 @@ pub(crate) fn create_db(paths: &LedgerPaths) -> Result<(), crate::Error> {
         .map_err(|e| crate::Error::io("create", &paths.db, e))
 }
 
-/// Records that a ledger exists here, and the highest `seq` known.
+/// Records that a ledger exists here, and the highest known `seq`.
 pub(crate) fn write_marker(paths: &LedgerPaths, last_seq: u64) -> Result<(), crate::Error> {
     let text = format!("{MARKER_HEAD}{last_seq}\n");
     replace(&paths.marker, text.as_bytes())
@@ -156,7 +155,7 @@ fn written_pid(file: &mut File) -> Option<u32> {
     text.trim().parse().ok()
 }
 
-/// The `seq` in the marker; 0 if the marker exists but cannot be parsed.
+/// Returns the `seq` in the marker, or 0 if the marker exists but cannot be parsed.
 fn read_marker(paths: &LedgerPaths) -> Result<Option<u64>, crate::Error> {
     match fs::read(&paths.marker) {
         Ok(bytes) => {
@@ -180,7 +179,7 @@ fn replace(path: &Path, bytes: &[u8]) -> Result<(), crate::Error> {
     write().map_err(|e| crate::Error::io("write", path, e))
 }
 
-/// The size of a file; 0 if it does not exist.
+/// Returns the size of a file, or 0 if it does not exist.
 fn length(path: &Path) -> Result<u64, crate::Error> {
     match fs::metadata(path) {
         Ok(meta) => Ok(meta.len()),
@@ -203,14 +202,15 @@ fn check_header(paths: &LedgerPaths) -> Result<(), crate::Error> {
     if !header.starts_with(MAGIC) {
         return Err(corrupt(db, "its header is not an SQLite header"));
     }
-    // With a log beside it, the database may validly be shorter than its header says.
+    // If there is a log next to it, the database may be shorter than its header says.
     if length(db)? < expected_bytes(&header) && length(&paths.wal)? == 0 {
         return Err(corrupt(db, "it is cut off"));
     }
     Ok(())
 }
 
-/// The size according to the header: page size at offset 16 (1 means 65536), number of pages at 28.
+/// Returns the size according to the header, which contains the page size at offset 16 (1 means
+/// 65536) and the number of pages at offset 28.
 fn expected_bytes(header: &[u8; HEADER_BYTES]) -> u64 {
     let page = match u16::from_be_bytes([header[16], header[17]]) {
         1 => 65536,

@@ -1,4 +1,4 @@
-//! The search index: updated with each write, and rebuilt for streams that an older program wrote.
+//! The search index. It is updated with each write, and rebuilt for streams that an older program wrote.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -11,8 +11,8 @@ use crate::search_terms::id_index_text;
 use crate::{FoldFn, ReadLedger, SearchTerms, StreamId, TermSet};
 
 impl SqliteLedger {
-    /// Indexes the streams that an older program wrote without an index. It costs one query if
-    /// there are none.
+    /// Indexes the streams that an older program wrote without an index. If there are none, this
+    /// costs only one query.
     pub fn index_missing(&mut self, fold: FoldFn<'_>) -> std::result::Result<u64, crate::Error> {
         if self.unknown.is_some() || self.reader.loss.is_some() {
             return Ok(0);
@@ -25,7 +25,7 @@ impl SqliteLedger {
         Ok(indexed)
     }
 
-    /// A stream that cannot be folded is found only by its id.
+    /// Indexes one stream. If the stream cannot be folded, it can be found only by its id.
     fn index_stream(
         &mut self,
         stream: &StreamId,
@@ -54,12 +54,13 @@ impl SqliteLedger {
     }
 }
 
-/// Whether the tables exist: a reader may open a ledger that an older program wrote last.
+/// Whether the tables exist. They may be missing if a reader opens a ledger that an older program
+/// wrote last.
 pub(crate) fn exists(conn: &Connection) -> Result<bool> {
     Ok(super::schema::version(conn)? >= 2)
 }
 
-/// A digest that shows whether a stream's search terms changed, without storing them.
+/// Returns a digest that shows whether a stream's search terms changed, without storing them.
 pub(crate) fn digest(found_by: &SearchTerms) -> u64 {
     let mut hasher = DefaultHasher::new();
     found_by.hash(&mut hasher);
@@ -97,7 +98,7 @@ pub(crate) fn put_event(conn: &Connection, seq: u64, kind: &str, words: &TermSet
     .map(drop)
 }
 
-/// Deletes the search terms of a stream's events, before the events leave the log.
+/// Deletes the search terms of a stream's events before the events are moved out of the log.
 pub(crate) fn drop_events(conn: &Connection, stream: &StreamId) -> Result<()> {
     conn.prepare_cached(
         "DELETE FROM event_words WHERE rowid IN (SELECT seq FROM event WHERE stream = ?1)",

@@ -1,13 +1,14 @@
-//! The high-water mark: the last committed `seq`, stored outside SQLite's files.
+//! The high-water mark: the last committed `seq`, stored outside of SQLite's files.
 //!
-//! `ledger.head` is written after each commit and before the commit is acknowledged, without
-//! syncing. So it is never ahead of what SQLite made durable. A process crash between the two, or a
-//! power loss that drops the mark's last writes, leaves a mark that is behind, which is harmless. A
-//! log that ends before the mark, or has another record at its position, lost acknowledged events.
+//! `ledger.head` is written after each commit and before the commit is acknowledged, but it is not
+//! synced. It is therefore never ahead of what SQLite made durable. If the process crashes between
+//! the two, or a power loss drops the last writes to the mark, the mark is behind, which is
+//! harmless. If the log ends before the mark, or contains a different record at its position, then
+//! acknowledged events were lost.
 //!
-//! The file has two slots of a fixed size that are written in turn. If one is half written, or read
-//! during the write, the other still has the previous mark. A mark that cannot be written, for
-//! example on a full disk, stays behind too.
+//! The file has two slots of a fixed size, which are written in turn. If one is half written, or is
+//! read while it is being written, the other still contains the previous mark. If a mark cannot be
+//! written, for example because the disk is full, it also stays behind.
 
 use std::fs::File;
 use std::io;
@@ -22,10 +23,10 @@ use crate::{Error, RecordedEventRef};
 const SLOT: usize = 128;
 const SLOTS: u64 = 2;
 const TITLE: &str = "provost-ledger-head 1";
-/// The digest's placeholder where no record has the number.
+/// Used in place of a digest if no record has the number.
 const NO_RECORD: &str = "-";
 
-/// The end of the log, and the record there.
+/// Where the log ends, and the record at that position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HighWaterMark {
     pub(crate) seq: u64,
@@ -33,27 +34,27 @@ pub(crate) struct HighWaterMark {
     record: Option<String>,
 }
 
-/// The writer's handle to the mark's file.
+/// The writer's handle to the file with the mark.
 #[derive(Debug)]
 pub(crate) struct HighWaterFile {
-    /// Absent if it could not be created.
+    /// The open file. `None` if it could not be created.
     file: Option<File>,
-    /// The slot to write next.
+    /// The slot to write to next.
     next: u64,
 }
 
 impl HighWaterMark {
-    /// The mark for the current end of a log.
+    /// Returns the mark for the current end of a log.
     pub(crate) fn of_log(db: &Db, last_seq: u64) -> Result<Self, Error> {
         Ok(Self { seq: last_seq, record: digest_at(db, last_seq)? })
     }
 
-    /// The mark for a number without a record.
+    /// Returns the mark for a number that no record has.
     pub(crate) fn without_record(seq: u64) -> Self {
         Self { seq, record: None }
     }
 
-    /// Whether the log has a different record under this number. An archived one is not compared.
+    /// Whether the log contains a different record under this number. An archived record is not compared.
     pub(crate) fn contradicts(&self, db: &Db) -> Result<bool, Error> {
         let Some(record) = &self.record else { return Ok(false) };
         Ok(digest_at(db, self.seq)?.is_some_and(|found| found != *record))
@@ -81,8 +82,8 @@ impl HighWaterMark {
 }
 
 impl HighWaterFile {
-    /// Opens the file for writing, creating it if needed. A full disk must not keep the ledger from
-    /// opening.
+    /// Opens the file for writing, and creates it if needed. A full disk must not keep the ledger
+    /// from opening.
     pub(crate) fn open(paths: &LedgerPaths) -> Result<Self, Error> {
         let opened = files::private()
             .read(true)
@@ -107,7 +108,7 @@ impl HighWaterFile {
         self.write(&HighWaterMark { seq: record.seq, record: Some(digest_of(record)) });
     }
 
-    /// Writes the mark. If this fails, the previous mark remains, which is still valid.
+    /// Writes the mark. If this fails, the previous mark remains and is still valid.
     pub(crate) fn write(&mut self, head: &HighWaterMark) {
         let Some(file) = &self.file else { return };
         let offset = self.next * SLOT as u64;
@@ -118,12 +119,12 @@ impl HighWaterFile {
 
     /// Syncs the mark to disk.
     pub(crate) fn sync(&self) {
-        // Without this, a power loss leaves an older mark.
+        // If the sync fails, a power loss may leave an older mark.
         drop(self.file.as_ref().map(File::sync_all));
     }
 }
 
-/// Reads the mark. `None` if the file is missing or contains no valid mark.
+/// Reads the mark. `None` if the file is missing or does not contain a valid mark.
 pub(crate) fn read(path: &Path) -> Result<Option<HighWaterMark>, Error> {
     let read = match File::open(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -133,7 +134,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<HighWaterMark>, Error> {
     Ok(found.into_iter().map(|(_, head)| head).max_by_key(|head| head.seq))
 }
 
-/// The valid slots.
+/// Returns the valid slots.
 fn slots(file: &File) -> io::Result<Vec<(u64, HighWaterMark)>> {
     let mut found = Vec::new();
     for slot in 0..SLOTS {
@@ -192,7 +193,7 @@ mod tests {
             assert_eq!(read(&paths.head).unwrap(), Some(HighWaterMark::without_record(seq)));
         }
         drop(file);
-        // A process that opens it again does not overwrite the newest slot first.
+        // When a process opens the file again, it does not overwrite the newest slot first.
         let mut file = HighWaterFile::open(&paths).unwrap();
         let torn = HighWaterMark::without_record(6).to_slot();
         let at = file.next * SLOT as u64;

@@ -1,4 +1,4 @@
-//! Imports an export into an empty ledger and rebuilds its caches.
+//! Imports an export into an empty ledger, and rebuilds its caches.
 
 use std::io::BufRead;
 
@@ -19,13 +19,13 @@ use crate::{
     ReadLedger, RecordedEvent, StreamId,
 };
 
-/// The size of an import.
+/// What an import contained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImportCounts {
     pub streams: u64,
     pub records: u64,
     pub replies: u64,
-    /// The number of streams of another home that were closed.
+    /// The number of streams from another home that were closed.
     pub closed: u64,
 }
 
@@ -43,7 +43,7 @@ pub enum Error {
 }
 
 impl SqliteLedger {
-    /// Imports a whole export, or none of it.
+    /// Imports an entire export, or nothing.
     pub fn import(
         &mut self,
         input: &mut dyn BufRead,
@@ -96,8 +96,7 @@ impl SqliteLedger {
         Ok(ImportCounts { streams, records, replies, closed })
     }
 
-    /// Rebuilds the caches of all streams from their events. Returns the streams that could not be
-    /// folded.
+    /// Rebuilds the caches of all streams from their events. Returns the streams that could not be folded.
     pub fn rebuild(&mut self, fold: FoldFn<'_>) -> Result<Vec<(StreamId, String)>, crate::Error> {
         self.open_streams.clear();
         let mut heads = Vec::new();
@@ -134,9 +133,9 @@ struct ImportRun<'a> {
     /// Closes streams that belong to another home.
     close: Option<CloseFn<'a>>,
     closed: u64,
-    /// The last number in use; closing events get numbers after all exported ones.
+    /// The last number in use. Closing events get numbers after all exported ones.
     last_seq: u64,
-    /// The records read so far of the current stream.
+    /// The records of the current stream that have been read so far.
     stream: Vec<RecordedEvent>,
     counts: ExportTrailer,
 }
@@ -197,7 +196,7 @@ impl ImportRun<'_> {
         Ok(())
     }
 
-    /// Returns what is wrong with a record whose checksum is right.
+    /// Returns what is wrong with a record whose checksum is correct, if anything.
     fn fault(&self, record: &RecordedEvent, last_seq: u64) -> Option<String> {
         let last = self.stream.last();
         let next = last.map_or(1, |last| last.version + 1);
@@ -254,7 +253,7 @@ impl ImportRun<'_> {
         Ok(())
     }
 
-    /// Adds the events that close a stream of another home.
+    /// Adds the events that close a stream from another home.
     fn close_stream(&mut self, records: &mut Vec<RecordedEvent>) -> Result<(), Error> {
         let (Some(close), Some(last)) = (&mut self.close, records.last()) else { return Ok(()) };
         let (stream, version) = (last.stream.clone(), last.version);
@@ -282,7 +281,7 @@ impl ImportRun<'_> {
         }
     }
 
-    /// Inserts rows; a constraint violation is reported as a fault of the line.
+    /// Inserts rows. A constraint violation is reported as a fault in the line.
     fn insert(
         &self,
         statements: impl FnOnce(&Connection) -> rusqlite::Result<()>,
@@ -305,7 +304,7 @@ fn check_empty(db: &Db) -> Result<(), Error> {
     Ok(())
 }
 
-/// Sets the counter, which may be ahead of the records, and collects their kinds.
+/// Sets the sequence counter, which may be ahead of the records, and collects the kinds of events.
 fn finish(conn: &Connection, last_seq: u64, software: &str) -> rusqlite::Result<()> {
     rows::set_last_seq(conn, last_seq)?;
     conn.execute(

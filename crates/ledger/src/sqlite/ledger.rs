@@ -1,4 +1,4 @@
-//! The writer and the reader of a ledger on SQLite.
+//! The writer and the reader of an SQLite ledger.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,14 +9,14 @@ use super::files::{self, WriterLock};
 use super::high_water::HighWaterFile;
 use super::loss::LedgerLoss;
 
-/// A ledger opened for reading, beside the writing process.
+/// A ledger opened for reading, while another process may be writing to it.
 #[derive(Debug)]
 pub struct SqliteReader {
     pub(crate) db: Db,
     pub(crate) loss: Option<LedgerLoss>,
 }
 
-/// The single writer of a ledger; it holds the lock as long as it lives.
+/// The single writer of a ledger. It holds the lock until it is dropped.
 pub struct SqliteLedger {
     pub(crate) reader: SqliteReader,
     pub(crate) kinds: EventKinds,
@@ -26,25 +26,25 @@ pub struct SqliteLedger {
     pub(crate) probe: Option<StorageProbe>,
     pub(crate) open_streams: OpenStreamCache,
     pub(crate) high_water: HighWaterFile,
-    // The last field, so that the database is closed before the lock is let go.
+    // Must be the last field, so that the database is closed before the lock is released.
     pub(crate) _lock: WriterLock,
 }
 
-/// Why a ledger is read-only: it contains events that this program does not know.
+/// Why a ledger is read-only: it contains kinds of events that this program does not know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadOnlyReason {
-    /// Kind, version, and the version of the program that first recorded it.
+    /// Each kind and version, with the version of the program that first recorded it.
     pub kinds: Vec<(String, u16, String)>,
 }
 
-/// A step at which a test may stop the process.
+/// A step at which a test can stop the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoragePoint {
     AppendBegun,
-    /// All rows are written, the commit is next.
+    /// All rows have been written, and the commit is next.
     AppendStaged,
     AppendCommitted,
-    /// The archive file is durable, its events are still in the log.
+    /// The archive file is durable, but its events are still in the log.
     ArchiveWritten,
     ArchiveCommitted,
 }
@@ -52,7 +52,7 @@ pub enum StoragePoint {
 /// Called at every step.
 pub type StorageProbe = Box<dyn FnMut(StoragePoint) + Send>;
 
-/// The kinds and versions of events that the ledger holds.
+/// The kinds and versions of events that the ledger contains.
 #[derive(Debug, Default)]
 pub(crate) struct EventKinds(BTreeMap<String, BTreeSet<u16>>);
 
@@ -62,12 +62,12 @@ impl SqliteLedger {
         self.unknown.as_ref()
     }
 
-    /// Reports every step, for tests that crash in the middle of one.
+    /// Sets a probe that is called at every step, for tests that crash in the middle of one.
     pub fn set_probe(&mut self, probe: StorageProbe) {
         self.probe = Some(probe);
     }
 
-    /// Why nothing can be written, if so.
+    /// Returns why nothing can be written, if the ledger is read-only.
     pub(crate) fn read_only_text(&self) -> Option<String> {
         let loss = self.reader.loss.map(|loss| loss.to_string());
         loss.or_else(|| self.unknown.as_ref().map(ToString::to_string))
@@ -86,7 +86,7 @@ impl Drop for SqliteLedger {
             return;
         }
         self.high_water.sync();
-        // This only improves the marker; without it, the one written at opening stays valid.
+        // This only updates the marker. If it fails, the marker that was written at opening stays valid.
         drop(files::write_marker(&self.reader.db.paths, self.last_seq));
     }
 }

@@ -1,4 +1,4 @@
-//! A log that lost its end, or was replaced by another: detection, and how the operator continues.
+//! Detects that a log lost its end or was replaced by another one, and lets the operator continue.
 
 use std::fmt;
 use std::fs;
@@ -10,7 +10,7 @@ use super::db::{HasDb, count, int};
 use super::files::{self, LedgerPaths};
 use super::high_water::HighWaterMark;
 use super::ledger::{SqliteLedger, SqliteReader};
-use super::{rows, schema};
+use super::rows;
 use crate::{Error, RecordedEvent};
 
 /// Recorded events that are missing from the log.
@@ -20,26 +20,26 @@ pub struct LedgerLoss {
     pub found: u64,
     /// The last number known to have been recorded.
     pub known: u64,
-    /// Whether that number now belongs to a different record.
+    /// Whether the log now contains a different record under the last known number.
     pub replaced: bool,
 }
 
 /// A loss that the operator accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AcceptedLoss {
-    /// The number that represents the loss in the log; no record has it.
+    /// The number that represents the loss in the log. No record has this number.
     pub seq: u64,
-    /// The lost events; none if `first` is greater than `last`.
+    /// The range of lost events. It is empty if `first` is greater than `last`.
     pub first: u64,
     pub last: u64,
     pub wall_ms: i64,
 }
 
-/// The result of accepting a loss.
+/// What happened when a loss was accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LossRecovery {
     pub loss: AcceptedLoss,
-    /// A copy of the files as they were before.
+    /// The copy of the files as they were before.
     pub copy: PathBuf,
 }
 
@@ -60,9 +60,9 @@ impl fmt::Display for LedgerLoss {
 }
 
 impl LedgerLoss {
-    /// Compares the end of the log with the highest known `seq`: from the marker of its last
-    /// opening or closing, and from the mark of its last commit. Both must have been read before
-    /// the log was opened.
+    /// Compares the end of the log with the highest known `seq`, which is recorded in the marker
+    /// from the last opening or closing and in the mark from the last commit. Both must be read
+    /// before the log is opened.
     pub(crate) fn detect(
         reader: &SqliteReader,
         marker: Option<u64>,
@@ -83,18 +83,14 @@ impl LedgerLoss {
 }
 
 impl SqliteReader {
-    /// The log's loss, if the operator has not accepted it yet.
+    /// Returns the log's loss, if the operator has not accepted it yet.
     pub fn loss(&self) -> Option<LedgerLoss> {
         self.loss
     }
 
-    /// The losses that the operator accepted, oldest first.
+    /// Returns the losses that the operator accepted, oldest first.
     pub fn accepted_losses(&self) -> Result<Vec<AcceptedLoss>, Error> {
         self.db.run(|conn| {
-            // A ledger of an older program has no recorded losses.
-            if schema::version(conn)? < schema::WITH_LOSSES {
-                return Ok(Vec::new());
-            }
             conn.prepare_cached("SELECT seq, first, last, wall_ms FROM lost ORDER BY seq")?
                 .query_map([], |row| {
                     Ok(AcceptedLoss {
@@ -108,7 +104,7 @@ impl SqliteReader {
         })
     }
 
-    /// The newest record that is still in the log.
+    /// Returns the newest record that is still in the log.
     pub fn newest_record(&self) -> Result<Option<RecordedEvent>, Error> {
         self.db.run(|conn| {
             let seq = rows::highest_seq(conn)?;
@@ -118,18 +114,18 @@ impl SqliteReader {
 }
 
 impl SqliteLedger {
-    /// The log's loss; until the operator accepts it, the ledger is read-only.
+    /// Returns the log's loss. Until the operator accepts it, the ledger is read-only.
     pub fn loss(&self) -> Option<LedgerLoss> {
         self.reader.loss
     }
 
-    /// The newest record that is still in the log.
+    /// Returns the newest record that is still in the log.
     pub fn newest_record(&self) -> Result<Option<RecordedEvent>, Error> {
         self.reader.newest_record()
     }
 
-    /// Continues without the lost events. Their numbers are not reused, and one number represents
-    /// the loss. The files are copied first.
+    /// Continues without the lost events. Their numbers are not reused, and an additional number
+    /// represents the loss. The files are copied first.
     pub fn accept_loss(&mut self, wall_ms: i64) -> Result<Option<LossRecovery>, Error> {
         let Some(loss) = self.reader.loss else { return Ok(None) };
         let seq = loss.found.max(loss.known) + 1;
@@ -137,7 +133,6 @@ impl SqliteLedger {
         let accepted = AcceptedLoss { seq, first, last: loss.known, wall_ms };
         let db = &self.reader.db;
         let copy = copy_files(&db.paths, seq)?;
-        db.run(schema::migrate)?;
         let tx = db.begin()?;
         db.run(|conn| {
             rows::set_last_seq(conn, seq)?;
@@ -158,8 +153,8 @@ impl SqliteLedger {
     }
 }
 
-/// Sets whether the write-ahead log is kept when the database is closed: it is evidence of the
-/// loss.
+/// Sets whether to keep the write-ahead log when the database is closed, because it is evidence of
+/// the loss.
 pub(crate) fn keep_log(conn: &rusqlite::Connection, keep: bool) -> rusqlite::Result<()> {
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep).map(drop)
 }

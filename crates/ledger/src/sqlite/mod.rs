@@ -1,4 +1,4 @@
-//! The ledger on SQLite: one writing process, any number of readers.
+//! The SQLite ledger, with one writing process and any number of readers.
 
 mod append;
 mod archive;
@@ -17,9 +17,10 @@ mod schema;
 mod verify;
 
 pub use backup::Error as BackupError;
+pub use files::WriterLock;
 pub use import::{Error as ImportError, ImportCounts};
 pub use ledger::{ReadOnlyReason, SqliteLedger, SqliteReader, StoragePoint, StorageProbe};
 pub use loss::{AcceptedLoss, LedgerLoss, LossRecovery};
-pub use open::{Durability, Error as OpenError, OpenOptions};
+pub use open::{Durability, Error as OpenError, OpenOptions, lock_writer};
 pub use schema::SCHEMA_VERSION;
 pub use verify::{LedgerMismatch, VerifyReport, verify};

@@ -1,5 +1,6 @@
-//! Opens a ledger, with every check before it is trusted.
+//! Opens a ledger, and performs all checks that are needed before it can be trusted.
 
+use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 
 use super::append::OpenStreamCache;
@@ -13,19 +14,20 @@ use crate::{KnownKinds, ReadLedger};
 
 /// How to open a ledger for writing.
 pub struct OpenOptions<'a> {
-    /// The events that this program knows; others make the ledger read-only.
+    /// The events that this program knows. Any others make the ledger read-only.
     pub known: KnownKinds<'a>,
-    /// The version of this program, stored with every kind of event that it records first.
+    /// The version of this program, which is stored with every kind of event that it is the first
+    /// to record.
     pub software: &'a str,
     pub durability: Durability,
 }
 
-/// The failures that an acknowledged append survives.
+/// Which failures an acknowledged append survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
     /// A power failure.
     Full,
-    /// Only a crash of this process. Shows that a durability test can fail.
+    /// Only a crash of this process. Tests use this to show that a durability test can fail.
     ProcessOnly,
 }
 
@@ -36,7 +38,7 @@ pub enum Error {
     Locked { path: PathBuf, pid: Option<u32> },
     #[error("there is no ledger in {}", path.display())]
     Missing { path: PathBuf },
-    /// It existed before; an empty ledger must not take its place.
+    /// A ledger existed here before, so an empty one must not replace it.
     #[error(
         "{} is missing or empty, though a ledger was created here; restore a `provost ledger backup`, or move the directory away to start afresh",
         path.display()
@@ -45,7 +47,12 @@ pub enum Error {
     #[error("{} is a database, but not a ledger", path.display())]
     NotALedger { path: PathBuf },
     #[error(
-        "{} has schema version {found}, and this program supports up to {supported}; use a newer provost",
+        "{} was written by an older provost (format {found}, this one needs {supported}), and there is no migration; use that provost, or set PROVOST_HOME to a new directory",
+        path.display()
+    )]
+    Older { path: PathBuf, found: u32, supported: u32 },
+    #[error(
+        "{} was written by a newer provost (format {found}, this one needs {supported}); use that provost, or set PROVOST_HOME to a new directory",
         path.display()
     )]
     Newer { path: PathBuf, found: u32, supported: u32 },
@@ -53,13 +60,33 @@ pub enum Error {
     Storage(#[from] crate::Error),
 }
 
+impl Error {
+    /// Whether the files themselves cannot be read as a ledger, so that retrying would not help.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Error::Vanished { .. } | Error::NotALedger { .. } => true,
+            Error::Storage(why) => why.is_damage(),
+            Error::Locked { .. }
+            | Error::Missing { .. }
+            | Error::Older { .. }
+            | Error::Newer { .. } => false,
+        }
+    }
+}
+
+/// Takes the lock of the only writer without opening the ledger, for work that is done while the
+/// ledger cannot be read.
+pub fn lock_writer(dir: &Path) -> Result<files::WriterLock, Error> {
+    files::lock(&LedgerPaths::new(dir))
+}
+
 impl SqliteLedger {
-    /// Opens the ledger in a directory for writing; creates it if there never was one.
+    /// Opens the ledger in a directory for writing. Creates it if there never was one.
     pub fn open(dir: &Path, options: &OpenOptions<'_>) -> Result<Self, Error> {
         let paths = LedgerPaths::new(dir);
         files::make_dir(dir)?;
         let lock = files::lock(&paths)?;
-        // The marks are read before the log: everything they record was committed by then.
+        // Read the marks before the log, so that everything they record has been committed by then.
         let known = match files::inspect(&paths)? {
             DirContents::Nothing => {
                 files::create_db(&paths)?;
@@ -76,10 +103,10 @@ impl SqliteLedger {
         }
         let db = &reader.db;
         if reader.loss.is_some() {
-            // Nothing is changed before the operator decides.
+            // Don't change anything before the operator decides.
             db.run(|conn| loss::keep_log(conn, true))?;
         } else {
-            db.run(schema::migrate)?;
+            db.run(schema::create_tables)?;
         }
         let last_seq = reader.last_seq()?;
         check_counter(db, last_seq)?;
@@ -105,7 +132,7 @@ impl SqliteLedger {
         })
     }
 
-    /// Opens a ledger for reading, beside the writing process.
+    /// Opens a ledger for reading, while another process may be writing to it.
     pub fn open_reader(dir: &Path) -> Result<SqliteReader, Error> {
         SqliteReader::open(dir)
     }
@@ -145,7 +172,8 @@ enum TableState {
     Some,
 }
 
-/// Rejects foreign databases, tables of a newer program, and a ledger whose tables are missing.
+/// Rejects databases that are not ledgers, ledgers with another format, and ledgers whose tables
+/// are missing.
 fn check_tables(db: &Db, created: bool) -> Result<TableState, Error> {
     let path = db.paths.db.clone();
     let found = db.run(schema::version)?;
@@ -162,13 +190,15 @@ fn check_tables(db: &Db, created: bool) -> Result<TableState, Error> {
         return Err(Error::NotALedger { path });
     }
     let supported = schema::SCHEMA_VERSION;
-    if found > supported {
-        return Err(Error::Newer { path, found, supported });
+    match found.cmp(&supported) {
+        Ordering::Less => Err(Error::Older { path, found, supported }),
+        Ordering::Equal => Ok(TableState::Some),
+        Ordering::Greater => Err(Error::Newer { path, found, supported }),
     }
-    Ok(TableState::Some)
 }
 
-/// Checks that the next number is unused. A reader needs no new number, and may inspect the damage.
+/// Checks that the next number is unused. A ledger that is only read skips this check, because it
+/// needs no new numbers and may be opened to inspect the damage.
 fn check_counter(db: &Db, last_seq: u64) -> Result<(), Error> {
     if db.run(rows::highest_seq)? > last_seq {
         return Err(db.corrupt("its counter is behind its records").into());
@@ -176,8 +206,8 @@ fn check_counter(db: &Db, last_seq: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// Updates the marker. A full disk must not keep an existing ledger from opening: its older marker
-/// still protects it.
+/// Updates the marker. A full disk must not keep an existing ledger from opening, because its older
+/// marker still protects it.
 fn mark(paths: &LedgerPaths, known: Option<u64>, last_seq: u64) -> Result<(), Error> {
     if known == Some(last_seq) {
         return Ok(());
@@ -191,7 +221,7 @@ fn mark(paths: &LedgerPaths, known: Option<u64>, last_seq: u64) -> Result<(), Er
     }
 }
 
-/// Loads the kinds of recorded events; those that this program does not know make the ledger read-only.
+/// Loads the kinds of recorded events. If this program does not know some of them, the ledger is read-only.
 fn load_kinds(
     db: &Db,
     known: KnownKinds<'_>,

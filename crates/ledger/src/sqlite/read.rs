@@ -1,4 +1,4 @@
-//! Reads, shared by the writer and the readers beside it.
+//! Reads, which the writer and the readers share.
 
 use std::borrow::Cow;
 
@@ -175,7 +175,7 @@ impl<T: HasDb> ReadLedger for T {
                 "SELECT seq, wall_ms FROM event WHERE seq >= ?1 ORDER BY seq LIMIT 1",
             )?;
             let last = rows::last_seq(conn)?;
-            // The first number after which nothing is older is in low..=high.
+            // The first number at and after which nothing is older is within low..=high.
             let (mut low, mut high) = (1, last + 1);
             while low < high {
                 let middle = low + (high - low) / 2;
@@ -222,15 +222,14 @@ impl<T: HasDb> ReadLedger for T {
 
     fn read_consistent(&self, read: &mut dyn FnMut(&dyn ReadLedger)) -> Result<(), Error> {
         let db = self.db();
-        // A read transaction; dropping it ends it, because there is nothing to roll back.
+        // This is a read transaction. It can simply be dropped, because there is nothing to roll back.
         let _moment = db.conn.unchecked_transaction().map_err(|e| db.error(e))?;
         read(self);
         Ok(())
     }
 }
 
-/// Reads a stream's events in the log one by one, so that an unreadable one does not hide the
-/// others.
+/// Reads a stream's events in the log one by one, so that an unreadable event does not hide the others.
 pub(crate) fn scan_stream(
     db: &Db,
     stream: &StreamId,
@@ -345,7 +344,7 @@ fn card<'r>(row: &'r Row<'_>) -> rusqlite::Result<ProjectionRef<'r>> {
     })
 }
 
-/// A text that is only a cache: damage is shown and is not an error.
+/// Reads a text that is only a cache, so damage is shown and is not an error.
 fn lossy<'r>(row: &'r Row<'_>, column: usize) -> rusqlite::Result<Option<Cow<'r, str>>> {
     Ok(match row.get_ref(column)? {
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Some(String::from_utf8_lossy(bytes)),

@@ -1,4 +1,4 @@
-//! Reads and writes single rows of the tables. Transactions belong to the callers.
+//! Reads and writes individual rows. The callers manage the transactions.
 
 use rusqlite::{Connection, OptionalExtension, Params, Result, Row, params};
 
@@ -8,19 +8,19 @@ use crate::{
     StreamSnapshot,
 };
 
-/// The columns of [`record`], in its order.
+/// The columns that [`record`] reads, in this order.
 pub(crate) const RECORD: &str = "seq, stream, version, kind, v, wall_ms, mono_ms, actor, data";
-/// The columns of [`head`], in its order.
+/// The columns that [`head`] reads, in this order.
 pub(crate) const HEAD: &str = "id, version, created_seq, open, archive_file IS NOT NULL";
 
-/// The state of a stream that an append needs.
+/// What an append must know about a stream.
 pub(crate) struct StreamPosition {
     pub(crate) version: u64,
     pub(crate) open: bool,
     pub(crate) archived: bool,
 }
 
-/// The row of a stream: everything stored beside its events.
+/// The row of a stream, with everything that is stored alongside its events.
 pub(crate) struct StreamRow<'a> {
     pub(crate) stream: &'a StreamId,
     pub(crate) created_seq: u64,
@@ -44,7 +44,7 @@ pub(crate) fn position(conn: &Connection, stream: &StreamId) -> Result<Option<St
         .optional()
 }
 
-/// Inserts events starting at a version; returns the `seq` assigned to each.
+/// Inserts events starting at a version. Returns the `seq` assigned to each of them.
 pub(crate) fn insert_events(
     conn: &Connection,
     frame: &EventFrame<'_>,
@@ -115,8 +115,8 @@ pub(crate) fn update_stream(conn: &Connection, row: &StreamRow<'_>) -> Result<()
         .map(drop)
 }
 
-/// Opens or closes a stream. Separate from [`update_stream`], because it moves the stream in the
-/// indexes.
+/// Opens or closes a stream. This is separate from [`update_stream`], because it moves the stream
+/// within the indexes.
 pub(crate) fn set_open(conn: &Connection, stream: &StreamId, open: bool) -> Result<()> {
     conn.prepare_cached("UPDATE stream SET open = ?2 WHERE id = ?1")?
         .execute(params![stream.as_str(), open])
@@ -129,7 +129,8 @@ pub(crate) fn set_card(conn: &Connection, stream: &StreamId, card: Option<&str>)
         .map(drop)
 }
 
-/// Replaces all pending items of a stream. An unchanged set, the common case, costs one read.
+/// Replaces all pending items of a stream. If they are unchanged, which is the usual case, this
+/// costs only one read.
 pub(crate) fn replace_pending(
     conn: &Connection,
     stream: &StreamId,
@@ -157,7 +158,7 @@ pub(crate) fn pending_of(conn: &Connection, stream: &StreamId) -> Result<Vec<Pen
     statement.query_map([stream.as_str()], |row| pending_item(row, 0))?.collect()
 }
 
-/// Reads key, kind and due time, starting at a column.
+/// Reads the key, kind and due time, starting at a column.
 pub(crate) fn pending_item(row: &Row<'_>, from: usize) -> Result<PendingItem> {
     let due: Option<i64> = row.get(from + 2)?;
     Ok(PendingItem {
@@ -187,7 +188,7 @@ pub(crate) fn drop_snapshot(conn: &Connection, stream: &StreamId) -> Result<()> 
         .map(drop)
 }
 
-/// A snapshot is a cache, so an unreadable one is treated as missing.
+/// Reads a stream's snapshot. A snapshot is a cache, so an unreadable one is treated as missing.
 pub(crate) fn snapshot(conn: &Connection, stream: &StreamId) -> Result<Option<StoredSnapshot>> {
     conn.prepare_cached("SELECT version, fold_version, data FROM snapshot WHERE stream = ?1")?
         .query_row([stream.as_str()], |row| Ok(stored_snapshot(row).ok()))
@@ -231,7 +232,7 @@ pub(crate) fn exists(conn: &Connection, sql: &str, params: impl Params) -> Resul
     conn.prepare_cached(sql)?.exists(params)
 }
 
-/// Visits the record with a `seq`, if it is still in the log.
+/// Visits the record with this `seq`, if it is still in the log.
 pub(crate) fn record_at<T>(
     conn: &Connection,
     seq: u64,
@@ -242,7 +243,7 @@ pub(crate) fn record_at<T>(
         .optional()
 }
 
-/// The highest `seq` ever assigned.
+/// Returns the highest `seq` ever assigned.
 pub(crate) fn last_seq(conn: &Connection) -> Result<u64> {
     conn.prepare_cached("SELECT seq FROM sqlite_sequence WHERE name = 'event'")?
         .query_row([], |row| count(row, 0))
@@ -257,7 +258,7 @@ pub(crate) fn set_last_seq(conn: &Connection, seq: u64) -> Result<()> {
         .map(drop)
 }
 
-/// The highest `seq` that is still in the log.
+/// Returns the highest `seq` that is still in the log.
 pub(crate) fn highest_seq(conn: &Connection) -> Result<u64> {
     conn.query_row("SELECT ifnull(max(seq), 0) FROM event", [], |row| count(row, 0))
 }

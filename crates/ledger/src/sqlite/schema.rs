@@ -1,38 +1,37 @@
-//! The tables and their migrations.
+//! The tables of a ledger and their version.
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-/// The version of the tables that this program writes.
-pub const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;
+/// The version of the tables and records that this program reads and writes. Every change to them
+/// gets a new number. Ledgers with another version are refused, and nothing is migrated.
+pub const SCHEMA_VERSION: u32 = 5;
 
-/// The first version that stores accepted losses.
-pub(crate) const WITH_LOSSES: u32 = 4;
-
-/// Marks a database as a ledger in its header: "PrvL".
+/// Marks a database as a ledger in its header. Spells "PrvL".
 pub(crate) const APPLICATION_ID: i32 = 0x5072_764c;
 
-/// Step `n` migrates version `n` to `n + 1`. Steps are only ever added.
-const MIGRATIONS: &[&str] = &[
+/// The statements that create the tables.
+const TABLES: [&str; 4] = [
     include_str!("schema.sql"),
     include_str!("words.sql"),
     include_str!("imported.sql"),
     include_str!("lost.sql"),
 ];
 
-/// Migrates the tables step by step, each in its own transaction.
-pub(crate) fn migrate(conn: &Connection) -> rusqlite::Result<()> {
-    while let Some(step) = MIGRATIONS.get(version(conn)? as usize) {
-        let tx = Transaction::new_unchecked(conn, TransactionBehavior::Immediate)?;
-        let next = version(&tx)? + 1;
-        tx.execute_batch(step)?;
-        tx.pragma_update(None, "application_id", APPLICATION_ID)?;
-        tx.pragma_update(None, "user_version", next)?;
-        tx.commit()?;
+/// Creates the tables of an empty database in one transaction. Existing tables are not changed.
+pub(crate) fn create_tables(conn: &Connection) -> rusqlite::Result<()> {
+    let tx = Transaction::new_unchecked(conn, TransactionBehavior::Immediate)?;
+    if version(&tx)? > 0 {
+        return Ok(());
     }
-    Ok(())
+    for part in TABLES {
+        tx.execute_batch(part)?;
+    }
+    tx.pragma_update(None, "application_id", APPLICATION_ID)?;
+    tx.pragma_update(None, "user_version", SCHEMA_VERSION)?;
+    tx.commit()
 }
 
-/// The version of the tables; 0 in a database without any.
+/// Returns the version of the tables, or 0 if the database has none.
 pub(crate) fn version(conn: &Connection) -> rusqlite::Result<u32> {
     conn.pragma_query_value(None, "user_version", |row| row.get(0))
 }

@@ -1,4 +1,4 @@
-//! The full check: every page, every stream, and every cache against its events.
+//! The complete check of every page, every stream, and every cache against its events.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -20,18 +20,18 @@ use crate::{
 pub struct VerifyReport {
     pub streams: u64,
     pub records: u64,
-    /// Snapshots from another version of the fold; they are unused, not wrong.
+    /// Snapshots from another version of the fold, which are unused but not wrong.
     pub stale_snapshots: u64,
     pub differences: Vec<LedgerMismatch>,
 }
 
-/// A mismatch.
+/// A mismatch that the check found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LedgerMismatch {
-    /// The stream concerned; `None` for the file as a whole.
+    /// The stream concerned. `None` if it is the file as a whole.
     pub stream: Option<StreamId>,
     pub what: String,
-    /// How to fix it.
+    /// What to do about the problem.
     pub next: &'static str,
 }
 
@@ -123,7 +123,7 @@ impl LedgerCheck<'_> {
         }
     }
 
-    /// All records of a stream, or `None` if some cannot be read; each of those is reported.
+    /// Returns all records of a stream. If some cannot be read, reports them and returns `None`.
     fn records(&mut self, head: &StreamHead) -> Option<Vec<RecordedEvent>> {
         let id = &head.stream;
         let scanned = match scan_stream(self.db, id, 0) {
@@ -182,7 +182,7 @@ impl LedgerCheck<'_> {
         }
     }
 
-    /// Whether versions are gapless, numbers increase, and the stream's row agrees.
+    /// Whether the versions have no gaps, the numbers increase, and the stream's row matches.
     fn sequence(&mut self, head: &StreamHead, records: &[RecordedEvent]) -> bool {
         let before = self.report.differences.len();
         let id = Some(&head.stream);
@@ -227,8 +227,8 @@ impl LedgerCheck<'_> {
         }
     }
 
-    /// Checks that the stream's search index matches its events. A stream of an older program that
-    /// is not indexed yet is not a mismatch.
+    /// Checks that the stream's search index matches its events. It is not a mismatch if a stream
+    /// written by an older program has not been indexed yet.
     fn search_index(&mut self, head: &StreamHead, folded: &FoldedStream) {
         let found = self.db.run(|conn| {
             let unindexed = "SELECT 1 FROM unindexed WHERE id = ?1";
@@ -306,7 +306,7 @@ impl LedgerCheck<'_> {
         }
     }
 
-    /// Reports events without a stream, and events beyond the counter.
+    /// Reports events without a stream, and events whose number is beyond the counter.
     fn strays(&mut self) {
         let sql = "SELECT DISTINCT stream FROM event WHERE stream NOT IN (SELECT id FROM stream)";
         match self.texts(sql) {
@@ -327,7 +327,7 @@ impl LedgerCheck<'_> {
         }
     }
 
-    /// The first column of all readable rows.
+    /// Returns the first column of all readable rows.
     fn texts(&self, sql: &str) -> Result<Vec<String>, crate::Error> {
         self.db.run(|conn| {
             let mut statement = conn.prepare(sql)?;

@@ -9,6 +9,5 @@ CREATE VIRTUAL TABLE event_words USING fts5 (
   content = '', contentless_delete = 1, detail = 'column', tokenize = 'ascii'
 );
 
--- Streams of before, which are still to be taken into the index.
+-- Streams that are not in the index yet.
 CREATE TABLE unindexed (id TEXT NOT NULL PRIMARY KEY) STRICT, WITHOUT ROWID;
-INSERT INTO unindexed SELECT id FROM stream;

@@ -24,16 +24,16 @@ pub(crate) struct HelpArgs {
     all: bool,
 }
 
-/// A group of commands in the help.
+/// A group of commands in the help text.
 struct CommandGroup {
     title: &'static str,
-    /// Commands in `provost --help`.
+    /// Commands that are shown by `provost --help`.
     common: &'static [&'static str],
-    /// Commands that only `provost help --all` shows.
+    /// Commands that are shown only by `provost help --all`.
     more: &'static [&'static str],
 }
 
-/// Every command that is not hidden, by group. A new or renamed command changes only this table.
+/// Every command that is not hidden, by group. When a command is added or renamed, only this table changes.
 const GROUPS: &[CommandGroup] = &[
     CommandGroup { title: "Start", common: &["run", "spawn", "plan", "serve"], more: &[] },
     CommandGroup { title: "See", common: &["ls", "status", "logs", "graph", "summary"], more: &[] },
@@ -52,7 +52,7 @@ const GROUPS: &[CommandGroup] = &[
         ],
         more: &["limit", "compact", "rename"],
     },
-    CommandGroup { title: "Take", common: &["resolve"], more: &["gc"] },
+    CommandGroup { title: "Results", common: &["resolve"], more: &["gc"] },
     CommandGroup { title: "Team", common: &["team"], more: &["guide"] },
     CommandGroup { title: "External", common: &["discover", "adopt", "monitor"], more: &[] },
     CommandGroup {
@@ -68,7 +68,7 @@ const GROUPS: &[CommandGroup] = &[
     CommandGroup { title: "Agents", common: &["report"], more: &[] },
 ];
 
-/// Familiar names of commands. They work, and only the command's own help shows them.
+/// Familiar names for commands. They work, but are mentioned only in the command's own help.
 const ALIASES: &[(&str, &[&str])] = &[
     ("ls", &["list", "ps"]),
     ("logs", &["log", "tail"]),
@@ -78,14 +78,14 @@ const ALIASES: &[(&str, &[&str])] = &[
     ("spawn", &["new"]),
 ];
 
-/// The commands that a help text lists.
+/// Which commands a help text lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HelpExtent {
     Common,
     All,
 }
 
-/// Adds aliases and the grouped help to the parser.
+/// Adds the aliases and the grouped help to the parser.
 pub(super) fn decorate(command: clap::Command, extent: HelpExtent) -> clap::Command {
     let command = ALIASES.iter().fold(options::describe(command), |command, (name, aliases)| {
         command.mut_subcommand(name, |sub| {
@@ -98,7 +98,7 @@ pub(super) fn decorate(command: clap::Command, extent: HelpExtent) -> clap::Comm
     command.help_template(template)
 }
 
-/// Returns the template of the main help: clap's own, with groups in place of one list.
+/// Returns the template for the main help: clap's own, but with groups instead of a single list.
 fn template(command: &clap::Command, extent: HelpExtent) -> String {
     let (head, literal) = (command.get_styles().get_header(), command.get_styles().get_literal());
     let shown = |group: &CommandGroup| match extent {
@@ -116,9 +116,11 @@ fn template(command: &clap::Command, extent: HelpExtent) -> String {
             text.push_str(&format!("  {literal}{name}{literal:#}{gap}{about}\n"));
         }
     }
+    text.push('\n');
     if extent == HelpExtent::Common {
-        text.push_str("\nAll commands: provost help --all\n");
+        text.push_str("All commands: provost help --all\n");
     }
+    text.push_str("Topics: provost help exit-codes, managing, review, member or loops\n");
     text.push_str(&format!("\n{head}Options:{head:#}\n{{options}}{{after-help}}"));
     text
 }
@@ -144,7 +146,7 @@ pub(super) fn run(context: &Context, args: &HelpArgs) -> CliResult {
             Some(error) => Err(error.into()),
             None => super::report_parsed(context, &help),
         },
-        // `--help` always ends the parsing.
+        // Not reached, because `--help` always stops the parser with an error.
         Ok(_) => Ok(ExitCode::SUCCESS),
     }
 }
@@ -155,7 +157,7 @@ mod tests {
 
     use super::*;
 
-    /// The maximum number of commands in `provost --help`.
+    /// The maximum number of commands shown by `provost --help`.
     const MAX_COMMON: usize = 30;
 
     fn grouped() -> Vec<&'static str> {
@@ -197,8 +199,10 @@ mod tests {
     fn help_lists_every_guide() {
         let command = super::super::command();
         let help = command.find_subcommand("help").unwrap().clone().render_help().to_string();
+        let main = template(&command, HelpExtent::All);
         for topic in guide::Topic::value_variants() {
             assert!(help.contains(topic.as_str()), "{}", topic.as_str());
+            assert!(main.contains(topic.as_str()), "{}", topic.as_str());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Commands for words that are not commands but have a clear meaning, such as `delete`.
+//! Suggestions for words that are not commands but have an obvious meaning, such as `delete`.
 
 use std::ffi::OsStr;
 
@@ -7,11 +7,11 @@ use provost_api::ApiError;
 
 use crate::error::usage;
 
-/// A word that is not a command, and the commands that do what it means.
+/// Words that are not commands, and the commands that do what they mean.
 struct Intent {
     words: &'static [&'static str],
     commands: &'static [&'static str],
-    /// What the command does about it, if that is not obvious.
+    /// A note about the suggested command, if its effect is not obvious from its name.
     note: &'static str,
 }
 
@@ -23,12 +23,13 @@ const fn intent(
     Intent { words, commands, note }
 }
 
-/// A word that is a command is never looked up here, so a row may name a future or former command.
+/// The known words. A word that is a command is never looked up here, so an entry may contain the
+/// name of a future or former command.
 const INTENTS: &[Intent] = &[
     intent(
         &["delete", "remove", "rm", "del", "clean", "cleanup", "prune", "purge"],
         &["provost gc"],
-        ", which lists what can be removed",
+        ", which lists removable data",
     ),
     intent(&["abort", "quit", "end"], &["provost cancel ID"], ""),
     intent(
@@ -76,7 +77,7 @@ const INTENTS: &[Intent] = &[
     intent(&["report-card"], &["provost summary RUN"], ""),
 ];
 
-/// Returns the error for an unknown command whose meaning is known.
+/// Returns an error with suggestions if an unknown command has a known meaning.
 pub(super) fn explain(error: &clap::Error, first: Option<&OsStr>) -> Option<ApiError> {
     if error.kind() != ErrorKind::InvalidSubcommand {
         return None;
@@ -84,7 +85,7 @@ pub(super) fn explain(error: &clap::Error, first: Option<&OsStr>) -> Option<ApiE
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
         return None;
     };
-    // Only the main command has meanings; the words below a command are its own.
+    // The meanings apply only to the first word, because other words belong to a command.
     if first.is_some_and(|first| first != OsStr::new(word)) {
         return None;
     }
@@ -108,7 +109,7 @@ mod tests {
     fn suggested_commands_parse() {
         let command = crate::cli::command();
         for intent in INTENTS {
-            // While the word itself is a command, its row is not used.
+            // This entry is unused as long as one of its words is a command.
             if intent.words.iter().any(|word| command.find_subcommand(word).is_some()) {
                 continue;
             }

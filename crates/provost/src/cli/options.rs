@@ -1,4 +1,4 @@
-//! The options of `run`, `plan` and `spawn` in their help: groups, choices and defaults.
+//! How the help for `run`, `plan` and `spawn` presents their options: groups, choices and defaults.
 
 use clap::{Arg, Command, builder::PossibleValuesParser};
 use provost_config::ConfigKey;
@@ -7,7 +7,7 @@ use serde_json::Value;
 /// The commands whose options are grouped.
 const COMMANDS: [&str; 3] = ["run", "plan", "spawn"];
 
-/// The options by group, as clap names them. A heading's place is that of its first option.
+/// The options in each group, by clap id. The group's heading is shown before its first option.
 const GROUPS: &[(&str, &[&str])] = &[
     (
         "Task",
@@ -52,9 +52,9 @@ const GROUPS: &[(&str, &[&str])] = &[
         &[
             "check",
             "no_check",
-            "no_change_ok",
-            "exit0_is_done",
-            "no_exit0_is_done",
+            "allow_empty_diff",
+            "exit_zero_completes",
+            "no_exit_zero_completes",
             "review_plan",
             "review_task",
             "review_final",
@@ -65,7 +65,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Output", &["detach", "wait", "toml", "key"]),
 ];
 
-/// The key of the configuration that an option sets. Its choices and its default are shown.
+/// The configuration key that each option sets. The help shows the choices and default of this key.
 const KEYS: &[(&str, &str)] = &[
     ("sandbox", "agents.codex.sandbox"),
     ("approvals", "agents.codex.approvals"),
@@ -80,7 +80,12 @@ const KEYS: &[(&str, &str)] = &[
     ("settle", "session.settle"),
 ];
 
-/// Adds groups, choices and defaults to the help of the commands.
+/// Whether [`describe`] limits options of this command to the choices of their configuration keys.
+pub(super) fn has_choices(command: &str) -> bool {
+    COMMANDS.contains(&command)
+}
+
+/// Adds groups, choices and defaults to the help for these commands.
 pub(super) fn describe(command: Command) -> Command {
     COMMANDS.iter().fold(command, |command, name| {
         command.mut_subcommand(name, |sub| sub.mut_args(describe_option))
@@ -146,7 +151,7 @@ mod tests {
         }
     }
 
-    /// Repeatable options start empty, and some values belong to one task only.
+    /// Repeatable options are excluded because they start empty, and so are values that belong to a single task.
     #[test]
     fn every_option_with_a_value_shows_its_default() {
         const NONE: [&str; 5] = ["spec", "preset", "answers", "plan", "accept_trust"];

@@ -33,10 +33,10 @@ use crate::{
 
 /// Supervise an agent that Provost did not start
 ///
-/// Provost watches the agent from now on and never ends it. If the agent runs in a tmux pane, Provost also reads the
-/// pane and types messages there when the agent is at its prompt. Options that identify the agent can be combined; if
-/// they match different agents, nothing is adopted. The exit code stays unknown, because the process is not Provost's
-/// child.
+/// Provost watches the agent from now on and never ends it. If the agent runs in a tmux pane,
+/// Provost also reads the pane and types messages there when the agent is at its prompt. Options
+/// that identify the agent can be combined; if they match different agents, nothing is adopted. The
+/// exit code stays unknown, because the process is not Provost's child.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost discover\n  provost adopt --pid 4711\n  provost adopt --thread 01a1e08b-614a-7c61-a49a-d6ec86726bf8 --name review\n  provost adopt --tmux %3 --role dev"
@@ -45,13 +45,13 @@ pub(crate) struct AdoptArgs {
     /// Process ID of the agent
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pid: Option<u32>,
-    /// Rollout file that holds its conversation
+    /// Rollout file of the agent's conversation
     #[arg(long, value_name = "FILE")]
     rollout: Option<PathBuf>,
-    /// tmux pane it runs in, such as %3, or SOCKET:%3 for another tmux server
+    /// tmux pane of the agent, such as %3, or SOCKET:%3 for another tmux server
     #[arg(long, value_name = "PANE")]
     tmux: Option<String>,
-    /// ID of its conversation
+    /// ID of the agent's conversation
     #[arg(long, value_name = "ID")]
     thread: Option<String>,
     /// Name of the session [default: made from the agent and the ID]
@@ -60,7 +60,7 @@ pub(crate) struct AdoptArgs {
     /// Role of the session, used to filter lists
     #[arg(long, value_parser = label)]
     role: Option<String>,
-    /// Directory it works in, if Provost cannot detect it
+    /// Working directory of the agent, if Provost cannot detect it
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
     /// How long an open turn may be silent before it counts as stalled [default: 300s]
@@ -89,7 +89,8 @@ pub(crate) fn run(context: &Context, args: &AdoptArgs) -> CliResult {
     spawn::show_opened(context, reply)
 }
 
-/// Returns a warning if another live session has the same name, because commands could not tell them apart.
+/// Returns a warning if another live session has the same name, because commands could not
+/// distinguish them by name.
 fn same_name_warning(client: &Client, name: &str) -> Option<String> {
     let other =
         target::find_session(client, name).ok().filter(|row| row.name == name && !row.sealed)?;
@@ -143,7 +144,7 @@ fn spec(
     })
 }
 
-/// Rejects a `--cwd` that contradicts the observed directory.
+/// Rejects a `--cwd` that contradicts the observed working directory.
 fn check_cwd(given: &Path, found: &DiscoveredAgent) -> Result<(), ApiError> {
     let same =
         |seen: &PathBuf| std::fs::canonicalize(seen).ok() == std::fs::canonicalize(given).ok();
@@ -157,7 +158,8 @@ fn check_cwd(given: &Path, found: &DiscoveredAgent) -> Result<(), ApiError> {
     }
 }
 
-/// An adopted agent can only be notified or nudged; the project's other reactions do not apply to it.
+/// Returns the reactions for an adopted agent. Only notifications and nudges apply to it, and the
+/// project's other reactions do not.
 fn reactions(config: &Resolved, driver: Driver) -> Result<Vec<Reaction>, ApiError> {
     let nobody = |name: &str| Err(usage(format!("an adopted agent cannot hand over to {name:?}")));
     let mut config = config.clone();

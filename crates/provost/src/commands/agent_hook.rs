@@ -1,7 +1,8 @@
-//! `provost agent-hook`: the hook program that an agent runs on its own events.
+//! `provost agent-hook`: the program that an agent runs as the hook for its own events.
 //!
-//! It is a child of the agent and forwards the JSON on standard input to the supervisor. It prints nothing and never
-//! fails the agent: an event that cannot be delivered is also in the agent's transcript.
+//! It runs as a child of the agent and forwards the JSON on standard input to the supervisor. It
+//! prints nothing and never makes the agent fail. An event that cannot be delivered is not lost,
+//! because it is also in the agent's transcript.
 
 use std::{
     io::{Read, stdin},
@@ -15,7 +16,7 @@ use serde_json::Value;
 use super::report_delivery;
 use crate::{cli::CliResult, context::Context, error::usage};
 
-/// The most input that is read; the transcript has the rest of a longer event.
+/// The maximum input in bytes. Longer events are truncated; the transcript contains all of them.
 const MAX_INPUT: u64 = 256 << 10;
 
 /// Forward an agent's hook event to the supervisor
@@ -24,7 +25,7 @@ const MAX_INPUT: u64 = 256 << 10;
 pub(crate) struct AgentHookArgs {}
 
 pub(crate) fn run(context: &Context, _args: &AgentHookArgs) -> CliResult {
-    // The agent would treat a nonzero exit status as an objection.
+    // The agent would take a nonzero exit status for an objection.
     forward_hook(context).ok();
     Ok(ExitCode::SUCCESS)
 }

@@ -1,7 +1,7 @@
-//! `provost agent-tools`: the MCP server through which an agent calls its supervisor.
+//! `provost agent-tools`: the MCP server that lets an agent call its supervisor.
 //!
-//! It is a child of the agent but runs outside its sandbox, so it can reach the daemon's socket. Its ancestry
-//! identifies the calling launch. Standard output carries responses only.
+//! It runs as a child of the agent but outside its sandbox, so it can reach the daemon's socket.
+//! Its ancestry identifies the calling launch. Only responses are written to standard output.
 
 use std::{
     io::{self, BufRead, Read},
@@ -9,18 +9,18 @@ use std::{
 };
 
 use clap::Args;
+use provost_agent::mcp::{self, MAX_LINE, McpCall, McpCallContent, McpOutcome};
 use provost_api::{ApiError, CallReply, CallRequest, ErrorCode, ReportRequest};
 use provost_core::{
     session::{ReportBody, TeamMembership},
     team::{self, MemberRole},
 };
-use provost_drivers::mcp::{self, MAX_LINE, McpCall, McpCallContent, McpOutcome};
 use provost_engine::report;
 
 use super::report_delivery;
 use crate::{cli::CliResult, clock, context::Context, daemon, error::usage};
 
-/// Attempts and pause between them while an unreachable daemon restarts, for calls about a team.
+/// The number of attempts to reach a daemon that is restarting, for calls about a team.
 const MAX_ATTEMPTS: u32 = 100;
 const RETRY_PAUSE: std::time::Duration = std::time::Duration::from_millis(300);
 
@@ -86,8 +86,8 @@ fn send_report(
     report_delivery::deliver(context, &request, &key).map(drop)
 }
 
-/// Sends a call about the agent's team to the daemon, and retries while the daemon restarts. The agent waits for the
-/// response; the idempotency key makes every retry return the same one.
+/// Sends a call about the agent's team to the daemon, and retries while the daemon restarts. The
+/// agent waits for the response. Because of the idempotency key, every retry returns the same one.
 fn send_team_call(
     context: &Context,
     nonce: &str,
@@ -114,7 +114,8 @@ fn send_team_call(
     post()
 }
 
-/// Returns the idempotency key of one call by one process of one launch, the same over every channel and retry.
+/// Returns the idempotency key for a call by one process of a launch. The key is the same for every
+/// channel and retry.
 fn report_key(launch: &str, nonce: &str, id: &str) -> String {
     let parts = serde_json::json!([launch, nonce, id]).to_string();
     format!("mcp-{}", blake3::hash(parts.as_bytes()).to_hex())
@@ -124,7 +125,7 @@ fn report_key(launch: &str, nonce: &str, id: &str) -> String {
 #[derive(Debug, PartialEq, Eq)]
 enum InputLine {
     Whole(Vec<u8>),
-    /// The line exceeded the limit and was skipped.
+    /// The line was longer than the limit, so it was skipped.
     TooLong,
     End,
 }

@@ -57,7 +57,7 @@ pub(crate) fn run(context: &Context, args: &AnswerArgs) -> CliResult {
     change(context, &row.id, "answer", &answer, &args.key)
 }
 
-/// Reads the answer from the chosen source, if the request accepts that kind of answer.
+/// Reads the answer from the source that the user chose, if the request accepts that kind of answer.
 fn read_answer(args: &AnswerArgs, request: Option<&RequestRow>) -> Result<AnswerRequest, ApiError> {
     if let Some(request) = request {
         reject_invalid_answer(args, request)?;
@@ -65,7 +65,7 @@ fn read_answer(args: &AnswerArgs, request: Option<&RequestRow>) -> Result<Answer
     let text = |text: String| AnswerRequest { text: Some(text), ..AnswerRequest::default() };
     let answers = |answers| AnswerRequest { answers: Some(answers), ..AnswerRequest::default() };
     match (&args.text, &args.answers, request) {
-        (Some(given), _, _) => Ok(text(input::read_text(given)?)),
+        (Some(given), _, _) => Ok(text(input::read_text("the answer", given)?)),
         (None, Some(file), _) => Ok(answers(prompt_user::from_file(file)?)),
         (None, None, Some(request)) if std::io::stdin().is_terminal() => {
             match request.questions.as_slice() {
@@ -73,7 +73,7 @@ fn read_answer(args: &AnswerArgs, request: Option<&RequestRow>) -> Result<Answer
                 _ => Ok(answers(prompt_user::prompt_each(request)?)),
             }
         }
-        (None, None, _) if args.secret => Ok(text(input::read_text("-")?)),
+        (None, None, _) if args.secret => Ok(text(input::read_text("the answer", "-")?)),
         (None, None, _) => {
             let error =
                 usage("no answer given: pass a text, or run this on a terminal to be prompted");
@@ -82,7 +82,8 @@ fn read_answer(args: &AnswerArgs, request: Option<&RequestRow>) -> Result<Answer
     }
 }
 
-/// Rejects an answer to an approval, and a secret passed as an argument, which other users could see.
+/// Rejects an answer to an approval request, and a secret passed as an argument, because other
+/// users could see it.
 fn reject_invalid_answer(args: &AnswerArgs, request: &RequestRow) -> Result<(), ApiError> {
     if request.kind == "approval" {
         let message = "the request is an approval: approve or deny it";
@@ -97,9 +98,9 @@ fn reject_invalid_answer(args: &AnswerArgs, request: &RequestRow) -> Result<(), 
     Ok(())
 }
 
-/// Repeats a change that was already made under the same key: the daemon returns the recorded reply, even if the
-/// request was settled since. Without such a record the daemon reports what became of the request, because nothing
-/// open has this revision.
+/// Repeats an answer with its idempotency key. If the daemon knows the key, it returns the recorded
+/// reply, even if the request has been settled since. Otherwise it reports the state of the
+/// request, because no open request has the revision `u32::MAX`.
 pub(super) fn repeat_change(
     context: &Context,
     row: &SessionRow,
@@ -116,7 +117,7 @@ pub(super) fn repeat_change(
     })
 }
 
-/// Splits `SESSION.qN`; without a number the whole text is the session.
+/// Splits `SESSION.qN`. Without a number, the whole text is the session.
 pub(super) fn split(request: &str) -> (&str, Option<u32>) {
     let parts = request.rsplit_once(".q");
     let numbered = parts.and_then(|(session, no)| Some((session, no.parse().ok()?)));
@@ -140,7 +141,7 @@ fn choose(row: &SessionRow, no: Option<u32>) -> Result<&RequestRow, ApiError> {
         (None, []) => Err(nothing_to_answer(row, &id)),
         (None, several) => {
             let error = usage(format!(
-                "session {id} has {} open requests; name one of them",
+                "session {id} has {} open requests; specify one of them",
                 several.len()
             ));
             Err(several.iter().fold(error, |error, request| error.next(request.answer_command())))
@@ -156,7 +157,7 @@ fn nothing_to_answer(row: &SessionRow, id: &str) -> ApiError {
     }
     let message = match row.driver.as_str() {
         "command" => format!(
-            "session {id} needs input, but a plain command cannot be answered: do what it asks, then resolve the session"
+            "session {id} needs input, but a plain command cannot be answered: provide the input, then resolve the session"
         ),
         _ => format!("session {id} needs input, but has no open request; send it a message"),
     };

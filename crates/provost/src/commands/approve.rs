@@ -9,7 +9,7 @@ use provost_api::{
 };
 use provost_core::team::TeamCommand;
 use provost_git::{Oid, files_at};
-use provost_trust::TrustContent;
+use provost_trust::{TrustContent, agent_directory, is_relevant};
 
 use super::{
     answer::{repeat_change, split},
@@ -29,10 +29,10 @@ use crate::{
 
 /// Approve a pending request of an agent, run or team
 ///
-/// `provost status` shows the request: the command, its directory, the reason and the change. A run asks for approval
-/// of its plan, including the commands an agent wrote into it (`provost graph` shows the plan), or of changes to
-/// trust-relevant and protected files that would land. A team asks for approval of commands its members wrote. Only the
-/// displayed content is approved.
+/// `provost status` shows the request: the command, its directory, the reason and the change. A run
+/// asks for approval of its plan, including the commands an agent wrote into it (`provost graph`
+/// shows the plan), or of changes to trust-relevant and protected files that would land. A team
+/// asks for approval of commands its members wrote. Only the displayed content is approved.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost approve 1a2b3c4d\n  provost approve 1a2b3c4d.q2 --session"
@@ -47,8 +47,8 @@ pub(crate) struct ApproveArgs {
 
 /// Deny a pending request of an agent or run
 ///
-/// An agent is notified of the denial and continues. A run whose plan or landing is denied fails; its work stays on its
-/// branch.
+/// An agent is notified of the denial and continues. A run whose plan or landing is denied fails;
+/// its work stays on its branch.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost deny 1a2b3c4d\n  provost deny 1a2b3c4d.q2\n  provost deny my-run --because 'too many tasks'"
@@ -64,7 +64,7 @@ pub(crate) struct DenyArgs {
 /// The request to decide
 #[derive(Debug, Args)]
 struct RequestSelector {
-    /// Request ID; a session or run also works if only one of its requests fits
+    /// Request ID; a session or run also works if exactly one of its requests is pending
     #[arg(value_parser = input::parse_name)]
     request: String,
     /// Decide only if the request still has this revision
@@ -99,7 +99,7 @@ pub(crate) fn approve(context: &Context, args: &ApproveArgs) -> CliResult {
     }
 }
 
-/// Approves exactly the content that the run displays.
+/// Approves exactly the content that is displayed for the run.
 fn approve_run(context: &Context, run: &RunRow, key: &KeyArgs) -> CliResult {
     let approval = run.approval.clone().unwrap_or_default();
     if !approval.files.is_empty() {
@@ -113,37 +113,44 @@ fn approve_run(context: &Context, run: &RunRow, key: &KeyArgs) -> CliResult {
     Ok(approved)
 }
 
-/// Trusts the content that the operator approved, exactly as displayed. The trust store is part of the user's
-/// configuration, so the command line writes it and never the daemon. If the operator has not trusted the target's
-/// current content, or part of the change was not shown, only `provost trust` can trust the project.
+/// Trusts the content that the operator approved, exactly as displayed, at any depth. The trust store is part of the
+/// user's configuration, so the command line writes it and never the daemon. If part of the change was not shown, or
+/// the operator has not trusted the target's current content for a directory, only `provost trust` can trust it.
 fn trust_approved_content(
     context: &Context,
     run: &RunRow,
     approved: &ApprovalRow,
 ) -> Result<(), ApiError> {
     let (Some(onto), Some(commit)) = (&approved.onto, &approved.commit) else { return Ok(()) };
+    if approved.truncated {
+        return Ok(());
+    }
     let (git, project) = worktree::project_at(context, Path::new(&run.project))
         .map_err(|why| chain(ErrorCode::BadRequest, "cannot read the project", &why))?;
+    let wanted = |path: &str| is_relevant(path) || agent_directory(path).is_some();
     let content = |commit: &str| -> Result<Option<TrustContent>, ApiError> {
         let unread = |why: &dyn std::error::Error| {
             chain(ErrorCode::BadRequest, "cannot read the approved content", why)
         };
         let commit = Oid::new(commit).map_err(|why| unread(&why))?;
-        let files = files_at(&git, &project, &commit, provost_trust::is_relevant);
-        let files = files.map_err(|why| unread(&why))?;
+        let files = files_at(&git, &project, &commit, wanted).map_err(|why| unread(&why))?;
         Ok(files.map(|files| {
             TrustContent::from_files(files.into_iter().map(|file| (file.path, file.content)))
         }))
     };
     let (Some(before), Some(after)) = (content(onto)?, content(commit)?) else { return Ok(()) };
-    let subject = |content: TrustContent| {
-        TrustSubject::of_checkout(project.top.clone(), PathBuf::new(), content)
-    };
-    if approved.truncated || !trust::is_trusted(&context.environment, &subject(before))? {
-        return Ok(());
+    let store = trust::store(&context.environment)?;
+    let mut agreed = TrustContent::default();
+    for directory in after.directories() {
+        let unchanged = before.down_to(&directory);
+        if store.is_trusted(&project.top, &directory, &unchanged).map_err(trust::store_error)? {
+            agreed = agreed.with(&after.down_to(&directory));
+        }
     }
-    let subject = subject(after);
-    trust::record(&context.environment, &subject)
+    trust::record(
+        &context.environment,
+        &TrustSubject::of_checkout(project.top, PathBuf::new(), agreed),
+    )
 }
 
 pub(crate) fn deny(context: &Context, args: &DenyArgs) -> CliResult {
@@ -157,14 +164,14 @@ pub(crate) fn deny(context: &Context, args: &DenyArgs) -> CliResult {
         }
         (None, Some(_)) => {
             let message =
-                "--because applies to a run, but no run with this name waits for approval";
+                "--because applies to a run, but no run with this name is waiting for approval";
             Err(usage(message).next(format!("provost status {}", args.which.request)).into())
         }
         (None, None) => decide(context, &args.which, ApprovalDecision::Deny),
     }
 }
 
-/// Returns the named team if commands of its members are pending approval.
+/// Returns the team with this name if commands written by its members are waiting for approval.
 fn waiting_team(context: &Context, named: &str) -> Result<Option<TeamRow>, ApiError> {
     match TeamTarget::new(named).find(context) {
         Ok(team) => Ok((!team.awaits_consent.is_empty()).then_some(team)),
@@ -173,7 +180,7 @@ fn waiting_team(context: &Context, named: &str) -> Result<Option<TeamRow>, ApiEr
     }
 }
 
-/// Returns the named run if it waits for the operator.
+/// Returns the run with this name if it is waiting for the operator's approval.
 fn waiting_run(context: &Context, named: &str) -> Result<Option<RunRow>, ApiError> {
     match target::find_run(&context.daemon()?, named) {
         Ok(run) => Ok(Some(run).filter(|run| run.awaits_approval)),
@@ -223,7 +230,7 @@ fn choose(
         }
         several => {
             let message =
-                format!("session {id} has {} pending requests; name one of them", several.len());
+                format!("session {id} has {} pending requests; specify one of them", several.len());
             Err(several.iter().fold(usage(message), |e, request| e.next(request.answer_command())))
         }
     }

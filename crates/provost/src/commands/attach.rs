@@ -11,7 +11,8 @@ use std::{
 };
 
 use clap::Args;
-use provost_agents::models::model_upgrades;
+use provost_agent_codex::models::model_upgrades;
+use provost_agent_codex::protocol::LISTENS;
 use provost_api::{ApiError, Client, ErrorCode, SessionRow};
 use provost_core::{
     ids::{LaunchId, SessionId},
@@ -19,7 +20,6 @@ use provost_core::{
     session::Driver,
     text::shell_quote,
 };
-use provost_drivers::codex::LISTENS;
 use provost_engine::shell::{
     self,
     codex::{self, SCRUBBED_VARIABLES},
@@ -45,31 +45,32 @@ use crate::{
     viewport::{CurrentWindow, IN_WINDOW, TmuxViewport},
 };
 
-/// The option that connects Codex's screen to another Codex process.
+/// The option that connects Codex's own UI to another Codex process.
 const REMOTE_OPTION: &str = "--remote";
 
 /// Open an agent's own screen on its live conversation
 ///
-/// Works for every agent in a terminal (`spawn --tty`), and for a session of Codex from version 0.140 on. Press Ctrl-\
-/// to detach; the agent keeps running. Provost keeps supervising: requests can be answered here or elsewhere, and the
-/// first answer counts. While you are attached, Provost neither asks the agent for its result nor closes it. If you
-/// interrupt a turn here, the session waits for your next instruction.
+/// Works for every agent in a terminal (`spawn --tty`), and for a session of Codex from version
+/// 0.140 on. Press Ctrl-\ to detach; the agent keeps running. Provost keeps supervising: requests
+/// can be answered here or elsewhere, and the first answer counts. While you are attached, Provost
+/// neither asks the agent for its result nor closes it. If you interrupt a turn here, the session
+/// waits for your next instruction.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost attach 1a2b3c4d\n  provost attach 1a2b3c4d --tmux\n  provost attach 1a2b3c4d --print\n  tmux new-window \"$(provost attach 1a2b3c4d --print)\""
 )]
 pub(crate) struct AttachArgs {
-    /// Session ID (a unique part is enough) or name
+    /// Session ID (4+ digits of either end) or name
     #[arg(value_parser = input::parse_name, required_unless_present = "tmux")]
     id: Option<String>,
-    /// Open it in a window of Provost's own tmux server, which is started if needed; without a session, show the
-    /// existing windows. Press Ctrl-B D to detach
+    /// Open the screen in a window of Provost's own tmux server, which is started if needed;
+    /// without a session, show the existing windows. Press Ctrl-B D to detach
     #[arg(long)]
     tmux: bool,
     /// Print the shell command instead of running it
     #[arg(long)]
     print: bool,
-    /// Runs inside a window of Provost's own tmux server, which may or may not be displayed
+    /// Mark this process as running inside a window of Provost's own tmux server
     #[arg(long = IN_WINDOW, hide = true)]
     in_window: bool,
 }
@@ -77,15 +78,15 @@ pub(crate) struct AttachArgs {
 pub(crate) fn run(context: &Context, args: &AttachArgs) -> CliResult {
     let home = context.trusted_home()?;
     let client = context.daemon()?;
-    // On the screen an agent could answer and approve its own requests.
+    // If an agent could attach to a screen, it could approve its own requests.
     must_be_operator(&client)?;
     let row = args.id.as_deref().map(|id| target::find_session(&client, id)).transpose()?;
     let place = shell::Home::new(&home.path);
     if args.tmux {
         return in_tmux(context, &home, row.as_ref(), args.print);
     }
-    // clap guarantees a session here.
-    let Some(row) = row else { return Err(usage("name a session").into()) };
+    // clap guarantees that a session is given here.
+    let Some(row) = row else { return Err(usage("no session given").into()) };
     if has_terminal(&row) {
         let row = wait_until_started(&client, row)?;
         let window =
@@ -106,7 +107,7 @@ pub(crate) fn run(context: &Context, args: &AttachArgs) -> CliResult {
     }
     must_be_terminal(&row)?;
     match screen.run(&place, attached.launch, || context.ui.notice(DETACH_HINT))? {
-        // Codex's exit status only says that its screen was closed.
+        // Codex's exit status only means that its screen was closed.
         ProgramViewEnd::Detached | ProgramViewEnd::Exited(_) => {
             report_detached(context, &client, &row.id)
         }
@@ -117,13 +118,13 @@ pub(crate) fn run(context: &Context, args: &AttachArgs) -> CliResult {
 /// Printed when a user attaches.
 const DETACH_HINT: &str = "attached: press Ctrl-\\ to detach; the agent keeps running";
 
-/// Reports the state of the session after the user detached.
+/// Reports the state of the session after the user has detached.
 fn report_detached(context: &Context, client: &Client, id: &str) -> CliResult {
     let row = target::find_session(client, id)?;
     let (said, next) = match (row.terminal, ui::is_interrupted(&row)) {
         (true, _) => ("detached; the session has ended", next_commands(&row)),
         (false, true) => (
-            "detached; its turn was interrupted, and it waits for your next instruction",
+            "detached; the turn was interrupted, and the session is waiting for your next instruction",
             next_commands(&row),
         ),
         (false, false) => {
@@ -171,7 +172,7 @@ fn attach_terminal(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the command that shows a terminal, independent of the shell's home and directory.
+/// Returns the command that shows a terminal. It does not depend on the shell's home or current directory.
 fn attach_command(context: &Context, id: &str) -> Result<String, ApiError> {
     let home = context.home()?.path.display().to_string();
     let program = std::env::current_exe().map_err(|why| {
@@ -181,7 +182,7 @@ fn attach_command(context: &Context, id: &str) -> Result<String, ApiError> {
     Ok(format!("env PROVOST_HOME={home} {program} attach {id}"))
 }
 
-/// Waits until a starting agent runs.
+/// Waits until an agent that is starting is running.
 fn wait_until_started(client: &Client, row: SessionRow) -> Result<SessionRow, ApiError> {
     let starts = |row: &SessionRow| {
         let phase = row.launches.last().map(|launch| launch.phase.as_str());
@@ -201,7 +202,7 @@ fn wait_until_started(client: &Client, row: SessionRow) -> Result<SessionRow, Ap
     }
 }
 
-/// Shows a session, or all sessions with a window, in Provost's own tmux server.
+/// Shows a session in Provost's own tmux server, or all sessions that have a window there.
 fn in_tmux(
     context: &Context,
     home: &ProvostHome,
@@ -230,7 +231,7 @@ fn in_tmux(
     Err(viewport.attach(window.as_ref(), row.map(|row| ui::short_id(&row.id)).as_deref()).into())
 }
 
-/// Checks that there is a screen to show. The window itself waits for an agent that is still starting.
+/// Checks that the session has a screen. If its agent is still starting, the window itself waits for it.
 fn check_showable(row: &SessionRow) -> Result<(), ApiError> {
     let id = ui::short_id(&row.id);
     refuse_adopted(row, &id)?;
@@ -243,8 +244,9 @@ fn check_showable(row: &SessionRow) -> Result<(), ApiError> {
 
 fn refuse_adopted(row: &SessionRow, id: &str) -> Result<(), ApiError> {
     if row.flags.iter().any(|flag| flag == Flag::Adopted.word()) {
-        let message =
-            format!("session {id} runs outside Provost; its screen is where it was started");
+        let message = format!(
+            "session {id} runs outside Provost; its screen is in the terminal where it was started"
+        );
         let there = if row.terminal { None } else { row.screen.clone() };
         let next = there.unwrap_or_else(|| format!("provost status {id}"));
         return Err(ApiError::new(ErrorCode::Refused, message).next(next));
@@ -275,7 +277,7 @@ fn attachable(row: &SessionRow) -> Result<AttachTarget, ApiError> {
         return Err(refused(&too_old(row)).next(logs));
     }
     let launch = running_launch(row, &id)?;
-    // Codex saves a conversation with its first turn and cannot open it before.
+    // Codex saves a conversation when its first turn starts, and cannot open it before.
     let thread = if row.turns > 0 { row.thread.as_deref() } else { None };
     let thread = thread.ok_or_else(|| {
         refused("has not started a turn yet; try again in a moment")
@@ -295,7 +297,7 @@ fn too_old(row: &SessionRow) -> String {
     format!("{found}, which does not support attaching; that needs {LISTENS} or newer")
 }
 
-/// Returns the running launch.
+/// Returns the running launch of a session, or why it has none.
 fn running_launch(row: &SessionRow, id: &str) -> Result<LaunchId, ApiError> {
     let refused = |why: &str| ApiError::new(ErrorCode::Refused, format!("session {id} {why}"));
     let status = format!("provost status {id}");
@@ -325,11 +327,11 @@ fn must_be_terminal(row: &SessionRow) -> Result<(), ApiError> {
     if stdin().is_terminal() && stdout().is_terminal() {
         return Ok(());
     }
-    let message = "attaching needs a terminal; print the command and run it in one";
+    let message = "attaching needs a terminal; print the command and run it in a terminal";
     Err(usage(message).next(format!("provost attach {} --print", ui::short_id(&row.id))))
 }
 
-/// Checks that Codex listens. It starts listening shortly after launch and stops shortly before it exits.
+/// Checks that Codex is listening. It starts listening shortly after launch, and stops shortly before it exits.
 fn check_listening(
     place: &shell::Home,
     row: &SessionRow,
@@ -346,7 +348,7 @@ fn check_listening(
     }
 }
 
-/// The agent's own program and arguments that show the conversation.
+/// The agent's own program, and the arguments that make it show the conversation.
 #[derive(Debug, PartialEq, Eq)]
 struct NativeScreen {
     argv: Vec<String>,
@@ -354,7 +356,7 @@ struct NativeScreen {
 }
 
 impl NativeScreen {
-    /// Uses the session's own home, so that settings and login match the agent's.
+    /// Uses the home of the session, so that the settings and login are the same as the agent's.
     fn new(place: &shell::Home, row: &SessionRow, attached: &AttachTarget) -> Self {
         let socket = codex::attach_socket(place, attached.launch);
         let mut argv = row.argv.clone();
@@ -367,7 +369,7 @@ impl NativeScreen {
         json!({"argv": self.argv, "env": self.env, "unset": SCRUBBED_VARIABLES})
     }
 
-    /// Returns one line that every POSIX shell parses the same way.
+    /// Returns a single line that every POSIX shell parses in the same way.
     fn for_shell(&self) -> String {
         let unset =
             SCRUBBED_VARIABLES.iter().flat_map(|name| ["-u".to_owned(), (*name).to_owned()]);
@@ -377,7 +379,8 @@ impl NativeScreen {
         all.collect::<Vec<_>>().join(" ")
     }
 
-    /// Stops Codex from offering a newer model at startup: pressing Enter would change the session's model unrecorded.
+    /// Prevents Codex from offering a newer model at startup. If the user pressed Enter there, the
+    /// session's model would change without a record.
     fn disable_model_upgrade_prompt(&mut self) {
         let environment = self.env.iter().map(|(name, value)| (name.into(), value.into()));
         let program_end = self.argv.iter().position(|word| word == REMOTE_OPTION).unwrap_or(1);
@@ -392,8 +395,8 @@ impl NativeScreen {
         self.argv.splice(program_end..program_end, words);
     }
 
-    /// Runs the program until the user detaches, the program ends or the launch is gone. Calls `ready` as soon as the
-    /// user can detach.
+    /// Runs the program until the user detaches, the program exits or the launch ends. Calls
+    /// `ready` as soon as the user can detach.
     fn run(
         &self,
         place: &shell::Home,
@@ -421,10 +424,11 @@ impl NativeScreen {
     }
 }
 
-/// The first argument that makes this program take standard input as controlling terminal and exec another program.
+/// The first argument that makes this program take standard input as its controlling terminal and
+/// exec another program.
 pub(crate) const LEAD_TERMINAL: &str = "lead-terminal";
 
-/// Starts a new session on the terminal at standard input and execs a program. Returns only on failure.
+/// Starts a new session on the terminal at standard input, and execs a program. Returns only if this fails.
 pub(crate) fn exec_as_terminal_leader(argv: &[OsString]) -> CliResult {
     let Some((program, arguments)) = argv.split_first() else {
         return Err(usage("no program given").into());

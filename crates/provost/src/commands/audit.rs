@@ -16,17 +16,18 @@ use crate::{
 
 /// Show who did what in a team, and the evidence for it
 ///
-/// Lists actions with their channel, refusals with their reasons, and the evidence for each criterion. Also reports
-/// contradicting signals of its sessions, such as a claim against a failed check.
+/// Lists actions with their channel, refusals with their reasons, and the evidence for each
+/// criterion. Also reports contradictory signals from its sessions, such as a claim of success
+/// despite a failed check.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost audit limits\n  provost audit limits --content\n  provost audit limits --json | jq '.actions[] | select(.refused)'"
 )]
 pub(crate) struct AuditArgs {
-    /// Team ID (a unique part is enough) or name
+    /// Team ID (4+ digits of either end) or name
     #[arg(value_name = "TEAM", value_parser = input::parse_name)]
     team: String,
-    /// Also show the text that was written
+    /// Also show the text of the actions
     #[arg(long)]
     content: bool,
 }

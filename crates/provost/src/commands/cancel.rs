@@ -7,15 +7,21 @@ use super::{
     input,
     mutation::{KeyArgs, change_any},
 };
-use crate::{cli::CliResult, context::Context};
+use crate::{
+    cli::CliResult,
+    context::Context,
+    target::{self, SessionOrRun},
+};
 
 /// End a session or run with the outcome `cancelled`
 ///
 /// The agents of a run are interrupted and their processes ended; all of their work stays in place.
+/// Cancelling something that is already cancelled has no effect and exits with 0. For anything else
+/// that has ended, the command fails and shows the outcome.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  provost cancel 1a2b3c4d --because 'no longer needed'")]
 pub(crate) struct CancelArgs {
-    /// Session or run ID (a unique part is enough) or name
+    /// Session or run ID (4+ digits of either end) or name
     #[arg(value_parser = input::parse_name)]
     id: String,
     /// Reason, for the record
@@ -26,6 +32,20 @@ pub(crate) struct CancelArgs {
 }
 
 pub(crate) fn run(context: &Context, args: &CancelArgs) -> CliResult {
+    let found = target::find_session_or_run(&context.daemon()?, &args.id)?;
+    if is_cancelled(&found) {
+        context.ui.notice("already cancelled");
+    }
     let request = CancelRequest { because: args.because.clone() };
     change_any(context, &args.id, "cancel", &request, "cancel", &request, &args.key)
+}
+
+fn is_cancelled(found: &SessionOrRun) -> bool {
+    match found {
+        SessionOrRun::Session(row) => row.state == "cancelled",
+        // A run that is stopping for any other reason has a cause.
+        SessionOrRun::Run(row) => {
+            row.state == "cancelled" || (row.state == "stopping" && row.cause.is_none())
+        }
+    }
 }

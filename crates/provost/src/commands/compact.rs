@@ -13,14 +13,14 @@ use crate::{cli::CliResult, context::Context, error::usage};
 
 /// Compact an agent's context
 ///
-/// The agent is asked as soon as no turn is open, and decides what to keep. A manager uses --member to compact a member
-/// of its team.
+/// Provost asks the agent to compact as soon as its current turn has ended. The agent decides what
+/// to keep. A manager uses --member to compact a member of its team.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost compact 1a2b3c4d\n  provost compact fixer --json\n  provost compact --member hand -t limits --as boss"
 )]
 pub(crate) struct CompactArgs {
-    /// Session ID (a unique part is enough) or name; omit it with --member
+    /// Session ID (4+ digits of either end) or name; omit it with --member
     #[arg(
         value_name = "SESSION",
         value_parser = input::parse_name,
@@ -39,11 +39,11 @@ pub(crate) fn run(context: &Context, args: &CompactArgs) -> CliResult {
         (Some(member), _) => {
             let key = format!("compact-{}", args.key.get(context));
             let command = TeamCommand::Compact { member: member.to_owned(), key };
-            args.member.team.target().change(context, &command, &args.key)
+            args.member.team.target(context).change(context, &command, &args.key)
         }
         (None, Some(id)) => change(context, id, "compact", &json!({}), &args.key),
         (None, None) => {
-            Err(usage("name a session or a member").next("provost compact SESSION").into())
+            Err(usage("no session or member given").next("provost compact SESSION").into())
         }
     }
 }

@@ -95,7 +95,7 @@ fn show(context: &Context, args: &ConfigShowArgs) -> CliResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns settings that parse but would be rejected when used.
+/// Returns settings that can be parsed but would be rejected when they are used.
 fn invalid_settings(resolved: &Resolved) -> Vec<String> {
     let reactions = reactions::invalid_reactions(resolved).into_iter();
     let reactions = reactions.map(|why| format!("{why}; sessions cannot start with this setting"));
@@ -107,8 +107,8 @@ fn invalid_settings(resolved: &Resolved) -> Vec<String> {
     reactions.chain(fallbacks).collect()
 }
 
-/// Returns the effective value of the key where it is unset: asks Codex, unless the repository names the program or the
-/// home. None without a Codex.
+/// Returns the effective value of `agents.codex.multi_agent` if the key is unset. Asks Codex for
+/// it, unless the repository sets Codex's program or home. Returns `None` without a Codex.
 fn multi_agent(context: &Context, resolved: &Resolved, cwd: &Path) -> Option<MultiAgent> {
     let setup = CodexSetup::new_read_only(&context.environment, resolved, cwd).ok()?;
     if setup.is_named_by_project() {
@@ -118,14 +118,14 @@ fn multi_agent(context: &Context, resolved: &Resolved, cwd: &Path) -> Option<Mul
     setup.multi_agent(&[program]).ok()?
 }
 
-/// Warns about a `provost.toml` that is ignored because it is outside a repository. Such a directory may belong to
-/// anyone, like `/tmp`, and the file names commands to run.
+/// Warns about a `provost.toml` that is ignored because it is not in a repository. The file can
+/// contain commands to run, and anyone may write to a directory such as `/tmp`.
 pub(crate) fn ignored_project_file(cwd: &Path, project: Option<&Path>) -> Option<String> {
     let file = cwd.join("provost.toml");
     let there = file.symlink_metadata().is_ok();
     (there && project.is_none()).then(|| {
         format!(
-            "{} is not read: it is outside a git repository; run `git init` to make it one",
+            "{} is not read: it is outside a git repository; run `git init` to create a repository",
             file.display()
         )
     })

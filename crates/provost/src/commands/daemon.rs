@@ -21,18 +21,18 @@ use crate::{
     ui,
 };
 
-/// How often to check whether a daemon has exited after a stop request or signal: for 5 s.
+/// How many times to check whether a daemon has exited after a stop request or signal: 5 s in total.
 const STOP_TRIES: u32 = 500;
 
-/// How often to check whether a daemon that waits for a landing has exited.
+/// How many times to check whether a daemon has exited if it is waiting for a landing to finish.
 const LANDING_TRIES: u32 =
     STOP_TRIES + (daemon::LANDING_TIMEOUT.as_millis() / STOP_PAUSE.as_millis()) as u32;
 
-/// How long a daemon may take to answer before it is ended by a signal.
+/// How long a daemon may take to respond to a stop request before it is sent a signal.
 const STOP_ANSWER: Duration = Duration::from_secs(3);
 
-/// How often an unresponsive daemon that holds the ledger is asked before it is ended by a signal. The first one may
-/// have exited meanwhile while the next is starting.
+/// How many stop requests to send to an unresponsive daemon before it is sent a signal. One request
+/// is not enough, because the first daemon may have exited while the next one is starting.
 const MAX_STOP_REQUESTS: u32 = 2;
 
 /// The pause between two checks.
@@ -40,7 +40,7 @@ const STOP_PAUSE: Duration = Duration::from_millis(10);
 
 /// Run, stop or inspect the daemon
 ///
-/// Commands that need the daemon start it by themselves.
+/// Commands that need the daemon start it automatically.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost daemon status\n  provost daemon run\n  provost daemon stop"
@@ -60,7 +60,7 @@ enum DaemonCommand {
     /// Stop the daemon; agents keep running
     #[command(after_help = "Examples:\n  provost daemon stop")]
     Stop(DaemonStopArgs),
-    /// Show whether the daemon runs, and its version
+    /// Show whether the daemon is running, and its version
     #[command(
         after_help = "Examples:\n  provost daemon status\n  provost daemon status --json | jq .pid"
     )]
@@ -69,7 +69,7 @@ enum DaemonCommand {
 
 #[derive(Debug, Args)]
 struct DaemonRunArgs {
-    /// Started by a command that waits for it
+    /// Run as a background daemon for a command that waits until it is ready
     #[arg(long, hide = true)]
     detached: bool,
 }
@@ -88,7 +88,8 @@ pub(crate) fn run(context: &Context, args: &DaemonArgs) -> CliResult {
     }
 }
 
-/// Runs the daemon. The command that started a detached daemon reads start failures from its output.
+/// Runs the daemon. If it was started in the background, the command that started it reads its
+/// output to learn why it failed to start.
 fn run_daemon(context: &Context, args: &DaemonRunArgs) -> CliResult {
     let served = context.home().and_then(|home| {
         home.prepare()?;
@@ -103,8 +104,8 @@ fn run_daemon(context: &Context, args: &DaemonRunArgs) -> CliResult {
     }
 }
 
-/// Stops the daemon; not running counts as success. Waits for a daemon that is starting or stopping, and signals one
-/// that does not answer.
+/// Stops the daemon, or succeeds immediately if none is running. Waits for a daemon that is
+/// starting or stopping, and sends a signal to one that does not respond.
 fn stop(context: &Context, args: &DaemonStopArgs) -> CliResult {
     let home = context.trusted_home()?;
     let mut unheard_of = None;
@@ -134,7 +135,7 @@ fn stop(context: &Context, args: &DaemonStopArgs) -> CliResult {
     kill_unresponsive(context, &home, &daemon)
 }
 
-/// Describes a stopped daemon and what is still running.
+/// Describes a stopped daemon, and what is still running.
 fn describe(left: &StoppedDaemon) -> String {
     let agents = match left.running_agents {
         0 => String::new(),
@@ -149,14 +150,14 @@ fn describe(left: &StoppedDaemon) -> String {
     format!("daemon stopped{agents}{landing}")
 }
 
-/// A daemon that stopped, and what it left running.
+/// A daemon that has stopped, and the work that is still running.
 struct StoppedDaemon {
     reply: Value,
     running_agents: usize,
     landing_continues: bool,
 }
 
-/// Asks the daemon to stop and waits until it has.
+/// Asks the daemon to stop, and waits until it has stopped.
 fn request_stop(
     context: &Context,
     home: &ProvostHome,
@@ -180,8 +181,8 @@ fn request_stop(
     Ok(left(reply, STOP_PAUSE * looks >= daemon::LANDING_TIMEOUT))
 }
 
-/// Ends an unresponsive daemon with TERM, then KILL. A process inside a launch may not do this, as it may not ask the
-/// daemon to stop either.
+/// Ends an unresponsive daemon with SIGTERM, then SIGKILL. A process inside a launch must not do
+/// this, because it is not allowed to stop the daemon either.
 fn kill_unresponsive(context: &Context, home: &ProvostHome, daemon: &ProcessInstance) -> CliResult {
     if context.environment.get(MARK).is_some() {
         return Err(unresponsive_error(home, daemon).into());
@@ -193,9 +194,9 @@ fn kill_unresponsive(context: &Context, home: &ProvostHome, daemon: &ProcessInst
         })
     };
     let was_there = send(Signal::TERM)?;
-    let mut how = "daemon stopped with TERM, because it did not answer";
+    let mut how = "daemon stopped with SIGTERM because it did not respond";
     if wait_for_exit(daemon.pid, Some(daemon), STOP_TRIES).is_err() {
-        how = "daemon killed, because it did not answer and ignored TERM";
+        how = "daemon killed because it did not respond and ignored SIGTERM";
         send(Signal::KILL)?;
         wait_for_exit(daemon.pid, Some(daemon), STOP_TRIES)?;
     }
@@ -211,10 +212,11 @@ fn stopped(context: &Context, reply: Value, text: &str) -> CliResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Waits until the process has exited, so that the next command never meets a dying daemon. Returns the tries used.
+/// Waits until the process has exited, so that the next command never talks to a dying daemon.
+/// Returns the number of tries used.
 fn wait_for_exit(pid: u32, process: Option<&ProcessInstance>, tries: u32) -> Result<u32, ApiError> {
     for look in 0..tries {
-        // A process that cannot be inspected is not waited for.
+        // A process that cannot be inspected is assumed to have exited.
         if !process.is_some_and(|process| process.is_alive().unwrap_or(false)) {
             return Ok(look);
         }
@@ -224,7 +226,8 @@ fn wait_for_exit(pid: u32, process: Option<&ProcessInstance>, tries: u32) -> Res
     Err(ApiError::new(ErrorCode::TimedOut, message).next("provost daemon status"))
 }
 
-/// Replaces the hint: `daemon status` must not suggest itself, and any command that needs a daemon starts one.
+/// Replaces the suggested command. `daemon status` must not suggest itself, and any command that
+/// needs a daemon starts one.
 fn replace_status_hint(error: ApiError) -> ApiError {
     match error.code {
         ErrorCode::Unreachable => ApiError { next: Vec::new(), ..error }.next("provost ls"),

@@ -15,8 +15,8 @@ use crate::{cli::CliResult, context::Context, daemon::connect_only, ui};
 
 /// List agents on this machine that Provost did not start
 ///
-/// Reads processes, conversation files and tmux panes, and changes nothing. The kind of agent comes from the process's
-/// environment (AI_AGENT), then from its program and arguments, never from screen text.
+/// Reads processes, conversation files and tmux panes, and changes nothing. The kind of agent comes from
+/// the process's environment (AI_AGENT), then from its program and arguments, never from screen text.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost discover\n  provost discover --all\n  provost discover --json"
@@ -53,7 +53,7 @@ pub(crate) fn run(context: &Context, args: &DiscoverArgs) -> CliResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The live sessions of adopted agents, as reported by a running daemon. Never starts a daemon.
+/// The live sessions of adopted agents, as reported by a running daemon. Querying them never starts a daemon.
 struct AdoptedSessions(Vec<SessionRow>);
 
 impl AdoptedSessions {
@@ -65,7 +65,7 @@ impl AdoptedSessions {
         AdoptedSessions(asked().unwrap_or_default())
     }
 
-    /// Returns the session of an agent, matched by process or conversation.
+    /// Returns the session that supervises an agent, matched by process or conversation.
     fn session_of(&self, found: &DiscoveredAgent) -> Option<&str> {
         let pid = found.process.as_ref().and_then(|process| i32::try_from(process.pid).ok());
         let by_pid = |row: &&SessionRow| {

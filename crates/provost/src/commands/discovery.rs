@@ -1,25 +1,25 @@
-//! Discovers agents on this machine that Provost did not start, from processes, rollout files and tmux panes.
+//! Discovers agents on this machine that Provost did not start, using processes, rollout files and tmux panes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
 
+use provost_agent_codex::processes::{
+    self, AgentIdentification, AgentKind, Basis, ObservedProcess, PidIdentity, ProcessProperty,
+    ProcessTree, TmuxOrigin,
+};
+use provost_agent_codex::{
+    ThreadId,
+    rollout::{CodexHomes, Rollout, SessionMeta, read_meta},
+};
 use provost_api::{ApiError, ErrorCode};
 use provost_core::session::Driver;
-use provost_watch::{
-    ThreadId,
-    process::{
-        self, AgentIdentification, AgentKind, Basis, ObservedProcess, PidIdentity, ProcessProperty,
-        ProcessTree, TmuxOrigin,
-    },
-    rollout::{CodexHomes, Rollout, SessionMeta, read_meta},
-    tmux::{self, PaneId, PaneListing, TmuxServer},
-};
+use provost_terminal::tmux::{self, PaneId, PaneListing, TmuxServer};
 
 use crate::{context::Context, error::usage};
 
-/// The number of newest conversations that are examined.
+/// How many of the most recent conversations to examine.
 const MAX_CONVERSATIONS: usize = 50;
 
 /// The options that identify an agent.
@@ -31,13 +31,13 @@ pub(crate) struct AgentSelector {
     pub(crate) thread: Option<String>,
 }
 
-/// An agent and everything known about it.
+/// An agent, and everything known about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DiscoveredAgent {
     pub(crate) agent: String,
-    /// The evidence for the agent's kind.
+    /// What shows which kind of agent it is.
     pub(crate) evidence: &'static str,
-    /// Whether its process runs the agent's own program, not a script that may only have started it.
+    /// Whether the process is the agent's own program, and not a script that may only have started it.
     own_program: bool,
     pub(crate) process: Option<PidIdentity>,
     pub(crate) argv: Vec<String>,
@@ -46,13 +46,14 @@ pub(crate) struct DiscoveredAgent {
     pub(crate) thread: Option<String>,
     pub(crate) version: Option<String>,
     pub(crate) pane: Option<AgentPane>,
-    /// The conversations that its process writes, if there are several with users: the caller must pick one.
+    /// If the process is writing several user-facing conversations: those conversations. The caller
+    /// must select one of them.
     pub(crate) conversations: Vec<Rollout>,
-    /// The pane that its environment names.
+    /// The pane given in the environment of the process.
     pub(crate) env_pane: Option<TmuxOrigin>,
-    /// Whether the files that its process writes could be read.
+    /// Whether Provost could read which files the process has open.
     open_files_visible: bool,
-    /// Facts that could not be read, and why.
+    /// What could not be observed, and why.
     pub(crate) unobservable: Vec<String>,
 }
 
@@ -69,7 +70,7 @@ impl DiscoveredAgent {
         self.rollout.is_some() || !self.conversations.is_empty()
     }
 
-    /// Whether its environment names exactly this pane.
+    /// Whether the environment of the process refers to exactly this pane.
     fn env_names_pane(&self, socket: &Path, pane: &PaneListing) -> bool {
         self.env_pane.as_ref().is_some_and(|inside| {
             let same = inside.pane.as_deref() == Some(pane.id.as_str());
@@ -77,7 +78,7 @@ impl DiscoveredAgent {
         })
     }
 
-    /// Returns the driver. Conversations can be read only for Codex.
+    /// Returns the driver to use. Only Codex conversations can be read.
     pub(crate) fn driver(&self) -> Driver {
         if self.rollout.is_some() || self.is_unstarted_codex() {
             Driver::CodexTerminal
@@ -86,26 +87,31 @@ impl DiscoveredAgent {
         }
     }
 
-    /// Whether it is a Codex without a rollout yet, which it creates with its first prompt. A shell that only inherited
-    /// `AI_AGENT` does not count: it would execute the messages sent to it.
+    /// Whether this is a Codex that has no rollout yet, because it creates one only with its first prompt. A
+    /// shell that merely inherited `AI_AGENT` does not count, because it would execute messages as commands.
     fn is_unstarted_codex(&self) -> bool {
         let codex = self.agent == kind(&AgentKind::Codex) && self.own_program;
         codex && self.process.is_some() && self.open_files_visible
     }
 
-    /// Returns the limits on observing and reaching it.
+    /// Returns the reasons why Provost can only partly observe or reach the agent.
     pub(crate) fn limitations(&self) -> Vec<String> {
         let process = match self.process {
-            None => "its process is unknown, so its exit cannot be seen",
-            Some(_) => "its exit code cannot be seen: Provost did not start it",
+            None => "the process is unknown, so Provost cannot see it exit",
+            Some(_) => {
+                "the exit code will stay unknown, because Provost did not start the \
+                process"
+            }
         };
         let record = match self.rollout {
             Some(_) => None,
-            None if self.is_unstarted_codex() => {
-                Some("it has no conversation yet: its turns are visible from its first prompt on")
-            }
+            None if self.is_unstarted_codex() => Some(
+                "the conversation does not exist yet; turns are visible after the first \
+                    prompt",
+            ),
             None => Some(
-                "it has no readable transcript, so its turns cannot be seen and it cannot be sent messages",
+                "there is no readable transcript, so turns are invisible and messages cannot be \
+                 sent",
             ),
         };
         let own = [Some(process), record].into_iter().flatten().map(str::to_owned);
@@ -113,7 +119,7 @@ impl DiscoveredAgent {
     }
 }
 
-/// Finds the one agent that the options identify.
+/// Finds the single agent that the options identify.
 pub(crate) fn find_agent(
     context: &Context,
     given: &AgentSelector,
@@ -137,7 +143,7 @@ pub(crate) fn find_agent(
     found.extend(named);
     let mut found = found.into_iter();
     let Some(first) = found.next() else {
-        return Err(usage("name an agent with --pid, --rollout, --tmux or --thread")
+        return Err(usage("no agent given: use --pid, --rollout, --tmux or --thread")
             .next("provost discover"));
     };
     let (_, agreed) = found.try_fold(first, |(by, one), (other_by, other)| {
@@ -149,7 +155,8 @@ pub(crate) fn find_agent(
     with_pane(context, with_process(agreed)?)
 }
 
-/// Selects the named conversation among those that a process writes. Without a name the choice is ambiguous.
+/// If a process is writing several conversations, selects the one that the user chose. Fails if the
+/// user did not choose one.
 fn select_conversation(
     found: DiscoveredAgent,
     named: &[(&str, DiscoveredAgent)],
@@ -170,7 +177,7 @@ fn select_conversation(
     }
 }
 
-/// Adds the conversation that a process writes.
+/// Adds the conversation that a process is writing.
 fn with_conversation(found: DiscoveredAgent, open: &Rollout) -> DiscoveredAgent {
     let version = read_meta(&open.path).ok().flatten().and_then(|meta| meta.cli_version);
     DiscoveredAgent {
@@ -182,7 +189,7 @@ fn with_conversation(found: DiscoveredAgent, open: &Rollout) -> DiscoveredAgent 
     }
 }
 
-/// Adds the tmux pane, if the agent runs in one on this user's tmux servers; no option is needed for that.
+/// If the agent runs in a pane of one of this user's tmux servers, adds that pane, even without `--tmux`.
 fn with_pane(context: &Context, found: DiscoveredAgent) -> Result<DiscoveredAgent, ApiError> {
     let mut found = [found];
     if found[0].process.is_some() && found[0].pane.is_none() {
@@ -192,7 +199,7 @@ fn with_pane(context: &Context, found: DiscoveredAgent) -> Result<DiscoveredAgen
     Ok(found)
 }
 
-/// Adds the process that writes the rollout, if it runs; no option is needed for that.
+/// If a process is writing the rollout, adds that process, even without `--pid`.
 fn with_process(found: DiscoveredAgent) -> Result<DiscoveredAgent, ApiError> {
     let (None, Some(rollout)) = (&found.process, &found.rollout) else { return Ok(found) };
     let is_it = |open: &Rollout| open.path == *rollout;
@@ -209,7 +216,7 @@ fn with_process(found: DiscoveredAgent) -> Result<DiscoveredAgent, ApiError> {
     }
 }
 
-/// Merges two descriptions of an agent, or reports where they disagree.
+/// Merges two descriptions of the same agent, or reports how they disagree.
 fn merge(one: &DiscoveredAgent, other: &DiscoveredAgent) -> Result<DiscoveredAgent, String> {
     Ok(DiscoveredAgent {
         agent: merge_field(
@@ -248,7 +255,7 @@ fn merge_field<T: Clone + PartialEq>(
     match (one, other) {
         (Some(one), Some(other)) if one != other => {
             let (one, other) = (words(one), words(other));
-            Err(format!("the {what} is {one} according to one and {other} according to the other"))
+            Err(format!("the first has {what} {one}, the second {what} {other}"))
         }
         (one, other) => Ok(one.clone().or_else(|| other.clone())),
     }
@@ -259,7 +266,7 @@ fn by_pid(pid: u32) -> Result<DiscoveredAgent, ApiError> {
         let message = format!("process {pid} was started by Provost, which already supervises it");
         return Err(ApiError::new(ErrorCode::Refused, message).next("provost ls"));
     }
-    let looked = process::inspect(pid).map_err(|why| {
+    let looked = processes::inspect(pid).map_err(|why| {
         ApiError::new(ErrorCode::Refused, format!("cannot inspect process {pid}: {why}"))
     })?;
     let all = processes()?;
@@ -277,7 +284,7 @@ fn by_pid(pid: u32) -> Result<DiscoveredAgent, ApiError> {
     }
 }
 
-/// Explains why a process is not an agent: usually an agent runs it, and it only inherited the environment.
+/// Explains why a process is not an agent. Usually it was started by an agent and merely inherited its environment.
 fn not_an_agent(family: &ProcessTree<'_>, process: &ObservedProcess) -> ApiError {
     let pid = process.identity.pid;
     match family.agent_above(process).map(|above| above.identity.pid) {
@@ -296,7 +303,7 @@ fn not_an_agent(family: &ProcessTree<'_>, process: &ObservedProcess) -> ApiError
     }
 }
 
-/// Resolves a process to its agent: the child agent, if this process is only its launcher.
+/// Returns the agent that a process belongs to. If the process only launched an agent, returns that agent.
 fn resolve_launcher(
     named: DiscoveredAgent,
     agents: &[DiscoveredAgent],
@@ -363,8 +370,8 @@ fn by_pane(
     }
 }
 
-/// Reduces the processes of an agent to the one that writes the rollout, or else drops launchers, such as the script
-/// that npm installs.
+/// Reduces the processes of an agent to the one that is writing the rollout. If there is no
+/// rollout, only drops launchers, such as the script that npm installs.
 fn dedup_agent_processes(
     agents: Vec<DiscoveredAgent>,
     parents: &BTreeMap<u32, u32>,
@@ -376,7 +383,7 @@ fn dedup_agent_processes(
     drop_launchers(agents, parents)
 }
 
-/// Drops processes that only launched another process of the same agent, such as the script that npm installs.
+/// Drops processes that merely launched another process of the same agent, such as the script that npm installs.
 fn drop_launchers(
     agents: Vec<DiscoveredAgent>,
     parents: &BTreeMap<u32, u32>,
@@ -386,7 +393,7 @@ fn drop_launchers(
     agents.iter().filter(|one| !only_starts(one)).cloned().collect()
 }
 
-/// Whether `one` is only the launcher of `other`.
+/// Whether `one` merely launched `other`.
 fn is_launcher_of(
     one: &DiscoveredAgent,
     other: &DiscoveredAgent,
@@ -402,7 +409,7 @@ fn pid_of(found: &DiscoveredAgent) -> Option<String> {
     found.process.as_ref().map(|process| process.pid.to_string())
 }
 
-/// Returns the parent of every process.
+/// Returns the parent of each process.
 fn parents() -> Result<BTreeMap<u32, u32>, ApiError> {
     Ok(parents_in(&processes()?))
 }
@@ -411,10 +418,11 @@ fn parents_in(all: &[ObservedProcess]) -> BTreeMap<u32, u32> {
     all.iter().map(|process| (process.identity.pid, process.parent)).collect()
 }
 
-/// Whether an agent is the process of a pane or descends from it.
+/// Whether an agent is the process in a pane or a descendant of it.
 fn runs_in_pane(found: &DiscoveredAgent, pane: u32, parents: &BTreeMap<u32, u32>) -> bool {
     let mut next = found.process.as_ref().map(|process| process.pid);
-    // No ancestry is this long; the bound stops a cycle that appears if processes change while they are read.
+    // No real ancestry has 64 levels. The limit guards against cycles, which can appear if
+    // processes change while they are being read.
     for _ in 0..64 {
         match next {
             Some(pid) if pid == pane => return true,
@@ -431,11 +439,12 @@ fn by_rollout(path: &Path) -> Result<DiscoveredAgent, ApiError> {
     };
     let path = std::fs::canonicalize(path).map_err(|why| cannot(&why))?;
     let meta = read_meta(&path).map_err(|why| cannot(&why))?;
-    let meta = meta.ok_or_else(|| cannot(&"it is not a Codex conversation"))?;
+    let meta = meta.ok_or_else(|| cannot(&"the file is not a Codex conversation"))?;
     Ok(from_meta(&path, &meta))
 }
 
-/// Finds an agent by its conversation. Asks the writing process first, because an agent may have its own home.
+/// Finds an agent by its conversation. Looks for the process that writes it first, because an agent
+/// may have its own home.
 fn by_thread(places: &CodexHomes, thread: &str) -> Result<DiscoveredAgent, ApiError> {
     let id = ThreadId::parse(thread)
         .ok_or_else(|| usage(format!("{thread:?} is not a conversation id")))?;
@@ -452,7 +461,7 @@ fn by_thread(places: &CodexHomes, thread: &str) -> Result<DiscoveredAgent, ApiEr
     by_rollout(&newest.path)
 }
 
-/// Returns the agent with this conversation, if its process writes it.
+/// Returns the agent with this conversation, if its process is writing it.
 fn writing_conversation(found: DiscoveredAgent, thread: &ThreadId) -> Option<DiscoveredAgent> {
     match found.conversations.iter().find(|open| open.thread == *thread).cloned() {
         Some(open) => Some(with_conversation(found, &open)),
@@ -461,13 +470,13 @@ fn writing_conversation(found: DiscoveredAgent, thread: &ThreadId) -> Option<Dis
 }
 
 fn processes() -> Result<Vec<ObservedProcess>, ApiError> {
-    let all = process::list_processes().map_err(|why| {
+    let all = processes::list_processes().map_err(|why| {
         ApiError::new(ErrorCode::Refused, format!("cannot list processes: {why}"))
     })?;
     Ok(all.processes)
 }
 
-/// Returns every running agent once.
+/// Returns every running agent, each only once.
 pub(crate) fn running_agents() -> Result<Vec<DiscoveredAgent>, ApiError> {
     Ok(drop_launchers(agent_processes()?, &parents()?))
 }
@@ -483,14 +492,15 @@ fn agents(family: &ProcessTree<'_>) -> Vec<DiscoveredAgent> {
     of_others.map(|(process, told)| from_process(process, &told)).collect()
 }
 
-/// Whether a process belongs to one of Provost's launches, by the mark that all of its processes carry.
+/// Whether a process belongs to one of Provost's launches, according to the mark in its environment
+/// that all processes of a launch have.
 fn belongs_to_launch(pid: u32) -> bool {
     let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     let mark = format!("{}=", provost_holder::spec::MARK);
     environment.split(|byte| *byte == 0).any(|entry| entry.starts_with(mark.as_bytes()))
 }
 
-/// Returns the newest conversations that no process in `running` writes.
+/// Returns the most recent conversations that no process in `running` is writing.
 pub(crate) fn idle_conversations(
     context: &Context,
     running: &[DiscoveredAgent],
@@ -509,8 +519,9 @@ pub(crate) fn idle_conversations(
         .collect())
 }
 
-/// Adds the panes of this user's tmux servers to the agents that run in them. The servers are those in tmux's own
-/// directory and those that an agent's environment names. A named server must show the agent in a pane.
+/// Adds the panes in this user's tmux servers to the agents that run in them. Considers the servers
+/// in tmux's own directory and those in the environment of an agent, but only if the agent really
+/// runs in one of their panes.
 pub(crate) fn add_panes(context: &Context, agents: &mut [DiscoveredAgent]) -> Result<(), ApiError> {
     let parents = parents()?;
     for socket in sockets(context, agents) {
@@ -528,7 +539,7 @@ pub(crate) fn add_panes(context: &Context, agents: &mut [DiscoveredAgent]) -> Re
     Ok(())
 }
 
-/// Returns the sockets of this user on which a tmux may listen, each once.
+/// Returns this user's sockets that a tmux server may be listening on, each only once.
 fn sockets(context: &Context, agents: &[DiscoveredAgent]) -> BTreeSet<PathBuf> {
     let directory =
         tmux::socket_directory(context.environment.get("TMUX_TMPDIR").map(AsRef::as_ref));
@@ -545,9 +556,9 @@ fn from_process(process: &ObservedProcess, told: &AgentIdentification) -> Discov
     };
     let arguments = process.arguments.seen().into_iter().flatten();
     let hidden = [
-        unobservable("its program", &process.executable),
-        unobservable("its directory", &process.cwd),
-        unobservable("its open files", &process.rollouts),
+        unobservable("the program", &process.executable),
+        unobservable("the directory", &process.cwd),
+        unobservable("the open files", &process.rollouts),
     ];
     let found = DiscoveredAgent {
         agent: kind(&told.kind),
@@ -572,7 +583,7 @@ fn from_process(process: &ObservedProcess, told: &AgentIdentification) -> Discov
     }
 }
 
-/// Returns the conversations with users that a process writes, without those of its sub-agents.
+/// Returns the user-facing conversations that a process is writing, without those of its sub-agents.
 fn conversations(process: &ObservedProcess) -> Vec<Rollout> {
     let open = process.rollouts.seen().into_iter().flatten();
     let hidden = |rollout: &Rollout| {
@@ -603,7 +614,7 @@ fn kind(kind: &AgentKind) -> String {
 fn from_meta(path: &Path, meta: &SessionMeta) -> DiscoveredAgent {
     DiscoveredAgent {
         agent: kind(&AgentKind::Codex),
-        evidence: "its record",
+        evidence: "its transcript",
         own_program: false,
         process: None,
         argv: Vec::new(),
@@ -625,7 +636,7 @@ fn places(context: &Context) -> Result<CodexHomes, ApiError> {
     Ok(CodexHomes::new(own.into_iter().chain(usual).collect()))
 }
 
-/// The server that tmux itself would use.
+/// Returns the socket of the server that tmux itself would use.
 fn default_socket(context: &Context) -> PathBuf {
     let inside = context.environment.get("TMUX").and_then(|value| value.split(',').next());
     let directory =
@@ -667,7 +678,7 @@ mod tests {
         assert_eq!((both.process, both.thread), (pid(7), Some("t".to_owned())));
         let third = DiscoveredAgent { process: pid(8), ..found() };
         let why = merge(&one, &third).unwrap_err();
-        assert_eq!(why, "the process is 7 according to one and 8 according to the other");
+        assert_eq!(why, "the first has process 7, the second process 8");
     }
 
     #[test]
@@ -684,7 +695,8 @@ mod tests {
             dedup_agent_processes(vec![of(7), writes.clone(), program(9)], &parents),
             [writes]
         );
-        // The script resolves to its agent; an agent that runs another agent is one itself.
+        // A launcher script resolves to the agent it launched. But an agent that runs another agent
+        // is not a launcher.
         let all = [of(7), program(8), program(9)];
         for named in [of(7), program(8)] {
             assert_eq!(resolve_launcher(named, &all, &parents), Ok(program(8)));
@@ -733,7 +745,7 @@ mod tests {
     fn env_pane_matches_only_if_all_parts_match() {
         let pane = PaneListing {
             id: PaneId::parse("%3").unwrap(),
-            session: provost_watch::tmux::TmuxSessionId::parse("$0").unwrap(),
+            session: provost_terminal::tmux::TmuxSessionId::parse("$0").unwrap(),
             session_name: "s".to_owned(),
             server: 7,
             pid: 8,
@@ -766,7 +778,7 @@ mod tests {
             DiscoveredAgent { process, own_program: true, open_files_visible: true, ..found() };
         assert_eq!(fresh.driver(), Driver::CodexTerminal);
         assert!(
-            fresh.limitations()[1].contains("from its first prompt on"),
+            fresh.limitations()[1].contains("after the first prompt"),
             "{:?}",
             fresh.limitations()
         );

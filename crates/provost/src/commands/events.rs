@@ -4,6 +4,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use provost_api::{ApiError, Client, ErrorCode, EventRow};
+use provost_core::wait::Wait;
+use provost_engine::history::describe_missing;
 use serde::Deserialize;
 
 use super::{
@@ -23,20 +25,23 @@ use crate::{
 
 /// Show the events of a session, run or team, or of all
 ///
-/// A run includes its sessions. Text has local times and leaves out bookkeeping; --json has everything. With --json and
-/// --follow each event is a JSON object on its own line.
+/// A run includes its sessions. Text output shows local times and omits bookkeeping; --json
+/// includes everything. With --json and --follow each event is a JSON object on its own line.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost events\n  provost events 1a2b3c4d\n  provost events --since 10m\n  provost events -f --since 120\n  provost events -f --json | jq -r .kind"
 )]
 pub(crate) struct EventsArgs {
-    /// Session, run or team: ID (a unique part is enough) or name [default: all]
+    /// Session, run or team: ID (4+ digits of either end) or name [default: all]
     #[arg(value_parser = input::parse_name)]
     id: Option<String>,
-    /// Wait for more events; starts at the beginning of a session, otherwise now, or after --since
+    /// Wait for more events. Without --since, starts at the first event of the given session, or
+    /// else at the newest event
+    ///
+    /// With a session, run or team, it exits once that has ended and no more events can come.
     #[arg(short, long)]
     follow: bool,
-    /// Only events after a sequence number, or since a time: an age such as 10m, or a local time such as 14:30
+    /// Only events after a sequence number, or after a time: an age such as 10m, or a local time such as 14:30
     #[arg(long, value_name = "N|DURATION|TIME", value_parser = parse_since)]
     since: Option<EventStart>,
     /// Also show bookkeeping, such as token counts and heartbeats
@@ -47,7 +52,7 @@ pub(crate) struct EventsArgs {
     limit: u32,
 }
 
-/// Where the list starts.
+/// Where to start listing events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EventStart {
     /// After this sequence number.
@@ -61,6 +66,9 @@ fn parse_since(text: &str) -> Result<EventStart, String> {
         Err(_) => parse_past_time(text).map(EventStart::Since),
     }
 }
+
+/// How many of the remaining events to request at once.
+const REST_PAGE: u32 = 1_000;
 
 #[derive(Debug, Deserialize)]
 struct EventsReply {
@@ -96,16 +104,52 @@ fn list(context: &Context, args: &EventsArgs) -> CliResult {
 
 fn follow(context: &Context, args: &EventsArgs) -> CliResult {
     let client = context.daemon()?;
-    let since = start_after(context, args, 0)?;
-    let mut follow = EventFollower::new(context, resolve_filter(&client, args)?, Some(since));
+    let mut last = start_after(context, args, 0)?;
+    let filter = resolve_filter(&client, args)?;
+    let mut wait = Wait::begin(follow::newest(context)?);
+    let mut follow = EventFollower::new(context, filter.clone(), Some(last));
     follow.open(&client)?;
     let mut shown = event_lines(context, args);
     loop {
-        show(context, &mut shown, &follow.next()?)?;
+        if wait.is_due() {
+            if follow::is_over(context, &filter)? {
+                return show_rest(context, &mut shown, &filter, last);
+            }
+            wait.mark_evaluated();
+        }
+        let event = follow.next()?;
+        show(context, &mut shown, &event)?;
+        last = event.seq;
+        wait.record_event(last);
     }
 }
 
-/// Resolves the ID to its full form, because a short one may become ambiguous later.
+/// Shows the remaining events of a session, run or team that has ended.
+fn show_rest(
+    context: &Context,
+    shown: &mut ui::EventLines,
+    filter: &EventFilter,
+    mut last: u64,
+) -> CliResult {
+    loop {
+        let query = [
+            ("since", Some(last.to_string())),
+            filter.query_parameter(),
+            ("limit", Some(REST_PAGE.to_string())),
+        ];
+        let reply: EventsReply =
+            context.daemon()?.get(&target::with_query("/v1/events", &query))?;
+        let Some(newest) = reply.events.last().map(|event| event.seq) else {
+            return Ok(ExitCode::SUCCESS);
+        };
+        for event in &reply.events {
+            show(context, shown, event)?;
+        }
+        last = newest;
+    }
+}
+
+/// Resolves the ID to its full form, because a short ID may become ambiguous later.
 fn resolve_filter(client: &Client, args: &EventsArgs) -> Result<EventFilter, ApiError> {
     let Some(id) = &args.id else { return Ok(EventFilter::All) };
     match target::find_session_or_run(client, id) {
@@ -113,13 +157,17 @@ fn resolve_filter(client: &Client, args: &EventsArgs) -> Result<EventFilter, Api
         Ok(SessionOrRun::Run(row)) => Ok(EventFilter::Run(row.id)),
         Err(why) if why.code == ErrorCode::NotFound => {
             let found: Result<TeamReply, ApiError> = client.get(&target::team_path(id));
-            found.map(|found| EventFilter::Task(found.team.id)).map_err(|_| why)
+            found.map(|found| EventFilter::Task(found.team.id)).map_err(|_| {
+                let message = describe_missing("session, run or team", id);
+                ApiError { message, ..why }.next("provost team ls")
+            })
         }
         Err(why) => Err(why),
     }
 }
 
-/// Returns the event to start after: a session starts at its beginning, the whole ledger at its end.
+/// Returns the sequence number after which to start: the beginning of the given session, or else
+/// the end of the ledger.
 fn start_after(context: &Context, args: &EventsArgs, newest: u64) -> Result<u64, ApiError> {
     match (args.since, &args.id) {
         (Some(EventStart::After(seq)), _) => Ok(seq),
@@ -129,7 +177,7 @@ fn start_after(context: &Context, args: &EventsArgs, newest: u64) -> Result<u64,
     }
 }
 
-/// Returns the last event before a time, by bisection: events are in the order of their times.
+/// Returns the last event before a time, using bisection, because events are ordered by time.
 fn last_before(context: &Context, at_ms: i64) -> Result<u64, ApiError> {
     let client = context.daemon()?;
     let (mut before, mut newest) = (0, follow::newest(context)?);

@@ -25,7 +25,7 @@ use crate::{cli::CliResult, context::Context};
 )]
 pub(crate) struct ExitCodesArgs {}
 
-/// The codes with their meanings; the same text as in the help above.
+/// The exit codes and their meanings, with the same text as in the help above.
 const CODES: [(u8, &str); 9] = [
     (0, "success"),
     (1, "failed: the work failed, is disputed or did not pass its checks"),

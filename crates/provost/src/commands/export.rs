@@ -19,34 +19,37 @@ use crate::{
     cli::CliResult,
     context::Context,
     daemon::{self, must_be_operator},
-    error::chain,
+    error::{chain, from_causes},
     ui,
 };
 
-/// Export a team as a bundle of events and digests
+/// Export a team, and only a team, as a bundle of its events
 ///
-/// The bundle has the events of the team and of its sessions, and a manifest of digests; `provost import` reads it. It
-/// contains everything that was written, including proposals that members cannot see yet, but nothing outside the
-/// ledger: no output of agents or checks. Agents may not export. `provost ledger export` exports the whole ledger.
+/// The bundle contains the events of the team and of its sessions, and a manifest of digests;
+/// `provost import` reads it. It contains everything that was written, including proposals that
+/// members cannot see yet, but nothing outside the ledger: no output of agents or checks. Agents
+/// may not export. `provost ledger export` exports the whole ledger.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost export limits --to limits-bundle\n  provost export limits --to now --snapshot"
 )]
 pub(crate) struct ExportArgs {
-    /// Team ID (a unique part is enough) or name
+    /// Team ID (4+ digits of either end) or name
     #[arg(value_name = "TEAM", value_parser = input::parse_name)]
     team: String,
     /// Directory to create
     #[arg(long, value_name = "DIRECTORY")]
     to: PathBuf,
-    /// Export the current state even if the team or one of its sessions is open; the import closes it
+    /// Export the current state even if the team or one of its sessions is still open. `provost
+    /// import` then closes the imported copy
     #[arg(long)]
     snapshot: bool,
 }
 
-/// Refuses agents: a bundle has text that is hidden from members, such as a blind proposal of another member. A running
-/// daemon identifies the caller. Without one the origin is determined here in the same way; then the operator must be
-/// able to export even if they cannot prove that they never ran below a holder that was killed.
+/// Rejects agents, because a bundle contains text that is hidden from members, such as another
+/// member's blind proposal. If a daemon is running, it identifies the caller. Otherwise this
+/// process checks its own ancestry in the same way, but accepts an unknown ancestry, so that the
+/// operator can always export.
 pub(super) fn refuse_agents(context: &Context) -> Result<(), ApiError> {
     let home = context.trusted_home()?;
     if let Ok(daemon) = daemon::connect_only(&home) {
@@ -67,7 +70,7 @@ pub(super) fn refuse_agents(context: &Context) -> Result<(), ApiError> {
         ProcessOrigin::Marked { key } => {
             Err(not_for_agents(&format!("this process belongs to {key}")))
         }
-        ProcessOrigin::Helper => Err(not_for_agents("this process is below the daemon")),
+        ProcessOrigin::Helper => Err(not_for_agents("this process was started by the daemon")),
     }
 }
 
@@ -99,7 +102,7 @@ pub(crate) fn run(context: &Context, args: &ExportArgs) -> CliResult {
     ledger::show_done(context, value, &text, &[IMPORT])
 }
 
-/// The command that reads a bundle; it needs an empty home.
+/// The command that imports a bundle, which requires an empty home.
 pub(super) const IMPORT: &str = "PROVOST_HOME=EMPTY_DIRECTORY provost import DIRECTORY";
 
 fn still_open(open: &[StreamId], task: &str) -> ApiError {
@@ -131,5 +134,8 @@ pub(super) fn bundle_error(why: &BundleError) -> ApiError {
         | BundleError::Altered { .. }
         | BundleError::Line { .. } => ErrorCode::BadRequest,
     };
+    if matches!(why, BundleError::Exists { .. }) {
+        return from_causes(code, why).next("provost export TEAM --to NEW_DIRECTORY");
+    }
     chain(code, "cannot read or write the bundle", why)
 }

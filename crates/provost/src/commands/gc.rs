@@ -11,8 +11,8 @@ use crate::{cli::CliResult, context::Context, error::Error, ui};
 
 /// Show or remove data that closed work no longer needs
 ///
-/// Covers closed sessions, runs and teams. Uncommitted or unreachable work is never removed; everything kept is listed
-/// with the reason. Commits that an agent dropped are kept by a ref.
+/// Covers closed sessions, runs and teams. Uncommitted or unreachable work is never removed;
+/// everything kept is listed with the reason. Commits that an agent dropped are kept by a ref.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost gc\n  provost gc --apply\n  provost gc --apply --older-than 7d"
@@ -21,14 +21,14 @@ pub(crate) struct GcArgs {
     /// Remove the data instead of only listing it
     #[arg(long)]
     apply: bool,
-    /// Remove output and summaries only of work closed for longer than this; worktrees go at any age
+    /// Remove output and summaries only of work closed for longer than this; worktrees are removed at any age
     #[arg(long, value_name = "AGE", default_value = "30d", value_parser = input::parse_age)]
     older_than: u64,
     #[command(flatten)]
     key: KeyArgs,
 }
 
-/// The default age in milliseconds, as in `--older-than`.
+/// The default of `--older-than`, in milliseconds.
 const DEFAULT_AGE_MS: u64 = 30 * 24 * 3_600 * 1_000;
 
 /// Returns the command that removes the listed data.
@@ -60,11 +60,11 @@ struct GcItem {
 }
 
 impl GcItem {
-    /// Describes the ignored files and dropped commits that belong to it.
+    /// Describes the ignored files and dropped commits in a removed worktree.
     fn describe_extras(&self) -> String {
         let ignored = (self.ignored_files > 0)
             .then(|| format!("includes {} ignored files or directories", self.ignored_files));
-        let place = self.kept_ref.as_deref().unwrap_or("a ref of its own");
+        let place = self.kept_ref.as_deref().unwrap_or("a separate ref");
         let dropped = (self.dropped_commits > 0)
             .then(|| format!("{} dropped commits are kept at {place}", self.dropped_commits));
         let told: Vec<String> = ignored.into_iter().chain(dropped).collect();

@@ -23,7 +23,7 @@ use crate::{
     after_help = "Examples:\n  provost graph 1a2b3c4d\n  provost graph 1a2b3c4d --all\n  provost graph 1a2b3c4d --toml > plan.toml"
 )]
 pub(crate) struct GraphArgs {
-    /// Run ID (a unique part is enough) or name
+    /// Run ID (4+ digits of either end) or name
     #[arg(value_parser = input::parse_name)]
     id: String,
     /// Show every task, even of a large plan
@@ -34,7 +34,7 @@ pub(crate) struct GraphArgs {
     toml: bool,
 }
 
-/// The reply with a run's graph.
+/// The reply that contains a run's graph.
 #[derive(Debug, Deserialize)]
 struct GraphReply {
     graph: RunGraphRow,

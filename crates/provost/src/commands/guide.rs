@@ -34,7 +34,7 @@ impl GuideArgs {
     }
 }
 
-/// A topic with a text.
+/// A topic of the guide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Topic {
     /// Manage workers
@@ -43,7 +43,7 @@ pub(crate) enum Topic {
     Review,
     /// Work as a member of a team
     Member,
-    /// Iterate behind a gate of evidence, and list the loops
+    /// Repeat work in a gated loop, and list the available loops
     Loops,
 }
 
@@ -62,7 +62,7 @@ impl Topic {
             Topic::Managing => "manage workers",
             Topic::Review => "try to disprove work before it counts as done",
             Topic::Member => "work as a member of a team",
-            Topic::Loops => "iterate behind a gate of evidence, and list the loops",
+            Topic::Loops => "repeat work in a gated loop, and list the available loops",
         }
     }
 
@@ -129,7 +129,7 @@ fn show(context: &Context, topic: Topic, loops: &[AvailableLoop]) -> CliResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Wraps a text to the screen. A command stays on its line, so that it can be copied.
+/// Wraps a text to the width of the screen. Commands are not wrapped, so that they can be copied.
 fn wrap_text(text: &str, screen: Screen) -> Vec<String> {
     let lines = text.trim_end().lines().flat_map(|line| {
         let said = line.trim_start();
@@ -144,10 +144,10 @@ fn wrap_text(text: &str, screen: Screen) -> Vec<String> {
     lines.collect()
 }
 
-/// The indentation of continuation lines in a loop's description, in columns.
+/// How far continuation lines in a loop's description are indented, in columns.
 const HANGING_INDENT: usize = 4;
 
-/// A loop available in a directory, or why it cannot start there.
+/// A loop that is available in a directory, or the reason why it cannot be started there.
 struct AvailableLoop {
     name: String,
     means: String,
@@ -214,7 +214,7 @@ impl AvailableLoop {
 mod tests {
     use super::*;
 
-    /// Returns the commands in a text: in code spans and in blocks.
+    /// Returns the commands that a text contains in code spans and code blocks.
     fn commands(text: &str) -> Vec<String> {
         let mut fenced = false;
         let (mut blocks, mut prose) = (Vec::new(), String::new());
@@ -232,7 +232,7 @@ mod tests {
         all.filter(|command| command.starts_with("provost ")).collect()
     }
 
-    /// Splits a command as a shell does; text after a hash is a comment for the reader.
+    /// Splits a command into words as a shell does. Text after a hash is a comment for the reader.
     fn words(command: &str) -> Vec<String> {
         let (mut words, mut word, mut quoted) = (Vec::new(), None::<String>, false);
         for letter in command.chars().chain([' ']) {
@@ -250,7 +250,7 @@ mod tests {
         words
     }
 
-    /// Returns why a command is rejected; words in capitals are placeholders.
+    /// Returns why a command cannot be parsed, if so. Words in capitals are placeholders.
     fn refused(command: &str) -> Option<String> {
         use clap::error::ErrorKind;
         let why = crate::cli::command().try_get_matches_from(words(command)).err()?;
@@ -277,7 +277,8 @@ mod tests {
         }
     }
 
-    /// A member opened elsewhere is a user or an application, and only `--as` keeps it from acting as the operator.
+    /// A member that was opened elsewhere is a user or an application. Without `--as`, its commands
+    /// would run as the operator.
     #[test]
     fn member_commands_in_guides_use_as_flag() {
         for topic in [Topic::Managing, Topic::Member, Topic::Review] {
@@ -291,7 +292,7 @@ mod tests {
         }
     }
 
-    /// The commands in members' instructions parse, whatever the members' names are.
+    /// The commands in members' instructions can be parsed, whatever the members are called.
     #[test]
     fn d18_suggested_commands_parse_with_hostile_names() {
         use provost_core::team::{ProvostInvocation, Team, TeamCommandLines, TeamOpened, TeamSpec};

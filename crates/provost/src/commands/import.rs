@@ -14,9 +14,8 @@ use crate::{cli::CliResult, context::Context, ui};
 
 /// Import a bundle into an empty home
 ///
-/// The bundle of `provost export` must match its manifest, otherwise nothing is imported. Everything imported is
-/// closed: nothing is pending and nothing is started. Work that was open in the bundle is closed by an event that says
-/// so.
+/// The bundle of `provost export` must match its manifest, otherwise nothing is imported. The
+/// import starts nothing. It closes all open work and records an event for each.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost import limits-bundle --only-look\n  PROVOST_HOME=/new/home provost import limits-bundle"

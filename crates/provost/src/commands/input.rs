@@ -6,13 +6,14 @@ use provost_api::ApiError;
 
 use crate::error::usage;
 
-/// The longest text accepted from standard input or an argument, in bytes.
+/// The maximum length of a text from standard input or an argument, in bytes.
 const MAX_TEXT: u64 = 512 << 10;
 
-/// Returns the given text, or reads standard input if it is `-`.
-pub(crate) fn read_text(given: &str) -> Result<String, ApiError> {
+/// Returns the given text or, if it is `-`, reads it from standard input. `what` names the text in
+/// errors.
+pub(crate) fn read_text(what: &str, given: &str) -> Result<String, ApiError> {
     if given != "-" {
-        return check_text(given.to_owned());
+        return check_text(what, given.to_owned());
     }
     let mut bytes = Vec::new();
     std::io::stdin()
@@ -20,15 +21,15 @@ pub(crate) fn read_text(given: &str) -> Result<String, ApiError> {
         .read_to_end(&mut bytes)
         .map_err(|why| usage(format!("cannot read standard input: {why}")))?;
     let text = String::from_utf8(bytes).map_err(|_| usage("standard input is not UTF-8"))?;
-    check_text(text.strip_suffix('\n').map(str::to_owned).unwrap_or(text))
+    check_text(what, text.strip_suffix('\n').map(str::to_owned).unwrap_or(text))
 }
 
-fn check_text(text: String) -> Result<String, ApiError> {
+fn check_text(what: &str, text: String) -> Result<String, ApiError> {
     if text.len() as u64 > MAX_TEXT {
-        return Err(usage(format!("the text is longer than {MAX_TEXT} bytes")));
+        return Err(usage(format!("{what} is longer than {MAX_TEXT} bytes")));
     }
     if text.trim().is_empty() {
-        return Err(usage("the text is empty"));
+        return Err(usage(format!("{what} is empty")));
     }
     Ok(text)
 }
@@ -36,7 +37,7 @@ fn check_text(text: String) -> Result<String, ApiError> {
 /// Parses the name of a session or request, which must not be empty.
 pub(crate) fn parse_name(text: &str) -> Result<String, String> {
     if text.trim().is_empty() {
-        Err("it is empty; expected an id, a part of one, or a name".to_owned())
+        Err("the value is empty; expected an id, a part of one, or a name".to_owned())
     } else {
         Ok(text.to_owned())
     }
@@ -55,7 +56,7 @@ pub(crate) fn parse_count(text: &str) -> Result<u64, String> {
     number.checked_mul(scale).filter(|count| *count > 0).ok_or_else(expected)
 }
 
-/// Parses a time in seconds, or with a unit as in `90s` or `5m`, into seconds.
+/// Parses a time, in seconds or with a unit as in `90s` or `5m`, and returns it in seconds.
 pub(crate) fn parse_seconds(text: &str) -> Result<u64, String> {
     match text.parse::<u64>() {
         Ok(seconds) => Ok(seconds),
@@ -63,7 +64,7 @@ pub(crate) fn parse_seconds(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Parses an age such as `30d`, `12h`, `15m` or `0s` into milliseconds.
+/// Parses an age such as `30d`, `12h`, `15m` or `0s`, and returns it in milliseconds.
 pub(crate) fn parse_age(text: &str) -> Result<u64, String> {
     let expected =
         || format!("invalid age {text:?}: expected a number with d, h, m or s, such as 30d");
@@ -78,7 +79,7 @@ pub(crate) fn parse_age(text: &str) -> Result<u64, String> {
     let number = &text[..text.len() - unit.len_utf8()];
     let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
     let number: u64 = digits.then(|| number.parse().ok()).flatten().ok_or_else(expected)?;
-    // The daemon counts time in signed milliseconds.
+    // The daemon represents times in signed milliseconds.
     number.checked_mul(scale).filter(|ms| i64::try_from(*ms).is_ok()).ok_or_else(expected)
 }
 
@@ -123,8 +124,8 @@ mod tests {
 
     #[test]
     fn empty_or_oversized_text_is_rejected() {
-        assert!(read_text(" \n").is_err());
-        assert!(read_text(&"x".repeat(MAX_TEXT as usize + 1)).is_err());
-        assert_eq!(read_text("x").unwrap(), "x");
+        assert!(read_text("it", " \n").is_err());
+        assert!(read_text("it", &"x".repeat(MAX_TEXT as usize + 1)).is_err());
+        assert_eq!(read_text("it", "x").unwrap(), "x");
     }
 }

@@ -13,14 +13,14 @@ use crate::{cli::CliResult, context::Context, error::usage};
 
 /// Interrupt an agent's current turn
 ///
-/// The process and the conversation stay. With a text the agent continues with that; without one it waits for its next
-/// message. A manager uses --member to interrupt a member of its team.
+/// The process and the conversation are kept. The agent continues with TEXT. Without TEXT, it waits
+/// for its next message. A manager uses --member to interrupt a member of its team.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost interrupt 1a2b3c4d\n  provost interrupt fixer 'Leave that; fix the tests first.'\n  provost interrupt --member hand 'Leave that; fix the tests first.' -t limits --as boss"
 )]
 pub(crate) struct InterruptArgs {
-    /// Session ID (a unique part is enough) or name; omit it with --member
+    /// Session ID (4+ digits of either end) or name; omit it with --member
     #[arg(value_name = "SESSION", required_unless_present = "member")]
     first: Option<String>,
     /// Next instruction; `-` reads standard input
@@ -33,13 +33,14 @@ pub(crate) struct InterruptArgs {
 }
 
 pub(crate) fn run(context: &Context, args: &InterruptArgs) -> CliResult {
-    let said = |text: &Option<String>| text.as_deref().map(input::read_text).transpose();
+    let read = |text: &str| input::read_text("the message", text);
+    let said = |text: &Option<String>| text.as_deref().map(read).transpose();
     match (args.member.member()?, &args.first, &args.second) {
         (Some(member), text, None) => {
             let (member, text) = (member.to_owned(), said(text)?);
             let key = format!("leave-{}", args.key.get(context));
             let command = TeamCommand::Interrupt { member, key, text };
-            args.member.team.target().change(context, &command, &args.key)
+            args.member.team.target(context).change(context, &command, &args.key)
         }
         (Some(_), _, Some(_)) => {
             let message = "--member takes only a text as argument; name the team with --team";
@@ -56,7 +57,7 @@ pub(crate) fn run(context: &Context, args: &InterruptArgs) -> CliResult {
             )
         }
         (None, None, _) => {
-            Err(usage("name a session or a member").next("provost interrupt SESSION").into())
+            Err(usage("no session or member given").next("provost interrupt SESSION").into())
         }
     }
 }

@@ -10,7 +10,10 @@ use std::{
 
 use clap::{Args, Subcommand};
 use provost_api::{ApiError, ErrorCode};
-use provost_engine::stream;
+use provost_engine::{
+    shell::{self, unknown_holders},
+    stream,
+};
 use provost_ledger::{
     Durability, ExportCounts, ImportCounts, ImportError, LedgerMismatch, OpenError, OpenOptions,
     OpenStreamPolicy, SqliteLedger, SqliteReader,
@@ -49,11 +52,11 @@ enum LedgerCommand {
         after_help = "Examples:\n  provost ledger export > ledger.jsonl\n  provost ledger export --to ledger.jsonl"
     )]
     Export(LedgerExportArgs),
-    /// Import an export into an empty home without a daemon
+    /// Import an export into an empty home that has no daemon
     ///
-    /// Sessions that are open in the export of another home are closed in this one: their processes are not here, and
-    /// the other home finishes their pending work. With --take-over they continue here; use that only if the other home
-    /// is gone.
+    /// Open sessions in the export of another home are closed in this one, because their processes
+    /// don't exist here and the other home finishes their pending work. With --take-over they
+    /// continue here; use this only if the other home is gone.
     #[command(
         after_help = "Examples:\n  provost ledger import ledger.jsonl\n  PROVOST_HOME=/new/home provost ledger import ledger.jsonl\n  provost ledger export | PROVOST_HOME=/new/home provost ledger import -\n  provost ledger import ledger.jsonl --take-over"
     )]
@@ -68,10 +71,11 @@ enum LedgerCommand {
         after_help = "Examples:\n  provost ledger archive --older-than 90d\n  provost ledger archive --older-than 90d --apply"
     )]
     Archive(ArchiveArgs),
-    /// Show what the ledger lost, and continue without it
+    /// List events that the ledger lost, and accept the loss
     ///
-    /// A ledger that lost its end, or was replaced by an older copy, is read-only. This lists the lost events and the
-    /// processes that are missing from the ledger. Either restore a newer copy of the files, or accept the loss.
+    /// A ledger that lost its newest events, or was replaced by an older copy, is read-only. This
+    /// command lists the lost events and the processes that are missing from the ledger. Either
+    /// restore a newer copy of the files, or accept the loss.
     #[command(
         after_help = "Examples:\n  provost ledger recover\n  provost ledger recover --stop-unknown\n  provost ledger recover --accept-loss"
     )]
@@ -115,10 +119,10 @@ struct ArchiveArgs {
     key: KeyArgs,
 }
 
-/// The command that decides about lost events.
+/// The command that lists lost events and lets the user accept the loss.
 const RECOVER: &str = "provost ledger recover";
 
-/// The command that imports an export; it needs an empty home.
+/// The command that imports an export, which requires an empty home.
 const IMPORT: &str = "PROVOST_HOME=EMPTY_DIRECTORY provost ledger import FILE";
 
 pub(crate) fn run(context: &Context, args: &LedgerArgs) -> CliResult {
@@ -177,7 +181,8 @@ fn verify(context: &Context) -> CliResult {
     Err(error.into())
 }
 
-/// Writes the export. With --json and no file the export itself is the output, because it is JSON lines already.
+/// Writes the export. With --json and without a file, the export itself is the output, because it
+/// already consists of JSON lines.
 fn export(context: &Context, args: &LedgerExportArgs) -> CliResult {
     super::export::refuse_agents(context)?;
     let (reader, home) = (warning_reader(context)?, context.trusted_home()?.id());
@@ -190,7 +195,8 @@ fn export(context: &Context, args: &LedgerExportArgs) -> CliResult {
         context.ui.next(&[IMPORT.to_owned()]);
         return Ok(ExitCode::SUCCESS);
     };
-    // It has everything that agents and users wrote, so only its owner may read it, whatever the umask.
+    // The export contains all text written by agents and users, so only its owner may read it,
+    // regardless of the umask.
     let created = File::options().write(true).create_new(true).mode(0o600).open(path);
     let mut file =
         created.map_err(|why| usage(format!("cannot create {}: {why}", path.display())))?;
@@ -231,7 +237,7 @@ fn import(context: &Context, args: &LedgerImportArgs) -> CliResult {
 
 /// Why an export was not imported.
 pub(super) enum ImportFailure {
-    /// The home or its ledger is not available.
+    /// The home or its ledger is not usable.
     Home(ApiError),
     Import(ImportError),
 }
@@ -249,7 +255,7 @@ impl From<ImportError> for ImportFailure {
 }
 
 impl ImportFailure {
-    /// Converts to an API error. `again` is the command that would import it into another home.
+    /// Converts this into an API error. `again` is the command that imports the export into another home.
     pub(super) fn into_api_error(self, again: &str) -> ApiError {
         match self {
             ImportFailure::Home(error) => error,
@@ -258,7 +264,7 @@ impl ImportFailure {
     }
 }
 
-/// Imports an export into an empty home. Returns the summary, also as the start of the JSON result.
+/// Imports an export into an empty home. Returns the summary, and the first fields of the JSON result.
 pub(super) fn import_into_empty(
     context: &Context,
     input: &mut dyn BufRead,
@@ -286,7 +292,7 @@ pub(super) fn import_into_empty(
     Ok((imported, value))
 }
 
-/// Opens an export; `-` is standard input.
+/// Opens an export. `-` means standard input.
 fn open_export(file: &Path) -> Result<Box<dyn BufRead>, ApiError> {
     if file == Path::new("-") {
         return Ok(Box::new(std::io::stdin().lock()));
@@ -357,10 +363,17 @@ pub(super) fn show_done(context: &Context, value: Value, text: &str, next: &[&st
 
 pub(super) fn reader(context: &Context) -> Result<SqliteReader, ApiError> {
     let home = context.trusted_home()?;
-    SqliteReader::open(&home.ledger()).map_err(|why| open_error(&why))
+    SqliteReader::open(&home.ledger()).map_err(|why| {
+        let error = open_error(&why);
+        if why.is_damage() {
+            unknown_holders::name_living(&shell::Home::new(&home.path), error)
+        } else {
+            error
+        }
+    })
 }
 
-/// Opens the ledger, and warns if it lost events, because a copy lacks them too.
+/// Opens the ledger. Warns if it has lost events, because a copy would lack them too.
 fn warning_reader(context: &Context) -> Result<SqliteReader, ApiError> {
     let reader = reader(context)?;
     if let Some(loss) = reader.loss() {
@@ -376,7 +389,9 @@ pub(super) fn open_error(why: &OpenError) -> ApiError {
         OpenError::Vanished { .. } | OpenError::NotALedger { .. } => {
             (ErrorCode::Storage, "provost ledger path")
         }
-        OpenError::Newer { .. } => (ErrorCode::ReadOnly, "provost --version"),
+        OpenError::Older { .. } | OpenError::Newer { .. } => {
+            (ErrorCode::ReadOnly, "provost --version")
+        }
         OpenError::Storage(_) => (ErrorCode::Storage, "provost ledger verify"),
     };
     chain(code, "cannot open the ledger", why).next(next)

@@ -5,23 +5,29 @@ use provost_api::LimitRequest;
 
 use super::{
     input,
-    mutation::{KeyArgs, change_any},
+    mutation::{self, KeyArgs},
 };
-use crate::{cli::CliResult, context::Context, settings};
+use crate::{
+    cli::CliResult,
+    context::Context,
+    settings,
+    target::{self, SessionOrRun},
+};
 
-/// Raise a limit of a session or run, so that it continues
+/// Change the limits of a session, or raise those of a run
 ///
-/// An attempt that its budget ended stays ended; `provost resume` opens the next one.
+/// A limit can only be raised. A session that has no limit can be given one; a run cannot. If work
+/// ended because its budget was used up, raise the limit and then run `provost resume`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost limit 1a2b3c4d --output 4GiB\n  provost limit 1a2b3c4d --tokens 4M && provost resume 1a2b3c4d",
     group(clap::ArgGroup::new("what").required(true).multiple(true).args(["output", "tokens", "turns"]))
 )]
 pub(crate) struct LimitArgs {
-    /// Session or run ID (a unique part is enough) or name
+    /// Session or run ID (4+ digits of either end) or name
     #[arg(value_parser = input::parse_name)]
     id: String,
-    /// Maximum output kept per launch, in bytes or with a unit such as 64MiB
+    /// Maximum size of the output that Provost records per launch, such as 64MiB (sessions only)
     #[arg(long, value_name = "SIZE", conflicts_with_all = ["tokens", "turns"])]
     output: Option<String>,
     /// Maximum number of tokens in total, such as 500k or 2M
@@ -38,5 +44,31 @@ pub(crate) fn run(context: &Context, args: &LimitArgs) -> CliResult {
     let output = args.output.as_deref().map(|text| settings::parse_size("--output", text));
     let request =
         LimitRequest { output: output.transpose()?, tokens: args.tokens, turns: args.turns };
-    change_any(context, &args.id, "limit", &request, "limit", &request, &args.key)
+    let (client, key) = (context.daemon()?, args.key.get(context));
+    match target::find_session_or_run(&client, &args.id)? {
+        SessionOrRun::Session(row) => {
+            let path = target::session_action_path(&row.id, "limit");
+            let reply = client.post(&path, &request, &key)?;
+            notify(context, args);
+            mutation::show(context, reply)
+        }
+        SessionOrRun::Run(row) => {
+            let reply = client.post(&target::run_action_path(&row.id, "limit"), &request, &key)?;
+            notify(context, args);
+            mutation::show_run(context, reply)
+        }
+    }
+}
+
+/// Shows the new limits.
+fn notify(context: &Context, args: &LimitArgs) {
+    let limits = [
+        args.output.as_ref().map(|size| format!("{size} of output per launch")),
+        args.tokens.map(|tokens| format!("{tokens} tokens")),
+        args.turns.map(|turns| format!("{turns} turns")),
+    ];
+    let limits: Vec<String> = limits.into_iter().flatten().collect();
+    if !context.ui.json {
+        context.ui.notice(&format!("limited to {}", limits.join(" and ")));
+    }
 }

@@ -2,7 +2,10 @@
 
 use std::{path::Path, process::ExitCode};
 
-use clap::{Args, builder::PossibleValuesParser};
+use clap::{
+    Args,
+    builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
+};
 use provost_api::{ApiError, Client, ErrorCode, RunRow, SessionRow, ShortageRow, UnknownHolder};
 use provost_core::lifecycle::State;
 use serde::Deserialize;
@@ -25,21 +28,34 @@ pub(crate) struct LsArgs {
     /// Only sessions with this role
     #[arg(long)]
     role: Option<String>,
-    /// Only those in this state
-    #[arg(long, value_parser = PossibleValuesParser::new(State::ALL.iter().map(|state| state.word())))]
+    /// Only sessions and runs in this state
+    #[arg(long, value_parser = state_parser())]
     state: Option<String>,
-    /// Only those of the repository that contains this directory
+    /// Only sessions and runs of the repository that contains this directory
     #[arg(long, value_name = "DIR")]
     project: Option<String>,
     /// Only runs
     #[arg(long, conflicts_with = "role")]
     runs: bool,
-    /// Everything ever recorded
+    /// Show all sessions and runs ever recorded
     #[arg(long, conflicts_with = "limit")]
     all: bool,
-    /// Maximum number, live ones first [default: all live ones and 50 others]
+    /// Maximum number of rows, live ones first [default: all live ones and 50 others]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     limit: Option<u32>,
+}
+
+/// Parses a state, either as in JSON (`needs_input`) or as the list shows it (`needs input`).
+fn state_parser() -> impl TypedValueParser<Value = String> {
+    let values = State::ALL.iter().map(|state| {
+        let value = PossibleValue::new(state.word());
+        match state.word() {
+            "needs_input" => value.alias("needs input"),
+            "exited_without_claim" => value.alias("exited without claim"),
+            _ => value,
+        }
+    });
+    PossibleValuesParser::new(values).map(|text| text.replace(' ', "_"))
 }
 
 #[derive(Debug, Deserialize)]
@@ -58,7 +74,7 @@ pub(super) struct SessionListReply {
 }
 
 impl SessionListReply {
-    /// Adds lost events and unknown processes of the ledger, if there are any.
+    /// If the ledger has lost events or there are unknown processes, adds this to the reply.
     pub(super) fn add_condition(&self, value: &mut Value) {
         if let Some(loss) = &self.ledger_loss {
             value["ledger_loss"] = json!(loss);
@@ -144,8 +160,8 @@ fn path(args: &LsArgs) -> String {
     )
 }
 
-/// Maps a directory to the top of its repository, which sessions store. A path that is not a directory any more is
-/// compared verbatim.
+/// Returns the top directory of the repository that contains a directory, because that is the path
+/// that sessions store. If the path is no longer a directory, it is compared verbatim.
 fn project(given: &str) -> String {
     let found = std::fs::canonicalize(given).ok().filter(|found| found.is_dir());
     let top = found.map(|dir| settings::project_top(&dir).unwrap_or(dir));
@@ -156,20 +172,34 @@ fn is_directory(given: &str) -> bool {
     Path::new(given).is_dir()
 }
 
-/// Fails for a missing directory without any session. Sessions may outlive their repository.
+/// Fails if a directory does not exist and no session ever ran in it. Sessions may outlive their repository.
 fn check_known_project(client: &Client, given: &str) -> Result<(), ApiError> {
     let one = [("project", Some(given.to_owned())), ("limit", Some("1".to_owned()))];
     let reply: SessionListReply = client.get(&target::with_query("/v1/sessions", &one))?;
     if !reply.sessions.is_empty() {
         return Ok(());
     }
-    let message = format!("there is no directory {given:?}, and no session was ever in it");
+    let message = format!("there is no directory {given:?}, and no session ever ran in it");
     Err(ApiError::new(ErrorCode::NotFound, message).next("provost ls --all"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn state_is_accepted_as_the_list_shows_it() {
+        let state = |text: &str| {
+            let command = LsArgs::augment_args(clap::Command::new("ls"));
+            let matches = command.try_get_matches_from(["ls", "--state", text]).ok()?;
+            matches.get_one::<String>("state").cloned()
+        };
+        for known in State::ALL {
+            assert_eq!(state(known.word()).as_deref(), Some(known.word()));
+            assert_eq!(state(&known.word().replace('_', " ")).as_deref(), Some(known.word()));
+        }
+        assert_eq!(state("asleep"), None);
+    }
 
     #[test]
     fn subdirectory_resolves_to_repository() {

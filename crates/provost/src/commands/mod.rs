@@ -1,4 +1,4 @@
-//! One file per command: its arguments, whose doc comments are the help, and its implementation.
+//! One file per command, with its arguments (whose doc comments are the help text) and implementation.
 
 pub(crate) mod adopt;
 pub(crate) mod agent_hook;
@@ -12,6 +12,7 @@ pub(crate) mod compact;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod daemon;
+pub(crate) mod demo_agent;
 pub(crate) mod discover;
 mod discovery;
 pub(crate) mod doctor;

@@ -1,4 +1,5 @@
-//! Helpers shared by all commands that change a session or run: sending the request, showing the result, hints.
+//! Helpers for all commands that change a session or run: send the request, show the result, and
+//! suggest next commands.
 
 use std::process::ExitCode;
 
@@ -33,7 +34,7 @@ impl KeyArgs {
         context.idempotency_key(self.key.as_deref())
     }
 
-    /// Whether a key was given, so that the change may be a repetition.
+    /// Whether the user passed a key, in which case the change may be a repetition.
     pub(crate) fn is_given(&self) -> bool {
         self.key.is_some()
     }
@@ -48,7 +49,7 @@ pub(crate) struct TakeOverArgs {
 }
 
 impl TakeOverArgs {
-    /// Takes over the named session, or run with all its sessions.
+    /// Takes over the given session, or the given run with all its sessions.
     pub(crate) fn apply(&self, context: &Context, id: &str) -> Result<(), Error> {
         if !self.take_over {
             return Ok(());
@@ -73,7 +74,7 @@ impl TakeOverArgs {
 
 const TAKE_OVER: &str = "take-over";
 
-/// Requests a change of a session and shows its new state.
+/// Requests a change to a session, and shows its new state.
 pub(crate) fn change(
     context: &Context,
     id: &str,
@@ -86,7 +87,7 @@ pub(crate) fn change(
     show(context, reply.map_err(|error| target::explain_run_target(&client, id, action, error))?)
 }
 
-/// Requests a change of a session or a run, depending on the ID, and shows its new state.
+/// Requests a change to a session or run, depending on the ID, and shows its new state.
 pub(crate) fn change_any(
     context: &Context,
     id: &str,
@@ -108,7 +109,7 @@ pub(crate) fn change_any(
     }
 }
 
-/// Requests a change of a run, and shows its new state.
+/// Requests a change to a run, and shows its new state.
 pub(crate) fn change_run(
     context: &Context,
     id: &str,
@@ -120,8 +121,8 @@ pub(crate) fn change_run(
     show_run(context, client.post(&target::run_action_path(id, action), body, &key)?)
 }
 
-/// Shows the reply to a change of a run: its state in one line.
-fn show_run(context: &Context, reply: Value) -> CliResult {
+/// Shows the reply to a change to a run, which is the run's state in one line.
+pub(crate) fn show_run(context: &Context, reply: Value) -> CliResult {
     let run = reply.get("run").cloned().and_then(|row| serde_json::from_value(row).ok());
     let next = run.as_ref().map(run::next_commands).unwrap_or_default();
     if context.ui.json {
@@ -133,7 +134,7 @@ fn show_run(context: &Context, reply: Value) -> CliResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Shows the reply to a change: the session's state in one line.
+/// Shows the reply to a change, which is the session's state in one line.
 pub(crate) fn show(context: &Context, reply: Value) -> CliResult {
     let session = reply.get("session").cloned().and_then(|row| serde_json::from_value(row).ok());
     let next = session.as_ref().map(next_commands).unwrap_or_default();
@@ -146,7 +147,7 @@ pub(crate) fn show(context: &Context, reply: Value) -> CliResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints a session in one line.
+/// Prints a session on one line.
 pub(crate) fn print_line(context: &Context, row: &SessionRow) -> Result<(), Error> {
     let (tone, words) = ui::describe_state(row);
     let words = context.ui.paint.paint(tone, &words);
@@ -156,7 +157,11 @@ pub(crate) fn print_line(context: &Context, row: &SessionRow) -> Result<(), Erro
 /// Returns the commands that make sense in a session's current state.
 pub(crate) fn next_commands(row: &SessionRow) -> Vec<String> {
     let id = ui::short_id(&row.id);
-    // Requests stay open until the outcome is sealed, but after the end no agent waits for an answer.
+    let stopping = row.flags.iter().any(|flag| flag == Flag::Stopping.word());
+    if stopping && !row.terminal {
+        return vec![format!("provost status {id}"), format!("provost logs {id}")];
+    }
+    // Requests stay open until the outcome is sealed, but an agent that has exited needs no answer.
     let asked = if row.terminal { None } else { row.requests.first() };
     let mut next: Vec<String> = asked.map(RequestRow::answer_command).into_iter().collect();
     if row.flags.iter().any(|flag| flag == "output_limit") {
@@ -164,15 +169,14 @@ pub(crate) fn next_commands(row: &SessionRow) -> Vec<String> {
     }
     let adopted = row.flags.iter().any(|flag| flag == Flag::Adopted.word());
     match (row.terminal, row.state.as_str()) {
-        // Its output appears where it runs.
+        // The output of an adopted agent is in its own terminal and not in the logs.
         (false, _) if adopted => next.push(format!("provost status {id}")),
         (true, _) => next.extend(ended_commands(row, &id)),
         (false, "needs_input") => next.extend(input_commands(row, &id)),
         (false, _) if ui::is_interrupted(row) => next.extend(interrupted_commands(row, &id)),
         (false, _) => next.push(format!("provost logs {id} -f")),
     }
-    let stopping = row.flags.iter().any(|flag| flag == Flag::Stopping.word());
-    // An adopted agent is only watched and cannot be stopped from here.
+    // An adopted agent is only watched and cannot be stopped by Provost.
     match (row.terminal, has_live_process(row) && !adopted) {
         (true, true) if !stopping => next.push(format!("provost stop {id}")),
         (true, _) => {}
@@ -183,9 +187,9 @@ pub(crate) fn next_commands(row: &SessionRow) -> Vec<String> {
     next
 }
 
-/// Returns the commands for a session that needs input and has no open request.
+/// Returns the commands for a session that needs input but has no open request.
 ///
-/// A plain command cannot be sent anything: the operator does what it asks and then resolves the session.
+/// A plain command does not accept messages. The operator performs the manual step and then resolves the session.
 pub(super) fn input_commands(row: &SessionRow, id: &str) -> Vec<String> {
     match (row.requests.is_empty(), row.driver.as_str()) {
         (false, _) => vec![format!("provost logs {id}")],
@@ -194,7 +198,7 @@ pub(super) fn input_commands(row: &SessionRow, id: &str) -> Vec<String> {
     }
 }
 
-/// Returns the commands that continue after an interrupted turn.
+/// Returns the commands to continue after an interrupted turn.
 fn interrupted_commands(row: &SessionRow, id: &str) -> Vec<String> {
     let attach = row.driver.starts_with("codex").then(|| format!("provost attach {id}"));
     let go_on = [format!("provost resume {id}"), format!("provost send {id} TEXT")];
@@ -222,10 +226,10 @@ fn ended_commands(row: &SessionRow, id: &str) -> Vec<String> {
     }
 }
 
-/// Returns the commands that resume a conversation which ended too early.
+/// Returns the commands that resume a conversation that ended too early.
 fn resume_commands(row: &SessionRow, id: &str) -> Vec<String> {
     if row.flags.iter().any(|flag| flag == Flag::Adopted.word()) {
-        // It must be restarted where it was started; then it can be adopted again.
+        // An adopted agent has to be restarted in its own terminal, after which it can be adopted again.
         return vec!["provost discover".to_owned()];
     }
     let conversation = row.driver.starts_with("codex") && row.thread.is_some();
@@ -238,12 +242,13 @@ fn resume_commands(row: &SessionRow, id: &str) -> Vec<String> {
     raise.into_iter().chain(conversation.then(|| format!("provost resume {id}"))).collect()
 }
 
-/// Whether the setup failed. Then nothing was started, and only the setup has output to show.
+/// Whether the setup command failed. In this case no agent was started, and nothing else was printed.
 pub(super) fn setup_failed(row: &SessionRow) -> bool {
     row.setup.as_ref().is_some_and(|setup| setup.result == "failed")
 }
 
-/// Whether a process of the session can be stopped. The unknown process of a session that has ended is gone.
+/// Whether a process of the session can be stopped. Once the session has ended, a process in an
+/// unknown state is assumed to have exited.
 fn has_live_process(row: &SessionRow) -> bool {
     let lives = match row.process.as_str() {
         "alive" => true,
@@ -261,7 +266,7 @@ fn cancel(id: &str) -> String {
     format!("provost cancel {id}")
 }
 
-/// Parses a key. It is sent in a header, so it must be visible ASCII.
+/// Parses a key. It is sent in a header, so it must consist of visible ASCII characters.
 fn parse_key(text: &str) -> Result<String, String> {
     let plain = text.bytes().all(|byte| byte.is_ascii_graphic());
     if plain && (1..=MAX_KEY).contains(&text.len()) {
@@ -349,6 +354,8 @@ mod tests {
         for flag in ["adopted", "stopping"] {
             assert!(!flagged(flag, &over).contains(&stop), "{flag}");
         }
+        let next = flagged("stopping", &waiting("terminal"));
+        assert!(!next.contains(&stop), "it is being stopped already: {next:?}");
         let next = flagged("adopted", &waiting("terminal"));
         assert_eq!(next.last().unwrap(), "provost cancel deadbeef");
         let ended = SessionRow { process: "exit0".to_owned(), ..over };

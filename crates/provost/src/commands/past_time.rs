@@ -1,4 +1,4 @@
-//! Points in the past on the command line: an age such as `10m`, or a time such as `14:30`.
+//! Past times on the command line: an age such as `10m`, or a time such as `14:30`.
 
 use jiff::{
     Timestamp,
@@ -9,7 +9,7 @@ use jiff::{
 use super::input::parse_age;
 use crate::clock;
 
-/// A point in the past.
+/// A time in the past.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PastTime {
     /// Milliseconds before now.
@@ -19,7 +19,7 @@ pub(crate) enum PastTime {
 }
 
 impl PastTime {
-    /// Returns the milliseconds since the Unix epoch.
+    /// Returns the time in milliseconds since the Unix epoch.
     pub(crate) fn at_ms(self, now_ms: i64) -> i64 {
         match self {
             PastTime::Age(ms) => now_ms.saturating_sub(i64::try_from(ms).unwrap_or(i64::MAX)),
@@ -28,7 +28,7 @@ impl PastTime {
     }
 }
 
-/// Parses an age, or a time in this machine's zone unless it names another one.
+/// Parses an age, or a time. The time is in this machine's time zone unless it specifies another one.
 pub(crate) fn parse_past_time(text: &str) -> Result<PastTime, String> {
     if let Ok(age) = parse_age(text) {
         return Ok(PastTime::Age(age));
@@ -46,9 +46,9 @@ fn parse_time(text: &str, now_ms: i64, zone: TimeZone) -> Option<i64> {
     }
     let local = match text.parse::<DateTime>() {
         Ok(local) => local,
-        // A time of day is that of today.
+        // A time of day refers to today.
         Err(_) => {
-            // A bare number could be anything.
+            // A number without a colon is ambiguous, so it is rejected.
             let time = text.contains(':').then(|| text.parse::<Time>().ok()).flatten()?;
             let now = Timestamp::from_millisecond(now_ms).ok()?;
             now.to_zoned(zone.clone()).date().to_datetime(time)

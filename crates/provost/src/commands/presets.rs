@@ -14,7 +14,7 @@ use crate::{
     ui::{self, Screen},
 };
 
-/// Show the settings of each preset, and their sources
+/// Show each preset with its settings and their sources
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost presets\n  provost presets careful\n  provost run 'Fix the login' --preset careful"

@@ -1,4 +1,4 @@
-//! Reads answers from the user at the terminal, or from a file.
+//! Reads answers from the user's terminal or from a file.
 
 use std::{
     collections::BTreeMap,
@@ -15,7 +15,7 @@ use crate::{error::usage, ui};
 /// The maximum size of an answers file, in bytes.
 const MAX_FILE: u64 = 1 << 20;
 
-/// The format of an answers file; Codex uses the same one.
+/// The format of an answers file, which is the same as Codex's.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AnswersFile {
@@ -28,7 +28,7 @@ struct AnswerEntry {
     answers: Vec<String>,
 }
 
-/// Reads an answers file; `-` is standard input.
+/// Reads an answers file. `-` means standard input.
 pub(super) fn from_file(path: &Path) -> Result<BTreeMap<String, Vec<String>>, ApiError> {
     let mut text = String::new();
     let read = if path == Path::new("-") {
@@ -77,7 +77,7 @@ fn prompt_question(question: &QuestionRow) -> Result<String, ApiError> {
     for (at, option) in question.options.iter().enumerate() {
         let meaning = question.descriptions.get(at).filter(|text| !text.is_empty());
         let meaning = meaning.map_or(String::new(), |text| format!(": {text}"));
-        // Options of a secret have no numbers: a typed number could be the secret itself.
+        // The options of a secret are not numbered, because a typed number could be the secret itself.
         let label = if question.secret { "-".to_owned() } else { format!("{})", at + 1) };
         show(&format!("  {label} {}", ui::escape_line(&format!("{option}{meaning}"))))?;
     }
@@ -98,7 +98,8 @@ fn prompt_question(question: &QuestionRow) -> Result<String, ApiError> {
     }
 }
 
-/// Resolves a number to its option and returns other text unchanged. None for a number without an option.
+/// If the user typed the number of an option, returns that option. Returns `None` if there is no
+/// option with that number, and any other text unchanged.
 fn resolve_choice<'a>(line: &'a str, options: &'a [String]) -> Option<&'a str> {
     match line.trim().parse::<usize>() {
         Ok(number) if !options.is_empty() => {
@@ -148,7 +149,7 @@ impl EchoOff {
 
 impl Drop for EchoOff {
     fn drop(&mut self) {
-        // If the terminal is gone there is nothing to restore.
+        // If the terminal is gone, the error does not matter.
         tcsetattr(std::io::stdin(), OptionalActions::Now, &self.original).ok();
     }
 }

@@ -9,8 +9,10 @@ use provost_engine::{
     stream,
 };
 use provost_ledger::{
-    Durability, LedgerLoss, LossRecovery, OpenOptions, SqliteLedger, SqliteReader, verify,
+    Durability, LedgerLoss, LossRecovery, OpenOptions, SqliteLedger, SqliteReader, lock_writer,
+    verify,
 };
+use provost_sys::peer::Pinning;
 use serde_json::{Value, json};
 
 use super::{
@@ -23,6 +25,8 @@ use crate::{cli::CliResult, clock, context::Context, daemon, error::chain, ui};
 #[derive(Debug, Args)]
 pub(super) struct RecoverArgs {
     /// Stop processes that are missing from the ledger
+    ///
+    /// If the ledger cannot be read at all, these are all processes of the home.
     #[arg(long)]
     stop_unknown: bool,
     /// Continue without the lost events
@@ -34,15 +38,15 @@ pub(super) struct RecoverArgs {
     key: KeyArgs,
 }
 
-/// The facts about the loss.
+/// What the ledger has lost, and which processes are missing from it.
 struct LossSurvey {
     loss: Option<LedgerLoss>,
-    /// The time of the last remaining event.
+    /// The time of the last event that is left.
     last_at: Option<i64>,
     unknown: Vec<UnknownHolder>,
 }
 
-/// The actions that were taken.
+/// The recovery actions that were taken.
 #[derive(Default)]
 struct RecoveryActions {
     stopped: Vec<UnknownHolder>,
@@ -52,6 +56,9 @@ struct RecoveryActions {
 
 pub(super) fn run(context: &Context, args: &RecoverArgs) -> CliResult {
     refuse_agents(context)?;
+    if let Some(damage) = find_damage(context)? {
+        return recover_unreadable(context, args, &damage);
+    }
     let mut done = RecoveryActions::default();
     if args.stop_unknown {
         let reply: Value = context.daemon()?.post(
@@ -69,6 +76,87 @@ pub(super) fn run(context: &Context, args: &RecoverArgs) -> CliResult {
     show(context, &survey, &done)
 }
 
+/// If the ledger cannot be read at all, returns why. A temporary failure is an error.
+fn find_damage(context: &Context) -> Result<Option<ApiError>, ApiError> {
+    let home = context.trusted_home()?;
+    let reader = match SqliteReader::open(&home.ledger()) {
+        Err(why) if why.is_damage() => return Ok(Some(open_error(&why))),
+        opened => opened.map_err(|why| open_error(&why))?,
+    };
+    match unknown_holders::survey(&shell::Home::new(&home.path), &reader) {
+        Err(why) if why.is_damage() => Ok(Some(read_error(&why))),
+        surveyed => surveyed.map(|_| None).map_err(|why| read_error(&why)),
+    }
+}
+
+/// Lists the processes of a home whose ledger cannot be read, and stops them on request. This is
+/// done here because no daemon can serve such a home.
+fn recover_unreadable(context: &Context, args: &RecoverArgs, damage: &ApiError) -> CliResult {
+    let home = context.home()?;
+    let places = shell::Home::new(&home.path);
+    let mut stopped = Vec::new();
+    if args.stop_unknown {
+        stopped = daemon::without_daemon(&home, || stop_living(&places))?;
+    }
+    let unknown = unknown_holders::living(&places);
+    if args.accept_loss {
+        let message = format!(
+            "{}; nothing of it can be continued: restore a `provost ledger backup`, or move {} away to start afresh",
+            damage.message,
+            home.ledger().display()
+        );
+        return Err(ApiError::new(ErrorCode::Storage, message).next("provost doctor").into());
+    }
+    let mut next = vec!["provost doctor".to_owned()];
+    if !unknown.is_empty() {
+        next.insert(0, "provost ledger recover --stop-unknown".to_owned());
+    }
+    if context.ui.json {
+        let value = json!({
+            "ok": true, "loss": null, "unreadable": damage.message, "unknown": unknown,
+            "stopped": stopped, "accepted": null,
+        });
+        context.ui.result(value, &next)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut lines = vec![ui::escape_line(&damage.message)];
+    lines.extend(stopped_lines(&stopped));
+    lines.extend(ui::unknown_lines(context.ui.paint, &unknown));
+    if unknown.is_empty() && stopped.is_empty() {
+        lines.push("no process of this home is running".to_owned());
+    }
+    context.ui.lines(&lines)?;
+    context.ui.next(&next);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Stops all running launches, checks and hooks of a home that has no daemon. Holders obey only the
+/// process that holds the ledger's lock.
+fn stop_living(places: &shell::Home) -> Result<Vec<UnknownHolder>, ApiError> {
+    let cannot = |why: std::io::Error| chain(ErrorCode::Failed, "cannot stop them", &why);
+    let _writer = lock_writer(&places.ledger()).map_err(|why| open_error(&why))?;
+    let program = std::env::current_exe().map_err(cannot)?;
+    let holders = shell::Holders::new(vec![program.into(), "hold".into()])
+        .with_boundary(places.boundary(Pinning::Best));
+    shell::blocking::start().map_err(cannot)?;
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(cannot)?;
+    runtime.block_on(async {
+        let mut stopped = Vec::new();
+        for holder in unknown_holders::living(places) {
+            unknown_holders::stop(places, &holders, &holder).await?;
+            stopped.push(holder);
+        }
+        Ok(stopped)
+    })
+}
+
+fn stopped_lines(stopped: &[UnknownHolder]) -> impl Iterator<Item = String> {
+    stopped
+        .iter()
+        .map(|holder| format!("stopped     {}  {}", holder.key, ui::escape_line(&holder.command)))
+}
+
 fn survey_loss(context: &Context) -> Result<LossSurvey, ApiError> {
     let home = shell::Home::new(&context.trusted_home()?.path);
     let reader = reader(context)?;
@@ -77,8 +165,8 @@ fn survey_loss(context: &Context) -> Result<LossSurvey, ApiError> {
     Ok(LossSurvey { loss: reader.loss(), last_at: newest.map(|record| record.at.wall_ms), unknown })
 }
 
-/// Refuses to continue on a ledger with further damage, or while an unknown launch runs whose directory a known session
-/// may reuse.
+/// Fails if the ledger has other damage, or if an unknown launch is still running whose directory a
+/// known session might reuse.
 fn check_acceptable(context: &Context, survey: &LossSurvey) -> Result<(), ApiError> {
     let report = verify(&reader(context)?, &mut stream::refold).map_err(|why| read_error(&why))?;
     if let Some(damage) = report.differences.first() {
@@ -111,7 +199,8 @@ fn accept(context: &Context, done: &mut RecoveryActions) -> Result<(), ApiError>
         let mut ledger =
             SqliteLedger::open(&home.ledger(), &options).map_err(|why| open_error(&why))?;
         let places = shell::Home::new(&home.path);
-        // Read again, to also move launches that ended meanwhile. Nothing starts without a daemon.
+        // Read the ledger again, so that launches that have ended in the meantime are moved too.
+        // Without a daemon, no new launch can start.
         let reader = SqliteReader::open(&home.ledger()).map_err(|why| open_error(&why))?;
         let unknown = unknown_holders::survey(&places, &reader).map_err(|why| read_error(&why))?;
         drop(reader);
@@ -164,9 +253,7 @@ fn lines(context: &Context, survey: &LossSurvey, done: &RecoveryActions) -> Vec<
         let age = survey.last_at.map(|at| ui::age(clock::now_ms(), at));
         lines.extend(age.map(|age| format!("last event  {age} ago")));
     }
-    for holder in &done.stopped {
-        lines.push(format!("stopped     {}  {}", holder.key, ui::escape_line(&holder.command)));
-    }
+    lines.extend(stopped_lines(&done.stopped));
     let left: Vec<UnknownHolder> = match &done.recovered {
         Some(_) => survey.unknown.iter().filter(|holder| holder.alive).cloned().collect(),
         None => survey.unknown.clone(),

@@ -14,23 +14,23 @@ use crate::{
     ui::{self, Screen},
 };
 
-/// Replay a team's events, and those of its sessions
+/// Replay the events of a team and its sessions
 ///
-/// Text is left out unless --content is given. Refusals are included. Each message carries its number and correlation
-/// from the team into the session that received it.
+/// Texts are hidden unless --content is given. Rejected actions are included. Each message keeps
+/// its number and correlation from the team to the session that received it.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost replay limits\n  provost replay limits --as timeline\n  provost replay limits --as transcript --content\n  provost replay limits --as timeline --json | jq '.rows[] | select(.refused)'"
 )]
 pub(crate) struct ReplayArgs {
-    /// Team ID (a unique part is enough) or name
+    /// Team ID (4+ digits of either end) or name
     #[arg(value_name = "TEAM", value_parser = input::parse_name)]
     team: String,
     /// Format: compact (a line per message, criterion and session), timeline (a line per event) or transcript
     /// (messages)
     #[arg(long = "as", value_name = "FORM", value_enum, default_value_t = FormArg::Compact)]
     form: FormArg,
-    /// Also show the text that was written
+    /// Also show the text of the events
     #[arg(long)]
     content: bool,
 }

@@ -16,8 +16,8 @@ use crate::{cli::CliResult, context::Context, error::usage, ui};
 
 /// Report the status of a session's work (for agents)
 ///
-/// An agent is identified by PROVOST_LAUNCH and PROVOST_TOKEN, which Provost sets. The operator names the session with
-/// --session. A late report is never refused; it is recorded.
+/// An agent is identified by PROVOST_LAUNCH and PROVOST_TOKEN, which Provost sets. The operator
+/// specifies the session with --session. A late report is recorded too.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost report working --message 'reading the code'\n  provost report completed --message 'all tests pass'\n  provost report failed --session 1a2b3c4d --message 'gave up'\n  provost report fact --branch fix/login"
@@ -105,7 +105,8 @@ pub(crate) fn run(context: &Context, args: &ReportArgs) -> CliResult {
 
 fn request(what: &ReportCommand) -> Result<(&AboutArgs, ReportRequest), ApiError> {
     let claim = |args: &ClaimArgs, word: &str| -> Result<ReportRequest, ApiError> {
-        let text = args.message.as_deref().map(input::read_text).transpose()?;
+        let read = |text: &str| input::read_text("the message (--message)", text);
+        let text = args.message.as_deref().map(read).transpose()?;
         Ok(ReportRequest { claim: Some(word.to_owned()), text, ..ReportRequest::default() })
     };
     Ok(match what {
@@ -121,12 +122,12 @@ fn fact(value: &FactValue) -> Result<ReportRequest, ApiError> {
     let given = [("branch", &value.branch), ("pr", &value.pr), ("artifact", &value.artifact)];
     let given = given.into_iter().find_map(|(word, value)| Some((word, value.as_deref()?)));
     let (word, value) =
-        given.ok_or_else(|| usage("name a fact with --branch, --pr or --artifact"))?;
-    let value = Some(input::read_text(value)?);
+        given.ok_or_else(|| usage("no fact given: use --branch, --pr or --artifact"))?;
+    let value = Some(input::read_text("the value", value)?);
     Ok(ReportRequest { fact: Some(word.to_owned()), value, ..ReportRequest::default() })
 }
 
-/// Sets the reporter: the operator if a session is named, otherwise the launch that this process belongs to.
+/// Sets the reporter: the operator if a session is given, otherwise the launch that this process belongs to.
 fn set_reporter(
     context: &Context,
     about: &AboutArgs,
@@ -140,7 +141,7 @@ fn set_reporter(
     if request.launch.is_some() && request.token.is_some() {
         return Ok(());
     }
-    Err(usage("not called from inside an agent; name the session with --session ID")
+    Err(usage("not called from inside an agent; specify the session with --session ID")
         .next("provost report completed --session ID"))
 }
 
@@ -151,8 +152,9 @@ fn show_dropped(context: &Context, launch: LaunchId, path: &Path) -> CliResult {
         let value = json!({"ok": true, "status": "recorded", "id": id, "dropped": path});
         context.ui.result(value, &[])?;
     } else {
-        let told =
-            format!("recorded in {path}: the daemon is not reachable and will read it later");
+        let told = format!(
+            "the report is recorded in {path}, because the daemon is not reachable; the daemon will read it later"
+        );
         context.ui.line(&told)?;
     }
     Ok(ExitCode::SUCCESS)

@@ -1,4 +1,4 @@
-//! Delivers a launch's report to the daemon, or to its drop box if the daemon is not reachable.
+//! Delivers a launch's report to the daemon, or to a drop box if the daemon cannot be reached.
 
 use std::path::PathBuf;
 
@@ -18,14 +18,15 @@ pub(crate) enum ReportOutcome {
     },
 }
 
-/// Adds the identity of the launch, as far as this process knows it.
+/// Adds the identity of the launch, if the environment contains it.
 pub(crate) fn add_identity(context: &Context, request: &mut ReportRequest) {
     let variable = |name: &str| context.environment.get(name).map(str::to_owned);
     (request.launch, request.token) =
         (variable(provost_holder::spec::MARK), variable("PROVOST_TOKEN"));
 }
 
-/// Sends the report to the daemon, or writes it to a file. The key makes it count once, over either channel.
+/// Sends the report to the daemon, or writes it to a file. Because of the key, a report that
+/// arrives through both channels counts only once.
 pub(crate) fn deliver(
     context: &Context,
     request: &ReportRequest,
@@ -36,7 +37,8 @@ pub(crate) fn deliver(
         Err(error) if matches!(error.code, ErrorCode::Unreachable | ErrorCode::TimedOut) => {
             save_to_drop_box(context, request, key, error)
         }
-        // The daemon keeps it only in memory; a file survives the daemon, if the disk has space for one.
+        // The daemon could keep the report only in memory. A file outlives the daemon, if the disk
+        // has space for one.
         Err(error) if error.code == ErrorCode::Storage => {
             save_to_drop_box(context, request, key, error.clone()).map_err(|_| error)
         }
@@ -44,13 +46,14 @@ pub(crate) fn deliver(
     }
 }
 
-/// Posts the report. An agent does not start a daemon, because it would be the agent's descendant and end with it.
+/// Posts the report. An agent must not start a daemon, because the daemon would be a child of the
+/// agent and end with it.
 fn post(context: &Context, request: &ReportRequest, key: &str) -> Result<ReportReply, ApiError> {
     daemon::connect_only(&context.trusted_home()?)?.post("/v1/reports", request, key)
 }
 
-/// Writes the report to a file for the next daemon, because the daemon is not running or the agent's sandbox blocks
-/// connections.
+/// Writes the report to a file for the next daemon, because the daemon is not running or the
+/// agent's sandbox blocks connections.
 fn save_to_drop_box(
     context: &Context,
     request: &ReportRequest,
@@ -73,7 +76,8 @@ fn save_to_drop_box(
     Ok(ReportOutcome::Dropped { launch, path })
 }
 
-/// Returns the file name for a key. A key is any visible text; both channels must identify the report the same way.
+/// Returns the file name for a key. If the key contains anything but letters, digits and hyphens,
+/// it is hashed, so that the file cannot end up outside the drop box.
 fn file_name(key: &str) -> String {
     let plain = key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
     if plain { key.to_owned() } else { blake3::hash(key.as_bytes()).to_hex().to_string() }

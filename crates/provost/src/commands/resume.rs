@@ -10,20 +10,21 @@ use super::{
 };
 use crate::{cli::CliResult, context::Context};
 
-/// The default instruction.
+/// The instruction to send if the user gives none.
 const DEFAULT_INSTRUCTION: &str =
     "Continue your work where you left off. Look at the files first: they are as you left them.";
 
 /// Continue a stopped or finished session or run
 ///
-/// A session continues in the same conversation. A run that failed or was cancelled continues with its remaining work.
-/// Imported work runs nothing here without --take-over, because its record names the programs.
+/// A session continues in the same conversation. A run that failed or was cancelled continues with
+/// its remaining work. Imported work runs no programs here without --take-over, because its record
+/// decides which programs run.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost resume 1a2b3c4d\n  provost resume 1a2b3c4d 'The network is back: continue.'"
 )]
 pub(crate) struct ResumeArgs {
-    /// Session or run ID (a unique part is enough) or name
+    /// Session or run ID (4+ digits of either end) or name
     #[arg(value_parser = input::parse_name)]
     id: String,
     /// Instruction for a session; `-` reads standard input
@@ -35,11 +36,12 @@ pub(crate) struct ResumeArgs {
 }
 
 pub(crate) fn run(context: &Context, args: &ResumeArgs) -> CliResult {
-    let text = input::read_text(args.text.as_deref().unwrap_or(DEFAULT_INSTRUCTION))?;
+    let text =
+        input::read_text("the instruction", args.text.as_deref().unwrap_or(DEFAULT_INSTRUCTION))?;
     args.take_over.apply(context, &args.id)?;
     let send = SendRequest { text, supersede: false };
     if args.text.is_some() {
-        // A run writes the instructions of its agents itself.
+        // Only a session accepts an instruction. A run writes its agents' instructions itself.
         return change(context, &args.id, "send", &send, &args.key);
     }
     change_any(context, &args.id, "send", &send, "resume", &json!({}), &args.key)

@@ -16,11 +16,12 @@ use crate::{
 
 /// Search teams, sessions, runs, members and events
 ///
-/// Newest first. All words must match; a word of three or more letters also matches the beginning of a longer one.
-/// Pairs are the members of teams. Events of archived streams are not found; the streams themselves are.
+/// Lists the newest results first. All words must match; a word of three or more letters also
+/// matches the beginning of a longer one. `pairs` are the members of teams. Archived teams,
+/// sessions and runs are found, but their events are not.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost search rate limit\n  provost search limits --in tasks --in pairs\n  provost search missing_evidence --in events --limit 50\n  provost search limits --json | jq '.hits[].communication.receive_command'"
+    after_help = "Examples:\n  provost search rate limit\n  provost search limits --in teams --in members\n  provost search missing_evidence --in events --limit 50\n  provost search limits --json | jq '.hits[].communication.receive_command'"
 )]
 pub(crate) struct SearchArgs {
     /// Words to search for

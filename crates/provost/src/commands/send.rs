@@ -11,19 +11,19 @@ use crate::{cli::CliResult, context::Context};
 
 /// Send a message to a session
 ///
-/// It steers the session's open attempt, or becomes its next instruction. `provost team send` writes to a member of a
-/// team.
+/// The message steers the open attempt, or becomes the next instruction if no attempt is open.
+/// `provost team send` writes to a member of a team.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost send 1a2b3c4d 'Also update the changelog.'\n  provost send fixer - < instruction.md\n  provost send fixer --supersede 'Leave that; fix the tests first.'"
 )]
 pub(crate) struct SendArgs {
-    /// Session ID (a unique part is enough) or name
+    /// Session ID (4+ digits of either end) or name
     #[arg(value_name = "SESSION", value_parser = input::parse_name)]
     id: String,
     /// Message; `-` reads standard input
     text: String,
-    /// End the open attempt as superseded and make this the next instruction
+    /// End the open attempt as superseded, and start the next one with this message
     #[arg(long)]
     supersede: bool,
     #[command(flatten)]
@@ -33,7 +33,10 @@ pub(crate) struct SendArgs {
 }
 
 pub(crate) fn run(context: &Context, args: &SendArgs) -> CliResult {
-    let request = SendRequest { text: input::read_text(&args.text)?, supersede: args.supersede };
+    let request = SendRequest {
+        text: input::read_text("the message", &args.text)?,
+        supersede: args.supersede,
+    };
     args.take_over.apply(context, &args.id)?;
     change(context, &args.id, "send", &request, &args.key)
 }

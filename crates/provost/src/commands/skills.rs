@@ -8,7 +8,7 @@ use std::{
 };
 
 use clap::{Args, Subcommand};
-use provost_agents::skills::{Delivery, RootKind, Skill, SkillStatus};
+use provost_agent_codex::skills::{Delivery, RootKind, Skill, SkillStatus};
 use provost_api::{ApiError, ErrorCode};
 use serde_json::{Value, json};
 
@@ -34,19 +34,20 @@ pub(crate) struct SkillsArgs {
 
 #[derive(Debug, Subcommand)]
 enum SkillsCommand {
-    /// List every skill, used or skipped with the reason
+    /// List all skills, and why some are skipped
     #[command(
         after_help = "Examples:\n  provost skills list\n  provost skills list --json | jq '.skills[] | select(.used | not)'"
     )]
     List(ListArgs),
     /// Install the skills for managing and reviewing with Provost
     ///
-    /// Each is a stub that points the agent to `provost guide`. Files that are not Provost's are never overwritten.
+    /// Each skill is a stub that points the agent to `provost guide`. Files that Provost did not
+    /// write are never overwritten.
     #[command(
         after_help = "Examples:\n  provost skills install\n  provost skills install --repo --dry-run\n  provost skills install --to ~/.codex/skills"
     )]
     Install(SkillsDirArgs),
-    /// Remove the skills that `install` wrote, and nothing else
+    /// Remove the skills that `install` wrote
     #[command(
         after_help = "Examples:\n  provost skills remove\n  provost skills remove --repo --dry-run"
     )]
@@ -58,7 +59,7 @@ struct SkillsDirArgs {
     /// Use `.agents/skills` of the current repository instead of `~/.agents/skills`
     #[arg(long, conflicts_with = "to")]
     repo: bool,
-    /// Use this directory
+    /// Use this directory instead of `~/.agents/skills`
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
     /// Show what would change, without changing it
@@ -68,7 +69,7 @@ struct SkillsDirArgs {
 
 #[derive(Debug, Args)]
 struct ListArgs {
-    /// Directory the session would work in [default: current directory]
+    /// Directory in which the session would work [default: current directory]
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
 }
@@ -87,7 +88,7 @@ pub(crate) fn run(context: &Context, args: &SkillsArgs) -> CliResult {
     show(context, &skills)
 }
 
-/// Installs the stubs. Plans all of them first: if one is refused, nothing is changed.
+/// Installs the stubs. If any of them cannot be installed, nothing is changed.
 fn install(context: &Context, args: &SkillsDirArgs) -> CliResult {
     let root = skills_dir(context, args)?;
     let mut plans = Vec::new();
@@ -112,7 +113,7 @@ fn failed(stub: &Stub, root: &Path, why: &std::io::Error) -> ApiError {
     usage(format!("cannot change {}: {why}", stub.directory(root).display()))
 }
 
-/// Removes each stub separately: one that the user changed stays, and does not keep the others.
+/// Removes each stub separately. A stub that the user has changed is kept, but the others are still removed.
 fn remove(context: &Context, args: &SkillsDirArgs) -> CliResult {
     let root = skills_dir(context, args)?;
     let (mut plans, mut kept) = (Vec::new(), Vec::new());

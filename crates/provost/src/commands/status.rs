@@ -7,6 +7,7 @@ use std::{collections::BTreeMap, process::ExitCode};
 
 use clap::Args;
 use provost_api::{ApiError, Client, ErrorCode, RequestRow, RunRow, SessionRow, TeamRow, WhyReply};
+use provost_engine::history::describe_missing;
 use serde_json::{Value, json};
 
 use super::{
@@ -34,19 +35,19 @@ use crate::{
     after_help = "Examples:\n  provost status\n  provost status 1a2b3c4d\n  provost status 1a2b3c4d --why\n  provost status 1a2b3c4d --watch\n  provost status 1a2b3c4d --at 120\n  provost status limits --diff 100..120\n  provost status fixer --json | jq .state"
 )]
 pub(crate) struct StatusArgs {
-    /// Session, run or team: ID (a unique part is enough) or name [default: overview]
+    /// Session, run or team: ID (4+ digits of either end) or name [default: overview]
     #[arg(value_parser = input::parse_name)]
     id: Option<String>,
-    /// Show the rule and the facts behind a session's state, or why a run waits or ended, with its session
+    /// Show the rule and the facts behind a session's state, or the reason why a run waits or ended
     #[arg(long, requires = "id", conflicts_with = "watch")]
     why: bool,
-    /// Update on every event until the outcome is sealed; with --json print a line each time
+    /// Refresh on every event until the outcome is sealed; with --json, print one line per update
     #[arg(short, long, requires = "id")]
     watch: bool,
-    /// Show the state after this event of the ledger
+    /// Show the state as of this sequence number
     #[arg(long, value_name = "SEQ", requires = "id", conflicts_with_all = ["why", "watch", "diff"])]
     at: Option<u64>,
-    /// Show the fields that differ between two events of the ledger
+    /// Show the fields that differ between two sequence numbers
     #[arg(long, value_name = "FROM..TO", requires = "id", conflicts_with_all = ["why", "watch"], value_parser = as_of::parse_span)]
     diff: Option<(u64, u64)>,
 }
@@ -74,13 +75,13 @@ pub(crate) fn run(context: &Context, args: &StatusArgs) -> CliResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The subject of a status.
+/// The session, run or team to show.
 enum StatusTarget {
     Target(SessionOrRun),
     Task(Box<TeamRow>),
 }
 
-/// Finds a session or run, otherwise a team.
+/// Finds a session or run, or else a team.
 fn find_subject(client: &Client, id: &str) -> Result<StatusTarget, ApiError> {
     let missing = match target::find_session_or_run(client, id) {
         Ok(meant) => return Ok(StatusTarget::Target(meant)),
@@ -92,8 +93,8 @@ fn find_subject(client: &Client, id: &str) -> Result<StatusTarget, ApiError> {
     match client.get::<TeamReply>(&target::team_path(id)) {
         Ok(reply) => Ok(StatusTarget::Task(Box::new(reply.team))),
         Err(error) if error.code == ErrorCode::NotFound => {
-            let message = format!("there is no session, run or team \"{id}\"");
-            Err(ApiError { message, ..missing })
+            let message = describe_missing("session, run or team", id);
+            Err(ApiError { message, ..missing }.next("provost team ls"))
         }
         Err(error) => Err(error),
     }
@@ -137,7 +138,7 @@ fn one_run(context: &Context, client: &Client, row: &RunRow) -> Result<(), Error
     Ok(())
 }
 
-/// Shows why a run is in its state, then the facts of the session responsible for it.
+/// Shows why a run is in its current state, then the facts about the session that is responsible.
 fn why_run(context: &Context, client: &Client, row: &RunRow) -> Result<(), Error> {
     let named = |id: &str| row.sessions.iter().find(|session| session.id == id);
     let session = row.why_session.as_deref().and_then(named);
@@ -167,7 +168,7 @@ fn why(context: &Context, client: &Client, id: &str) -> Result<(), Error> {
     let reply: Value = client.get(&target::session_action_path(id, "why"))?;
     let shown: Option<WhyReply> = serde_json::from_value(reply.clone()).ok();
     let mut next = shown.as_ref().map(|why| next_commands(&why.session)).unwrap_or_default();
-    // The user just ran this command.
+    // Leave out the command that the user has just run.
     next.retain(|command| !command.ends_with(" --why"));
     match (context.ui.json, shown) {
         (true, _) | (false, None) => context.ui.result(reply, &next),

@@ -11,12 +11,12 @@ use crate::{cli::CliResult, context::Context};
 
 /// End a session's process and keep the session
 ///
-/// The process and all its descendants are interrupted, then sent TERM, then KILL. Its work stays, and the session can
-/// get a new instruction.
+/// The process and all its descendants are interrupted, then sent TERM, then KILL. The work is
+/// kept, and the session can get a new instruction.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  provost stop 1a2b3c4d\n  provost stop fixer --json")]
 pub(crate) struct StopArgs {
-    /// Session ID (a unique part is enough) or name
+    /// Session ID (4+ digits of either end) or name
     #[arg(value_parser = input::parse_name)]
     id: String,
     #[command(flatten)]

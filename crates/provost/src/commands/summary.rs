@@ -10,31 +10,33 @@ use serde_json::json;
 use super::{input, run};
 use crate::{cli::CliResult, clock, context::Context, target, ui};
 
-/// A card that is missing this long after the outcome, in milliseconds, will not be written any more.
+/// How long to wait for the summary file after the outcome was sealed, in milliseconds. If it is
+/// still missing then, it will never be written.
 const WRITE_TIMEOUT_MS: i64 = 10_000;
 
-/// The maximum size of a card, in bytes.
+/// The maximum size of a summary file, in bytes.
 const MAX_CARD: u64 = 256 << 20;
 
-/// The pause between two attempts to read it.
+/// The pause between two attempts to read the file.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Print the summary of a run
 ///
-/// It summarizes the goal, decisions, changes, evidence, reviews, open points and usage. It is written once, when the
-/// run's outcome is sealed, and never changes. A resumed run has one card for each time it ended.
+/// The summary covers the goal, decisions, changes, evidence, reviews, open points and usage. It is
+/// written once, when the run's outcome is sealed, and never changes. A resumed run has one summary
+/// for each time it ended.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost summary 1a2b3c4d\n  provost summary 1a2b3c4d --html > card.html"
 )]
 pub(crate) struct SummaryArgs {
-    /// Run ID (a unique part is enough) or name
+    /// Run ID (4+ digits of either end) or name
     #[arg(value_parser = input::parse_name)]
     id: String,
     /// Print HTML instead of Markdown
     #[arg(long)]
     html: bool,
-    /// Card of the N-th time the run ended [default: the newest]
+    /// Summary of the N-th time the run ended [default: the newest]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     leg: Option<u32>,
 }
@@ -45,7 +47,7 @@ pub(crate) fn run(context: &Context, args: &SummaryArgs) -> CliResult {
     let leg = args.leg.unwrap_or(ended);
     if leg == 0 || leg > ended {
         let message = format!(
-            "run {} has not ended that often yet, so it has no such card",
+            "run {} has not ended that many times, so this summary does not exist",
             ui::short_id(&row.id)
         );
         let error = ApiError::new(ErrorCode::Refused, message);
@@ -64,7 +66,8 @@ pub(crate) fn run(context: &Context, args: &SummaryArgs) -> CliResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads a card. It is written right after the outcome is published, so a missing one may appear any moment.
+/// Reads a summary. The file is written right after the outcome is published, so if it is missing,
+/// it may still appear.
 fn read_card(path: &Path, sealed_at: i64) -> io::Result<String> {
     let until = sealed_at.saturating_add(WRITE_TIMEOUT_MS);
     loop {

@@ -20,13 +20,13 @@ use crate::{
     after_help = "Examples:\n  provost telemetry\n  provost telemetry -t limits --window 7d\n  provost telemetry --view failures\n  provost telemetry --json | jq .metrics.stored_to_accepted_ms"
 )]
 pub(crate) struct TelemetryArgs {
-    /// Only this team: ID (a unique part is enough) or name
+    /// Only this team: ID (4+ digits of either end) or name
     #[arg(short, long, value_name = "TEAM", value_parser = input::parse_name)]
     team: Option<String>,
-    /// How far back to count; archived teams count only if named
+    /// How far back to count; archived teams are counted only if they are named
     #[arg(long, value_name = "AGE", default_value = "24h", value_parser = input::parse_age)]
     window: u64,
-    /// Show only one part; --json always includes all
+    /// Show only one table; --json always includes all of them
     #[arg(long, value_name = "VIEW", value_enum)]
     view: Option<TelemetryView>,
 }

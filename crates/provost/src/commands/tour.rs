@@ -29,8 +29,8 @@ use crate::{
 
 /// Watch a guided demo in a throwaway directory
 ///
-/// Every displayed command is really run, and the tour stops if one does not end as expected. It needs git and a shell,
-/// but no agent and no account; your own files are not touched.
+/// Every displayed command is really run, and the tour stops if one does not end as expected. It
+/// needs git and a shell, but no agent and no account; your own files are not touched.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost tour dispatch\n  provost tour dispatch --keep\n  provost tour dispatch | less -R"
@@ -38,7 +38,7 @@ use crate::{
 pub(crate) struct TourArgs {
     /// Topic of the tour
     tour: Tour,
-    /// Keep the directory, to look around in
+    /// Keep the directory after the tour
     #[arg(long)]
     keep: bool,
 }
@@ -58,14 +58,14 @@ impl Tour {
     }
 }
 
-/// The check script in the tour's initial repository.
+/// The check script in the repository that the tour starts with.
 const CHECK_SCRIPT: &str = "grep -q . limits || exit 1\n! grep -v '^[a-z]* [0-9]' limits\n";
 
 pub(crate) fn run(context: &Context, args: &TourArgs) -> CliResult {
     if context.ui.json {
         return Err(usage("a tour has no JSON output: leave out --json".to_owned()).into());
     }
-    // Ctrl-C ends the running command; the directory is still removed.
+    // Ctrl-C ends the running command, but the directory is still removed.
     let interrupted = Arc::new(AtomicBool::new(false));
     let heard = Arc::clone(&interrupted);
     ctrl_c::handle_interrupt(move || heard.store(true, Ordering::Relaxed))
@@ -117,10 +117,10 @@ fn play(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The exit code of a tour that Ctrl-C ended.
+/// The exit code of a tour that was interrupted with Ctrl-C.
 const INTERRUPTED: u8 = 130;
 
-/// The directory of a tour: a repository, a Provost home, and another home that imports the bundle.
+/// The directory of a tour, which contains a repository, a Provost home, and a second home that imports the bundle.
 struct TourDir {
     root: PathBuf,
 }
@@ -164,7 +164,7 @@ impl TourDir {
         self.root.join("shop")
     }
 
-    /// Runs a line in a shell and shows its output; returns its exit code.
+    /// Runs a line in a shell, shows its output, and returns its exit code.
     fn run(&self, context: &Context, line: &str) -> Result<Option<u8>, Error> {
         let output = self
             .command(context, "sh")
@@ -178,7 +178,7 @@ impl TourDir {
         Ok(output.status.code().and_then(|code| u8::try_from(code).ok()))
     }
 
-    /// Returns a command that runs in the repository with the tour's own homes, and without the user's configuration.
+    /// Returns a command that runs in the repository with the tour's own homes and without the user's configuration.
     fn command(&self, context: &Context, program: &str) -> Command {
         let path = context.environment.get("PATH").unwrap_or("/usr/bin:/bin");
         let mut command = Command::new(program);
@@ -219,12 +219,13 @@ impl TourDir {
     fn stop_daemon(&self, home: &Path) {
         let mut stop = Command::new(self.root.join("bin/provost"));
         stop.args(["daemon", "stop"]).env("PROVOST_HOME", home);
-        // Fails if none is running, which is fine; a home that is still in use cannot be removed, which is reported.
+        // Stopping fails if no daemon is running, which is fine. If a home is still in use, it
+        // cannot be removed, and that error is reported.
         drop(stop.stdout(Stdio::null()).stderr(Stdio::null()).status());
     }
 }
 
-/// Whether a variable would point outside the tour's directory.
+/// Whether a variable could refer to something outside the tour's directory.
 fn points_outside_tour(name: &str) -> bool {
     name.starts_with("PROVOST_") || name.starts_with("GIT_")
 }

@@ -17,12 +17,14 @@ use crate::{
 
 /// Trust the commands that a repository's files configure
 ///
-/// Some files of a repository run programs or extend the rights of agents: provost.toml, WORKFLOW.md, .codex,
-/// .claude/settings.json and .mcp.json. They take effect only after you trusted their exact content; every change needs
-/// new trust. Files that another user owns or can write never take effect.
+/// Some files of a repository run programs or extend the permissions of agents: provost.toml,
+/// WORKFLOW.md, .codex, .claude/settings.json and .mcp.json. They take effect only after you have
+/// trusted their exact content; every change needs a new decision. Files that another user owns or
+/// can write to never take effect.
 ///
-/// The agents' files of each directory down to PATH count. A worktree gets the files of the checked-out commit: where
-/// they differ from the checkout's, both are shown and trusted.
+/// Agents read these files in each directory from the repository's top down to PATH, and trust
+/// covers all of them. A worktree gets the files of the checked-out commit. If they differ from the
+/// checkout's files, both versions are shown and trusted.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost trust\n  provost trust ~/src/app --yes\n  provost trust --print --json | jq -r .digest\n  provost trust --trust DIGEST\n  provost trust docs/WORKFLOW.md\n  provost trust --list\n  provost trust --revoke ~/src/app"
@@ -34,7 +36,7 @@ pub(crate) struct TrustArgs {
     /// Trust without a prompt
     #[arg(long, conflicts_with_all = ["print", "trust", "list", "revoke"])]
     yes: bool,
-    /// Show what would be trusted and its digest, without changing anything
+    /// Show the content to trust and its digest, without changing anything
     #[arg(long, conflicts_with_all = ["trust", "list", "revoke"])]
     print: bool,
     /// Trust only if the content has exactly this digest (for CI)
@@ -81,7 +83,7 @@ fn trust_subject(context: &Context, args: &TrustArgs, subject: &TrustSubject) ->
     if !args.yes && args.trust.is_none() {
         if !trust::can_ask(context) {
             let message = format!(
-                "{} is not trusted, and there is no terminal to ask on",
+                "{} is not trusted, and there is no terminal for a prompt",
                 escape_line(&subject.path.display().to_string())
             );
             return Err(ApiError::new(ErrorCode::Refused, message)
@@ -107,7 +109,7 @@ fn command(subject: &TrustSubject, flag: &str) -> String {
     format!("provost trust {flag}{}", subject.argument())
 }
 
-/// Shows what is trusted now.
+/// Shows the content that is currently trusted.
 fn show_trusted(context: &Context, subject: &TrustSubject) -> CliResult {
     let next = vec![command(subject, "--revoke ")];
     if context.ui.json {
@@ -194,7 +196,7 @@ fn list(context: &Context) -> CliResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Revokes trust. A deleted project can be revoked too, by the path that `--list` shows.
+/// Revokes trust. This also works for the path of a deleted project, as shown by `--list`.
 fn revoke(context: &Context, path: PathBuf) -> CliResult {
     trust::must_be_operator(context)?;
     let real = std::fs::canonicalize(&path).unwrap_or(path);

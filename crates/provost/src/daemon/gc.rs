@@ -1,12 +1,11 @@
-//! Garbage collection of files of closed sessions, runs and teams. It never removes anything that
-//! could lose work.
+//! Garbage collection of the files of closed sessions, runs and teams. Unsaved work is never removed.
 
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
 };
 
-use provost_agents::home;
+use provost_agent_codex::home;
 use provost_api::{ApiError, ErrorCode, LaunchRow, RunRow, SessionRow, TeamRow};
 use provost_core::{
     ids::{RunId, SessionId},
@@ -24,18 +23,18 @@ use serde_json::{Value, json};
 
 use super::server::DaemonServer;
 
-/// The result of a collection.
+/// What a collection removed and what it kept.
 #[derive(Default)]
 struct GcReport {
     removed: Vec<Value>,
     kept: Vec<Value>,
 }
 
-/// The scope of a collection.
+/// What a collection covers.
 pub(crate) struct GcScope {
     pub(crate) apply: bool,
     pub(crate) older_than_ms: i64,
-    /// Limits the collection to sessions of these runs.
+    /// If set, only the sessions of these runs are covered.
     pub(crate) runs: Option<Vec<String>>,
 }
 
@@ -46,8 +45,8 @@ impl GcScope {
     }
 }
 
-/// Removes worktrees of sealed sessions without unique content. Of sessions closed long ago, it
-/// also removes the output and the agent's stored data.
+/// Removes the worktrees of sealed sessions that contain nothing unique. For sessions that have
+/// been closed for longer than the given age, also removes the output and the agent's stored data.
 pub(crate) async fn collect(daemon: &DaemonServer, wanted: &GcScope) -> Result<Value, ApiError> {
     let ledger = daemon.world.home.ledger();
     let rows = blocking(move || sealed_sessions(&ledger)).await??;
@@ -55,13 +54,13 @@ pub(crate) async fn collect(daemon: &DaemonServer, wanted: &GcScope) -> Result<V
     let old = super::server::wall_ms().saturating_sub(wanted.older_than_ms);
     let mut found = GcReport::default();
     let ledger = daemon.world.home.ledger();
-    // A run that is named explicitly counts as finished with.
+    // If runs are given explicitly, they are not kept for a later resume.
     let resumed_since = if wanted.runs.is_some() { i64::MAX } else { old };
     let needed = blocking(move || runs_to_keep(&ledger, resumed_since)).await??;
     let bound = sessions_of_teams(daemon).await?;
     for row in rows.into_iter().filter(|row| wanted.includes(row)) {
         let of_run = row.run.as_ref().and_then(|run| needed.get(run)).map(|why| (*why).to_owned());
-        let of_task = bound.get(&row.id).map(|task| format!("it belongs to team {task}"));
+        let of_task = bound.get(&row.id).map(|task| format!("the session belongs to team {task}"));
         if let Some(reason) = of_run.or(of_task) {
             keep_worktree(&row, &reason, &mut found);
             continue;
@@ -85,7 +84,7 @@ pub(crate) async fn collect(daemon: &DaemonServer, wanted: &GcScope) -> Result<V
     Ok(json!({"ok": true, "applied": apply, "removed": found.removed, "kept": found.kept}))
 }
 
-/// Removes the summaries of runs closed long ago, and the output of their hooks and landings.
+/// Removes the summaries of runs that were closed long ago, and the output of their hooks and landings.
 async fn collect_runs(
     daemon: &DaemonServer,
     wanted: &GcScope,
@@ -105,8 +104,8 @@ async fn collect_runs(
     Ok(())
 }
 
-/// Removes the check output of teams that ended long ago. Checks of a worker's session are removed
-/// with the session.
+/// Removes the check output of teams that ended long ago. Checks that belong to a worker's session
+/// are removed with the session.
 async fn collect_teams(
     daemon: &DaemonServer,
     apply: bool,
@@ -162,7 +161,7 @@ fn sealed_sessions(ledger: &Path) -> Result<Vec<SessionRow>, ApiError> {
     let mut rows = Vec::new();
     Listing::default()
         .visit(&reader, |card| {
-            // Skips a session whose projection cannot be read.
+            // Skip a session whose projection cannot be read.
             let row = serde_json::from_str::<SessionRow>(card).ok();
             let over = |row: &SessionRow| {
                 row.sealed
@@ -176,8 +175,8 @@ fn sealed_sessions(ledger: &Path) -> Result<Vec<SessionRow>, ApiError> {
     Ok(rows)
 }
 
-/// Returns the runs whose worktrees are kept, and why: active runs, and runs that ended after
-/// `resumed_since` and can be resumed.
+/// Returns the runs whose worktrees are kept, and why. These are active runs, and resumable runs
+/// that ended after `resumed_since`.
 fn runs_to_keep(
     ledger: &Path,
     resumed_since: i64,
@@ -190,9 +189,9 @@ fn runs_to_keep(
                 let resumable = matches!(row.state.as_str(), "failed" | "cancelled");
                 let recent = row.sealed_at.is_some_and(|at| at >= resumed_since);
                 let reason = if !row.sealed {
-                    Some("its run is still active")
+                    Some("the run of the session is still active")
                 } else if resumable && recent {
-                    Some("its run can be resumed")
+                    Some("the run of the session can be resumed")
                 } else {
                     None
                 };
@@ -204,15 +203,15 @@ fn runs_to_keep(
     Ok(runs)
 }
 
-/// Returns the sessions bound to an active team, with its name. The next message resumes them, and
-/// their work is checked and audited.
+/// Returns the sessions that are bound to an active team, with the name of the team. The next
+/// message resumes them, and their work is checked and audited.
 async fn sessions_of_teams(daemon: &DaemonServer) -> Result<BTreeMap<String, String>, ApiError> {
     let reply = daemon.handle.request_json(EngineRequest::Team(TeamRequest::BoundSessions)).await?;
     serde_json::from_value(reply).map_err(|why| ApiError::new(ErrorCode::Internal, why.to_string()))
 }
 
-/// Lists a worktree as kept: a later task, a pull request comment, a team message or a resume may
-/// still use it.
+/// Lists a worktree as kept, because a later task, a comment on a pull request, a team message or a
+/// resume may still need it.
 fn keep_worktree(row: &SessionRow, reason: &str, found: &mut GcReport) {
     let worktree = row.worktree.as_ref().filter(|worktree| !worktree.removed);
     found.kept.extend(worktree.map(|worktree| {
@@ -237,7 +236,7 @@ async fn collect_worktree(
         if is_below(&place, &own) {
             remove_session_worktree(&git, &top, &place, &branch, apply)
         } else {
-            Err("it belongs to another home".to_owned())
+            Err("the worktree belongs to another home".to_owned())
         }
     })
     .await?;
@@ -265,7 +264,7 @@ async fn collect_worktree(
     Ok(())
 }
 
-/// Removes the agent's stored data of a session: its conversation, with all secrets in it.
+/// Removes the data that the agent stored for a session, which is its conversation with all secrets in it.
 async fn collect_agent(
     daemon: &DaemonServer,
     row: &SessionRow,
@@ -294,8 +293,8 @@ async fn collect_agent(
     Ok(())
 }
 
-/// Records that the session can no longer be resumed, before its conversation is removed. Returns
-/// false if the session was resumed in the meantime and still needs it.
+/// Records that a session can no longer be resumed, before its conversation is removed. Returns
+/// false if the session was resumed in the meantime and still needs the conversation.
 async fn record_conversation_removal(
     daemon: &DaemonServer,
     row: &SessionRow,
@@ -309,7 +308,8 @@ async fn record_conversation_removal(
     Ok(reply["session"]["sealed"] == true)
 }
 
-/// Returns whether there was anything to remove. The home is removed first, and only if Provost created it.
+/// Removes the agent's data, and returns whether there was any. The agent's home is removed first,
+/// and only if Provost created it.
 fn remove_agent(place: &Path, apply: bool) -> Result<bool, String> {
     if !place.exists() {
         return Ok(false);
@@ -321,24 +321,24 @@ fn remove_agent(place: &Path, apply: bool) -> Result<bool, String> {
     Ok(true)
 }
 
-/// Whether a path is below a directory, with all links above its last component resolved. A record
-/// may be imported, and files in another home are that home's to clean up.
+/// Whether a path is below a directory, once all links above its last component are resolved. The
+/// path may come from an imported record, and other homes clean up their own files.
 fn is_below(path: &Path, directory: &Path) -> bool {
     let resolved = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     path.parent().is_some_and(|parent| resolved(parent).starts_with(resolved(directory)))
 }
 
-/// The data that is removed with a worktree.
+/// What is removed together with a worktree.
 #[derive(Default)]
 struct WorktreeRemoval {
     ignored_files: usize,
-    /// Commits that only the worktree's reflog reached, and the ref that keeps them now.
+    /// Commits that only the worktree's reflog refers to, and the ref that now keeps them.
     dropped_commits: u64,
     kept: Option<KeepRef>,
 }
 
-/// Removes a worktree, or returns what would be lost. With and without `apply` it runs the same
-/// checks, so a worktree listed as removable will be removed.
+/// Removes a worktree, or returns the work that would be lost. The same checks are made without
+/// `apply`, so a worktree that is listed as removable can really be removed.
 fn remove_session_worktree(
     git: &Git,
     top: &str,
@@ -352,11 +352,11 @@ fn remove_session_worktree(
     let Some(worktree) = worktree_find(git, &project, path, &branch).map_err(|why| text(&why))?
     else {
         return match path.symlink_metadata() {
-            Ok(_) => Err("it is no longer a worktree of its project".to_owned()),
+            Ok(_) => Err("the directory is no longer a worktree of its project".to_owned()),
             Err(_) => Ok(WorktreeRemoval::default()),
         };
     };
-    // The branch stays, because it holds the work.
+    // The branch is kept, because it contains the work.
     let fate = BranchFate::Keep;
     let RemovalImpact { risks, ignored_files, dropped_commits } =
         removal_risk(git, &worktree, fate).map_err(|why| text(&why))?;
@@ -387,7 +387,7 @@ fn remove_run_output(home: &Home, run: RunId, apply: bool) -> Vec<PathBuf> {
     remove_dirs(cards.into_iter().chain(held).collect(), apply)
 }
 
-/// Removes the start records of an owner's effects, and the forged records that were set aside.
+/// Removes the start records of an owner's effects, and forged records that were set aside.
 fn remove_traces(home: &Home, owner: &str, apply: bool) {
     if !apply {
         return;
@@ -396,14 +396,14 @@ fn remove_traces(home: &Home, owner: &str, apply: bool) {
         std::fs::remove_file(record).ok();
     }
     for forged in owned_paths(&home.forged(), owner) {
-        // It may be a directory, a file or a link.
+        // The path may be a directory, a file or a link.
         if std::fs::remove_file(&forged).is_err() {
             std::fs::remove_dir_all(&forged).ok();
         }
     }
 }
 
-/// Returns the directories of an owner below a shared parent directory.
+/// Returns an owner's directories below a shared parent directory.
 fn owned_paths(parent: &Path, owner: &str) -> Vec<PathBuf> {
     let prefix = format!("{owner}.");
     let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
@@ -411,7 +411,7 @@ fn owned_paths(parent: &Path, owner: &str) -> Vec<PathBuf> {
     own.map(|entry| entry.path()).collect()
 }
 
-/// Returns the directories that were removed, or would be.
+/// Removes directories. Returns those that were removed or, without `apply`, would be removed.
 fn remove_dirs(mut places: Vec<PathBuf>, apply: bool) -> Vec<PathBuf> {
     places.retain(|place| !apply || std::fs::remove_dir_all(place).is_ok());
     places

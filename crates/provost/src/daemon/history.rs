@@ -1,6 +1,6 @@
-//! The record of the daemon's starts and stops, which reveals repeated crashes.
+//! The record of the daemon's starts and stops, which shows repeated crashes.
 //!
-//! It has one line per entry, in the log directory. A start without a stop is a crash.
+//! It is a file in the log directory with one line per entry. A start without a stop is a crash.
 
 use std::{
     fs::{self, OpenOptions},
@@ -12,13 +12,14 @@ use std::{
 use provost_sys::agent_file;
 use serde::{Deserialize, Serialize};
 
-/// The record's file in the log directory.
+/// The name of the record in the log directory.
 const FILE: &str = "starts.jsonl";
 
-/// A longer record is cut to its newest half. Only the last minutes matter.
+/// The maximum size of the record. If it grows larger, only its newest half is kept, because only
+/// the last few minutes matter.
 const MAX_BYTES: usize = 64 << 10;
 
-/// The maximum number of bytes read. A few lines may be appended at once before the record is cut.
+/// The maximum number of bytes to read. The record may briefly exceed its limit by a few lines.
 const MAX_READ: u64 = 1 << 20;
 
 /// One line of the record.
@@ -29,22 +30,22 @@ pub(crate) struct DaemonHistoryEntry {
     pub(crate) event: DaemonTransition,
 }
 
-/// A start or an end of a daemon.
+/// What happened to a daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum DaemonTransition {
     Started,
-    /// It shut down in order.
+    /// The daemon shut down in an orderly way.
     Stopped,
-    /// It failed with an error, which is in the log.
+    /// The daemon failed with an error that is in the log.
     Failed,
 }
 
-/// Records an event of this process.
+/// Records an event for this process.
 pub(crate) fn record(log_dir: &Path, what: DaemonTransition) {
     let at_ms = super::server::wall_ms();
     let entry = DaemonHistoryEntry { at_ms, pid: std::process::id(), event: what };
-    // The daemon also works without its record, for example on a full disk.
+    // The daemon also works without this record, for example if the disk is full.
     append(&log_dir.join(FILE), &entry).ok();
 }
 
@@ -54,12 +55,12 @@ pub(crate) fn read(log_dir: &Path) -> Vec<DaemonHistoryEntry> {
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-/// Returns the times of crashes: daemons that failed, and those that recorded no end and are not
-/// running. `running` is the pid of the current one.
+/// Returns the times of crashes. A daemon crashed if it recorded a failure, or if it is not running
+/// but recorded no stop. `running` is the pid of the current daemon.
 pub(crate) fn crash_times(entries: &[DaemonHistoryEntry], running: Option<u32>) -> Vec<i64> {
     let mut deaths = Vec::new();
     for (at, entry) in entries.iter().enumerate() {
-        // The next daemon may record its start before the last one records its end.
+        // The next daemon may record its start before the previous one records its stop.
         let next = entries[at + 1..].iter().find(|next| next.pid == entry.pid);
         let alive = next.is_none() && running == Some(entry.pid);
         let ended = next.is_some_and(|next| next.event != DaemonTransition::Started);

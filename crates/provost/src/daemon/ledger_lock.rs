@@ -1,5 +1,5 @@
-//! The owner of the home's ledger, read from the lock itself. So an unreachable daemon is not
-//! mistaken for none.
+//! Determines who owns the home's ledger. This is read from the lock itself, so that an unreachable
+//! daemon is not mistaken for a stopped one.
 
 use std::{
     fs::{self, File},
@@ -17,17 +17,18 @@ use rustix::{
 
 use crate::home::ProvostHome;
 
-/// The process that may write to the ledger now.
+/// The process that may currently write to the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LedgerOwner {
     Unowned,
     Daemon(ProcessInstance),
-    /// A command that works on the ledger directly, or a process that is exiting.
+    /// A command that accesses the ledger directly, or a process that is about to exit.
     Other,
 }
 
 impl LedgerOwner {
-    /// Reads the lock. Safe while a daemon is starting: the daemon retries if it meets this shared lock.
+    /// Reads the lock. This is safe while a daemon is starting, because the daemon retries if this
+    /// shared lock gets in its way.
     pub(crate) fn read(home: &ProvostHome) -> Result<LedgerOwner, ApiError> {
         let path = home.ledger().join("ledger.lock");
         read_lock(&path).map_err(|why| {
@@ -36,8 +37,7 @@ impl LedgerOwner {
         })
     }
 
-    /// Signals the daemon that owns the ledger, by pidfd, so that no other process is hit. Returns
-    /// whether it was running.
+    /// Sends a signal to the daemon that owns the ledger, through a pidfd. Returns whether the daemon was running.
     pub(crate) fn signal(daemon: &ProcessInstance, signal: Signal) -> io::Result<bool> {
         let raw = i32::try_from(daemon.pid).ok().and_then(Pid::from_raw);
         let raw = raw.ok_or(io::ErrorKind::InvalidInput)?;
@@ -45,7 +45,8 @@ impl LedgerOwner {
             Err(Errno::SRCH) => return Ok(false),
             opened => opened?,
         };
-        // Checked after the pidfd was opened, so that a reused pid is not hit.
+        // This is checked after the pidfd was opened, so that another process that reuses the pid
+        // never gets the signal.
         if !daemon.is_alive()? {
             return Ok(false);
         }
@@ -56,10 +57,10 @@ impl LedgerOwner {
     }
 }
 
-/// Returns the error for a running daemon whose socket does not answer.
+/// Returns the error for a running daemon that does not respond on its socket.
 pub(crate) fn unresponsive_error(home: &ProvostHome, daemon: &ProcessInstance) -> ApiError {
     let message = format!(
-        "the daemon runs (process {}), but does not answer at {}",
+        "the daemon is running (process {}), but does not respond at {}",
         daemon.pid,
         home.socket().display()
     );
@@ -83,7 +84,8 @@ fn read_lock(path: &Path) -> io::Result<LedgerOwner> {
     Ok(daemon.map_or(LedgerOwner::Other, LedgerOwner::Daemon))
 }
 
-/// Returns the process with the lock if its command line is a daemon's. A daemon's descriptors are hidden.
+/// Returns the process that holds the lock, if its command line is that of a daemon. The command
+/// line must suffice, because a daemon's open files cannot be inspected.
 fn daemon_process(pid: u32) -> Option<ProcessInstance> {
     let process = ProcessInstance::of_pid(pid).ok().flatten()?;
     let command = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
@@ -105,7 +107,7 @@ mod tests {
         assert_eq!(read_lock(&path).unwrap(), LedgerOwner::Unowned);
         let held = File::open(&path).unwrap();
         flock(&held, FlockOperation::LockExclusive).unwrap();
-        assert_eq!(read_lock(&path).unwrap(), LedgerOwner::Other, "this test is no daemon");
+        assert_eq!(read_lock(&path).unwrap(), LedgerOwner::Other, "this test is not a daemon");
         drop(held);
         assert_eq!(read_lock(&path).unwrap(), LedgerOwner::Unowned);
     }

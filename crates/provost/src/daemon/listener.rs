@@ -1,8 +1,8 @@
-//! The daemon's listener, and the socket path in the home where clients find it.
+//! The daemon's listener, and the socket path in the home by which clients find it.
 //!
-//! Only the owner of the ledger's lock may touch that path. So the listener is opened after the
-//! lock is taken, and dropped before the lock is released. If the path is removed, inotify reports
-//! it and the socket is created again.
+//! Only the owner of the ledger's lock may change that path. Therefore the listener is opened after
+//! the lock is taken, and dropped before the lock is released. If the path is removed, inotify
+//! reports this, and the socket is created again.
 
 use std::{
     fs::{self, File},
@@ -29,34 +29,36 @@ use tokio::{
 
 use super::timed_stream::{AcceptedConnection, Connections, MAX_CONNECTIONS, TimedStream};
 
-/// How many bytes of inotify events are read at once. Their content is ignored: any event triggers a check.
+/// The buffer size for inotify events, in bytes. Their content is ignored, because every event triggers a check.
 const INOTIFY_BUFFER: usize = 4 << 10;
 
-/// How many descriptors are reserved for clients. A request needs a few: its connection, its peer,
-/// the ledger.
+/// The number of file descriptors reserved for clients. A request needs several, for its
+/// connection, its peer and the ledger.
 const RESERVED_FDS: usize = 16;
 
-/// How long to wait for a free descriptor while all connections are in use.
+/// How long to wait for a free file descriptor while all connections are busy.
 const ACCEPT_RETRY: Duration = Duration::from_millis(20);
 
 /// The temporary name of a new socket, before it is renamed.
 const TEMPORARY_NAME: &str = ".daemon.sock.new";
 
-/// A listener that keeps its socket path.
+/// A listener that restores its socket path if necessary.
 #[derive(Debug)]
 pub(crate) struct DaemonListener {
     socket: PathBuf,
     listener: UnixListener,
     file_id: SocketFileId,
-    /// `None` if the user's inotify limit is reached. Then a removed path is not restored.
+    /// `None` if the user's inotify limit is reached. In that case a removed path is not restored.
     watch: Option<pipe::Receiver>,
     connections: Connections,
     arrivals: Option<mpsc::Sender<AcceptedConnection>>,
-    /// Reserved descriptors, released when no others are left, so that commands still get answers.
+    /// Reserved file descriptors. They are released when the process has no free ones left, so that
+    /// commands still get replies.
     reserved: Vec<File>,
 }
 
-/// A file identity, independent of its name. The kernel does not reuse our inode while we listen.
+/// The identity of a file, independent of its name. The kernel does not reuse the inode while this
+/// process is listening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct SocketFileId {
     device: u64,
@@ -71,11 +73,11 @@ impl SocketFileId {
 }
 
 impl DaemonListener {
-    /// Binds the socket path and listens. The caller holds the ledger's lock, so no other daemon serves it.
+    /// Binds the socket path and listens. The caller holds the ledger's lock, so no other daemon is serving the path.
     pub(crate) fn open(socket: &Path) -> io::Result<DaemonListener> {
         let watch = socket.parent().map(watch_dir).and_then(Result::ok);
         if BlockingStream::connect(socket).is_ok() {
-            return Err(io::Error::other("another process answers on it"));
+            return Err(io::Error::other("another process answers on the socket"));
         }
         let (listener, own) = bind(socket)?;
         let connections = Connections::default();
@@ -92,14 +94,14 @@ impl DaemonListener {
         Ok(door)
     }
 
-    /// Returns the connections accepted from now on, so that each can be charged to its account.
+    /// Returns the connections accepted from now on, so that the caller can charge each of them to an account.
     pub(crate) fn arrivals(&mut self) -> mpsc::Receiver<AcceptedConnection> {
         let (sender, receiver) = mpsc::channel(MAX_CONNECTIONS);
         self.arrivals = Some(sender);
         receiver
     }
 
-    /// Opens the reserved descriptors, as far as possible.
+    /// Opens as many reserved descriptors as possible.
     fn fill_spare(&mut self) {
         while self.reserved.len() < RESERVED_FDS
             && let Ok(file) = File::open("/dev/null")
@@ -108,15 +110,15 @@ impl DaemonListener {
         }
     }
 
-    /// Frees a descriptor for a connection that could not be accepted. Connections without a
-    /// request are closed first. If none exist, it waits a moment for a busy one to finish.
+    /// Frees a file descriptor for a connection that could not be accepted. First closes connections
+    /// that have no request. Without such connections, waits briefly for a busy connection to end.
     async fn free_descriptor(&mut self) {
         let shed = self.connections.close_oldest_idle();
         if self.reserved.is_empty() && !shed {
             tokio::time::sleep(ACCEPT_RETRY).await;
         }
         self.reserved.clear();
-        // A shed connection is closed by its own task.
+        // The closed connection is dropped by its own task.
         tokio::task::yield_now().await;
     }
 
@@ -124,9 +126,9 @@ impl DaemonListener {
         SocketFileId::from_path(&self.socket).is_ok_and(|found| found == self.file_id)
     }
 
-    /// Restores the socket path if it is missing or belongs to another socket, which is invalid
-    /// while we hold the lock. A file that is not a socket stays: it belongs to the user, and
-    /// `daemon status` reports it.
+    /// Restores the socket path if it is missing or belongs to another socket, because no other
+    /// socket is valid while this process holds the lock. A file that is not a socket belongs to
+    /// the user and is kept; `daemon status` reports it.
     fn restore_path(&mut self) {
         if self.owns_path() {
             return;
@@ -140,7 +142,7 @@ impl DaemonListener {
 impl Drop for DaemonListener {
     fn drop(&mut self) {
         if self.owns_path() {
-            // The next daemon replaces a stale path.
+            // If this fails, the next daemon replaces the stale path.
             drop(fs::remove_file(&self.socket));
         }
     }
@@ -163,11 +165,11 @@ impl axum::serve::Listener for DaemonListener {
             tokio::select! {
                 accepted = accept => match accepted {
                     Ok((stream, address)) => {
-                        // A connection over its process's limit is closed at once.
+                        // A connection that exceeds the limit of its process is closed immediately.
                         let Some(stream) = self.connections.accept(stream) else { continue };
                         if let Some((arrivals, arrival)) = self.arrivals.as_ref().zip(stream.to_accepted()) {
-                            // If the channel is full, it is charged at its first request. If it is
-                            // closed, the daemon is stopping.
+                            // If the channel is full, the connection is charged when it sends its
+                            // first request. If the channel is closed, the daemon is stopping.
                             arrivals.try_send(arrival).ok();
                         }
                         return (stream, address);
@@ -189,7 +191,7 @@ impl axum::serve::Listener for DaemonListener {
     }
 }
 
-/// Whether the peer disconnected before it was accepted.
+/// Whether the peer disconnected before its connection was accepted.
 fn is_disconnected(error: &io::Error) -> bool {
     use io::ErrorKind;
     matches!(
@@ -198,7 +200,7 @@ fn is_disconnected(error: &io::Error) -> bool {
     )
 }
 
-/// Watches a directory with inotify for removed and renamed files. Its events are read like a pipe.
+/// Watches a directory with inotify for removed and renamed files. The events are read like data from a pipe.
 fn watch_dir(dir: &Path) -> io::Result<pipe::Receiver> {
     let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
     inotify::add_watch(&watch, dir, WatchFlags::DELETE | WatchFlags::MOVE | WatchFlags::ONLYDIR)?;
@@ -215,13 +217,13 @@ async fn wait_for_change(watch: Option<&pipe::Receiver>) {
             Ok(0) | Err(_) => break,
         }
     }
-    // inotify reports nothing more.
+    // inotify will not report any more events.
     std::future::pending().await
 }
 
-/// Listens first, and then takes the path from any stale socket, so that a client that finds the
-/// path gets an answer. It works relative to the directory, because the path may be too long for a
-/// socket address.
+/// Listens on a temporary path and renames it over any stale socket, so that every client that
+/// finds the path gets a reply. Works relative to the directory, because the full path may be too
+/// long for a socket address.
 fn bind(socket: &Path) -> io::Result<(UnixListener, SocketFileId)> {
     let (Some(dir), Some(name)) = (socket.parent(), socket.file_name()) else {
         return Err(io::Error::other("the socket has no directory"));

@@ -1,4 +1,4 @@
-//! The daemon's lifecycle: take the lock, open the ledger, serve the socket, shut down in order.
+//! The daemon's lifecycle: takes the lock, opens the ledger, serves the socket and shuts down in order.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -13,6 +13,7 @@ use provost_engine::{
     shell::{
         self, DaemonEnvironment, EngineWorld, Holders, Owner, RunningEngine,
         blocking::{self, blocking_request},
+        unknown_holders,
     },
     stream,
 };
@@ -35,39 +36,39 @@ use super::{
 };
 use crate::{environment::Environment, home::ProvostHome, settings};
 
-/// The line that reports to the parent process that the daemon is ready.
+/// The line with which the daemon reports to its parent process that it is ready.
 pub(crate) const READY: &str = "ready";
 
-/// How many threads run the daemon's tasks.
+/// The number of threads that run the daemon's tasks.
 const WORKERS: usize = 2;
 
 /// How long a stopping daemon waits for clients that neither finish their request nor read their response.
 const SHUTDOWN_GRACE: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// How long a stopping daemon waits for a landing.
+/// How long a stopping daemon waits for a landing to finish.
 pub(crate) const LANDING_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(60);
 
-/// With fewer open files than this no agent could ever be started.
+/// The minimum limit on open files. With a lower limit, no agent could be started.
 const MIN_DESCRIPTORS: u64 = 96;
 
-/// Runs the daemon until it is asked to stop. A detached daemon closes its standard output when it is ready.
+/// Runs the daemon until it is asked to stop. A detached daemon closes its standard output once it is ready.
 pub(crate) fn run(home: &ProvostHome, detached: bool) -> Result<(), ApiError> {
-    // This comes first: the environment may contain secrets, and every agent runs as this user.
+    // This must come first, because the environment may contain secrets, and every agent runs as this user.
     provost_sys::process::hide_from_user()
         .map_err(|why| startup_error("hide its environment from agents", &why))?;
-    // Processes left by git or a killed holder stay below the daemon, which identifies them.
+    // Processes left behind by git or by a killed holder become children of the daemon, which can then identify them.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|why| startup_error("become the parent of orphans", &why))?;
     home.prepare()?;
     let places = shell::Home::new(&home.path);
     for directory in places.directories() {
         provost_sys::private::make_private_dir(&directory)
-            .map_err(|why| startup_error("make its directories", &why))?;
+            .map_err(|why| startup_error("create its directories", &why))?;
     }
     raise_file_limit()?;
-    // The lock comes first: only its owner may touch the socket.
+    // The lock is taken first, because only its owner may change the socket.
     let ledger = open_ledger(&places).inspect_err(|error| {
-        // A daemon that finds another one running has not failed.
+        // If another daemon is already running, that is not a failure of this one.
         if error.code != ErrorCode::Refused {
             history::record(&places.log(), DaemonTransition::Failed);
         }
@@ -81,7 +82,7 @@ pub(crate) fn run(home: &ProvostHome, detached: bool) -> Result<(), ApiError> {
     lived
 }
 
-/// Serves as the only owner of the ledger until asked to stop.
+/// Serves as the only owner of the ledger until the daemon is asked to stop.
 fn serve_ledger(
     places: &shell::Home,
     ledger: SqliteLedger,
@@ -94,12 +95,13 @@ fn serve_ledger(
     let pulse = WatchdogResponder::start_watchdog()
         .map_err(|why| startup_error("start its watchdog", &why))?;
     let served = runtime.block_on(serve(ledger, world, pulse, detached));
-    // Holders and their agents keep running. The next daemon picks up unfinished blocking work.
+    // Holders and their agents keep running. The next daemon picks up blocking work that was not finished.
     runtime.shutdown_background();
     served
 }
 
-/// Creates the runtime. tokio panics if a worker thread cannot be started, so that is tried first.
+/// Creates the runtime. tokio panics if it cannot start a worker thread, so this function first
+/// tests whether threads can be started.
 fn runtime() -> io::Result<tokio::runtime::Runtime> {
     let (wait, release) = std::sync::mpsc::channel::<()>();
     let release = std::sync::Arc::new(std::sync::Mutex::new(release));
@@ -127,7 +129,7 @@ async fn serve(
     pulse: WatchdogResponder,
     detached: bool,
 ) -> Result<(), ApiError> {
-    // Spawned on a worker, because this future itself runs outside of them.
+    // Spawned as a task so that it runs on a worker thread, which this future does not.
     let mut watched = tokio::task::JoinSet::new();
     watched.spawn(pulse.respond());
     #[cfg(feature = "failpoints")]
@@ -140,8 +142,8 @@ async fn serve(
         })?;
     let attended =
         serve_socket(DaemonServer::new(handle.clone(), world), &mut executor, detached).await;
-    // The listener is closed by now. The lock is released after it, because the next daemon uses
-    // the same path.
+    // The listener is already closed. The lock is released only afterwards, because the next daemon
+    // uses the same path.
     handle.stop().await;
     match blocking_request(move || owner.join()).await {
         Ok(()) => attended,
@@ -151,7 +153,7 @@ async fn serve(
     }
 }
 
-/// Opens the listener, serves until asked to stop, and closes the listener.
+/// Opens the listener, serves until the daemon is asked to stop, and closes the listener.
 async fn serve_socket(
     daemon: DaemonServer,
     mut executor: impl Future<Output = ()> + Unpin,
@@ -189,10 +191,11 @@ async fn serve_socket(
     }
 }
 
-/// Each live session needs a few descriptors, but many systems have a soft limit of a few hundred.
+/// Raises the limit on open files. Each live session needs several, but many systems have a soft
+/// limit of only a few hundred.
 fn raise_file_limit() -> Result<(), ApiError> {
     let limit = getrlimit(Resource::Nofile);
-    // A limit that cannot be raised matters only with very many sessions, and is reported then.
+    // If the limit cannot be raised, this matters only with a great many sessions, and then an error reports it.
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).ok();
     let open = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     if open >= MIN_DESCRIPTORS {
@@ -204,7 +207,7 @@ fn raise_file_limit() -> Result<(), ApiError> {
     Err(ApiError::new(ErrorCode::Unreachable, message).next("provost doctor"))
 }
 
-/// Ends when the grace period for remaining clients after a stop is over.
+/// Returns when the grace period for a stopping daemon's remaining clients is over.
 async fn wait_for_last_answers(stop: CancellationToken) {
     stop.cancelled().await;
     tokio::time::sleep(SHUTDOWN_GRACE).await;
@@ -219,8 +222,8 @@ fn request_stop(leaving: &CancellationToken, stop: &CancellationToken) {
 }
 
 /// Stops a leaving daemon once no landing is in progress, and prevents new landings. After
-/// [`LANDING_TIMEOUT`] it stops anyway: a landing continues under its holder, and the next daemon
-/// waits for it. Never returns, because that would allow a new landing.
+/// [`LANDING_TIMEOUT`] it stops anyway: the landing continues under its holder, and the next daemon
+/// waits for it. Never returns, because returning would allow a new landing.
 async fn stop_after_landing(
     leaving: CancellationToken,
     stop: CancellationToken,
@@ -232,10 +235,10 @@ async fn stop_after_landing(
     std::future::pending().await
 }
 
-/// Reports that the daemon is ready, and releases the waiting parent.
+/// Reports that the daemon is ready, so that the waiting parent can continue.
 fn announce(detached: bool) {
     let mut stdout = io::stdout();
-    // The parent may have given up. The daemon serves anyway.
+    // If the parent has stopped waiting, the daemon serves anyway.
     drop(writeln!(stdout, "{READY}").and_then(|()| stdout.flush()));
     if detached && let Ok(null) = OpenOptions::new().write(true).open("/dev/null") {
         rustix::stdio::dup2_stdout(&null).ok();
@@ -252,18 +255,18 @@ fn open_ledger(places: &shell::Home) -> Result<SqliteLedger, ApiError> {
         OpenError::Locked { .. } => {
             ApiError::new(ErrorCode::Refused, why.to_string()).next("provost daemon status")
         }
+        OpenError::Older { .. } | OpenError::Newer { .. } => {
+            ApiError::new(ErrorCode::Storage, why.to_string()).next("provost --version")
+        }
         OpenError::Missing { .. }
         | OpenError::Vanished { .. }
         | OpenError::NotALedger { .. }
-        | OpenError::Newer { .. }
-        | OpenError::Storage(_) => {
-            ApiError::new(ErrorCode::Storage, shell::error_chain(&why)).next("provost doctor")
-        }
+        | OpenError::Storage(_) => ledger_error(places, &why, why.is_damage()),
     })?;
-    // Adds events from an older program to the index, once.
-    ledger.index_missing(&mut stream::refold).map_err(|why| {
-        ApiError::new(ErrorCode::Storage, shell::error_chain(&why)).next("provost doctor")
-    })?;
+    // Adds events written by an older program to the index. This happens only once.
+    ledger
+        .index_missing(&mut stream::refold)
+        .map_err(|why| ledger_error(places, &why, why.is_damage()))?;
     #[cfg(feature = "failpoints")]
     ledger.set_probe(Box::new(|point| {
         shell::failpoint::pass(&format!("ledger.{point:?}").to_lowercase())
@@ -271,14 +274,21 @@ fn open_ledger(places: &shell::Home) -> Result<SqliteLedger, ApiError> {
     Ok(ledger)
 }
 
-/// Retries while the ledger is locked: a child just forked by a killed daemon may hold the lock briefly.
+/// Returns the error for an unusable ledger. If it is damaged, its agents may still be running.
+fn ledger_error(places: &shell::Home, why: &dyn std::error::Error, damaged: bool) -> ApiError {
+    let error = ApiError::new(ErrorCode::Storage, shell::error_chain(why)).next("provost doctor");
+    if damaged { unknown_holders::name_living(places, error) } else { error }
+}
+
+/// Opens the ledger, and retries while it is locked. A child that a killed daemon had just forked
+/// may hold the lock for a moment.
 fn open_with_retry(dir: &Path, options: &LedgerOptions<'_>) -> Result<SqliteLedger, OpenError> {
     for _ in 0..20 {
         match SqliteLedger::open(dir, options) {
             Err(OpenError::Locked { .. }) => {
                 #[expect(
                     clippy::disallowed_methods,
-                    reason = "there is no event for a lock set free"
+                    reason = "polls, because a released lock sends no event"
                 )]
                 std::thread::sleep(std::time::Duration::from_millis(10));
             }
@@ -317,7 +327,7 @@ fn create_world(places: &shell::Home) -> Result<EngineWorld, ApiError> {
     })
 }
 
-/// Reads the key that tokens are derived from, or creates it.
+/// Reads the key from which tokens are derived, creating it if necessary.
 fn load_key(path: &Path) -> io::Result<[u8; 32]> {
     match agent_file::read(path, crate::home::MAX_KEY).map_err(io::Error::from) {
         Ok(bytes) => {
@@ -342,9 +352,9 @@ fn load_key(path: &Path) -> io::Result<[u8; 32]> {
     }
 }
 
-/// Removes temporary indexes and git directories of a killed daemon. No one else uses them while
-/// the lock is held, except git processes that outlived it; their files are removed when they exit.
-/// Links are not followed.
+/// Removes the temporary indexes and git directories of a killed daemon. Directories of long git
+/// calls are skipped, because such a call may outlive its daemon; they are removed when the call
+/// ends. Links are not followed.
 fn remove_leftovers(scratch: &Path) {
     for entry in fs::read_dir(scratch).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(long_call::DIRECTORY_PREFIX) {

@@ -1,4 +1,4 @@
-//! The daemon: one per user and home, started by the first command that needs it.
+//! The daemon. There is one for each user and home, and the first command that needs it starts it.
 
 mod gc;
 pub(crate) mod history;
@@ -18,14 +18,18 @@ mod watchdog;
 pub(crate) use main_loop::{LANDING_TIMEOUT, run};
 pub(crate) use start::{connect_only, connect_within, ensure, must_be_operator, without_daemon};
 
-/// The log file of a detached daemon's standard error, in the log directory.
+/// The file in the log directory that contains the standard error of a detached daemon.
 pub(crate) const LOG_FILE: &str = "daemon.log";
 
-/// Returns the version that this program reports and compares.
+/// Returns the version that this program reports, and compares with that of the daemon.
 pub(crate) fn version() -> String {
     #[cfg(feature = "failpoints")]
     {
-        #[expect(clippy::disallowed_methods, reason = "a test plays a newer program, read once")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "a test simulates a newer program, read \
+            once"
+        )]
         if let Ok(version) = std::env::var("PROVOST_TEST_VERSION") {
             return version;
         }

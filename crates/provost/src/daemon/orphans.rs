@@ -1,8 +1,8 @@
-//! Reaps orphans that fell to the daemon, which is a child subreaper.
+//! Reaps orphaned processes, which become children of the daemon because it is a child subreaper.
 //!
-//! The daemon's own children have an owner that waits for them, so their exit status must not be
-//! taken. An owner waits immediately. A child that stays a zombie over several scans has no owner
-//! and is an orphan. [`Holders`] reaps holders for as long as it tracks them.
+//! Each child that the daemon starts has an owner that waits for it, and this module must not take
+//! its exit status. Owners wait without delay, so a child that is still a zombie after several
+//! scans has no owner and is an orphan. [`Holders`] reaps the holders that it tracks.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -11,13 +11,13 @@ use provost_sys::process::ProcStat;
 use rustix::process::{Pid, WaitOptions, waitpid};
 use tokio::time::Instant;
 
-/// The time between two scans, after a child exited.
+/// The time between two scans after a child has exited.
 const SCAN_INTERVAL: Duration = Duration::from_secs(2);
 
 /// How many scans in a row must find a zombie before it is reaped.
 const SCANS_BEFORE_REAP: u32 = 4;
 
-/// The zombies that may be orphans. It costs nothing while no child exits.
+/// Zombies that may be orphans. Scans start only after a child has exited.
 pub(super) struct Orphans {
     holders: Holders,
     zombies: Zombies,
@@ -29,7 +29,7 @@ impl Orphans {
         Orphans { holders, zombies: Zombies::default(), due: None }
     }
 
-    /// Records that a child of the daemon exited.
+    /// Records that a child of the daemon has exited.
     pub(super) fn child_ended(&mut self) {
         self.holders.reap();
         if self.due.is_none() {
@@ -48,7 +48,7 @@ impl Orphans {
         }
     }
 
-    /// Scans the children, and reaps those without an owner.
+    /// Scans the children, and reaps those that have no owner.
     pub(super) async fn reap(&mut self) {
         self.holders.reap();
         let Ok(found) = blocking_request(zombies).await else {
@@ -59,11 +59,11 @@ impl Orphans {
         let found = found.into_iter().filter(|zombie| !self.holders.has_child(zombie.pid));
         for zombie in self.zombies.count_scan(found.collect()) {
             if let Some(pid) = i32::try_from(zombie.pid).ok().and_then(Pid::from_raw) {
-                // A child that is gone by now had an owner after all.
+                // If the child is already gone, it had an owner after all.
                 waitpid(Some(pid), WaitOptions::NOHANG).ok();
             }
         }
-        // A single scan may miss a zombie that the last one found.
+        // A single scan may miss a zombie that the previous scan found.
         let missed = before > 0 && self.zombies.scan_counts.is_empty();
         self.due = (missed || !self.zombies.scan_counts.is_empty()).then(next_scan);
     }
@@ -73,21 +73,21 @@ fn next_scan() -> Instant {
     Instant::now() + SCAN_INTERVAL
 }
 
-/// A child that exited and was not waited for.
+/// A child that has exited and that no one has waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Zombie {
     pid: u32,
     start_time: u64,
 }
 
-/// How many scans found each zombie.
+/// How many scans in a row have found each zombie.
 #[derive(Debug, Default)]
 struct Zombies {
     scan_counts: BTreeMap<Zombie, u32>,
 }
 
 impl Zombies {
-    /// Counts the current zombies, and returns those to reap.
+    /// Counts the current zombies, and returns those that should be reaped.
     fn count_scan(&mut self, found: Vec<Zombie>) -> Vec<Zombie> {
         let before = std::mem::take(&mut self.scan_counts);
         let count = |zombie| before.get(&zombie).copied().unwrap_or(0) + 1;

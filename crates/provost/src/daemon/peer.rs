@@ -1,4 +1,4 @@
-//! The permissions of a peer of the daemon's socket. [`provost_sys::origin`] decides its origin.
+//! The permissions of a peer on the daemon's socket. Its origin is determined by [`provost_sys::origin`].
 
 use std::path::Path;
 
@@ -18,13 +18,13 @@ pub(crate) enum CallerIdentity {
     Operator,
     /// A process below this launch's holder.
     Launch(LaunchId),
-    /// A process with this launch's mark, but without its holder above it.
+    /// A process that carries this launch's mark but is not below its holder.
     Detached(LaunchId),
-    /// A process of a check, a hook or a setup, which may run an agent's code.
+    /// A process of a check, hook or setup command, which may run an agent's code.
     Supervised(String),
-    /// A process below this daemon but below no holder, so the operator did not start it.
+    /// A process below this daemon but not below a holder, so it was not started by the operator.
     DaemonChild,
-    /// A process that may belong to this launch, whose holder was killed.
+    /// A process that may belong to this launch, but cannot be proved to because the holder was killed.
     Unproven(String),
 }
 
@@ -48,7 +48,7 @@ impl CallerIdentity {
         }
     }
 
-    /// Refuses callers other than the operator: agents, and everything that runs for them.
+    /// Rejects every caller but the operator, so agents and all processes that run for them.
     pub(crate) fn must_be_operator(&self) -> Result<(), ApiError> {
         match self {
             CallerIdentity::Operator => Ok(()),
@@ -74,7 +74,8 @@ impl CallerIdentity {
     }
 }
 
-/// Refuses a caller that cannot be identified. If a resource is short, the caller may retry.
+/// Returns the error for a caller that cannot be identified. If the cause is a shortage of a
+/// resource, the caller may retry.
 pub(crate) fn unidentified_error(why: &(dyn std::error::Error + 'static)) -> ApiError {
     let message = format!("cannot identify the caller: {why}");
     match Shortage::from_text(&error_chain(why)) {
@@ -101,8 +102,9 @@ pub(crate) fn peer_error(why: &peer::Error) -> ApiError {
 
 fn unproven_error(key: &str) -> ApiError {
     let message = format!(
-        "cannot tell you from an agent: the holder of {key} was killed, and this process is younger than {key} and has \
-         no older parent; run the command from a terminal or a login session"
+        "cannot distinguish this process from an agent: the holder of {key} was killed, and this \
+         process is younger than {key} and has no older parent; run the command from a terminal \
+         or a login session"
     );
     let error = ApiError::new(ErrorCode::Refused, message);
     match key.parse::<LaunchId>() {
@@ -111,14 +113,14 @@ fn unproven_error(key: &str) -> ApiError {
     }
 }
 
-/// The known launches, by which an origin is resolved to a peer.
+/// The known launches, which are needed to identify a caller by the origin of its process.
 pub(crate) struct KnownLaunches<'a> {
     pub(crate) home: &'a Home,
     pub(crate) live: &'a [LiveLaunch],
 }
 
 impl KnownLaunches<'_> {
-    /// Resolves the origin of a process to a peer.
+    /// Returns the identity of a process with this origin.
     pub(crate) fn identify(
         &self,
         origin: ProcessOrigin,
@@ -137,8 +139,8 @@ impl KnownLaunches<'_> {
         })
     }
 
-    /// Returns the launch of this holder. The ledger or the launch's own directory must confirm it,
-    /// because a command line can be forged.
+    /// Returns the launch that this holder belongs to. The ledger or the launch's directory must
+    /// confirm it, because a command line can be forged.
     fn launch_of_holder(
         &self,
         holder: &ProcessInstance,
@@ -163,13 +165,14 @@ impl KnownLaunches<'_> {
     }
 }
 
-/// Identifies a process with a mark and no holder: a launch by its key, otherwise a check, hook or setup.
+/// Identifies a process that carries a mark but has no holder. The key in the mark belongs to a
+/// launch, or else to a check, hook or setup command.
 fn marked_peer(key: String) -> CallerIdentity {
     key.parse().map_or(CallerIdentity::Supervised(key), CallerIdentity::Detached)
 }
 
-/// Returns the holder of a launch that is not recorded as running yet: its agent may be faster than
-/// the ledger.
+/// Returns the holder of a launch that is not recorded as running yet. Its agent may call before
+/// the ledger contains the record.
 fn starting_holder(dir: &Path) -> Result<Option<ProcessInstance>, launch_dir::Error> {
     Ok(match inspect(dir)? {
         LaunchState::Starting { holder, .. } => holder,
@@ -183,7 +186,7 @@ fn starting_holder(dir: &Path) -> Result<Option<ProcessInstance>, launch_dir::Er
     })
 }
 
-/// Checks a report's launch and token against the actual caller.
+/// Checks that the launch and token in a report match the actual caller.
 pub(crate) fn verify_reporter(
     peer: &CallerIdentity,
     world: &EngineWorld,
@@ -224,7 +227,7 @@ pub(crate) fn verify_reporter(
     }
 }
 
-/// Compares in constant time, so that timing does not reveal a partial match.
+/// Compares two texts in constant time, so that the timing does not reveal a partial match.
 fn constant_time_eq(given: &str, right: &str) -> bool {
     given.len() == right.len()
         && given.bytes().zip(right.bytes()).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0

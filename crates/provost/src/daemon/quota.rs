@@ -1,8 +1,8 @@
-//! Limits on the daemon's resources per launch, however many processes it starts.
+//! Limits on the daemon's resources per launch, regardless of how many processes the launch starts.
 //!
-//! Every connection is charged to an [`ResourceAccount`]. The operator's account has only the global
-//! limits. Every other account has a [`Quota`]. Some reads are reserved for the operator, so
-//! launches can never use them all.
+//! Every connection is charged to a [`ResourceAccount`]. Only the global limits apply to the
+//! operator's account, while every other account has a [`Quota`]. Some reads are reserved for the
+//! operator, so that launches cannot use them all up.
 
 use std::{
     collections::BTreeMap,
@@ -18,38 +18,40 @@ use provost_api::{ApiError, ErrorCode};
 use provost_sys::origin::ResourceAccount;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The limits of one account.
+/// The limits that apply to one account.
 #[derive(Clone, Copy, Debug)]
 struct QuotaLimits {
     connections: usize,
-    /// A request ends when its response was sent.
+    /// Concurrent requests. A request ends when its response has been sent.
     requests: usize,
     /// Concurrent reads of the ledger.
     reads: usize,
-    /// Bytes of state-changing requests during the daemon's lifetime. Their content may be stored.
+    /// Total number of bytes in state-changing requests over the daemon's lifetime, because their
+    /// content may be stored.
     posted: u64,
 }
 
-/// The limits of a launch, check, hook or setup.
+/// The limits for a launch, check, hook or setup command.
 const LAUNCH_LIMITS: QuotaLimits =
     QuotaLimits { connections: 64, requests: 16, reads: 2, posted: 64 << 20 };
 
-/// The limits of [`ResourceAccount::Other`], which several processes may share.
+/// The limits for [`ResourceAccount::Other`], which several processes may share.
 const SHARED_LIMITS: QuotaLimits =
     QuotaLimits { connections: 256, requests: 64, reads: 4, posted: 256 << 20 };
 
-/// The maximum number of concurrent ledger reads. They share the request threads with changes,
-/// which need the rest.
+/// The maximum number of concurrent ledger reads. Changes run on the same request threads and need
+/// the remaining ones.
 const MAX_READS: usize = 16;
 
-/// The part of those reads that all launches together may use.
+/// How many of [`MAX_READS`] all launches together may use.
 const MAX_LAUNCH_READS: usize = 12;
 
-/// How many accounts are tracked with their posted bytes, not counting those over [`MIN_TRACKED_BYTES`].
+/// The number of accounts whose posted bytes are counted. When it is reached, accounts that have
+/// posted at most [`MIN_TRACKED_BYTES`] are forgotten.
 const MAX_TRACKED_ACCOUNTS: usize = 4_096;
 const MIN_TRACKED_BYTES: u64 = 1 << 20;
 
-/// How long a request or a read waits for its turn.
+/// How long a request or a read waits for a permit.
 const TURN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The quotas of the accounts with open connections.
@@ -60,7 +62,7 @@ pub(crate) struct Quotas {
     posted: Arc<Mutex<BTreeMap<ResourceAccount, u64>>>,
     reads: Arc<Semaphore>,
     reads_of_launches: Arc<Semaphore>,
-    /// How long a request or a read waits for its turn.
+    /// How long a request or a read waits for a permit.
     turn_timeout: Duration,
 }
 
@@ -75,7 +77,7 @@ pub(crate) struct Quota {
     turn_timeout: Duration,
 }
 
-/// A connection that is charged to its account until this is dropped.
+/// A connection, which is charged to its account until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct ChargedConnection {
     /// `None` for the operator.
@@ -83,7 +85,7 @@ pub(crate) struct ChargedConnection {
     _connection: Option<OwnedSemaphorePermit>,
 }
 
-/// A permit to read the ledger, held until it is dropped.
+/// A permit to read the ledger, which is released when it is dropped.
 #[derive(Debug)]
 pub(crate) struct ReadPermit {
     _all: OwnedSemaphorePermit,
@@ -91,7 +93,7 @@ pub(crate) struct ReadPermit {
     _own: Option<OwnedSemaphorePermit>,
 }
 
-/// A permit to process a request, held until it is dropped.
+/// A permit to process a request, which is released when it is dropped.
 #[derive(Debug)]
 pub(crate) struct RequestPermit {
     /// `None` for the operator.
@@ -111,7 +113,7 @@ impl Default for Quotas {
 }
 
 impl Quotas {
-    /// Charges a connection to an account. Returns `None` if the account has too many.
+    /// Charges a connection to an account. Returns `None` if the account has too many connections.
     pub(crate) fn charge(&self, account: ResourceAccount) -> Option<ChargedConnection> {
         if account == ResourceAccount::Operator {
             return Some(ChargedConnection { quota: None, _connection: None });
@@ -140,7 +142,7 @@ impl Quotas {
         quota
     }
 
-    /// Counts the bytes of a state-changing request.
+    /// Adds the size of a state-changing request to the bytes that its account has posted.
     pub(crate) fn count_posted(
         &self,
         charged: &ChargedConnection,
@@ -149,7 +151,7 @@ impl Quotas {
         let Some(quota) = &charged.quota else { return Ok(()) };
         let mut posted = self.posted.lock().unwrap_or_else(PoisonError::into_inner);
         if posted.len() >= MAX_TRACKED_ACCOUNTS && !posted.contains_key(&quota.account) {
-            // Launches that posted little are forgotten first.
+            // Make room by forgetting the accounts that have posted little.
             posted.retain(|_, bytes| *bytes > MIN_TRACKED_BYTES);
         }
         let all = posted.entry(quota.account.clone()).or_default();
@@ -213,7 +215,7 @@ impl ChargedConnection {
 }
 
 impl RequestPermit {
-    /// Wraps the response, which keeps the permit until it is sent.
+    /// Wraps a response so that it holds the permit until it has been sent.
     pub(crate) fn hold_until_sent(self, answer: Body) -> Body {
         if self.own.is_none() {
             answer
@@ -235,7 +237,7 @@ fn busy_error(limit: &str) -> ApiError {
     ApiError::new(ErrorCode::Refused, message).next("provost daemon status")
 }
 
-/// A body that keeps its request's permit.
+/// A response body that holds the permit of its request.
 struct PermitBody {
     body: Body,
     _turn: RequestPermit,
@@ -288,7 +290,7 @@ mod tests {
         assert!((0..1_000).all(|_| quotas.charge(ResourceAccount::Operator).is_some()));
         drop(held);
         assert!(quotas.charge(launch("a")).is_some());
-        assert_eq!(quotas.accounts.lock().unwrap().len(), 1, "what is not used is forgotten");
+        assert_eq!(quotas.accounts.lock().unwrap().len(), 1, "an unused quota is dropped");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The routes of the API, and the engine requests behind them.
+//! The routes of the API, and the engine requests that they make.
 
 mod history;
 mod runs;
@@ -45,7 +45,7 @@ use super::{
     sse,
 };
 
-/// The maximum size of a request: a text for an agent, or a spec.
+/// The maximum size of a request in bytes. The largest requests are specs and texts for agents.
 pub(super) const MAX_REQUEST: usize = 8 << 20;
 
 type RouteResult = Result<Response, ErrorResponse>;
@@ -67,7 +67,7 @@ impl IntoResponse for ErrorResponse {
     }
 }
 
-/// The JSON body of a request. An unreadable body is reported like every other error.
+/// The JSON body of a request. If it cannot be parsed, this is reported like every other error.
 struct JsonBody<T>(T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
@@ -88,7 +88,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
     }
 }
 
-/// The query parameters of a request. Unreadable ones are reported like every other error.
+/// The query parameters of a request. If they cannot be parsed, this is reported like every other error.
 struct QueryParams<T>(T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryParams<T> {
@@ -191,13 +191,13 @@ async fn info(State(daemon): State<DaemonServer>, caller: ApiCaller) -> RouteRes
     .into_response())
 }
 
-/// Succeeds if the caller is the operator. Refuses an agent.
+/// Succeeds if the caller is the operator, and fails if it is an agent.
 async fn operator(State(daemon): State<DaemonServer>, caller: ApiCaller) -> RouteResult {
     daemon.identify(&caller).await?.must_be_operator()?;
     Ok(Json(json!({"ok": true})).into_response())
 }
 
-/// Runs a verifier's command under a holder. The command is cancelled if the client disconnects.
+/// Runs a verifier's command under a holder. If the client disconnects, the command is cancelled.
 async fn verify(
     State(daemon): State<DaemonServer>,
     caller: ApiCaller,
@@ -211,7 +211,7 @@ async fn verify(
         time_limit: Duration::from_millis(request.time_limit_ms),
         output_limit: request.output_limit,
     };
-    // Held until the response is sent: dropping it cancels the command.
+    // The sender is kept until the response is sent, because dropping it cancels the command.
     let (_wanted, cancel) = tokio::sync::watch::channel(false);
     let (done, result) = tokio::sync::oneshot::channel();
     let (world, key) =
@@ -232,8 +232,8 @@ async fn verify(
     Ok(Json(VerifyReply { ok: true, end, printed: ended.printed }).into_response())
 }
 
-/// The empty body is still read: closing a connection with unread bytes resets it, and the response
-/// may be lost.
+/// Stops the daemon. The empty body is read anyway, because closing a connection with unread bytes
+/// resets it, and the response might be lost.
 async fn stop_daemon(
     State(daemon): State<DaemonServer>,
     caller: ApiCaller,
@@ -298,7 +298,7 @@ async fn stop_unknown(
     let found = found.await?;
     let mut stopped = Vec::new();
     for holder in found.into_iter().filter(|holder| holder.alive) {
-        unknown_holders::stop(&daemon.world, &holder).await?;
+        unknown_holders::stop(&daemon.world.home, &daemon.world.holders, &holder).await?;
         stopped.push(holder);
     }
     Ok(Json(json!({"ok": true, "stopped": stopped})).into_response())
@@ -309,7 +309,7 @@ fn ledger_error(why: &dyn std::error::Error) -> ApiError {
         .next("provost ledger verify")
 }
 
-/// Opens a session. The client may create the id, so that it knows the id before the request.
+/// Opens a session. The client can create the id itself, so that it knows the id before the request.
 async fn open(
     State(daemon): State<DaemonServer>,
     caller: ApiCaller,
@@ -362,7 +362,7 @@ async fn send(
     submit_as_operator(&daemon, &caller, &headers, session, "send", command).await
 }
 
-/// Returns the key of a message to an agent. The same request, sent twice, gets the same key.
+/// Returns the key of a message to an agent. If the same request is sent twice, the key is the same.
 fn message_key(what: &str, headers: &HeaderMap) -> String {
     let key = headers
         .get(IDEMPOTENCY_KEY)
@@ -475,7 +475,7 @@ async fn answer(
     submit_as_operator(&daemon, &caller, &headers, session, "answer", command).await
 }
 
-/// Converts the answer to a request, which must have exactly one form.
+/// Converts the answer to a request, which must be given in exactly one form.
 fn reply(given: AnswerRequest) -> Result<RequestReply, ApiError> {
     match (given.text, given.answers, given.decision) {
         (Some(text), None, None) => {
@@ -506,13 +506,20 @@ async fn limit(
     let budget = tokens.is_some() || turns.is_some();
     let command = match output {
         Some(_) if budget => {
-            return Err(
-                bad_request("raise output and budget one after the other".to_owned()).into()
-            );
+            return Err(bad_request(
+                "output and budget cannot be raised in one request; raise one after \
+                    the other"
+                    .to_owned(),
+            )
+            .into());
         }
         Some(bytes) => SessionCommand::RaiseLimit { bytes },
         None if budget => SessionCommand::RaiseBudget { tokens, turns },
-        None => return Err(bad_request("name a limit: output, tokens or turns".to_owned()).into()),
+        None => {
+            return Err(
+                bad_request("no limit given: expected output, tokens or turns".to_owned()).into()
+            );
+        }
     };
     let answer =
         submit_as_operator(&daemon, &caller, &headers, session.clone(), "limit", command).await?;
@@ -555,7 +562,7 @@ async fn take_report(
         request.token.as_deref(),
     )?;
     let from = launch.map_or(Reporter::Operator, Reporter::Launch);
-    // A caller that proves to be a launch acts as that launch, whatever its process is.
+    // A caller that has the token of a launch acts as that launch, regardless of where its process comes from.
     let speaker = launch.map_or(peer, CallerIdentity::Launch);
     if let (Some(hook), Some(launch)) = (&request.hook, launch) {
         return take_hook(&daemon, launch, hook, &headers).await;
@@ -565,7 +572,8 @@ async fn take_report(
     submit(&daemon, &speaker, &headers, "report", ask).await
 }
 
-/// Handles a tool call. The launch is proved, and acts only as the member of its session.
+/// Handles a tool call. It is proved which launch the caller belongs to, so it can only act as the
+/// member of its own session.
 async fn take_call(
     State(daemon): State<DaemonServer>,
     caller: ApiCaller,
@@ -585,7 +593,8 @@ async fn take_call(
     submit(&daemon, &CallerIdentity::Launch(launch), &headers, "call", ask).await
 }
 
-/// Handles a report of an agent's hook. The launch is proved, and reports only for itself.
+/// Handles an event from an agent's hook. It is proved which launch the caller belongs to, so it
+/// can only report for itself.
 async fn take_hook(
     daemon: &DaemonServer,
     launch: LaunchId,
@@ -612,7 +621,7 @@ async fn take_hook(
 struct EventQuery {
     since: Option<u64>,
     session: Option<String>,
-    /// A run's events include those of its sessions.
+    /// The run whose events to return, including those of its sessions.
     run: Option<String>,
     team: Option<String>,
     limit: Option<usize>,
@@ -638,7 +647,7 @@ async fn events(
             let row = daemon.handle.request_json(EngineRequest::Team(ask)).await?;
             sse::EventScope::One(row["team"]["id"].as_str().unwrap_or_default().to_owned())
         }
-        (..) => return Err(bad_request("name exactly one session, run or task").into()),
+        (..) => return Err(bad_request("expected exactly one session, run or task").into()),
     };
     let wanted = sse::EventSelection { after: last.or(query.since).unwrap_or(0), scope: of };
     if query.follow == Some(1) {
@@ -668,7 +677,7 @@ struct ArchiveRequest {
     older_than_ms: Option<i64>,
 }
 
-/// The default age at which closed sessions are collected.
+/// The default age after which the data of closed sessions is collected.
 const DEFAULT_KEEP_MS: i64 = 30 * 24 * 3_600 * 1_000;
 
 #[derive(Debug, Deserialize)]
@@ -676,7 +685,7 @@ struct GcRequest {
     #[serde(default)]
     apply: bool,
     older_than_ms: Option<i64>,
-    /// Limits the collection to these runs.
+    /// If set, only these runs are collected.
     runs: Option<Vec<String>>,
 }
 
@@ -711,7 +720,7 @@ async fn archive(
     Ok(json_response(Body::from(daemon.handle.request(ask, "operator", None).await?)))
 }
 
-/// Sends an operator's command for a session to the engine.
+/// Sends a command from the operator about a session to the engine.
 async fn submit_as_operator(
     daemon: &DaemonServer,
     caller: &ApiCaller,
@@ -740,8 +749,7 @@ async fn submit(
     Ok(json_response(Body::from(answer.map_err(|why| qualify_hints(daemon, peer, why))?)))
 }
 
-/// Completes the hints for an agent, which may have neither Provost on its path nor our home in its
-/// environment.
+/// Completes the hints for an agent, whose environment may not have Provost on its `PATH` or may lack this home.
 fn qualify_hints(daemon: &DaemonServer, peer: &CallerIdentity, mut error: ApiError) -> ApiError {
     if matches!(peer, CallerIdentity::Launch(_)) {
         let caller = daemon.world.caller();
@@ -750,7 +758,7 @@ fn qualify_hints(daemon: &DaemonServer, peer: &CallerIdentity, mut error: ApiErr
     error
 }
 
-/// Scopes a key to its caller and the kind of change, so that the keys of launches do not collide.
+/// Adds the caller and the kind of change to a key, so that keys of different launches do not collide.
 fn idempotency_key(key: &str, peer: &CallerIdentity, what: &str) -> Result<String, ApiError> {
     if (1..=200).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic()) {
         Ok(format!("{}/{what}/{key}", peer.actor()))

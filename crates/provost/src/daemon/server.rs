@@ -1,4 +1,4 @@
-//! The server on the socket. It checks its peers and owns the tasks that serve them.
+//! The server on the socket. It checks its peers, and owns the tasks that handle their requests.
 
 use std::{
     collections::BTreeMap,
@@ -42,12 +42,12 @@ use super::{
     timed_stream::{AcceptedConnection, ConnectionGate},
 };
 
-/// The shared state of all routes.
+/// The state that all routes share.
 #[derive(Clone)]
 pub(crate) struct DaemonServer {
     pub(crate) handle: EngineHandle,
     pub(crate) world: EngineWorld,
-    /// Set when the daemon is asked to stop. It stops when no landing is in progress.
+    /// Set when the daemon is asked to stop. The daemon stops as soon as no landing is in progress.
     pub(crate) leaving: CancellationToken,
     pub(crate) stop: CancellationToken,
     boundary: Arc<Boundary>,
@@ -58,8 +58,8 @@ pub(crate) struct DaemonServer {
 /// The time limit for sending a listing.
 const LISTING_TIME: Duration = Duration::from_secs(300);
 
-/// The process at the other end of a connection, pinned when the connection was accepted, or why it
-/// is rejected.
+/// The process at the other end of a connection, of which a stable handle was taken when the
+/// connection was accepted, or the reason why it is rejected.
 #[derive(Clone, Debug)]
 pub(crate) struct PeerConnection {
     caller: Result<ApiCaller, Arc<provost_sys::peer::Error>>,
@@ -72,11 +72,15 @@ impl Connected<IncomingStream<'_, DaemonListener>> for PeerConnection {
     }
 }
 
-/// How callers are pinned. Tests run both methods on any kernel.
+/// Returns how to take stable handles of callers. In tests, both methods run on any kernel.
 pub(super) fn pinning() -> Pinning {
     #[cfg(feature = "failpoints")]
     {
-        #[expect(clippy::disallowed_methods, reason = "a test plays an older kernel, read once")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "a test simulates an older kernel, read \
+            once"
+        )]
         if std::env::var_os("PROVOST_TEST_PIN_BY_START_TIME").is_some() {
             return Pinning::StartTime;
         }
@@ -92,8 +96,8 @@ pub(crate) struct DaemonHealth {
 }
 
 impl DaemonHealth {
-    /// Returns further JSON fields for a listing, for example the ledger's losses. Empty if there
-    /// are no problems.
+    /// Returns additional JSON fields for a listing, such as the ledger's losses, or an empty text
+    /// if there are none.
     pub(crate) fn extra_fields(&self) -> String {
         let mut text = String::new();
         if let Some(loss) = &self.ledger_loss {
@@ -106,15 +110,15 @@ impl DaemonHealth {
     }
 }
 
-/// A caller of this user.
+/// A caller that runs as the same user as the daemon.
 #[derive(Clone, Debug)]
 pub(crate) struct ApiCaller {
     pinned: Arc<Pinned>,
-    /// The origin of the process, once it is settled for the process's lifetime.
+    /// The origin of the process, once it can no longer change.
     origin: Arc<OnceLock<ProcessOrigin>>,
-    /// The proved identity of the process, valid for the process's lifetime.
+    /// The proved identity of the process, which stays valid for the lifetime of the process.
     known: Arc<OnceLock<CallerIdentity>>,
-    /// The account charge of the connection; `None` if its account has too many.
+    /// The charge for the connection. `None` if the account has too many connections.
     charged: Arc<OnceCell<Option<ChargedConnection>>>,
 }
 
@@ -129,12 +133,12 @@ impl PeerConnection {
         PeerConnection { caller: caller.map_err(Arc::new), gate }
     }
 
-    /// The caller, even if its process has exited.
+    /// Returns the caller, even if its process has exited.
     pub(super) fn pinned_caller(&self) -> Option<&ApiCaller> {
         self.caller.as_ref().ok()
     }
 
-    /// The caller, if it is permitted and is still the process that connected.
+    /// Returns the caller, if it is permitted and still the process that connected.
     fn live_caller(&self) -> Result<&ApiCaller, ApiError> {
         let caller = self.caller.as_ref().map_err(|why| peer::peer_error(why))?;
         caller.pinned.check().map_err(|why| peer::peer_error(&why))?;
@@ -154,8 +158,8 @@ impl<S: Sync> FromRequestParts<S> for ApiCaller {
     }
 }
 
-/// Rejects every request of another user, and of a process that exited after it connected,
-/// including reads. A request of a launch waits for its turn.
+/// Rejects all requests, including reads, from other users and from processes that have exited
+/// since they connected. Requests from a launch wait for a permit.
 pub(super) async fn admit(
     State(daemon): State<DaemonServer>,
     caller: ApiCaller,
@@ -170,7 +174,7 @@ pub(super) async fn admit(
     Ok(next.run(request).await.map(|answer| turn.hold_until_sent(answer)))
 }
 
-/// Returns the size of a request's body; the maximum if it is not declared.
+/// Returns the size of a request's body, or the maximum if the size is not declared.
 fn body_size(request: &Request) -> u64 {
     let length = request.headers().get(header::CONTENT_LENGTH);
     let length = length.and_then(|length| length.to_str().ok()?.parse().ok());
@@ -185,23 +189,24 @@ impl DaemonServer {
         DaemonServer { handle, world, leaving, stop, boundary, tasks, quotas }
     }
 
-    /// Waits for the caller's permit to read the ledger.
+    /// Waits until the caller gets a permit to read the ledger.
     pub(crate) async fn read_turn(&self, caller: &ApiCaller) -> Result<ReadPermit, ApiError> {
         self.quotas.acquire_read(self.charge(caller).await?).await
     }
 
-    /// Returns the account charge of the caller's connection.
+    /// Returns the charge for the caller's connection, creating it if necessary.
     async fn charge<'a>(&self, caller: &'a ApiCaller) -> Result<&'a ChargedConnection, ApiError> {
         let charge = || async {
-            // A process that cannot be classified has no permissions and no quota of its own.
+            // A process that cannot be classified has no permissions, and shares the quota of
+            // [`ResourceAccount::Other`].
             let origin = self.origin(caller).await;
             self.quotas.charge(origin.map_or(ResourceAccount::Other, |origin| origin.account()))
         };
         caller.charged.get_or_init(charge).await.as_ref().ok_or_else(quota::too_many_connections)
     }
 
-    /// Charges connections to their accounts as they arrive, and closes those over the limit. A
-    /// connection may never send a request, so waiting for one is not enough.
+    /// Charges connections to their accounts when they are accepted, and closes those that exceed the
+    /// limit. Charging at the first request would not be enough, because a connection may never send one.
     async fn charge_arrivals(self, mut arrivals: mpsc::Receiver<AcceptedConnection>) {
         while let Some(arrival) = arrivals.recv().await {
             let daemon = self.clone();
@@ -223,7 +228,7 @@ impl DaemonServer {
         result
     }
 
-    /// Runs a task that serves a client, until it ends or the daemon stops.
+    /// Runs a task that serves a client until the task ends or the daemon stops.
     pub(crate) fn spawn_owned(&self, task: impl Future<Output = ()> + Send + 'static) {
         let stop = self.stop.clone();
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
@@ -236,7 +241,7 @@ impl DaemonServer {
         });
     }
 
-    /// Identifies the caller. An unproved identity is checked again at the next request.
+    /// Identifies the caller. An identity that is not proved is checked again at the next request.
     pub(crate) async fn identify(&self, caller: &ApiCaller) -> Result<CallerIdentity, ApiError> {
         if let Some(known) = caller.known.get() {
             return Ok(known.clone());
@@ -252,7 +257,7 @@ impl DaemonServer {
             blocking_request(find).await.map_err(|why| peer::unidentified_error(&why))?
         };
         match peer {
-            // Concurrent requests arrive at the same result.
+            // Concurrent requests compute the same result.
             CallerIdentity::Operator | CallerIdentity::Launch(_) => {
                 drop(caller.known.set(peer.clone()))
             }
@@ -271,20 +276,25 @@ impl DaemonServer {
         }
         let (daemon, pinned) = (self.clone(), Arc::clone(&caller.pinned));
         let judge = move || {
-            let register = daemon.world.holders.register();
-            let origin = daemon.boundary.identify(&pinned, &register)?;
-            let ProcessOrigin::Unproven { .. } = origin else { return Ok(origin) };
-            // A holder may have exited in order just now.
-            let later = daemon.world.holders.register();
-            if later == register {
-                return Ok(origin);
+            let holders = &daemon.world.holders;
+            let mut register = holders.register();
+            loop {
+                let origin = daemon.boundary.identify(&pinned, &register)?;
+                let ProcessOrigin::Unproven { key } = &origin else { return Ok(origin) };
+                // A holder may have exited in order a moment ago. Each launch is removed once, so
+                // the loop ends.
+                holders.wait_for_exit(key);
+                let later = holders.register();
+                if later.has(key) {
+                    return Ok(origin);
+                }
+                register = later;
             }
-            daemon.boundary.identify(&pinned, &later)
         };
         let judged: Result<_, provost_sys::peer::Error> = blocking_request(judge).await;
         let origin = judged.map_err(|why| peer::peer_error(&why))?;
         match origin {
-            // Concurrent requests arrive at the same result.
+            // Concurrent requests compute the same result.
             ProcessOrigin::Operator | ProcessOrigin::Supervised { .. } => {
                 drop(caller.origin.set(origin.clone()))
             }
@@ -296,7 +306,7 @@ impl DaemonServer {
         Ok(origin)
     }
 
-    /// Returns the daemon's status, with lost events and running processes that are not in the ledger.
+    /// Returns the daemon's status, including lost events and running processes that are not in the ledger.
     pub(crate) async fn health(&self) -> Result<DaemonHealth, ApiError> {
         let register = self.world.holders.register();
         let held = register.launches().iter().filter(|launched| launched.holder.is_some());
@@ -324,7 +334,7 @@ impl DaemonServer {
         }
         let home = self.world.home.clone();
         let looked = blocking_request(move || {
-            // The request that needs the ledger reports that it is unreadable.
+            // If the ledger cannot be read, the next request that needs it reports the error.
             let reader = SqliteReader::open(&home.ledger()).ok()?;
             unknown_holders::living_unknown(&home, &reader, &registered).ok()
         });
@@ -359,7 +369,7 @@ impl DaemonServer {
         Ok(())
     }
 
-    /// Streams every session in constant memory, without blocking the engine.
+    /// Streams all sessions in constant memory, without blocking the engine.
     pub(crate) async fn stream_sessions(
         &self,
         caller: &ApiCaller,
@@ -374,8 +384,8 @@ impl DaemonServer {
             let extras = ListExtras { appendix, overlay };
             let written =
                 blocking_request(move || write_listing(&ledger, &listing, &extras, &sender));
-            // A client that left needs nothing more. One that does not read is closed by its
-            // connection's limit.
+            // If the client has disconnected, there is nothing left to do. A client that does not
+            // read is disconnected by the limit of its connection.
             written.await.ok();
             drop(turn);
         });
@@ -387,14 +397,14 @@ fn internal_error(why: impl std::fmt::Display) -> ApiError {
     ApiError::new(ErrorCode::Internal, why.to_string())
 }
 
-/// The chunk size of a listing, in bytes.
+/// The size of the chunks in which a listing is sent, in bytes.
 const CHUNK: usize = 64 << 10;
 
-/// The parts of a listing besides the ledger's rows.
+/// The parts of a listing that are not rows from the ledger.
 struct ListExtras {
-    /// Further fields of the JSON object.
+    /// Additional fields of the JSON object.
     appendix: String,
-    /// Rows that could not be written yet, and shortages.
+    /// Rows that could not be written to the ledger yet, and shortages of resources.
     overlay: Value,
 }
 
@@ -451,7 +461,7 @@ fn write_listing(
     sender.blocking_send(Ok(chunk.into())).map_err(drop)
 }
 
-/// Returns the row of a session that could not be written yet.
+/// Returns the newer row of a session, if it could not be written to the ledger yet.
 fn newer_row<'a>(newer: &BTreeMap<&str, &'a Value>, card: &str) -> Option<&'a Value> {
     if newer.is_empty() {
         return None;
@@ -460,13 +470,13 @@ fn newer_row<'a>(newer: &BTreeMap<&str, &'a Value>, card: &str) -> Option<&'a Va
     newer.get(card["id"].as_str()?).copied()
 }
 
-#[expect(clippy::disallowed_methods, reason = "how long a client takes is measured here")]
+#[expect(clippy::disallowed_methods, reason = "the time that a client takes is measured here")]
 fn now() -> std::time::Instant {
     std::time::Instant::now()
 }
 
-/// Creates an id. The daemon creates ids only here.
-#[expect(clippy::disallowed_methods, reason = "ids are minted at the edge")]
+/// Creates an id. The daemon does not create ids anywhere else.
+#[expect(clippy::disallowed_methods, reason = "ids are created at the edge")]
 pub(crate) fn new_session_id() -> SessionId {
     SessionId(uuid::Uuid::now_v7())
 }

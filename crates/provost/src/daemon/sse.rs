@@ -1,8 +1,8 @@
-//! The event stream: it starts at any sequence number, and misses or repeats nothing.
+//! The event stream. It can start at any sequence number, and never skips or repeats an event.
 //!
-//! A slow reader costs a bounded number of bytes: up to [`MAX_QUEUED_BYTES`] are queued for it, and the rest
-//! stays in the ledger. Its connection is closed after a while, and it resumes after the last event
-//! that it has.
+//! A slow reader uses a limited amount of memory: up to [`MAX_QUEUED_BYTES`] are queued for it, and
+//! the rest stays in the ledger. Its connection is closed after a while, and the client then
+//! resumes after the last event it has received.
 
 use std::{convert::Infallible, path::Path, sync::Arc, time::Duration};
 
@@ -16,37 +16,37 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, mpsc};
 
 use super::server::{ApiCaller, DaemonServer};
 
-/// The limits of one read from the ledger. It returns at least one event.
+/// The limits for one read from the ledger. At least one event is always returned.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PageLimit {
     pub(crate) rows: usize,
-    /// Bytes of the events' data.
+    /// Number of bytes of the events' data.
     pub(crate) bytes: usize,
 }
 
-/// The maximum bytes of events in one response. The next one starts after its `last` field.
+/// The maximum number of bytes of events in one response. The next response starts after the `last` field.
 pub(crate) const MAX_RESPONSE_BYTES: usize = 16 << 20;
 
-/// The maximum bytes queued for one follower.
+/// The maximum number of bytes queued for one follower.
 const MAX_QUEUED_BYTES: usize = 1 << 20;
 
 /// The page size for followers.
 const FOLLOWER_PAGE: PageLimit = PageLimit { rows: 100, bytes: MAX_QUEUED_BYTES };
 
-/// The kind of the row that replaces lost events.
+/// The kind of row that replaces lost events.
 pub(crate) const EVENTS_LOST: &str = "ledger.events_lost";
 
-/// The interval of keep-alive lines on a quiet stream, which reveal clients that left.
+/// The interval between keep-alive lines on a quiet stream, which detect clients that have disconnected.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
-/// The requested events.
+/// Which events are requested.
 #[derive(Clone, Debug)]
 pub(crate) struct EventSelection {
     pub(crate) after: u64,
     pub(crate) scope: EventScope,
 }
 
-/// The source of the requested events.
+/// Whose events are requested.
 #[derive(Clone, Debug)]
 pub(crate) enum EventScope {
     All,
@@ -68,7 +68,7 @@ impl EventSelection {
     }
 }
 
-/// Whether an id belongs to a run or to one of its sessions, whose ids are derived from the run's.
+/// Whether an id belongs to a run or to one of its sessions, whose ids are derived from that of the run.
 fn belongs_to_run(run: RunId, SessionId(id): SessionId) -> bool {
     let no = id.as_u128().wrapping_sub(run.0.as_u128());
     no == 0 || u32::try_from(no).is_ok_and(|no| run.session(no).0 == id)
@@ -80,7 +80,7 @@ pub(crate) struct EventPage {
     pub(crate) rows: Vec<EventRow>,
     /// The last sequence number that was read.
     pub(crate) last: u64,
-    /// Whether there may be more.
+    /// Whether there may be more events.
     pub(crate) is_full: bool,
 }
 
@@ -130,7 +130,8 @@ pub(crate) fn read(
     Ok(EventPage { rows, last, is_full })
 }
 
-/// Shows an accepted loss. All callers see it, because events of any session may be lost.
+/// Returns the row for an accepted loss. It is shown to all callers, because the lost events may
+/// belong to any session.
 fn loss_row(loss: &AcceptedLoss) -> EventRow {
     EventRow {
         seq: loss.seq,
@@ -151,7 +152,7 @@ pub(crate) fn follow(
     caller: &ApiCaller,
     wanted: EventSelection,
 ) -> (Body, impl Future<Output = ()> + use<>) {
-    // Subscribes before the ledger is read, so that no event is lost in between.
+    // Subscribe before the ledger is read, so that no event is lost in between.
     let live = daemon.handle.subscribe();
     let (outbox, receiver) = new_outbox();
     let stream = tokio_stream::StreamExt::map(
@@ -163,14 +164,14 @@ pub(crate) fn follow(
     (Body::from_stream(stream), follower.pump(live))
 }
 
-/// The queue of unread bytes of a client, up to [`MAX_QUEUED_BYTES`].
+/// The queue of bytes that a client has not read yet, up to [`MAX_QUEUED_BYTES`].
 #[derive(Debug)]
 struct EventOutbox {
     sender: mpsc::UnboundedSender<QueuedBytes>,
     room: Arc<Semaphore>,
 }
 
-/// Queued bytes and their permit, which is released when they are sent.
+/// Queued bytes and their permit, which is released when the bytes are sent.
 #[derive(Debug)]
 struct QueuedBytes {
     bytes: Bytes,
@@ -179,7 +180,7 @@ struct QueuedBytes {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "its bytes are bounded: each message takes its share of `room`"
+    reason = "the bytes are bounded, because each message takes its share of `room`"
 )]
 fn new_outbox() -> (EventOutbox, mpsc::UnboundedReceiver<QueuedBytes>) {
     let (sender, receiver) = mpsc::unbounded_channel();
@@ -191,7 +192,7 @@ fn new_outbox() -> (EventOutbox, mpsc::UnboundedReceiver<QueuedBytes>) {
 struct ClientGone;
 
 impl EventOutbox {
-    /// Waits for space. A message larger than the queue takes all of it.
+    /// Queues bytes, waiting for space if necessary. A message larger than the queue takes up all of it.
     async fn send(&self, bytes: Bytes) -> Result<(), ClientGone> {
         let needed = u32::try_from(bytes.len().min(MAX_QUEUED_BYTES)).unwrap_or(u32::MAX);
         let room = tokio::select! {
@@ -230,7 +231,7 @@ impl EventStreamClient {
 
     async fn catch_up(&mut self) -> Result<(), ClientGone> {
         loop {
-            // An unreadable ledger ends the stream. The client's next request returns the error.
+            // If the ledger cannot be read, the stream ends, and the next request returns the error.
             let turn = self.daemon.read_turn(&self.caller).await.map_err(|_| ClientGone)?;
             let (path, asked) = (self.daemon.world.home.ledger(), self.wanted.clone());
             let read = move || {
@@ -281,7 +282,7 @@ mod tests {
                 outbox.send(Bytes::from_static(b"y")).await
             });
             tokio::task::yield_now().await;
-            assert_eq!(receiver.len(), 1, "the second waits until the first is taken");
+            assert_eq!(receiver.len(), 1, "the second waits until the first is received");
             drop(receiver.recv().await.unwrap());
             let second = receiver.recv().await.unwrap();
             drop(receiver);

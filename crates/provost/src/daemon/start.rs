@@ -1,4 +1,4 @@
-//! Finds the daemon, starts it, and replaces an older one. Safe when many commands race.
+//! Finds the daemon, starts it, or replaces an older one. This is safe if many commands do it at once.
 
 use std::{
     fs::OpenOptions,
@@ -26,19 +26,19 @@ const POLL_ATTEMPTS: u32 = 1_000;
 /// The delay between two polls.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// How many times to retry a daemon that owns the ledger but does not answer. It may be starting,
-/// or restoring its socket.
+/// How many times to retry if a daemon owns the ledger but does not respond. It may be starting, or
+/// restoring its socket.
 const CONNECT_ATTEMPTS: u32 = 200;
 
-/// The time limit for the daemon's answer about itself.
+/// The time limit for the daemon to respond to a request for information about itself.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Connects to a running daemon, and never starts one.
+/// Connects to a running daemon. Never starts one.
 pub(crate) fn connect_only(home: &ProvostHome) -> Result<Client, ApiError> {
     connect_within(home, PROBE_TIMEOUT).map(|_| Client::new(home.socket()))
 }
 
-/// The same, with a deadline for every request of the client.
+/// Connects to a running daemon like [`connect_only`], but with a deadline for each of the client's requests.
 pub(crate) fn connect_within(home: &ProvostHome, deadline: Duration) -> Result<Client, ApiError> {
     home.check_trust()?;
     let client = Client::new(home.socket()).with_timeout(deadline);
@@ -64,7 +64,7 @@ pub(crate) fn connect_within(home: &ProvostHome, deadline: Duration) -> Result<C
     }
 }
 
-/// Names the daemon that did not answer in time.
+/// If a running daemon did not respond in time, returns an error that identifies it.
 fn timeout_error(home: &ProvostHome, error: ApiError) -> ApiError {
     match LedgerOwner::read(home) {
         Ok(LedgerOwner::Daemon(daemon)) => unresponsive_error(home, &daemon),
@@ -72,23 +72,23 @@ fn timeout_error(home: &ProvostHome, error: ApiError) -> ApiError {
     }
 }
 
-/// Refuses agents. The daemon identifies the caller: only it knows the processes of launches whose
-/// holders died.
+/// Rejects agents. Only the daemon can identify the caller, because it knows the processes of
+/// launches whose holders have died.
 pub(crate) fn must_be_operator(client: &Client) -> Result<(), ApiError> {
     client.get::<serde_json::Value>("/v1/daemon/operator").map(drop)
 }
 
-/// Whether a sandbox blocks all connections. Then retrying is pointless.
+/// Whether a sandbox blocks all connections, in which case it is pointless to retry.
 fn is_forbidden(home: &ProvostHome) -> bool {
     let denied = |why: io::Error| why.kind() == io::ErrorKind::PermissionDenied;
     UnixStream::connect(home.socket()).err().is_some_and(denied)
 }
 
 /// Connects to the daemon. Starts one if none is running, and replaces one that is older than this
-/// program. If the daemon stops during a request, the request is sent to the next one.
+/// program. If the daemon stops during a request, the request is sent to the next daemon.
 pub(crate) fn ensure(home: &ProvostHome) -> Result<(Client, Option<DaemonInfo>), ApiError> {
     if is_inside_launch() {
-        // A daemon started here would be a descendant of the launch's holder, and end with it.
+        // A daemon started here would be below the launch's holder and would end with it.
         return connect_only(home).map(|client| (client, None));
     }
     home.prepare()?;
@@ -101,7 +101,7 @@ pub(crate) fn ensure(home: &ProvostHome) -> Result<(Client, Option<DaemonInfo>),
     Ok((client, Some(info)))
 }
 
-/// Runs `work` while no daemon has the ledger and no command starts one.
+/// Runs `work` while no daemon owns the ledger and no command can start one.
 pub(crate) fn without_daemon<T>(
     home: &ProvostHome,
     work: impl FnOnce() -> Result<T, ApiError>,
@@ -116,7 +116,8 @@ pub(crate) fn without_daemon<T>(
     work()
 }
 
-/// Starts another daemon after one that stopped in order. A request that crashed the daemon is not repeated.
+/// Starts another daemon if the previous one shut down in an orderly way. If the request crashed
+/// the daemon, it is not repeated.
 fn restart(home: &ProvostHome, lost: DaemonLoss) -> Result<(), ApiError> {
     match lost {
         DaemonLoss::ClosedWithoutReply { pid, error } if !stopped_cleanly(home, pid) => Err(error),
@@ -126,7 +127,7 @@ fn restart(home: &ProvostHome, lost: DaemonLoss) -> Result<(), ApiError> {
     }
 }
 
-/// Whether a daemon shut down in order. It records that before its process exits.
+/// Whether a daemon shut down in an orderly way, which it records before its process exits.
 fn stopped_cleanly(home: &ProvostHome, pid: u32) -> bool {
     for _ in 0..POLL_ATTEMPTS {
         let alive = ProcessInstance::of_pid(pid)
@@ -141,7 +142,7 @@ fn stopped_cleanly(home: &ProvostHome, pid: u32) -> bool {
     false
 }
 
-/// Ensures a running daemon that is not older than this program.
+/// Ensures that a daemon is running and is not older than this program.
 fn ensure_current(home: &ProvostHome) -> Result<DaemonInfo, ApiError> {
     let client = Client::new(home.socket()).with_timeout(PROBE_TIMEOUT);
     match client.get::<DaemonInfo>("/v1/daemon") {
@@ -149,7 +150,8 @@ fn ensure_current(home: &ProvostHome) -> Result<DaemonInfo, ApiError> {
         Err(error) if error.code == ErrorCode::TimedOut => return Err(timeout_error(home, error)),
         Ok(_) | Err(_) => {}
     }
-    // One at a time: a process that waited here finds the daemon that the first one started.
+    // Only one process at a time starts a daemon. A process that had to wait here finds the daemon
+    // that the first process started.
     let _turn = lock_start(home)?;
     let mut last = None;
     for _ in 0..POLL_ATTEMPTS {
@@ -169,14 +171,14 @@ fn ensure_current(home: &ProvostHome) -> Result<DaemonInfo, ApiError> {
             }
         }
     }
-    Err(last.unwrap_or_else(|| start_error("start the daemon", &"it stops repeatedly")))
+    Err(last.unwrap_or_else(|| start_error("start the daemon", &"the daemon stops repeatedly")))
 }
 
-/// The result of one attempt to start a daemon.
+/// The result of an attempt to start a daemon.
 enum StartAttempt {
     Started,
-    /// A daemon has the ledger but does not answer: it is starting or stopping, or lost its socket
-    /// for a moment.
+    /// A daemon owns the ledger but does not respond, because it is starting or stopping, or
+    /// because its socket is missing for a moment.
     Wait(ApiError),
 }
 
@@ -186,7 +188,7 @@ fn try_start(home: &ProvostHome) -> Result<StartAttempt, ApiError> {
     }
     match (start(home), LedgerOwner::read(home)?) {
         (Ok(()), _) => Ok(StartAttempt::Started),
-        // Another process was faster.
+        // Another process started a daemon first.
         (Err(error), LedgerOwner::Daemon(_)) if error.code == ErrorCode::Refused => {
             Ok(StartAttempt::Wait(error))
         }
@@ -194,7 +196,7 @@ fn try_start(home: &ProvostHome) -> Result<StartAttempt, ApiError> {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the mark of a launch, looked at where it matters")]
+#[expect(clippy::disallowed_methods, reason = "the mark of a launch, read where it is needed")]
 fn is_inside_launch() -> bool {
     std::env::var_os(provost_holder::spec::MARK).is_some()
 }
@@ -204,13 +206,13 @@ fn check_protocol(client: Client, info: &DaemonInfo) -> Result<Client, ApiError>
         return Ok(client);
     }
     let message = format!(
-        "the daemon is provost {} and speaks protocol {}; this program speaks {PROTOCOL}",
+        "the daemon is provost {} with protocol {}, but this program has protocol {PROTOCOL}",
         info.version, info.protocol
     );
     Err(ApiError::new(ErrorCode::Unreachable, message).next("provost daemon stop"))
 }
 
-/// Whether the daemon is older than this program. A newer daemon serves older programs.
+/// Whether the daemon is older than this program. A newer daemon can serve older programs.
 fn is_older(daemon: &DaemonInfo) -> bool {
     version_numbers(&daemon.version) < version_numbers(&super::version())
 }
@@ -225,7 +227,7 @@ fn replace(home: &ProvostHome, client: &Client) -> Result<(), ApiError> {
     let key = super::server::new_session_id().to_string();
     match client.post::<serde_json::Value>("/v1/daemon/stop", &json!({}), &key) {
         Ok(_) => wait_for_the_lock(home),
-        // It stopped by itself.
+        // The daemon stopped in the meantime.
         Err(error) if error.code == ErrorCode::Unreachable => Ok(()),
         Err(error) => Err(error),
     }
@@ -243,7 +245,7 @@ fn wait_for_the_lock(home: &ProvostHome) -> Result<(), ApiError> {
         .map_err(|why| start_error("wait for the old daemon", &why))
 }
 
-/// Waits for the lock that serializes daemon starts.
+/// Takes the lock that ensures that only one process at a time starts a daemon.
 fn lock_start(home: &ProvostHome) -> Result<std::fs::File, ApiError> {
     let path = home.path.join("start.lock");
     let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
@@ -253,12 +255,12 @@ fn lock_start(home: &ProvostHome) -> Result<std::fs::File, ApiError> {
     Ok(file)
 }
 
-/// Starts a daemon and waits until it is ready. Returns its error if it fails.
+/// Starts a daemon, and waits until it is ready. If it fails to start, returns its error.
 fn start(home: &ProvostHome) -> Result<(), ApiError> {
     let program =
         std::env::current_exe().map_err(|why| start_error("find its own program", &why))?;
     provost_sys::private::make_private_dir(&home.log_dir())
-        .map_err(|why| start_error("make its log directory", &why))?;
+        .map_err(|why| start_error("create its log directory", &why))?;
     let log = home.log_dir().join(super::LOG_FILE);
     let log_file = OpenOptions::new().append(true).create(true).mode(0o600).open(&log);
     let log_file = log_file.map_err(|why| start_error("open its log", &why))?;

@@ -1,6 +1,6 @@
-//! Connections with limits. A peer that does not read is disconnected, each process has a maximum
-//! number of connections, and connections without a request are closed first when descriptors run
-//! out.
+//! Connections with limits. A peer that does not read its response is disconnected, the number of
+//! connections per process is limited, and when file descriptors run out, connections that have not
+//! sent a request are closed first.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -32,13 +32,15 @@ const UNREAD_LIMIT: Duration = Duration::from_secs(30);
 /// The maximum number of connections per process.
 const MAX_PER_PROCESS: usize = 256;
 
-/// The maximum number of connections, unless half of the descriptors are fewer.
+/// The maximum number of connections. If half of the process's file descriptors is less than this,
+/// that is the limit.
 pub(crate) const MAX_CONNECTIONS: usize = 4_096;
 
-/// The time limit for a peer's first request.
+/// How long a peer may take to send its first request.
 const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The divisor of the descriptor limit that bounds connections without a request.
+/// The number of connections that have not sent a request is limited to the file descriptor limit
+/// divided by this, but at least [`MIN_SILENT`] and at most [`MAX_SILENT`].
 const SILENT_DIVISOR: u64 = 16;
 const MIN_SILENT: usize = 8;
 const MAX_SILENT: usize = 512;
@@ -64,9 +66,9 @@ impl Default for Connections {
 
 #[derive(Debug, Default)]
 struct OpenConnections {
-    /// The number of connections of each process.
+    /// The number of connections from each process.
     by_process: BTreeMap<i32, usize>,
-    /// Connections without a request, oldest first.
+    /// Connections that have not sent a request, oldest first.
     silent: VecDeque<Weak<ConnectionGate>>,
 }
 
@@ -78,7 +80,8 @@ pub(crate) struct ConnectionGate {
 }
 
 impl ConnectionGate {
-    /// Records that a whole request arrived. From then on, only the peer closes the connection.
+    /// Records that a complete request has arrived. From then on, the server does not close the
+    /// connection on its own initiative.
     pub(crate) fn mark_requested(&self) {
         self.requested.store(true, Ordering::Relaxed);
     }
@@ -103,7 +106,7 @@ impl OpenConnections {
     }
 }
 
-/// One open connection of a process, counted until it is dropped.
+/// An open connection from a process, which is counted until it is dropped.
 #[derive(Debug)]
 struct ConnectionSlot {
     connections: Connections,
@@ -111,11 +114,11 @@ struct ConnectionSlot {
 }
 
 impl Connections {
-    /// Waits until another connection is allowed. Connections of a launch over its limit are closed
-    /// meanwhile.
+    /// Waits until another connection is allowed. In the meantime, connections of a launch that
+    /// exceeds its limit are closed.
     pub(crate) async fn wait_for_slot(&self) {
         loop {
-            // Registered before the check, so that no close in between is missed.
+            // Register for the notification before the check, so that no connection closed in between is missed.
             let closed = self.closed.notified();
             if self.lock().by_process.values().sum::<usize>() < self.limit {
                 return;
@@ -124,7 +127,7 @@ impl Connections {
         }
     }
 
-    /// Accepts a connection, unless its process has too many.
+    /// Accepts a connection, unless its process already has too many.
     pub(crate) fn accept(&self, stream: UnixStream) -> Option<TimedStream> {
         let pid = stream.peer_cred().ok().and_then(|peer| peer.pid()).unwrap_or(0);
         let mut open = self.lock();
@@ -151,7 +154,7 @@ impl Connections {
         })
     }
 
-    /// Closes the oldest connection without a request. Returns whether there was one.
+    /// Closes the oldest connection that has not sent a request. Returns whether there was one.
     pub(crate) fn close_oldest_idle(&self) -> bool {
         let mut open = self.lock();
         open.prune();
@@ -168,7 +171,7 @@ fn unread_limit() -> Duration {
     UNREAD_LIMIT
 }
 
-/// Shortened in tests.
+/// Returns [`UNREAD_LIMIT`], or a shorter time in tests.
 #[cfg(feature = "failpoints")]
 #[expect(clippy::disallowed_methods, reason = "a test's switch")]
 fn unread_limit() -> Duration {
@@ -176,7 +179,7 @@ fn unread_limit() -> Duration {
     set.map_or(UNREAD_LIMIT, Duration::from_millis)
 }
 
-/// The maximum number of open connections without a request.
+/// The maximum number of open connections that have not sent a request.
 fn max_silent() -> usize {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     usize::try_from(limit / SILENT_DIVISOR).unwrap_or(MAX_SILENT).clamp(MIN_SILENT, MAX_SILENT)
@@ -204,48 +207,48 @@ pub(crate) struct AcceptedConnection {
 impl AcceptedConnection {
     /// Closes the connection.
     pub(crate) fn close(self) {
-        // Ignores an error if the peer already closed it.
+        // Ignore the error, because the peer may have closed the connection already.
         rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both).ok();
     }
 }
 
-/// A connection whose writes fail if the peer reads nothing for [`UNREAD_LIMIT`].
+/// A connection whose writes fail if the peer does not read anything for [`UNREAD_LIMIT`].
 #[derive(Debug)]
 pub(crate) struct TimedStream {
     inner: UnixStream,
     peer: PeerConnection,
     limit: Duration,
-    /// Set while a write waits for the peer.
+    /// Set while a write is waiting for the peer.
     waiting: Option<Pin<Box<Sleep>>>,
     gate: Arc<ConnectionGate>,
     closed: Pin<Box<WaitForCancellationFutureOwned>>,
-    /// Expires if the first request takes too long.
+    /// Expires if the first request does not arrive in time.
     late: Pin<Box<Sleep>>,
     _counted: ConnectionSlot,
 }
 
 impl TimedStream {
-    /// The process at the other end.
+    /// Returns the process at the other end of the connection.
     pub(crate) fn peer(&self) -> &PeerConnection {
         &self.peer
     }
 
-    /// Returns the connection for its account charge. `None` if it is rejected anyway, or no
-    /// descriptor is left.
+    /// Returns the connection in the form in which it is charged to an account. `None` if it will
+    /// be rejected, or if no file descriptor is left.
     pub(crate) fn to_accepted(&self) -> Option<AcceptedConnection> {
         let caller = self.peer.pinned_caller()?.clone();
         let socket = self.inner.as_fd().try_clone_to_owned().ok()?;
         Some(AcceptedConnection { caller, socket })
     }
 
-    /// Whether to close a connection without a request.
+    /// Whether to close this connection, because it has not sent a request.
     fn must_close(&mut self, context: &mut Context<'_>) -> bool {
         !self.gate.has_requested()
             && (self.closed.as_mut().poll(context).is_ready()
                 || self.late.as_mut().poll(context).is_ready())
     }
 
-    /// Fails a write that has waited too long.
+    /// Makes a write fail if it has waited too long.
     fn enforce_write_limit<T>(
         &mut self,
         context: &mut Context<'_>,
@@ -273,7 +276,7 @@ impl AsyncRead for TimedStream {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if self.must_close(context) {
-            // Looks to the server as if the peer had closed it.
+            // To the server, this looks as if the peer had closed the connection.
             return Poll::Ready(Ok(()));
         }
         Pin::new(&mut self.inner).poll_read(context, buffer)
@@ -346,7 +349,7 @@ mod tests {
             let mut silent = connections.accept(ours).unwrap();
             assert!(connections.close_oldest_idle());
             assert_eq!(silent.read(&mut [0; 8]).await.unwrap(), 0);
-            assert!(!connections.close_oldest_idle(), "the other one has sent a request");
+            assert!(!connections.close_oldest_idle(), "the other connection has sent a request");
             drop(asked);
         });
     }

@@ -1,8 +1,9 @@
-//! The watchdog: a thread outside the runtime that aborts a daemon whose runtime does not answer.
+//! The watchdog, a thread outside the runtime that aborts the daemon if its runtime does not respond.
 //!
-//! It polls rarely, so that an idle daemon stays idle. Agents continue under their holders, and the
-//! next command starts another daemon, which picks up their work. A pause of the whole process
-//! (SIGSTOP, a debugger, a suspended machine) is not a stall, because it also paused the watchdog.
+//! The watchdog rarely polls, so that an idle daemon stays idle. After an abort, agents continue
+//! under their holders, and the next command starts another daemon, which resumes supervising them.
+//! If the whole process is paused (by SIGSTOP, a debugger or a suspended machine), this does not
+//! count as a stall, because the watchdog is paused too.
 
 use std::{
     sync::mpsc::{self, RecvTimeoutError},
@@ -12,43 +13,43 @@ use std::{
 
 use tokio::sync::mpsc as async_mpsc;
 
-/// How long the runtime may take to answer.
+/// How long the runtime may take to respond.
 pub(crate) const STALL_LIMIT: Duration = Duration::from_secs(10);
 
 /// The time between two polls, as a multiple of the limit.
 const POLL_INTERVAL_FACTOR: u32 = 3;
 
-/// How many waits of the watchdog make up the limit.
+/// The number of waits that the limit is divided into.
 const WAITS_PER_LIMIT: u32 = 10;
 
-/// A wait longer than this multiple of its planned length means that the process was paused.
+/// The factor by which a wait may exceed its planned length. If it takes even longer, the process was paused.
 const PAUSE_FACTOR: u32 = 3;
 
-/// A short sleep before each answer proves that the runtime's timers and tasks work.
+/// How long to sleep before each response, which proves that the runtime's timers and tasks work.
 const TIMER_PROBE: Duration = Duration::from_millis(1);
 
-/// The waits for one answer.
+/// How many waits for a response have ended without one.
 #[derive(Debug, Default)]
 struct MissedWaits {
     missed: u32,
 }
 
 impl MissedWaits {
-    /// Counts a wait without an answer. Returns whether the limit is reached.
+    /// Counts a wait without a response. Returns whether the limit has been reached.
     fn count_miss(&mut self, planned: Duration, waited: Duration) -> bool {
         self.missed = if waited > planned * PAUSE_FACTOR { 0 } else { self.missed + 1 };
         self.missed >= WAITS_PER_LIMIT
     }
 }
 
-/// The runtime's side of the watchdog.
+/// The task on the runtime that responds to the watchdog.
 pub(crate) struct WatchdogResponder {
     polls: async_mpsc::Receiver<()>,
     answers: mpsc::Sender<()>,
 }
 
 impl WatchdogResponder {
-    /// Starts the watchdog thread. It ends with the process.
+    /// Starts the watchdog thread, which runs until the process exits.
     pub(crate) fn start_watchdog() -> std::io::Result<WatchdogResponder> {
         let (ask, questions) = async_mpsc::channel(1);
         let (answers, answered) = mpsc::channel();
@@ -59,7 +60,7 @@ impl WatchdogResponder {
         Ok(WatchdogResponder { polls: questions, answers })
     }
 
-    /// Answers until the watchdog is gone. Must be spawned on the watched runtime.
+    /// Responds until the watchdog is gone. Must be spawned on the runtime that is being watched.
     pub(crate) async fn respond(mut self) {
         while self.polls.recv().await.is_some() {
             tokio::time::sleep(TIMER_PROBE).await;
@@ -70,11 +71,11 @@ impl WatchdogResponder {
     }
 }
 
-/// Polls the runtime in a loop, and aborts the process if no answer arrives in time.
+/// Polls the runtime in a loop, and aborts the process if it does not respond in time.
 fn watch(ask: &async_mpsc::Sender<()>, answered: &mpsc::Receiver<()>) {
     loop {
         pause(limit() * POLL_INTERVAL_FACTOR);
-        // A runtime that is shutting down no longer answers. It has the same time to end.
+        // A runtime that is shutting down no longer responds, but it has the same time limit to finish.
         ask.try_send(()).ok();
         wait_for_answer(answered);
     }
@@ -96,10 +97,11 @@ fn wait_for_answer(answered: &mpsc::Receiver<()>) {
     }
 }
 
-#[expect(clippy::print_stderr, reason = "the log of a daemon is its standard error")]
+#[expect(clippy::print_stderr, reason = "a daemon logs to its standard error")]
 fn abort() -> ! {
     eprintln!(
-        "the daemon's runtime has not answered for {:?}, so it aborts; agents keep running, and the next command starts another daemon",
+        "the daemon's runtime has not answered for {:?}, so the daemon aborts; agents keep \
+         running, and the next command starts another daemon",
         limit()
     );
     std::process::abort()
@@ -120,7 +122,7 @@ fn limit() -> Duration {
     STALL_LIMIT
 }
 
-/// Shortened in tests.
+/// Returns [`STALL_LIMIT`], or a shorter time in tests.
 #[cfg(feature = "failpoints")]
 #[expect(clippy::disallowed_methods, reason = "a test's switch")]
 fn limit() -> Duration {
@@ -128,7 +130,7 @@ fn limit() -> Duration {
     set.map_or(STALL_LIMIT, Duration::from_millis)
 }
 
-/// Blocks a worker of the runtime when a test creates this file.
+/// For tests: blocks a worker of the runtime once this file exists.
 #[cfg(feature = "failpoints")]
 pub(crate) async fn stall_on(file: std::path::PathBuf) {
     loop {

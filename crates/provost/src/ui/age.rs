@@ -1,6 +1,7 @@
-//! Durations, ages and sizes for display.
+//! Formats durations, ages and sizes for display.
 
-/// Returns the age of a timestamp. A timestamp in the future, after a clock change, counts as now.
+/// Returns the age of a timestamp. If the timestamp is in the future because the clock was changed,
+/// it counts as now.
 pub(crate) fn age(now_ms: i64, at_ms: i64) -> String {
     let ms = now_ms.saturating_sub(at_ms);
     match u64::try_from(ms) {
@@ -9,7 +10,7 @@ pub(crate) fn age(now_ms: i64, at_ms: i64) -> String {
     }
 }
 
-/// Returns the age of a timestamp for use in a sentence.
+/// Returns the age of a timestamp, phrased for use in a sentence.
 pub(crate) fn ago(now_ms: i64, at_ms: i64) -> String {
     match age(now_ms, at_ms).as_str() {
         "now" => "just now".to_owned(),
@@ -17,7 +18,15 @@ pub(crate) fn ago(now_ms: i64, at_ms: i64) -> String {
     }
 }
 
-/// Formats a duration in its largest unit, or in two units for small values.
+/// Returns how long a state has lasted, phrased for use after its name.
+pub(crate) fn for_how_long(now_ms: i64, since_ms: i64) -> String {
+    match age(now_ms, since_ms).as_str() {
+        "now" => "for 0s".to_owned(),
+        age => format!("for {age}"),
+    }
+}
+
+/// Formats a duration in its largest unit or, for small values, in two units.
 pub(crate) fn format_duration(ms: u64) -> String {
     let seconds = ms / 1000;
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
@@ -32,7 +41,7 @@ pub(crate) fn format_duration(ms: u64) -> String {
     }
 }
 
-/// Formats a duration for a sentence: at most two units, the smaller one only if it is not zero.
+/// Formats a duration for a sentence, in at most two units. The smaller one is left out if it is zero.
 pub(crate) fn format_duration_long(ms: u64) -> String {
     let units = [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000), ("ms", 1)];
     let largest = units.iter().position(|(_, scale)| ms >= *scale);
@@ -47,7 +56,7 @@ pub(crate) fn format_duration_long(ms: u64) -> String {
     }
 }
 
-/// Replaces every duration in milliseconds in a sentence, as in `30000 ms`.
+/// Replaces every duration in milliseconds in a sentence, such as `30000 ms`, by a readable one.
 pub(crate) fn expand_durations(sentence: &str) -> String {
     let words: Vec<&str> = sentence.split(' ').collect();
     let mut said: Vec<String> = Vec::with_capacity(words.len());
@@ -68,7 +77,7 @@ pub(crate) fn expand_durations(sentence: &str) -> String {
     said.join(" ")
 }
 
-/// Formats a size in the largest unit that it reaches.
+/// Formats a size in the largest suitable unit.
 pub(crate) fn format_size(bytes: u64) -> String {
     let units = [("TiB", 1_u64 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     match units.iter().find(|(_, scale)| bytes >= *scale) {

@@ -1,4 +1,4 @@
-//! The configuration as a table: key, value, source, and hidden or added values.
+//! Shows the configuration as a table of keys, values and sources, including overridden and added values.
 
 use provost_config::ConfigEntry;
 use serde_json::Value;
@@ -8,10 +8,11 @@ use super::{
     text::{clip, escape_line},
 };
 
-/// The maximum width of a value.
+/// The maximum width of a value, in columns.
 const VALUE_WIDTH: usize = 60;
 
-/// Shows every key with its value and source. Parts of a sum and hidden values follow, dimmed.
+/// Shows every key with its value and source. The parts of accumulated lists and overridden values
+/// follow in dim text.
 pub(crate) fn config_table(paint: Paint, screen: Screen, entries: &[ConfigEntry]) -> Vec<String> {
     let mut table = Table::new(&[
         ("KEY", ColumnFit::Whole),

@@ -1,11 +1,11 @@
-//! The view of a manager's contract.
+//! Shows a manager's contract.
 
 use provost_api::TeamRow;
 use provost_core::team::ManagerConfig;
 
 use super::{Paint, Screen, Tone, detail::DetailView, text::escape_line};
 
-/// Shows a manager's configuration, and who has acknowledged it.
+/// Shows a manager's contract, and which managers have accepted it.
 pub(crate) fn contract_detail(
     paint: Paint,
     screen: Screen,
@@ -38,9 +38,9 @@ pub(crate) fn contract_detail(
     }
     for member in row.members.iter().filter(|one| one.role == "manager" && !one.left) {
         let read = match member.acknowledged_revision {
-            Some(revision) if revision == row.revision => "has acknowledged it".to_owned(),
-            Some(revision) => format!("has acknowledged revision {revision}"),
-            None => "has not acknowledged it".to_owned(),
+            Some(revision) if revision == row.revision => "has accepted it".to_owned(),
+            Some(revision) => format!("has accepted revision {revision}"),
+            None => "has not accepted it".to_owned(),
         };
         card.label("manager", &format!("{} {read}", escape_line(&member.name)));
     }

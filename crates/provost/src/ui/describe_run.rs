@@ -5,13 +5,13 @@ use serde_json::Value;
 
 use super::{
     Paint, Tone, short_id,
-    text::{clip, escape_line},
+    text::{clip, escape_line, join_lines},
 };
 
 /// The maximum width of a text on one line.
 const LINE_WIDTH: usize = 120;
 
-/// Describes an event of a run for a watching user. `None` if it is not worth showing.
+/// Describes an event for a user who is following the run. Returns `None` for events that are not shown.
 pub(crate) fn run_event_line(paint: Paint, event: &EventRow) -> Option<String> {
     let tone = match event.kind.as_str() {
         "run.stage_entered" => Tone::Bold,
@@ -32,7 +32,7 @@ pub(crate) fn run_event_line(paint: Paint, event: &EventRow) -> Option<String> {
     Some(paint.paint(tone, &clip(&escape_line(&words), LINE_WIDTH * 3)))
 }
 
-/// Lists the findings of a review, one per line, if the event has any.
+/// Returns the findings of a review, one per line, if the event contains any.
 pub(crate) fn review_finding_lines(event: &EventRow) -> Vec<String> {
     let found = event.data["end"]["result"]["review"]["findings"].as_array();
     found.into_iter().flatten().map(describe_finding).collect()
@@ -50,8 +50,8 @@ fn describe_finding(finding: &Value) -> String {
     format!("  {}", clip(&escape_line(&words), LINE_WIDTH))
 }
 
-/// Describes an event of a run from its JSON, because a newer daemon may record events unknown to
-/// this program.
+/// Describes a run's event based on its JSON, because a newer daemon may record events that this
+/// program does not know.
 pub(crate) fn describe_run_event(kind: &str, data: &Value) -> Option<String> {
     let text = |name: &str| data[name].as_str().unwrap_or_default();
     let session = || short_id(text("session"));
@@ -70,7 +70,11 @@ pub(crate) fn describe_run_event(kind: &str, data: &Value) -> Option<String> {
             format!("work of session {} committed: {}", session(), short_commit(&data["head"]))
         }
         "run.commit_failed" => {
-            format!("cannot commit the work of session {}: {}", session(), text("reason"))
+            format!(
+                "cannot commit the work of session {}: {}",
+                session(),
+                join_lines(text("reason"))
+            )
         }
         "run.land_step_added" => describe_land_step(&data["step"]),
         "run.pull_request_observed" => {
@@ -97,14 +101,16 @@ pub(crate) fn describe_run_event(kind: &str, data: &Value) -> Option<String> {
         }
         "run.landed" if data["merged"] == true => format!("landed: merged into {}", text("branch")),
         "run.landed" => format!("landed on branch {}", text("branch")),
-        "run.landing_failed" => format!("landing failed: {}", text("reason")),
+        "run.landing_failed" => format!("landing failed: {}", join_lines(text("reason"))),
         "run.cancelled" => format!("cancelled: {}", text("because")),
-        "run.stopped" => format!("stopped by Provost ({}): {}", text("cause"), text("detail")),
+        "run.stopped" => {
+            format!("stopped by Provost ({}): {}", text("cause"), join_lines(text("detail")))
+        }
         "run.sealed" => format!("sealed as {}", data["outcome"]["ending"].as_str()?),
         "run.resumed" => {
             format!("resumed in stage {}, run attempt {}", spaced(text("stage")), data["attempt"])
         }
-        "run.taken_over" => "taken over from the home it was imported from".to_owned(),
+        "run.taken_over" => "taken over from the home that exported it".to_owned(),
         "run.budget_raised" => describe_budget(data),
         "run.hook_finished" => {
             format!("hook {} ended: {}", data["key"]["event"].as_str()?, data["end"])
@@ -120,7 +126,7 @@ pub(crate) fn describe_run_event(kind: &str, data: &Value) -> Option<String> {
     })
 }
 
-/// Events of tasks and of the merge queue.
+/// Events that concern tasks and the merge queue.
 const TASK_EVENTS: [&str; 10] = [
     "run.worktree_move_requested",
     "run.worktree_moved",
@@ -168,12 +174,16 @@ fn describe_task_event(kind: &str, data: &Value) -> Option<String> {
         }
         "run.worktree_moved" => format!("{task}: worktree moved to its base"),
         "run.handed_over" => {
-            format!("{task}: handed over from {}: {}", short_id(text("from")), text("reason"))
+            format!(
+                "{task}: handed over from {}: {}",
+                short_id(text("from")),
+                join_lines(text("reason"))
+            )
         }
-        "run.task_retried" => format!("{task}: retried: {}", text("detail")),
+        "run.task_retried" => format!("{task}: retried: {}", join_lines(text("detail"))),
         "run.task_queued" => format!("{task}: done, queued for merging"),
         "run.task_returned" => format!("{task}: returned: {}", describe_return(&data["why"])),
-        "run.task_failed" => format!("{task}: failed: {}", text("detail")),
+        "run.task_failed" => format!("{task}: failed: {}", join_lines(text("detail"))),
         "run.batch_merged" => describe_batch(data),
         "run.batch_verified" => format!("{} merged tasks need no check", data["len"]),
         "run.integrated" => {
@@ -198,7 +208,7 @@ fn describe_return(why: &Value) -> String {
     if why["conflict"].is_object() {
         format!("conflicts in {}", strings(&why["conflict"]["files"], ""))
     } else {
-        format!("after the merge it fails {}", strings(&why["breaks"]["failed"], "command"))
+        format!("the merged work fails {}", strings(&why["breaks"]["failed"], "command"))
     }
 }
 
@@ -226,7 +236,9 @@ fn describe_session_opened(session: &str, data: &Value) -> String {
 fn describe_land_step(step: &Value) -> String {
     let conflicts = array_len(&step["merge"]["conflicts"]);
     match (step["merge"].is_object(), conflicts) {
-        (true, 0) => "the branch has moved: merged with it, to be checked again".to_owned(),
+        (true, 0) => {
+            "the branch has moved; the work was merged with it and will be checked again".to_owned()
+        }
         (true, 1) => "merged with the branch, 1 file in conflict".to_owned(),
         (true, files) => format!("merged with the branch, {files} files in conflict"),
         (false, _) => {
@@ -269,7 +281,7 @@ fn describe_decision(decision: &Value) -> String {
 fn describe_budget(data: &Value) -> String {
     let part = |name: &str| data[name].as_u64().map(|to| format!("{to} {name}"));
     let parts: Vec<String> = ["tokens", "turns"].into_iter().filter_map(part).collect();
-    format!("budget raised to {}", parts.join(", "))
+    format!("budget set to {}", parts.join(", "))
 }
 
 fn short_commit(head: &Value) -> &str {
@@ -277,7 +289,7 @@ fn short_commit(head: &Value) -> &str {
     commit.get(..12).unwrap_or(commit)
 }
 
-/// Returns a request's id with the short form of its session.
+/// Shortens the session in the id of a request.
 fn short_request_id(request: &str) -> String {
     let (session, no) = request.split_once('.').unwrap_or((request, ""));
     format!("{}.{no}", short_id(session))

@@ -1,4 +1,4 @@
-//! The detail view of one session, the facts behind its state, and the overview of all sessions.
+//! The detail view of a session, the facts behind its state, and the overview of all sessions.
 
 use std::collections::BTreeMap;
 
@@ -8,27 +8,30 @@ use provost_api::{
 };
 
 use super::{
-    Paint, Screen, Tone, ago, describe_exit, describe_state, expand_durations, format_duration,
-    has_unseen_turns,
-    list::leftover_pid,
+    Paint, Screen, Tone, ago, describe_exit, describe_state, expand_durations, for_how_long,
+    format_duration, has_unseen_turns,
+    list::{is_exit_unrecorded, leftover_pid},
     reason, session_lines, short_id,
     text::{clip, escape_line},
     unbreakable,
 };
 
-/// The maximum width of a long text in the view, over several lines.
+/// How many further lines of a message to show.
+const MESSAGE_LINES: usize = 20;
+
+/// The maximum width of a long text in the view. It can extend over several lines.
 const TEXT_WIDTH: usize = 400;
 
 /// The maximum width of a hook's command.
 const HOOK_WIDTH: usize = 60;
 
-/// How many lines of a change are shown with its approval request.
+/// How many lines of a change to show in a request for approval.
 const DIFF_LINES: usize = 40;
 
-/// The width of the labels.
+/// The width of the label column.
 const LABEL_WIDTH: usize = 10;
 
-/// The width before a fact's value, and the hanging indent of its details.
+/// The column in which a fact's value starts, and to which its details are indented.
 const VALUE_AT: usize = 16;
 
 /// Shows a session in detail.
@@ -52,7 +55,7 @@ pub(crate) fn session_detail(
     card.lines
 }
 
-/// Explains a state: one sentence, then the facts behind it.
+/// Explains a state in one sentence, followed by the facts behind it.
 pub(crate) fn why_lines(
     paint: Paint,
     screen: Screen,
@@ -63,6 +66,7 @@ pub(crate) fn why_lines(
     let (tone, state) = describe_state(row);
     let verb = match row.state.as_str() {
         _ if has_unseen_turns(row) => "runs with ",
+        _ if is_exit_unrecorded(row) => "has ",
         state => state_verb(state),
     };
     let (name, rule) = (escape_line(&row.name), escape_line(&reply.rule));
@@ -93,7 +97,7 @@ pub(crate) fn why_lines(
     lines
 }
 
-/// Returns the verb that joins a name and a state in a sentence.
+/// Returns the verb that connects a name and a state in a sentence.
 pub(super) fn state_verb(state: &str) -> &'static str {
     match state {
         "succeeded" | "completed" | "failed" | "needs_input" | "exited_without_claim" => "",
@@ -102,40 +106,40 @@ pub(super) fn state_verb(state: &str) -> &'static str {
     }
 }
 
-/// Whether a fact only says that nothing was decided.
+/// Whether a fact merely states that nothing has been decided.
 fn is_undecided(fact: &WhyFact) -> bool {
     fact.fact == "decision" && fact.value == "no"
 }
 
-/// Describes how messages reach an agent, if that is unusual.
+/// Describes how messages reach an agent, unless they do so in the usual way.
 fn describe_channel(how: &CommunicationRow) -> Option<String> {
     match (how.kind.as_str(), how.receive.as_str(), &how.receive_command) {
         (_, "polls", Some(command)) => Some(format!("polls for its messages: {command}")),
         ("pane", "typed", _) => Some("messages are typed into its pane".to_owned()),
-        ("watched", _, _) => Some("only observed: it receives no messages".to_owned()),
+        ("watched", _, _) => Some("only observed; messages cannot be sent".to_owned()),
         _ => how.note.clone(),
     }
 }
 
-/// Describes the next timed transition, given as in `seal in 1500 ms`.
+/// Describes the next timed transition, which is given in a form such as `seal in 1500 ms`.
 fn describe_deadline(deadline: &str) -> String {
     let (due, when) = deadline.split_once(" in ").unwrap_or((deadline, ""));
     let what = match due {
-        "time_limit" => "its time limit expires",
-        "stream_settle" => "it is stopped, because it closed its output and still runs",
+        "time_limit" => "the time limit expires",
+        "stream_settle" => "the session is stopped, because it closed its output and still runs",
         "escalation" => "the stop escalates",
         "seal" => "the outcome is sealed",
-        "silence" => "it counts as stalled if it stays silent",
-        "limit_lifted" => "it resumes, because the account's limit is over",
-        "handshake" => "it fails unless it reports its conversation",
+        "silence" => "the session counts as stalled if it stays silent",
+        "limit_lifted" => "the session resumes, because the account's limit was lifted",
+        "handshake" => "the session fails unless it reports its conversation",
         "reaction" => "a reaction of the project runs if nothing changes",
-        "compaction" => "its compaction times out",
+        "compaction" => "the compaction times out",
         _ => return escape_line(&expand_durations(deadline)),
     };
     format!("{what}, in {}", escape_line(&expand_durations(when)))
 }
 
-/// Shows an overview of all sessions: counts by state, the live ones, and pending requests.
+/// Shows an overview of all sessions: how many are in each state, which are live, and pending requests.
 pub(crate) fn overview(
     paint: Paint,
     screen: Screen,
@@ -166,7 +170,7 @@ pub(crate) fn overview(
     card.lines
 }
 
-/// Shows pending requests, with the commands that settle them.
+/// Shows pending requests, with the commands that answer them.
 pub(crate) fn requests(
     paint: Paint,
     screen: Screen,
@@ -178,7 +182,7 @@ pub(crate) fn requests(
     card.lines
 }
 
-/// Labeled lines under construction.
+/// The labeled lines of a detail view.
 pub(super) struct DetailView {
     paint: Paint,
     screen: Screen,
@@ -217,9 +221,9 @@ impl DetailView {
             (true, false) => ", settling",
             (false, false) => "",
         };
-        let since = ago(self.now_ms, row.since);
-        let rule =
-            self.paint.paint(Tone::Dim, &format!("rule {}, since {since}", escape_line(&row.rule)));
+        let lasted = for_how_long(self.now_ms, row.since);
+        let rule = format!("rule {}, {lasted}", escape_line(&row.rule));
+        let rule = self.paint.paint(Tone::Dim, &rule);
         self.label("state", &format!("{}{sealed} · {rule}", self.paint.paint(tone, &state)));
         if !row.flags.is_empty() {
             self.label("flags", &spaced(&row.flags.join(", ")));
@@ -275,7 +279,7 @@ impl DetailView {
         }
     }
 
-    /// Shows a setup that failed or has not finished, with the command that shows its output.
+    /// Shows a setup command that has failed or not finished, with the command that shows its output.
     fn setup(&mut self, row: &SessionRow) {
         let Some(setup) = row.setup.as_ref().filter(|setup| setup.result != "ok") else { return };
         let tone = if setup.result == "failed" { Tone::Bad } else { Tone::Dim };
@@ -326,7 +330,7 @@ impl DetailView {
         if let Some(subject) = &request.subject {
             self.subject(subject);
         }
-        // The command to review the subject comes before the command that settles the request.
+        // The command that shows what the request is about comes before the commands that answer it.
         let looks = request.commands.len() > 2;
         if looks {
             self.command(&request.commands[0]);
@@ -341,7 +345,7 @@ impl DetailView {
         }
     }
 
-    /// Shows a question. If there are several, each is answered under its id.
+    /// Shows a question. If a request has several questions, each is answered by its id.
     fn question(&mut self, question: &QuestionRow, several: bool) {
         let id = if several { format!("{} · ", question.id) } else { String::new() };
         let header = match question.header.as_str() {
@@ -449,26 +453,38 @@ impl DetailView {
         self.label(label, &clip(&escape_line(text), TEXT_WIDTH));
     }
 
+    /// Adds a text of several lines, such as a message from git. All lines but the first are indented.
+    pub(super) fn text_lines(&mut self, label: &str, text: &str) {
+        let mut lines = text.lines().map(str::trim_end).filter(|line| !line.is_empty());
+        self.text(label, lines.next().unwrap_or_default());
+        let mut rest = lines.by_ref().take(MESSAGE_LINES);
+        rest.by_ref().for_each(|line| self.text("", &line.replace('\t', "  ")));
+        let hidden = lines.count();
+        if hidden > 0 {
+            self.text("", &format!("({hidden} more lines)"));
+        }
+    }
+
     pub(super) fn label(&mut self, label: &str, text: &str) {
-        // A label that is too long takes the space it needs, and a blank still separates the text.
+        // If a label is too long, it extends into the text column, but there is still a space before the text.
         let label =
             self.paint.paint(Tone::Dim, &format!("{label:<width$}", width = LABEL_WIDTH - 1));
         self.lines.extend(self.screen.wrap(&format!("  {label} {text}"), LABEL_WIDTH + 2));
     }
 
-    /// Adds a line that must not be wrapped, because it is part of a drawing.
+    /// Adds a line that must not be wrapped because it is part of a drawing.
     pub(super) fn unwrapped_line(&mut self, line: &str) {
         self.lines.push(line.to_owned());
     }
 
-    /// Adds a command on one line, so that it can be copied.
+    /// Adds a command on a single line, so that it can be copied.
     pub(super) fn command(&mut self, command: &str) {
         let command = self.paint.paint(Tone::Dim, command);
         self.lines.push(format!("  {:LABEL_WIDTH$}{command}", ""));
     }
 }
 
-/// Replaces underscores by spaces.
+/// Replaces underscores with spaces.
 fn spaced(word: &str) -> String {
     escape_line(&word.replace('_', " "))
 }
@@ -510,7 +526,7 @@ mod tests {
         let row = SessionRow { worktree: Some(tree), ..failed() };
         insta::assert_snapshot!(session_detail(Paint::OFF, Screen::UNLIMITED, 61_000, &row).join("\n"), @"
         fixer · 0199aa11-0000-7000-8000-0000deadbeef
-          state     failed (verification), sealed · rule X2, since 1m ago
+          state     failed (verification), sealed · rule X2, for 1m
           flags     checks failed
           agent     command (command): make all
           claim     completed by agent, 59s ago: all␊done
@@ -549,7 +565,7 @@ mod tests {
     fn detail_has_a_command_for_each_request() {
         insta::assert_snapshot!(session_detail(Paint::OFF, Screen::UNLIMITED, 61_000, &asking()).join("\n"), @"
         painter · 0199aa11-0000-7000-8000-0000deadbeef
-          state     needs input · rule L10, since 1m ago
+          state     needs input · rule L10, for 1m
           agent     command (command): make all
           claim     none
           process   alive, pid 42
@@ -609,8 +625,7 @@ mod tests {
         let row = SessionRow { claim_text: Some(text.to_owned()), ..failed() };
         insta::assert_snapshot!(session_detail(Paint::OFF, Screen::with_columns(60), 61_000, &row).join("\n"), @"
         fixer · 0199aa11-0000-7000-8000-0000deadbeef
-          state     failed (verification), sealed · rule X2, since
-                    1m ago
+          state     failed (verification), sealed · rule X2, for 1m
           flags     checks failed
           agent     command (command): make all
           claim     completed by agent, 59s ago: the login works
@@ -662,7 +677,7 @@ mod tests {
         assert_eq!(describe_deadline("seal in 1500 ms"), "the outcome is sealed, in 1 s");
         assert_eq!(
             describe_deadline("time_limit in 600000 ms"),
-            "its time limit expires, in 10 min"
+            "the time limit expires, in 10 min"
         );
         assert_eq!(describe_deadline("something else"), "something else");
     }

@@ -1,10 +1,10 @@
-//! The findings of `provost doctor`.
+//! Shows the findings of `provost doctor`.
 
 use serde::Serialize;
 
 use super::{Paint, Screen, Tone, text::escape_line};
 
-/// The severity of a finding.
+/// How serious a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum FindingLevel {
@@ -13,13 +13,13 @@ pub(crate) enum FindingLevel {
     Fail,
 }
 
-/// The result of one examination.
+/// The result of a single check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct DoctorFinding {
     pub(crate) what: &'static str,
     pub(crate) level: FindingLevel,
     pub(crate) found: String,
-    /// How to fix it.
+    /// How to fix the problem, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) fix: Option<String>,
 }
@@ -56,10 +56,10 @@ impl DoctorFinding {
     }
 }
 
-/// The width before a finding's text.
+/// The column in which the text of a finding starts.
 const FOUND_AT: usize = 19;
 
-/// Shows findings, each with its fix below it, in the width of standard output.
+/// Shows the findings in the width of standard output, each followed by its fix.
 pub(crate) fn finding_lines(paint: Paint, findings: &[DoctorFinding]) -> Vec<String> {
     let screen = Screen::stdout();
     findings.iter().flat_map(|finding| lines(paint, screen, finding)).collect()

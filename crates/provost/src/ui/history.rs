@@ -1,4 +1,4 @@
-//! The views of a team's past: replay, audit, search and telemetry.
+//! Shows a team's past: replay, audit, search and telemetry.
 
 use provost_api::{
     AuditReply, CriterionAuditRow, DivergenceRow, HistoryRow, HistorySessionRow, HistoryTeamRow,
@@ -13,13 +13,13 @@ use super::{
 };
 use crate::clock;
 
-/// The width before a row's description: number and time.
+/// The column in which a row's description starts, after the number and the time.
 const TEXT_AT: usize = 25;
 
-/// The maximum width of a text, over several lines.
+/// The maximum width of a text. It can extend over several lines.
 const TEXT_WIDTH: usize = 600;
 
-/// Names a team and the sessions that worked for it.
+/// Returns a heading with a team and the sessions that worked for it.
 pub(crate) fn history_header(
     paint: Paint,
     screen: Screen,
@@ -88,7 +88,7 @@ fn history_line(paint: Paint, screen: Screen, row: &HistoryRow) -> Vec<String> {
 pub(crate) fn audit_lines(paint: Paint, screen: Screen, reply: &AuditReply) -> Vec<String> {
     let audited = reply.audited.as_ref().map(|audited| {
         let tree = escape_line(audited.tree.get(..12).unwrap_or(&audited.tree));
-        format!("the last audit was of the work of {}, tree {tree}", escape_line(&audited.worker))
+        format!("the last audit examined the work of {}, tree {tree}", escape_line(&audited.worker))
     });
     let mut lines: Vec<String> = audited.into_iter().chain([String::new()]).collect();
     lines.extend(reply.actions.iter().flat_map(|row| action_line(paint, screen, row)));
@@ -108,7 +108,7 @@ pub(crate) fn audit_lines(paint: Paint, screen: Screen, reply: &AuditReply) -> V
     lines
 }
 
-/// Shows an action with the channel it came through.
+/// Shows an action, and the channel that it came through.
 fn action_line(paint: Paint, screen: Screen, row: &HistoryRow) -> Vec<String> {
     let by = format!("{} by {}", row.by, row.channel);
     history_line(paint, screen, &HistoryRow { by, ..row.clone() })
@@ -155,8 +155,8 @@ fn divergence_line(paint: Paint, screen: Screen, row: &DivergenceRow) -> Vec<Str
     screen.wrap(&line, 2)
 }
 
-/// Lists search results, and how each member receives messages. The commands for that are only in
-/// the JSON output.
+/// Lists search results, and how each member receives messages. The commands to receive them are
+/// only in the JSON output.
 pub(crate) fn hit_lines(paint: Paint, screen: Screen, hits: &[HitRow]) -> Vec<String> {
     let columns = [
         ("IN", ColumnFit::Whole),
@@ -194,7 +194,7 @@ fn describe_hit(hit: &HitRow) -> String {
     }
 }
 
-/// Lists teams with their figures.
+/// Lists teams with their statistics.
 pub(crate) fn team_figure_lines(
     paint: Paint,
     screen: Screen,
@@ -224,7 +224,7 @@ pub(crate) fn team_figure_lines(
     if rows.is_empty() { Vec::new() } else { table.lines(paint, screen) }
 }
 
-/// Shows the figures of all teams together.
+/// Shows the statistics of all teams combined.
 pub(crate) fn metrics_lines(row: &MetricsRow) -> Vec<String> {
     let counts = |counts: &std::collections::BTreeMap<String, u64>| {
         let parts: Vec<String> =

@@ -1,4 +1,5 @@
-//! The list of sessions, with those that need the user first.
+//! The list of sessions. Those that need the user come first, followed by those with problems, other
+//! live sessions, and finished ones.
 
 use provost_api::{ExitRow, SessionRow, ShortageRow};
 use provost_core::{
@@ -11,13 +12,13 @@ use super::{
     text::{clip, escape_line},
 };
 
-/// The maximum width of a name if no terminal limits it.
+/// The maximum width of a name if it is not limited by a terminal.
 const NAME_WIDTH: usize = 32;
 
-/// The maximum width of a note if no terminal limits it.
+/// The maximum width of a note if it is not limited by a terminal.
 const NOTE_WIDTH: usize = 60;
 
-/// The columns of the list, and how a narrow terminal may shorten each.
+/// The columns of the list, and how each can be shortened in a narrow terminal.
 const HEAD: [(&str, ColumnFit); 7] = [
     ("ID", ColumnFit::Whole),
     ("NAME", ColumnFit::Start),
@@ -28,19 +29,20 @@ const HEAD: [(&str, ColumnFit); 7] = [
     ("NOTE", ColumnFit::Start),
 ];
 
-/// The columns that a narrow terminal leaves out, in this order. The id and the state always stay.
+/// Columns to leave out in a narrow terminal, in this order. The id and the state are never left out.
 const OPTIONAL_COLUMNS: &[&str] = &["AGENT", "CHECKS", "SINCE", "NOTE", "NAME"];
 
 /// The number of digits in a short id.
 const SHORT_ID_DIGITS: usize = 8;
 
-/// Returns the last digits of an id, which are the random ones.
+/// Returns the short form of an id: its last digits, because they are random. The first digits of
+/// all recent ids are the same, because they contain the time.
 pub(crate) fn short_id(id: &str) -> String {
     let digits: Vec<char> = id.chars().collect();
     escape_line(&digits[digits.len().saturating_sub(SHORT_ID_DIGITS)..].iter().collect::<String>())
 }
 
-/// Lists sessions, problems first, then by how new their state is.
+/// Lists sessions by rank. Within a rank, those whose state changed most recently come first.
 pub(crate) fn session_lines(
     paint: Paint,
     screen: Screen,
@@ -48,24 +50,25 @@ pub(crate) fn session_lines(
     mut rows: Vec<SessionRow>,
 ) -> Vec<String> {
     rows.sort_by_key(|row| (rank(row), std::cmp::Reverse(row.since)));
-    let at_most = |width: usize| screen.columns().unwrap_or(width);
+    // A terminal limits the width by itself, so a cell may use all of it.
+    let max_width = |width: usize| screen.columns().unwrap_or(width);
     let mut table = Table::new(&HEAD).with_optional(OPTIONAL_COLUMNS);
     for row in &rows {
         let (tone, state) = describe_state(row);
         table.row([
             (Tone::Bold, short_id(&row.id)),
-            (Tone::Plain, clip(&escape_line(&row.name), at_most(NAME_WIDTH))),
+            (Tone::Plain, clip(&escape_line(&row.name), max_width(NAME_WIDTH))),
             (tone, state),
-            (Tone::Plain, clip(&escape_line(&row.agent), at_most(NAME_WIDTH))),
+            (Tone::Plain, clip(&escape_line(&row.agent), max_width(NAME_WIDTH))),
             checks_cell(row),
             (Tone::Dim, age(now_ms, row.since)),
-            (Tone::Plain, clip(&note(row), at_most(NOTE_WIDTH))),
+            (Tone::Plain, clip(&note(row), max_width(NOTE_WIDTH))),
         ]);
     }
     table.lines(paint, screen)
 }
 
-/// Describes the resource shortages of the machine, one line each.
+/// Describes each resource that the machine is short of on one line.
 pub(crate) fn shortage_lines(paint: Paint, shortages: &[ShortageRow]) -> Vec<String> {
     let line = |shortage: &ShortageRow| {
         let waiting = match shortage.waiting {
@@ -83,11 +86,12 @@ pub(crate) fn shortage_lines(paint: Paint, shortages: &[ShortageRow]) -> Vec<Str
     shortages.iter().map(line).collect()
 }
 
-/// Describes a state with its cause, and returns the tone for it.
+/// Describes a state and its cause, and returns the matching tone.
 pub(crate) fn describe_state(row: &SessionRow) -> (Tone, String) {
     let words = match row.state.as_str() {
-        _ if has_unseen_turns(row) => "turns unseen".to_owned(),
+        _ if has_unseen_turns(row) => "running, turns not visible".to_owned(),
         _ if is_interrupted(row) => "interrupted".to_owned(),
+        _ if is_exit_unrecorded(row) => "ended, not recorded yet".to_owned(),
         "working" if is_flagged(row, Flag::Starting.word()) => "starting".to_owned(),
         state => escape_line(&state.replace('_', " ")),
     };
@@ -95,27 +99,33 @@ pub(crate) fn describe_state(row: &SessionRow) -> (Tone, String) {
         Some(cause) => format!("{words} ({})", escape_line(&cause.replace('_', " "))),
         None => words,
     };
-    let stopping = !row.terminal && row.flags.iter().any(|flag| flag == "stopping");
-    let tone = if is_interrupted(row) { Tone::Warn } else { tone(&row.state) };
+    let stopping = !row.terminal && is_flagged(row, Flag::Stopping.word());
+    let tone =
+        if is_interrupted(row) || is_exit_unrecorded(row) { Tone::Warn } else { tone(&row.state) };
     (tone, if stopping { format!("{words}, stopping") } else { words })
 }
 
-/// Whether a session is known only to run. Its turns cannot be observed, so its facts say that it is idle.
+/// Whether the turns of a running session cannot be observed. According to its facts, such a session is idle.
 pub(crate) fn has_unseen_turns(row: &SessionRow) -> bool {
     row.state == State::Idle.word() && is_flagged(row, Flag::TurnsUnobservable.word())
 }
 
-/// Whether a session's turn was interrupted, and it waits for the user's next message.
+/// Whether a session's process has exited, but this cannot be written to the ledger at the moment.
+pub(crate) fn is_exit_unrecorded(row: &SessionRow) -> bool {
+    !row.terminal && is_flagged(row, Flag::ExitUnrecorded.word())
+}
+
+/// Whether a session's turn was interrupted, so that it is waiting for the user's next message.
 pub(crate) fn is_interrupted(row: &SessionRow) -> bool {
     row.state == State::Idle.word() && is_flagged(row, Flag::Interrupted.word())
 }
 
-/// Whether a session waits for the user.
+/// Whether a session is waiting for the user.
 pub(crate) fn awaits_user(row: &SessionRow) -> bool {
     row.state == State::NeedsInput.word() || is_interrupted(row)
 }
 
-/// Returns the process of a finished session that still runs. Processes of external agents do not count.
+/// Returns a process of a finished session that is still running. Processes of external agents don't count.
 pub(crate) fn leftover_pid(row: &SessionRow) -> Option<i32> {
     if !row.terminal || is_flagged(row, Flag::Adopted.word()) {
         return None;
@@ -124,7 +134,7 @@ pub(crate) fn leftover_pid(row: &SessionRow) -> Option<i32> {
     if launch.phase == "running" { launch.pid } else { None }
 }
 
-/// Describes in one line the outcome of a session, and how its process ended.
+/// Describes a session's outcome and how its process ended, in one line.
 pub(crate) fn outcome_line(paint: Paint, row: &SessionRow) -> String {
     let (tone, words) = describe_state(row);
     let exit =
@@ -132,7 +142,7 @@ pub(crate) fn outcome_line(paint: Paint, row: &SessionRow) -> String {
     format!("{} {} {}{exit}", short_id(&row.id), escape_line(&row.name), paint.paint(tone, &words))
 }
 
-/// Describes in one line what an awaited session is doing.
+/// Describes what a session is currently doing, in one line, for a command that is waiting for it.
 pub(crate) fn progress_line(paint: Paint, row: &SessionRow) -> String {
     let (tone, words) = describe_state(row);
     let setup = row.setup.as_ref().filter(|setup| setup.result == "pending" && !row.terminal);
@@ -149,10 +159,12 @@ pub(crate) fn progress_line(paint: Paint, row: &SessionRow) -> String {
     format!("{} {} {}{at}", short_id(&row.id), escape_line(&row.name), paint.paint(tone, &words))
 }
 
-/// Returns the reason for a state. Reasons from Provost contain milliseconds, which are spelled out.
+/// Returns the reason for a state. If Provost wrote the reason after a timeout, its milliseconds are
+/// replaced by readable durations. Texts of users and agents stay unchanged.
 pub(crate) fn reason(row: &SessionRow) -> Option<String> {
-    let own = row.cause.as_deref() == Some("timeout") && row.resolution.is_none();
-    row.reason.as_deref().map(|text| if own { expand_durations(text) } else { text.to_owned() })
+    let is_provosts = row.cause.as_deref() == Some("timeout") && row.resolution.is_none();
+    let show = |text: &str| if is_provosts { expand_durations(text) } else { text.to_owned() };
+    row.reason.as_deref().map(show)
 }
 
 /// Describes how a process ended, and whether Provost stopped it.
@@ -176,16 +188,18 @@ fn tone(state: &str) -> Tone {
     }
 }
 
+/// Flags of sessions that have a problem, whatever their state is.
+const PROBLEM_FLAGS: [Flag; 4] =
+    [Flag::OutputLimit, Flag::DiskFull, Flag::Shortage, Flag::ProcessesMayRemain];
+
+/// Returns the position of a session in the list: 0 if it needs the user, 1 if it has a problem, 2
+/// if it is live, and 3 if it has finished.
 fn rank(row: &SessionRow) -> u8 {
+    let has_problem = PROBLEM_FLAGS.iter().any(|flag| is_flagged(row, flag.word()));
     match row.state.as_str() {
         _ if awaits_user(row) => 0,
         "failed" | "disputed" | "exited_without_claim" | "stalled" | "lost" => 1,
-        _ if ["output_limit", "disk_full", "shortage", "processes_may_remain"]
-            .iter()
-            .any(|f| is_flagged(row, f)) =>
-        {
-            1
-        }
+        _ if has_problem => 1,
         _ if !row.terminal => 2,
         _ => 3,
     }
@@ -195,8 +209,8 @@ fn is_flagged(row: &SessionRow, wanted: &str) -> bool {
     row.flags.iter().any(|flag| flag == wanted)
 }
 
-/// Returns the process that Provost failed to stop, if it is known.
-fn unstoppable_pid(row: &SessionRow) -> Option<String> {
+/// Describes the pid of a process that Provost failed to stop, if there is one.
+fn describe_unstoppable_pid(row: &SessionRow) -> Option<String> {
     let launch = row.launches.last().filter(|launch| launch.may_be_running())?;
     let pid = launch.pid.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string());
     (launch.stop.as_deref() == Some("given_up")).then_some(pid)
@@ -222,7 +236,7 @@ fn note(row: &SessionRow) -> String {
     {
         return escape_line(&format!("{}: {}", request.kind, request.title));
     }
-    if let Some(pid) = unstoppable_pid(row) {
+    if let Some(pid) = describe_unstoppable_pid(row) {
         return format!("could not be stopped, still alive: pid {pid}");
     }
     if let Some(limited) = &row.limited {
@@ -234,8 +248,14 @@ fn note(row: &SessionRow) -> String {
     if let Some(shortage) = &row.shortage {
         return escape_line(&format!("waiting: {}", shortage.detail));
     }
-    if is_flagged(row, "output_limit") {
+    if is_flagged(row, Flag::OutputLimit.word()) {
         return format!("output limit reached: provost limit {} --output SIZE", short_id(&row.id));
+    }
+    if is_flagged(row, Flag::NotCommitted.word())
+        && let Some(warning) =
+            row.warnings.iter().find(|warning| warning.starts_with("not committed"))
+    {
+        return escape_line(warning);
     }
     if leftover_pid(row).is_none()
         && row.resolution.is_none()
@@ -354,7 +374,7 @@ pub(crate) mod tests {
         SessionRow { requests: vec![request], ..session("painter", "needs_input") }
     }
 
-    /// A finished session whose process has ended.
+    /// Returns a finished session whose process has exited.
     fn ended(name: &str, state: &str) -> SessionRow {
         let mut row = SessionRow { terminal: true, ..session(name, state) };
         row.launches[0].phase = "ended".to_owned();
@@ -416,13 +436,15 @@ pub(crate) mod tests {
         deadbeef  done                completed              command  -       1m
         ");
     }
+
     #[test]
     fn list_fits_the_terminal() {
         let long =
             "the whole long story of what was changed, and why it had to be changed like that";
-        let told = SessionRow { claim_text: Some(long.to_owned()), ..session("told", "working") };
+        let claimed =
+            SessionRow { claim_text: Some(long.to_owned()), ..session("told", "working") };
         let named = session("a-name-that-somebody-thought-about", "working");
-        let rows = vec![failed(), told, named];
+        let rows = vec![failed(), claimed, named];
         let lines = session_lines(Paint::OFF, Screen::with_columns(80), 61_000, rows.clone());
         assert!(lines.iter().all(|line| super::super::text::width(line) <= 80), "{lines:#?}");
         insta::assert_snapshot!(lines.join("\n"), @"
@@ -432,21 +454,22 @@ pub(crate) mod tests {
         deadbeef  a-name-tha…  working                command  -       1m
         ");
         let wide = session_lines(Paint::OFF, Screen::with_columns(200), 61_000, rows).join("\n");
-        assert!(wide.contains(long), "a wide terminal shows it all: {wide}");
+        assert!(wide.contains(long), "a wide terminal shows all of it: {wide}");
     }
 
     #[test]
     fn narrow_list_leaves_out_columns() {
         let long = "the whole long story of what was changed, and why";
-        let told = SessionRow { claim_text: Some(long.to_owned()), ..session("told", "working") };
-        let rows = vec![failed(), told, session("a-name-that-somebody-thought-about", "idle")];
+        let claimed =
+            SessionRow { claim_text: Some(long.to_owned()), ..session("told", "working") };
+        let rows = vec![failed(), claimed, session("a-name-that-somebody-thought-about", "idle")];
         insta::assert_snapshot!(session_lines(Paint::OFF, Screen::with_columns(60), 61_000, rows.clone()).join("\n"), @"
         ID        NAME       STATE                  SINCE  NOTE
         deadbeef  fixer      failed (verification)  1m     late cla…
         deadbeef  told       working                1m     the whol…
         deadbeef  a-name-t…  idle                   1m
         ");
-        // An id and the longest state with its cause are narrower than this.
+        // An id and the longest state with its cause are narrower than the smallest of these widths.
         for columns in 40..=200 {
             let lines =
                 session_lines(Paint::OFF, Screen::with_columns(columns), 61_000, rows.clone());
@@ -457,12 +480,12 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn unstoppable_process_is_noted_first() {
+    fn unstoppable_process_is_noted_while_it_may_run() {
         let mut row = SessionRow { terminal: true, sealed: true, ..session("x", "cancelled") };
         row.flags = vec!["processes_may_remain".to_owned()];
         row.launches[0].stop = Some("given_up".to_owned());
         assert_eq!(note(&row), "could not be stopped, still alive: pid 42");
-        assert_eq!(rank(&row), 1, "the user must look at it");
+        assert_eq!(rank(&row), 1, "the user must see it");
         row.launches[0].phase = "ended".to_owned();
         assert_eq!(note(&row), "");
     }
@@ -503,8 +526,8 @@ pub(crate) mod tests {
         assert_eq!(progress_line(Paint::OFF, &crashed), "deadbeef vis2 failed (crash), settling");
         let mut verifying = SessionRow { terminal: false, ..failed() };
         (verifying.state, verifying.cause) = ("verifying".to_owned(), None);
-        let owed = CheckRow { result: "pending".to_owned(), ..verifying.checks[0].clone() };
-        verifying.checks.push(owed);
+        let pending = CheckRow { result: "pending".to_owned(), ..verifying.checks[0].clone() };
+        verifying.checks.push(pending);
         let words = "deadbeef fixer verifying: check 2 of 2 `cargo test`";
         assert_eq!(progress_line(Paint::OFF, &verifying), words);
         let setup = provost_api::SetupRow {
@@ -526,7 +549,7 @@ pub(crate) mod tests {
             ..session("slow", "failed")
         };
         assert_eq!(reason(&timed).unwrap(), "the time limit of 10 min was reached");
-        let said = SessionRow { cause: None, ..timed };
-        assert_eq!(reason(&said).unwrap(), text);
+        let reported = SessionRow { cause: None, ..timed };
+        assert_eq!(reason(&reported).unwrap(), text);
     }
 }

@@ -1,4 +1,5 @@
-//! All output. Results go to standard output, messages to standard error; nothing else prints.
+//! All output of the command line. Results go to standard output, and messages go to standard
+//! error. No other module prints anything.
 
 mod age;
 mod config;
@@ -26,7 +27,7 @@ use provost_api::{ApiError, ErrorBody, ErrorCode};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-pub(crate) use age::{age, ago, expand_durations, format_duration, format_size};
+pub(crate) use age::{age, ago, expand_durations, for_how_long, format_duration, format_size};
 pub(crate) use config::config_table;
 pub(crate) use contract::contract_detail;
 pub(crate) use describe_run::{describe_run_event, review_finding_lines, run_event_line};
@@ -57,7 +58,7 @@ pub(crate) use team::{
     message_change_line, message_lines, team_change_lines, team_detail, team_lines,
 };
 pub(crate) use team_overview::team_overview;
-pub(crate) use text::{clip, escape_block, escape_json, escape_line};
+pub(crate) use text::{clip, escape_block, escape_json, escape_line, join_lines};
 pub(crate) use unknown_holders::unknown_lines;
 
 use crate::error::Error;
@@ -66,16 +67,16 @@ use crate::error::Error;
 #[derive(Clone, Debug)]
 pub(crate) struct Ui {
     pub(crate) json: bool,
-    /// Whether text output suggests next commands.
+    /// Whether text output includes suggested commands.
     pub(crate) hints: bool,
-    /// Colors of standard output.
+    /// The colors for standard output.
     pub(crate) paint: Paint,
-    /// Colors of standard error.
+    /// The colors for standard error.
     pub(crate) notice_paint: Paint,
 }
 
 impl Ui {
-    /// Prints one line of the result.
+    /// Prints one line of a result.
     pub(crate) fn line(&self, text: &str) -> Result<(), Error> {
         let mut out = io::stdout().lock();
         writeln!(out, "{text}").and_then(|()| out.flush()).map_err(Error::from_write_error)
@@ -94,7 +95,7 @@ impl Ui {
         out.write_all(bytes).and_then(|()| out.flush()).map_err(Error::from_write_error)
     }
 
-    /// Copies a whole JSON reply through as it arrives.
+    /// Copies a JSON reply to standard output as it arrives.
     pub(crate) fn copy(&self, from: &mut impl io::Read) -> Result<(), Error> {
         if io::stdout().is_terminal() {
             let text = io::read_to_string(from).map_err(Error::from_write_error)?;
@@ -105,13 +106,13 @@ impl Ui {
         out.write_all(b"\n").map_err(Error::from_write_error)
     }
 
-    /// Prints one JSON value on one line.
+    /// Prints a JSON value on a single line.
     pub(crate) fn value(&self, value: &impl Serialize) -> Result<(), Error> {
         let text = serde_json::to_string(value).map_err(|why| Error::Output(why.into()))?;
         self.line(&if io::stdout().is_terminal() { escape_json(&text) } else { text })
     }
 
-    /// Prints the result object of a command, with suggested next commands.
+    /// Prints a command's result object, including suggested commands.
     pub(crate) fn result(&self, mut value: Value, next: &[String]) -> Result<(), Error> {
         assert_valid_hints(next);
         if let Value::Object(fields) = &mut value {
@@ -121,12 +122,13 @@ impl Ui {
         self.value(&value)
     }
 
-    /// Prints a message to standard error. Errors are ignored, because the terminal may be closed.
+    /// Prints a message to standard error. If this fails, the error is ignored, because the
+    /// terminal may be closed.
     pub(crate) fn notice(&self, text: &str) {
         drop(writeln!(io::stderr().lock(), "{text}"));
     }
 
-    /// Suggests next commands to the user.
+    /// Suggests commands to run next.
     pub(crate) fn next(&self, commands: &[String]) {
         assert_valid_hints(commands);
         if self.hints && !self.json && !commands.is_empty() {
@@ -145,7 +147,7 @@ impl Ui {
         self.notice(&wrap_all(Screen::stderr(), lines).join("\n"));
     }
 
-    /// Reports the failure of a command, and returns its exit code.
+    /// Reports that a command failed, and returns its exit code.
     pub(crate) fn report_error(&self, error: &Error) -> u8 {
         match error {
             Error::PipeClosed => 0,
@@ -161,7 +163,7 @@ impl Ui {
         assert_valid_hints(&error.next);
         if self.json {
             let body = ErrorBody::from(error.clone());
-            // The exit code still reports the failure if the output cannot be written.
+            // If the output cannot be written, the exit code still reports the failure.
             drop(self.value(&body));
         } else {
             self.notice(&error_lines(self.notice_paint, Screen::stderr(), error).join("\n"));
@@ -170,20 +172,20 @@ impl Ui {
     }
 }
 
-/// Whether suggestions are useful: not on the terminal of a pipeline that processes the output. An
-/// agent captures both streams and reads them.
+/// Whether to print suggestions. They are not printed to the terminal if the output goes to another
+/// program in a pipeline. But agents capture and read both streams, so they get suggestions.
 pub(crate) fn wants_hints() -> bool {
     io::stdout().is_terminal() || !io::stderr().is_terminal()
 }
 
-/// Fails every test that shows an invalid command as a hint.
+/// Makes every test fail that shows an invalid command as a hint.
 fn assert_valid_hints(next: &[String]) {
     let stray = || next.iter().find(|command| !crate::cli::is_valid_hint(command));
     debug_assert!(stray().is_none(), "a hint is not a valid command: {:?}", stray());
 }
 
-/// Shows a parser error, or the requested help. An error repeats the user's input, which may
-/// contain terminal escapes.
+/// Prints a parser error or the requested help. An error repeats the user's input, which may
+/// contain terminal escape sequences.
 pub(crate) fn print_parser_error(error: &clap::Error) -> io::Result<()> {
     if !error.use_stderr() {
         return error.print();
@@ -193,7 +195,7 @@ pub(crate) fn print_parser_error(error: &clap::Error) -> io::Result<()> {
     writeln!(io::stderr(), "{}", lines.join("\n"))
 }
 
-/// The indentation of a message's further lines.
+/// How far all lines of a message but the first are indented.
 const HANG: usize = 2;
 
 fn error_lines(paint: Paint, screen: Screen, error: &ApiError) -> Vec<String> {
@@ -203,7 +205,7 @@ fn error_lines(paint: Paint, screen: Screen, error: &ApiError) -> Vec<String> {
     let mut shown = vec![format!("{} {what}", paint.paint(Tone::Bad, "error:"))];
     shown.extend(lines.map(|line| format!("  {line}")));
     let mut shown = wrap_all(screen, shown);
-    // A command stays on one line, so that it can be copied.
+    // A command stays on a single line, so that it can be copied.
     let next = error.next.iter().map(|next| format!("  next: {}", escape_line(next)));
     shown.extend(next.map(|line| paint.paint(Tone::Dim, &line)));
     shown
@@ -213,7 +215,7 @@ fn wrap_all(screen: Screen, lines: impl IntoIterator<Item = String>) -> Vec<Stri
     lines.into_iter().flat_map(|line| screen.wrap(&line, HANG)).collect()
 }
 
-/// Puts commands on one line if they fit, otherwise each on its own.
+/// Returns the commands on a single line if they fit, or else on one line each.
 fn next_lines(screen: Screen, commands: &[String]) -> Vec<String> {
     let (head, below) = ("next: ", "      ");
     let commands: Vec<String> = commands.iter().map(|command| escape_line(command)).collect();
@@ -243,11 +245,11 @@ mod tests {
     #[test]
     fn error_wraps_but_its_commands_do_not() {
         let error =
-            ApiError::new(ErrorCode::Refused, "the session has ended and takes no more of it")
+            ApiError::new(ErrorCode::Refused, "the session has ended and takes no further input")
                 .next("provost resolve deadbeef --as accepted --because TEXT");
         insta::assert_snapshot!(error_lines(Paint::OFF, Screen::with_columns(40), &error).join("\n"), @"
         error: the session has ended and takes
-          no more of it
+          no further input
           next: provost resolve deadbeef --as accepted --because TEXT
         ");
     }

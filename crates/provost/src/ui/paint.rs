@@ -1,9 +1,9 @@
-//! Colors, and when they are used.
+//! Colors, and when to use them.
 
 use anstyle::{AnsiColor, Style};
 use provost_config::Color;
 
-/// The meaning of a text, which determines its color.
+/// What a text means, which determines its color.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
     Plain,
@@ -21,11 +21,11 @@ pub(crate) struct Paint {
     on: bool,
 }
 
-/// The inputs that decide about colors for one output.
+/// What determines whether an output is colored.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ColorInputs {
     pub(crate) configured: Color,
-    /// `NO_COLOR` is set, and no variable of Provost overrides it.
+    /// Whether `NO_COLOR` is set and not overridden by one of Provost's variables.
     pub(crate) no_color: bool,
     pub(crate) terminal: bool,
 }

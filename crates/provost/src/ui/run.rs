@@ -1,23 +1,23 @@
-//! Runs: the detail view of one, and the list.
+//! Shows runs: the detail view of a run, and the list of runs.
 
 use provost_api::{FindingRow, RunGraphRow, RunRow, RunSessionRow};
 
 use super::{
     ColumnFit, GraphExtent, Paint, Screen, Table, Tone, age, ago,
     detail::{DetailView, state_verb},
-    graph_lines,
+    for_how_long, graph_lines,
     run_graph::{describe_counts, describe_queue, merged_fraction, task_rows},
     short_id,
-    text::{clip, escape_line},
+    text::{clip, escape_line, join_lines},
 };
 
 /// The maximum width of a text on one line.
 const LINE_WIDTH: usize = 120;
 
-/// The maximum width of a name if no terminal limits it.
+/// The maximum width of a name if it is not limited by a terminal.
 const NAME_WIDTH: usize = 32;
 
-/// The columns of the list, and how a narrow terminal may shorten each.
+/// The columns of the list, and how each can be shortened in a narrow terminal.
 const HEAD: [(&str, ColumnFit); 7] = [
     ("RUN", ColumnFit::Whole),
     ("NAME", ColumnFit::Start),
@@ -28,12 +28,12 @@ const HEAD: [(&str, ColumnFit); 7] = [
     ("GOAL", ColumnFit::Start),
 ];
 
-/// The indentation of a plan in the view.
+/// How far a plan is indented in the detail view.
 const INDENT: usize = 2;
 
 const OPTIONAL_COLUMNS: &[&str] = &["CHECKS", "SINCE", "GOAL", "NAME"];
 
-/// Lists runs: those that need the user first, then the active ones.
+/// Lists runs, first those that need the user and then active ones.
 pub(crate) fn run_lines(
     paint: Paint,
     screen: Screen,
@@ -73,12 +73,12 @@ fn rank(row: &RunRow) -> u8 {
     }
 }
 
-/// Whether an agent of the run waits for the user after an interrupted turn.
+/// Whether one of the run's agents is waiting for the user after its turn was interrupted.
 pub(crate) fn is_interrupted(row: &RunRow) -> bool {
     row.sessions.iter().any(|session| session.interrupted)
 }
 
-/// Describes a run's state with its cause, and returns the tone for it.
+/// Describes a run's state and its cause, and returns the matching tone.
 pub(crate) fn describe_run_state(row: &RunRow) -> (Tone, String) {
     let asks =
         !row.terminal && (row.requests.iter().any(|one| one.blocking) || is_interrupted(row));
@@ -98,7 +98,7 @@ pub(crate) fn describe_run_state(row: &RunRow) -> (Tone, String) {
     (tone, state + &cause.unwrap_or_default())
 }
 
-/// Returns the stage, and during the tasks stage how many tasks are merged.
+/// Returns the stage. While tasks are being done, this includes how many are merged.
 fn stage(row: &RunRow) -> String {
     let counts = if row.stage == "tasks" { row.tasks.as_ref() } else { None };
     let counts = counts.map(|counts| format!(" {}", merged_fraction(counts)));
@@ -110,7 +110,7 @@ pub(crate) fn run_line(paint: Paint, row: &RunRow) -> String {
     let (tone, state) = describe_run_state(row);
     let stage = if row.terminal { String::new() } else { format!(", {}", stage(row)) };
     let detail = row.detail.as_deref().filter(|detail| !detail.is_empty());
-    let detail = detail.map(|detail| format!(": {}", clip(&escape_line(detail), LINE_WIDTH)));
+    let detail = detail.map(|detail| format!(": {}", clip(&join_lines(detail), LINE_WIDTH)));
     let state = paint.paint(tone, &state);
     format!(
         "{} {} {state}{stage}{}",
@@ -120,22 +120,22 @@ pub(crate) fn run_line(paint: Paint, row: &RunRow) -> String {
     )
 }
 
-/// Explains the state of a run in one sentence.
+/// Explains a run's state in one sentence.
 pub(crate) fn why_run_lines(paint: Paint, screen: Screen, row: &RunRow) -> Vec<String> {
     let (tone, state) = describe_run_state(row);
     let session = row.why_session.as_deref().map(|id| format!(" (session {})", short_id(id)));
-    let why = format!("{}{}", escape_line(&row.why), session.unwrap_or_default());
+    let why = format!("{}{}", join_lines(&row.why), session.unwrap_or_default());
     let verb = if state.starts_with("needs ") { "" } else { state_verb(&row.state) };
     let name = escape_line(&row.name);
     screen.wrap(&format!("{name} {verb}{}: {why}.", paint.paint(tone, &state)), 2)
 }
 
-/// Further data shown with a run.
+/// Additional data to show with a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RunExtras<'a> {
-    /// Its plan, if it has one.
+    /// The plan of the run, if it has one.
     pub(crate) graph: Option<&'a RunGraphRow>,
-    /// When the last event happened, if known.
+    /// The time of the last event, if known.
     pub(crate) heard: Option<i64>,
 }
 
@@ -154,12 +154,12 @@ pub(crate) fn run_detail(
         escape_line(&row.id)
     ));
     let (tone, state) = describe_run_state(row);
-    let since = paint.paint(Tone::Dim, &format!("since {}", ago(now_ms, row.since)));
+    let since = paint.paint(Tone::Dim, &for_how_long(now_ms, row.since));
     let sealed = if row.sealed { ", sealed" } else { "" };
     card.label("state", &format!("{}{sealed} · {since}", paint.paint(tone, &state)));
     card.label("stage", &spaced(&row.stage));
     if let Some(detail) = row.detail.as_deref().filter(|detail| !detail.is_empty()) {
-        card.text("reason", detail);
+        card.text_lines("reason", detail);
     }
     if let Some(shortage) = &row.shortage {
         card.text("waiting", &shortage.detail);
@@ -175,7 +175,7 @@ pub(crate) fn run_detail(
     if let Some(graph) = beside.graph {
         show_plan(&mut card, paint, screen, row, graph);
     }
-    // The plan already names the sessions of its tasks.
+    // The sessions that work on tasks are already shown in the plan.
     let shown = row.sessions.iter().filter(|one| beside.graph.is_none() || is_run_wide(one));
     shown.for_each(|session| card.label("session", &describe_run_session(session)));
     for decision in &row.decisions {
@@ -191,11 +191,11 @@ pub(crate) fn run_detail(
     {
         card.label("last event", &ago(now_ms, heard));
     }
-    row.warnings.iter().for_each(|warning| card.text("warning", warning));
+    row.warnings.iter().for_each(|warning| card.text_lines("warning", warning));
     card.into_lines()
 }
 
-/// Shows what the operator must approve, with the commands that settle it.
+/// Shows a run's pending approval, with the commands that answer it.
 fn show_approval(card: &mut DetailView, paint: Paint, row: &RunRow) {
     let waits = describe_approval(row);
     card.label("request", &paint.paint(Tone::Warn, &format!("approval: {waits}")));
@@ -208,7 +208,7 @@ fn show_approval(card: &mut DetailView, paint: Paint, row: &RunRow) {
     approval_commands(row).iter().for_each(|command| card.command(command));
 }
 
-/// Describes what the operator must approve.
+/// Describes what a pending approval is about.
 pub(crate) fn describe_approval(row: &RunRow) -> String {
     let approval = row.approval.clone().unwrap_or_default();
     match (approval.kind.as_str(), approval.commands.is_empty()) {
@@ -221,12 +221,12 @@ pub(crate) fn describe_approval(row: &RunRow) -> String {
     }
 }
 
-/// Returns the commands that settle the run's pending approval.
+/// Returns the commands that answer the run's pending approval.
 pub(crate) fn approval_commands(row: &RunRow) -> Vec<String> {
     let id = short_id(&row.id);
     let approval = row.approval.clone().unwrap_or_default();
     let look = match (&approval.onto, &approval.commit) {
-        // The displayed diff is truncated, so the command shows all of it.
+        // If the displayed diff is truncated, this command shows all of it.
         (Some(onto), Some(commit)) if approval.truncated => {
             let place = provost_core::text::shell_quote(&row.project);
             Some(format!("git -C {place} diff {onto} {commit}"))
@@ -238,7 +238,7 @@ pub(crate) fn approval_commands(row: &RunRow) -> Vec<String> {
     look.into_iter().chain(settle).collect()
 }
 
-/// Shows the tasks of the plan, and the merge queue.
+/// Shows the tasks in the plan, and the merge queue.
 fn show_plan(
     card: &mut DetailView,
     paint: Paint,
@@ -453,7 +453,7 @@ pub(crate) mod tests {
         let shown = run_detail(Paint::OFF, Screen::UNLIMITED, 61_000, &proved(), heard);
         insta::assert_snapshot!(shown.join("\n"), @"
         fixer · run 0199aa11-0000-7000-8000-0000deadbeef
-          state     succeeded, sealed · since 1m ago
+          state     succeeded, sealed · for 1m
           stage     land
           goal      Fix␛[2J it.
           session   deadbef0 work: working
@@ -548,7 +548,7 @@ pub(crate) mod tests {
         let shown = run_detail(Paint::OFF, Screen::with_columns(80), 61_000, &row, beside);
         insta::assert_snapshot!(shown.join("\n"), @"
         fixer · run 0199aa11-0000-7000-8000-0000deadbeef
-          state     running · since 1m ago
+          state     running · for 1m
           stage     tasks
           goal      Fix␛[2J it.
           tasks     1 of 4 merged, 1 in progress, 1 queued, 1 waiting
@@ -565,6 +565,29 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn message_of_git_keeps_its_lines() {
+        let message =
+            "cannot merge: error: would be overwritten:\n\ta.txt\n\tb\u{1b}[2J\nAborting\n";
+        let row = RunRow {
+            state: "failed".to_owned(),
+            terminal: true,
+            detail: Some(message.to_owned()),
+            ..proved()
+        };
+        let line = run_line(Paint::OFF, &row);
+        assert!(line.ends_with("would be overwritten: a.txt b␛[2J Aborting"), "{line}");
+        let shown =
+            run_detail(Paint::OFF, Screen::with_columns(80), 61_000, &row, RunExtras::default());
+        let reason = shown.iter().position(|line| line.contains("reason")).unwrap();
+        insta::assert_snapshot!(shown[reason..reason + 4].join("\n"), @"
+          reason    cannot merge: error: would be overwritten:
+                      a.txt
+                      b␛[2J
+                    Aborting
+        ");
+    }
+
+    #[test]
     fn pending_plan_approval_shows_its_commands() {
         let (row, _) = planned();
         let row = RunRow { stage: "plan_review".to_owned(), awaits_approval: true, ..row };
@@ -572,7 +595,7 @@ pub(crate) mod tests {
             run_detail(Paint::OFF, Screen::with_columns(80), 61_000, &row, RunExtras::default());
         insta::assert_snapshot!(shown.join("\n"), @"
         fixer · run 0199aa11-0000-7000-8000-0000deadbeef
-          state     needs approval · since 1m ago
+          state     needs approval · for 1m
           stage     plan review
           goal      Fix␛[2J it.
           request   approval: start work on this plan

@@ -1,13 +1,13 @@
-//! The plan of a run: the progress of its tasks, their sessions, and the merge queue.
+//! Shows the plan of a run: the progress of its tasks, their sessions, and the merge queue.
 
 use provost_api::{QueueRow, RunGraphRow as Graph, TaskCounts, TaskRow};
 
 use super::{GraphTaskRow, short_id, text::escape_line};
 
-/// How many tasks of a queue are named.
+/// The maximum number of queued tasks to list.
 const MAX_NAMED: usize = 8;
 
-/// Returns the drawn row of each task.
+/// Returns the row to draw for each task.
 pub(crate) fn task_rows(graph: &Graph) -> Vec<GraphTaskRow> {
     graph.tasks.iter().map(row).collect()
 }
@@ -22,7 +22,7 @@ fn row(task: &TaskRow) -> GraphTaskRow {
     }
 }
 
-/// Names the session of a task, and its detail, usage, returns and retries.
+/// Returns a note about a task: its session, detail, usage, and how often it was sent back or retried.
 fn note(task: &TaskRow) -> String {
     let tokens = task.usage.input.saturating_add(task.usage.output);
     let parts = [
@@ -61,7 +61,7 @@ pub(super) fn describe_counts(counts: &TaskCounts) -> String {
     format!("{} of {} merged{}", counts.merged, counts.all, parts.collect::<String>())
 }
 
-/// Describes the merge queue. `None` before its first use.
+/// Describes the merge queue. Returns `None` before it is first used.
 pub(super) fn describe_queue(queue: &QueueRow) -> Option<String> {
     let list = |what: &str, tasks: &[String]| {
         (!tasks.is_empty()).then(|| format!("{what} {}", name_list(tasks)))
@@ -69,7 +69,7 @@ pub(super) fn describe_queue(queue: &QueueRow) -> Option<String> {
     let counted = |count: u32, one: &str, many: &str| {
         format!("{count} {}", if count == 1 { one } else { many })
     };
-    // A merge whose tree was already checked needs no check of its own.
+    // If a merge results in a tree that was already checked, it is not checked again.
     let so_far = (queue.batches > 0).then(|| {
         let batches = counted(queue.batches, "batch", "batches");
         match queue.checks {

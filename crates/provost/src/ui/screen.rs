@@ -1,13 +1,13 @@
-//! The size of the terminal, and lines that fit into it.
+//! The size of the terminal, and fitting lines into it.
 
 use std::os::fd::AsFd;
 
 use super::text::{char_width, width};
 
-/// The minimum width of wrapped text. In a narrower terminal, the terminal breaks the lines.
+/// The minimum width to wrap text to. In a narrower terminal, the terminal itself breaks the lines.
 const MIN_WRAP_WIDTH: usize = 20;
 
-/// The destination of lines: a terminal with a size, or a file or pipe without one.
+/// Where lines are printed: a terminal, which has a size, or a file or pipe, which has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Screen {
     columns: Option<usize>,
@@ -15,7 +15,7 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
-    /// Lines are not wrapped.
+    /// A screen without limits, on which lines are never wrapped.
     #[cfg(test)]
     pub(crate) const UNLIMITED: Screen = Screen { columns: None, rows: None };
 
@@ -24,30 +24,30 @@ impl Screen {
         Screen { columns: Some(columns), rows: None }
     }
 
-    /// Reads the size of standard output.
+    /// Returns the screen of standard output.
     pub(crate) fn stdout() -> Self {
         Screen::from_fd(std::io::stdout())
     }
 
-    /// Reads the size of standard error.
+    /// Returns the screen of standard error.
     pub(crate) fn stderr() -> Self {
         Screen::from_fd(std::io::stderr())
     }
 
-    /// Returns the number of columns, if there is a limit.
+    /// Returns the number of columns, if it is limited.
     pub(crate) fn columns(self) -> Option<usize> {
         self.columns
     }
 
-    /// Returns the screen that is left beside something of this width.
+    /// Returns the part of the screen that is left next to a column of this width.
     pub(crate) fn narrowed_by(self, width: usize) -> Self {
         Screen { columns: self.columns.map(|columns| columns.saturating_sub(width)), ..self }
     }
 
     /// Wraps a line between words. Continuation lines are indented by `hang` columns.
     ///
-    /// Colors have no width and continue across a break. A word that is too long stays whole, so
-    /// that a path can still be copied. So does text from [`unbreakable`].
+    /// Colors have no width and continue across line breaks. A word that is too long is not split,
+    /// so that a path can still be copied. Text from [`unbreakable`] is not split either.
     pub(crate) fn wrap(self, line: &str, hang: usize) -> Vec<String> {
         let lines = match self.columns.filter(|columns| hang + MIN_WRAP_WIDTH <= *columns) {
             Some(columns) if painted_width(line) > columns => wrap_line(line, hang, columns),
@@ -56,7 +56,7 @@ impl Screen {
         lines.into_iter().map(|line| line.replace(NO_BREAK_SPACE, " ")).collect()
     }
 
-    /// Asks the terminal for its size. Anything else has none.
+    /// Asks the terminal for its size. Files and pipes have none.
     fn from_fd(fd: impl AsFd) -> Self {
         let size = rustix::termios::tcgetwinsize(fd).ok();
         let known = |length: u16| Some(usize::from(length)).filter(|length| *length > 0);
@@ -66,8 +66,8 @@ impl Screen {
         }
     }
 
-    /// Returns the first lines that fit on the screen, and how many more there are. The last row is
-    /// the cursor's.
+    /// Returns the first lines that fit on the screen, and a line that says how many more there
+    /// are. The last row is left free for the cursor.
     pub(crate) fn fit_rows(self, mut lines: Vec<String>) -> Vec<String> {
         let Some(rows) = self.rows else { return lines };
         let high = |line: &String| match self.columns {
@@ -92,12 +92,12 @@ impl Screen {
     }
 }
 
-/// Keeps the words of a text on one line. Only for text passed to [`Screen::wrap`].
+/// Keeps the words of a text on the same line. Use this only for text that is passed to [`Screen::wrap`].
 pub(crate) fn unbreakable(text: &str) -> String {
     text.replace(' ', NO_BREAK_SPACE)
 }
 
-/// A blank that never breaks a line.
+/// A space at which a line is never broken.
 const NO_BREAK_SPACE: &str = "\u{a0}";
 
 fn wrap_line(line: &str, hang: usize, columns: usize) -> Vec<String> {
@@ -106,7 +106,7 @@ fn wrap_line(line: &str, hang: usize, columns: usize) -> Vec<String> {
     for (blanks, word) in split_words(line) {
         let wide = painted_width(word);
         let fits = used + blanks + wide <= columns;
-        // Moving a word helps only if it fits better on the next line.
+        // Breaking the line helps only if the word then fits on the next line.
         let helps = used > hang && hang + wide <= columns;
         if !fits && helps {
             lines.push(std::mem::replace(&mut current, " ".repeat(hang)));
@@ -122,7 +122,7 @@ fn wrap_line(line: &str, hang: usize, columns: usize) -> Vec<String> {
     lines
 }
 
-/// Returns every word with the number of blanks before it.
+/// Returns each word, with the number of spaces before it.
 fn split_words(line: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut rest = line;
     std::iter::from_fn(move || {
@@ -138,7 +138,7 @@ fn split_words(line: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Measures a text without our own colors, which are its only ESC sequences.
+/// Returns the width of a text without its color sequences, which are the only escape sequences in it.
 fn painted_width(text: &str) -> usize {
     if !text.contains('\u{1b}') {
         return width(text);
@@ -165,7 +165,7 @@ mod tests {
         let lines = |count: usize| (0..count).map(|no| format!("line {no}")).collect::<Vec<_>>();
         assert_eq!(screen.fit_rows(lines(3)), lines(3));
         assert_eq!(screen.fit_rows(lines(4)), ["line 0", "line 1", "… 2 more lines"]);
-        // An unwrapped command takes two rows.
+        // A command that is not wrapped takes up two rows.
         let long = vec!["provost answer".to_owned(), "line 1".to_owned(), "line 2".to_owned()];
         assert_eq!(screen.fit_rows(long), ["provost answer", "… 2 more lines"]);
         assert_eq!(Screen::UNLIMITED.fit_rows(lines(99)), lines(99));

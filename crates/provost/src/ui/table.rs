@@ -1,4 +1,4 @@
-//! Tables, aligned by display width and no wider than the terminal.
+//! Tables that are aligned by display width and no wider than the terminal.
 
 use super::{
     paint::{Paint, Tone},
@@ -6,28 +6,28 @@ use super::{
     text::{self, clip, clip_start, width},
 };
 
-/// The width between two cells.
+/// The space between two cells.
 const GAP: usize = 2;
 
-/// The minimum width of a shortened column.
+/// The minimum width that a column can be shortened to.
 const MIN_WIDTH: usize = 8;
 
-/// Which part of a cell is kept in a narrow terminal.
+/// Which part of a cell to keep in a narrow terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ColumnFit {
-    /// Everything, for ids, states and numbers.
+    /// The whole cell, for ids, states and numbers.
     Whole,
-    /// The start.
+    /// The start of the cell.
     Start,
-    /// The end, for paths.
+    /// The end of the cell, for paths.
     End,
 }
 
-/// Rows of cells with a header. Cells must be escaped.
+/// Rows of cells with a header. The text in the cells must already be escaped.
 #[derive(Debug)]
 pub(crate) struct Table {
     head: Vec<(&'static str, ColumnFit)>,
-    /// The columns that may be left out, in this order.
+    /// Columns that can be left out, in this order.
     optional: &'static [&'static str],
     rows: Vec<Vec<(Tone, String)>>,
 }
@@ -37,7 +37,7 @@ impl Table {
         Table { head: head.to_vec(), optional: &[], rows: Vec::new() }
     }
 
-    /// Sets the columns that a narrow terminal may leave out, in this order.
+    /// Sets which columns can be left out in a narrow terminal, in this order.
     pub(crate) fn with_optional(self, titles: &'static [&'static str]) -> Self {
         Table { optional: titles, ..self }
     }
@@ -54,7 +54,8 @@ impl Table {
         rows.map(|row| line(row, &columns, paint)).collect()
     }
 
-    /// Returns the columns to show, shortened or left out so that they fit on the screen if possible.
+    /// Returns the columns to show. If necessary and possible, columns are shortened or left out so
+    /// that they fit on the screen.
     fn columns(&self, screen: Screen) -> Vec<TableColumn> {
         let mut columns: Vec<TableColumn> =
             (0..self.head.len()).map(|at| self.column(at)).collect();
@@ -84,7 +85,7 @@ impl Table {
 /// A displayed column.
 #[derive(Debug)]
 struct TableColumn {
-    /// Its index in the header and in the rows.
+    /// The index of the column in the header and in the rows.
     index: usize,
     fit: ColumnFit,
     width: usize,
@@ -102,7 +103,7 @@ impl TableColumn {
     }
 }
 
-/// Returns the total width with all columns at their minimum.
+/// Returns the total width if all columns have their minimum width.
 fn min_total_width(columns: &[TableColumn]) -> usize {
     columns.iter().map(|column| column.min_width).sum::<usize>() + gap_width(columns)
 }
@@ -111,7 +112,8 @@ fn gap_width(columns: &[TableColumn]) -> usize {
     GAP * columns.len().saturating_sub(1)
 }
 
-/// Shortens the widest column that can be shortened, until all fit or none can.
+/// Repeatedly shortens the widest column that can be shortened, until all columns fit or no column
+/// can be shortened any further.
 fn shrink(columns: &mut [TableColumn], room: usize) {
     let room = room.saturating_sub(gap_width(columns));
     while columns.iter().map(|column| column.width).sum::<usize>() > room {
@@ -121,7 +123,7 @@ fn shrink(columns: &mut [TableColumn], room: usize) {
     }
 }
 
-/// Formats a row. The last cell is not padded, so that no line ends in blanks.
+/// Formats a row. The last cell is not padded, so that no line ends with spaces.
 fn line(row: &[(Tone, String)], columns: &[TableColumn], paint: Paint) -> String {
     let shown: Vec<_> =
         columns.iter().filter_map(|column| Some((column, row.get(column.index)?))).collect();

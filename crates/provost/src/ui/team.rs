@@ -1,4 +1,4 @@
-//! Teams: the detail view of one, the list, and the result of a change.
+//! Shows teams: the detail view of a team, the list of teams, and the result of a change.
 
 use provost_api::{
     CriterionRow, DraftRow, FailedCheckRow, HeartbeatRow, LoopRow, MemberHeartbeatRow, MemberRow,
@@ -9,17 +9,17 @@ use serde_json::Value;
 use super::{
     ColumnFit, Paint, Screen, Table, Tone, age, ago,
     detail::DetailView,
-    short_id,
+    for_how_long, short_id,
     text::{clip, escape_block, escape_line},
 };
 
 /// The maximum width of a text on one line.
 const LINE_WIDTH: usize = 120;
 
-/// The maximum width of verified evidence, over several lines.
+/// The maximum width of verified evidence. It can extend over several lines.
 const EVIDENCE_WIDTH: usize = 400;
 
-/// Describes a team's state, and returns the tone for it.
+/// Describes a team's state, and returns the matching tone.
 fn describe_team_state(row: &TeamRow) -> (Tone, String) {
     let tone = match row.state.as_str() {
         "done" => Tone::Good,
@@ -32,7 +32,7 @@ fn describe_team_state(row: &TeamRow) -> (Tone, String) {
     (tone, format!("{}{audited}", escape_line(&row.state)))
 }
 
-/// Lists teams, the active ones first.
+/// Lists teams, with active ones first.
 pub(crate) fn team_lines(
     paint: Paint,
     screen: Screen,
@@ -78,7 +78,7 @@ pub(crate) fn team_lines(
     table.lines(paint, screen)
 }
 
-/// Returns how many messages wait for the operator.
+/// Returns how many messages are waiting for the operator.
 fn operator_cell(row: &TeamRow) -> (Tone, String) {
     match row.for_operator {
         0 => (Tone::Plain, "-".to_owned()),
@@ -86,7 +86,7 @@ fn operator_cell(row: &TeamRow) -> (Tone, String) {
     }
 }
 
-/// Lists the teams with messages for the operator, one line each.
+/// Lists the teams that have messages for the operator, one per line.
 pub(crate) fn for_operator_lines(paint: Paint, rows: &[TeamRow]) -> Vec<String> {
     let line = |row: &TeamRow| {
         let (tone, waiting) = operator_cell(row);
@@ -106,7 +106,7 @@ pub(crate) fn team_detail(paint: Paint, screen: Screen, now_ms: i64, row: &TeamR
         escape_line(&row.id)
     ));
     let (tone, state) = describe_team_state(row);
-    let since = paint.paint(Tone::Dim, &format!("since {}", ago(now_ms, row.since)));
+    let since = paint.paint(Tone::Dim, &for_how_long(now_ms, row.since));
     card.label("state", &format!("{} · {since}", paint.paint(tone, &state)));
     if let Some(because) = &row.because {
         card.text("because", because);
@@ -170,7 +170,7 @@ fn describe_member(paint: Paint, now_ms: i64, row: &MemberRow) -> String {
     format!("{name} ({}{left}) · {session}{}", escape_line(&row.role), title.unwrap_or_default())
 }
 
-/// Describes where the work is: the branch of each worker, and the tree of the last audit.
+/// Describes where the work is: each worker's branch, and the tree of the last audit.
 fn work_locations(row: &TeamRow) -> Vec<String> {
     let workers = row.members.iter().filter(|member| member.role == "worker");
     let branches = workers.filter_map(|member| {
@@ -193,7 +193,7 @@ fn describe_criterion(paint: Paint, row: &CriterionRow) -> String {
     format!("{} {state} · {text}{}{}", row.no, proof_suffix(row), check_suffix(paint, row))
 }
 
-/// Describes the latest check of a criterion, unless it satisfied the criterion.
+/// Describes the last check of a criterion, unless it satisfied the criterion.
 fn check_suffix(paint: Paint, row: &CriterionRow) -> String {
     match (row.being_checked, &row.failed) {
         (true, _) => format!(" · {}", paint.paint(Tone::Live, "being checked")),
@@ -202,7 +202,7 @@ fn check_suffix(paint: Paint, row: &CriterionRow) -> String {
     }
 }
 
-/// Describes a check that did not pass, and whose work it ran on.
+/// Describes a check that did not pass, and whose work it checked.
 fn describe_failed_check(paint: Paint, row: &FailedCheckRow) -> String {
     let tree = row.tree.get(..12).map(|tree| format!(", tree {}", escape_line(tree)));
     let end = clip(&escape_line(&row.end), LINE_WIDTH);
@@ -218,7 +218,7 @@ fn criterion_tone(row: &CriterionRow) -> Tone {
     }
 }
 
-/// Describes the check that a criterion needs, or its receipt.
+/// Describes the receipt that a criterion has, or else the check that it needs.
 fn proof_suffix(row: &CriterionRow) -> String {
     match (&row.receipt, &row.check) {
         (Some(receipt), _) => format!(" ({})", escape_line(receipt)),
@@ -227,7 +227,7 @@ fn proof_suffix(row: &CriterionRow) -> String {
     }
 }
 
-/// Shows the criteria proposed from a text.
+/// Shows the criteria that were proposed from a text.
 pub(crate) fn draft_lines(paint: Paint, screen: Screen, row: &DraftRow) -> Vec<String> {
     let mut card = DetailView::new(paint, screen, 0);
     let word = if row.dry_run { "would be proposed" } else { "proposed" };
@@ -260,7 +260,7 @@ pub(crate) fn criterion_lines(paint: Paint, screen: Screen, rows: &[CriterionRow
     for row in rows {
         let evidence = match (&row.evidence, &row.check, &row.failed) {
             (Some(evidence), _, failed) => {
-                // The newer result comes first, because a long text is cut at its end.
+                // The newer result comes first, because a long text is truncated at the end.
                 let now = match (row.being_checked, failed) {
                     (true, _) => "being checked; before: ".to_owned(),
                     (false, Some(failed)) => {
@@ -357,7 +357,7 @@ pub(crate) fn loop_lines(
     card.into_lines()
 }
 
-/// Describes the limits of a loop, and how much of them is used.
+/// Describes the limits of a loop, and how much of each is used.
 fn describe_limits(row: &LoopRow) -> String {
     let plateau = match row.plateau {
         Some(most) => format!("stopped after {most} iterations without a change"),
@@ -417,8 +417,8 @@ pub(crate) fn message_lines(
     table.lines(paint, screen)
 }
 
-/// Describes the unusual properties of a message, as a prefix of its text: the iteration that it
-/// starts, its priority, and when it expires.
+/// Describes what is unusual about a message, as a prefix to its text: which iteration it starts,
+/// its priority, and when it expires.
 fn message_prefix(now_ms: i64, row: &TeamMessageRow) -> String {
     let iteration = row.iteration.map(|no| format!("starts iteration {no}"));
     let priority = Some(&row.priority).filter(|word| !matches!(word.as_str(), "" | "normal"));
@@ -429,13 +429,13 @@ fn message_prefix(now_ms: i64, row: &TeamMessageRow) -> String {
     if terms.is_empty() { terms } else { format!("[{terms}] ") }
 }
 
-/// Describes the new status of a changed message.
+/// Describes the new status of a message after a change.
 pub(crate) fn message_change_line(task: &TeamHeadRow, message: &TeamMessageRow) -> String {
     let (to, standing) = (escape_line(&message.to), escape_line(&message.status));
     format!("message {} for {to} of {} is {standing}", message.no, escape_line(&task.name))
 }
 
-/// Describes the result of a change: the changed row, or the team's status.
+/// Describes the result of a change: the row that changed, or else the team's status.
 pub(crate) fn team_change_lines(paint: Paint, row: &TeamRow, reply: &Value) -> Vec<String> {
     let (tone, state) = describe_team_state(row);
     let name = escape_line(&row.name);
@@ -450,12 +450,12 @@ pub(crate) fn team_change_lines(paint: Paint, row: &TeamRow, reply: &Value) -> V
         let text = |field: &str| escape_line(order[field].as_str().unwrap_or_default());
         return vec![format!("asked {} of {name} to {}", text("member"), text("what"))];
     }
-    // After a finish, the user wants to know where the work is.
+    // Once the team is done, show where its work is.
     let places = if row.state == "done" { work_locations(row) } else { Vec::new() };
     [task].into_iter().chain(places.iter().map(|place| format!("  {place}"))).collect()
 }
 
-/// Describes the heartbeats for members that Provost cannot wake, and who removes them.
+/// Describes the heartbeats for members that Provost cannot wake, and how to remove these heartbeats.
 pub(crate) fn heartbeat_lines(row: &HeartbeatRow) -> Vec<String> {
     let teardown = &row.teardown;
     let mut lines = vec![

@@ -1,10 +1,10 @@
-//! The overview of a team for one of its members.
+//! Shows a team's overview for one of its members.
 
 use serde_json::Value;
 
 use super::{Paint, Screen, Tone, detail::DetailView, text::escape_line};
 
-/// Shows everything needed to decide the next step. Missing parts are left out.
+/// Shows everything needed to decide on the next step. Parts that are missing from the reply are left out.
 pub(crate) fn team_overview(paint: Paint, screen: Screen, cycle: &Value) -> Vec<String> {
     let mut card = DetailView::new(paint, screen, 0);
     let task = &cycle["team"];
@@ -88,7 +88,7 @@ fn show_member(card: &mut DetailView, paint: Paint, row: &Value) {
     }
 }
 
-/// Shows the used part of each budget that has a limit.
+/// Shows how much of each limited budget is used.
 fn show_budget(card: &mut DetailView, row: &Value) {
     let looped = &row["loop"];
     if looped["tokens"]["limit"].is_number() {
@@ -111,7 +111,7 @@ fn describe_usage(of: &Value, word: &str) -> String {
     }
 }
 
-/// Shows recent events, and where the next query continues.
+/// Shows recent events, and the sequence number to use in the next query.
 fn show_news(card: &mut DetailView, row: &Value) {
     let Some(seq) = row["seq"].as_u64() else { return };
     let since = match row["since"].as_u64() {

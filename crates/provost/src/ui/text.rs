@@ -1,8 +1,8 @@
-//! Untrusted text from agents and repositories: escaping, clipping and measuring.
+//! Escapes, clips and measures untrusted text from agents and repositories.
 
 use provost_core::text::is_deceptive;
 
-/// Escapes a text for one line. All control characters become visible, including line ends and tabs.
+/// Escapes a text for a single line. All control characters become visible, including line breaks and tabs.
 pub(crate) fn escape_line(text: &str) -> String {
     text.chars().fold(String::with_capacity(text.len()), |mut shown, c| {
         push_visible(&mut shown, c);
@@ -10,7 +10,8 @@ pub(crate) fn escape_line(text: &str) -> String {
     })
 }
 
-/// Escapes a text for several lines. Line ends and tabs stay, other control characters become visible.
+/// Escapes a text that may have several lines. Line breaks and tabs are kept, and all other control
+/// characters become visible.
 pub(crate) fn escape_block(text: &str) -> String {
     text.chars().fold(String::with_capacity(text.len()), |mut shown, c| {
         match c {
@@ -21,7 +22,14 @@ pub(crate) fn escape_block(text: &str) -> String {
     })
 }
 
-/// Shortens an escaped text to a width, with an ellipsis at the end.
+/// Escapes a text for a single line, joining its lines with spaces. This is meant for messages from
+/// programs such as git, whose line breaks are not significant.
+pub(crate) fn join_lines(text: &str) -> String {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.map(escape_line).collect::<Vec<_>>().join(" ")
+}
+
+/// Shortens an escaped text to a width, ending it with an ellipsis.
 pub(crate) fn clip(text: &str, limit: usize) -> String {
     if width(text) <= limit {
         return text.to_owned();
@@ -38,7 +46,7 @@ pub(crate) fn clip(text: &str, limit: usize) -> String {
     shown
 }
 
-/// Shortens an escaped text to a width at its start, for texts with a more important end, such as paths.
+/// Shortens an escaped text at its start. This is meant for texts whose end matters more, such as paths.
 pub(crate) fn clip_start(text: &str, limit: usize) -> String {
     if width(text) <= limit {
         return text.to_owned();
@@ -59,7 +67,7 @@ pub(crate) fn width(text: &str) -> usize {
     text.chars().map(char_width).sum()
 }
 
-/// Shows ASCII control characters by their symbols, and others by their code points.
+/// Makes a character visible: ASCII control characters by their symbols, others by their code points.
 fn push_visible(shown: &mut String, c: char) {
     match c {
         '\0'..='\x1f' => shown.push(char::from_u32(0x2400 + u32::from(c)).unwrap_or('␦')),
@@ -94,8 +102,8 @@ pub(super) fn char_width(c: char) -> usize {
     }
 }
 
-/// Escapes characters in JSON for a terminal: control characters, direction marks and invisible
-/// ones. The meaning stays the same, because valid JSON has them only inside strings.
+/// Escapes control characters, direction marks and invisible characters in JSON, so that it can be printed to
+/// a terminal. The meaning does not change, because valid JSON contains such characters only inside strings.
 pub(crate) fn escape_json(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
     for c in json.chars() {
@@ -113,6 +121,12 @@ pub(crate) fn escape_json(json: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn joined_lines_keep_escape_codes_visible() {
+        let text = "error: overwritten:\n\ta.txt\n\n\tb\u{1b}[2J.txt\r\nAborting\n";
+        assert_eq!(join_lines(text), "error: overwritten: a.txt b␛[2J.txt Aborting");
+    }
 
     #[test]
     fn escaped_json_keeps_its_meaning() {

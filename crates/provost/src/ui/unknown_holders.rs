@@ -1,4 +1,4 @@
-//! Running processes that are not in the ledger.
+//! Shows running processes that are not in the ledger.
 
 use provost_api::UnknownHolder;
 
@@ -10,7 +10,7 @@ use super::{
 /// The maximum width of a command.
 const COMMAND_WIDTH: usize = 60;
 
-/// Lists holders that are not in the ledger, under a title.
+/// Lists the holders that are not in the ledger, below a title.
 pub(crate) fn unknown_lines(paint: Paint, holders: &[UnknownHolder]) -> Vec<String> {
     if holders.is_empty() {
         return Vec::new();

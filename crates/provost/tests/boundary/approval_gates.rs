@@ -23,7 +23,7 @@ impl ScriptedRunEnv {
         site
     }
 
-    /// Configures the agent; `more` is appended to the user's configuration.
+    /// Configures the agent. `more` is appended to the user's configuration.
     fn configure_agent(&self, line: &str, more: &str) {
         let steps = format!(
             "[[step]]\nemit = {{ type = \"ready\", thread = \"t\" }}\n[[step]]\nrun = [\"sh\", \"-ec\", {line:?}]\n[[step]]\nreport = \"completed\"\n"
@@ -101,6 +101,37 @@ fn f2_11_agent_config_edit_needs_approval() {
     site.home.provost_in(site.repo.path(), &plain).assert_code(4);
 }
 
+/// Approving a landing trusts the content of every file that was shown, at any depth, and nothing else.
+#[test]
+fn approval_trusts_files_below_the_top() {
+    let site = ScriptedRunEnv::new(
+        "echo work > work.txt; mkdir -p new; echo '{\"A\": 1}' | tee sub/.mcp.json > new/.mcp.json",
+    );
+    site.repo.write("sub/.mcp.json", "{}\n");
+    site.repo.write("other/.mcp.json", "{\"EVIL\": 1}\n");
+    site.repo.commit("Add servers below the top");
+    site.home.trust(&site.repo.path().join("sub"));
+    let id = site.open_run(&["--land", "merge", "--check", "test -s work.txt"]);
+    let approval = site.wait_approval(&id);
+    assert_eq!(approval["files"], json!(["new/.mcp.json", "sub/.mcp.json"]), "{approval:#}");
+    site.home.provost(&["approve", &id]).ok();
+    let row = site.home.wait_sealed(&id);
+    assert_eq!(row["state"], "succeeded", "{row:#}");
+    let spawn = |dir: &str, place: &str| {
+        let words = ["spawn", "--wait", "--exit-zero-completes", "--allow-empty-diff", place];
+        let words = [&words[..], &["--", "true"]].concat();
+        site.home.provost_in(&site.repo.path().join(dir), &words)
+    };
+    for place in ["--worktree", "--no-worktree"] {
+        spawn("sub", place).ok();
+        spawn("new", place).ok();
+        // The landing did not change this file, and the operator never agreed to it.
+        spawn("other", place).assert_code(4);
+    }
+    site.repo.write("sub/.mcp.json", "{\"B\": 1}\n");
+    spawn("sub", "--no-worktree").assert_code(4);
+}
+
 #[test]
 fn f2_11_denied_change_fails_run_and_keeps_branch() {
     let site = ScriptedRunEnv::new(
@@ -130,7 +161,7 @@ fn f2_11_approval_counts_for_that_commit_only() {
     site.configure_agent(&plant_setup_script(&site.path_string("planted")), "");
     let id = site.open_run(&["--land", "merge", "--check", "test -s work.txt"]);
     let first = site.wait_approval(&id);
-    // The branch moves, so a different tree would land than the one shown.
+    // The branch moves, so the tree that would land differs from the one that was shown.
     site.repo.write("user.txt", "mine\n");
     site.repo.commit("Meanwhile");
     site.home.provost(&["approve", &id]).ok();
@@ -269,7 +300,7 @@ fn f2_11_serve_keeps_startup_config() {
         })
     };
     event("ended");
-    // As if an agent's change had been merged and checked out.
+    // This simulates an agent's change that was merged and checked out.
     let planted = site.path_string("planted");
     site.repo.write("provost.toml", &format!("[worktree]\nsetup = \"touch {planted}\"\n"));
     site.repo.write("issues/b.md", "---\ntitle: b\nstate: todo\n---\nB.\n");

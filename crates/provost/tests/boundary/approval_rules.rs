@@ -1,5 +1,5 @@
-//! Approval rules: which commands allow, deny and ask match. Driven with real Codex, because a rule can let a command
-//! leave its sandbox.
+//! Approval rules: which commands `allow`, `deny` and `ask` match. The tests use real Codex,
+//! because a rule can let a command leave its sandbox.
 
 use std::{fs, path::Path};
 
@@ -27,8 +27,8 @@ impl SandboxedCodexEnv {
         let model = ModelServer::play(&scenario);
         let mut home = TestHome::new();
         home.set_env("PROVOST_CODEX", program);
-        // Approval rules stop resolving programs at a temporary directory on the `PATH`, and rightly so; this `PATH`
-        // has none.
+        // Approval rules do not resolve a program beyond a temporary directory on the `PATH`. This
+        // `PATH` has none.
         home.set_env("PATH", "/usr/local/bin:/usr/bin:/bin");
         let repo = home.repo("work");
         let codex_home = home.root().join("user/.codex");

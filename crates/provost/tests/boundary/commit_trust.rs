@@ -8,16 +8,18 @@ use std::{
 
 use provost_testkit::harness::{ProgramOutput, TestHome, TestRepo};
 
-/// A server that the operator did not see.
+/// A server that the operator has not seen.
 const EVIL: &str = "{\"EVIL\": 1}\n";
 
 /// Starts a program in a worktree that shows a file of its working directory.
 fn spawn_cat(home: &TestHome, dir: &Path, file: &str) -> ProgramOutput {
-    let words = ["spawn", "--json", "--worktree", "--wait", "--exit0-is-done", "--no-change-ok"];
+    let words =
+        ["spawn", "--json", "--worktree", "--wait", "--exit-zero-completes", "--allow-empty-diff"];
     home.provost_in(dir, &[&words[..], &["--", "cat", file]].concat())
 }
 
-/// Expects a refusal that names the texts, and that nothing was started.
+/// Asserts that the command was refused, that its output has these texts, and that nothing was
+/// started.
 #[track_caller]
 fn assert_refused(home: &TestHome, output: &ProgramOutput, texts: &[&str]) {
     let error = output.assert_code(4).json()["error"].to_string();
@@ -47,7 +49,7 @@ fn committed_agent_file_needs_trust() {
     for words in [&["run", "Do it.", "--json"][..], &["plan", "Do it.", "--json"]] {
         assert_refused(&home, &home.provost_in(repo.path(), words), &named);
     }
-    // The checkout's own content is trusted, but the commit's is still another.
+    // The operator trusts the checkout's content, but the commit still has different content.
     repo.write(".mcp.json", "{}\n");
     let print = || home.provost_in(repo.path(), &["trust", "--print", "--json"]).ok().json();
     let shown = print();
@@ -74,7 +76,7 @@ fn trust_of_checkout_covers_no_other_commit() {
     let error = refused.assert_code(4).json()["error"].to_string();
     assert!(error.contains(".mcp.json of commit"), "{error}");
     // Work in the checkout itself gets the checkout's files.
-    let words = ["spawn", "--no-worktree", "--wait", "--exit0-is-done", "--", "true"];
+    let words = ["spawn", "--no-worktree", "--wait", "--exit-zero-completes", "--", "true"];
     home.provost_in(repo.path(), &words).ok();
 }
 
@@ -88,7 +90,7 @@ fn trust_shows_and_covers_checkout_and_commit() {
         assert!(shown.contains(text), "{text}: {shown}");
     }
     spawn_cat(&home, repo.path(), ".mcp.json").ok();
-    // The digest for CI covers both.
+    // The digest for CI covers the files of the checkout and of the commit.
     let digest = || {
         let print = home.provost_in(repo.path(), &["trust", "--print", "--json"]).ok().json();
         print["digest"].as_str().unwrap().to_owned()
@@ -152,7 +154,7 @@ fn agent_files_below_the_top_need_trust() {
     assert_refused(&home, &spawn_cat(&home, &sub, ".mcp.json"), &named);
     let print = home.provost_in(&sub, &["trust", "--print"]).ok().stdout.clone();
     assert!(print.contains("not trusted") && print.contains("sub/.mcp.json"), "{print}");
-    home.provost_in(repo.path(), &["spawn", "--wait", "--exit0-is-done", "--", "true"]).ok();
+    home.provost_in(repo.path(), &["spawn", "--wait", "--exit-zero-completes", "--", "true"]).ok();
 
     home.trust(&sub);
     spawn_cat(&home, &sub, ".mcp.json").ok();

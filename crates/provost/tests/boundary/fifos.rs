@@ -1,4 +1,4 @@
-//! A FIFO in place of a file that a command reads: no command blocks on it.
+//! A FIFO in place of a file that a command or its git reads: nothing blocks on it for long.
 
 use std::{
     fs,
@@ -6,15 +6,19 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use provost_testkit::{TestHome, TestRepo};
+use provost_testkit::{
+    TestHome, TestRepo,
+    harness::{eventually, read_nonempty},
+};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 /// The path of a FIFO and the command that reads it.
 struct FifoCase {
-    /// Relative to the test's root; the repository is `repo`, the user's home is `user`.
+    /// The path of the FIFO, relative to the test's root. The repository is `repo`, the user's home
+    /// is `user`.
     fifo: &'static str,
     args: &'static [&'static str],
-    /// Whether the command must succeed anyway.
+    /// Whether the command must succeed despite the FIFO.
     succeeds: bool,
 }
 
@@ -48,7 +52,7 @@ const CASES: &[FifoCase] = &[
             "spawn",
             "--worktree",
             "--wait",
-            "--exit0-is-done",
+            "--exit-zero-completes",
             "--check",
             "true",
             "--",
@@ -95,6 +99,88 @@ fn f2_13_no_command_blocks_on_a_fifo() {
         if *succeeds {
             assert!(output.code() == Some(0), "{pipe}: {output:?}");
         }
+        home.provost(&["ls"]).ok();
+    }
+}
+
+/// Starts an agent in a worktree that runs a shell line, and returns the text of its session once it has ended.
+fn run_in_worktree(home: &TestHome, repo: &TestRepo, line: &str) -> String {
+    let words = ["spawn", "--json", "--worktree", "--exit-zero-completes", "--", "sh", "-ec", line];
+    let id = home.provost_in(repo.path(), &words).ok().json()["id"].as_str().unwrap().to_owned();
+    home.wait_sealed(&id);
+    let events: Vec<String> = home.events(&id).iter().map(ToString::to_string).collect();
+    events.join("\n")
+}
+
+#[test]
+fn fifo_of_an_agent_is_named_and_delays_no_git() {
+    for (fifo, name) in [
+        (".gitignore", ".gitignore"),
+        ("sub/.gitattributes", "sub/.gitattributes"),
+        ("$(git rev-parse --git-path index)", "/index"),
+    ] {
+        let home = TestHome::new();
+        let repo = home.repo("repo");
+        let line = format!("mkdir sub; rm -f {fifo}; mkfifo {fifo}; echo made > sub/made");
+        let events = run_in_worktree(&home, &repo, &line);
+        assert!(!events.contains("did not finish within"), "{fifo}: {events}");
+        assert!(events.contains(name) && events.contains("not a regular file"), "{fifo}: {events}");
+    }
+}
+
+#[test]
+fn fifo_as_head_of_a_worktree_is_named() {
+    let home = TestHome::new();
+    let repo = home.repo("repo");
+    run_in_worktree(&home, &repo, "echo made > made");
+    let registered = fs::read_dir(repo.path().join(".git/worktrees")).unwrap().next().unwrap();
+    let head = registered.unwrap().path().join("HEAD");
+    let commit = fs::read(&head).unwrap();
+    make_fifo(&head);
+    let refused = run_in_worktree(&home, &repo, "echo made > made");
+    assert!(!refused.contains("did not finish within"), "{refused}");
+    let named = head.display().to_string();
+    assert!(refused.contains(&named) && refused.contains("not a regular file"), "{refused}");
+    // Once the file is removed, everything works again.
+    fs::remove_file(&head).unwrap();
+    fs::write(&head, commit).unwrap();
+    let events = run_in_worktree(&home, &repo, "echo made > made");
+    assert!(!events.contains("not a regular file"), "{events}");
+}
+
+/// A git that blocks, and the daemon that waits for it, end together.
+#[test]
+fn blocked_git_ends_with_the_daemon() {
+    for kill in [false, true] {
+        let mut home = TestHome::new();
+        let repo = home.repo("repo");
+        let bin = home.root().join("blocking-git");
+        fs::create_dir_all(&bin).unwrap();
+        let here = bin.display();
+        #[expect(clippy::disallowed_methods, reason = "tests run the git of the machine")]
+        let path = std::env::var("PATH").unwrap();
+        let real = std::env::split_paths(&path).map(|dir| dir.join("git")).find(|git| git.exists());
+        let script = format!(
+            "#!/bin/sh\n[ \"$1\" = add ] || exec {} \"$@\"\necho $$ > {here}/pid.new\nmv {here}/pid.new {here}/pid\nexec sleep 600\n",
+            real.unwrap().display()
+        );
+        fs::write(bin.join("git"), script).unwrap();
+        fs::set_permissions(bin.join("git"), fs::Permissions::from_mode(0o755)).unwrap();
+        home.set_env("PATH", format!("{here}:{path}"));
+        let line =
+            ["spawn", "--worktree", "--exit-zero-completes", "--", "sh", "-c", "echo > made"];
+        home.provost_in(repo.path(), &line).ok();
+        let pid = eventually("git blocks", || read_nonempty(bin.join("pid")));
+        let process = PathBuf::from(format!("/proc/{}", pid.trim()));
+        assert!(process.exists());
+        if kill {
+            home.daemon().kill();
+        } else {
+            home.daemon().stop();
+        }
+        eventually("the blocked git ended", || (!process.exists()).then_some(()));
+        // The next daemon takes the snapshot.
+        fs::remove_file(bin.join("git")).unwrap();
         home.provost(&["ls"]).ok();
     }
 }

@@ -110,7 +110,7 @@ fn f2_10_check_directories_have_a_random_part() {
 fn f2_10_record_without_held_json_does_not_count() {
     let home = quick_home();
     let (go, ran) = (home.root().join("go"), home.root().join("ran"));
-    // The check blocks. Meanwhile its directory gets the record of an exit that never happened.
+    // The check blocks. Meanwhile a forged exit record is written to its directory.
     let check = format!(
         "echo run >> {}; while [ ! -e {} ]; do sleep 0.05; done; exit 1",
         ran.display(),
@@ -131,7 +131,7 @@ fn f2_10_record_without_held_json_does_not_count() {
     fs::write(dir.join("exit.json"), exit).unwrap();
     let gone = r#"{"version":1,"leftovers":0,"verified":true,"journal_end":0}"#;
     fs::write(dir.join("gone.json"), gone).unwrap();
-    // The next daemon has only these files to go by.
+    // The next daemon can rely only on these files.
     home.daemon().kill();
     home.provost(&["ls"]).ok();
     fs::write(&go, "").unwrap();

@@ -11,7 +11,8 @@ use provost_testkit::harness::{TestHome, TestRepo, eventually};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::Value;
 
-/// Number of sessions that race against the exchange. The old code lost within the first few.
+/// The number of sessions that race against the file swaps. Without the fix, one of the first few
+/// lost.
 const RACES: usize = 6;
 
 /// A home, a repository, and a program that leaves a file behind if it ever runs.
@@ -55,7 +56,7 @@ impl GitTrap {
 
     /// Runs a shell line as an agent in its own worktree and returns the sealed session.
     fn run_session(&self, line: &str) -> Value {
-        let flags = ["spawn", "--json", "--worktree", "--exit0-is-done", "--check", "true"];
+        let flags = ["spawn", "--json", "--worktree", "--exit-zero-completes", "--check", "true"];
         let line = self.fill_template(line);
         let args = [&flags[..], &["--", "sh", "-ec", &line]].concat();
         let spawned = self.home.provost_in(self.repo.path(), &args);
@@ -255,7 +256,8 @@ fn reftable_repo_supports_worktree_and_check() {
     repo.commit("Initial commit");
     assert!(repo.path().join(".git/reftable").is_dir());
     let trap = GitTrap { home, repo };
-    let flags = ["spawn", "--json", "--worktree", "--exit0-is-done", "--check", "test -e made"];
+    let flags =
+        ["spawn", "--json", "--worktree", "--exit-zero-completes", "--check", "test -e made"];
     let args = [&flags[..], &["--", "sh", "-ec", "echo made > made"]].concat();
     let spawned = trap.home.provost_in(trap.repo.path(), &args);
     let id = spawned.ok().json()["id"].as_str().unwrap().to_owned();

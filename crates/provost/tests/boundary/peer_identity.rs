@@ -1,4 +1,4 @@
-//! Peer identity: how the daemon and holders decide who is on the other end of a socket.
+//! Peer identity: how the daemon and holders identify the process on the other end of a socket.
 
 use std::{
     fs,
@@ -20,11 +20,12 @@ mod kit;
 
 use kit::{HANGS, TALKER, TestEnv, is_running, kill, output_of, text};
 
-/// A client that any program could be.
+/// A client in plain Perl, without Provost's code.
 ///
-/// `perl client.pl get SOCKET PATH` prints the status and the body. `line SOCKET LINE` sends a line and prints the
-/// first line of the response. `borrow SOCKET PATH DIR` forks a child that connects and exits, writes the child's pid
-/// to DIR/pid, and sends its request over that connection once DIR/go exists.
+/// `perl client.pl get SOCKET PATH` prints the status and the body. `line SOCKET LINE` sends a line
+/// and prints the first line of the response. `borrow SOCKET PATH DIR` forks a child that connects
+/// and exits, writes the child's pid to DIR/pid, and sends its request over that connection once
+/// DIR/go exists.
 const CLIENT_SCRIPT: &str = r#"
 use strict; use Socket; $SIG{PIPE} = 'IGNORE';
 my ($how, $socket, $what, $dir) = @ARGV;
@@ -117,7 +118,7 @@ fn f2_6_holder_rejects_other_launches_and_checks() {
         })
         .collect();
     fs::write(stage.file("tries.sh"), script).unwrap();
-    // Tried from a launch, and from a check of another session.
+    // The requests are sent from a launch, and from a check of another session.
     let other = spawn_script(&stage, "sh tries.sh; env -i PATH=$PATH setsid -w sh tries.sh");
     stage.wait_sealed(&other);
     let repo = stage.repo("work");
@@ -181,12 +182,12 @@ fn f2_6_answer_key_is_unguessable() {
         })
     };
     assert!(!keys.is_empty() && keys.iter().all(is_sealed), "{keys:?}");
-    // Users see the key as it is in the ledger.
+    // `logs --raw` shows the key as it is in the ledger.
     let logs = stage.provost(&["logs", &id, "--raw"]);
     assert!(!logs.stdout.contains('~') && !logs.stderr.contains('~'), "{logs:#?}");
 }
 
-/// Starts a process that gets this pid. The pid stays taken while the process lives.
+/// Starts a process with this pid. No other process can get the pid while it lives.
 fn spawn_with_pid(wanted: u32) -> Child {
     for _ in 0..2_000 {
         fs::write("/proc/sys/kernel/ns_last_pid", (wanted - 1).to_string()).unwrap();
@@ -223,7 +224,7 @@ fn assert_reused_pid_rejected(by_start_time: bool) {
     let said = eventually("the answer", || read_nonempty(stage.file("said")));
     innocent.kill().unwrap();
     innocent.wait().unwrap();
-    assert!(said.starts_with("403 ") && said.contains("has ended"), "{said}");
+    assert!(said.starts_with("403 ") && said.contains("has exited"), "{said}");
     stage.wait_sealed(&id);
 }
 
@@ -257,7 +258,7 @@ fn f2_8c_git_orphan_is_not_operator_and_is_reaped() {
     fs::create_dir(&bin).unwrap();
     let usual = "/usr/local/bin:/usr/bin:/bin";
     let orphan = format!(
-        "while test \"$(ps -o ppid= -p $$ | tr -d ' ')\" = $1; do sleep 0.01; done\nps -o ppid= -p $$ > parent\nenv > env\n{} > new; mv new said\n",
+        "while test \"$(ps -o ppid= -p $$ | tr -d ' ')\" = $1; do sleep 0.05; done\nps -o ppid= -p $$ > parent\nenv > env\n{} > new; mv new said\n",
         operator_query(&stage)
     );
     fs::write(stage.file("orphan.sh"), orphan).unwrap();
@@ -297,7 +298,7 @@ fn zombies_of(parent: u32) -> Vec<String> {
 /// and then kills the holder. It calls the daemon whenever `ask` exists and ends once `end` exists.
 fn spawn_escaper(stage: &TestEnv, first: &str) -> String {
     let script = format!(
-        "trap '' TERM HUP INT\nwhile ! test -e go; do sleep 0.01; done\n{first}kill -9 $1\nwhile ! test -e end; do if mv ask asked 2>/dev/null; then {} > new 2>&1; mv new said; fi; sleep 0.01; done\n",
+        "trap '' TERM HUP INT\nwhile ! test -e go; do sleep 0.05; done\n{first}kill -9 $1\nwhile ! test -e end; do if mv ask asked 2>/dev/null; then {} > new 2>&1; mv new said; fi; sleep 0.05; done\n",
         operator_query(stage)
     );
     fs::write(stage.file("escape.sh"), script).unwrap();
@@ -359,7 +360,7 @@ fn f2_9_orphan_that_killed_daemon_is_not_operator() {
 /// Writes a script that waits for `NAME.go` and then runs a command. Returns the shell line that starts it.
 fn waiting_script(stage: &TestEnv, name: &str, what: &str) -> String {
     let script = format!(
-        "echo $$ > {name}.pid\nwhile ! test -e {name}.go; do sleep 0.01; done\n{what} > {name}.new 2>&1; mv {name}.new {name}.said\n"
+        "echo $$ > {name}.pid\nwhile ! test -e {name}.go; do sleep 0.05; done\n{what} > {name}.new 2>&1; mv {name}.new {name}.said\n"
     );
     fs::write(stage.file(&format!("{name}.sh")), script).unwrap();
     format!("cd {}; exec sh {name}.sh", stage.root().display())
@@ -567,7 +568,7 @@ fn chown_all(path: &Path, uid: u32) {
     }
 }
 
-/// Returns the same command for the unprivileged user. Requires root.
+/// Returns the same command, run as the unprivileged user. Requires root.
 fn as_unprivileged(command: &Command) -> Command {
     let mut other = Command::new("setpriv");
     other.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
@@ -611,7 +612,8 @@ fn f2_17_daemon_and_holder_environ_is_hidden() {
     let errors = fs::read_to_string(stage.file("errors")).unwrap();
     assert!(!seen.contains("sesame") && !seen.contains("daemon.sock"), "{seen}\n{errors}");
     assert_eq!(errors.matches("denied").count(), 6, "{seen}\n{errors}");
-    // Hiding this does not break Provost itself: a killed daemon is replaced, and its launch continues.
+    // This protection must not break Provost itself: a killed daemon is replaced, and its launch
+    // continues.
     let daemon = provost_unprivileged(&stage, &["daemon", "status", "--json"]).ok().json();
     kill(u32::try_from(daemon["pid"].as_u64().unwrap()).unwrap());
     let row = provost_unprivileged(&stage, &["status", &id, "--json"]).ok().json();
@@ -635,7 +637,8 @@ fn f2_17_agent_killing_its_holder_is_detected() {
     let id = id.ok().json()["id"].as_str().unwrap().to_owned();
     let row = wait_ended(&stage, &id);
     assert!(row["flags"].to_string().contains("exit_code_unobserved"), "{row}");
-    // A login that another user created, such as one by ssh, is the operator, even if it is younger than the launch.
+    // A login session that another user created, such as root's sshd, is the operator, even if it
+    // is younger than the launch.
     if is_root() {
         let asks = operator_query(&stage);
         let line = format!(

@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 
 use super::stalls::{COMMAND_TIMEOUT, fill_rows, post, quick_home, run_in_time, spawn};
 
-/// Forks, opens connections in every child, sends a request on each, and reads nothing until `stop` exists.
+/// Forks, opens connections in every child, and sends a request on each. Reads no response until
+/// `stop` exists.
 const FORKING_CLIENT: &str = r#"
 use Socket;
 my ($path, $children, $each, $request) = @ARGV;

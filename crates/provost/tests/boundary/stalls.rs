@@ -117,7 +117,7 @@ fn f2_13_fifo_named_as_report_does_not_stall() {
     home.wait_state(&id, |row| row["launches"][0]["phase"] == "running");
     let daemon = home.daemon().pid().unwrap();
     let _killed = KillOnDrop(daemon);
-    // As for a sandboxed agent, whose drop box is in its own temporary directory.
+    // A sandboxed agent has its drop box in its own temporary directory.
     let drop_box = home.path().join(format!("agents/{id}/tmp/drop"));
     fs::create_dir_all(&drop_box).unwrap();
     let stop = Arc::new(AtomicBool::new(false));
@@ -189,7 +189,7 @@ fn f2_13_watchdog_ignores_a_paused_process() {
     assert_eq!(home.daemon().pid(), Some(daemon), "a pause is not a stall");
 }
 
-/// Makes session rows large: rows include facts.
+/// Makes session rows large by adding facts, which are part of a row.
 pub(super) fn fill_rows(home: &TestHome, sessions: usize) {
     let ids: Vec<String> = (0..sessions).map(|_| spawn(home, "true")).collect();
     for id in &ids {

@@ -35,10 +35,10 @@ fn write_file(path: &Path, text: &str) {
 /// Starts a plain command and waits for its outcome.
 #[track_caller]
 fn spawn_and_wait(home: &TestHome, dir: &Path) -> ProgramOutput {
-    home.provost_in(dir, &["spawn", "--json", "--wait", "--exit0-is-done", "--", "true"])
+    home.provost_in(dir, &["spawn", "--json", "--wait", "--exit-zero-completes", "--", "true"])
 }
 
-/// Expects a refusal that suggests `provost trust`.
+/// Asserts that the command was refused and suggests `provost trust`.
 #[track_caller]
 fn assert_untrusted(output: &ProgramOutput, file: &str) {
     output.assert_code(4);
@@ -90,7 +90,7 @@ fn f1_s5_changed_config_needs_trust_again() {
     home.trust(repo.path());
     home.provost_in(
         repo.path(),
-        &["spawn", "--no-check", "--wait", "--exit0-is-done", "--", "true"],
+        &["spawn", "--no-check", "--wait", "--exit-zero-completes", "--", "true"],
     )
     .ok();
     repo.write("provost.toml", "[verify]\nchecks = [\"true\"]\n[session]\nsettle = \"60ms\"\n");
@@ -116,6 +116,44 @@ fn harmless_project_keys_need_no_trust() {
     assert_eq!((&print["needed"], &print["trusted"]), (&false.into(), &true.into()), "{print}");
 }
 
+/// Keys of a repository that name no program but widen what others see, run or keep.
+#[test]
+fn keys_that_widen_reach_need_trust() {
+    for (text, key) in [
+        ("[worktree]\ncopy = [\".env\"]\n", "worktree.copy"),
+        ("[worktree]\nenabled = false\n", "worktree.enabled"),
+        ("[workflows.create]\nverifier = \"mine\"\n", "workflows.create.verifier"),
+        ("[workflows.create]\nfallback = [\"codex\"]\n", "workflows.create.fallback"),
+        ("[verify]\nkeep = [\"tests\"]\n", "verify.keep"),
+        ("[run]\nmachine_parallel = 256\n", "run.machine_parallel"),
+    ] {
+        let home = TestHome::new();
+        let repo = home.repo("wide");
+        repo.write("provost.toml", text);
+        let refused = spawn_and_wait(&home, repo.path());
+        assert_untrusted(&refused, key);
+        let message = refused.json()["error"]["message"].to_string();
+        assert!(!message.contains("widens what runs may do"), "{key} has no meaning: {message}");
+        // Commands that only read still work, without the value.
+        home.provost_in(repo.path(), &["config", "show"]).ok();
+        home.trust(repo.path());
+        spawn_and_wait(&home, repo.path()).ok();
+    }
+}
+
+#[test]
+fn kept_pattern_that_no_check_accepts_is_refused() {
+    let home = TestHome::new();
+    let repo = home.repo("kept");
+    for name in ["*", "a/b", "target*", "**/cache"] {
+        home.configure(&format!("[verify]\nkeep = [\"{name}\"]\nchecks = [\"true\"]\n"));
+        let refused = spawn_and_wait(&home, repo.path());
+        let error = refused.assert_code(2).json()["error"]["message"].to_string();
+        assert!(error.contains("verify.keep") && error.contains(":2:"), "what and where: {error}");
+        assert!(error.contains("name of a directory"), "what to do: {error}");
+    }
+}
+
 #[test]
 fn ignore_project_config_skips_project_settings() {
     let home = TestHome::new();
@@ -123,7 +161,7 @@ fn ignore_project_config_skips_project_settings() {
     home.configure("[run]\ntriage = false\nplan = \"never\"\n[review]\ntask = \"off\"\n[agents.mine]\ndriver = \"jsonl\"\ncommand = [\"true\"]\n");
     let more = "run.opened = \"false\"\n[worktree]\nsetup = \"false\"\n";
     repo.write("provost.toml", &format!("{}{more}", hook_config(&home)));
-    let spawn = ["spawn", "--json", "--wait", "--exit0-is-done", "--ignore-project-config"];
+    let spawn = ["spawn", "--json", "--wait", "--exit-zero-completes", "--ignore-project-config"];
     home.provost_in(repo.path(), &[&spawn[..], &["--", "true"]].concat()).ok();
     let run = ["run", "--json", "--detach", "--agent", "mine", "--ignore-project-config", "Do it."];
     let id = home.provost_in(repo.path(), &run).ok().json()["id"].as_str().unwrap().to_owned();
@@ -154,7 +192,7 @@ fn trust_for_ci_takes_exactly_one_digest() {
     assert_untrusted(&spawn_and_wait(&home, repo.path()), "provost.toml");
     home.provost_in(repo.path(), &["trust", "--trust", &digest(&home)]).ok();
     spawn_and_wait(&home, repo.path()).ok();
-    // Without a terminal and without --yes, nothing becomes trusted.
+    // Without a terminal and without --yes, the project stays untrusted.
     repo.write("provost.toml", &format!("{}[worktree]\nsetup = \"false\"\n", hook_config(&home)));
     home.provost_in(repo.path(), &["trust"]).assert_code(4);
     assert_untrusted(&spawn_and_wait(&home, repo.path()), "provost.toml");
@@ -258,14 +296,14 @@ fn agent_in_terminal_gets_no_trust_prompt() {
     assert_untrusted(&spawn_and_wait(&home, repo.path()), "provost.toml");
 }
 
-/// On a terminal, starting a session asks for trust right away; `script` provides the terminal.
+/// On a terminal, starting a session asks for trust immediately. `script` provides the terminal.
 #[test]
 fn spawn_on_terminal_prompts_for_trust() {
     let home = TestHome::new();
     let repo = home.repo("asked");
     repo.write("provost.toml", &hook_config(&home));
     let answer = |text: &str| -> ProgramOutput {
-        let like = home.command(&["spawn", "--wait", "--exit0-is-done", "--", "true"]);
+        let like = home.command(&["spawn", "--wait", "--exit-zero-completes", "--", "true"]);
         let words: Vec<&str> = like.get_args().filter_map(|word| word.to_str()).collect();
         let line = format!("{} {}", like.get_program().to_str().unwrap(), words.join(" "));
         let mut command = std::process::Command::new("script");
@@ -291,13 +329,13 @@ fn spawn_on_terminal_prompts_for_trust() {
     spawn_and_wait(&home, repo.path()).ok();
 }
 
-/// While the prompt is open, the file becomes one that another user could have written.
+/// While the prompt is open, the file's mode changes so that another user could have written it.
 #[test]
 fn trusted_content_counts_if_file_changes_meanwhile() {
     let home = TestHome::new();
     let repo = home.repo("asked");
     repo.write("provost.toml", &hook_config(&home));
-    let like = home.command(&["spawn", "--wait", "--exit0-is-done", "--", "true"]);
+    let like = home.command(&["spawn", "--wait", "--exit-zero-completes", "--", "true"]);
     let words: Vec<&str> = like.get_args().filter_map(|word| word.to_str()).collect();
     let line = format!("{} {}", like.get_program().to_str().unwrap(), words.join(" "));
     let mut command = std::process::Command::new("script");
@@ -572,7 +610,7 @@ fn f2_4_codex_ignores_content_that_was_not_shown() {
     assert_untrusted(&scene.home.provost_in(scene.repo.path(), &words), ".codex/config.toml");
     scene.describe_repo(&["--ignore-project-config"]);
     assert!(!proof_file(&scene.home).exists());
-    // The operator sees and trusts both.
+    // The operator sees and trusts the checkout's and the commit's content.
     scene.home.trust(scene.repo.path());
     scene.describe_repo(&[]);
     assert!(proof_file(&scene.home).exists());

@@ -1,4 +1,4 @@
-//! Every way for the agent to report on its work, used from inside Codex and its real sandbox.
+//! Every channel through which the agent can report, used from inside Codex and its real sandbox.
 
 use provost_testkit::harness::provost_bin;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Approvals: shown in full, decided by a user or by the project's rules, and never by the agent.
+//! Approvals are shown in full. A user or the project's rules decide them, never the agent.
 
 use std::{
     fs,
@@ -145,7 +145,8 @@ fn denied_command_cannot_be_approved_later() {
     }
 }
 
-/// A test cannot arrange which of two clients answers first, so a script gives Codex the other answer.
+/// A test cannot control which of two clients answers first, so a script sends the other answer to
+/// Codex.
 #[test]
 fn contradicted_decision_is_flagged() {
     for (answer, sent, other) in [("deny", "decline", "accept"), ("approve", "accept", "decline")] {

@@ -77,8 +77,8 @@ turn = [
 ]
 "#;
 
-/// A turn interrupted on the screen is not finished. Nothing is asked of the agent and nothing is sealed, neither while
-/// the user is attached nor later, until the user says how to continue.
+/// A turn that was interrupted on the screen is not finished. Provost asks nothing and seals no
+/// outcome, neither while the user is attached nor later, until the user continues the session.
 #[test]
 fn f1_s1_turn_interrupted_on_screen_waits_for_user() {
     let Some(stage) = CodexEnv::new(CONTINUES_AFTER_INTERRUPT) else { return };
@@ -94,13 +94,15 @@ fn f1_s1_turn_interrupted_on_screen_waits_for_user() {
     });
     stage.model.release("door");
     screen.tmux(&["send-keys", "C-\\"]);
-    screen.wait_for_text("detached; its turn was interrupted, and it waits for you");
+    screen.wait_for_text(
+        "detached; the turn was interrupted, and the session is waiting for your next",
+    );
     stage.home.wait_state(&id, |row| row["flags"].to_string().contains("interrupted"));
     eventually("no viewer is left", || {
         let left = stage.home.events_of(&id, "viewers.changed");
         left.iter().any(|event| event["data"]["viewers"] == 0).then_some(())
     });
-    // Another daemon applies the same rule.
+    // The next daemon applies the same rule.
     stage.home.daemon().kill();
     let row = stage.home.status(&id);
     assert_eq!((&row["state"], &row["sealed"]), (&json!("idle"), &json!(false)), "{row:#}");
@@ -191,7 +193,8 @@ fn model_change_on_screen_is_recorded() {
     let row = stage.home.wait_state(&id, |row| row["warnings"] != json!([]));
     let warning = row["warnings"][0].as_str().unwrap();
     assert!(
-        warning.contains("its settings changed") && warning.contains("instead of gpt-5.4"),
+        warning.contains("the settings of the conversation changed")
+            && warning.contains("instead of gpt-5.4"),
         "{warning}"
     );
     drop(screen);
@@ -215,7 +218,7 @@ fn r13_agent_cannot_attach() {
          unshare --user --map-root-user --pid --fork --mount-proc $PROVOST_BIN attach {id} --print > hidden 2>&1;
          echo $? >> code"
     );
-    let arguments = ["spawn", "--json", "--exit0-is-done", "--", "sh", "-c", &tries];
+    let arguments = ["spawn", "--json", "--exit-zero-completes", "--", "sh", "-c", &tries];
     let agent = stage.home.provost_in(stage.home.root(), &arguments).ok().json();
     stage.wait_sealed(agent["id"].as_str().unwrap());
     let found = |name: &str| fs::read_to_string(stage.home.root().join(name)).unwrap();
@@ -242,7 +245,8 @@ fn r13_agent_cannot_reach_app_server() {
     let row = stage.home.wait_state(&id, |row| row["turns"] == 1);
     let thread = row["thread"].as_str().unwrap();
 
-    // The agent does the same as the operator: it opens Codex's screen on each socket and presses `y`.
+    // The agent tries the same as the operator: it opens Codex's screen on each socket and presses
+    // `y`.
     let store = stage.path().join("agents").join(&id);
     let tries = format!(
         r#"cd {root}; n=0
@@ -260,7 +264,7 @@ fn r13_agent_cannot_reach_app_server() {
         codex = codex().unwrap().display(),
         store = store.display(),
     );
-    let arguments = ["spawn", "--json", "--exit0-is-done", "--", "sh", "-c", &tries];
+    let arguments = ["spawn", "--json", "--exit-zero-completes", "--", "sh", "-c", &tries];
     let agent = stage.home.provost_in(stage.home.root(), &arguments).ok().json();
     stage.wait_sealed(agent["id"].as_str().unwrap());
     let tried = fs::read_to_string(stage.home.root().join("tried.1")).unwrap();

@@ -21,7 +21,8 @@ turn = [
 ]
 "#;
 
-/// Blocks on hold `door`; restarted after it was killed, it tries to write and claims completion.
+/// Blocks on hold `door`. After it was killed and restarted, it tries to write and claims
+/// completion.
 const DIES_ONCE: &str = r#"
 [[thread]]
 turn = [
@@ -61,8 +62,9 @@ fn turn_survives_daemon_kill_without_resending() {
     }
 }
 
-/// The daemon aborts itself at one commit after another. The holder's journal shows the messages that were sent, the
-/// ledger those that were recorded. At least one of these crashes must fall between the two.
+/// The daemon aborts itself at one commit after another. The holder's journal has the messages that
+/// were sent, and the ledger has those that were recorded. At least one crash must happen between
+/// the two.
 #[test]
 fn crash_between_send_and_record_resends_nothing() {
     let mut between = Vec::new();
@@ -99,7 +101,7 @@ fn crash_between_send_and_record_resends_nothing() {
     assert!(!between.is_empty(), "no crash fell between sending and recording");
 }
 
-/// The process runs but never listens; the holder waits 30 s for it.
+/// The process runs but never listens. The holder waits 30 s for it.
 #[test]
 fn r09_codex_that_never_listens_fails_launch() {
     let Some(mut stage) = CodexEnv::new("[[thread]]\nturn = []\n") else { return };
@@ -125,13 +127,14 @@ fn session_without_conversation_is_not_resumed() {
     assert!(said.contains("can no longer be resumed"), "{said}");
     for arguments in [&["resume", &id][..], &["send", &id, "Go on."]] {
         let refused = stage.provost(arguments);
-        assert!(refused.assert_code(4).stderr.contains("can no longer be resumed"), "{refused:#?}");
+        assert!(refused.assert_code(4).stderr.contains("cannot be resumed"), "{refused:#?}");
     }
     let row = stage.status(&id);
     assert_eq!((&row["state"], &row["attempt"]), (&json!("completed"), &json!(1)), "{row:#}");
 }
 
-/// The handshake needs both sides, so the day without a daemon does not count against the agent.
+/// A handshake needs both sides, so a day without a daemon does not count towards the agent's
+/// timeout.
 #[test]
 fn e16_handshake_survives_a_day_without_daemon() {
     let Some(mut stage) = CodexEnv::new(WAITS_ON_HOLD) else { return };
@@ -300,7 +303,8 @@ fn e16_approval_of_dead_asker_is_refused_as_void() {
     stage.wait(&id, "needs_input");
     stage.daemon().kill();
     stage.kill_holder(&id, 1);
-    // Until the launch's processes have ended, the caller's identity is unknown and the command says to try again.
+    // Until the launch's processes have ended, the caller cannot be identified, and the error asks
+    // the user to try again.
     let late = eventually("the caller is identified", || {
         let late = stage.provost(&["approve", &format!("{id}.q1")]);
         (!late.stderr.contains("try again")).then_some(late)

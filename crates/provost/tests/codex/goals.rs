@@ -4,8 +4,8 @@ use serde_json::json;
 
 use crate::kit::CodexEnv;
 
-/// Sets a goal in its first turn. Codex starts the second turn by itself, with half of the work; the third does the
-/// rest.
+/// Sets a goal in its first turn. Codex starts the second turn by itself and does half of the work.
+/// The third turn does the rest.
 const GOAL: &str = r#"
 [[thread]]
 turn = [

@@ -51,7 +51,7 @@ fn a07_typed_text_is_confirmed_by_rollout() {
     stage.model.wait_for_hold("door");
     let row = stage.home.wait_state(&id, |row| row["messages"][1]["status"] == "delivered");
     assert_eq!(row["state"], "working", "{row:#}");
-    // Nothing is typed during a turn: the message stays queued, with the reason.
+    // Nothing is typed during a turn. The message stays queued, and the status shows the reason.
     stage.home.provost(&["send", &id, "And a third."]).ok();
     let row = stage.home.wait_state(&id, |row| row["messages"][2]["reason"].is_string());
     assert_eq!(row["messages"][2]["status"], "queued", "{row:#}");
@@ -84,7 +84,7 @@ fn trust_dialog_is_never_typed_into() {
     let row = stage.home.wait_state(&id, |row| row["state"] == "needs_input");
     assert_eq!(row["requests"][0]["kind"], "dialog", "{row:#}");
     assert!(row["requests"][0]["title"].as_str().unwrap().contains("trust"), "{row:#}");
-    // Pressing a key would end Codex, and the dialog takes no text.
+    // A key press would end Codex, and the dialog takes no text.
     let attach = format!("provost attach {}", &id[id.len() - 8..]);
     assert_eq!(row["requests"][0]["commands"], json!([attach]));
     let request = row["requests"][0]["id"].as_str().unwrap();
@@ -229,7 +229,8 @@ fn external_agent_is_adopted_and_watched_to_its_end() {
     let theirs = ExternalCodex::start(&stage);
     theirs.screen.wait_for_text("First is done.");
     let pid = theirs.pid();
-    // It uses another Codex home: the process that writes the rollout is checked before any search for files.
+    // The agent uses another Codex home. Provost checks the process that writes the rollout before
+    // it searches for files.
     let discovered = stage.home.provost(&["discover", "--json"]).ok().json();
     let number: u64 = pid.parse().unwrap();
     let ours = discovered["agents"].as_array().unwrap().iter().find(|one| one["pid"] == number);
@@ -247,7 +248,10 @@ fn external_agent_is_adopted_and_watched_to_its_end() {
     stage.model.wait_for_hold("door");
     stage.home.wait_state(&id, |row| row["state"] == "working");
     let refused = stage.home.provost(&["stop", &id]);
-    assert!(refused.assert_code(4).stderr.contains("not started by Provost"), "{refused:#?}");
+    assert!(
+        refused.assert_code(4).stderr.contains("Provost did not start this agent"),
+        "{refused:#?}"
+    );
     stage.home.daemon().kill();
     stage.model.release("door");
     stage.home.wait_state(&id, |row| row["state"] == "idle");

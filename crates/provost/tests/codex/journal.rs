@@ -18,7 +18,7 @@ pub(crate) struct LaunchJournal {
 }
 
 impl LaunchJournal {
-    /// Reads the journal of a launch; empty if the launch never started.
+    /// Reads the journal of a launch. Returns an empty journal if the launch never started.
     #[track_caller]
     pub(crate) fn read(stage: &CodexEnv, id: &str, launch: usize) -> LaunchJournal {
         let dir = stage.path().join("launches").join(format!("{id}.l{launch}"));

@@ -19,7 +19,7 @@ pub(crate) struct CodexEnv {
     pub(crate) repo: TestRepo,
 }
 
-/// Methods of the home are available directly.
+/// Makes the methods of the home available directly.
 impl Deref for CodexEnv {
     type Target = TestHome;
 
@@ -28,7 +28,7 @@ impl Deref for CodexEnv {
     }
 }
 
-/// Which version of Codex is used.
+/// The Codex version under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TestedCodex {
     Pinned,
@@ -36,7 +36,7 @@ pub(crate) enum TestedCodex {
 }
 
 impl TestedCodex {
-    /// A model for which this Codex offers one tool per function.
+    /// Returns a model for which this Codex offers one tool per function.
     pub(crate) fn model(self) -> &'static str {
         match self {
             TestedCodex::Pinned => MODEL,
@@ -121,19 +121,19 @@ impl CodexEnv {
         self.home.set_env("PROVOST_CODEX", path);
     }
 
-    /// Kills the process of a launch, and no other.
+    /// Kills the process of a launch.
     #[track_caller]
     pub(crate) fn kill_codex(&self, id: &str, launch: usize) {
         self.signal_codex(id, launch, Signal::KILL);
     }
 
-    /// Sends a signal to the process of a launch, and to no other.
+    /// Sends a signal to the process of a launch.
     #[track_caller]
     pub(crate) fn signal_codex(&self, id: &str, launch: usize, signal: Signal) {
         send_signal(self.wait_holder(id, launch).child.pid, signal);
     }
 
-    /// Kills the holder of a launch, and no other process.
+    /// Kills the holder of a launch.
     #[track_caller]
     pub(crate) fn kill_holder(&self, id: &str, launch: usize) {
         send_signal(self.wait_holder(id, launch).holder.pid, Signal::KILL);

@@ -1,10 +1,10 @@
-//! Budgets that stop a session, and usage limits that are waited for.
+//! Budgets that stop a session, and usage limits whose reset a session waits for.
 
 use serde_json::json;
 
 use crate::kit::{CodexEnv, TestedCodex};
 
-/// Works in small steps of 1000 tokens each, forever.
+/// Uses 1000 tokens per step, without end.
 const SPENDS_FOREVER: &str = r#"
 [[thread]]
 turn = [{ repeat = "forever", response = [
@@ -57,7 +57,8 @@ fn a08_turn_budget_stops_before_next_turn() {
     assert_eq!(stage.model.requests().len(), 1, "its result would have been another turn");
 }
 
-/// The account's usage limit is reached in the first turn. The second one succeeds.
+/// Returns a scenario in which the first turn reaches the account's usage limit and the second one
+/// succeeds.
 fn limited_scenario(resets_in_s: u64) -> String {
     format!(
         r#"
@@ -128,7 +129,7 @@ fn a09_sessions_of_one_account_resume_staggered() {
         let row = stage.home.wait_state(id, |row| row["limited"].is_object());
         row["limited"]["until"].as_i64().unwrap()
     });
-    // Deadlines are kept on the monotonic clock; each wall-clock time is rounded separately.
+    // Deadlines use the monotonic clock, and each wall-clock time is rounded separately.
     const ROUNDED: u64 = 2;
     assert!(until[0].abs_diff(until[1]) >= 4_000 - ROUNDED, "{until:?}");
     stage.home.daemon().kill();

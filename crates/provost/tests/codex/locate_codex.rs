@@ -1,4 +1,4 @@
-//! Locating Codex, with the real one among impostors.
+//! Locating Codex if other programs have the same name.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
@@ -14,7 +14,7 @@ turn = [{ response = [
 ] }]
 "#;
 
-/// Writes a program that runs this shell line, whatever its arguments.
+/// Writes a program that runs this shell line, whatever arguments it gets.
 fn write_fake_codex(path: &Path, says: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, format!("#!/bin/sh\n{says}\n")).unwrap();
@@ -52,8 +52,14 @@ fn r05_newest_usable_codex_on_path_is_used() {
         .map(|finding| finding["found"].as_str().unwrap().to_owned())
         .collect();
     let about = |part: &str| found.iter().any(|text| text.contains(part));
-    let expected =
-        ["older/codex", "not the newest", "broken/codex", "other/codex", &real, "used by"];
+    let expected = [
+        "older/codex",
+        "a newer version is installed",
+        "broken/codex",
+        "other/codex",
+        &real,
+        "used by",
+    ];
     for part in expected {
         assert!(about(part), "{part}: {found:#?}");
     }

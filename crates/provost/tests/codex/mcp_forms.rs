@@ -69,7 +69,7 @@ fn mcp_form_can_be_declined_or_filled_in() {
     stage.model.assert_all_as_scripted();
 }
 
-/// Newer versions ask for this as an approval, and their questions always accept free text.
+/// Newer versions send this form as an approval, and their questions always accept free text.
 #[test]
 fn question_with_fixed_options_rejects_other_text() {
     let order = r#"{ items = [{ tool = "mcp__shop__order", args = {} }] },"#;

@@ -73,7 +73,7 @@ fn once_killed_turn_is_not_completed_and_resumes() {
     }
 }
 
-/// Blocks on hold `door` in its first turn; resumed after it was killed, it finishes.
+/// Blocks on hold `door` in its first turn. After it was killed and resumed, it finishes.
 const DIES_ONCE: &str = r#"
 [[thread]]
 turn = [
@@ -242,8 +242,8 @@ fn report_usage(stage: &CodexEnv, ids: &[String]) {
     assert!(memory / each < HOLDER_MEMORY, "a holder is small: {} KiB", memory / each);
 }
 
-/// Returns a process's private memory in KiB and its CPU time in ms. Pages of the program itself are shared by all its
-/// processes and not counted: a build without optimization has many.
+/// Returns a process's private memory in KiB and its CPU time in ms. Pages of the program are not
+/// counted, because all its processes share them and an unoptimized build has many.
 fn resource_usage(pid: u32) -> (u64, u64) {
     let maps = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap();
     let line = maps.lines().find_map(|line| line.strip_prefix("Private_Dirty:")).unwrap();

@@ -1,4 +1,5 @@
-//! Questions through both of Codex's mechanisms: shown, answered in every form, and answered once.
+//! Questions through both of Codex's mechanisms: they are shown, accept every form of answer, and
+//! are answered once.
 
 use std::process::Command;
 
@@ -25,7 +26,7 @@ const TWO_QUESTIONS: &str = r#"
     ] }] },
     { items = [{ message = "Thank you." }] },"#;
 
-/// The ids do not appear in the question texts.
+/// Questions whose ids do not appear in their texts.
 const HARD_TO_GUESS: &str = r#"
     { items = [{ ask = [
       { id = "k1", header = "Shade", question = "Which one?", options = [{ label = "Red", description = "warm" }, { label = "Blue", description = "cold" }] },
@@ -84,7 +85,7 @@ fn r07_several_questions_show_ids_and_answer_form() {
     stage.model.assert_all_as_scripted();
 }
 
-/// Returns the command line shown on a screen.
+/// Returns the command on a screen that starts with a text.
 #[track_caller]
 fn shown_command(shown: &str, begins: &str) -> String {
     let line = shown.lines().find_map(|line| Some(&line[line.find(begins)?..]));
@@ -445,7 +446,8 @@ fn e13_waiting_for_user_does_not_use_time_limit() {
     let id = stage.spawn(&["--time-limit", "8s", "Paint it."]);
     let asked = wait_request(&stage, &id, 1);
     let since = asked["asked_at"].as_i64().unwrap();
-    // The limit passes while the question is open. The clock itself is the condition here.
+    // The time limit passes while the question is open. The test waits for the clock, because no
+    // event marks that moment.
     eventually("the limit is over", || {
         let made = stage.home.root().join("clock");
         std::fs::write(&made, "").unwrap();

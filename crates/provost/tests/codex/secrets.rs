@@ -79,7 +79,7 @@ fn r06_secret_answer_is_never_stored_or_shown() {
     assert_eq!(seen, BTreeSet::new());
 }
 
-/// A secret that needs escapes in JSON, and a part of it that shows up whatever the escapes.
+/// A secret that needs escapes in JSON, and a part of it that is the same with all escapes.
 const REPEATED: (&str, &str) = (r#"c4n4ry-9f27-"x\y"#, "c4n4ry-9f27");
 
 #[test]
@@ -118,7 +118,7 @@ fn secret_repeated_by_agent_is_masked() {
         let heard = said.iter().filter(|made| made.request.last_output().contains(canary)).count();
         assert!(heard >= 2, "the agent knows it: {heard}");
 
-        // A new process, which may receive the whole conversation again.
+        // The next process may receive the whole conversation again.
         stage.provost(&["send", &id, "Once more."]).ok();
         assert_eq!(stage.wait_sealed(&id)["state"], "completed");
         assert_only_in(&stage, &id, canary, "codex");
@@ -135,7 +135,7 @@ fn assert_search_finds(secret: &str) {
         shown.args(arguments).env("SHOWN", variable).stdin(Stdio::piped());
         let mut shown = shown.spawn().unwrap();
         eventually("it is found", || processes_with(secret).pop());
-        // Closing its input ends it.
+        // The process ends when its input is closed.
         shown.wait().unwrap();
         assert_eq!(processes_with(secret), Vec::<String>::new());
     }

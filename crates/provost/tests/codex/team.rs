@@ -1,4 +1,4 @@
-//! Real Codex as manager and worker of one team: the tools, the wake-ups, the finish.
+//! Real Codex as manager and worker of one team: tools, wake-ups and finish.
 
 use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
@@ -125,7 +125,8 @@ fn manager_call_across_daemon_kill_runs_once() {
     let messages = listed["messages"].as_array().unwrap();
     let asked = messages.iter().filter(|one| one["to"] == "operator").count();
     assert_eq!(asked, 1, "{listed:#}");
-    // News about its worker may start another turn, whose request contains the whole conversation.
+    // News about the worker may start another turn of the manager, whose request contains the whole
+    // conversation.
     let requests = stage.model.requests();
     let answered = requests.iter().map(|made| {
         let outputs = made.request.outputs();

@@ -23,11 +23,11 @@ fn team_finishes_despite_killed_worker_and_daemon() {
     let id = opened["id"].as_str().unwrap();
     let [boss, hand, mate] = [BOSS, HAND, MATE].map(|name| member_session(&opened, name));
 
-    // Each step waits on its own, so that a slow machine is not taken for one that is stuck.
+    // Each step has its own timeout, so that a slow machine does not fail the test.
     stage.model.wait_for_request("the manager has begun", |made| {
         made.request.prompt().contains("You are boss")
     });
-    // One worker's proposed criterion is accepted, and a mere statement does not satisfy it.
+    // One worker's proposed criterion is accepted. An assertion does not satisfy it.
     let task = wait_team(&stage, |task| task["criteria"][0]["state"] == "accepted");
     assert_eq!(task["criteria"][0]["source"], "worker", "{task:#}");
     assert_eq!(task["awaits_consent"], serde_json::json!([dispatch::PROOF]), "{task:#}");
@@ -37,7 +37,7 @@ fn team_finishes_despite_killed_worker_and_daemon() {
         refused.iter().any(|event| event["data"]["code"] == "insufficient").then_some(())
     });
 
-    // The other worker dies in the middle of the second iteration, together with the daemon.
+    // The other worker is killed in the middle of the second iteration, together with the daemon.
     stage.model.wait_for_hold(dispatch::HALF_WAY);
     wait_team(&stage, |task| task["loop"]["iteration"] == 2);
     stage.kill_codex(&hand, 1);
@@ -56,7 +56,8 @@ fn team_finishes_despite_killed_worker_and_daemon() {
     stage.daemon().kill();
     stage.model.release(dispatch::AT_THE_GATE);
 
-    // With the evidence it starts. The finish waits for the criterion, and then for the audit.
+    // With the evidence, the iteration starts. The team can finish only after the criterion is
+    // satisfied and the audit has passed.
     wait_team(&stage, |task| task["loop"]["iteration"] == 3);
     wait_team(&stage, |task| task["loop"]["missing"] == json!([]));
     wait_team(&stage, |task| task["criteria"][0]["state"] == "satisfied");
@@ -92,7 +93,8 @@ fn wait_team(stage: &CodexEnv, holds: impl Fn(&Value) -> bool) -> Value {
     })
 }
 
-/// Each iteration started once, one was refused, and so was the first finish. The worker's death is reported once.
+/// Asserts that each iteration started once, that one iteration and the first finish were refused,
+/// and that the worker's death was reported once.
 #[track_caller]
 fn assert_loop_and_finish(stage: &CodexEnv, id: &str) {
     let of = |kind: &str| -> Vec<Value> {
@@ -115,7 +117,8 @@ fn assert_loop_and_finish(stage: &CodexEnv, id: &str) {
     assert_eq!(messages.iter().filter(lost).count(), 1, "{messages:#?}");
 }
 
-/// Imports a bundle of the team into an empty home. Queries and a second export return the same there.
+/// Imports a bundle of the team into an empty home. Asserts that queries and a second export return
+/// the same results.
 #[track_caller]
 fn assert_same_after_import(here: &CodexEnv, session: &str) {
     let (first, second) = (here.root().join("first"), here.root().join("second"));

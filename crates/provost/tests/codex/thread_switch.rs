@@ -1,9 +1,10 @@
-//! A user who starts another conversation at Codex's screen is followed there; a sub-agent's conversation is not.
+//! Provost follows a user who starts another conversation at Codex's screen. It does not follow a
+//! sub-agent's conversation.
 
 use std::path::PathBuf;
 
+use provost_agent_codex::rollout::{CodexHomes, read_meta};
 use provost_testkit::model::CODE_MODE_MODEL;
-use provost_watch::rollout::{CodexHomes, read_meta};
 use serde_json::{Value, json};
 
 use crate::{
@@ -142,7 +143,7 @@ fn new_thread_of_external_codex_is_followed() {
     stage.model.release("third");
     stage.wait_state(&id, |row| row["state"] == "idle" && row["turns"] == 2);
     assert_eq!(thread_moves(&stage, &id), [(first, second.clone()), (second, third)]);
-    // The process has all three rollouts open, so the caller has to name one, and can.
+    // The process has all three rollouts open, so the caller must name one of them.
     let second_home = provost_testkit::harness::TestHome::new();
     let refused = second_home.provost(&["adopt", "--pid", &pid]);
     assert!(refused.assert_code(2).stderr.contains("several conversations"), "{refused:#?}");

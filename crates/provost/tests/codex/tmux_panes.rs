@@ -1,7 +1,8 @@
-//! An external Codex in a tmux pane: observed there, and typed into only when that is safe.
+//! An external Codex in a tmux pane. Provost observes the pane and types into it only when that is
+//! safe.
 
+use provost_agent_codex::rollout::{CodexHomes, NextLine, RolloutEvent, RolloutFold, RolloutTail};
 use provost_testkit::harness::{Crash, TestHome, eventually};
-use provost_watch::rollout::{CodexHomes, NextLine, RolloutEvent, RolloutFold, RolloutTail};
 use serde_json::{Value, json};
 
 use crate::{
@@ -82,14 +83,14 @@ impl<'a> PaneCodex<'a> {
         self.screen.tmux(&["send-keys", "Enter"]);
     }
 
-    /// The pane, in the form that `adopt` takes.
+    /// Returns the pane in the format of `adopt --tmux`.
     fn pane(&self) -> String {
         let socket = self.stage.home.root().join("tmux.sock");
         let id = self.screen.tmux(&["list-panes", "-F", "#{pane_id}"]);
         format!("{}:{}", socket.display(), id.trim())
     }
 
-    /// Adopts it once it has written its rollout.
+    /// Adopts the agent once it has written its rollout.
     fn adopt_in(&self, home: &TestHome) -> String {
         eventually("it is discovered with its rollout", || {
             let discovered = home.provost(&["discover", "--json"]).ok().json();
@@ -108,7 +109,7 @@ impl<'a> PaneCodex<'a> {
         id
     }
 
-    /// Ends Codex, and with it the session.
+    /// Ends Codex and waits for the session's outcome.
     fn end(self, id: &str) -> Value {
         let stage = self.stage;
         drop(self);
@@ -136,7 +137,7 @@ fn wait_sight(home: &TestHome, id: &str, sight: &str) {
     });
 }
 
-/// Counts how often Codex took this text as input, according to its rollouts.
+/// Returns how many times Codex received this text as input, according to its rollouts.
 fn count_inputs(stage: &CodexEnv, wanted: &str) -> usize {
     let mut times = 0;
     for rollout in CodexHomes::new(vec![stage.codex_home()]).newest(10).rollouts {
@@ -194,7 +195,7 @@ fn approval_in_adopted_pane_can_be_given_by_cli() {
     assert_eq!((command, by), (&json!("echo hi > hi.txt"), &json!("screen")), "{row:#}");
     let shown = stage.home.provost(&["status", &id]).ok().stdout.clone();
     assert!(shown.contains("command: echo hi > hi.txt (inferred from its screen)"), "{shown}");
-    // Text typed now would answer the open request.
+    // Text that is typed now would answer the open request.
     stage.home.provost(&["send", &id, "Anything."]).ok();
     wait_queued(&stage.home, &id, 1, "open request");
     let request = row["requests"][0]["id"].as_str().unwrap().to_owned();
@@ -211,7 +212,8 @@ fn approval_in_small_pane_says_where_to_look() {
     theirs.screen.tmux(&["resize-window", "-x", "60", "-y", "8"]);
     stage.home.provost(&["send", &id, "Do the second."]).ok();
     theirs.screen.wait_for_text("lines] ^a view all");
-    // The terminal's title changes before its screen. Until the screen is read, only a need for input is known.
+    // The terminal's title changes before its screen. Until the screen is read, Provost knows only
+    // that input is needed.
     let row = stage.home.wait_state(&id, |row| {
         row["state"] == "needs_input" && row["requests"][0]["kind"] == "approval"
     });
@@ -238,7 +240,7 @@ fn a07_nothing_is_typed_into_foreground_shell() {
     let Some(stage) = CodexEnv::new(TALKS) else { return };
     let theirs = PaneCodex::start(&stage);
     let id = theirs.adopt();
-    // As Ctrl-Z does, to the foreground process group.
+    // This sends SIGTSTP to the foreground process group, like Ctrl-Z.
     let pid = stage.home.wait_state(&id, |_| true)["launches"][0]["pid"].as_i64().unwrap();
     let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
     let group = rustix::process::getpgid(Some(pid)).unwrap();
@@ -246,7 +248,8 @@ fn a07_nothing_is_typed_into_foreground_shell() {
     stage.home.provost(&["send", &id, "rm -rf everything"]).ok();
     let row = stage.home.wait_state(&id, |row| row["messages"][0]["reason"].is_string());
     assert_eq!(row["messages"][0]["status"], "queued", "{row:#}");
-    // The stopped agent left the terminal in raw mode: no echo, and Ctrl-J instead of Enter.
+    // The stopped agent left the terminal in raw mode, so input is not echoed and Ctrl-J replaces
+    // Enter.
     theirs.screen.tmux(&["send-keys", "-l", "echo this-is-$((6*7))"]);
     theirs.screen.tmux(&["send-keys", "C-j"]);
     theirs.screen.wait_for_text("this-is-42");

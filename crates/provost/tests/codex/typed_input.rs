@@ -1,4 +1,4 @@
-//! Text is typed into Codex's composer, and never into anything else on its screen.
+//! Text is typed only into Codex's composer, never into another part of its screen.
 
 use std::path::PathBuf;
 
@@ -94,7 +94,7 @@ fn repo_file(stage: &CodexEnv, name: &str) -> PathBuf {
     stage.repo.path().join(name)
 }
 
-/// The id of the open request.
+/// Returns the id of the open request.
 fn open_request(row: &Value) -> String {
     row["requests"][0]["id"].as_str().unwrap().to_owned()
 }
@@ -202,7 +202,7 @@ fn tmux_session_is_typed_into_unless_viewed() {
     stage.home.wait_state(&id, |row| fate(row, 1) == "delivered" && row["turns"] == 2);
     stage.home.wait_state(&id, |row| row["state"] == "idle");
     assert_eq!(stage.events_of(&id, "viewers.changed").len(), 0, "the window is not a viewer");
-    // Closing the terminal detaches as well.
+    // Closing the terminal detaches too.
     let screen = TmuxScreen::run_provost(&stage, &["attach", "--tmux", &id]);
     wait_viewers(&stage, &id, 1);
     drop(screen);

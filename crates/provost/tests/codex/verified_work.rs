@@ -37,7 +37,7 @@ fn r16_shell_work_counts_and_result_is_asked_once() {
     }
 }
 
-/// Leaves a command running that keeps changing the work.
+/// Starts a command that keeps changing the work.
 const KEEPS_CHANGING: &str = r#"
 [[thread]]
 turn = [{ response = [
@@ -50,7 +50,7 @@ turn = [{ response = [
 #[test]
 fn background_process_ends_before_snapshot() {
     let Some(stage) = CodexEnv::new(KEEPS_CHANGING) else { return };
-    // It may be killed between emptying the file and writing to it.
+    // The command may be killed between truncating the file and writing to it.
     let id = stage.spawn(&["--worktree", "--check", "test -e noise.txt", "Make noise."]);
     let row = stage.wait_sealed(&id);
     assert_eq!(row["state"], "succeeded", "{row:#}");

@@ -1,10 +1,11 @@
-//! The fault campaign: an operator works while the daemon, holders, agents and git are killed and resources run short.
+//! The fault campaign: an operator works while the daemon, holders, agents and git are killed and
+//! resources run short.
 //!
-//! Afterwards everything drains, and the effects outside Provost are counted. Nothing acknowledged is lost, nothing
-//! took effect twice, and every outcome is one that its script allows.
+//! Afterwards all work is completed, and the effects outside Provost are counted. No acknowledged
+//! command is lost, no effect happens twice, and every outcome is one that its script allows.
 //!
-//! `PROVOST_SEED` repeats a campaign, `PROVOST_CAMPAIGN_KILLS` sets its length, and `PROVOST_CAMPAIGN_FAULTS` lists its
-//! faults, such as `daemon,holder`.
+//! `PROVOST_SEED` repeats a campaign, `PROVOST_CAMPAIGN_KILLS` sets its length, and
+//! `PROVOST_CAMPAIGN_FAULTS` lists its faults, such as `daemon,holder`.
 
 mod faults;
 mod operator;
@@ -20,7 +21,7 @@ use serde_json::Value;
 use faults::{FaultInjector, InjectedFault, KILLED};
 use operator::{CampaignJob, CampaignOperator, JobKind};
 
-/// Timeout for everything to drain.
+/// The time limit for all open work to end.
 const DRAIN: Duration = Duration::from_secs(100);
 
 /// A small random number generator, so that a seed repeats a campaign.
@@ -51,7 +52,7 @@ fn campaign_loses_and_repeats_nothing() {
     println!("campaign: seed {seed}, {kills} kills, {}", saboteur.describe());
     let mut round = 0;
     while saboteur.kills() < kills {
-        // A command is always in progress, so that there is something to kill.
+        // A command is always in progress, so that a fault can interrupt it.
         let given = operator.start_command(&mut random, round);
         saboteur.inject_fault(&operator, &mut random);
         operator.finish_command(given, &mut saboteur);
@@ -64,7 +65,7 @@ fn campaign_loses_and_repeats_nothing() {
     let violations = violations(&operator, &saboteur);
     println!("campaign: {} jobs, {}", operator.jobs.len(), saboteur.describe());
     operator.stop();
-    // Dropped first, because the home is checked while its disk is still mounted.
+    // The operator is dropped first, because the home is checked while its disk is still mounted.
     drop(operator);
     assert!(
         violations.is_empty(),
@@ -83,7 +84,7 @@ fn selected_faults() -> Vec<InjectedFault> {
     InjectedFault::ALL.into_iter().filter(|fault| named.contains(fault.as_str())).collect()
 }
 
-/// Waits until nothing is open. Cancels jobs that a kill left waiting for an answer.
+/// Waits until no work is open. Cancels jobs that wait for an answer because of a kill.
 fn drain(operator: &mut CampaignOperator, saboteur: &mut FaultInjector) {
     operator.close_listener(saboteur);
     eventually_within(DRAIN, "everything is sealed", || {
@@ -127,7 +128,8 @@ fn drain(operator: &mut CampaignOperator, saboteur: &mut FaultInjector) {
     });
 }
 
-/// Returns the hooks that must have run: those of every session, except where a hook was killed.
+/// Returns the hooks that must have run: those of every session, except sessions in which a hook
+/// was killed.
 fn expected_hooks(
     operator: &CampaignOperator,
     saboteur: &FaultInjector,
@@ -203,7 +205,8 @@ fn repeated_hooks(operator: &CampaignOperator) -> Vec<String> {
     twice.map(|(line, count)| format!("twice: hook {line} ran {count} times")).collect()
 }
 
-/// Whether a command was answered, with success or with a refusal. One whose git was killed is repeated.
+/// Whether a daemon answered a command, with success or with a refusal. A command whose git was
+/// killed is repeated.
 pub(super) fn is_answered(output: &ProgramOutput) -> bool {
     let lost_git = || [&output.stdout, &output.stderr].iter().any(|text| text.contains(KILLED));
     match output.code() {

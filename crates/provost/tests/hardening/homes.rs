@@ -19,7 +19,7 @@ fn stale_socket_is_taken_over() {
     assert!(home.path().join("daemon.sock").exists(), "a killed daemon leaves its socket");
     assert_eq!(wait_sealed(&home, &id)["state"], "completed");
     home.daemon().stop();
-    // A socket that no daemon made: bound, without a listener.
+    // This socket was bound without a daemon, and no process listens on it.
     drop(UnixListener::bind(home.path().join("daemon.sock")).expect("a socket can be made"));
     assert_eq!(wait_sealed(&home, &id)["state"], "completed");
 }
@@ -34,7 +34,7 @@ fn daemon_restores_its_removed_socket() {
     for _ in 0..20 {
         fs::remove_file(&socket).expect("the socket is there again");
         home.provost(&["ls"]).ok();
-        // A socket that another process put there is not the daemon's.
+        // This socket belongs to another process, not to the daemon.
         let other = home.root().join("other.sock");
         let listener = UnixListener::bind(&other).expect("a socket can be made");
         let planted = fs::symlink_metadata(&other).expect("it is there").ino();
@@ -59,7 +59,7 @@ fn unreachable_daemon_is_not_taken_for_stopped() {
     // Provost never removes a file that is not a socket.
     rustix::fs::renameat_with(CWD, &aside, CWD, &socket, RenameFlags::EXCHANGE)
         .expect("the two can be exchanged");
-    let unheard = ["does not answer", &pid];
+    let unheard = ["does not respond", &pid];
     assert_refused(&home.provost(&["daemon", "status", "--json"]), 6, "unreachable", &unheard);
     let doctor = home.provost(&["doctor", "--json"]).assert_code(1).json();
     let findings = doctor["findings"].as_array().expect("a list").clone();
@@ -136,15 +136,29 @@ fn read_only_home_is_an_error_but_readable() {
     let home = quick_home();
     let id = spawn(&home, &["--", "true"]);
     wait_sealed(&home, &id);
-    home.daemon().stop();
     let script = format!(
         "mount --bind {home} {home} && mount -o remount,ro,bind {home} && \"$0\" \"$@\"",
         home = home.path().display()
     );
-    let output = run_in_namespace(&home, &script, &["spawn", "--json", "--", "true"]);
-    assert_refused(&output, 6, "storage", &["Read-only file system", "home"]);
-    let output = run_in_namespace(&home, &script, &["ls", "--json"]);
-    assert_eq!(output.json()["ok"], output.code() == Some(0), "{output:#?}");
+    // A daemon that runs elsewhere serves reading commands.
+    for args in [&["ls", "--all"][..], &["status", &id], &["logs", &id], &["ledger", "verify"]] {
+        run_in_namespace(&home, &script, args).ok();
+    }
+    home.daemon().stop();
+    for args in [&["spawn", "--json", "--", "true"][..], &["ls", "--json"], &["status", "--json"]] {
+        let output = run_in_namespace(&home, &script, args);
+        assert_refused(&output, 6, "storage", &["is read-only", "mounted", "ledger export"]);
+    }
+    // What needs no daemon reads the ledger.
+    run_in_namespace(&home, &script, &["ledger", "verify"]).ok();
+    let exported = run_in_namespace(&home, &script, &["ledger", "export"]);
+    assert!(exported.ok().stdout.contains(&id), "{exported:#?}");
+    let doctor = run_in_namespace(&home, &script, &["doctor", "--json"]).assert_code(1).json();
+    let findings = doctor["findings"].as_array().expect("a list");
+    let found =
+        |what: &str| findings.iter().find(|found| found["what"] == what).expect("a finding");
+    assert!(found("home")["found"].to_string().contains("the home is read-only"), "{doctor}");
+    assert_eq!(found("ledger")["level"], "ok", "{doctor}");
     assert_ledger_verified(&home);
     assert_eq!(wait_sealed(&home, &id)["state"], "completed", "nothing is lost");
 }
@@ -191,8 +205,8 @@ fn home_with_long_path_works() {
 fn sigterm_stops_daemon_and_keeps_agents() {
     let home = quick_home();
     let script =
-        format!("while ! test -e {}; do sleep 0.02; done", home.root().join("go").display());
-    let id = spawn(&home, &["--exit0-is-done", "--", "sh", "-c", &script]);
+        format!("while ! test -e {}; do sleep 0.05; done", home.root().join("go").display());
+    let id = spawn(&home, &["--exit-zero-completes", "--", "sh", "-c", &script]);
     home.wait_state(&id, |row| row["launches"][0]["phase"] == "running");
     let pid = home.daemon().pid().expect("a daemon runs");
     let raw =
@@ -228,4 +242,37 @@ fn run_in_namespace(
         stderr: String::from_utf8_lossy(&ran.stderr).into_owned(),
         raw_stdout: ran.stdout,
     }
+}
+
+/// Sets the format of a home's ledger, and returns the content of its file.
+fn set_ledger_format(home: &TestHome, format: u32) -> Vec<u8> {
+    let file = home.path().join("ledger/ledger.db");
+    let ledger = rusqlite::Connection::open(&file).expect("the ledger opens");
+    ledger.pragma_update(None, "user_version", format).expect("the format is set");
+    drop(ledger);
+    std::fs::read(file).expect("the ledger is readable")
+}
+
+#[test]
+fn home_of_another_format_is_refused_unchanged() {
+    let home = TestHome::new();
+    home.provost(&["spawn", "--name", "kept", "--", "true"]).ok();
+    home.wait_sealed("kept");
+    home.daemon().stop();
+    let current = provost_ledger::SCHEMA_VERSION;
+    for (format, age) in [(current - 1, "an older"), (current + 1, "a newer")] {
+        let before = set_ledger_format(&home, format);
+        let reason =
+            format!("was written by {age} provost (format {format}, this one needs {current})");
+        for arguments in [&["ls"][..], &["spawn", "--", "true"], &["ledger", "verify"]] {
+            let refused = home.provost(arguments);
+            assert_ne!(refused.code(), Some(0), "{refused:#?}");
+            let lines: Vec<&str> = refused.stderr.lines().collect();
+            assert!(lines[0].starts_with("error: ") && lines[0].contains(&reason), "{refused:#?}");
+            assert_eq!(lines[1..], ["  next: provost --version"], "{refused:#?}");
+        }
+        assert!(std::fs::read(home.path().join("ledger/ledger.db")).unwrap() == before);
+    }
+    set_ledger_format(&home, current);
+    assert_eq!(home.status("kept")["state"], "completed");
 }

@@ -46,8 +46,8 @@ pub(crate) fn wait_sealed(home: &TestHome, id: &str) -> Value {
     home.wait_state(id, |row| row["sealed"] == true)
 }
 
-/// Asserts a JSON error with this exit code and error code, whose message contains all these parts. Returns the
-/// message.
+/// Asserts that the output is a JSON error with this exit code and error code, and that its message
+/// contains all these parts. Returns the message.
 #[track_caller]
 pub(crate) fn assert_refused(
     output: &ProgramOutput,

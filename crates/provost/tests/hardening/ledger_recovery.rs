@@ -1,5 +1,6 @@
-//! A ledger that lost its end or was replaced by an older copy. Every command reports it, nothing changes before the
-//! operator decides, and processes unknown to the ledger are listed and can be stopped.
+//! A ledger that lost its newest events or was replaced by an older copy. Every command reports the
+//! loss, no change is possible before the operator decides, and processes unknown to the ledger are
+//! listed and can be stopped.
 
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -138,7 +139,7 @@ fn f8_v3_truncated_log_is_reported_and_recovered() {
         shown.ok().stdout.contains("running, pid") && shown.stdout.contains("lost  "),
         "{shown:#?}"
     );
-    // Accepting the loss stops nothing. Stopping unknown processes does, and verifies it.
+    // Accepting the loss stops no process. `--stop-unknown` does, and verifies the result.
     let done = assert_recovers(&home, &before);
     assert_eq!(done["stopped"][0]["key"], unknown["key"], "{done}");
     assert!(!Path::new("/proc").join(&pid).exists(), "the sleeper is gone");
@@ -193,7 +194,7 @@ fn f8_v3_older_copy_is_reported_and_recovered() {
 fn f8_v3_deleted_log_is_reported_and_recovered() {
     let home = quick_home();
     wait_sealed(&home, &spawn(&home, &["--", "true"]));
-    // A daemon that stops cleanly folds its log into the database.
+    // A daemon that stops in order checkpoints its write-ahead log into the database.
     home.daemon().stop();
     let before = spawn_and_kill_daemon(&home, 2);
     fs::remove_file(ledger_path(&home, "ledger.db-wal")).expect("it can be removed");
@@ -266,7 +267,7 @@ fn f8_v3_lost_launch_of_session_is_not_adopted() {
     assert_eq!(survey["unknown"][0]["owner_known"], true, "{survey}");
     home.provost(&["ledger", "recover", "--stop-unknown", "--accept-loss"]).ok();
     assert!(home.path().join("lost").join(format!("{id}.l2")).is_dir());
-    // The next launch has the number of the lost one, and receives the new instruction.
+    // The next launch reuses the number of the lost launch, and receives the new instruction.
     home.provost(&["resume", &id, "third"]).ok();
     heard(3);
     let lines = fs::read_to_string(&log).expect("the log exists");
@@ -277,4 +278,39 @@ fn f8_v3_lost_launch_of_session_is_not_adopted() {
     assert_eq!(launched, 2, "the lost one is not among them");
     home.provost(&["stop", &id]).ok();
     assert_ledger_verified(&home);
+}
+
+#[test]
+fn unreadable_ledger_names_and_stops_live_processes() {
+    let home = quick_home();
+    let before = spawn_and_kill_daemon(&home, 1);
+    let held =
+        fs::read_to_string(home.path().join(format!("launches/{}.l1/held.json", before.sleeper)));
+    let held: Value = serde_json::from_str(&held.expect("its record")).expect("JSON");
+    let pid = held["child"]["pid"].as_u64().expect("its process").to_string();
+    cut_in_half(&ledger_path(&home, "ledger.db"));
+    fs::remove_file(ledger_path(&home, "ledger.db-wal")).expect("it can be removed");
+    for args in
+        [&["ls", "--json"][..], &["spawn", "--json", "--", "true"], &["ledger", "verify", "--json"]]
+    {
+        let refused = home.provost(args);
+        assert_refused(&refused, 6, "storage", &["is damaged", "1 process is still running"]);
+        assert_eq!(refused.json()["error"]["next"][0], format!("{RECOVER} --stop-unknown"));
+    }
+    let doctor = home.provost(&["doctor"]);
+    assert!(
+        doctor.assert_code(1).stdout.contains(&format!("sleep 600 (pid {pid})")),
+        "{doctor:#?}"
+    );
+    let listed = home.provost(&["ledger", "recover"]);
+    assert!(listed.ok().stdout.contains(&format!("running, pid {pid}")), "{listed:#?}");
+    let accept = home.provost(&["ledger", "recover", "--json", "--accept-loss"]);
+    assert_refused(&accept, 6, "storage", &["restore a `provost ledger backup`"]);
+    assert!(Path::new("/proc").join(&pid).exists(), "nothing was stopped yet");
+    let done = home.provost(&["ledger", "recover", "--json", "--stop-unknown"]).ok().json();
+    assert_eq!(done["stopped"][0]["key"], format!("{}.l1", before.sleeper), "{done}");
+    assert_eq!(done["unknown"], serde_json::json!([]), "{done}");
+    assert!(!Path::new("/proc").join(&pid).exists(), "the sleeper is gone");
+    let refused = home.provost(&["ls", "--json"]);
+    assert!(!refused.assert_code(6).stdout.contains("still running"), "{refused:#?}");
 }

@@ -7,7 +7,7 @@ use provost_testkit::{eventually, scripted_agent_bin};
 
 use crate::kit::{assert_ledger_verified, configure, count_lines, quick_home, spawn, string_value};
 
-/// How often each command is run; the daemon is killed during every second one.
+/// How many times each command is run. The daemon is killed during every second run.
 const ROUNDS: usize = 12;
 
 /// An agent that asks `ROUNDS` questions, and logs each answer.
@@ -36,13 +36,13 @@ append = {{ path = "{{{{root}}}}/answers", content = "{{{{input}}}}\n" }}
     format!("{begin}{questions}[[step]]\nhang = true\n")
 }
 
-/// Starts the daemon, then runs commands and logs how each ended. A command that met a killed daemon is repeated under
-/// its key.
+/// Starts the daemon, then runs commands and logs how each ended. A command that failed because the
+/// daemon was killed is repeated with the same key.
 const SCRIPT: &str = r#"
 provost daemon run > ready &
-while ! test -s ready; do sleep 0.01; done
+while ! test -s ready; do sleep 0.05; done
 touch running
-while ! test -e go; do sleep 0.01; done
+while ! test -e go; do sleep 0.05; done
 give() {
   while :; do
     provost "$@" > said 2>&1; code=$?
@@ -54,10 +54,10 @@ give() {
 for n in $(seq 1 ROUNDS); do
   test $((n % 2)) = 0 && { kill -9 $(cat "$PROVOST_HOME/ledger/ledger.lock") 2> /dev/null & }
   give send "$(cat listener)" --key "send-$n" "message $n"
-  while ! provost status "$(cat asker)" --json 2> /dev/null | grep -q '"state": *"needs_input"'; do sleep 0.02; done
+  while ! provost status "$(cat asker)" --json 2> /dev/null | grep -q '"state": *"needs_input"'; do sleep 0.05; done
   test $((n % 3)) = 0 && { kill -9 $(cat "$PROVOST_HOME/ledger/ledger.lock") 2> /dev/null & }
   give answer "$(cat asker)" --key "answer-$n" "answer $n"
-  while test $(cat answers 2> /dev/null | wc -l) -lt $n; do provost status > /dev/null 2>&1; sleep 0.02; done
+  while test $(cat answers 2> /dev/null | wc -l) -lt $n; do provost status > /dev/null 2>&1; sleep 0.05; done
 done
 touch done
 "#;
@@ -99,7 +99,7 @@ fn f8_o1_script_running_the_daemon_is_operator() {
     script.envs(provost.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let mut script = script.stdin(Stdio::null()).spawn().expect("the script can be started");
     eventually("the script's daemon answers", || file("running").exists().then_some(()));
-    // A launch whose holder was killed: from now on, an unknown process may be its agent.
+    // The holder of this launch was killed. From now on, an unknown process may be its agent.
     let lost = spawn(&home, &["--", "sleep", "600"]);
     home.wait_state(&lost, |row| row["process"] == "alive");
     let held = home.path().join(format!("launches/{lost}.l1/held.json"));

@@ -1,4 +1,5 @@
-//! An agent that prints without end: it is blocked at the limit, no output is dropped, and disk usage is bounded.
+//! An agent that prints without end: it is paused at the limit, no output is dropped, and disk
+//! usage is bounded.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -25,7 +26,8 @@ fn output_flood_blocks_at_limit_until_raised() {
         &format!("[[step]]\nflood = {{ bytes = {FLOOD}, line = {LINE}, channel = \"stdout\" }}\n[[step]]\nexit = 0\n"),
     );
     let program = scripted_agent_bin().display().to_string();
-    let id = spawn(&home, &["--exit0-is-done", "--", &program, &scenario.display().to_string()]);
+    let id =
+        spawn(&home, &["--exit-zero-completes", "--", &program, &scenario.display().to_string()]);
     let row = home.wait_state(&id, |row| has_flag(row, "output_limit"));
     assert_eq!(
         (&row["process"], &row["terminal"]),
@@ -42,7 +44,7 @@ fn output_flood_blocks_at_limit_until_raised() {
     );
     let held = dir_size(&home.path().join("launches"));
     assert!((LIMIT..LIMIT + LIMIT * OVERHEAD / 100).contains(&held), "{held} bytes on the disk");
-    // A new daemon changes nothing.
+    // A new daemon keeps the limit.
     home.daemon().kill();
     home.wait_state(&id, |row| has_flag(row, "output_limit"));
     home.provost(&["limit", &id, "--output", "1KiB", "--json"]).assert_code(2);

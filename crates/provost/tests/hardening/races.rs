@@ -13,20 +13,21 @@ use crate::kit::{assert_ledger_verified, assert_refused, quick_home, spawn, wait
 /// Number of commands that race to start the daemon.
 const RACERS: usize = 50;
 
-/// How often the daemon is stopped while commands arrive.
+/// Returns how many times the daemon is stopped while commands arrive.
 fn stop_rounds() -> usize {
     if is_deep() { 25 } else { 8 }
 }
 
-/// Number of sessions spawned at once; the full thousand only with `--deep`.
+/// Returns the number of sessions that are spawned at once: one thousand with `--deep`, fewer by
+/// default.
 fn session_count() -> usize {
     if is_deep() { 1_000 } else { 200 }
 }
 
-/// Number of clients that spawn them.
+/// The number of clients that spawn the sessions.
 const CLIENTS: usize = 20;
 
-/// Timeout for all of them to finish, on two cores.
+/// The time limit for all sessions to end, on two cores.
 const SESSIONS_WITHIN: Duration = Duration::from_secs(90);
 
 #[test]
@@ -81,7 +82,8 @@ fn fifty_racing_commands_start_one_daemon() {
 fn stopping_daemon_is_replaced_for_waiting_commands() {
     let home = quick_home();
     for round in 0..stop_rounds() {
-        // They arrive at every point of a daemon's life: while it starts, while it stops, and after it is gone.
+        // The commands arrive at every point of a daemon's life: while it starts, while it stops,
+        // and after it has exited.
         let asked = [&["daemon", "stop"][..], &["ls"], &["ls"], &["ls"]];
         let racers = asked.map(|args| start_with_stderr(&home, args));
         for racer in racers {
@@ -103,7 +105,7 @@ fn thousand_parallel_sessions_complete() {
         for _ in 0..CLIENTS {
             scope.spawn(|| {
                 for _ in 0..session_count() / CLIENTS {
-                    spawn(&home, &["--exit0-is-done", "--", "/bin/true"]);
+                    spawn(&home, &["--exit-zero-completes", "--", "/bin/true"]);
                 }
             });
         }

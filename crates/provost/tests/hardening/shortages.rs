@@ -1,5 +1,5 @@
-//! Shortages: without threads, descriptors, disk space or inodes, Provost waits and says so. It loses no work and fails
-//! no session.
+//! Shortages: without threads, descriptors, disk space or inodes, Provost waits and reports the
+//! shortage. It loses no work and fails no session.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -22,7 +22,7 @@ use crate::kit::{quick_home, set_short_windows, spawn, string_value, wait_sealed
 fn f8_v1_follower_that_panics_is_restarted() {
     let mut home = quick_home();
     home.set_env("PROVOST_FAILPOINT_UNWIND", "follow:2");
-    let id = spawn(&home, &["--exit0-is-done", "--", "true"]);
+    let id = spawn(&home, &["--exit-zero-completes", "--", "true"]);
     let row = wait_sealed(&home, &id);
     assert_eq!((&row["state"], &row["process"]), (&"completed".into(), &"exit0".into()), "{row}");
 }
@@ -52,7 +52,7 @@ fn f8_v2_short_disk_does_not_refute_work() {
     fs::write(&go, "").expect("the file can be written");
     let row = wait_shortage(&disk, &id, "disk_space");
     assert_eq!((&row["state"], &row["sealed"]), (&"verifying".into(), &false.into()), "{row}");
-    // The partial checkout does not keep the last of the room.
+    // The partial checkout is removed, so that it does not use the remaining space.
     eventually("the partial checkout is gone", || {
         (disk.free_blocks() * 4096 > 2 << 20).then_some(())
     });
@@ -100,9 +100,30 @@ fn f8_v4_launch_waits_for_disk_space() {
 }
 
 #[test]
+fn shortage_of_an_earlier_daemon_is_not_shown() {
+    let disk = SmallDisk::with_options("size=56m");
+    let ballast = disk.fill(6 << 20);
+    let id = string_value(&disk.provost(&["spawn", "--json", "--", "true"]).ok().json()["id"]);
+    // The next retry is seconds away.
+    eventually("it was retried", || {
+        let row = disk.row(&id);
+        if row["shortage"]["tries"].as_u64() >= Some(3) { Ok(()) } else { Err(row.to_string()) }
+    });
+    disk.provost(&["daemon", "stop"]).ok();
+    fs::remove_file(ballast).expect("room can be made");
+    let list = disk.provost(&["ls", "--all", "--json"]).ok().json();
+    assert_eq!(list["shortages"], serde_json::json!([]), "{list}");
+    let row = &session_rows(&list)[0];
+    assert!(row["shortage"].is_null(), "{list}");
+    assert!(!row["flags"].to_string().contains("shortage"), "{list}");
+    assert!(!disk.provost(&["ls"]).ok().stdout.contains("disk space"));
+    assert_eq!(wait_ended(&disk, &id)["exit"]["code"], 0);
+}
+
+#[test]
 fn f8_v4_launch_waits_for_inodes() {
     let disk = SmallDisk::with_options("size=64m,nr_inodes=400");
-    // The daemon creates its own files first.
+    // The daemon creates its own files before the disk is filled.
     disk.provost(&["ls"]).ok();
     let ballast = disk.fill_inodes(2);
     let id = string_value(&disk.provost(&["spawn", "--json", "--", "true"]).ok().json()["id"]);
@@ -170,7 +191,7 @@ fn f8_v6_commands_answer_at_the_descriptor_limit() {
     let half_open: Vec<UnixStream> = (0..250)
         .filter_map(|_| {
             let mut stream = UnixStream::connect(&socket).ok()?;
-            // Writing fails if the connection was closed already.
+            // The write fails if the connection is already closed.
             stream.write_all(b"GET /v1/daemon HTTP/1.1\r\nhost:").ok()?;
             Some(stream)
         })
@@ -212,6 +233,15 @@ fn f8_v7_full_disk_is_shown_and_dead_process_too() {
         let listed = disk.provost(args).ok().json();
         assert_ne!(session_rows(&listed)[0]["process"], "alive", "{listed}");
     }
+    let listed = disk.provost(&["ls"]);
+    assert!(listed.ok().stdout.contains("ended, not recorded yet"), "{listed:#?}");
+    let why = disk.provost(&["status", &id, "--why"]);
+    let sentence = why.ok().stdout.lines().next().unwrap_or_default().to_owned();
+    assert!(sentence.contains("the process has ended"), "{why:#?}");
+    assert!(!why.stdout.contains("heard within the window"), "{why:#?}");
+    assert!(why.stdout.contains("disk space"), "{why:#?}");
+    let status = disk.provost(&["daemon", "status", "--json"]).ok().json();
+    assert_eq!(status["running_agents"], 0, "{status}");
     fs::remove_file(ballast).expect("room can be made");
     let row = wait_ended(&disk, &id);
     assert_eq!((&row["state"], &row["cause"]), (&"failed".into(), &"crash".into()), "{row}");
@@ -250,7 +280,8 @@ fn f8_v7_report_without_room_still_counts() {
 #[track_caller]
 fn spawn_waiting(disk: &SmallDisk, repo: &Path, go: &Path, work: &str) -> String {
     let script = format!("until [ -e {} ]; do sleep 0.05; done; {work}", go.display());
-    let args = ["spawn", "--json", "--exit0-is-done", "--check", "true", "--", "sh", "-c", &script];
+    let args =
+        ["spawn", "--json", "--exit-zero-completes", "--check", "true", "--", "sh", "-c", &script];
     let id = string_value(&disk.provost_in(repo, &args).ok().json()["id"]);
     eventually("it runs", || {
         Some(disk.row(&id)).filter(|row| row["launches"][0]["pid"].is_number())
@@ -292,11 +323,12 @@ struct LimitedDaemon {
     limit: &'static str,
     uid: u32,
     daemon: Child,
-    /// Removed after the home.
+    /// The directory of the copied program, removed after the home.
     _program: TempDir,
 }
 
-/// Copies the program to where other users can run it: the directory of the original may be closed to them.
+/// Copies the program to a directory where other users can run it. They may have no access to the
+/// original directory.
 fn copy_program() -> TempDir {
     let dir = tempfile::Builder::new().prefix("provost-program-").tempdir().expect("a directory");
     let everyone = fs::Permissions::from_mode(0o755);
@@ -313,7 +345,7 @@ impl LimitedDaemon {
         let program = copy_program();
         let mut home = TestHome::with_provost(program.path().join("provost"));
         set_short_windows(&mut home);
-        // No other test counts against the limits of this user.
+        // The user id is unique to this test, so no other process counts towards its limits.
         let uid = 3_000_000 + std::process::id();
         let mut chown = Command::new("chown");
         chown.arg("-R").arg(format!("{uid}:{uid}")).arg(home.root());
@@ -387,7 +419,7 @@ impl LimitedDaemon {
     /// Kills agents until every one was started and has ended.
     #[track_caller]
     fn end_all_agents(&mut self, ids: &[String]) {
-        // A launch that has waited for long is retried less often.
+        // The retry interval of a waiting launch grows, so this timeout is long.
         let patience = Duration::from_secs(150);
         eventually_within(patience, "every session has run and ended", || {
             let listed = self.list();

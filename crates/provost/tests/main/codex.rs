@@ -72,7 +72,9 @@ fn r05_doctor_lists_every_codex_with_reason() {
         found.next().unwrap_or_else(|| panic!("{part} is not in {found:?}")).clone()
     };
     assert!(about(&newest).1.contains("98.0.0, used by --agent codex"));
-    assert!(about("usable/codex").1.contains("97.0.0, not used: it is not the newest"));
+    assert!(
+        about("usable/codex").1.contains("97.0.0, not used because a newer version is installed")
+    );
     let (level, old) = about("old/codex");
     assert!(level == "ok" && old.contains("older than 0.107.0"), "{level} {old}");
     assert_eq!(world.doctor_findings("sandbox", &[("PATH", &path)])[0].0, "ok");

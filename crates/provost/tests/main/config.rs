@@ -86,7 +86,7 @@ fn unknown_agent_suggests_the_nearest() {
     };
     assert!(message("codx").contains("did you mean \"codex\"?"));
     assert!(message("helpr").contains("did you mean \"helper\"?"));
-    assert!(message("zzz").contains("known agents: \"codex\", \"helper\""));
+    assert!(message("zzz").contains("known agents: \"codex\", \"demo\", \"helper\""));
     world.assert_untouched();
 }
 
@@ -102,7 +102,7 @@ fn settings_without_effect_are_refused() {
     };
     assert!(message(&["--agent", "plain", "do it"]).contains("standard input is closed"));
     assert!(message(&["--agent", "talks", "--stdin", "do it"]).contains("--stdin"));
-    assert!(message(&["--agent", "renames"]).contains("under its own name"));
+    assert!(message(&["--agent", "renames"]).contains("under the same name"));
     assert!(message(&["--agent", "leaks"]).contains("looks like a secret"));
     world.assert_untouched();
 }

@@ -15,7 +15,8 @@ fn main_help_shows_common_commands_in_groups() {
     let world = CliEnv::new();
     let (short, all) = (world.run(&["--help"]), world.run(&["help", "--all"]));
     assert_eq!((short.code, all.code), (0, 0), "{short:?} {all:?}");
-    for title in ["Start:", "See:", "Steer:", "Take:", "Team:", "External:", "History:", "Set up:"]
+    for title in
+        ["Start:", "See:", "Steer:", "Results:", "Team:", "External:", "History:", "Set up:"]
     {
         for help in [&short, &all] {
             assert!(help.stdout.lines().any(|line| line == title), "{title}: {}", help.stdout);

@@ -1,4 +1,4 @@
-//! The command line as users meet it: usage errors and refusals that need no daemon, and the output.
+//! The command line for users: usage errors and refusals that need no daemon, and the output.
 
 mod codex;
 mod config;

@@ -15,8 +15,8 @@ fn spawn_refusal(world: &CliEnv, arguments: &[&str]) -> String {
 #[test]
 fn checks_and_worktrees_need_a_repository() {
     let world = CliEnv::new();
-    assert!(spawn_refusal(&world, &["--check", "true"]).contains("git repository"));
-    assert!(spawn_refusal(&world, &["--worktree"]).contains("git repository"));
+    assert!(spawn_refusal(&world, &["--check", "true"]).starts_with("there is no git repository"));
+    assert!(spawn_refusal(&world, &["--worktree"]).starts_with("there is no git repository"));
     assert!(spawn_refusal(&world, &["--cwd", "/no/such/place"]).contains("/no/such/place"));
 }
 
@@ -24,8 +24,8 @@ fn checks_and_worktrees_need_a_repository() {
 fn checks_and_worktrees_need_a_commit() {
     let world = CliEnv::new();
     world.git(&["init", "-q"]);
-    assert!(spawn_refusal(&world, &["--worktree"]).contains("none yet"));
-    assert!(spawn_refusal(&world, &["--check", "true"]).contains("none yet"));
+    assert!(spawn_refusal(&world, &["--worktree"]).starts_with("the repository"));
+    assert!(spawn_refusal(&world, &["--check", "true"]).starts_with("the repository"));
     let message = world.run(&["spawn", "--check", "true", "--", "true"]).stderr;
     assert!(message.contains("next: git commit --allow-empty -m first"), "{message}");
 }

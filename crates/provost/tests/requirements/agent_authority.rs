@@ -159,9 +159,10 @@ fn agent_killing_its_holder_is_not_the_operator() {
     let home = format!("PROVOST_HOME={}", stage.home.path().display());
     let asks = format!("{home} {bin} cancel {other} >> {} 2>&1", stage.file("said"));
     let codes = stage.file("codes");
-    // First with its mark, then with neither mark nor parent. It ignores TERM to gain time.
+    // The process first has its mark, then neither mark nor parent. It ignores TERM, so that the
+    // test has more time.
     let script = format!(
-        "trap '' TERM HUP\nwhile ! test -e {go}; do sleep 0.02; done\nkill -9 $1\n{asks}; echo $? >> {codes}\n(env -i sh -c '{asks}; echo $? >> {codes}' &)\nsleep 60\nsleep 60\n",
+        "trap '' TERM HUP\nwhile ! test -e {go}; do sleep 0.05; done\nkill -9 $1\n{asks}; echo $? >> {codes}\n(env -i sh -c '{asks}; echo $? >> {codes}' &)\nsleep 60\nsleep 60\n",
         go = stage.file("go"),
     );
     fs::write(stage.file("orphan.sh"), script).unwrap();

@@ -16,7 +16,7 @@ fn e08_concurrent_writes_are_neither_lost_nor_doubled() {
     stage.pid(&id);
     let mut running = Vec::new();
     for no in 0..WRITERS {
-        // Two processes use each key at the same time; only one of them writes, once.
+        // Two processes use each key at the same time. Only one of them writes, once.
         let (key, said) = (format!("key-{}", no / 2), format!("said {}", no / 2));
         let report = ["report", "working", "--session", &id, "--message", &said, "--key", &key];
         let send = ["send", &id, &said, "--key", &key];

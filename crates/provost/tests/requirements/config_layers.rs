@@ -8,8 +8,8 @@ use crate::kit::TestEnv;
 
 const USER_ON: &str = r#"
 [session]
-exit0_is_done = true
-no_change_ok = true
+exit_zero_completes = true
+allow_empty_diff = true
 time_limit = "1h"
 [verify]
 checks = ["false"]
@@ -25,8 +25,8 @@ command = ["true"]
 
 const PROJECT_OFF: &str = r#"
 [session]
-exit0_is_done = false
-no_change_ok = false
+exit_zero_completes = false
+allow_empty_diff = false
 time_limit = false
 [verify]
 checks = []
@@ -38,8 +38,8 @@ session.exited_without_claim = false
 "#;
 
 const KEYS: [&str; 7] = [
-    "session.exit0_is_done",
-    "session.no_change_ok",
+    "session.exit_zero_completes",
+    "session.allow_empty_diff",
     "session.time_limit",
     "verify.checks",
     "worktree.enabled",
@@ -98,14 +98,17 @@ fn r12_unset_project_keys_use_user_values() {
 fn r12_flag_beats_project_and_user() {
     let stage = TestEnv::new();
     let repo = stage.home.repo("work");
-    repo.write("provost.toml", "[worktree]\nenabled = true\n[verify]\nchecks = [\"false\"]\n[session]\nexit0_is_done = false\n");
+    repo.write("provost.toml", "[worktree]\nenabled = true\n[verify]\nchecks = [\"false\"]\n[session]\nexit_zero_completes = false\n");
     repo.commit("Configure");
     stage.trust(repo.path());
-    let id = stage
-        .spawn_in(repo.path(), &["--no-worktree", "--no-check", "--exit0-is-done", "--", "true"]);
+    let id = stage.spawn_in(
+        repo.path(),
+        &["--no-worktree", "--no-check", "--exit-zero-completes", "--", "true"],
+    );
     let row = stage.wait_sealed(&id);
     assert_eq!((&row["state"], &row["worktree"]), (&json!("completed"), &Value::Null));
     fs::write(repo.path().join("provost.toml"), "[worktree]\nenabled = false\n").unwrap();
+    stage.trust(repo.path());
     let id = stage.spawn_in(repo.path(), &["--worktree", "--", "true"]);
     assert!(stage.wait_sealed(&id)["worktree"]["path"].is_string());
 }

@@ -1,4 +1,4 @@
-//! `provost doctor` looks back: a daemon that keeps dying, and panics in its log.
+//! `provost doctor` reports past problems: a daemon that keeps crashing, and panics in its log.
 
 use std::{fs, io::Write as _};
 
@@ -40,7 +40,7 @@ fn panic_in_log_is_reported() {
     let mut file = fs::OpenOptions::new().append(true).create(true).open(&log).unwrap();
     writeln!(file, "thread 'owner' (7) panicked at crates/x.rs:1:2:\nboom").unwrap();
     let found = finding(&stage, "daemon log");
-    // A panic in the log fails every test; this test wrote that line itself.
+    // A panic in the log fails every test, so the line that this test wrote is removed.
     fs::remove_file(&log).unwrap();
     assert_eq!(found["level"], "warn", "{found}");
     assert!(found["found"].as_str().unwrap().contains("crates/x.rs:1:2"), "{found}");

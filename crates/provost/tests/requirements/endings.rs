@@ -33,7 +33,8 @@ fn a01_reported_completed_exit_0_stays_completed() {
     assert_eq!(stage.events(&id), events);
 }
 
-/// Asserts that no other state lies between process exit and outcome, and that no other events occur.
+/// Asserts that the session has no other state between the exit of its process and its outcome, and
+/// no other events.
 #[track_caller]
 fn assert_immediate_outcome(stage: &TestEnv, id: &str) {
     let events = stage.events(id);
@@ -72,7 +73,7 @@ fn a01_end_is_the_same_without_a_daemon() {
     assert_eq!(row["launches"].as_array().unwrap().len(), 1);
 }
 
-/// Viewers, whether they leave or stay, do not affect the end.
+/// Viewers that leave or stay do not affect the end of a session.
 #[test]
 fn a01_end_does_not_depend_on_viewers() {
     let stage = TestEnv::new();

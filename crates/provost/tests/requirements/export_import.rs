@@ -37,7 +37,7 @@ fn import_of_live_home_runs_nothing() {
     let collected = there.home.provost(&["gc", "--apply", "--older-than", "0s", "--json"]);
     let collected = collected.ok().json();
     assert_eq!(collected["removed"], json!([]), "{collected}");
-    assert_eq!(collected["kept"][0]["reason"], "it belongs to another home");
+    assert_eq!(collected["kept"][0]["reason"], "the worktree belongs to another home");
     let copy = there.status(&id);
     assert_eq!((&copy["state"], &copy["sealed"]), (&json!("cancelled"), &json!(true)), "{copy:#}");
     assert!(copy["reason"].as_str().unwrap().contains("another home"), "{copy:#}");
@@ -127,6 +127,7 @@ fn imported_sessions_continue_only_on_request() {
     let (here, there) = (TestEnv::new(), TestEnv::new());
     spawn_live_session(&here);
     let take = ["ledger", "import", &export_ledger(&here), "--take-over", "--json"];
-    // No daemon is started there: two homes must not work on one session, hence the explicit flag.
+    // No daemon runs in the other home. Two homes must not work on one session, so the flag is
+    // required.
     assert_eq!(there.home.provost(&take).ok().json()["closed"], 0);
 }

@@ -65,6 +65,20 @@ fn missing_program_never_ran() {
 }
 
 #[test]
+fn activity_of_stopped_command_is_as_old_as_its_exit() {
+    let stage = TestEnv::new();
+    let id = stage.spawn_in(stage.home.root(), &["--", "sleep", "600"]);
+    stage.home.wait_state(&id, |row| row["process"] == "alive");
+    stage.home.provost(&["stop", &id]).ok();
+    stage.wait_sealed(&id);
+    let why = stage.home.provost(&["status", &id, "--why", "--json"]).ok().json();
+    let fact = |name| why["facts"].as_array().unwrap().iter().find(|fact| fact["fact"] == name);
+    let (activity, process) = (fact("activity").unwrap(), fact("process").unwrap());
+    assert_eq!(activity["value"], "exited", "{why}");
+    assert_eq!(activity["at"], process["at"], "{why}");
+}
+
+#[test]
 fn failed_setup_is_shown_with_its_output() {
     let stage = TestEnv::new();
     let repo = stage.home.repo("work");
@@ -98,7 +112,8 @@ fn lost_output_is_reported_not_silence() {
     let stage = TestEnv::new();
     let repo = stage.home.repo("work");
     let run = |check: &str| {
-        let flags = ["--no-change-ok", "--exit0-is-done", "--check", check, "--", "echo", "said"];
+        let flags =
+            ["--allow-empty-diff", "--exit-zero-completes", "--check", check, "--", "echo", "said"];
         let id = stage.spawn_in(repo.path(), &flags);
         stage.home.wait_state(&id, |row| row["sealed"] == true && row["activity"] == "exited");
         id
@@ -145,7 +160,7 @@ fn hint_quotes_session_names_with_spaces() {
 #[test]
 fn stop_in_progress_is_shown() {
     let stage = TestEnv::new();
-    // It takes the whole grace period to stop: only KILL ends it.
+    // The agent ignores TERM, so the stop takes the whole grace period until KILL.
     let deaf = "[[step]]\nignore_term = true\n[[step]]\nwrite = { path = \"deaf\", content = \"\" }\n[[step]]\nhang = true\n";
     let id = stage.spawn_scenario(deaf, &[]);
     let deaf = stage.home.root().join("deaf");

@@ -41,7 +41,8 @@ impl Drop for ForeignProcess {
     }
 }
 
-/// Copies a program under another name, unless the copy exists: a running program cannot be overwritten.
+/// Copies a program under another name, unless the copy exists, because a running program cannot be
+/// overwritten.
 fn copy_program(stage: &TestEnv, from: &str, name: &str) -> String {
     let path = stage.file(name);
     if !Path::new(&path).exists() {
@@ -125,12 +126,15 @@ fn adoption_lists_limits_and_working_commands() {
     assert!(elsewhere.assert_code(2).stderr.contains("but the agent works in"), "{elsewhere:#?}");
     let adopted = stage.home.provost(&["adopt", "--pid", &pid, "--name", "theirs"]);
     let (id, output) = (adopted.ok().stdout.trim().to_owned(), adopted.stderr.clone());
-    assert!(output.contains("adopted theirs") && output.contains("exit code cannot"), "{output}");
+    assert!(
+        output.contains("adopted theirs") && output.contains("exit code will stay unknown"),
+        "{output}"
+    );
     assert!(!output.contains("working") && !output.contains("provost stop"), "{output}");
     let row = stage.wait_state(&id, |row| row["process"] == "alive");
     assert_eq!(row["communication"]["can_push"], false, "{row:#}");
     let logs = stage.home.provost(&["logs", &id]);
-    assert!(logs.assert_code(4).stderr.contains("prints where it was started"), "{logs:#?}");
+    assert!(logs.assert_code(4).stderr.contains("prints to its own terminal"), "{logs:#?}");
     assert!(logs.stderr.contains("provost events") && !logs.stderr.contains("gc"), "{logs:#?}");
     for shown in [&["status", &id, "--json"][..], &["adopt", "--pid", &pid, "--json"]] {
         let output = stage.home.provost(shown);
@@ -161,7 +165,10 @@ fn agent_without_rollout_shows_turns_unseen() {
     assert!(row["flags"].as_array().unwrap().contains(&json!("turns_unobservable")), "{row:#}");
     for shown in [&["ls"][..], &["status", &id], &["status", &id, "--why"]] {
         let output = stage.home.provost(shown).ok().stdout.clone();
-        assert!(output.contains("turns unseen") && !output.contains("idle"), "{shown:?}: {output}");
+        assert!(
+            output.contains("turns not visible") && !output.contains("idle"),
+            "{shown:?}: {output}"
+        );
     }
     let why = stage.home.provost(&["status", &id, "--why"]).ok().stdout.clone();
     assert!(why.contains("its turns are unknown"), "{why}");

@@ -48,8 +48,8 @@ fn tmux_snapshot(theirs: &ForeignTmux<'_>) -> String {
     asked.map(|arguments| format!("{arguments:?}\n{}", theirs.tmux(arguments))).concat()
 }
 
-/// Puts a wrapper named tmux before the real one, for the daemon and the commands of this home. In the script,
-/// `$tmux` is the real one.
+/// Puts a wrapper named tmux before the real one on the `PATH` of the daemon and of this home's
+/// commands. In the script, `$tmux` is the real program.
 fn wrap_tmux(stage: &mut TestEnv, script: &str) {
     let like = stage.home.command(&["status"]);
     let usual = like.get_envs().find(|(name, _)| *name == "PATH").and_then(|(_, path)| path);
@@ -72,12 +72,12 @@ fn newest_message(row: &Value) -> (&str, &str) {
 #[test]
 fn f6_w1_agent_death_before_paste_spares_tmux() {
     let mut stage = TestEnv::new();
-    // The agent is dead before the command that follows the load of the paste buffer.
+    // The agent ends after the paste buffer was loaded and before the next command.
     let script = r#"case " $* " in
 *' load-buffer '*)
   "$tmux" "$@" || exit
   kill -9 "$(cat agent.pid)"
-  until [ "$("$tmux" -S their.sock list-panes -a -F '#{pane_dead}')" = 1 ]; do sleep 0.01; done;;
+  until [ "$("$tmux" -S their.sock list-panes -a -F '#{pane_dead}')" = 1 ]; do sleep 0.05; done;;
 *) exec "$tmux" "$@";;
 esac
 "#;
@@ -227,14 +227,15 @@ fn f6_w3_adopt_changes_nothing_in_foreign_tmux() {
 fn f6_w4_no_focus_event_reaches_a_watched_agent() {
     let stage = TestEnv::new();
     let Some(theirs) = ForeignTmux::start(&stage, &["first"]) else { return };
-    // Set before the agents ask for focus events, because tmux answers that request with one.
+    // This option is set before the agents ask for focus events, because tmux answers that request
+    // with one.
     theirs.tmux(&["set-option", "-g", "focus-events", "on"]);
     for name in ["agent", "other"] {
         fs::write(stage.file(&format!("{name}.log.focus")), "").unwrap();
         theirs.start_agent(name);
     }
     let id = theirs.adopt_in(&stage.home, "agent");
-    // An unwatched agent gets the same from tmux.
+    // An agent that is not watched gets the same input from tmux.
     let said = |name: &str, line: &str| {
         theirs.type_line(name, line);
         eventually("the line", || theirs.received_input(name).contains(line).then_some(()));
@@ -323,7 +324,7 @@ fn f6_w14_input_makes_plain_command_work_again() {
     stage.wait_state(&id, |row| row["process"] != "alive");
 }
 
-/// A pane is observed only by commands that read.
+/// Provost observes a pane only with commands that read.
 #[test]
 fn f6_w3_watching_runs_only_read_commands() {
     let mut stage = TestEnv::new();
@@ -338,7 +339,7 @@ fn f6_w3_watching_runs_only_read_commands() {
     let commands = fs::read_to_string(root.join("commands")).unwrap();
     assert!(!commands.contains("attach-session") && !commands.contains(" -C "), "{commands}");
     let reads = ["list-panes", "display-message -p", "capture-pane -p"];
-    // The test's own commands omit the flag that keeps tmux from starting a server.
+    // The test's own commands do not have the flag that prevents tmux from starting a server.
     let ours = commands.lines().filter_map(|line| line.split_once(" -N ")).map(|(_, words)| words);
     let ours: Vec<&str> = ours.flat_map(|words| words.split(" ; ")).collect();
     assert!(ours.iter().any(|command| command.starts_with("capture-pane")), "{commands}");

@@ -52,7 +52,7 @@ fn skills_install_once_and_remove_only_ours() {
     assert!(refused.assert_code(4).stdout.contains("nothing was changed"), "{refused:?}");
     let review = format!("{root}/provost-review/SKILL.md");
     assert!(fs::exists(&review).unwrap(), "all or nothing");
-    // A skill that the user edited stays, and does not keep the other from being removed.
+    // A skill that the user edited is kept, and does not prevent the removal of the other skill.
     let refused = run(&to("remove"));
     assert!(refused.assert_code(4).stdout.contains("provost-managing is kept"), "{refused:?}");
     assert!(refused.stdout.contains("provost-review removed"), "{refused:?}");

@@ -68,7 +68,7 @@ fn hook_runs_once_per_event() {
 fn hook_runs_once_despite_daemon_death() {
     let stage = TestEnv::new();
     let (ran, go) = (stage.file("ran"), stage.file("go"));
-    let command = format!("echo run >> {ran}; while [ ! -e {go} ]; do sleep 0.02; done");
+    let command = format!("echo run >> {ran}; while [ ! -e {go} ]; do sleep 0.05; done");
     stage.configure(&format!("[hooks]\nsession.completed = {command:?}\n"));
     let id = stage.spawn_sample("completed_exit0", &[]);
     eventually("the hook runs", || read_nonempty(&ran));

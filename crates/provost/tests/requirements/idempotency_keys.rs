@@ -1,4 +1,5 @@
-//! An idempotency key names one change: repeating that change returns the first answer; any other change is refused.
+//! An idempotency key identifies one change. Repeating that change returns the first answer, and
+//! any other change is refused.
 
 use serde_json::Value;
 
@@ -21,7 +22,7 @@ fn spawn_key_is_bound_to_one_command() {
         assert!(message.contains(first["id"].as_str().unwrap()), "{message}");
         assert_eq!(refused["error"]["next"][0], "use another --key");
     }
-    // Also after the first session is closed and another daemon runs.
+    // The key is still known after the first session is closed and another daemon runs.
     stage.wait_sealed(first["id"].as_str().unwrap());
     stage.home.daemon().kill();
     assert_eq!(spawn(&stage, &["--", "echo", "one"], 0)["id"], first["id"]);

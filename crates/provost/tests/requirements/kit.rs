@@ -30,15 +30,15 @@ pub(crate) struct LaunchCredentials {
     pub(crate) token: String,
 }
 
-/// Turns off exit 0 as a claim: scripted agents report their own claims.
-pub(crate) const NO_EXIT_CLAIM: &str = "--no-exit0-is-done";
+/// The flag for scripted agents, which report their own claims, so that exit 0 is not a claim.
+pub(crate) const NO_EXIT_CLAIM: &str = "--no-exit-zero-completes";
 
 impl TestEnv {
     pub(crate) fn new() -> Self {
         TestEnv { home: TestHome::new() }
     }
 
-    /// The path of a file beside the home.
+    /// Returns the path of a file beside the home.
     pub(crate) fn file(&self, name: &str) -> String {
         text(&self.home.root().join(name))
     }
@@ -85,14 +85,14 @@ impl TestEnv {
         spawned.ok().json()["id"].as_str().unwrap().to_owned()
     }
 
-    /// The rows of `ls --all`.
+    /// Returns the rows of `ls --all`.
     #[track_caller]
     pub(crate) fn list_sessions(&self) -> Vec<Value> {
         let list = self.home.provost(&["ls", "--all", "--json"]).ok().json();
         list["sessions"].as_array().unwrap().clone()
     }
 
-    /// The spec a session was opened with.
+    /// Returns the spec with which a session was opened.
     #[track_caller]
     pub(crate) fn spec(&self, id: &str) -> Value {
         self.events_of(id, "session.opened")[0]["data"]["spec"].clone()
@@ -114,7 +114,7 @@ impl TestEnv {
         LaunchCredentials { launch: launch.to_owned(), token: token.to_owned() }
     }
 
-    /// The pid of the process that a session's newest launch runs.
+    /// Returns the pid of the newest launch of a session.
     #[track_caller]
     pub(crate) fn pid(&self, id: &str) -> u32 {
         let row = self.home.wait_state(id, |row| newest_pid(row).is_some());

@@ -90,7 +90,8 @@ fn assert_all_gone(pids: &str) {
     }
 }
 
-/// Asserts that the journal is not much over the limit: frames have headers, and one full pipe may follow.
+/// Asserts that the journal is only slightly larger than the limit, because frames have headers and
+/// the content of one pipe may follow.
 #[track_caller]
 fn assert_bounded(stage: &TestEnv, limit: u64) {
     let mut journals = 0;

@@ -107,7 +107,8 @@ fn ledger_round_trips_by_export_and_backup() {
     let stage = TestEnv::new();
     for step in ["report = \"completed\"", "exit = 1"] {
         let id = stage.spawn_scenario(&format!("[[step]]\n{step}\n"), &[]);
-        // A session is open until its process tree is known to be gone; an open one would be closed in another home.
+        // A session is open until its process tree is known to be gone. An open session would be
+        // closed by an import.
         stage.home.wait_state(&id, |row| {
             row["sealed"] == true && row["launches"][0]["leftovers"].is_number()
         });
@@ -148,7 +149,7 @@ fn export_is_imported_from_a_pipe() {
         .assert_code(2);
 }
 
-/// The records of an export. Their hashes chain from the header, which names the home.
+/// Returns the records of an export. Their hashes chain from the header, which names the home.
 fn export_records(stage: &TestEnv) -> Vec<Value> {
     let lines = stage.home.provost(&["ledger", "export"]).ok().json_lines();
     lines.into_iter().filter_map(|line| line.get("record").cloned()).collect()

@@ -47,7 +47,7 @@ fn e23_same_pid_and_start_time_is_the_launch() {
     assert_eq!(row["launches"].as_array().unwrap().len(), 1);
 }
 
-/// The holder and the agent of a launch.
+/// Returns the pids of a launch's holder and agent.
 fn processes(stage: &TestEnv, id: &str) -> [u32; 2] {
     let agent = stage.pid(id);
     let dir = stage.home.path().join("launches").join(format!("{id}.l1"));
@@ -61,7 +61,7 @@ fn mass_death_seen_only_by_probes_is_not_believed() {
     let sessions: Vec<String> = (0..5).map(|_| stage.spawn_scenario(HANGS, &[])).collect();
     let processes: Vec<[u32; 2]> = sessions.iter().map(|id| processes(&stage, id)).collect();
     stage.home.daemon().kill();
-    // Four of five have vanished without an exit record while no daemon ran.
+    // Four of five launches vanished without an exit record while no daemon ran.
     processes.iter().skip(1).flatten().for_each(|pid| kill(*pid));
     for id in &sessions[1..] {
         let row = stage.home.wait_state(id, |row| row["process"] == "unknown");
@@ -71,7 +71,8 @@ fn mass_death_seen_only_by_probes_is_not_believed() {
         assert!(why.contains("4 of 5 launches look dead at once"), "{why}");
     }
     assert_eq!(stage.status(&sessions[0])["process"], "alive");
-    // An exit status is never doubted. With few sessions left, it is plausible that all of them ended.
+    // An exit status is always accepted. With few sessions left, it is plausible that all of them
+    // ended.
     kill(processes[0][1]);
     assert_eq!(stage.wait_sealed(&sessions[0])["state"], "failed");
     for id in &sessions[1..] {

@@ -1,4 +1,5 @@
-//! Launches whose directory vanishes, and live holders that do not answer: neither counts as an end.
+//! Launches whose directory vanishes, and live holders that do not answer. Neither counts as an
+//! end.
 
 use std::{
     fs,
@@ -14,9 +15,10 @@ use crate::kit::{HANGS, TestEnv, is_running, signal};
 /// Shortens a stop, so that all of its steps are taken.
 const SHORT_STOP_GRACE: &str = "[session]\nstop_grace = \"1s\"\n";
 
-/// Writes its pid, and removes the directory of its launch on request. It moves the directory in one step: a holder
-/// that sees half of it gone may end the agent before the rest is removed.
-const REMOVES_LAUNCH_DIR: &str = "echo $$ > pid.new; mv pid.new pid; while [ ! -e go ]; do sleep 0.02; done; mv \"$PROVOST_HOME/launches/$PROVOST_LAUNCH\" \"$PROVOST_HOME/gone\"; rm -rf \"$PROVOST_HOME/gone\";";
+/// Writes its pid, and removes the directory of its launch on request. It renames the directory in
+/// one step, because a holder that finds half of it missing may end the agent before the rest is
+/// removed.
+const REMOVES_LAUNCH_DIR: &str = "echo $$ > pid.new; mv pid.new pid; while [ ! -e go ]; do sleep 0.05; done; mv \"$PROVOST_HOME/launches/$PROVOST_LAUNCH\" \"$PROVOST_HOME/gone\"; rm -rf \"$PROVOST_HOME/gone\";";
 
 /// Runs until it is killed; ignores TERM.
 const IGNORES_TERM: &str = "trap '' TERM; while :; do sleep 1; done";
@@ -49,7 +51,7 @@ fn launch_without_dir_can_be_cancelled() {
     stage.configure(SHORT_STOP_GRACE);
     let id = spawn_shell(&stage, &[], &format!("{REMOVES_LAUNCH_DIR} {IGNORES_TERM}"));
     let agent = wait_dir_removed(&stage, &id);
-    // Unless the directory vanished before the start was recorded: then the launch ends for that reason.
+    // If the directory vanished before the start was recorded, the launch ends for that reason.
     let cancelled = stage.home.provost(&["cancel", &id]);
     let row = stage.wait_sealed(&id);
     assert!(!is_running(agent), "sealed while {agent} runs: {row}");
@@ -100,7 +102,7 @@ fn forged_exit_beside_stopped_holder_is_ignored() {
     let id = stage.spawn_scenario(HANGS, &[]);
     let (agent, dir) = (stage.pid(&id), launch_dir(&stage, &id));
     let holder = holder_pid(&dir);
-    // The state that a daemon leaves if it is killed while it ends such a launch.
+    // This is the state after a daemon was killed while it ended such a launch.
     stage.home.daemon().kill();
     signal(holder, Signal::STOP);
     signal(agent, Signal::KILL);
@@ -141,7 +143,7 @@ fn agent_with_stopped_holder_can_be_cancelled() {
         assert_eq!(row["state"], "cancelled", "{row}");
     }
     // Other sessions start as usual.
-    let next = spawn_shell(&stage, &["--exit0-is-done"], "true");
+    let next = spawn_shell(&stage, &["--exit-zero-completes"], "true");
     assert_eq!(stage.wait_sealed(&next)["state"], "completed");
 }
 
@@ -154,7 +156,7 @@ fn grandchild_stopping_holder_does_not_delay_outcome() {
         "until [ -e \"$PROVOST_HOME/launches/$PROVOST_LAUNCH/exit.json\" ]; do sleep 0.1; done";
     let left = format!("(trap '' TERM; {ended}; sleep 0.3; while :; do kill -STOP $PPID; done) &");
     let script = format!("echo a > a.txt; {left} exit 0");
-    let options = ["--worktree", "--exit0-is-done", "--check", "true"];
+    let options = ["--worktree", "--exit-zero-completes", "--check", "true"];
     let arguments = [&options[..], &["--", "sh", "-c", &script]].concat();
     let id = stage.spawn_in(repo.path(), &arguments);
     let row = stage.wait_sealed(&id);
@@ -184,13 +186,14 @@ fn spawn_shell(stage: &TestEnv, options: &[&str], script: &str) -> String {
     stage.spawn_in(stage.home.root(), &[options, &["--", "sh", "-c", script]].concat())
 }
 
-/// The pid that the process wrote.
+/// Returns the pid that the process wrote.
 fn written_pid(stage: &TestEnv) -> u32 {
     eventually("the agent says who it is", || read_pid(&stage.home.root().join("pid")))
 }
 
-/// The pid of the process that removed its launch directory, once it has. A file its holder was just writing may
-/// stay. The request follows the launch record: without a record, the launch could not be known to have run.
+/// Returns the pid of the process that removed its launch directory, once it has done so. A file
+/// that its holder was just writing may remain. The request follows the launch record, because
+/// without a record the launch could not be known to have run.
 fn wait_dir_removed(stage: &TestEnv, id: &str) -> u32 {
     let (agent, journal) = (written_pid(stage), launch_dir(stage, id).join("journal"));
     stage.home.wait_state(id, |row| row["launches"][0]["pid"].is_number());
@@ -211,7 +214,7 @@ fn forge_exit_record(dir: &Path) {
     fs::write(dir.join("gone.json"), gone).unwrap();
 }
 
-/// The pid of a launch's holder.
+/// Returns the pid of a launch's holder.
 fn holder_pid(dir: &Path) -> u32 {
     let taken: Value = serde_json::from_slice(&fs::read(dir.join("holder.json")).unwrap()).unwrap();
     u32::try_from(taken["holder"]["pid"].as_u64().unwrap()).unwrap()

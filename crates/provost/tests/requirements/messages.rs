@@ -316,6 +316,7 @@ fn stop_ends_the_process_and_cancel_the_work() {
     assert_eq!((&row["state"], &row["reason"]), (&json!("cancelled"), &json!("not now")));
     assert!(pids.iter().all(|pid| !is_running(*pid)));
     stage.home.provost(&["stop", &stopped, "--json"]).assert_code(4);
-    stage.home.provost(&["cancel", &cancelled, "--json"]).assert_code(4);
+    let repeated = stage.home.provost(&["cancel", &cancelled, "--json"]);
+    assert!(repeated.ok().stderr.contains("already cancelled"), "{repeated:?}");
     stage.home.provost(&["send", &cancelled, "go on", "--json"]).assert_code(4);
 }

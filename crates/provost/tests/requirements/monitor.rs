@@ -1,4 +1,5 @@
-//! `provost monitor`: one blocking wait, its output and its exit code. It inspects artifacts and changes nothing.
+//! `provost monitor`: one blocking wait, its output and its exit code. It reads artifacts and
+//! changes nothing.
 
 use std::{
     fs,
@@ -17,7 +18,7 @@ use crate::{
 /// An agent that reports completion once the file `go` exists.
 const COMPLETES_ON_GO: &str = "[[step]]\nwait_file = \"go\"\n[[step]]\nreport = \"completed\"\n";
 
-/// An agent that leaves a sprint with this status and reports completion.
+/// An agent that writes a sprint file with this status and reports completion.
 fn leaves_sprint(status: &str) -> String {
     let content = format!("development_status:\\n  1-2-login: {status}\\n");
     format!(
@@ -69,7 +70,7 @@ fn m19_verdict_is_in_json_and_exit_code() {
     }
     let asking = stage.spawn_sample("needs_input_exit0", &[]);
     let asked = stage.home.provost(&["monitor", &asking]);
-    assert!(asked.assert_code(7).stderr.contains("it needs input: "), "{asked:#?}");
+    assert!(asked.assert_code(7).stderr.contains("the session needs input: "), "{asked:#?}");
     let error = monitor(&stage, &[&asking]).assert_code(7).json()["error"].clone();
     assert_eq!(error["code"], "input_needed", "{error}");
     let known = [&asking, "--compat", "story-automator"];
@@ -123,7 +124,7 @@ fn m19_worst_session_decides_the_exit_code() {
 
 #[test]
 fn m19_run_is_monitored_like_a_session() {
-    let site = RunEnv::new("while [ ! -e \"$GO\" ]; do sleep 0.01; done; echo a > a");
+    let site = RunEnv::new("while [ ! -e \"$GO\" ]; do sleep 0.05; done; echo a > a");
     let stage = &site.stage;
     let go = stage.file("go");
     let with = format!("[agents.talker.env]\nGO = {go:?}\n");

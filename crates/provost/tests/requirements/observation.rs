@@ -33,7 +33,7 @@ fn m10_cpu_use_does_not_count_as_output() {
     }
 }
 
-/// Everything drawn around text: boxes, marks and bars, also alone on their lines.
+/// Characters that are drawn around text (boxes, marks and bars), also alone on their lines.
 const DRAWING_LINES: [&str; 6] = [
     "╭────────────────╮",
     "│ 3 tests failed │",

@@ -18,8 +18,8 @@ output_limit = "66MiB"
 limit_jitter = "60ms"
 limit_spacing = "70ms"
 rework = 7
-exit0_is_done = true
-no_change_ok = true
+exit_zero_completes = true
+allow_empty_diff = true
 [verify]
 checks = ["true"]
 time_limit = "67s"
@@ -143,7 +143,7 @@ agents.codex = { model = "m2", effort = "low" }
 prompts = { triage = "t {{task}}", work = "w {{task}}", review = "r {{task}}", repair = "m {{task}}", resume = "g {{task}}" }
 "#;
 
-/// Where a key's effect shows in the session's spec, and its value there.
+/// Returns the path of a key's value in the session's spec, and the expected value.
 fn session_effect(key: &str) -> Option<(&'static str, Value)> {
     Some(match key {
         "session.settle" => ("/bounds/settle_ms", json!(61)),
@@ -155,8 +155,8 @@ fn session_effect(key: &str) -> Option<(&'static str, Value)> {
         "session.limit_jitter" => ("/bounds/limit_jitter_ms", json!(60)),
         "session.limit_spacing" => ("/bounds/limit_spacing_ms", json!(70)),
         "session.rework" => ("/bounds/rework", json!(7)),
-        "session.exit0_is_done" => ("/exit0", json!("completes")),
-        "session.no_change_ok" => ("/empty_diff", json!("accepted")),
+        "session.exit_zero_completes" => ("/exit0", json!("completes")),
+        "session.allow_empty_diff" => ("/empty_diff", json!("accepted")),
         "verify.checks" => ("/checks", json!(["true"])),
         "verify.time_limit" => ("/bounds/check_time_ms", json!(67_000)),
         "verify.output_limit" => ("/bounds/check_output", json!(68 << 10)),
@@ -199,7 +199,7 @@ fn rule(decision: &str, matches: Value) -> Value {
     json!({"decision": decision, "matches": matches})
 }
 
-/// Where a key's effect shows in the spec of a Codex session, and its value there.
+/// Returns the path of a key's value in the spec of a Codex session, and the expected value.
 fn codex_effect(key: &str) -> Option<(&'static str, Value)> {
     Some(match key {
         "agents.codex.model" => ("/agent/settings/model", json!("m1")),
@@ -215,7 +215,7 @@ fn codex_effect(key: &str) -> Option<(&'static str, Value)> {
     })
 }
 
-/// Where a key's effect shows in the run's spec, and its value there.
+/// Returns the path of a key's value in the run's spec, and the expected value.
 fn run_effect(key: &str) -> Option<(&'static str, Value)> {
     Some(match key {
         "run.land" => ("/land", json!("merge")),
@@ -392,7 +392,7 @@ fn e10_config_keys_are_shown_and_have_an_effect() {
             assert_special_effect(&stage, &key, &spec, &codex_spec["agent"]);
         }
     }
-    // It may have ended by itself; then the cancel has no target.
+    // The session may have ended already. In that case the cancel is refused.
     drop(stage.home.provost(&["cancel", &codex]));
     stage.wait_sealed(&codex);
     stage.wait_sealed(&id);
@@ -413,8 +413,8 @@ fn e10_preset_keys_set_their_keys() {
     }
 }
 
-/// Keys tested elsewhere: `provost monitor` alone reads most of them and has its own tests.
-/// Git filters are tested in the boundary suite.
+/// Keys that are tested elsewhere. Only `provost monitor` reads most of them, and it has its own
+/// tests. Git filters are tested in the boundary suite.
 const TESTED_ELSEWHERE: [&str; 4] = ["monitor.", "verifiers.*.", "workflows.*.", "git."];
 
 /// Checks keys whose effect is not a single value of the session.
@@ -440,7 +440,8 @@ fn assert_special_effect(stage: &TestEnv, key: &str, spec: &Value, codex: &Value
             assert!(branch.starts_with("agents/"), "{branch}");
         }
         "terminal.tmux" => {
-            // The command that opens the session opens the window, and first writes the tmux settings.
+            // The command that opens the session also opens the window, and writes the tmux
+            // settings first.
             let flags = ["--tty", "--no-worktree", "--no-check", "--json", "--", "true"];
             let spawned = stage.home.provost(&[&["spawn"], flags.as_slice()].concat());
             stage.wait_sealed(spawned.ok().json()["id"].as_str().unwrap());
@@ -525,15 +526,17 @@ fn spawn_flags() -> Vec<SpawnFlag> {
             spec["checks"] == json!(["a", "b"])
         }),
         flag("--no-check", &["--no-check", "--", "true"], |spec, _| spec["checks"] == json!([])),
-        flag("--exit0-is-done", &["--exit0-is-done", "--", "true"], |_, row| {
+        flag("--exit-zero-completes", &["--exit-zero-completes", "--", "true"], |_, row| {
             row["state"] == "completed"
         }),
-        flag("--no-exit0-is-done", &["--no-exit0-is-done", "--", "true"], |_, row| {
+        flag("--no-exit-zero-completes", &["--no-exit-zero-completes", "--", "true"], |_, row| {
             row["state"] == "exited_without_claim"
         }),
-        flag("--no-change-ok", &["--check", "true", "--no-change-ok", "--", "true"], |_, row| {
-            row["state"] == "succeeded"
-        }),
+        flag(
+            "--allow-empty-diff",
+            &["--check", "true", "--allow-empty-diff", "--", "true"],
+            |_, row| row["state"] == "succeeded",
+        ),
         flag("--keep", &["--keep", "--", "true"], |spec, _| spec["on_finish"] == "park"),
         flag("--time-limit", &["--time-limit", "9s", "--", "true"], |spec, _| {
             spec["bounds"]["time_limit_ms"] == 9_000
@@ -555,7 +558,7 @@ fn spawn_flags() -> Vec<SpawnFlag> {
             spec["budget"]["turns"] == 4
         }),
         flag("--tty", &["--tty", "--", "true"], |spec, _| spec["agent"]["driver"] == "terminal"),
-        // Its effect besides the session is covered by the tests of tmux windows.
+        // The tests of tmux windows cover the other effects of this flag.
         flag("--tmux", &["--tty", "--tmux", "--", "true"], |spec, _| {
             spec["agent"]["driver"] == "terminal"
         }),
@@ -627,14 +630,15 @@ fn e10_spawn_flags_have_an_effect() {
 #[test]
 fn e10_repeated_key_is_one_session_and_wait_waits() {
     let stage = TestEnv::new();
-    let spawn = ["spawn", "--json", "--key", "once", "--exit0-is-done", "--wait", "--", "true"];
+    let spawn =
+        ["spawn", "--json", "--key", "once", "--exit-zero-completes", "--wait", "--", "true"];
     let first = stage.home.provost(&spawn).ok().json();
     let again = stage.home.provost(&spawn).ok().json();
     assert_eq!((&first["id"], &first["session"]["sealed"]), (&again["id"], &json!(true)));
     assert_eq!(stage.list_sessions().len(), 1);
 }
 
-/// The long flags in a command's help.
+/// Returns the long flags in a command's help.
 pub(crate) fn documented_flags(stage: &TestEnv, command: &str) -> BTreeSet<String> {
     let help = stage.home.provost(&[command, "--help"]).ok().stdout.clone();
     let options = help.split("Options:").nth(1).unwrap().split("Examples:").next().unwrap();

@@ -97,7 +97,7 @@ fn stalled_agent_is_interrupted_and_resumed() {
 fn m06_silent_turn_stalls_only_after_the_window() {
     let stage = TestEnv::new();
     let scenario = [IN_A_TURN, "[[step]]\nhang = true\n"].concat();
-    // With --deep, uses the default window.
+    // With --deep, the test uses the default window.
     let (set, window) =
         if is_deep() { ("", 300_000) } else { ("[session]\nstale_after = \"700ms\"", 700) };
     let id = spawn_with_reaction(
@@ -252,7 +252,7 @@ fn invalid_reaction_is_refused_before_start() {
     let stage = TestEnv::new();
     for (reaction, hint) in [
         ("on = \"quiet\"\ndo = \"compact\"", "is not a valid reaction to"),
-        ("on = \"quiet\"\ndo = \"hand_over\"", "needs the agent"),
+        ("on = \"quiet\"\ndo = \"hand_over\"", "needs an agent"),
         ("on = \"quiet\"\ndo = \"hand_over\"\nagent = \"nobody\"", "no agent"),
         ("on = \"quiet\"\ndo = \"notify\"\ntext = \"x\"", "sends no text"),
         ("on = \"quiet\"\ndo = \"notify\"\nat = 5", "is only valid with on"),
@@ -263,7 +263,7 @@ fn invalid_reaction_is_refused_before_start() {
         let error = stage.home.provost(&["spawn", "--json", "--", "true"]).assert_code(2).json();
         let message = error["error"]["message"].as_str().unwrap();
         assert!(message.contains(hint) && message.contains("mine"), "{reaction}: {message}");
-        // A well-formed one is shown, with a warning.
+        // A well-formed reaction is shown, with a warning.
         let shown = stage.home.provost(&["config", "show", "--json"]);
         if shown.code() == Some(0) {
             let warned = shown.json()["warnings"].to_string();

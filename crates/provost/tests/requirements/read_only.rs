@@ -11,7 +11,7 @@ fn a06_reads_change_nothing() {
     let ended = stage.spawn_scenario_in(
         repo.path(),
         "[[step]]\nsay = \"hello\"\n[[step]]\nreport = \"completed\"\n",
-        &["--worktree", "--check", "true", "--no-change-ok"],
+        &["--worktree", "--check", "true", "--allow-empty-diff"],
     );
     let asks = stage.spawn_sample("needs_input_exit0", &[]);
     let lives = stage.spawn_scenario(HANGS, &[]);
@@ -78,7 +78,8 @@ fn a06_reads_change_nothing() {
     }
 }
 
-/// The ledger and every file of the home, the user's directory and the repositories, as digests.
+/// Returns digests of the ledger and of every file in the home, the user's directory and the
+/// repositories.
 fn snapshot_files(stage: &TestEnv) -> BTreeMap<String, u64> {
     let exported = stage.home.provost(&["ledger", "export"]).ok().raw_stdout.clone();
     let mut found = BTreeMap::from([("the export".to_owned(), digest(&exported))]);
@@ -96,7 +97,8 @@ fn add_files(dir: &Path, found: &mut BTreeMap<String, u64>) {
             found.insert(text(&path), 0);
             add_files(&path, found);
         } else if is_shared_memory(&path) {
-            // Readers register themselves there; SQLite can rebuild it from the log at any time.
+            // Readers register themselves in this file. SQLite can rebuild it from the log at any
+            // time.
         } else if kind.is_file() {
             found.insert(text(&path), digest(&fs::read(&path).unwrap()));
         } else {

@@ -5,7 +5,7 @@ use crate::kit::{HANGS, TestEnv};
 /// Prints five lines, of which the third is red.
 const FIVE_LINES: &str = "for n in 1 2 3 4 5; do if [ $n = 3 ]; then printf '\\033[1;31mline 3\\033[0m\\n'; else echo line $n; fi; done";
 
-/// The digits of an id that `ls` shows.
+/// Returns the digits of an id that `ls` shows.
 fn short_id(id: &str) -> &str {
     &id[id.len() - 8..]
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::kit::{HANGS, LaunchCredentials, TALKER, TestEnv, WRITES_CREDENTIALS};
 
-/// Asks a question and exits; hangs in its next launch.
+/// Asks a question and exits. In its next launch, it hangs.
 const ASKS_AND_EXITS: &str = r#"
 [[step]]
 emit = { type = "ready", thread = "t" }

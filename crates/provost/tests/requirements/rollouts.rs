@@ -1,5 +1,5 @@
-//! Rollouts, the files in which an agent records its conversation: each line is reported once, and nothing that
-//! ended before watching began.
+//! Rollouts, the files in which an agent records its conversation. Each line is reported once, and
+//! turns that ended before the adoption are not reported.
 
 use std::{
     collections::BTreeSet,
@@ -58,7 +58,8 @@ impl ForeignRollout {
     }
 }
 
-/// The numbers of started and ended turns; asserts that no position of the file was reported twice.
+/// Returns the numbers of started and ended turns. Asserts that no position of the file was
+/// reported twice.
 #[track_caller]
 fn turn_counts(stage: &TestEnv, id: &str) -> (usize, usize) {
     let recorded = stage.events_of(id, "signal.recorded");
@@ -187,7 +188,7 @@ fn agent_is_adopted_once_until_unwatched() {
         agents.into_iter().find(|one| one["pid"] == number && one["rollout"] == record)
     });
     assert_eq!(began["thread"], THREAD, "{began:#}");
-    // Enough at once that two of them are decided together.
+    // Eight commands run at once, so that the daemon decides at least two of them together.
     let asked: Vec<Child> = (0..8)
         .map(|no| {
             let mut adopt = stage.home.command(&["adopt", ways[no % 2][0], ways[no % 2][1]]);

@@ -31,7 +31,7 @@ fn r01_r15_cancel_during_merge_check_lands_nothing() {
         "echo theirs > theirs.txt; git add theirs.txt; git commit --quiet --message theirs";
     let line = format!("echo work > work.txt; cd {}; {theirs}", repo.path().display());
     let (waits, go) = (stage.file("waits"), stage.file("go"));
-    // Blocks only on the merge, which has the work of both sides, until it is released.
+    // The check blocks only on the merge, which has the work of both sides, until it is released.
     let check = format!(
         "test -s work.txt || exit 1; test -e theirs.txt || exit 0; test -e {go} && exit 0; echo $$ > {waits}.new; mv {waits}.new {waits}; exec sleep 600"
     );
@@ -56,7 +56,7 @@ fn r01_r15_cancel_during_merge_check_lands_nothing() {
     assert_eq!(site.repo.read("work.txt"), "work\n");
 }
 
-/// Keeps working after TERM, claims completion on every channel it has, and only then exits.
+/// Keeps working after TERM, claims completion on every channel, and exits only then.
 const CLAIMS_AFTER_CANCEL: &str = r#"
 [[step]]
 ignore_term = true
@@ -113,4 +113,28 @@ fn r15_report_after_cancel_changes_nothing() {
     let kinds: Vec<&Value> = events.iter().map(|event| &event["kind"]).collect();
     assert!(!kinds.iter().any(|kind| *kind == "run.landed"), "{kinds:?}");
     assert_eq!(site.repo.branches().len(), 2, "main, and the work that was kept");
+}
+
+#[test]
+fn second_cancel_of_run_and_session_is_the_same() {
+    let site = RunEnv::new("sleep 600");
+    let run = site.open_run(&["--land", "branch"]);
+    let session = site.stage.spawn_scenario(crate::kit::HANGS, &[]);
+    for id in [&run, &session] {
+        let home = &site.stage.home;
+        home.provost(&["cancel", id, "--because", "enough"]).ok();
+        // While it stops, and after it has.
+        home.provost(&["cancel", id]).ok();
+        home.wait_state(id, |row| row["sealed"] == true);
+        let before = site.stage.events(id).len();
+        let again = home.provost(&["cancel", id]);
+        assert!(again.ok().stderr.contains("already cancelled"), "{again:#?}");
+        assert!(again.stdout.contains("cancelled"), "{again:#?}");
+        assert_eq!(home.provost(&["cancel", id, "--json"]).ok().json()["ok"], true);
+        assert_eq!(site.stage.events(id).len(), before, "nothing was recorded");
+    }
+    let done = site.stage.spawn_scenario("[[step]]\nexit = 0\n", &[]);
+    let state = site.stage.home.wait_state(&done, |row| row["sealed"] == true)["state"].clone();
+    let refused = site.stage.home.provost(&["cancel", &done]);
+    assert!(refused.assert_code(4).stderr.contains(state.as_str().unwrap()), "{refused:#?}");
 }

@@ -1,7 +1,8 @@
-//! Git that outlives the daemon: landings, worktrees and checkouts survive its end at any point.
+//! Git calls that outlive the daemon: landings, worktrees and checkouts survive the daemon's end at
+//! any point.
 //!
-//! A wrapper runs in front of git. It pauses one call once a certain file was written, and lets it continue when the
-//! test says so. So the daemon ends while git is in the middle of its work.
+//! A wrapper runs in front of git. It pauses one call once a certain file was written, and
+//! continues when the test releases it. So the daemon ends while git is in the middle of its work.
 
 use std::{
     ffi::OsString,
@@ -37,7 +38,7 @@ struct PausedGit {
 /// Selects the git call to pause, and when.
 struct PausePoint<'a> {
     subcommand: &'a str,
-    /// A pattern for its working directory.
+    /// A pattern for the working directory of the call.
     dir_pattern: &'a str,
     /// Pauses once this file contains `line`.
     file: String,
@@ -45,7 +46,7 @@ struct PausePoint<'a> {
 }
 
 impl PausedGit {
-    /// Puts the wrapper in front of git, for everything started from now on.
+    /// Puts the wrapper in front of git, for all processes that are started from now on.
     fn install(stage: &mut TestEnv, at: &PausePoint<'_>) -> PausedGit {
         let dir = stage.root().join("stopped-git");
         let PausePoint { subcommand, dir_pattern: place, file, line } = at;
@@ -62,7 +63,7 @@ impl PausedGit {
              until [ \"$x\" = {line} ]; do x=; read x < {file}; done 2> /dev/null\n\
              kill -STOP $pid\n\
              echo $pid > {here}/new && mv {here}/new {here}/stopped\n\
-             until [ -e {here}/go ]; do sleep 0.02; done\n\
+             until [ -e {here}/go ]; do sleep 0.05; done\n\
              kill -CONT $pid\n\
              wait $pid\n\
              status=$?\n\
@@ -90,7 +91,7 @@ impl PausedGit {
         assert_eq!(read_nonempty(self.dir.join("beside")), None);
     }
 
-    /// Ends the git that is stopped: by `-TERM` it gives its lock back, by `-KILL` it does not.
+    /// Ends the paused git. With `-TERM` git removes its lock file, with `-KILL` it does not.
     fn end(&self, signal: &str) {
         let pid = fs::read_to_string(self.dir.join("stopped")).unwrap();
         let sent = Command::new("kill").args([signal, pid.trim()]).status().unwrap();
@@ -132,13 +133,14 @@ fn large_repo(stage: &TestEnv, files: usize) -> TestRepo {
     repo
 }
 
-/// The points at which the daemon ends, as numbers of written files: two by default, ten in the deep run.
+/// Returns the points at which the daemon ends, as numbers of written files: two by default, ten in
+/// the deep run.
 fn kill_points(files: usize) -> Vec<usize> {
     let every = if is_deep() { 10 } else { 2 };
     (0..every).map(|no| files * (2 * no + 1) / (2 * every)).collect()
 }
 
-/// The number of files: realistic only in the deep run.
+/// Returns the number of files. Only the deep run has a realistic number.
 fn file_count(deep_files: usize) -> usize {
     if is_deep() { deep_files } else { deep_files / 3 }
 }
@@ -171,7 +173,7 @@ fn assert_landed(site: &RunEnv, id: &str, before: &str, files: usize) -> Value {
     row
 }
 
-/// Demands that all say which git is waited for.
+/// Asserts that all commands show the git process that they wait for.
 #[track_caller]
 fn shows_earlier_git(site: &RunEnv, id: &str) {
     let detail = eventually("the run waits for git", || {
@@ -186,7 +188,7 @@ fn shows_earlier_git(site: &RunEnv, id: &str) {
     }
 }
 
-/// Ends the daemon while git lands, and demands that the work lands all the same.
+/// Ends the daemon while git lands, and asserts that the work still lands.
 fn assert_lands_despite(end: DaemonEnd, files: usize, point: usize) {
     let mut stage = TestEnv::new();
     let repo = large_repo(&stage, files);
@@ -300,9 +302,17 @@ fn file_named_like_a_shortage_does_not_make_a_landing_wait() {
         if failed.is_empty() { Err(site.stage.status(&id).to_string()) } else { Ok(()) }
     });
     assert_eq!(site.repo.read(name), "mine\n");
+    // git's message has several lines.
+    for args in [&["status", &id][..], &["status", &id, "--why"], &["events", &id], &["ls"]] {
+        let shown = site.stage.home.provost(args);
+        assert!(!shown.ok().stdout.contains(['␊', '␉']), "{}", shown.stdout);
+    }
+    let shown = site.stage.home.provost(&["status", &id]).ok().stdout.clone();
+    let at = shown.lines().position(|line| line.contains("overwritten")).expect("the reason");
+    assert_eq!(shown.lines().nth(at + 1).map(str::trim), Some(name), "{shown}");
 }
 
-/// Ends git while it lands, and demands that the work lands all the same.
+/// Ends git while it lands, and asserts that the work still lands.
 fn finish_after(signal: &str, kill_the_daemon: bool) {
     let mut stage = TestEnv::new();
     let repo = large_repo(&stage, 300);
@@ -453,7 +463,7 @@ fn f5_g1d_failing_checkout_is_not_failed_verification() {
     assert!(detail.contains("could not be run: "), "{row:#}");
     let sessions = site.stage.list_sessions();
     assert_eq!(sessions[0]["cause"], "checks_not_run", "{sessions:#?}");
-    // The agent is not asked to fix a failure that is not its own.
+    // The failure is not the agent's, so the agent is not asked to fix it.
     let sent = site.stage.events_of(sessions[0]["id"].as_str().unwrap(), "rework.sent");
     assert!(sent.is_empty(), "{sent:#?}");
 }

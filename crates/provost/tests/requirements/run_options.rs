@@ -34,7 +34,7 @@ fn run_flags() -> Vec<RunFlag> {
         flag("--review-task", &["--review-task=repair"], "/reviews/task", json!("repair")),
         flag("--review-final", &["--review-final=report"], "/reviews/final", json!("report")),
         flag("--cycles", &["--cycles=4"], "/reviews/cycles", json!(4)),
-        flag("--no-change-ok", &["--no-change-ok"], "/empty_diff", json!("accepted")),
+        flag("--allow-empty-diff", &["--allow-empty-diff"], "/empty_diff", json!("accepted")),
         flag("--land", &["--land=merge"], "/land", json!("merge")),
         flag("--spec", &["--spec=../../spec.md"], "/spec", json!("more\n")),
         flag("--name", &["--name=mine"], "/name", json!("mine")),
@@ -112,7 +112,7 @@ fn e10_run_flags_have_an_effect() {
     );
 }
 
-/// Whether a default argument is compatible with the flag, and not set by it.
+/// Whether a default argument is compatible with the flag and is not set by it.
 fn is_compatible(flag: &RunFlag, word: &str) -> bool {
     let planless = ["--plan-mode", "--no-plan", "--plan"].contains(&flag.name);
     match word {

@@ -1,5 +1,5 @@
-//! Runs in repositories as users leave them: whatever state a checkout is in, none of it is lost, and a run that
-//! cannot proceed says so first.
+//! Runs in repositories with uncommitted work. No state of a checkout is lost, and a run that
+//! cannot proceed reports this before it starts.
 
 use std::{fs, os::unix::fs::symlink};
 
@@ -14,7 +14,7 @@ use crate::{
 const WORK_LINE: &str = "echo work > work.txt";
 const MERGE_FLAGS: [&str; 4] = ["--land", "merge", "--check", "test -s work.txt"];
 
-/// Git's view of the user's checkout, including uncommitted changes.
+/// Returns git's view of the user's checkout, including uncommitted changes.
 fn checkout_state(site: &RunEnv) -> [String; 5] {
     [
         site.repo.git(&["status", "--porcelain", "--ignored"]),
@@ -49,7 +49,7 @@ fn uncommitted_changes_survive_a_merge() {
     assert_eq!(checkout_state(&site), before);
     let files = ["work.txt", "mine.ignored", "deep/new.txt"].map(|file| site.repo.read(file));
     assert_eq!(files, ["work\n", "kept to myself\n", "new\n"]);
-    // None of it was seen by the agent, or committed.
+    // The agent did not see any of these changes, and none was committed.
     let committed = site.repo.git(&["ls-tree", "-r", "--name-only", "HEAD"]);
     assert_eq!(committed.lines().collect::<Vec<_>>(), [".gitignore", "README.md", "work.txt"]);
 }
@@ -65,7 +65,7 @@ fn run_warns_about_uncommitted_files_only() {
     let row = output.ok().json()["run"].clone();
     let [warning] = &row["warnings"].as_array().unwrap()[..] else { panic!("{row:#}") };
     let warning = warning.as_str().unwrap();
-    assert!(warning.contains("does not see uncommitted changes: README.md,"), "{warning}");
+    assert!(warning.contains("without your uncommitted changes: README.md,"), "{warning}");
     assert!(warning.ends_with(" and 1 more") && !warning.contains("ignored"), "{warning}");
     assert!(output.stderr.is_empty() || output.stderr.contains(warning), "{output:#?}");
     site.wait_sealed(row["id"].as_str().unwrap());
@@ -115,7 +115,7 @@ fn unpushed_commits_stay_unpushed() {
     site.repo.write("mine.txt", "mine\n");
     let unpushed = site.repo.commit("Mine, and not pushed");
     for land in ["branch", "merge"] {
-        let row = site.wait_sealed(&site.open_run(&["--land", land, "--no-change-ok"]));
+        let row = site.wait_sealed(&site.open_run(&["--land", land, "--allow-empty-diff"]));
         assert_eq!(row["state"], "completed", "{row:#}");
         let branch = row["landing"]["branch"].as_str().unwrap();
         site.repo.git(&["merge-base", "--is-ancestor", &unpushed, branch]);
@@ -248,7 +248,7 @@ fn sparse_checkout_stays_sparse_and_complete() {
 
 #[test]
 fn branch_taken_before_landing_is_left_and_named() {
-    let go = "while ! test -e go; do sleep 0.01; done";
+    let go = "while ! test -e go; do sleep 0.05; done";
     let stage = TestEnv::new();
     let repo = stage.home.repo("work");
     let line = format!("cd {}; {go}; cd -; {WORK_LINE}", stage.home.root().display());
@@ -298,7 +298,7 @@ fn resumable_run_leftovers_are_kept_until_old() {
     assert_eq!(site.wait_sealed(&id)["state"], "cancelled");
     let found = site.stage.provost(&["gc", "--apply", "--json"]).ok().json();
     assert_eq!(found["removed"], json!([]), "{found:#}");
-    assert_eq!(found["kept"][0]["reason"], "its run can be resumed", "{found:#}");
+    assert_eq!(found["kept"][0]["reason"], "the run of the session can be resumed", "{found:#}");
     site.stage.provost(&["resume", &id]).ok();
     let row = site.wait_sealed(&id);
     assert_eq!(row["state"], "succeeded", "{row:#}");

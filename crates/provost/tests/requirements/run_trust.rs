@@ -1,4 +1,5 @@
-//! Trust in runs: landing relies on neither an agent's claims nor its programs, and never lends it the user's identity.
+//! Trust in runs: a landing does not rely on an agent's claims, runs none of its programs, and
+//! never acts for it with the user's identity.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
@@ -23,14 +24,14 @@ fn pausing_env(work: &str, conflict: &str) -> RunEnv {
     repo.commit("Something to change");
     let root = stage.home.root().display().to_string();
     let line = format!(
-        "if grep -q '^<' shared.txt; then {conflict}; else touch {root}/there; while ! test -e {root}/go; do sleep 0.01; done; {work}; fi"
+        "if grep -q '^<' shared.txt; then {conflict}; else touch {root}/there; while ! test -e {root}/go; do sleep 0.05; done; {work}; fi"
     );
     RunEnv::with_script(stage, repo, &line)
 }
 
 #[test]
 fn moved_branch_lands_only_after_task_checks() {
-    let script = "touch $root/there; while ! test -e $root/go; do sleep 0.01; done; echo a > a.txt";
+    let script = "touch $root/there; while ! test -e $root/go; do sleep 0.05; done; echo a > a.txt";
     let site = graphs::kit::PlanEnv::new(&[("a", &[], script)]);
     let plan = site.stage.file("plan.toml");
     let task = fs::read_to_string(&plan).unwrap();
@@ -165,8 +166,9 @@ fn push_runs_no_agent_program_and_keeps_its_remote() {
     assert!(there.contains(row["commit"].as_str().unwrap()), "{there}");
 }
 
-/// Plants a program wherever a push, or git under `gh`, would look for one, and another push URL. Filters are not
-/// included: work that needs one is refused (see the boundary tests).
+/// Plants programs in all places where a push, or git under `gh`, would look for one, and another
+/// push URL. Filters are not included, because work that needs one is refused (see the boundary
+/// tests).
 const PLANTS_PROGRAMS: &str = r#"
 common=$(git rev-parse --path-format=absolute --git-common-dir)
 for hook in reference-transaction pre-push post-index-change; do cp EVIL "$common/hooks/$hook" 2>/dev/null || { mkdir -p "$common/hooks"; cp EVIL "$common/hooks/$hook"; }; done

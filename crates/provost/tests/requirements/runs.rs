@@ -1,4 +1,5 @@
-//! Runs with a JSON-lines agent: who may steer them, and that a repeated key opens one run.
+//! Runs with a JSON-lines agent: the callers that may steer them, and idempotency keys that open
+//! one run.
 
 use std::fs;
 

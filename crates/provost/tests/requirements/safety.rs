@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::kit::{TALKER, TestEnv};
 
-/// Leaves every kind of work: committed, changed, staged, new, ignored, binary.
+/// Leaves every kind of work: committed, changed, staged, new, ignored and binary.
 const LEAVES_UNSAVED_WORK: &str = r#"
 [[step]]
 write = { path = "done.txt", content = "committed\n" }
@@ -203,11 +203,14 @@ fn a05_symlinked_outside_files_are_not_committed() {
     fs::create_dir(&private).unwrap();
     fs::write(private.join("secret"), "secret").unwrap();
     let line = format!("d=$PWD && cd .. && mv $d away && ln -s {} $d", private.display());
-    let flags = ["--worktree", "--exit0-is-done", "--no-change-ok", "--check", "true"];
+    let flags = ["--worktree", "--exit-zero-completes", "--allow-empty-diff", "--check", "true"];
     let id = stage.spawn_in(repo.path(), &[&flags[..], &["--", "sh", "-ec", &line]].concat());
     let row = stage.wait_sealed(&id);
     assert_ne!(row["state"], "succeeded", "{row:#}");
-    assert!(row["reason"].as_str().unwrap().contains("was replaced by something else"), "{row:#}");
+    assert!(
+        row["reason"].as_str().unwrap().contains("the worktree's directory was replaced"),
+        "{row:#}"
+    );
     let branch = row["worktree"]["branch"].as_str().unwrap();
     assert_eq!(repo.git(&["rev-parse", branch]), repo.head());
     assert_eq!(repo.git(&["log", "--all", "--format=%H", "--", "secret"]), "");
@@ -224,7 +227,7 @@ fn worktree_of(row: &Value) -> String {
     row["worktree"]["path"].as_str().unwrap().to_owned()
 }
 
-/// Every file below a directory with its content, except git's own.
+/// Returns every file below a directory with its content, except git's own.
 fn files(top: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut open = vec![top.to_owned()];

@@ -17,7 +17,8 @@ fn results_match_their_schemas() {
     let asks =
         stage.spawn_in(repo.path(), &["--agent", TALKER, "--worktree", "--check", "true", "go"]);
     stage.wait(&asks, "needs_input");
-    let ended = stage.spawn_in(repo.path(), &["--check", "true", "--no-change-ok", "--", "true"]);
+    let ended =
+        stage.spawn_in(repo.path(), &["--check", "true", "--allow-empty-diff", "--", "true"]);
     stage.wait_sealed(&ended);
     let report =
         stage.home.provost(&["report", "failed", "--session", &ended, "--json"]).ok().json();
@@ -50,7 +51,8 @@ fn results_match_their_schemas() {
     );
 }
 
-/// Removes `next`: every result may name next commands, which belong to the command line and not to the schema.
+/// Removes `next`, because every result may suggest next commands, and the schema does not include
+/// them.
 pub(crate) fn without_next(mut value: Value) -> Value {
     value.as_object_mut().unwrap().remove("next");
     value
@@ -66,7 +68,8 @@ pub(crate) fn assert_conforms(name: &str, value: &Value) {
     assert!(wrong.is_empty(), "{wrong:#?}\nin {value:#}");
 }
 
-/// Checks what our schemas use: types, enum values, required fields, and that every field is documented.
+/// Checks the features that Provost's schemas use: types, enum values, required fields, and that
+/// every field is documented.
 fn check_value(root: &Value, schema: &Value, value: &Value, at: &str, wrong: &mut Vec<String>) {
     if let Some(pointer) = schema["$ref"].as_str() {
         let target = root.pointer(pointer.trim_start_matches('#')).unwrap();
@@ -108,7 +111,7 @@ fn check_fields(root: &Value, schema: &Value, value: &Value, at: &str, wrong: &m
     }
 }
 
-/// A schema without a type accepts every type.
+/// Whether a value has one of these types. A schema without a type accepts every value.
 fn is_of_type(types: &Value, value: &Value) -> bool {
     let several = types.as_array().map(Vec::as_slice).unwrap_or(std::slice::from_ref(types));
     let named = |word: &Value| word.as_str().is_some_and(|word| json_types(value).contains(&word));

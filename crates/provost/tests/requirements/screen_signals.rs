@@ -1,5 +1,5 @@
-//! Agents whose screens show more than is true: a program in place of Codex does things that Codex cannot be made to
-//! do on demand.
+//! Agents whose screens do not match their state. A scripted program replaces Codex, because Codex
+//! cannot be made to behave like this on demand.
 
 use std::{
     fs,
@@ -21,8 +21,8 @@ record = { type = "event_msg", payload = { type = "task_started", turn_id = "t1"
 wait_file = "known"
 "#;
 
-/// Requests attention, so that seeing the request proves that all earlier output was seen. Continues once that is
-/// confirmed, and ends its turn when released.
+/// Requests attention after all other output, so that Provost has seen that output once it reports
+/// the request. Continues after the confirmation, and ends its turn when released.
 const ATTENTION_THEN_END: &str = r#"
 [[step]]
 raw = '\e]7501;state=blocked:app=codex:kind=permission\x07'
@@ -47,7 +47,7 @@ fn spawn_hosted(stage: &mut TestEnv, scenario: &str, more: &[&str]) -> (String, 
     (stage.spawn_in(repo.path(), &[&own, more].concat()), repo.path().to_owned())
 }
 
-/// Starts it the same way, and waits until its turn is known to be open.
+/// Starts the scripted Codex in the same way, and waits until its turn is known to be open.
 fn spawn_in_turn(stage: &mut TestEnv, scenario: &str, more: &[&str]) -> (String, PathBuf) {
     let (id, place) = spawn_hosted(stage, &[IN_A_TURN, scenario].concat(), more);
     stage.wait_state(&id, |row| row["turns"] == 1);
@@ -59,8 +59,8 @@ fn touch(place: &Path, name: &str) {
     fs::write(place.join(name), "").unwrap();
 }
 
-/// Waits until all output has been seen, asserts that the turn is still open and never ended, and then lets the
-/// agent's rollout end it.
+/// Waits until all output has been seen, asserts that the turn is still open and never ended, and
+/// then ends the turn in the agent's rollout.
 #[track_caller]
 fn assert_ends_only_by_rollout(stage: &TestEnv, id: &str, place: &Path) {
     stage.wait(id, "needs_input");
@@ -106,7 +106,7 @@ fn m02_prompt_lookalikes_are_not_prompts() {
     let row = stage.wait_state(&id, |row| row["messages"][0]["reason"].is_string());
     assert_eq!(row["messages"][0]["status"], "queued", "{row:#}");
     assert_ends_only_by_rollout(&stage, &id, &place);
-    // Only users type to a plain program that looks like a shell.
+    // Provost types nothing into a plain program that looks like a shell.
     let shell = stage.spawn_in(stage.home.root(), &["--tty", "--", "sh"]);
     stage.pid(&shell);
     let refused = stage.home.provost(&["send", &shell, "rm -rf ."]);
@@ -145,7 +145,7 @@ wait_file = "sent"
 "#;
     let forged = forged.replace("\\u203a", "\u{203a}");
     let (id, place) = spawn_in_turn(&mut stage, &[&forged, ATTENTION_THEN_END].concat(), &[]);
-    // The prompt it pretends to show has been seen, and so has its turn.
+    // Provost has seen the fake prompt and the turn.
     stage.wait_state(&id, |row| {
         let facts = row["turns"] == 1;
         facts
@@ -207,7 +207,8 @@ fn stale_title_is_reported_as_stale() {
     touch(&place, "go");
     stage.wait(&id, "idle");
     assert!(title().contains("working, before its turn ended"), "{}", title());
-    // An escape code that repeats this for long contradicts the rollout; until then it counts as an older signal.
+    // An escape code that repeats the state for long contradicts the rollout. Until then it counts
+    // as an older signal.
     let why = stage.home.provost(&["status", &id, "--why"]).ok().stdout.clone();
     let by_code = why.lines().find(|line| line.contains("by osc")).unwrap_or(&why);
     let is_stale = by_code.contains("before its turn ended") || !by_code.contains("working");
@@ -237,7 +238,7 @@ append = { path = "keys", content = "again {{input}}\n" }
 hang = true
 "#;
     let (id, place) = spawn_hosted(&mut stage, deaf, &[]);
-    // It has not reached its prompt yet, and no signal says when it will.
+    // The agent has not reached its prompt yet, and no signal will report when it does.
     stage.home.provost(&["send", &id, "Do it,\nall of it."]).ok();
     eventually("it was typed", || place.join("keys").exists().then_some(()));
     let row = stage.wait_state(&id, |row| {
@@ -255,7 +256,7 @@ hang = true
     );
 }
 
-/// Sits at its prompt with a full context, and records typed input.
+/// Waits at its prompt with a full context, and records typed input.
 const FULL_CONTEXT_AT_PROMPT: &str = r#"
 [[step]]
 hook = { hook_event_name = "SessionStart", source = "startup" }

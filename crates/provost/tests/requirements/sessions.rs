@@ -1,4 +1,5 @@
-//! Sessions and commands: shown state matches the facts, and unfinished work never looks finished.
+//! Sessions and commands: the displayed state matches the facts, and unfinished work is never shown
+//! as finished.
 
 use std::{fs, process::Stdio};
 
@@ -179,7 +180,7 @@ fn f1_s3_branch_has_the_work_when_the_wait_ends() {
     assert_eq!(repo.read("CHANGE.md"), "work\n");
 }
 
-/// A member that ends each turn and then waits, whatever its input.
+/// A member that ends each turn and then waits, for any input.
 const IDLES_BETWEEN_TURNS: &str = r#"
 [[step]]
 emit = { type = "ready", thread = "t" }
@@ -307,7 +308,7 @@ fn f1_s7_plain_command_exit_0_is_completed() {
     let row = waited.ok().json()["session"].clone();
     assert_eq!((&row["state"], &row["claim_source"]), (&json!("completed"), &json!("policy")));
     stage.provost(&["spawn", "--wait", "--", "false"]).assert_code(1);
-    let silent = ["spawn", "--wait", "--json", "--no-exit0-is-done", "--", "true"];
+    let silent = ["spawn", "--wait", "--json", "--no-exit-zero-completes", "--", "true"];
     let row = stage.provost(&silent).assert_code(1).json()["session"].clone();
     assert_eq!(row["state"], "exited_without_claim", "a command that reports by itself: {row:#}");
     let listed = stage.provost(&["ls", "--all"]).ok().stdout.clone();

@@ -50,7 +50,8 @@ fn e25_all_declared_states_are_reached() {
     stage.home.set_env("PROVOST_SESSION_STOP_GRACE", "300ms");
     let repo = stage.home.repo("work");
     configure_agents(&stage);
-    // Only a follower sees short-lived states, so the daemon is killed before the other sessions start.
+    // Only a follower sees short-lived states, so the daemon is killed before the other sessions
+    // start.
     let lost = stage.spawn_scenario(HANGS, &["--stale-after", "100ms"]);
     let mut seen: BTreeSet<String> = make_unobservable(&stage, &lost);
     let follower = stage.home.follow(&["events", "-f", "--since", "0", "--json"]);

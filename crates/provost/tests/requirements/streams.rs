@@ -1,8 +1,11 @@
-//! Following events: none is missed and none is repeated, whatever dies meanwhile.
+//! Following events: no event is missed or repeated, whichever process dies meanwhile.
 
 use serde_json::Value;
 
-use crate::kit::{HANGS, TestEnv};
+use crate::{
+    kit::{HANGS, TestEnv},
+    run_env::RunEnv,
+};
 
 #[test]
 fn follower_is_exact_across_daemon_death() {
@@ -91,4 +94,45 @@ fn logs_follow_across_daemon_death() {
     });
     assert!(logs.wait_end().success());
     assert_eq!(lines.iter().filter(|line| line.contains("one")).count(), 1);
+}
+
+#[test]
+fn follow_of_ended_session_prints_all_and_exits() {
+    let stage = TestEnv::new();
+    let other = stage.spawn_scenario(HANGS, &[]);
+    let id = stage.spawn_scenario("[[step]]\nexit = 0\n", &[]);
+    // It began before the end.
+    let mut early = stage.home.follow(&["events", &id, "-f", "--json"]);
+    assert!(early.wait_end().success());
+    stage.home.wait_state(&id, |row| row["sealed"] == true);
+    let all: Vec<Value> = stage.events(&id);
+    let followed = stage.home.provost(&["events", &id, "-f", "--json"]);
+    let lines: Vec<Value> =
+        followed.ok().stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines, all);
+    let last = all.last().unwrap()["seq"].to_string();
+    let none = stage.home.provost(&["events", &id, "-f", "--json", "--since", &last]);
+    assert_eq!(none.ok().stdout, "");
+    assert_eq!(stage.home.status(&other)["sealed"], false, "the other one runs on");
+}
+
+#[test]
+fn follow_of_ended_run_or_team_exits() {
+    let site = RunEnv::new("echo work > work.txt");
+    let id = site.open_run(&["--land", "branch"]);
+    let mut early = site.stage.home.follow(&["events", &id, "-f", "--json"]);
+    assert!(early.wait_end().success());
+    assert_eq!(site.wait_sealed(&id)["sealed"], true);
+    let all = site.stage.events(&id);
+    let followed = site.stage.home.provost(&["events", &id, "-f", "--json"]);
+    let lines: Vec<Value> =
+        followed.ok().stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines, all);
+    site.stage.home.provost(&["logs", &id, "-f"]).ok();
+
+    let home = &site.stage.home;
+    home.provost(&["team", "new", "limits", "--goal", "raise the limits"]).ok();
+    home.provost(&["team", "cancel", "limits", "--because", "enough"]).ok();
+    let followed = home.provost(&["events", "limits", "-f", "--json"]);
+    assert!(followed.ok().stdout.contains("cancelled"), "{followed:#?}");
 }

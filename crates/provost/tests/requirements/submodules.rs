@@ -1,4 +1,4 @@
-//! Worktrees and checks have a repository's submodules, or report that they do not.
+//! Worktrees and checks have a repository's submodules, or report that they lack them.
 
 use std::fs;
 
@@ -32,7 +32,7 @@ fn worktree_and_checks_have_submodule_files() {
     assert_eq!(row["warnings"], json!([]));
     let worktree = row["worktree"]["path"].as_str().unwrap();
     assert_eq!(fs::read_to_string(format!("{worktree}/lib/inner.txt")).unwrap(), "inner\n");
-    // Also in the user's own checkout, whose files belong to no worktree.
+    // The same applies to the user's own checkout, whose files belong to no worktree.
     let id = stage.spawn_scenario_in(repo.path(), WRITES_FILE, &flags[1..]);
     assert_eq!(stage.wait_sealed(&id)["state"], "succeeded");
 }

@@ -126,7 +126,7 @@ impl ProvostTmux<'_> {
         tmux(self.0, &text(&self.0.home.path().join("tmux.sock")), arguments)
     }
 
-    /// The names of the open windows.
+    /// Returns the names of the open windows.
     fn window_names(&self) -> Vec<String> {
         let listed = self.tmux(&["list-windows", "-a", "-F", "#{window_name}"]);
         listed.lines().map(str::to_owned).collect()
@@ -158,7 +158,7 @@ fn thread_suffix(name: &str) -> u64 {
     name.bytes().fold(7, |sum, byte| (sum * 31 + u64::from(byte)) & 0xff_ffff)
 }
 
-/// Waits until the newest signal from a source about a terminal is this one.
+/// Waits until the newest signal from this source about a terminal has this label.
 pub(crate) fn wait_screen_signal(home: &TestHome, id: &str, by: &str, said: &str) {
     eventually(&format!("{by} says {said}"), || {
         let hints = home.events_of(id, "signal.inferred");
@@ -168,7 +168,7 @@ pub(crate) fn wait_screen_signal(home: &TestHome, id: &str, by: &str, said: &str
     });
 }
 
-/// A process's resident memory in KiB.
+/// Returns a process's resident memory in KiB.
 fn memory_kib(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -232,7 +232,7 @@ fn agent_pane_is_found_from_its_environment() {
     let id = id.as_str().unwrap();
     assert_eq!(stage.spec(id)["adopted"]["pane"]["id"], pane["id"]);
     wait_screen_signal(&stage.home, id, "screen", "at_prompt");
-    // The environment alone is not believed: this process runs in no pane of that server.
+    // The environment alone is not trusted: this process runs in no pane of that server.
     let liar = stage.file("lies");
     fs::copy("/bin/sleep", &liar).unwrap();
     fs::rename(&liar, stage.file("claude")).unwrap();
@@ -337,7 +337,7 @@ fn t06_pane_flood_is_bounded_and_delays_no_one() {
         flooded.exists().then_some(())
     });
     assert!(most.saturating_sub(before) <= 20 << 10, "tmux grew from {before} to {most} kB");
-    // Its output after the flood is seen, though parts of the flood were skipped.
+    // Output after the flood is seen, although parts of the flood were skipped.
     stage.home.provost(&["send", &flood, "after the flood"]).ok();
     eventually("the text", || {
         theirs.received_input("flood").contains("after the flood").then_some(())
@@ -362,7 +362,7 @@ fn t09_two_supervisors_lose_and_press_nothing() {
     assert_eq!(theirs.received_input("agent"), "working\nidle\n", "nothing but the person's keys");
 }
 
-/// The lines an agent received, without bracketed-paste markers.
+/// Returns the lines that an agent received, without bracketed-paste markers.
 fn received_lines(input: &str) -> Vec<String> {
     let plain = input.replace("\u{1b}[200~", "").replace("\u{1b}[201~", "");
     plain.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
@@ -412,7 +412,7 @@ fn t09_pane_locked_by_another_supervisor_is_not_typed() {
     eventually("it waited", || theirs.received_input("claimed").contains("the text").then_some(()));
 }
 
-/// Whether the first message is blocked for this reason.
+/// Whether the first message waits for this reason.
 fn is_waiting_for(row: &Value, why: &str) -> bool {
     row["messages"][0]["reason"].as_str().unwrap_or_default().contains(why)
 }

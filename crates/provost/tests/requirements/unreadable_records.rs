@@ -1,4 +1,4 @@
-//! One unreadable record hides no other.
+//! One unreadable record does not hide other records.
 
 use rusqlite::Connection;
 

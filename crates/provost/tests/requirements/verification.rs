@@ -71,7 +71,7 @@ fn passing_checks_succeed_with_receipts_for_tree() {
 
 /// A session with a check, whose agent runs this line.
 fn checked_session(stage: &TestEnv, repo: &TestRepo, line: &str) -> Value {
-    let flags = ["--worktree", "--exit0-is-done", "--check", "test -e b.txt"];
+    let flags = ["--worktree", "--exit-zero-completes", "--check", "test -e b.txt"];
     let id = stage.spawn_in(repo.path(), &[&flags[..], &["--", "sh", "-ec", line]].concat());
     let row = stage.wait_sealed(&id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
@@ -92,6 +92,31 @@ fn shown_branch_has_the_work_after_branch_switch() {
         assert_eq!(repo.git(&["rev-parse", branch]), row["commit"].as_str().unwrap(), "{leave}");
         assert_eq!((has_flag(&row, "off_branch"), &row["warnings"]), (false, &json!([])));
     }
+}
+
+#[test]
+fn worktree_removed_under_a_session_is_shown() {
+    let stage = TestEnv::new();
+    let repo = stage.home.repo("work");
+    let line = "echo b > b.txt; rm -rf \"$PWD\"";
+    let gone = |check: &[&str]| {
+        let flags = [&["--worktree"], check, &["--", "sh", "-ec", line]].concat();
+        stage.wait_sealed(&stage.spawn_in(repo.path(), &flags))
+    };
+    let checked = gone(&["--check", "true"]);
+    let ending = (&checked["state"], &checked["cause"]);
+    assert_eq!(ending, (&json!("failed"), &json!("checks_not_run")), "{checked:#}");
+    let unchecked = gone(&[]);
+    assert_eq!(unchecked["state"], "completed", "{unchecked:#}");
+    assert!(has_flag(&unchecked, "not_committed"), "{unchecked:#}");
+    let list = stage.home.provost(&["ls", "--all"]);
+    let id = unchecked["id"].as_str().unwrap();
+    let line = list.ok().stdout.lines().find(|line| line.contains(&id[id.len() - 8..]));
+    assert!(line.unwrap().contains("not committed: the worktree"), "{list:#?}");
+    for row in [&checked, &unchecked] {
+        repo.git(&["worktree", "unlock", row["worktree"]["path"].as_str().unwrap()]);
+    }
+    repo.git(&["worktree", "prune"]);
 }
 
 #[test]
@@ -118,7 +143,7 @@ fn work_off_the_shown_branch_is_flagged_with_ref() {
 fn worktree_deleted_by_agent_is_reported_missing() {
     let stage = TestEnv::new();
     let repo = stage.home.repo("work");
-    let flags = ["--worktree", "--exit0-is-done", "--check", "true"];
+    let flags = ["--worktree", "--exit-zero-completes", "--check", "true"];
     let line = "echo b > b.txt; rm -rf \"$PWD\"";
     let id = stage.spawn_in(repo.path(), &[&flags[..], &["--", "sh", "-ec", line]].concat());
     let row = stage.wait_sealed(&id);
@@ -198,8 +223,10 @@ fn empty_diff_fails_unless_allowed() {
     let stage = TestEnv::new();
     let repo = stage.home.repo("work");
     let refused = stage.spawn_in(repo.path(), &["--worktree", "--check", "true", "--", "true"]);
-    let allowed = stage
-        .spawn_in(repo.path(), &["--worktree", "--check", "true", "--no-change-ok", "--", "true"]);
+    let allowed = stage.spawn_in(
+        repo.path(),
+        &["--worktree", "--check", "true", "--allow-empty-diff", "--", "true"],
+    );
     let row = stage.wait_sealed(&refused);
     assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("verification")));
     assert!(row["flags"].as_array().unwrap().contains(&json!("empty_diff")), "{row}");

@@ -1,4 +1,4 @@
-//! The death of a process ends every wait at once, with its own reason.
+//! The death of a process ends every wait at once, with a specific reason.
 
 use std::{
     io::{BufRead, BufReader},
@@ -55,7 +55,12 @@ fn e16_each_end_has_its_own_wait_reason() {
     let ends = [
         ("exit = 3", &[][..], 1, "failed crash code=3 signal=null"),
         ("die = 15", &[], 1, "failed crash code=null signal=15"),
-        ("exit = 0", &["--no-exit0-is-done"], 1, "exited_without_claim null code=0 signal=null"),
+        (
+            "exit = 0",
+            &["--no-exit-zero-completes"],
+            1,
+            "exited_without_claim null code=0 signal=null",
+        ),
         ("exit = 0", &[], 0, "completed null code=0 signal=null"),
         ("hang = true", &["--time-limit", "200ms"], 1, "failed timeout code=null signal=15"),
     ];
@@ -87,9 +92,9 @@ fn e16_each_end_has_its_own_wait_reason() {
 fn wait_prints_its_target_on_stderr() {
     let stage = TestEnv::new();
     let repo = stage.home.repo("work");
-    // Lines that are not printed are not awaited forever.
+    // The waits are bounded, so that a missing line fails the test.
     stage.configure("session.time_limit = \"60s\"\nverify.time_limit = \"60s\"\n");
-    let until = |name: &str| format!("until test -f {}; do sleep 0.02; done", stage.file(name));
+    let until = |name: &str| format!("until test -f {}; do sleep 0.05; done", stage.file(name));
     let (first, second) = (until("1"), format!("{}; exit 4", until("2")));
     let agent = format!("{}; touch made; provost report completed", until("0"));
     let arguments = ["spawn", "--name", "w", "--worktree", "--check", &first, "--check", &second];
@@ -113,7 +118,8 @@ fn wait_prints_its_target_on_stderr() {
     let lines: Vec<&str> = out.lines().collect();
     let short = &lines[0][lines[0].len() - 8..];
     assert_eq!(lines[1..], [format!("{short} w failed (verification)")]);
-    let json = stage.home.provost(&["spawn", "--exit0-is-done", "--wait", "--json", "--", "true"]);
+    let json =
+        stage.home.provost(&["spawn", "--exit-zero-completes", "--wait", "--json", "--", "true"]);
     assert_eq!(json.ok().stderr.lines().count(), 1, "only the id: {json:?}");
 }
 

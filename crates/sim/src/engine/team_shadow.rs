@@ -94,7 +94,7 @@ impl SimEngine {
         let before = turn.team(ask.task).cloned();
         let reply = match turn.command_team(ask.task, &ask.by, &ask.command, ask.by.name()) {
             None => SimTeamReply::Refused,
-            // Who asks for a check that runs already waits for that one.
+            // A caller that requests a running check waits for its result.
             Some(Err(TeamRejection::NothingNew))
                 if running(before.as_ref(), &ask.command).is_some() =>
             {
@@ -118,7 +118,7 @@ impl SimEngine {
         Ok((ask.key.clone(), reply))
     }
 
-    /// Loads everything that must be in memory when something happens to a team, as the daemon does.
+    /// Loads everything that must be in memory before a change of a team, as the daemon does.
     pub(super) fn load_team(&mut self, id: TeamId, loaded: &mut Vec<Subject>) {
         self.load_subject(Subject::Team(id), loaded);
         for session in self.board.team(id).map(sessions).unwrap_or_default() {
@@ -126,7 +126,7 @@ impl SimEngine {
         }
     }
 
-    /// Does the same for a session: its teams may wake their other members.
+    /// Loads the teams of a session, because they may wake their other members.
     pub(super) fn load_teams_of_session(&mut self, id: SessionId, loaded: &mut Vec<Subject>) {
         for task in self.board.teams_of(id) {
             self.load_team(task, loaded);
@@ -175,7 +175,7 @@ impl SimEngine {
         events.find(|(at, task)| *at > seq && *task == id).map(|(at, _)| *at)
     }
 
-    /// Checks the settled teams that changed, or whose members did.
+    /// Checks the settled teams that changed or whose members changed.
     pub(super) fn check_settled_teams(
         &self,
         changed: &[Subject],

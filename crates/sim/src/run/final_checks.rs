@@ -35,13 +35,13 @@ impl Sim {
             let is_member = session.spec.agent.settings.member.is_some();
             let waits = match state {
                 State::NeedsInput | State::Stalled | State::Lost => true,
-                // The user at its screen decides how to continue.
+                // The user at the agent's screen decides how to continue.
                 State::Idle if visited => true,
-                // The user who interrupted its turn decides how to continue.
+                // The user who interrupted the turn decides how to continue.
                 State::Idle if session.awaits_user() => true,
                 // A member waits for the next message of its team, until the team ends.
                 State::Idle if is_member && session.dismissed.is_none() => true,
-                // At its prompt it waits for the user of the terminal.
+                // An agent at its prompt waits for the user of the terminal.
                 State::Idle if session.spec.agent.driver.has_terminal() => true,
                 // A launch whose agent is silent and has no time limit.
                 State::Working | State::Finishing => limited || self.is_silent(session),
@@ -130,7 +130,7 @@ impl Sim {
                 && !session.attempt().is_decided()
                 && launch.stop.is_none();
             let given_up = launch.stop.is_some_and(|stop| stop.step == StopStep::GivenUp);
-            // It is left to the user at its screen.
+            // A user at the agent's screen decides how it continues.
             let visited = launch.viewers > 0 && !session.attempt().is_decided();
             // External agents may keep running.
             if launch.adopted {

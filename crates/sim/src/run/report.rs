@@ -29,7 +29,7 @@ pub struct SimRunOutcome {
     pub decisions: usize,
     pub steps: usize,
     pub hooks: Vec<(String, u32)>,
-    /// The tasks of its plan that are merged.
+    /// The merged tasks of the plan.
     pub merged: Vec<String>,
 }
 

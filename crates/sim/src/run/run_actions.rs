@@ -22,14 +22,14 @@ use crate::{
     world::session_no,
 };
 
-/// In this share of the cases, in percent, a landing is over when its daemon ends.
+/// The probability, in percent, that a landing completes before its daemon ends.
 const LANDS_FIRST: u64 = 30;
 
-/// In this share of the cases, in percent, a daemon that is replaced does not wait for what is landing.
+/// The probability, in percent, that a replaced daemon does not wait for a landing in progress.
 const IMPATIENT: u64 = 40;
 
 impl Sim {
-    /// Whether an effect of a run can continue; some wait for something.
+    /// Whether an effect of a run can continue. Some effects wait for a condition.
     pub(super) fn can_run_effect_continue(&self, key: &RunEffectKey, task: &RunEffectTask) -> bool {
         match &task.effect {
             RunEffect::RunHook(_) => {
@@ -172,7 +172,8 @@ impl Sim {
         }
     }
 
-    /// Before a crash, a landing in progress has completed, has failed, or is left to a call that lives on.
+    /// Ends a landing in progress before a crash: it has completed, has failed, or continues in a
+    /// process that outlives the daemon.
     pub(super) fn leave_landing(&mut self) -> Result<(), BrokenLaw> {
         // Observations that a daemon received are lost with it.
         self.past_observations.clear();
@@ -183,7 +184,7 @@ impl Sim {
                 self.may_land(run.id, run.attempt().no)?;
                 drop(self.forge.land(&run));
             } else if self.forge.outlived.is_none() {
-                // One landing at a time.
+                // Only one landing runs at a time.
                 let ends_ms = self.world.now_ms + self.rng.pick(&[0, 200, 6_000]);
                 self.forge.outlived = Some(OutlivedGit { run: Box::new(run), ends_ms });
             }
@@ -248,7 +249,7 @@ impl Sim {
         late.then(|| rng.pick(&looks).clone())
     }
 
-    /// What a run takes for true is what the world itself says.
+    /// Checks that an event of a run agrees with the state of the simulated world.
     #[expect(clippy::wildcard_enum_match_arm, reason = "no other event tells of the world")]
     pub(super) fn check_run_event(
         &mut self,

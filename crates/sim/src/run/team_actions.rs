@@ -89,7 +89,7 @@ impl Sim {
     pub(super) fn step_consumer(&mut self, at: usize) {
         let Consumer { task, consumer, never_fails: steady, held: holds, .. } =
             self.consumers[at].clone();
-        // Where many act at once, it may have sent a request in the meantime.
+        // In a scenario with many consumers, this one may have sent a request in the meantime.
         if self.consumers[at].pending_key.is_some() {
             return;
         }

@@ -36,7 +36,7 @@ impl Sim {
                         RequestKind::Question | RequestKind::Dialog => RequestReply::Text(because),
                     },
                 },
-                // There is no explicit request: the message is the answer.
+                // Without an explicit request, the message is the answer.
                 None => {
                     let (key, mode) = (self.send_key(), SendMode::Continue);
                     SessionCommand::Send { key, text: because, mode }

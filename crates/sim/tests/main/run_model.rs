@@ -243,8 +243,22 @@ impl RunNode {
             }
             RunModelAction::Resume => self.apply_command(&RunCommand::Resume),
         }
+        self.end_preparations();
         let owed: BTreeSet<String> = self.run.effects().iter().map(RunEffect::key).collect();
         self.outside.begun.retain(|key| owed.contains(key));
+    }
+
+    /// Ends git for sessions that are over before their worktree was made, because only then they are sealed.
+    fn end_preparations(&mut self) {
+        let is_preparation =
+            |effect: &_| matches!(effect, session::SessionEffect::PrepareWork { .. });
+        let over = self.sessions.values().filter(|session| {
+            session.attempt().shown.is_terminal() && session.effects().iter().any(is_preparation)
+        });
+        for id in over.map(|session| session.id).collect::<Vec<_>>() {
+            let failed = session::SessionCommand::WorkFailed { reason: String::new() };
+            self.apply_to_session(id, &failed);
+        }
     }
 
     fn answer(&mut self, effect: &RunEffect, answer: EffectAnswer) {

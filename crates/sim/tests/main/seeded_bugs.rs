@@ -37,6 +37,7 @@ fn recorded_seed(bug: Bug) -> u64 {
         Bug::SnapshotConfirmsItself => 4,
         Bug::SlotIgnored => 538,
         Bug::SealedWhileLanding => 8,
+        Bug::SealedWhilePreparing => 66,
         Bug::LateLookTaken => 296,
         Bug::ProofOutlivesCommit => 8,
         Bug::DecisionLost => 40,

@@ -8,7 +8,8 @@ use super::Error;
 use super::children::{Grandchild, GrandchildMode};
 use super::report::LateReportArgs;
 
-const USAGE: &str = "understand the arguments; usage: scripted-agent SCENARIO.toml|sample:NAME [--vars NAME=VALUE…]";
+const USAGE: &str =
+    "parse the arguments; usage: scripted-agent SCENARIO.toml|sample:NAME [--vars NAME=VALUE…]";
 
 pub(super) const GRANDCHILD: &str = "--grandchild";
 pub(super) const LATE_REPORT: &str = "--report-after-eof";

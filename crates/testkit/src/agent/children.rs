@@ -1,7 +1,8 @@
-//! Grandchildren that try to outlive or to escape: this same program in another role.
+//! Grandchildren that try to outlive or to escape the agent. They run this same program in another
+//! role.
 //!
-//! Each prints its pid on its stderr, a pipe to the agent, once it is set up. A scenario's next step therefore
-//! starts only when the grandchild is in its requested state.
+//! Each prints its pid on its stderr, a pipe to the agent, once it is set up. A scenario's next
+//! step therefore starts only when the grandchild is in its requested state.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -15,7 +16,8 @@ use super::{Error, files};
 use crate::clock::pause;
 use crate::scenario::{GrandchildKind, SpawnStep, render};
 
-/// Starts a program with TERM ignored: an ignored signal stays ignored across `exec`.
+/// A shell line that starts a program with TERM ignored. An ignored signal stays ignored across
+/// `exec`.
 const TRAP_TERM: &str = r#"trap "" TERM; exec "$@""#;
 
 /// The settings of a grandchild.

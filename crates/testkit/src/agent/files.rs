@@ -25,7 +25,7 @@ pub(super) fn write(path: &str, content: &str) -> Result<(), Error> {
     written.map_err(Error::io(format!("write {path}")))
 }
 
-/// Appends to a file and creates it if necessary; without content this is `touch`.
+/// Appends to a file, and creates it if necessary. Without content this is `touch`.
 pub(super) fn append(path: &str, content: &str) -> Result<(), Error> {
     make_parent(path)?;
     let added = match create_atomically(Path::new(path), content) {
@@ -39,7 +39,8 @@ pub(super) fn append(path: &str, content: &str) -> Result<(), Error> {
     added.map_err(Error::io(format!("append to {path}")))
 }
 
-/// Creates a new file atomically with its content: tests wait for files, and must not read one that is still empty.
+/// Creates a new file atomically with its content, because tests wait for files and must not read
+/// an empty one.
 fn create_atomically(path: &Path, content: &str) -> io::Result<()> {
     if fs::symlink_metadata(path).is_ok() {
         return Err(io::ErrorKind::AlreadyExists.into());

@@ -14,7 +14,7 @@ pub(super) struct ScriptInput(BufReader<Stdin>);
 /// The parts of a message that a scenario uses.
 pub(super) struct InputMessage {
     pub(super) key: String,
-    /// Its `text`, or its `answers` as JSON if it has no text.
+    /// The `text` of the message, or its `answers` as JSON if it has no text.
     pub(super) text: String,
 }
 
@@ -46,9 +46,8 @@ impl ScriptInput {
     /// Returns the next message of a type, or `None` at the end. Skips messages of other types.
     pub(super) fn next_of(&mut self, kind: &str) -> Result<Option<InputMessage>, Error> {
         while let Some(line) = self.next_line()? {
-            let message: Value = serde_json::from_str(&line).map_err(|error| {
-                Error::Step(format!("understand a line on stdin: {error}: {line}"))
-            })?;
+            let message: Value = serde_json::from_str(&line)
+                .map_err(|error| Error::Step(format!("parse a line on stdin: {error}: {line}")))?;
             if message["type"] == kind {
                 return Ok(Some(message_parts(&message)));
             }

@@ -31,7 +31,7 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
-    #[error("understand the scenario {name}")]
+    #[error("parse the scenario {name}")]
     Scenario {
         name: String,
         #[source]
@@ -75,7 +75,7 @@ fn print_error(error: &Error) {
         text.push_str(&format!(": {cause}"));
         source = cause.source();
     }
-    // stderr may be closed; the exit code still reports the failure.
+    // stderr may be closed. The exit code still reports the failure.
     drop(writeln!(std::io::stderr(), "{text}"));
 }
 

@@ -1,4 +1,4 @@
-//! Everything a scripted agent prints.
+//! The output of a scripted agent.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -114,7 +114,7 @@ fn writer(channel: OutputChannel) -> Box<dyn Write> {
     }
 }
 
-/// Returns a value with the placeholders in its texts filled in.
+/// Returns a value with the placeholders in its texts replaced.
 pub(super) fn filled_in(value: &Value, known: &BTreeMap<String, String>) -> Value {
     match value {
         Value::String(text) => Value::String(render(text, known)),

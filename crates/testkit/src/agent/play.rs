@@ -68,9 +68,9 @@ struct ScenarioPlayer<'a> {
     /// The values of the runtime placeholders.
     known: BTreeMap<String, String>,
     input: ScriptInput,
-    /// Kept unreaped, as agents do.
+    /// Children that are not reaped, as with real agents.
     children: Vec<Child>,
-    /// Closing these notifies the late reporters that this process has exited.
+    /// Pipes whose end notifies the late reporters that this process has exited.
     lifelines: Vec<PipeWriter>,
 }
 
@@ -180,7 +180,8 @@ impl<'a> ScenarioPlayer<'a> {
         Ok(StepFlow::Next)
     }
 
-    /// Becomes the same agent with TERM ignored, at the next step; returns only if that failed.
+    /// Replaces this process by the same agent with TERM ignored, at the next step. Returns only on
+    /// failure.
     ///
     /// A shell sets the disposition, because it survives `exec` and safe code cannot set it.
     fn replace_self(&self) -> Error {
@@ -232,12 +233,13 @@ pub(super) fn expect_exit(
     }
 }
 
-/// Kills this process with a signal; returns only if the signal did not kill it.
+/// Kills this process with a signal. Returns only if the signal did not kill it.
 fn die(signal: i32) -> Error {
     let Some(named) = Signal::from_named_raw(signal) else {
         return Error::Step(format!("die: unknown signal {signal}"));
     };
-    // Twice, because Rust's own handler of SEGV and BUS only restores the default action the first time.
+    // The signal is sent twice, because Rust's own handler of SEGV and BUS only restores the
+    // default action the first time.
     for _ in 0..2 {
         if let Err(error) = kill_process(getpid(), named) {
             return Error::io("die")(error.into());

@@ -21,7 +21,7 @@ pub(super) struct LateReportArgs {
     pub(super) argv: Vec<String>,
 }
 
-/// Reports now; prints nothing unless the exit code is unexpected.
+/// Reports now. Prints nothing unless the exit code is unexpected.
 pub(super) fn report(wanted: &ReportStep, known: &BTreeMap<String, String>) -> Result<(), Error> {
     let text = |text: &String| render(text, known);
     let mut argv = argv(&text(&wanted.claim), wanted.message.as_ref().map(text));
@@ -29,9 +29,11 @@ pub(super) fn report(wanted: &ReportStep, known: &BTreeMap<String, String>) -> R
     run_provost(&argv, wanted.reply_to.as_ref().map(text).as_deref(), wanted.expect_exit)
 }
 
-/// Starts the grandchild that reports once this process, the only holder of the returned pipe, exits.
+/// Starts the grandchild that reports once this process exits, which is the only holder of the
+/// returned pipe.
 ///
-/// It ignores TERM, so that the graceful part of a clean-up does not prevent its report.
+/// The grandchild ignores TERM, so that the graceful part of a clean-up does not prevent its
+/// report.
 pub(super) fn report_after_exit(
     late: &LateReport,
     known: &BTreeMap<String, String>,

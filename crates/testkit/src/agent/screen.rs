@@ -1,5 +1,5 @@
-//! The work of an agent with a screen besides drawing: it writes its rollout where Codex does, runs hooks, and
-//! reads keys.
+//! The features of an agent with a screen besides drawing: it writes its rollout where Codex does,
+//! runs hooks, and reads keys.
 
 use std::{
     collections::BTreeMap,
@@ -18,7 +18,7 @@ use crate::scenario::RolloutStep;
 /// The thread id of the agent's own conversation.
 pub const THREAD: &str = "01a1e08b-614a-7c61-a49a-d6ec86726bf8";
 
-/// The Codex version whose file formats these are.
+/// The Codex version whose file formats are used.
 pub const VERSION: &str = "0.166.0";
 
 const PASTE_BEGINS: &str = "\x1b[200~";
@@ -29,7 +29,7 @@ pub(super) fn record(record: &RolloutStep, known: &BTreeMap<String, String>) -> 
     let thread = record.thread.as_deref().unwrap_or(THREAD);
     let path = rollout(thread);
     let mut text = String::new();
-    // A rollout may have its own metadata, as those of hidden conversations do.
+    // A rollout may start with its own metadata, for example in a hidden conversation.
     if !path.exists() && record.kind != "session_meta" {
         let payload = json!({"id": thread, "cwd": "/", "cli_version": VERSION});
         text.push_str(&line("session_meta", &payload));
@@ -41,7 +41,7 @@ pub(super) fn record(record: &RolloutStep, known: &BTreeMap<String, String>) -> 
 
 fn line(kind: &str, payload: &Value) -> String {
     let at = "2026-11-16T10:00:00.000Z";
-    // The order of the keys is Codex's.
+    // The keys have Codex's order.
     format!("{{\"timestamp\":\"{at}\",\"type\":\"{kind}\",\"payload\":{payload}}}\n")
 }
 
@@ -57,7 +57,7 @@ pub(super) fn hook(
     let mut command = Command::new(provost());
     command.arg("agent-hook").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().map_err(Error::io("run provost"))?;
-    let mut stdin = child.stdin.take().expect("its input is a pipe");
+    let mut stdin = child.stdin.take().expect("the standard input is a pipe");
     stdin.write_all(said.to_string().as_bytes()).map_err(Error::io("write to a hook"))?;
     drop(stdin);
     child.wait().map(drop).map_err(Error::io("run provost"))
@@ -73,7 +73,8 @@ pub(super) fn enter_raw_mode() -> Result<(), Error> {
     tcsetattr(&stdin, OptionalActions::Now, &terminal).map_err(failed)
 }
 
-/// Reads keys up to Enter. Pasted text is returned without its markers, and a single Escape as it is.
+/// Reads keys up to Enter. Pasted text is returned without its markers, and a single Escape
+/// unchanged.
 pub(super) fn read_keys() -> Result<Option<String>, Error> {
     let (mut keys, mut stdin) = (String::new(), io::stdin().lock());
     loop {

@@ -22,8 +22,8 @@ impl fmt::Display for Crash {
 }
 
 impl Crash {
-    /// Returns about `subset` crashes, spread evenly over all passages of these failpoints and chosen by
-    /// `PROVOST_SEED`; all of them with `PROVOST_DEEP=1`.
+    /// Returns about `subset` crashes, spread evenly over all passages of these failpoints and
+    /// selected by `PROVOST_SEED`. With `PROVOST_DEEP=1`, returns all of them.
     pub fn sample(commits: u64, places: &[&'static str], subset: usize) -> Vec<Crash> {
         let all = Crash::all(commits, places);
         if is_deep() { all } else { spread(all, places.len(), subset, seed()) }
@@ -42,7 +42,7 @@ fn spread(all: Vec<Crash>, places: usize, subset: usize, seed: usize) -> Vec<Cra
     all.into_iter().skip(seed % step).step_by(step).collect()
 }
 
-/// Whether everything that a machine can bear is tried, with the default time windows of a user.
+/// Whether the test run is deep: it tries all cases, with the default time windows of a user.
 #[expect(clippy::disallowed_methods, reason = "the test run's environment sets the depth")]
 pub fn is_deep() -> bool {
     std::env::var_os("PROVOST_DEEP").is_some_and(|deep| deep == "1")

@@ -27,8 +27,8 @@ impl HomeDaemon<'_> {
         u32::try_from(pid).ok()
     }
 
-    /// Starts a daemon as a child of the test and waits until it answers. It crashes at the given point; its
-    /// successor does not.
+    /// Starts a daemon as a child of the test and waits until it answers. The daemon crashes at the
+    /// given point, but its successor does not.
     #[track_caller]
     pub fn start(&self, crash: Option<&Crash>) -> Child {
         let mut command = self.0.command(&["daemon", "run"]);
@@ -36,7 +36,7 @@ impl HomeDaemon<'_> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut daemon = command.spawn().expect("the daemon can be started");
         let mut first = String::new();
-        let stdout = daemon.stdout.as_mut().expect("its output is a pipe");
+        let stdout = daemon.stdout.as_mut().expect("the daemon's output is a pipe");
         BufReader::new(stdout).read_line(&mut first).expect("the daemon's output can be read");
         assert_eq!(first, "ready\n");
         daemon

@@ -67,7 +67,7 @@ impl OutputFollower {
 
 impl Drop for OutputFollower {
     fn drop(&mut self) {
-        // It may have exited already; this reaps it.
+        // The command may have exited already. This call reaps it.
         drop(self.child.kill());
         drop(self.child.wait());
     }

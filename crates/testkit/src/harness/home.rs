@@ -29,8 +29,14 @@ const SHOWN_LOG_LINES: usize = 40;
 /// The user's git configuration within a home.
 const GIT_CONFIG: &str = "[user]\n\tname = Sample Person\n\temail = person@example.invalid\n[init]\n\tdefaultBranch = main\n";
 
-/// A home for one test. Dropping it stops everything that still runs, and fails the test on leftovers that
-/// Provost's own commands did not stop.
+/// The length of a home's path. It is the same for every test root, because tables and wrapped lines in
+/// recorded outputs depend on it.
+const PATH_LENGTH: usize = 44;
+/// The minimum number of random characters in a home's name.
+const MIN_RANDOM: usize = 6;
+
+/// A home for one test. Dropping it stops all processes that still run, and fails the test if
+/// Provost's own commands left any.
 #[derive(Debug)]
 pub struct TestHome {
     dir: TempDir,
@@ -48,19 +54,20 @@ impl TestHome {
     )]
     pub fn new() -> Self {
         let root = test_root();
-        fs::create_dir_all(&root).expect("the test root can be made");
+        fs::create_dir_all(&root).expect("the test root can be created");
         // The kernel and git report paths without symbolic links.
         let root = root.canonicalize().expect("the test root can be resolved");
+        let shorter = root.as_os_str().len() + "/".len() + PREFIX.len();
         let dir = tempfile::Builder::new()
             .prefix(PREFIX)
-            .rand_bytes(6)
+            .rand_bytes(PATH_LENGTH.saturating_sub(shorter).max(MIN_RANDOM))
             .tempdir_in(root)
-            .expect("a home can be made");
+            .expect("a home can be created");
         for part in ["home", "user", "tmp", "repos"] {
             DirBuilder::new()
                 .mode(0o700)
                 .create(dir.path().join(part))
-                .expect("a part of the home can be made");
+                .expect("a part of the home can be created");
         }
         fs::write(dir.path().join("user/.gitconfig"), GIT_CONFIG)
             .expect("the git configuration can be written");
@@ -74,7 +81,7 @@ impl TestHome {
         home
     }
 
-    /// Returns the directory of everything that belongs to the test.
+    /// Returns the directory that contains all files of the test.
     pub fn root(&self) -> &Path {
         self.dir.path()
     }
@@ -93,7 +100,7 @@ impl TestHome {
     /// Writes the user's Provost configuration.
     pub fn configure(&self, toml: &str) {
         let dir = self.root().join("user/.config/provost");
-        fs::create_dir_all(&dir).expect("the configuration's directory can be made");
+        fs::create_dir_all(&dir).expect("the configuration's directory can be created");
         fs::write(dir.join("provost.toml"), toml).expect("the configuration can be written");
     }
 
@@ -130,13 +137,13 @@ impl TestHome {
         command
     }
 
-    /// Runs `provost` to its end.
+    /// Runs `provost` to completion.
     #[track_caller]
     pub fn provost<S: AsRef<OsStr>>(&self, args: &[S]) -> ProgramOutput {
         self.provost_with_input(args, "")
     }
 
-    /// Runs `provost` to its end in this directory.
+    /// Runs `provost` to completion in this directory.
     #[track_caller]
     pub fn provost_in<S: AsRef<OsStr>>(&self, dir: &Path, args: &[S]) -> ProgramOutput {
         let mut command = self.command(args);
@@ -145,7 +152,7 @@ impl TestHome {
             .unwrap_or_else(|why| panic!("{why}"))
     }
 
-    /// Runs `provost` to its end with this input on stdin.
+    /// Runs `provost` to completion with this input on stdin.
     #[track_caller]
     pub fn provost_with_input<S: AsRef<OsStr>>(&self, args: &[S], input: &str) -> ProgramOutput {
         let ran = output::run(self.command(args), input.as_bytes().to_vec(), TimeLimits::default());
@@ -170,7 +177,7 @@ impl TestHome {
         })
     }
 
-    /// Returns the present output of `provost status ID --json`.
+    /// Returns the current output of `provost status ID --json`.
     #[track_caller]
     pub fn status(&self, id: &str) -> Value {
         self.provost(&["status", id, "--json"]).ok().json()
@@ -206,13 +213,13 @@ impl TestHome {
         HomeDaemon(self)
     }
 
-    /// Returns the present leftovers.
+    /// Returns the current leftovers.
     pub fn leftovers(&self) -> Vec<String> {
         leftovers(self.root())
     }
 
-    /// Lets the end of the home kill running processes without failing the test. For tests that break a home on
-    /// purpose, so that Provost itself cannot clean up.
+    /// Allows the end of the home to kill running processes without failing the test. This is for
+    /// tests that break a home on purpose, so that Provost cannot clean up.
     pub fn leave_unchecked(&mut self) {
         self.unchecked = true;
     }
@@ -269,7 +276,8 @@ impl TestHome {
         std::env::join_paths(path).expect("directories of programs have no colon in their names")
     }
 
-    /// Stops everything, first by Provost's own commands, and returns what these did not stop.
+    /// Stops all processes, first with Provost's own commands. Returns the processes that these
+    /// commands did not stop.
     fn close(&self) -> Vec<String> {
         if !self.processes().is_empty() {
             self.stop_through_provost();
@@ -298,7 +306,8 @@ impl TestHome {
         for id in living() {
             ask(&["stop", &id]);
         }
-        // The daemon sends TERM and KILL to agents that ignore an interrupt, so it must keep running for that.
+        // The daemon must keep running, because it sends TERM and KILL to agents that ignore an
+        // interrupt.
         let all_ended = || living().is_empty().then_some(());
         drop(poll_until(Deadline::after(self.end_wait), all_ended));
         ask(&["daemon", "stop"]);
@@ -312,7 +321,7 @@ impl TestHome {
                 .expect("a process of the home can be killed");
             left.is_empty().then_some(())
         };
-        // Processes that cannot be killed show up in the next check of the test root.
+        // The next check of the test root reports processes that cannot be killed.
         drop(poll_until(Deadline::after(self.end_wait), all_gone));
     }
 

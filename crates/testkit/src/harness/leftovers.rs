@@ -23,7 +23,7 @@ const MAX_DEPTH: usize = 8;
 /// Directories that contain work rather than state, and may be large.
 const NOT_SEARCHED: &[&str] = &[".git", "target", "node_modules"];
 
-/// Describes the leftovers of one test's home; empty if none exist.
+/// Describes the leftovers of one test's home. Empty for a clean home.
 pub fn leftovers(root: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let state = LeftoverWalk::through(root, &mut found);
@@ -81,7 +81,7 @@ impl LeftoverWalk {
     fn enter(&mut self, dir: &Path, depth: usize, troubles: &mut Vec<String>) {
         let entries = match fs::read_dir(dir) {
             Ok(entries) => entries,
-            // Removed meanwhile.
+            // The directory was removed meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return,
             Err(error) => {
                 return troubles.push(format!("cannot list {}: {error}", dir.display()));
@@ -120,11 +120,11 @@ fn accepting_line(socket: &Path) -> Option<String> {
     }
 }
 
-/// Tries to connect to a socket without waiting: a full queue also means that a process listens.
+/// Tries to connect to a socket without waiting. A full queue also means that a process listens.
 fn is_listening(path: &Path) -> io::Result<bool> {
     let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else { return Ok(false) };
     let Some(dir) = missing_as_none(File::open(dir))? else { return Ok(false) };
-    // Through the directory's descriptor, because a socket address has at most 107 bytes.
+    // The path uses the directory's descriptor, because a socket address has at most 107 bytes.
     let short = Path::new("/proc/self/fd").join(dir.as_raw_fd().to_string()).join(name);
     let address = SocketAddrUnix::new(&short)?;
     for kind in [SocketType::STREAM, SocketType::SEQPACKET] {
@@ -172,7 +172,8 @@ fn panics_in(path: &Path) -> Vec<String> {
     }
 }
 
-/// Describes worktrees that a sample repository has registered but that no longer exist or lie elsewhere.
+/// Describes worktrees that a sample repository has registered but that no longer exist or are
+/// outside the test's directory.
 fn stray_worktrees(root: &Path) -> Vec<String> {
     let repos = match missing_as_none(fs::read_dir(root.join("repos"))) {
         Ok(Some(repos)) => repos,
@@ -201,7 +202,7 @@ fn homes_under(test_root: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(homes.map(|entry| entry.path()).collect())
 }
 
-/// Maps a missing file to `None`: it cannot be a leftover.
+/// Maps a missing file to `None`, because it cannot be a leftover.
 fn missing_as_none<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),

@@ -1,5 +1,6 @@
-//! Runs a program to its end within time limits, and captures its output.
+//! Runs a program to completion within time limits, and captures its output.
 
+use std::fmt;
 use std::io::{Read, Write as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
@@ -18,23 +19,31 @@ const OUTPUT_GRACE: Duration = Duration::from_secs(10);
 /// The time limits of a program.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TimeLimits {
-    /// Until it exits.
+    /// The time limit until the program exits.
     pub(super) end: Duration,
-    /// From its exit until its output is closed. A longer time means that a child still holds the output, and that
-    /// `$(provost …)` would hang.
+    /// The time limit from its exit until its output is closed. A longer time means that a child
+    /// still holds the output, and that `$(provost …)` would hang.
     pub(super) output: Duration,
 }
 
 /// The output and exit status of a program.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ProgramOutput {
     /// The command line, for messages.
     pub command: String,
     pub status: ExitStatus,
-    /// With invalid UTF-8 replaced.
+    /// The standard output, with invalid UTF-8 replaced.
     pub stdout: String,
     pub stderr: String,
     pub raw_stdout: Vec<u8>,
+}
+
+/// Without the raw bytes, which would hide the rest of a message.
+impl fmt::Debug for ProgramOutput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ProgramOutput { command, status, stdout, stderr, raw_stdout: _ } = self;
+        write!(f, "`{command}` ended with {status}\nstdout:\n{stdout}\nstderr:\n{stderr}")
+    }
 }
 
 impl ProgramOutput {

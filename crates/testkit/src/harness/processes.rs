@@ -87,8 +87,8 @@ fn own_ancestors() -> BTreeSet<i32> {
     line
 }
 
-/// The daemon and the holders of a home, whose environment is not readable for a test that is not root. They are
-/// identified by the lock on the ledger and by their command lines.
+/// The daemon and the holders of a home. A test that is not root cannot read their environment, so
+/// they are identified by the lock on the ledger and by their command lines.
 struct HiddenProcesses<'a> {
     root: &'a Path,
     daemons: Vec<u32>,
@@ -107,8 +107,8 @@ impl HiddenProcesses<'_> {
     }
 }
 
-/// Whether a process is marked. One that another user owns, or that has just exited, cannot be read and does not
-/// count.
+/// Whether a process is marked. A process that another user owns, or that has just exited, cannot
+/// be read and does not count.
 fn is_marked(pid: i32, root: &Path, launches: &BTreeSet<String>) -> bool {
     let below = |path: &Path| path.starts_with(root);
     let cwd = fs::read_link(format!("/proc/{pid}/cwd")).map(without_deleted);

@@ -23,7 +23,7 @@ impl TestRepo {
         let dir = tempfile::Builder::new()
             .prefix("pv-repo-")
             .tempdir()
-            .expect("a temporary directory can be made");
+            .expect("a temporary directory can be created");
         let mut repo = Self::at(&dir.path().join("repo"));
         repo._own = Some(dir);
         repo
@@ -31,7 +31,7 @@ impl TestRepo {
 
     /// Creates a repository at this path, which must not exist yet.
     pub(super) fn at(path: &Path) -> Self {
-        fs::create_dir_all(path).expect("the repository's directory can be made");
+        fs::create_dir_all(path).expect("the repository's directory can be created");
         let repo = Self { path: path.to_owned(), _own: None };
         repo.git(&["init", "--quiet", "--initial-branch=main"]);
         repo.git(&["config", "user.name", "Sample Person"]);
@@ -45,7 +45,7 @@ impl TestRepo {
         &self.path
     }
 
-    /// Runs git here and returns its trimmed stdout; fails the test if git fails.
+    /// Runs git in the repository and returns its trimmed stdout. Fails the test if git fails.
     #[track_caller]
     pub fn git(&self, args: &[&str]) -> String {
         let output = scrubbed_git(&self.path).args(args).output().expect("git can be run");
@@ -61,7 +61,7 @@ impl TestRepo {
     pub fn write(&self, file: &str, content: &str) {
         let path = self.path.join(file);
         fs::create_dir_all(path.parent().expect("a file has a directory"))
-            .expect("the directory can be made");
+            .expect("the directory can be created");
         fs::write(path, content).expect("the file can be written");
     }
 

@@ -7,17 +7,18 @@ use std::time::Duration;
 
 use crate::clock::{Deadline, pause};
 
-/// The default time limit of a wait; `PROVOST_TEST_WAIT_S` overrides it.
+/// The default time limit of a wait. `PROVOST_TEST_WAIT_S` overrides it.
 const DEFAULT_WAIT: Duration = Duration::from_secs(30);
-/// The first poll interval; it doubles up to the longest.
+/// The first poll interval. It doubles up to the maximum.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const MAX_PAUSE: Duration = Duration::from_millis(50);
 
-/// One check of a condition: found, or not yet, perhaps with an observation.
+/// One check of a condition. It returns a value, or an optional observation if the condition does
+/// not hold yet.
 pub trait Probe {
     type Value;
 
-    /// Returns the result, or what was observed instead.
+    /// Returns the value, or else the observation.
     fn check(self) -> Result<Self::Value, Option<String>>;
 }
 
@@ -37,18 +38,19 @@ impl<T, E: Debug> Probe for Result<T, E> {
     }
 }
 
-/// Returns the content of a file once it is not empty: a shell creates a file first and fills it then.
+/// Returns the content of a file once it is not empty, because a shell creates a file before it
+/// writes to it.
 pub fn read_nonempty(path: impl AsRef<Path>) -> Option<String> {
     fs::read_to_string(path).ok().filter(|text| !text.is_empty())
 }
 
-/// Polls until something is found; fails the test after the default time limit.
+/// Polls until the probe returns a value. Fails the test after the default time limit.
 #[track_caller]
 pub fn eventually<P: Probe>(what: &str, probe: impl FnMut() -> P) -> P::Value {
     eventually_within(default_wait(), what, probe)
 }
 
-/// Polls until something is found; fails the test after `wait`.
+/// Polls until the probe returns a value. Fails the test after `wait`.
 #[track_caller]
 pub fn eventually_within<P: Probe>(
     wait: Duration,
@@ -62,14 +64,15 @@ pub fn eventually_within<P: Probe>(
     }
 }
 
-/// Polls until something is found or the deadline has passed. Returns the last observation in that case.
+/// Polls until the probe returns a value or the deadline has passed. Returns the last observation
+/// in that case.
 pub(super) fn poll_until<P: Probe>(
     deadline: Deadline,
     mut probe: impl FnMut() -> P,
 ) -> Result<P::Value, Option<String>> {
     let mut between = FIRST_PAUSE;
     loop {
-        // Checked before the probe, so that the last probe runs after the deadline.
+        // The deadline is checked before the probe, so that the last probe runs after the deadline.
         let last = deadline.passed();
         match probe().check() {
             Ok(found) => return Ok(found),

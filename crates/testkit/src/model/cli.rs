@@ -14,7 +14,7 @@ const USAGE: &str =
 enum Error {
     #[error("{0}\n{USAGE}")]
     Usage(String),
-    #[error("understand the scenario {name}")]
+    #[error("parse the scenario {name}")]
     Scenario {
         name: String,
         #[source]
@@ -116,6 +116,6 @@ fn print_error(error: &Error) {
         text.push_str(&format!(": {cause}"));
         source = cause.source();
     }
-    // stderr may be closed; the exit code still reports the failure.
+    // stderr may be closed. The exit code still reports the failure.
     drop(writeln!(io::stderr(), "{text}"));
 }

@@ -11,7 +11,8 @@ use crate::harness::{TestHome, TestRepo};
 
 /// A model for which Codex offers one tool per purpose.
 pub const MODEL: &str = "gpt-5.5";
-/// The same for the oldest Codex, which offers no patch tool to models that it does not know.
+/// A model with one tool per purpose for the oldest Codex, which offers no patch tool to models
+/// that it does not know.
 pub const OLD_MODEL: &str = "gpt-5.2-codex";
 /// A model for which Codex offers one tool that runs scripts. It has the newer tools to ask and to delegate.
 pub const CODE_MODE_MODEL: &str = "gpt-6.1-sol";
@@ -107,7 +108,7 @@ impl CodexHome {
         home.leave_unchecked();
         let repo = home.repo("work");
         let home = Self { home, repo };
-        DirBuilder::new().mode(0o700).create(home.path()).expect("the home can be made");
+        DirBuilder::new().mode(0o700).create(home.path()).expect("the home can be created");
         fs::write(home.path().join("config.toml"), codex_config(model, &server.url()))
             .expect("the configuration can be written");
         home

@@ -13,7 +13,7 @@ use super::scenario::{
 use super::tools::{self, ToolInvocation, Tools};
 use crate::scenario::render;
 
-/// Stands for reasoning that only the model's vendor can read.
+/// A placeholder for reasoning that only the model's vendor can read.
 const ENCRYPTED: &str = "c2NyaXB0ZWQ=";
 
 /// One step of a stream.
@@ -60,7 +60,7 @@ pub(super) fn steps(
     Ok(steps)
 }
 
-/// Returns the answer of a response that is not a stream.
+/// Returns the HTTP response, if the scripted response is not a stream.
 pub(super) fn plain(response: &Response) -> Option<PlainResponse> {
     let mut plain = match &response.end {
         ResponseEnd::Http(http) => PlainResponse {
@@ -84,7 +84,7 @@ pub(super) fn plain(response: &Response) -> Option<PlainResponse> {
     Some(plain)
 }
 
-/// Returns the headers of a response besides those of HTTP.
+/// Returns the additional HTTP headers of a response.
 pub(super) fn headers(response: &Response) -> BTreeMap<String, String> {
     let mut headers = response.headers.clone();
     for (window, limit) in &response.limits {

@@ -1,11 +1,11 @@
-//! The subset of HTTP that Codex needs: one request per connection, read as a whole, and answers that close it.
+//! The subset of HTTP that Codex needs: one request per connection, and responses that close it.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 
 /// Maximum size of a request head.
 const MAX_HEAD: usize = 256 * 1024;
-/// Maximum size of a request body; a long conversation with images has several megabytes.
+/// Maximum size of a request body. A long conversation with images has several megabytes.
 const MAX_BODY: usize = 64 * 1024 * 1024;
 /// Maximum number of headers of a request.
 const MAX_HEADERS: usize = 100;
@@ -29,7 +29,7 @@ pub(super) enum Error {
 pub(super) struct HttpRequest {
     pub(super) method: String,
     pub(super) path: String,
-    /// Keyed by lower-case names.
+    /// The headers, keyed by lower-case names.
     pub(super) headers: BTreeMap<String, String>,
     pub(super) body: Vec<u8>,
 }
@@ -164,7 +164,7 @@ fn more(from: &mut impl Read, buffer: &mut Vec<u8>, limit: usize) -> Result<(), 
 mod tests {
     use super::*;
 
-    /// Returns a few bytes at a time, as a network may.
+    /// A reader that returns a few bytes at a time, like a network.
     struct Slowly<'a>(&'a [u8]);
 
     impl Read for Slowly<'_> {

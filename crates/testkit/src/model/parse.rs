@@ -1,4 +1,5 @@
-//! Parses a model's scenario strictly. Every error names the position and suggests the nearest known key.
+//! Parses a model's scenario strictly. Every error names the position and suggests the closest
+//! known key.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -12,14 +13,14 @@ use super::scenario::{
     ThreadSelector, UsageLimit,
 };
 
-/// Maximum number of numeric repetitions; use `"forever"` beyond that.
+/// Maximum number of numeric repetitions. Scenarios use `"forever"` beyond that.
 const MAX_REPEATS: u32 = 10_000;
 
 const SCENARIO: &[&str] = &["description", "usage", "otherwise", "apart", "thread"];
 const THREAD: &[&str] = &["name", "when", "repeat", "turn"];
 const TURN: &[&str] = &["when", "response", "repeat"];
 const RESPONSE: &[&str] = &["delay_ms", "headers", "rate_limits", "items", "usage", "repeat"];
-/// The keys that end a response; at most one of them is allowed.
+/// The keys that end a response. At most one of them is allowed.
 const ENDS: &[&str] = &["end", "failed", "incomplete", "context_overflow", "http", "usage_limit"];
 const USAGE_LIMIT: &[&str] = &["resets_at", "resets_in_s", "plan", "reset_location"];
 const LIMIT: &[&str] = &["used_percent", "window_minutes", "resets_at", "resets_in_s"];
@@ -355,7 +356,7 @@ impl KeyPath {
         self.0.last().cloned().unwrap_or_default()
     }
 
-    /// Replaces a number by a name.
+    /// Replaces the number at the end of the position by a name.
     fn call(&mut self, name: &str) {
         if let Some(last) = self.0.last_mut().filter(|last| *last != name) {
             *last = format!("thread `{name}`");
@@ -383,7 +384,7 @@ fn nearest<'a>(given: &str, known: &[&'a str]) -> &'a str {
     known.iter().min_by_key(distance).copied().unwrap_or_default()
 }
 
-/// Adds the nearest known field to a serde error, which lists all of them.
+/// Adds the closest known field to a serde error, which lists all fields.
 fn with_nearest(message: &str) -> String {
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     match quoted.as_slice() {

@@ -54,7 +54,7 @@ impl ResponsePlayer<'_> {
         headers.insert("content-type".to_owned(), "text/event-stream".to_owned());
         headers.insert("cache-control".to_owned(), "no-cache".to_owned());
         http::write_head(self.stream, 200, &headers)?;
-        let (last, steps) = steps.split_last().expect("a stream has its first event at least");
+        let (last, steps) = steps.split_last().expect("a stream has at least one event");
         for step in steps {
             self.step(step)?;
         }
@@ -65,7 +65,8 @@ impl ResponsePlayer<'_> {
         self.end(&response.end)
     }
 
-    /// Records the answer before the client can know, so that a client that saw the end finds it recorded.
+    /// Records the answer before the client can receive its end, so that the record exists when the
+    /// client has seen the end.
     fn answered(&self) {
         self.shared.record(self.number, AnswerOutcome::Answered);
     }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// The start of a request for a task title, which the terminal interface sends in a hidden thread.
 const TITLE_PROMPT: &str = "Generate a concise, single-line task title";
-/// The start of a compaction request, where Codex does not name the kind of request.
+/// The start of a compaction request, for versions of Codex that do not name the kind of request.
 const COMPACTION_PROMPT: &str = "You are performing a CONTEXT CHECKPOINT COMPACTION";
 /// The headers that name the thread, the newest version's first.
 const THREAD_HEADERS: &[&str] = &["thread-id", "thread_id", "session-id", "session_id"];
@@ -14,9 +14,9 @@ const THREAD_HEADERS: &[&str] = &["thread-id", "thread_id", "session-id", "sessi
 /// One request to the model.
 #[derive(Debug, Clone)]
 pub struct ModelRequest {
-    /// Its number among all requests, starting at 1.
+    /// The number of the request among all requests, starting at 1.
     pub number: usize,
-    /// Keyed by lower-case names.
+    /// The headers, keyed by lower-case names.
     pub headers: BTreeMap<String, String>,
     pub body: Value,
     /// Codex's metadata about the turn, from a header or the body.
@@ -75,7 +75,7 @@ impl ModelRequest {
         self.headers.contains_key("x-openai-subagent")
     }
 
-    /// Returns the last part of a sub-agent's path, where Codex sends it.
+    /// Returns the last part of a sub-agent's path, if Codex sends it.
     pub fn agent(&self) -> Option<&str> {
         if !self.is_subagent() {
             return None;
@@ -123,7 +123,7 @@ impl ModelRequest {
     }
 }
 
-/// Returns all text in a content: a string, parts, or an object with one of them.
+/// Returns all text in a content value: a string, parts, or an object with one of them.
 fn text_of(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),

@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The default size of a delta in characters; `chunk` overrides it.
+/// The default size of a delta in characters. `chunk` overrides it.
 const CHUNK: usize = 12;
 
 /// All answers of a model.
 #[derive(Debug, Clone, Default)]
 pub struct ModelScenario {
     pub description: String,
-    /// The usage of responses without their own.
+    /// The usage of responses that set none.
     pub usage: ScriptedUsage,
     /// The answer to requests that match no thread. Without it they are refused as unexpected.
     pub default_response: Option<Response>,
@@ -45,7 +45,7 @@ impl Default for HiddenAnswers {
 /// The answers to one of Codex's threads.
 #[derive(Debug, Clone)]
 pub struct ScriptedThread {
-    /// Its name in records and errors.
+    /// The name of the thread in records and errors.
     pub name: String,
     pub when: ThreadSelector,
     /// The number of threads that get these answers.
@@ -53,8 +53,8 @@ pub struct ScriptedThread {
     pub turns: Vec<ScriptedTurn>,
 }
 
-/// Selects a thread. All given conditions must hold for the first request of the thread. Without any it selects the
-/// next thread that a user started.
+/// Selects a thread. All given conditions must hold for the first request of the thread. Without
+/// conditions it selects the next thread that a user started.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ThreadSelector {
@@ -62,9 +62,9 @@ pub struct ThreadSelector {
     pub prompt: Option<String>,
     /// The number of the thread in order of appearance, including sub-agents.
     pub number: Option<usize>,
-    /// Whether it is a sub-agent's thread; the default is no, unless `agent` is given.
+    /// Whether the thread is a sub-agent's. False by default, unless `agent` is given.
     pub subagent: Option<bool>,
-    /// The name of a sub-agent, where Codex reports it (not in 0.107).
+    /// The name of a sub-agent, if Codex reports it (not in 0.107).
     pub agent: Option<String>,
     /// The model's name.
     pub model: Option<String>,
@@ -73,8 +73,8 @@ pub struct ThreadSelector {
 /// The answers within one turn.
 #[derive(Debug, Clone)]
 pub struct ScriptedTurn {
-    /// A part of the message that starts the turn. Such a turn is used whenever it matches; the others are used in
-    /// order.
+    /// A part of the message that starts the turn. A turn with this condition is used whenever it
+    /// matches; the others are used in order.
     pub when: Option<String>,
     pub responses: Vec<Response>,
     pub repeat: RepeatCount,
@@ -84,7 +84,7 @@ pub struct ScriptedTurn {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RepeatCount {
     Times(u32),
-    /// As often as requested, even never. Only the last element of its kind can repeat forever.
+    /// Any number of times, including none. Only the last element of its kind can repeat forever.
     Forever,
 }
 
@@ -100,7 +100,7 @@ pub struct Response {
     /// The pause before the status line.
     pub delay_ms: u64,
     pub headers: BTreeMap<String, String>,
-    /// The account's limits, by the names of their windows; sent in headers.
+    /// The account's limits, by the names of their windows. They are sent in headers.
     pub limits: Vec<(String, Limit)>,
     pub items: Vec<ScriptedItem>,
     pub usage: Option<ScriptedUsage>,
@@ -134,7 +134,7 @@ pub enum ResponseEnd {
 #[serde(deny_unknown_fields)]
 pub struct Http {
     pub status: u16,
-    /// A string is sent as it is, anything else as JSON.
+    /// The body. A string is sent unchanged, any other value as JSON.
     #[serde(default)]
     pub body: Option<Value>,
     #[serde(default)]
@@ -206,7 +206,7 @@ pub enum ScriptedItem {
     Ask(Valued<Vec<ScriptedQuestion>>),
     /// Questions that do not block.
     AskAsync(Valued<Vec<AsyncQuestion>>),
-    /// A call of any tool by its name, such as a dynamic one.
+    /// A call of any tool by its name, such as a dynamic tool.
     Tool(ToolCallItem),
     /// A call of a free-form tool by its name.
     Custom(CustomToolItem),
@@ -216,13 +216,13 @@ pub enum ScriptedItem {
     WebSearch(Valued<String>),
     /// A pause within the stream.
     DelayMs(Valued<u64>),
-    /// Waits until the test releases it.
+    /// A wait until the test releases the hold.
     Hold(Valued<String>),
     /// Any output item.
     RawItem(Valued<Value>),
     /// Any event of the stream.
     RawEvent(Valued<Value>),
-    /// Text on the wire as it is.
+    /// Text that is written to the connection unchanged.
     RawBytes(Valued<String>),
 }
 
@@ -263,7 +263,7 @@ pub struct ScriptedMessage {
     pub text: String,
     pub phase: Option<MessagePhase>,
     pub deltas: Option<Deltas>,
-    /// The deltas arrive, the finished message does not.
+    /// Whether the finished message is left out after the deltas.
     #[serde(default)]
     pub unfinished: bool,
 }
@@ -311,7 +311,7 @@ pub struct Shell {
     #[serde(rename = "value")]
     pub command: String,
     pub workdir: Option<String>,
-    /// Asks to run outside of the sandbox.
+    /// Whether the command asks to run outside the sandbox.
     #[serde(default)]
     pub escalate: bool,
     pub justification: Option<String>,
@@ -401,10 +401,10 @@ pub struct CustomToolItem {
 pub struct SpawnAgentItem {
     #[serde(rename = "value")]
     pub task: String,
-    /// The sub-agent's name, where Codex lets the model choose it.
+    /// The sub-agent's name, if Codex lets the model choose it.
     #[serde(default = "helper")]
     pub name: String,
-    /// Whether it gets the history of its parent.
+    /// Whether the sub-agent gets the history of its parent.
     #[serde(default)]
     pub history: bool,
 }

@@ -1,8 +1,9 @@
-//! The position of each Codex thread in the scenario. Pure, so that every rule can be tested alone.
+//! The position of each Codex thread in the scenario. This module is pure, so that every rule can
+//! be tested separately.
 //!
-//! A thread takes the first free scripted thread that matches it. A new turn id takes the first turn that matches
-//! its message, or else the next turn, even if the last one has unused responses. Where Codex sends no turn id, the
-//! next turn starts when the responses of the last one are used up.
+//! A thread takes the first free scripted thread that matches it. A new turn id takes the first
+//! turn that matches its message, or else the next turn, even if the last one has unused responses.
+//! If Codex sends no turn id, the next turn starts when the responses of the last one are used up.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,15 +18,15 @@ use super::scenario::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServedAnswer {
     Scripted(ScriptPlace),
-    /// A hidden request, which uses up nothing.
+    /// A hidden request, which uses no scripted turn.
     Hidden(RequestPurpose),
-    /// Not scripted; the scenario's default answer was used.
+    /// The request was not scripted, and the scenario's default answer was used.
     Default,
-    /// Not scripted; refused for this reason.
+    /// The request was not scripted, and was refused for this reason.
     Unexpected(String),
 }
 
-/// The position of a response in the scenario; numbers start at 1.
+/// The position of a response in the scenario. Numbers start at 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScriptPlace {
     pub thread: String,
@@ -42,9 +43,9 @@ impl fmt::Display for ScriptPlace {
 /// The scenario and its progress.
 pub(super) struct Script {
     scenario: ModelScenario,
-    /// How often each scripted thread was taken.
+    /// How many times each scripted thread was used.
     taken: Vec<u32>,
-    /// Keyed by the ids of Codex's threads.
+    /// The positions, keyed by the ids of Codex's threads.
     threads: BTreeMap<String, Position>,
 }
 
@@ -58,7 +59,7 @@ struct Position {
 
 /// A turn that Codex started.
 struct StartedTurn {
-    /// The turn of the scripted thread that answers it, or `None` if it was unexpected.
+    /// The turn of the scripted thread that answers this turn, or `None` if it was unexpected.
     turn: Option<usize>,
     /// The number of requested responses.
     requested: usize,
@@ -80,7 +81,7 @@ impl Script {
         self.scenario.threads.extend(threads);
     }
 
-    /// Returns the answer to a request; none if it was unexpected.
+    /// Returns the answer to a request, or no answer if the request was unexpected.
     pub(super) fn answer(&mut self, request: &ModelRequest) -> (ServedAnswer, Option<Response>) {
         let apart = &self.scenario.hidden_answers;
         match request.kind() {
@@ -188,7 +189,8 @@ impl Position {
         Ok((place, response.clone()))
     }
 
-    /// Returns the turn that answers a message: a matching one, or the next of the others.
+    /// Returns the turn that answers a message: a matching turn, or else the next unconditional
+    /// one.
     fn take(&self, thread: &ScriptedThread, prompt: &str) -> Option<usize> {
         let free = |at: &usize| {
             thread.turns[*at].repeat == RepeatCount::Forever

@@ -20,7 +20,7 @@ use super::script::{Script, ServedAnswer};
 use crate::clock::Deadline;
 use crate::harness::eventually;
 
-/// How often a waiting stream checks whether its client is still connected.
+/// The interval at which a waiting stream checks whether its client is still connected.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// How long a client may take to send its request or to read a piece of its answer.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -47,11 +47,11 @@ pub struct RecordedRequest {
 /// The outcome of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnswerOutcome {
-    /// It is in progress.
+    /// The answer is in progress.
     Open,
-    /// It was sent up to its scripted end.
+    /// The answer was sent up to its scripted end.
     Answered,
-    /// The client disconnected, or the server stopped, before that.
+    /// The client disconnected, or the server stopped, before the end of the answer.
     Disconnected,
 }
 
@@ -130,7 +130,7 @@ impl ModelServer {
         self.shared.release(name);
     }
 
-    /// Appends the threads of another scenario to the present ones.
+    /// Appends the threads of another scenario to the current ones.
     pub fn add(&self, scenario: ModelScenario) {
         self.shared.lock().script.add(scenario.threads);
     }
@@ -170,7 +170,8 @@ impl ModelServer {
 impl Drop for ModelServer {
     fn drop(&mut self) {
         self.shared.stop();
-        // Wakes the acceptor, which then sees the stop flag. If that fails, it is awake already.
+        // This connection wakes the acceptor, which then sees the stop flag. If it fails, the
+        // acceptor is already awake.
         drop(TcpStream::connect(self.address));
         if let Some(acceptor) = self.acceptor.take()
             && acceptor.join().is_err()
@@ -337,7 +338,7 @@ fn accept(listener: &TcpListener, shared: &Arc<ServerShared>) {
             break;
         }
         connections.retain(|connection| !connection.is_finished());
-        // A connection that is lost before it is accepted is the client's problem.
+        // A connection that is lost before it is accepted is ignored.
         let Ok(stream) = stream else { continue };
         let shared = Arc::clone(shared);
         connections.push(thread::spawn(move || serve(stream, &shared)));
@@ -346,7 +347,7 @@ fn accept(listener: &TcpListener, shared: &Arc<ServerShared>) {
     assert!(panicked == 0, "{panicked} connections of the scripted model panicked");
 }
 
-/// Answers one request. Connection errors are left for the client to notice.
+/// Answers one request. Connection errors are ignored, because the client notices them.
 fn serve(mut stream: TcpStream, shared: &ServerShared) {
     let prepared = stream
         .set_nodelay(true)
@@ -460,7 +461,7 @@ fn is_disconnected(stream: &TcpStream) -> bool {
     }
 }
 
-/// Reads with a deadline, and not beyond the server's stop.
+/// A reader with a deadline, which also ends when the server stops.
 struct DeadlineReader<'a> {
     stream: &'a TcpStream,
     shared: &'a ServerShared,

@@ -1,7 +1,9 @@
-//! Tool calls in the form that this Codex offers: one scenario serves all versions and models.
+//! Tool calls in the form that this Codex offers, so that one scenario works with all versions and
+//! models.
 //!
-//! There are three forms: functions (`exec_command`, `shell_command`, `shell`), free-form tools (`apply_patch`),
-//! and code mode, where one free-form tool `exec` runs JavaScript that calls the others.
+//! There are three forms: functions (`exec_command`, `shell_command`, `shell`), free-form tools
+//! (`apply_patch`), and code mode, in which one free-form tool `exec` runs JavaScript that calls
+//! the others.
 
 use serde_json::{Map, Value, json};
 
@@ -10,14 +12,15 @@ use super::scenario::{CustomToolItem, PlanItem, Shell, SpawnAgentItem, ToolCallI
 
 /// The namespace of plain tools, which calls omit.
 const PLAIN: &str = "functions";
-/// The namespace of sub-agents where only `tool_search` finds them.
+/// The namespace of sub-agent tools, if only `tool_search` finds them.
 const FOUND_AGENTS: &str = "multi_agent_v1";
-/// The default duration of a wait for sub-agents, in milliseconds; also Codex's minimum.
+/// The default duration of a wait for sub-agents, in milliseconds. It is also Codex's minimum.
 const WAIT_AGENTS_MS: u64 = 10_000;
-/// Lets a script wait for an approval as long as a test does. Codex would continue after 30 s.
+/// A directive that lets a script wait for an approval as long as a test does. Codex would continue
+/// after 30 s.
 const LONG_YIELD: &str = "// @exec: {\"yield_time_ms\": 3600000}\n";
 
-/// A tool call, still without its ids.
+/// A tool call without its ids.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ToolInvocation {
     Function { name: String, namespace: Option<String>, arguments: Value },
@@ -158,7 +161,8 @@ pub(super) fn ask(tool: &str, questions: Value, tools: &Tools) -> Result<ToolInv
     offered(tool, arguments, tools).ok_or_else(|| tools.missing(&format!("`{tool}`")))
 }
 
-/// Returns a call of any tool: in the form offered, or as scripted if it is not offered.
+/// Returns a call of any tool, in the form in which it is offered, or as scripted if it is not
+/// offered.
 pub(super) fn call(call: &ToolCallItem, tools: &Tools) -> ToolInvocation {
     let nested = match &call.namespace {
         Some(namespace) => format!("{namespace}__{}", call.tool),

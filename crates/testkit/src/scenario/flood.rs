@@ -1,4 +1,4 @@
-//! The text of a flood: known in advance, so that a reader can detect a lost byte.
+//! The text of a flood. It is known in advance, so that a reader can detect a lost byte.
 
 use std::io::{self, Write};
 
@@ -7,14 +7,14 @@ use super::Flood;
 /// The minimum width of a line with a digit and a newline.
 const NARROWEST_LINE: usize = 2;
 
-/// Writes the whole flood: numbered lines of one width, cut so that the total is exact.
+/// Writes the whole flood: numbered lines of one width, truncated so that the total is exact.
 pub fn write_flood(out: &mut impl Write, flood: &Flood) -> io::Result<()> {
     let width = flood.line.max(NARROWEST_LINE);
     let (mut left, mut number) = (flood.bytes, 0_u64);
     while left > 0 {
         let line = numbered_line(number, width);
         let take = usize::try_from(left).map_or(line.len(), |left| left.min(line.len()));
-        // A cut line keeps its newline, so the flood always ends with one.
+        // A truncated line keeps its newline, so the flood always ends with one.
         out.write_all(&line[..take - 1])?;
         out.write_all(b"\n")?;
         left -= take as u64;

@@ -134,7 +134,7 @@ fn repeat(
     Ok(StepAction::Repeat(RepeatStep { times: raw.times, steps }))
 }
 
-/// Fills the variables into every text below a value.
+/// Replaces the variables in every text below a value.
 fn rendered(value: Value, vars: &BTreeMap<String, String>) -> Result<Value, String> {
     Ok(match value {
         Value::String(text) => Value::String(rendered_text(&text, vars)?),
@@ -159,8 +159,8 @@ fn rendered_text(text: &str, vars: &BTreeMap<String, String>) -> Result<String, 
     }
 }
 
-/// Rejects a misplaced `ignore_term`. The agent replaces itself to ignore TERM: buffered stdin would be lost, and a
-/// late reporter would mistake that for the agent's exit.
+/// Rejects a misplaced `ignore_term`. The agent replaces itself to ignore TERM, so buffered stdin
+/// would be lost, and a late reporter would mistake the replacement for the agent's exit.
 fn check_ignore_term(steps: &[ScenarioStep]) -> Result<(), Error> {
     let is_ignore_term = |action: &StepAction| matches!(action, StepAction::IgnoreTerm(_));
     let mut too_late = false;

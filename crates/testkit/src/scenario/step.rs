@@ -6,11 +6,11 @@ use base64::Engine as _;
 use serde::Deserialize;
 use serde::de::Error as _;
 
-/// The default time limit of `wait_file`; `within_ms` overrides it.
+/// The default time limit of `wait_file`. `within_ms` overrides it.
 const WAIT_FILE_MS: u64 = 60_000;
-/// The default life of a grandchild; `seconds` overrides it.
+/// The default life of a grandchild. `seconds` overrides it.
 const GRANDCHILD_SECONDS: u64 = 60;
-/// The default width of a flood's lines, including the newline; `line` overrides it.
+/// The default width of a flood's lines, including the newline. `line` overrides it.
 const FLOOD_LINE: usize = 80;
 
 /// A whole scenario.
@@ -20,10 +20,10 @@ pub struct AgentScenario {
     pub steps: Vec<ScenarioStep>,
 }
 
-/// One step: an action, perhaps only for one launch of the attempt.
+/// One step: an action, optionally limited to one launch of the attempt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScenarioStep {
-    /// The launch (1 is the first) in which the step runs; `None` means every launch.
+    /// The launch in which the step runs, from 1. `None` means every launch.
     pub if_launch: Option<u32>,
     pub action: StepAction,
 }
@@ -62,7 +62,7 @@ pub enum StepAction {
     Hang(EnabledFlag),
     Exit(u8),
     Die(i32),
-    /// Parsed separately, because its steps are numbered within it.
+    /// A repetition. It is parsed separately, because its steps are numbered within it.
     #[serde(skip)]
     Repeat(RepeatStep),
 }
@@ -102,14 +102,14 @@ pub(super) const ACTIONS: &[&str] = &[
     "repeat",
 ];
 
-/// The actions with additional keys beside their own; their value is passed on as `value`.
+/// The actions with additional keys. The value of the action's own key is passed as `value`.
 pub(super) const WITH_OPTIONS: &[&str] = &["report", "run", "wait_file", "wait_input", "read_line"];
 
 /// Bytes written as text: `\xHH`, `\n`, `\r`, `\t`, `\e`, `\0`, `\\`, or `base64:…` for the whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawBytes(pub Vec<u8>);
 
-/// A switch that can only be on: `false` would be a step that does nothing.
+/// A flag that can only be `true`, because `false` would be a step without an effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EnabledFlag;
 
@@ -158,7 +158,7 @@ pub struct OneLine {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReportStep {
-    /// The claim, or any other word, so that malformed reports can be scripted too.
+    /// The claim, or any other word for a malformed report.
     #[serde(rename = "value")]
     pub claim: String,
     pub message: Option<String>,
@@ -199,7 +199,7 @@ pub struct RunCommandStep {
     pub expect_exit: ExpectedExit,
 }
 
-/// The expected exit code of a command; any other breaks the scenario.
+/// The expected exit code of a command. Any other code fails the scenario.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExpectedExit {
     Code(i32),
@@ -232,7 +232,7 @@ pub struct InputType {
     pub kind: String,
 }
 
-/// Waits for the next line on stdin, whatever it is.
+/// Waits for the next line on stdin, with any content.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReadLine {

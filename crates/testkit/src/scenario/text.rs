@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-/// The names that the agent itself fills in while it runs; all others come from `--vars`.
+/// The names that the agent itself replaces while it runs. All others come from `--vars`.
 pub const RUNTIME_NAMES: &[&str] = &["input", "input_key", "launch_no", "pid", "n"];
 
-/// Replaces `{{name}}` by its value; names without a value stay as they are.
+/// Replaces `{{name}}` by its value. Names without a value are kept.
 pub fn render(text: &str, values: &BTreeMap<String, String>) -> String {
     let (mut out, mut rest) = (String::with_capacity(text.len()), text);
     while let Some((before, name, after)) = next_placeholder(rest) {
@@ -30,7 +30,7 @@ pub(super) fn placeholders(text: &str) -> Vec<&str> {
     names
 }
 
-/// Splits at the first `{{name}}`. Braces around anything but a name are ordinary text.
+/// Splits at the first `{{name}}`. Braces around other text are ordinary text.
 fn next_placeholder(text: &str) -> Option<(&str, &str, &str)> {
     let mut from = 0;
     while let Some(start) = text[from..].find("{{").map(|at| from + at) {
@@ -39,7 +39,8 @@ fn next_placeholder(text: &str) -> Option<(&str, &str, &str)> {
         if is_name(&inside[..end]) {
             return Some((&text[..start], &inside[..end], &inside[end + 2..]));
         }
-        // One brace further, not two: `{{{name}}}` is a placeholder in braces.
+        // The search continues one brace further, not two, because `{{{name}}}` is a placeholder in
+        // braces.
         from = start + 1;
     }
     None

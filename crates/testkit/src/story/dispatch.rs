@@ -1,9 +1,10 @@
-//! A whole team that the demo and a test play with real Codex: a manager, two workers and a loop of three
-//! iterations. One worker proposes a criterion. The other is killed in the middle of the second iteration and
-//! resumes. The third iteration is requested without evidence, and refused. A statement is given where a receipt is
-//! needed, and refused. The finish is refused while a criterion is open, and granted when it is verified.
+//! A whole team that the demo and a test play with real Codex: a manager, two workers and a loop of
+//! three iterations. One worker proposes a criterion. The other is killed in the middle of the
+//! second iteration and resumes. The manager requests the third iteration without evidence, and is
+//! refused. An assertion in place of a receipt is refused too. The team cannot finish while a
+//! criterion is open, and finishes when it is verified.
 //!
-//! The manager reacts to messages of members and of Provost's checks, in whatever order they arrive: each of its
+//! The manager reacts to messages of members and of Provost's checks in any order: each of its
 //! turns matches one such message, and it answers unexpected news by waiting.
 
 /// The goal and the name of the team.
@@ -38,11 +39,12 @@ pub const HALF_WAY: &str = "half-way";
 /// The hold of the manager after the third iteration was refused.
 pub const AT_THE_GATE: &str = "at the gate";
 
-/// The number of refused tool calls of each member. The manager: a statement for a criterion with a command, the
-/// third iteration without evidence, and the first finish. The first worker: a statement about the tests.
+/// The number of refused tool calls of each member. The manager's are an assertion for a criterion
+/// with a command, the third iteration without evidence, and the first finish. The first worker's
+/// is an assertion about the tests.
 pub const REFUSED: [(&str, usize); 3] = [(BOSS, 3), (HAND, 1), (MATE, 0)];
 
-/// Returns the words of the command that opens the team.
+/// Returns the arguments of the command that opens the team.
 pub fn start_args() -> Vec<String> {
     let agent = |name: &str| format!("{name}=codex");
     let mut words = vec!["team".to_owned(), "start".to_owned(), GOAL.to_owned()];
@@ -57,7 +59,7 @@ pub fn start_args() -> Vec<String> {
     words
 }
 
-/// Returns the model's scenario; everything else is Codex itself.
+/// Returns the model's scenario. All other parts are real.
 pub fn scenario() -> String {
     let proposed = format!(
         r#"{{ text = {}, rationale = "nobody else would be limited", check = {} }}"#,

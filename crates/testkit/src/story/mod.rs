@@ -3,7 +3,7 @@
 pub mod dispatch;
 pub mod shop;
 
-/// Quotes a text for TOML: a JSON string is a TOML string.
+/// Quotes a text for TOML. A JSON string is a valid TOML string.
 fn toml_text(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

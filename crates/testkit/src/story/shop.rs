@@ -17,8 +17,8 @@ pub const SPEC: (&str, &str) = (
 /// The initial files of the repository.
 pub const FILES: [(&str, &str); 2] = [("README.md", "# Shop\n\nParts:\n"), ("check.sh", CHECK_SH)];
 
-/// The check of every tree. It waits at a gate when the third part meets the first, so that others finish
-/// meanwhile.
+/// The check of every tree. It waits at a gate if the tree has the third part and the first, so
+/// that other tasks finish meanwhile.
 const CHECK_SH: &str = r#"#!/bin/sh
 # Each part has a number of its own, and nothing was left in conflict.
 gate=$1
@@ -44,10 +44,11 @@ pub fn check(gate: &std::path::Path) -> String {
     format!("sh check.sh {}", gate.display())
 }
 
-/// Returns the model's scenario; everything else is Codex itself.
+/// Returns the model's scenario. All other parts are real.
 pub fn scenario() -> String {
     let tasks = [
-        // The cart continues the conversation of the money task: it is the first of its dependents.
+        // The cart continues the conversation of the money task, because it is the first of its
+        // dependents.
         conversation(
             "money: Money",
             &[
@@ -143,7 +144,8 @@ turn = [{{ response = [
     )
 }
 
-/// Returns a conversation that starts with this task, with its turns. The result is requested after each.
+/// Returns a conversation that starts with this task and has these turns. Provost asks for the
+/// result after each turn.
 fn conversation(begins: &str, turns: &[&str]) -> String {
     let told = r#"  { response = [{ items = [{ json = { status = "completed", summary = "done" } }] }] },"#;
     let turns: String = turns.iter().map(|turn| format!("{turn}{told}\n")).collect();
@@ -157,7 +159,7 @@ fn work(command: &str) -> String {
     )
 }
 
-/// Returns work that stops at a hold once its files are written.
+/// Returns a turn that writes its files and then blocks at a hold.
 fn held_work(door: &str, command: &str) -> String {
     let command = toml_text(command);
     format!(

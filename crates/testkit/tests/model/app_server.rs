@@ -16,7 +16,8 @@ pub(crate) struct TestAppServer {
     child: Child,
     stdin: ChildStdin,
     messages: Receiver<Value>,
-    /// Messages that arrived during another wait; responses and requests have no fixed order.
+    /// Messages that arrived while the client waited for another one, because responses and
+    /// requests have no fixed order.
     unread: Vec<Value>,
     sent: u64,
     pub(crate) thread: String,
@@ -54,7 +55,7 @@ impl TestAppServer {
         self.thread = started["thread"]["id"].as_str().expect("a thread has an id").to_owned();
     }
 
-    /// Starts a turn with this text; `extra` is added to its parameters.
+    /// Starts a turn with this text. `extra` is added to its parameters.
     pub(crate) fn turn(&mut self, text: &str, extra: Value) {
         let mut params =
             json!({"threadId": self.thread, "input": [{"type": "text", "text": text}]});

@@ -53,7 +53,7 @@ fn http_statuses_and_their_bodies_are_read() {
 
 #[test]
 fn usage_limit_is_reported_with_its_reset() {
-    // 2030-01-02 03:04 UTC: far enough away to be shown with its date.
+    // 2030-01-02 03:04 UTC, which is far enough in the future to be shown with its date.
     for failure in failures("usage_limit = { resets_at = 1893553440, plan = 'pro' }") {
         assert!(failure.contains("usage limit"), "{failure}");
         assert!(failure.contains("Jan 2nd, 2030 3:04 AM"), "{failure}");

@@ -97,7 +97,7 @@ fn command_runs_with_scripted_options() {
                 .unwrap()
                 .contains("/usr\n")
         );
-        // exec never asks, so the model is informed that it may not.
+        // `codex exec` never asks, so Codex reports to the model that questions are not allowed.
         let told = ended.messages()[0];
         assert!(told.contains("approval policy is Never"), "{variant:?}: {told}");
     }

@@ -1,7 +1,7 @@
-//! The next steps, as values: the runs to stop, the issues to start, and when to look again.
+//! Decides what to do next: which runs to stop, which issues to start, and when to check again.
 //!
-//! Nothing here knows a clock, a tracker or a daemon. The state is in [`RunHistory`], which is rebuilt
-//! from the daemon's runs at startup, so a restart does not change decisions.
+//! This module has no access to a clock, a tracker or the daemon. Its state is [`RunHistory`],
+//! which is rebuilt from the daemon's runs at startup, so a restart does not change any decision.
 
 mod plan;
 mod reconcile;
@@ -13,13 +13,13 @@ pub use reconcile::{IssueRunStop, RunStopReason, runs_to_clean, runs_to_stop};
 
 use crate::issue::{Issue, States};
 
-/// Delay before an issue with a successful run may get another, in milliseconds.
+/// Delay before an issue whose run succeeded may get another run, in milliseconds.
 pub const CONTINUE_MS: u64 = 1_000;
 
-/// First delay after a failure, in milliseconds; it doubles with each further one.
+/// Delay after the first failure, in milliseconds. It doubles with each further failure.
 pub const RETRY_MS: u64 = 10_000;
 
-/// The rules that decide when an issue is worked on.
+/// The rules that determine when Provost works on an issue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DispatchRules {
     pub active: States,
@@ -38,18 +38,18 @@ impl DispatchRules {
         self.active.has(&issue.state) && !self.terminal.has(&issue.state)
     }
 
-    /// Whether the tracker and the labels allow work on an issue, whatever its state.
+    /// Whether the tracker and the labels allow work on an issue, regardless of its state.
     pub fn is_routable(&self, issue: &Issue) -> bool {
         issue.dispatchable && self.missing_label(issue).is_none()
     }
 
-    /// Returns the first missing required label.
+    /// Returns the first required label that the issue does not have.
     fn missing_label(&self, issue: &Issue) -> Option<&str> {
         let missing = |label: &&String| label.is_empty() || !issue.labels.contains(label);
         self.required_labels.iter().find(missing).map(String::as_str)
     }
 
-    /// Returns the delay after a number of consecutive failures.
+    /// Returns how long to wait after a number of consecutive failures.
     pub fn backoff(&self, failures: u32) -> u64 {
         let doubled = 1_u64.checked_shl(failures.saturating_sub(1)).unwrap_or(u64::MAX);
         RETRY_MS.saturating_mul(doubled).min(self.backoff_ms)
@@ -61,7 +61,7 @@ impl DispatchRules {
 pub struct IssueRun {
     pub id: String,
     pub identifier: String,
-    /// 0 for the first.
+    /// The number of the attempt, starting at 0.
     pub attempt: u32,
     pub status: IssueRunStatus,
 }
@@ -70,9 +70,9 @@ pub struct IssueRun {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IssueRunStatus {
     Running,
-    /// Its agent has been silent for longer than allowed.
+    /// The agent has been silent for longer than allowed.
     Silent,
-    /// It was asked to end and has not ended yet.
+    /// The run was asked to stop but has not ended yet.
     Stopping,
     Ended {
         at_ms: u64,
@@ -80,25 +80,26 @@ pub enum IssueRunStatus {
     },
 }
 
-/// How a run ended, as far as it matters here.
+/// How a run ended, reduced to what matters for scheduling.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IssueRunEnding {
     Succeeded,
     Failed(String),
-    /// Its issue was withdrawn.
+    /// The issue no longer needs work.
     Withdrawn,
-    /// A user cancelled it.
+    /// A user cancelled the run.
     Cancelled,
 }
 
-/// Everything known about the runs of one workflow.
+/// All known runs of one workflow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunHistory {
-    /// By issue id, in order of attempts.
+    /// The runs by issue id, in the order of their attempts.
     runs: BTreeMap<String, Vec<IssueRun>>,
-    /// The last attempt that no longer counts for an issue, because the issue was inactive since.
+    /// For each issue that became inactive after a run: its last attempt. This attempt and earlier
+    /// ones no longer count.
     inactive_since: BTreeMap<String, u32>,
-    /// Runs that could not be opened; kept only in this process.
+    /// Failures to open a run. They are kept only in this process.
     failed_opens: BTreeMap<String, FailedOpen>,
 }
 
@@ -110,7 +111,7 @@ struct FailedOpen {
 }
 
 impl RunHistory {
-    /// Records the state of a run; it replaces the earlier one.
+    /// Records the current state of a run, replacing any earlier one.
     pub fn record_run(&mut self, issue: &str, run: IssueRun) {
         let runs = self.runs.entry(issue.to_owned()).or_default();
         match runs.iter_mut().find(|known| known.id == run.id) {
@@ -123,21 +124,21 @@ impl RunHistory {
         self.failed_opens.remove(issue);
     }
 
-    /// Records that no run could be opened for an issue.
+    /// Records that a run could not be opened for an issue.
     pub fn record_failed_open(&mut self, issue: &str, at_ms: u64, why: &str) {
         let times = self.failed_opens.get(issue).map_or(0, |before| before.times) + 1;
         self.failed_opens
             .insert(issue.to_owned(), FailedOpen { times, at_ms, why: why.to_owned() });
     }
 
-    /// Forgets runs that could not be opened: after a change of the workflow they are retried at
-    /// once.
+    /// Forgets the failures to open a run, so that these issues are retried immediately after the
+    /// workflow has changed.
     pub fn forget_failed_opens(&mut self) {
         self.failed_opens.clear();
     }
 
-    /// Records the issues that are active now. One with an ended run that is not among them became
-    /// inactive; if it becomes active again, it starts over.
+    /// Records which issues are active now. If an issue has an ended run and is not among them, it
+    /// has become inactive. If it becomes active again later, its attempts start over.
     pub fn record_active_issues(&mut self, rules: &DispatchRules, candidates: &[Issue]) {
         for (issue, runs) in &self.runs {
             let active = candidates.iter().any(|one| one.id == *issue && rules.is_active(one));
@@ -148,7 +149,7 @@ impl RunHistory {
         }
     }
 
-    /// Returns the issues with a run that has not ended, each with that run.
+    /// Returns the issues that have an active run, each with that run.
     pub fn active_runs(&self) -> impl Iterator<Item = (&str, &IssueRun)> {
         self.runs.iter().filter_map(|(issue, runs)| {
             runs.iter().find(|run| !run.has_ended()).map(|run| (issue.as_str(), run))
@@ -160,7 +161,7 @@ impl RunHistory {
         self.runs.get(issue).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the runs that still count for an issue.
+    /// Returns the runs of an issue that still count.
     fn counted_runs(&self, issue: &str) -> &[IssueRun] {
         let runs = self.runs_of(issue);
         let from = self.inactive_since.get(issue).map_or(0, |last| last.saturating_add(1));

@@ -1,18 +1,18 @@
-//! Decides which issues get a run now, and why the others do not.
+//! Decides which issues get a run now, and why the others don't.
 
 use std::{collections::BTreeMap, fmt};
 
 use super::{CONTINUE_MS, DispatchRules, IssueRunEnding, IssueRunStatus, RunHistory};
 use crate::issue::{Issue, normalize_name};
 
-/// The decision.
+/// What to do with all active issues.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DispatchPlan {
-    /// Most urgent first.
+    /// The issues that get a run, most urgent first.
     pub start: Vec<IssueStart>,
     /// Active issues that get no run now.
     pub held: Vec<HeldIssue>,
-    /// When a waiting issue becomes due by itself.
+    /// When the next scheduled issue becomes due.
     pub wake_ms: Option<u64>,
 }
 
@@ -20,7 +20,7 @@ pub struct DispatchPlan {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IssueStart {
     pub issue: Issue,
-    /// 0 for the first.
+    /// The number of the attempt, starting at 0.
     pub attempt: u32,
 }
 
@@ -35,25 +35,25 @@ pub struct HeldIssue {
 /// Why an issue gets no run now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HoldReason {
-    /// The tracker does not allow work on it, for example because it is blocked.
+    /// The tracker does not allow work on the issue, for example because it is blocked.
     NotDispatchable,
     MissingLabel(String),
     NoSlot,
     NoSlotInState(String),
-    /// It is retried at this time.
+    /// The issue is due for a retry at this time.
     Scheduled {
         at_ms: u64,
         attempt: u32,
         why: Option<String>,
     },
-    /// Its runs failed too often.
+    /// The issue's runs failed too many times.
     RetriesExhausted {
         failures: u32,
         why: String,
     },
-    /// Its run succeeded, and the issue was not moved to another state yet.
+    /// The run succeeded, but the issue has not been moved to another state yet.
     Delivered,
-    /// A user cancelled its run.
+    /// A user cancelled the run.
     Cancelled,
 }
 
@@ -62,7 +62,7 @@ impl fmt::Display for HoldReason {
         match self {
             HoldReason::NotDispatchable => write!(out, "blocked by another issue"),
             HoldReason::MissingLabel(label) if label.is_empty() => {
-                write!(out, "a blank label is required, but no issue has one")
+                write!(out, "a blank label is required, which no issue can have")
             }
             HoldReason::MissingLabel(label) => write!(out, "lacks the label {label:?}"),
             HoldReason::NoSlot => write!(out, "waits for a free slot"),
@@ -79,16 +79,16 @@ impl fmt::Display for HoldReason {
                 write!(out, "failed {failures} times and will not be retried: {why}")
             }
             HoldReason::Delivered => {
-                write!(out, "its run succeeded; waiting for the issue to be moved")
+                write!(out, "the run succeeded; waiting for the issue to be moved")
             }
             HoldReason::Cancelled => {
-                write!(out, "its run was cancelled by a user; waiting for the issue to be moved")
+                write!(out, "a user cancelled the run; waiting for the issue to be moved")
             }
         }
     }
 }
 
-/// Decides about the active issues, except those with an active run.
+/// Decides about all active issues that have no active run.
 pub fn plan_dispatch(
     rules: &DispatchRules,
     work: &RunHistory,
@@ -121,15 +121,15 @@ pub fn plan_dispatch(
     plan
 }
 
-/// Orders by priority 1 to 4, then age, then name; unknown values come last. The id makes the order
-/// total.
+/// Returns the sort key: priority 1 to 4, then age, then name, with unknown values last. The id
+/// makes the order total.
 fn urgency(issue: &Issue) -> (i64, bool, &str, &str, &str) {
     let priority = issue.priority.filter(|priority| (1..=4).contains(priority)).unwrap_or(5);
     let created = issue.created_at.as_deref();
     (priority, created.is_none(), created.unwrap_or_default(), &issue.identifier, &issue.id)
 }
 
-/// Returns why an issue gets no run, regardless of free slots.
+/// Returns why an issue cannot get a run now, even if slots are free.
 fn hold_reason(
     rules: &DispatchRules,
     work: &RunHistory,
@@ -155,7 +155,7 @@ fn hold_reason(
     (at_ms > now_ms).then_some(HoldReason::Scheduled { at_ms, attempt, why })
 }
 
-/// Returns when the issue's runs allow another one, or why none is allowed.
+/// Returns when the issue may get another run given its previous ones, or why it may not.
 fn next_run_time(
     rules: &DispatchRules,
     work: &RunHistory,
@@ -189,7 +189,7 @@ fn next_run_time(
     }
 }
 
-/// The free slots, counted down as they are assigned.
+/// The slots that are still free. Each assignment takes one.
 struct FreeSlots<'a> {
     rules: &'a DispatchRules,
     free: u32,
@@ -197,8 +197,8 @@ struct FreeSlots<'a> {
 }
 
 impl<'a> FreeSlots<'a> {
-    /// Counts active runs by the current state of their issues; an issue that is not a candidate
-    /// has no limited state.
+    /// Counts active runs by the current state of their issues. Runs whose issue is not a candidate
+    /// count only towards the total limit.
     fn new(rules: &'a DispatchRules, work: &RunHistory, candidates: &[Issue]) -> Self {
         let mut slots =
             FreeSlots { rules, free: rules.concurrent, by_state: rules.by_state.clone() };
@@ -209,7 +209,7 @@ impl<'a> FreeSlots<'a> {
         slots
     }
 
-    /// Takes a slot for an issue, or returns why none is free.
+    /// Takes a slot for an issue, or returns why none is available.
     fn take_slot(&mut self, issue: &Issue) -> Option<HoldReason> {
         if self.free == 0 {
             return Some(HoldReason::NoSlot);

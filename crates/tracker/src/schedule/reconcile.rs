@@ -1,11 +1,11 @@
-//! Decides which runs have to end because of their issues.
+//! Decides which runs must stop because of a change to their issues.
 
 use std::{collections::BTreeMap, fmt};
 
 use super::{DispatchRules, IssueRun, IssueRunEnding, IssueRunStatus, RunHistory};
 use crate::issue::Issue;
 
-/// A run that has to end.
+/// A run that must stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IssueRunStop {
     pub run: String,
@@ -14,28 +14,28 @@ pub struct IssueRunStop {
     pub why: RunStopReason,
 }
 
-/// Why a run has to end.
+/// Why a run must stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunStopReason {
-    /// The issue is in a terminal state; leftovers of the run are removed.
+    /// The issue is in a terminal state, so the leftovers of the run are removed.
     Terminal(String),
-    /// The issue is in a state that is not active.
+    /// The issue is in a state that is neither active nor terminal.
     Inactive(String),
-    /// The issue is active, but its tracker or its labels no longer allow work on it.
+    /// The issue is active, but the tracker or its labels no longer allow work on it.
     Unroutable,
-    /// The tracker no longer shows the issue.
+    /// The tracker no longer lists the issue.
     Gone,
     Silent,
 }
 
-/// Prefix of the reason of a run that was ended because of its issue.
+/// Prefix of the cancel reason for a run whose issue no longer needs work.
 const WITHDRAWN: &str = "withdrawn by provost serve: ";
 
-/// Prefix of the reason of a run that is to be retried.
+/// Prefix of the cancel reason for a run that will be retried.
 const GIVEN_UP: &str = "given up by provost serve: ";
 
 impl RunStopReason {
-    /// Whether the leftovers of the run are to be removed.
+    /// Whether to remove the leftovers of the run.
     pub fn removes_leftovers(&self) -> bool {
         match self {
             RunStopReason::Terminal(_) => true,
@@ -46,7 +46,7 @@ impl RunStopReason {
         }
     }
 
-    /// Returns the reason that is stored with the run. [`IssueRunEnding::from_cancel_reason`] parses it.
+    /// Returns the reason to store with the run. [`IssueRunEnding::from_cancel_reason`] parses it back.
     pub fn to_reason(&self) -> String {
         match self {
             RunStopReason::Terminal(_)
@@ -64,20 +64,20 @@ impl fmt::Display for RunStopReason {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RunStopReason::Terminal(state) => {
-                write!(out, "its issue is {state:?}, a terminal state")
+                write!(out, "the issue is {state:?}, a terminal state")
             }
             RunStopReason::Inactive(state) => {
-                write!(out, "its issue is {state:?}, which is not active")
+                write!(out, "the issue is {state:?}, which is not an active state")
             }
-            RunStopReason::Unroutable => write!(out, "its issue may no longer be worked on"),
-            RunStopReason::Gone => write!(out, "its issue no longer exists"),
-            RunStopReason::Silent => write!(out, "its agent was silent for too long"),
+            RunStopReason::Unroutable => write!(out, "work on the issue is no longer allowed"),
+            RunStopReason::Gone => write!(out, "the issue no longer exists"),
+            RunStopReason::Silent => write!(out, "the agent was silent for too long"),
         }
     }
 }
 
 impl IssueRunEnding {
-    /// Determines from the reason of a cancelled run who ended it.
+    /// Derives how a cancelled run ended from its cancel reason.
     pub fn from_cancel_reason(because: &str) -> IssueRunEnding {
         match because.strip_prefix(GIVEN_UP) {
             Some(why) => IssueRunEnding::Failed(why.to_owned()),
@@ -87,8 +87,8 @@ impl IssueRunEnding {
     }
 }
 
-/// Returns the runs that have to end. `refreshed` contains the current issues of all active runs;
-/// None if the tracker could not be queried, and then the runs continue.
+/// Returns the runs that must stop. `refreshed` contains the current issues of all active runs. If
+/// it is `None`, the tracker could not be queried; in that case only silent runs stop.
 pub fn runs_to_stop(
     rules: &DispatchRules,
     work: &RunHistory,
@@ -126,7 +126,7 @@ fn check_issue(
     }
 }
 
-/// Returns the ended runs of issues in a terminal state, whose leftovers may be removed.
+/// Returns the ended runs whose leftovers can be removed, because their issues are in a terminal state.
 pub fn runs_to_clean(rules: &DispatchRules, work: &RunHistory, issues: &[Issue]) -> Vec<String> {
     let done = issues.iter().filter(|issue| rules.terminal.has(&issue.state));
     let ended = done.flat_map(|issue| work.runs_of(&issue.id)).filter(|run| run.has_ended());

@@ -1,5 +1,5 @@
-//! Issues as files: one Markdown file each in one directory, with front matter. A user moves an
-//! issue by editing its state.
+//! Issues as files: one Markdown file with front matter per issue, all in one directory. To move an
+//! issue, a user edits its state.
 
 use std::{
     collections::BTreeMap,
@@ -22,16 +22,16 @@ pub(crate) const KIND: &str = "file";
 pub(crate) const ACTIVE: [&str; 2] = ["todo", "in progress"];
 pub(crate) const TERMINAL: [&str; 4] = ["done", "closed", "cancelled", "duplicate"];
 
-/// The default directory of the files.
+/// The default directory for the files.
 const DIRECTORY: &str = "issues";
 
-/// Maximum size of a file: the agent gets all of it.
+/// The maximum size of a file in bytes. The limit exists because the agent gets the whole file.
 const MAX_BYTES: u64 = 256 << 10;
 
-/// A file that describes the directory, and is not an issue.
+/// The file that describes the directory and is not an issue.
 const README: &str = "README.md";
 
-/// The location of the files.
+/// Where the files are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileTrackerSettings {
     pub path: PathBuf,
@@ -56,7 +56,7 @@ pub struct FileTracker {
     terminal: States,
 }
 
-/// An issue, or why a file is not one; by file name.
+/// The issue in each file, or the reason why the file is not an issue.
 type IssueRecords = BTreeMap<String, Result<Issue, String>>;
 
 impl FileTracker {
@@ -84,8 +84,8 @@ impl FileTracker {
         Ok(self.with_blockers(records))
     }
 
-    /// Adds to each blocker its known state. An issue waits until all its blockers are in a
-    /// terminal state; a missing one blocks too, because its name may be mistyped.
+    /// Adds the known state to each blocker. An issue is blocked until all its blockers are in a
+    /// terminal state. A missing blocker also blocks the issue, because its name may be mistyped.
     fn with_blockers(&self, mut records: IssueRecords) -> IssueRecords {
         let known: BTreeMap<String, (String, String)> = records
             .values()
@@ -127,7 +127,7 @@ impl Tracker for FileTracker {
         Ok(found)
     }
 
-    /// Any unreadable file is an error, because it might be one of the requested ones.
+    /// Fails if any file is unreadable, because it could be one of the requested ones.
     fn issues_by_ids(&self, ids: &[String]) -> Result<Vec<Issue>, Error> {
         if ids.is_empty() {
             return Ok(Vec::new());
@@ -144,19 +144,19 @@ impl Tracker for FileTracker {
     }
 }
 
-/// Reads a regular file: a link could expose other files to an agent.
+/// Reads a regular file. Symbolic links are rejected, because they could expose other files to an agent.
 fn read(path: &Path) -> Result<String, String> {
     let bytes = agent_file::read(path, MAX_BYTES).map_err(|why| match why {
         agent_file::Error::NotRegular(_) | agent_file::Error::Outside(_) => {
-            "it is not a regular file".to_owned()
+            "the file is not a regular file".to_owned()
         }
-        agent_file::Error::TooLong { limit, .. } => format!("it has more than {limit} bytes"),
+        agent_file::Error::TooLong { limit, .. } => format!("the file has more than {limit} bytes"),
         agent_file::Error::Io { source, .. } => source.to_string(),
     })?;
-    String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())
+    String::from_utf8(bytes).map_err(|_| "the file is not UTF-8".to_owned())
 }
 
-/// Parses an issue from a file's text. Its id defaults to the file's name.
+/// Parses an issue from a file's text. The id defaults to the file's name.
 fn issue(text: &str, stem: &str) -> Result<Issue, String> {
     let told = |why: workflow::Error| why.to_string();
     let parts = split(text).map_err(told)?;
@@ -164,16 +164,15 @@ fn issue(text: &str, stem: &str) -> Result<Issue, String> {
     let id = name(&mut fields, "id")?.unwrap_or_else(|| stem.to_owned());
     let title = match name(&mut fields, "title")? {
         Some(title) => title,
-        None => {
-            heading(&parts.body).ok_or("it has no title; expected title: in its front matter")?
-        }
+        None => heading(&parts.body)
+            .ok_or("the issue has no title; expected title: in the front matter")?,
     };
     let state = name(&mut fields, "state")?;
     Ok(Issue {
         identifier: name(&mut fields, "identifier")?.unwrap_or_else(|| id.clone()),
         id,
         title,
-        state: state.ok_or("it has no state; expected state: in its front matter")?,
+        state: state.ok_or("the issue has no state; expected state: in the front matter")?,
         description: Some(parts.body).filter(|body| !body.is_empty()),
         // Invalid optional fields are ignored.
         priority: fields.take("priority").and_then(|value| value.as_i64()),
@@ -189,15 +188,15 @@ fn issue(text: &str, stem: &str) -> Result<Issue, String> {
     })
 }
 
-/// Reads a name: a text, or a number.
+/// Reads a name, which can be a text or a number.
 fn name(fields: &mut Fields, key: &str) -> Result<Option<String>, String> {
     let text = match fields.take(key) {
         None => return Ok(None),
         Some(Value::String(text)) => text.trim().to_owned(),
         Some(Value::Number(number)) => number.to_string(),
-        Some(_) => return Err(format!("its {key} is not a text")),
+        Some(_) => return Err(format!("{key} is not a text")),
     };
-    if text.is_empty() { Err(format!("its {key} is empty")) } else { Ok(Some(text)) }
+    if text.is_empty() { Err(format!("{key} is empty")) } else { Ok(Some(text)) }
 }
 
 fn optional_text(fields: &mut Fields, key: &str) -> Option<String> {
@@ -223,7 +222,7 @@ fn heading(body: &str) -> Option<String> {
     (!title.is_empty()).then(|| title.to_owned())
 }
 
-/// Rejects files with the same id or identifier: it is unclear which one is meant.
+/// Rejects all files that share an id or identifier, because it is unclear which one is meant.
 fn reject_duplicates(records: &mut IssueRecords) {
     for key in [|issue: &Issue| issue.id.clone(), |issue: &Issue| issue.identifier.clone()] {
         let mut files: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -319,7 +318,7 @@ mod tests {
         ]);
         let found = dir.tracker().issues_in_states(&States::new(["todo"])).unwrap();
         assert_eq!(ids(&found.issues), ["a"]);
-        assert!(found.warnings[0].contains("b.md: it has no state"), "{:?}", found.warnings);
+        assert!(found.warnings[0].contains("b.md: the issue has no state"), "{:?}", found.warnings);
         let refused = dir.tracker().issues_by_ids(&["a".to_owned()]).unwrap_err();
         assert_eq!(refused.category(), "tracker_response");
     }

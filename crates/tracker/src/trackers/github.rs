@@ -1,7 +1,7 @@
-//! Issues of GitHub, through `gh` with its own login.
+//! Issues on GitHub, read with the `gh` command and its login.
 //!
-//! GitHub only has open and closed issues. A label `state:NAME` on an open issue makes NAME its
-//! state, a label `priority:N` its priority, and a label `blocked` blocks it.
+//! GitHub issues are only open or closed. On an open issue, a label `state:NAME` sets the state to
+//! NAME, a label `priority:N` sets the priority, and a label `blocked` blocks the issue.
 
 use std::{
     collections::BTreeMap,
@@ -28,19 +28,19 @@ pub(crate) const TERMINAL: [&str; 1] = [CLOSED];
 const OPEN: &str = "open";
 const CLOSED: &str = "closed";
 
-/// Default maximum number of issues queried per state.
+/// Default maximum number of issues to query per state.
 const LIMIT: u32 = 1_000;
 
-/// The queried fields of an issue.
+/// The fields of an issue to query.
 const FIELDS: &str = "id,number,title,body,state,labels,url,assignees,createdAt,updatedAt";
 
-/// The exit code of `gh` without a login.
+/// The exit code of `gh` if it is not logged in.
 const NOT_LOGGED_IN: i32 = 4;
 
-/// The query for issues.
+/// How to query the issues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GitHubSettings {
-    /// `OWNER/NAME`; None lets `gh` determine it from the checkout.
+    /// `OWNER/NAME`, or `None` if `gh` determines it from the checkout.
     pub repo: Option<String>,
     pub limit: u32,
     pub state_prefix: String,
@@ -76,8 +76,8 @@ impl GitHubSettings {
     }
 }
 
-/// Whether the text is a repository, optionally with a host. A part that starts with a dash would
-/// be an option.
+/// Whether the text is a repository, optionally with a host. Parts that start with a dash are
+/// rejected, because `gh` would take them for options.
 fn is_repo(text: &str) -> bool {
     let plain = |one: char| one.is_ascii_alphanumeric() || matches!(one, '/' | '.' | '_' | '-');
     let parts = text.split('/').count();
@@ -93,7 +93,7 @@ pub struct GitHubTracker {
     environment: EnvironmentMap,
 }
 
-/// An issue in the output of `gh`.
+/// An issue as printed by `gh`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct GhIssue {
@@ -130,7 +130,7 @@ impl GitHubTracker {
         let limit = self.settings.limit;
         let text = self.gh(&["issue", "list", "--state", state, "--limit", &limit.to_string()])?;
         let told: Vec<Value> = parse(&text)?;
-        // `gh` pages by itself; issues beyond the limit are unknown.
+        // `gh` handles the pagination itself. At the limit, further issues may exist that it did not return.
         if told.len() >= limit as usize {
             return Err(Error::Pagination(format!(
                 "there are at least {limit} {state} issues; raise tracker.provider.limit"
@@ -146,7 +146,7 @@ impl GitHubTracker {
     }
 
     fn view(&self, id: &str) -> Result<Option<Issue>, Error> {
-        // Only numbers are used as ids; anything else could be an option.
+        // Only numbers are valid ids. `gh` could take any other text for an option.
         if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_digit()) {
             return Ok(None);
         }
@@ -180,7 +180,7 @@ impl GitHubTracker {
     fn issue(&self, told: &Value) -> Result<Issue, String> {
         let told = GhIssue::deserialize(told).map_err(|why| why.to_string())?;
         if told.title.trim().is_empty() {
-            return Err("it has no title".to_owned());
+            return Err("the issue has no title".to_owned());
         }
         let text =
             |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
@@ -204,17 +204,16 @@ impl GitHubTracker {
         })
     }
 
-    /// Returns the state. Two labels that name a state are an error: it is unclear which one is
-    /// meant.
+    /// Returns the state of an issue. More than one state label is an error, because the state would be ambiguous.
     fn state(&self, told: &str, names: &[String]) -> Result<String, String> {
         let mut named =
             names.iter().filter_map(|name| name.strip_prefix(&self.settings.state_prefix));
         match (told.to_lowercase().as_str(), named.next().map(str::trim), named.next()) {
             (CLOSED, ..) => Ok(CLOSED.to_owned()),
-            (OPEN, Some(_), Some(_)) => Err("it has several labels that name its state".to_owned()),
+            (OPEN, Some(_), Some(_)) => Err("several labels name a state".to_owned()),
             (OPEN, Some(name), None) if !name.is_empty() => Ok(name.to_owned()),
             (OPEN, ..) => Ok(OPEN.to_owned()),
-            (other, ..) => Err(format!("its state is {other:?}; expected open or closed")),
+            (other, ..) => Err(format!("the state is {other:?}; expected open or closed")),
         }
     }
 
@@ -255,7 +254,7 @@ fn parse<T: serde::de::DeserializeOwned>(text: &[u8]) -> Result<T, Error> {
         .map_err(|why| Error::Response(format!("cannot parse the output of gh: {why}")))
 }
 
-/// Classifies an error by what can be done about it.
+/// Classifies an error by how it can be fixed.
 fn classify_error(what: &str, code: Option<i32>, stderr: &str) -> Error {
     let code_text = code.map_or_else(|| "a signal".to_owned(), |code| format!("exit {code}"));
     let why = format!("`{what}` ended with {code_text}: {stderr}");

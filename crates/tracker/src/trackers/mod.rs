@@ -1,4 +1,4 @@
-//! Issue trackers. They are only read: the worker on an issue moves it.
+//! Issue trackers. Provost only reads them; it is up to agents or users to change an issue's state.
 
 pub mod file;
 pub mod github;
@@ -11,7 +11,7 @@ use crate::{
     workflow::{self, EnvironmentMap},
 };
 
-/// The answer of a tracker: its issues, and warnings about unreadable ones.
+/// A tracker's response: the issues, and warnings about unreadable ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IssueList {
     pub issues: Vec<Issue>,
@@ -20,16 +20,16 @@ pub struct IssueList {
 
 /// A source of issues.
 pub trait Tracker: fmt::Debug {
-    /// Returns the issues in these states, including blocked ones. Unreadable records are left out,
-    /// with a warning.
+    /// Returns the issues in these states, including blocked ones. Unreadable issues are left out,
+    /// with a warning for each.
     fn issues_in_states(&self, states: &States) -> Result<IssueList, Error>;
 
-    /// Returns the current state of these issues. A missing one is left out; an unreadable one is
-    /// an error, because its absence would have a meaning.
+    /// Returns these issues in their current state. Missing issues are left out. An unreadable
+    /// issue is an error, because leaving it out would cancel its run.
     fn issues_by_ids(&self, ids: &[String]) -> Result<Vec<Issue>, Error>;
 }
 
-/// Why a tracker did not answer. Each variant has a category name in the specification.
+/// Why a tracker request failed. Each variant corresponds to a category in the specification.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error("{0}")]
@@ -47,7 +47,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The name of the category, for programs.
+    /// The name of the category, for use by programs.
     pub fn category(&self) -> &'static str {
         match self {
             Error::Secret(_) => "missing_tracker_secret",
@@ -68,7 +68,7 @@ pub enum TrackerSettings {
 }
 
 impl TrackerSettings {
-    /// Reads the settings of a tracker of this kind, and returns the unknown keys.
+    /// Reads the settings for a tracker of this kind, and also returns the unknown keys.
     pub(crate) fn read(
         kind: Option<&str>,
         provider: workflow::Fields,
@@ -86,7 +86,7 @@ impl TrackerSettings {
         }
     }
 
-    /// Returns the default active and terminal states.
+    /// Returns the default active states and the default terminal states.
     pub(crate) fn states(&self) -> (&'static [&'static str], &'static [&'static str]) {
         match self {
             TrackerSettings::File(_) => (&file::ACTIVE, &file::TERMINAL),
@@ -94,7 +94,7 @@ impl TrackerSettings {
         }
     }
 
-    /// Creates the tracker. `terminal` has the states in which an issue no longer blocks another.
+    /// Creates the tracker. An issue in one of the `terminal` states no longer blocks other issues.
     pub fn open(&self, terminal: &States, environment: &EnvironmentMap) -> Box<dyn Tracker> {
         match self {
             TrackerSettings::File(settings) => {

@@ -11,13 +11,13 @@ use std::{
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-/// Time limit of a program.
+/// Time limit for a program.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
-/// Maximum bytes of output.
+/// Maximum number of bytes of standard output.
 const MAX_OUTPUT: u64 = 64 << 20;
 
-/// The result of a program.
+/// The exit status and output of a program.
 #[derive(Debug)]
 pub(super) struct SubprocessOutput {
     pub(super) status: ExitStatus,
@@ -25,24 +25,24 @@ pub(super) struct SubprocessOutput {
     pub(super) stderr: String,
 }
 
-/// Runs a command without input. One that takes too long is killed with its process group.
+/// Runs a command without input. If it takes too long, kills it along with its process group.
 pub(super) fn run(command: &mut Command) -> io::Result<SubprocessOutput> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let mut child = command.spawn()?;
     let read = collect(&mut child);
     if read.is_err() {
-        // It is not reaped yet, so its pid is still valid. A missing group is not an error.
+        // The child has not been reaped, so its pid is still valid. It is fine if the group no longer exists.
         let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
     }
     let status = child.wait()?;
     let (stdout, stderr) = read?;
     if stdout.len() as u64 > MAX_OUTPUT {
-        return Err(io::Error::other(format!("it printed more than {MAX_OUTPUT} bytes")));
+        return Err(io::Error::other(format!("the program printed more than {MAX_OUTPUT} bytes")));
     }
     Ok(SubprocessOutput { status, stdout, stderr: String::from_utf8_lossy(&stderr).into_owned() })
 }
 
-/// Reads both streams to their ends, and waits for the exit.
+/// Reads both streams to the end, and waits for the process to exit.
 fn collect(child: &mut Child) -> io::Result<(Vec<u8>, Vec<u8>)> {
     let pid = Pid::from_child(child);
     let stdout = child.stdout.take().map(read_all).transpose()?;
@@ -64,13 +64,13 @@ fn read_all(stream: impl Read + Send + 'static) -> io::Result<Receiver<io::Resul
     })
 }
 
-/// Runs blocking work on a thread, so that the caller can time out.
+/// Runs a blocking function on a thread, so that the caller can time out.
 fn on_thread<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<Receiver<io::Result<T>>> {
     let (send, receive) = mpsc::sync_channel(1);
     thread::Builder::new().name("program".to_owned()).spawn(move || {
-        // The receiver may have timed out.
+        // The send fails if the receiver has already timed out.
         drop(send.send(work()));
     })?;
     Ok(receive)
@@ -82,9 +82,10 @@ fn within_time<T>(result: &Receiver<io::Result<T>>) -> io::Result<T> {
 
 fn timeout_error(why: RecvTimeoutError) -> io::Error {
     match why {
-        RecvTimeoutError::Timeout => {
-            io::Error::new(io::ErrorKind::TimedOut, format!("it took longer than {TIME_LIMIT:?}"))
-        }
-        RecvTimeoutError::Disconnected => io::Error::other("its output was lost"),
+        RecvTimeoutError::Timeout => io::Error::new(
+            io::ErrorKind::TimedOut,
+            format!("the program took longer than {TIME_LIMIT:?}"),
+        ),
+        RecvTimeoutError::Disconnected => io::Error::other("the program's output was lost"),
     }
 }

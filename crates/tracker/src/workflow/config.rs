@@ -1,4 +1,4 @@
-//! The typed front matter, with all defaults.
+//! The front matter as typed settings, with all defaults applied.
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
@@ -15,7 +15,7 @@ use crate::{
     trackers::TrackerSettings,
 };
 
-/// Default polling interval of a tracker.
+/// Default interval for polling the tracker.
 const INTERVAL_MS: u32 = 30_000;
 
 /// Default maximum number of concurrent runs.
@@ -38,11 +38,11 @@ pub struct WorkflowConfig {
     pub provost: ProvostOverrides,
 }
 
-/// The tracker, and the issues to work on.
+/// The tracker, and which of its issues to work on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrackerConfig {
     pub settings: TrackerSettings,
-    /// In lower case. A blank one is kept: no issue has it.
+    /// The required labels in lower case. Blank labels are kept, so that no issue satisfies them.
     pub required_labels: Vec<String>,
     pub active: States,
     pub terminal: States,
@@ -59,14 +59,14 @@ pub struct WorkflowHooks {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentLimits {
     pub concurrent: u32,
-    /// By states in lower case.
+    /// Limits by state name, in lower case.
     pub by_state: BTreeMap<String, u32>,
-    /// For all sessions of a run together; None leaves it to provost.toml.
+    /// The maximum number of turns over all sessions of a run. If `None`, provost.toml decides.
     pub turns: Option<u32>,
     pub backoff_ms: u32,
 }
 
-/// Settings of Codex, in the terms of provost.toml; None leaves them to that.
+/// Codex settings, with the names used in provost.toml. For those that are `None`, provost.toml decides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CodexOverrides {
     pub approvals: Option<&'static str>,
@@ -75,20 +75,20 @@ pub struct CodexOverrides {
     pub silence_ms: Option<u32>,
 }
 
-/// Settings that only Provost has.
+/// Settings that are specific to Provost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProvostOverrides {
     /// The agent, by its name in provost.toml.
     pub agent: Option<String>,
     pub preset: Option<String>,
-    /// Maximum number of runs after a failed one.
+    /// Maximum number of retries after a failed run.
     pub retries: u32,
-    /// Maximum number of runs after a successful one while the issue stays active.
+    /// Maximum number of further runs after a successful one while the issue stays active.
     pub continuations: u32,
 }
 
 impl WorkflowConfig {
-    /// Returns the rules that decide when an issue is worked on.
+    /// Returns the rules that determine when Provost works on an issue.
     pub fn rules(&self) -> DispatchRules {
         DispatchRules {
             active: self.tracker.active.clone(),
@@ -103,7 +103,7 @@ impl WorkflowConfig {
     }
 }
 
-/// Reads the front matter, and returns warnings about unknown keys.
+/// Reads the front matter. Also returns warnings about unknown keys.
 pub(super) fn read(
     front: Map<String, Value>,
     dir: &Path,
@@ -166,7 +166,7 @@ fn hooks(mut fields: Fields, unknown: &mut Vec<String>) -> Result<WorkflowHooks,
 
 fn agent(mut fields: Fields, unknown: &mut Vec<String>) -> Result<AgentLimits, Error> {
     let by_state = match fields.take("max_concurrent_agents_by_state") {
-        // Invalid numbers are ignored, as the format specifies.
+        // Invalid numbers are ignored, as the specification requires.
         Some(Value::Object(map)) => {
             let limit = |(state, limit): (&String, &Value)| {
                 let limit = u32::try_from(limit.as_u64()?).ok().filter(|limit| *limit > 0)?;
@@ -194,7 +194,7 @@ fn codex(mut fields: Fields, unknown: &mut Vec<String>) -> Result<CodexOverrides
     unsupported::reject_unsupported("codex", &mut fields)?;
     unsupported::command(&mut fields)?;
     let silences = [
-        // Zero or less disables the timeout.
+        // Zero and negative values disable the timeout.
         fields.integer("stall_timeout_ms")?.filter(|ms| *ms > 0),
         fields.count("turn_timeout_ms", 1)?.map(i64::from),
     ];

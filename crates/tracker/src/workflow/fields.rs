@@ -1,4 +1,4 @@
-//! Reads values from front matter, each with its name for messages.
+//! Reads values from front matter, and knows the full name of each key for messages.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{EnvironmentMap, Error};
 
-/// A part of the front matter. Values are removed as they are read, so that the rest is unknown.
+/// A section of the front matter. Reading a value removes it, so the keys that remain at the end are unknown.
 #[derive(Debug)]
 pub(crate) struct Fields {
     name: String,
@@ -23,12 +23,12 @@ impl Fields {
         if self.name.is_empty() { key.to_owned() } else { format!("{}.{key}", self.name) }
     }
 
-    /// Removes a value; null counts as absent.
+    /// Removes and returns a value. Null is treated as absent.
     pub(crate) fn take(&mut self, key: &str) -> Option<Value> {
         self.left.remove(key).filter(|value| !value.is_null())
     }
 
-    /// Removes a part; an absent one is empty.
+    /// Removes and returns a section. An absent section is treated as empty.
     pub(crate) fn part(&mut self, key: &str) -> Result<Fields, Error> {
         let name = self.path(key);
         match self.take(key) {
@@ -66,7 +66,7 @@ impl Fields {
         value.as_i64().map(Some).ok_or_else(|| wrong(&self.path(key), "an integer", &value))
     }
 
-    /// Removes a number of at least `least`.
+    /// Removes and returns a number, which must be at least `least`.
     pub(crate) fn count(&mut self, key: &str, least: u32) -> Result<Option<u32>, Error> {
         let Some(number) = self.integer(key)? else { return Ok(None) };
         match u32::try_from(number) {
@@ -78,8 +78,8 @@ impl Fields {
         }
     }
 
-    /// Removes a path on this machine: `~` and a leading `$NAME` are resolved, a relative one
-    /// starts at `dir`.
+    /// Removes and returns a path on this machine. Expands `~` and a leading `$NAME`, and resolves
+    /// relative paths against `dir`.
     pub(crate) fn file(
         &mut self,
         key: &str,
@@ -97,13 +97,13 @@ impl Fields {
         Ok(Some(dir.join(text)))
     }
 
-    /// Returns the names of the remaining keys, which are unknown.
+    /// Returns the names of the remaining keys, all of which are unknown.
     pub(crate) fn unknown(self) -> Vec<String> {
         self.left.keys().map(|key| self.path(key)).collect()
     }
 }
 
-/// Resolves a value that starts with `$NAME`; others are returned unchanged.
+/// Expands a value that starts with `$NAME`. Other values are returned unchanged.
 pub(crate) fn resolved(
     text: &str,
     key: &str,
@@ -118,7 +118,7 @@ pub(crate) fn resolved(
     Ok(format!("{}{behind}", variable(name, key, environment)?))
 }
 
-/// Returns a variable; an empty one counts as unset.
+/// Returns the value of a variable. An empty variable is treated as unset.
 fn variable<'a>(name: &str, key: &str, environment: &'a EnvironmentMap) -> Result<&'a str, Error> {
     let value = environment.get(name).map(String::as_str).filter(|value| !value.is_empty());
     value.ok_or_else(|| Error::config(key, format!("refers to ${name}, which is not set")))

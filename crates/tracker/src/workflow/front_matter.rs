@@ -4,19 +4,19 @@ use serde_json::{Map, Value};
 
 use super::Error;
 
-/// The delimiter line around front matter.
+/// The line that delimits front matter.
 const FENCE: &str = "---";
 
 /// The two parts of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MarkdownParts {
-    /// Empty without front matter.
+    /// The front matter, which is empty if the file has none.
     pub front: Map<String, Value>,
-    /// The rest, trimmed.
+    /// The rest of the text, trimmed.
     pub body: String,
 }
 
-/// Splits a text. One that does not start with a fence is all body.
+/// Splits a text into its parts. A text that does not start with a fence is all body.
 pub fn split(text: &str) -> Result<MarkdownParts, Error> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut lines = text.split_inclusive('\n');
@@ -31,21 +31,21 @@ pub fn split(text: &str) -> Result<MarkdownParts, Error> {
         }
         yaml.push_str(line);
     }
-    Err(Error::Parse("it starts with --- but has no closing ---".to_owned()))
+    Err(Error::Parse("the file starts with --- but has no closing ---".to_owned()))
 }
 
 fn map(yaml: &str) -> Result<Map<String, Value>, Error> {
     if yaml.trim().is_empty() {
         return Ok(Map::new());
     }
-    // The library's default messages address programmers, and name its options.
+    // The library's default messages are written for programmers and mention its options.
     let told = |why: serde_saphyr::Error| {
         why.without_snippet().render_with_formatter(&serde_saphyr::UserMessageFormatter)
     };
     let parsed: Value = serde_saphyr::from_str(yaml).map_err(|why| Error::Parse(told(why)))?;
     match parsed {
         Value::Object(map) => Ok(map),
-        // Only comments, or nothing.
+        // The front matter is empty or contains only comments.
         Value::Null => Ok(Map::new()),
         Value::Bool(_) | Value::Number(_) | Value::String(_) => {
             Err(Error::NotAMap("a single value"))

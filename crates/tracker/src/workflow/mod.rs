@@ -1,4 +1,4 @@
-//! A repository's `WORKFLOW.md`: front matter with settings, and the template of the instruction.
+//! A repository's `WORKFLOW.md`: settings in the front matter, followed by a template for instructions.
 
 mod config;
 mod fields;
@@ -23,11 +23,11 @@ pub type EnvironmentMap = BTreeMap<String, String>;
 pub struct WorkflowFile {
     pub config: WorkflowConfig,
     pub template: IssueTemplate,
-    /// Warnings about unknown keys, so that nothing is ignored silently.
+    /// Warnings about unknown keys, so that no key is silently ignored.
     pub warnings: Vec<String>,
 }
 
-/// Why the workflow or its instruction cannot be used. Each variant has a class name in the specification.
+/// Why a workflow or its instruction cannot be used. Each variant corresponds to an error class in the specification.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error("cannot read the workflow {path}: {why}")]
@@ -42,7 +42,7 @@ pub enum Error {
     TemplateParse(String),
     #[error("cannot render the template: {0}")]
     TemplateRender(String),
-    /// The operator has not trusted the commands that it runs.
+    /// The operator has not trusted the workflow's commands.
     #[error("{0}")]
     Untrusted(String),
 }
@@ -52,7 +52,7 @@ impl Error {
         Error::Config { key: key.to_owned(), why: why.into() }
     }
 
-    /// The name of the class, for programs.
+    /// The name of the error class, for use by programs.
     pub fn class(&self) -> &'static str {
         match self {
             Error::Missing { .. } => "missing_workflow_file",
@@ -66,7 +66,7 @@ impl Error {
     }
 }
 
-/// Parses a workflow from a file's text. `dir` is the file's directory; relative paths start there.
+/// Parses a workflow from a file's text. Relative paths are resolved against `dir`, the directory of the file.
 pub fn read(text: &str, dir: &Path, environment: &EnvironmentMap) -> Result<WorkflowFile, Error> {
     let parts = split(text)?;
     let (config, warnings) = config::read(parts.front, dir, environment)?;

@@ -1,4 +1,5 @@
-//! The instruction template, rendered strictly: an unknown name is an error instead of a gap.
+//! The template for instructions. Rendering is strict: an unknown name is an error and does not
+//! render as empty text.
 
 use std::{cell::RefCell, fmt};
 
@@ -10,11 +11,11 @@ use liquid::{
 use super::Error;
 use crate::issue::Issue;
 
-/// The default instruction of a workflow without a body.
+/// The template to use if the workflow has no body.
 const DEFAULT_BODY: &str = "You are working on an issue from the configured tracker.\n\n{{ issue.identifier }}: {{ issue.title }}\n\n{{ issue.description }}";
 
-/// The body of a workflow. It is parsed when it is rendered, so that a broken one fails an attempt
-/// and not the service.
+/// The body of a workflow. It is parsed only when it is rendered, so that an invalid body fails a
+/// single attempt instead of `serve` itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IssueTemplate {
     text: String,
@@ -26,7 +27,7 @@ impl IssueTemplate {
         IssueTemplate { text: text.to_owned() }
     }
 
-    /// Renders it for an issue. The first attempt has no number.
+    /// Renders the template for an issue. `attempt` is `None` for the first attempt.
     pub fn render(&self, issue: &Issue, attempt: Option<u32>) -> Result<String, Error> {
         let parser = ParserBuilder::with_stdlib()
             .build()
@@ -51,7 +52,7 @@ impl IssueTemplate {
     }
 }
 
-/// Maps a parser error. The parser already detects unknown filters, which count as render errors.
+/// Converts a parser error. Unknown filters are already detected by the parser, but count as render errors.
 fn parse_error(why: &str) -> Error {
     if why.contains("Unknown filter") {
         Error::TemplateRender(why.trim_end().to_owned())
@@ -60,21 +61,21 @@ fn parse_error(why: &str) -> Error {
     }
 }
 
-/// An object that records the first unknown name. Conditions treat an unknown name as nil and would
-/// continue.
+/// An object that records the first unknown name that is looked up. Without this, Liquid would
+/// treat unknown names in conditions as nil and continue.
 struct StrictObject<'a> {
-    /// The prefix of its keys in templates.
+    /// The prefix that the object's keys have in templates.
     name: &'static str,
     object: Object,
-    /// The issue, if this is the global object.
+    /// The issue, if this is the root object.
     inner: Option<Box<StrictObject<'a>>>,
     missed: &'a RefCell<Option<String>>,
 }
 
-/// The key of the issue.
+/// The name of the issue in templates.
 const ISSUE: &str = "issue";
 
-/// Names that the language itself looks up: a loop checks whether it is nested.
+/// Names that Liquid itself looks up, because a loop checks whether it is nested.
 const LANGUAGE_NAMES: [&str; 2] = ["forloop", "tablerowloop"];
 
 impl StrictObject<'_> {
@@ -152,7 +153,8 @@ impl ObjectView for StrictObject<'_> {
         ObjectView::iter(&self.object)
     }
 
-    /// Called for the first part of a name, after the template's own variables.
+    /// Whether a name exists. Liquid calls this for the first part of a name, after it has looked
+    /// among the template's own variables.
     fn contains_key(&self, key: &str) -> bool {
         if self.inner.is_some() { self.lookup(key) } else { self.contains(key) }
     }

@@ -1,11 +1,11 @@
-//! Settings of the format that Provost handles differently. They are rejected with a hint, never
-//! ignored.
+//! Settings of the workflow format that Provost handles differently. They are never ignored, but
+//! rejected with a hint.
 
 use serde_json::Value;
 
 use super::{Error, fields::Fields};
 
-/// Unsupported keys, each with the alternative.
+/// Unsupported keys, each with what to use instead.
 const UNSUPPORTED: [(&str, &str, &str); 7] = [
     (
         "workspace",
@@ -40,14 +40,14 @@ const UNSUPPORTED: [(&str, &str, &str); 7] = [
     (
         "codex",
         "read_timeout_ms",
-        "cannot be set: Provost itself decides how long Codex may take to answer",
+        "cannot be set: Provost sets the time that Codex may take to answer",
     ),
 ];
 
-/// The only command with which Provost starts Codex.
+/// The only command that Provost starts Codex with.
 const APP_SERVER: &str = "codex app-server";
 
-/// Rejects the unsupported keys of one part.
+/// Rejects unsupported keys in one section.
 pub(super) fn reject_unsupported(part: &str, fields: &mut Fields) -> Result<(), Error> {
     for (_, key, why) in UNSUPPORTED.iter().filter(|(of, ..)| *of == part) {
         if fields.take(key).is_some() {
@@ -57,22 +57,24 @@ pub(super) fn reject_unsupported(part: &str, fields: &mut Fields) -> Result<(), 
     Ok(())
 }
 
-/// Accepts the command only if it equals what Provost does anyway.
+/// Accepts the `command` setting only if it is the command that Provost uses anyway.
 pub(super) fn command(codex: &mut Fields) -> Result<(), Error> {
     let given = codex.text("command")?;
     match given.as_deref().map(str::trim) {
         None | Some(APP_SERVER) => Ok(()),
-        Some("") => Err(Error::config("codex.command", "is empty; leave it out")),
+        Some("") => Err(Error::config("codex.command", "is empty; remove the key")),
         Some(other) => Err(Error::config(
             "codex.command",
             format!(
-                "is {other:?}; Provost starts Codex itself: leave it out, and set agents.codex.path, agents.codex.model or agents.codex.effort in provost.toml, or provost.agent here"
+                "is {other:?}; Provost starts Codex itself: remove the key, and set \
+                 agents.codex.path, agents.codex.model or agents.codex.effort in provost.toml, \
+                 or provost.agent here"
             ),
         )),
     }
 }
 
-/// Returns provost.toml's name of an approval policy.
+/// Converts an approval policy to its name in provost.toml.
 pub(super) fn approvals(value: Option<Value>) -> Result<Option<&'static str>, Error> {
     let Some(value) = value else { return Ok(None) };
     match value.as_str() {
@@ -88,7 +90,7 @@ pub(super) fn approvals(value: Option<Value>) -> Result<Option<&'static str>, Er
     }
 }
 
-/// Returns provost.toml's name of a sandbox.
+/// Converts a sandbox to its name in provost.toml.
 pub(super) fn sandbox(value: Option<Value>) -> Result<Option<&'static str>, Error> {
     let Some(value) = value else { return Ok(None) };
     match value.as_str() {

@@ -1,4 +1,4 @@
-//! Answers to requests of agents, and the requests that agents withdraw.
+//! Answers to agents' requests, and requests that agents withdraw.
 
 use super::{
     super::{
@@ -20,12 +20,12 @@ impl Session {
             .open_requests()
             .find(|request| request.launch == launch && request.asked.native == native);
         let Some(request) = open else { return Err(SessionRejection::NothingNew) };
-        // An agent that is being stopped has to withdraw its requests. A question can still be answered,
-        // which resumes the work in another process, unless the attempt is decided.
+        // An agent that is being stopped withdraws its requests. A question can still be answered,
+        // unless the attempt is decided; the answer then resumes the work in another process.
         let asker = self.known_launch(launch)?;
         let outlives = request.asked.kind != RequestKind::Approval && !self.attempt().is_decided();
         let fate = match (asker.stop.is_some(), outlives) {
-            // While users are at its screen, they settled it there.
+            // If users are at the agent's screen, they settled the request there.
             (false, _) if asker.is_attended() => RequestStatus::AnsweredElsewhere,
             (false, _) => RequestStatus::Withdrawn,
             (true, false) => RequestStatus::Void,
@@ -34,8 +34,8 @@ impl Session {
         one_event(RequestSettled { request: request.id, status: fate, cursor: Some(cursor) })
     }
 
-    /// Compares the outcome of an approval with its answer. A user at the agent's own screen may have
-    /// answered first.
+    /// Compares the outcome of an approval with its answer. They can differ if a user at the
+    /// agent's own screen answered first.
     pub(super) fn compare_outcome(
         &self,
         launch: LaunchId,
@@ -50,7 +50,7 @@ impl Session {
         if_new(new, RequestContradicted { request: request.id, done, cursor })
     }
 
-    /// Returns the reason an answer is no longer needed.
+    /// Explains why an answer is no longer needed.
     fn void_reason(&self, request: &Request) -> &'static str {
         let asker = self.launch(request.launch);
         let stopped = |launch: &Launch| launch.stop.is_some_and(|s| s.why == StopReason::Operator);
@@ -60,7 +60,7 @@ impl Session {
             (None, Some(asker)) if asker.adopted && asker.has_ended() => {
                 "the process that asked has ended"
             }
-            // A newer launch has replaced it.
+            // The launch that made the request has been replaced by a newer one.
             (None, Some(asker)) if self.launches.last() != Some(asker) => {
                 "the process that asked has ended"
             }
@@ -125,7 +125,7 @@ impl Session {
             .asked
             .check_reply(reply)
             .map_err(|misfit| SessionRejection::InvalidReply(id, misfit))?;
-        // It would reach neither the ending process nor a later one.
+        // The message would reach neither the process that is being stopped nor a later one.
         if self.current_launch().is_some_and(Launch::is_stopping) {
             return Err(SessionRejection::BeingStopped(id));
         }

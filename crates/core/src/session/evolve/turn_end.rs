@@ -1,4 +1,4 @@
-//! Folds the end of a turn: its result, its error, or the usage limit that ended it.
+//! Applies the end of a turn: its result, its error, or the usage limit that ended it.
 
 use super::super::{
     attempt::{Claim, ClaimSource},
@@ -17,14 +17,14 @@ impl Session {
     pub(super) fn end_turn(&mut self, e: &TurnEnded, at: Moment) {
         self.record_heard(e.launch, at, e.cursor);
         self.usage.add(e.usage.unwrap_or_default());
-        // Messages that could not be typed before can be retried.
+        // Messages that could not be typed before can now be retried.
         self.messages.iter_mut().for_each(|message| {
             message.unconfirmed_reason = None;
             if message.status != DeliveryStatus::Queued {
                 message.text.clear();
             }
         });
-        // An agent without instructions has nothing left to do after its turn.
+        // An agent that accepts no instructions has nothing left to do after its turn.
         let takes_more = self.spec.agent.driver.has_protocol();
         self.update_launch(e.launch, |launch| {
             launch.stream.end_turn(e.end == TurnEnd::Ok, takes_more);
@@ -33,8 +33,8 @@ impl Session {
             launch.watch.last_turn = e.turn.clone().or(launch.watch.last_turn.take());
         });
         let current = self.current_launch().is_some_and(|launch| launch.id == e.launch);
-        // The result of a compaction says nothing about the work. A turn that was open before it is not
-        // part of it.
+        // The result of a compaction is not a result of the work. A turn that was already open
+        // before the compaction is not part of it.
         let own = |asked: &Compaction| asked.launch == e.launch && asked.turn;
         let compacted = self.compacting.take_if(|asked| own(asked)).is_some();
         if !current || compacted || self.attempt().is_sealed() {
@@ -44,7 +44,7 @@ impl Session {
         match &e.end {
             TurnEnd::Ok => self.expect_own_turn(e.launch, at),
             TurnEnd::Interrupted => {
-                // An interrupted turn is unfinished: the user who interrupted it decides how to
+                // An interrupted turn is unfinished, and the user who interrupted it decides how to
                 // continue.
                 self.attempt_mut().awaits_user = true;
                 self.expect_queued_turn(at);
@@ -69,8 +69,8 @@ impl Session {
         });
     }
 
-    /// Waits for the account's usage limit. The limit is not a claim about the work: the turn continues
-    /// when it has passed.
+    /// Waits for the account's usage limit to pass. The limit says nothing about the work, and the
+    /// turn continues afterwards.
     fn wait_for_limit(&mut self, until_ms: Option<u64>, detail: &str, at: Moment) {
         let bounds = &self.spec.bounds;
         let wait = match until_ms {

@@ -79,7 +79,10 @@ fn e2_plan_cannot_set_task_state() {
         task[field] = json!("done");
         let mut bench = TestRun::open(planned(ReviewMode::Off));
         bench.finish_session("old", plan_json_result(&json!({"tasks": [task]})));
-        assert!(bench.instruction().contains(&format!("has a field \"{field}\"")), "{field}");
+        assert!(
+            bench.instruction().contains(&format!("has an unknown field \"{field}\"")),
+            "{field}"
+        );
         assert!(bench.run.planned.is_none());
     }
 }

@@ -97,21 +97,21 @@ fn edit_fault_names_edit_and_reason() {
     edit number 2 cannot be applied: there is no task "x": expected the id of a task in the plan
     edit number 1 cannot be applied: there is no task "x": expected the id of a task in the plan
     edit number 1 cannot be applied: there is no task "x": expected the id of a task in the plan
-    edit number 1 cannot be applied: task "a" exists already: expected a unique id
-    edit number 1 cannot be applied: task "b" is after "a": release it first
-    edit number 1 cannot be applied: task "d" is after "b" already
-    edit number 1 cannot be applied: task "d" is not after "a": expected one of those that it is after
-    edit number 1 cannot be applied: it changes nothing of task "a": name at least one field to change
+    edit number 1 cannot be applied: task "a" already exists: expected a unique id
+    edit number 1 cannot be applied: task "b" depends on "a": release that dependency first
+    edit number 1 cannot be applied: task "d" already depends on "b"
+    edit number 1 cannot be applied: task "d" does not depend on "a": expected one of its dependencies
+    edit number 1 cannot be applied: the edit of task "a" must change at least one field
     edit number 1 cannot be applied: the plan would not be valid:
-    - task "a" has an empty text in "title": expected words
+    - task "a" has an empty text in "title": expected at least one word
     edit number 1 cannot be applied: the plan would not be valid:
-    - these tasks wait for each other, each for the next: a -> d -> b -> a: expected no cycle
+    - these tasks depend on each other in a cycle: a -> d -> b -> a: expected no cycle
     edit number 1 cannot be applied: the plan would not be valid:
-    - these tasks wait for each other, each for the next: a -> a: expected no cycle
+    - these tasks depend on each other in a cycle: a -> a: expected no cycle
     edit number 1 cannot be applied: the plan would not be valid:
-    - task "e" is after "f", and no task has this id: expected ids of tasks in the plan
+    - task "e" depends on "f", which is not in the plan: expected ids of tasks in the plan
     edit number 1 cannot be applied: the plan would not be valid:
-    - these tasks wait for each other, each for the next: e -> e: expected no cycle
+    - these tasks depend on each other in a cycle: e -> e: expected no cycle
     "#);
 }
 

@@ -44,7 +44,7 @@ fn e2_plan_rejects_status_fields() {
             "{plan:?}"
         );
     }
-    insta::assert_snapshot!(describe_faults(&[with("status", "done")])[0], @r#"task "a" has a field "status" that is not in the form: expected only id, title, instruction, after, criteria, checks and scope"#);
+    insta::assert_snapshot!(describe_faults(&[with("status", "done")])[0], @r#"task "a" has an unknown field "status": expected only id, title, instruction, after, criteria, checks and scope"#);
 }
 
 #[test]
@@ -53,12 +53,12 @@ fn duplicate_id_is_rejected() {
         faults(&json!({"tasks": [task_json("a"), task_json("b"), task_json("a"), task_json("a")]})),
         [PlanFault::Duplicate { id: id("a"), count: 3 }]
     );
-    insta::assert_snapshot!(describe_faults(&[task_json("a"), task_json("a")])[0], @r#"the id "a" is given to 2 tasks: expected an id of its own for each"#);
+    insta::assert_snapshot!(describe_faults(&[task_json("a"), task_json("a")])[0], @r#"2 tasks have the id "a": expected a unique id for each task"#);
 }
 
 #[test]
 fn unknown_dependency_is_rejected() {
-    insta::assert_snapshot!(describe_faults(&[with("after", json!(["b"]))])[0], @r#"task "a" is after "b", and no task has this id: expected ids of tasks in the plan"#);
+    insta::assert_snapshot!(describe_faults(&[with("after", json!(["b"]))])[0], @r#"task "a" depends on "b", which is not in the plan: expected ids of tasks in the plan"#);
 }
 
 #[test]
@@ -75,11 +75,11 @@ fn cycle_is_rejected_with_its_path() {
         let tasks = tasks.iter().map(|(name, after)| task(name, after)).collect();
         format_faults(&Plan::new(tasks).unwrap_err())
     };
-    insta::assert_snapshot!(of(&[("a", &["a"])]), @"- these tasks wait for each other, each for the next: a -> a: expected no cycle");
-    insta::assert_snapshot!(of(&[("a", &["b"]), ("b", &["a"])]), @"- these tasks wait for each other, each for the next: a -> b -> a: expected no cycle");
+    insta::assert_snapshot!(of(&[("a", &["a"])]), @"- these tasks depend on each other in a cycle: a -> a: expected no cycle");
+    insta::assert_snapshot!(of(&[("a", &["b"]), ("b", &["a"])]), @"- these tasks depend on each other in a cycle: a -> b -> a: expected no cycle");
     insta::assert_snapshot!(of(&[("z", &["y"]), ("a", &["c"]), ("b", &["a"]), ("c", &["b"]), ("x", &["y"]), ("y", &["x"])]), @r"
-    - these tasks wait for each other, each for the next: y -> x -> y: expected no cycle
-    - these tasks wait for each other, each for the next: a -> c -> b -> a: expected no cycle
+    - these tasks depend on each other in a cycle: y -> x -> y: expected no cycle
+    - these tasks depend on each other in a cycle: a -> c -> b -> a: expected no cycle
     ");
 }
 
@@ -87,7 +87,7 @@ fn cycle_is_rejected_with_its_path() {
 fn long_cycle_is_abbreviated() {
     let name = |no: usize| format!("t{no}");
     let tasks = (0..MAX_TASKS).map(|no| task(&name(no), &[&name((no + 1) % MAX_TASKS)])).collect();
-    insta::assert_snapshot!(format_faults(&Plan::new(tasks).unwrap_err()), @"- these tasks wait for each other, each for the next: t0 -> t1 -> t2 -> t3 -> t4 -> t5 -> (9989 more) -> t9995 -> t9996 -> t9997 -> t9998 -> t9999 -> t0: expected no cycle");
+    insta::assert_snapshot!(format_faults(&Plan::new(tasks).unwrap_err()), @"- these tasks depend on each other in a cycle: t0 -> t1 -> t2 -> t3 -> t4 -> t5 -> (9989 more) -> t9995 -> t9996 -> t9997 -> t9998 -> t9999 -> t0: expected no cycle");
 }
 
 #[test]
@@ -166,9 +166,9 @@ fn empty_or_oversized_texts_are_rejected() {
         with("title", "two\nlines"),
         with("checks", json!(["a\0b"])),
     ].map(|task| describe_faults(&[task]).join(" | ")).join("\n"), @r#"
-    task "a" has an empty text in "title": expected words
-    task "a" has an empty text in "instruction": expected words
-    task "a" has an empty text in "criteria": expected words
+    task "a" has an empty text in "title": expected at least one word
+    task "a" has an empty text in "instruction": expected at least one word
+    task "a" has an empty text in "criteria": expected at least one word
     task "a" has 201 characters in "title": expected at most 200
     task "a" has 32769 characters in "instruction": expected at most 32768
     task "a" has 4097 characters in "checks": expected at most 4096
@@ -212,13 +212,13 @@ fn all_faults_are_reported_at_once() {
     let mut third = without("instruction");
     third["id"] = "c".into();
     insta::assert_snapshot!(format_faults(&faults(&json!({"tasks": [task_json("a"), second, third, task_json("a")], "version": 1}))), @r#"
-    - the plan has a field "version" that is not in the form: expected only tasks
-    - task "b" has a field "done" that is not in the form: expected only id, title, instruction, after, criteria, checks and scope
-    - task "b" has an empty text in "title": expected words
+    - the plan has an unknown field "version": expected only tasks
+    - task "b" has an unknown field "done": expected only id, title, instruction, after, criteria, checks and scope
+    - task "b" has an empty text in "title": expected at least one word
     - task "c" has no "instruction": expected a text
-    - the id "a" is given to 2 tasks: expected an id of its own for each
-    - task "b" is after "d", and no task has this id: expected ids of tasks in the plan
-    - these tasks wait for each other, each for the next: b -> b: expected no cycle
+    - 2 tasks have the id "a": expected a unique id for each task
+    - task "b" depends on "d", which is not in the plan: expected ids of tasks in the plan
+    - these tasks depend on each other in a cycle: b -> b: expected no cycle
     "#);
 }
 

@@ -50,7 +50,7 @@ fn all_review_faults_are_reported_at_once() {
     assert_eq!(places[..2], [FaultLocation::Review, FaultLocation::Review]);
     assert_eq!(places[2..], (1..=8).map(FaultLocation::Edit).collect::<Vec<_>>());
     insta::assert_snapshot!(describe_faults(&bad), @r#"
-    - the review has a field "score" that is not in the form: expected only verdict, reason and edits
+    - the review has an unknown field "score": expected only verdict, reason and edits
     - the review has the verdict "approve": expected "accept" or "reject"
     - edit number 1 of the review cannot be read: unknown variant `swap`, expected one of `add`, `remove`, `change`, `depend`, `release`
     - edit number 2 of the review cannot be read: "A" is not a valid task id: expected 1 to 40 of a-z, 0-9 and "-", the first a letter or digit
@@ -59,7 +59,7 @@ fn all_review_faults_are_reported_at_once() {
     - edit number 5 of the review is a text: expected an object
     - edit number 6 of the review is a list: expected an object
     - edit number 7 of the review cannot be read: the task is a list: expected an object
-    - edit number 8 of the review cannot be read: task "a" has a field "done" that is not in the form: expected only id, title, instruction, after, criteria, checks and scope; task "a" has no "instruction": expected a text; task "a" has an empty text in "title": expected words
+    - edit number 8 of the review cannot be read: task "a" has an unknown field "done": expected only id, title, instruction, after, criteria, checks and scope; task "a" has no "instruction": expected a text; task "a" has an empty text in "title": expected at least one word
     "#);
     insta::assert_snapshot!([
         json!([]),
@@ -72,7 +72,7 @@ fn all_review_faults_are_reported_at_once() {
     - the review has no "verdict": expected a text
     - the review has no "reason": expected a text
     - the review has no "edits": expected a list of edits
-    - the review has an empty text in "reason": expected words
+    - the review has an empty text in "reason": expected at least one word
     - the review has 16385 characters in "reason": expected at most 16384
     - the review has an object for "edits": expected a list of edits
     - the review has 501 edits: expected at most 500

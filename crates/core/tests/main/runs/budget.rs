@@ -121,7 +121,7 @@ fn budget_cannot_be_lowered() {
     let mut bench = TestRun::open(RunSpec { budget, ..run_spec() });
     for (tokens, turns) in [(Some(100), None), (Some(99), None), (None, Some(3))] {
         let refused = bench.try_apply(RunCommand::RaiseBudget { tokens, turns });
-        let told = "100 tokens, unlimited turns".to_owned();
+        let told = "100 tokens, no limit of turns".to_owned();
         assert_eq!(refused, Err(RunRejection::BudgetNotRaised(told)), "{tokens:?} {turns:?}");
     }
     raise(&mut bench, 101);

@@ -23,7 +23,7 @@ fn cancel_with_a_live_session(bench: &mut TestRun) {
     assert_eq!(bench.state(no), State::Cancelled, "the live session is cancelled at once");
     assert!(!bench.run.is_sealed(), "its process is not known to be gone");
     let again = bench.try_apply(RunCommand::Cancel { because: "again".to_owned() });
-    assert_eq!(again, Err(RunRejection::Cancelled));
+    assert_eq!(again, Ok(()));
     assert_eq!(bench.try_apply(RunCommand::Resume), Err(RunRejection::StillActive));
     bench.end_session(id);
     let attempt = bench.session(no).attempt();
@@ -36,8 +36,9 @@ fn assert_cancelled(bench: &mut TestRun) {
     assert!(bench.pending_effects().is_empty());
     assert_eq!(bench.hooks().last().map(String::as_str), Some("run.cancelled"));
     let sealed = bench.outcome().clone();
+    let again = bench.try_apply(RunCommand::Cancel { because: "again".to_owned() });
+    assert_eq!(again, Ok(()), "it is already cancelled");
     for late in [
-        RunCommand::Cancel { because: "again".to_owned() },
         landed("new"),
         pull_requested("new"),
         RunCommand::LandingFailed { attempt: 1, reason: "late".to_owned() },
@@ -212,6 +213,17 @@ fn failing_run_can_be_cancelled() {
     assert_eq!(bench.pending_effects(), ["landed-1"], "it is asked whether something had landed");
     bench.cancel().apply(RunCommand::LandingAborted { attempt: 1, pull: None });
     assert_cancelled(&mut bench);
+}
+
+#[test]
+fn cancelled_run_can_be_cancelled_again() {
+    let mut bench = TestRun::open(unchecked_spec());
+    let session = bench.live_session();
+    bench.cancel().end_session(session);
+    assert!(bench.run.is_sealed());
+    let before = bench.run.clone();
+    assert_eq!(bench.try_apply(RunCommand::Cancel { because: "again".to_owned() }), Ok(()));
+    assert_eq!(bench.run, before);
 }
 
 #[test]

@@ -506,6 +506,10 @@ impl TestRun {
                     };
                     self.apply_to_session(id, gone);
                 }
+                (_, false) if session.effects().iter().any(is_preparation) => {
+                    let reason = "cancelled".to_owned();
+                    self.apply_to_session(id, session::SessionCommand::WorkFailed { reason });
+                }
                 (_, false) => {
                     let (at, _) = session.deadline().expect("it ends by itself");
                     self.advance_clock(at.saturating_sub(self.now.mono_ms));
@@ -675,6 +679,10 @@ impl TestRun {
         let session = &self.sessions[&self.live_session()];
         session.attempt().instruction.as_deref().expect("it was instructed")
     }
+}
+
+fn is_preparation(effect: &session::SessionEffect) -> bool {
+    matches!(effect, session::SessionEffect::PrepareWork { .. })
 }
 
 pub(crate) fn landed(tree: &str) -> RunCommand {

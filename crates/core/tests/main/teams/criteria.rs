@@ -202,7 +202,7 @@ fn too_short_text_is_rejected() {
     let why = desk.reject(&TeamActor::Operator, propose).to_string();
     assert_eq!(
         why,
-        "\"short\" says too little: at least 12 letters or digits are needed, and not the same few"
+        "\"short\" is too short: expected at least 12 letters or digits, at least 4 of them different"
     );
 }
 

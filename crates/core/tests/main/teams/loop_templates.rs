@@ -201,7 +201,7 @@ fn invalid_evidence_syntax_errors() {
     "5:a.png" does not name two pictures: expected pictures:MILLIONTHS:EXPECTED:ACTUAL, optionally followed by a tolerance of 0 to 0.5
     "5:a.png:b.png:0.9" does not name two pictures: expected pictures:MILLIONTHS:EXPECTED:ACTUAL, optionally followed by a tolerance of 0 to 0.5
     "/b.png" is not a valid picture path: expected one below the working directory, without ".."
-    "a.png" would be compared with itself
+    cannot compare "a.png" with itself: expected two different files
     "challenge:now" is not a valid proof: expected verified[:COMMAND], asserted, challenge, artifact:FIELD,FIELD, pictures:MILLIONTHS[:EXPECTED:ACTUAL[:TOLERANCE]]
     "#);
 }
@@ -223,9 +223,9 @@ fn loop_of_required_evidence_has_a_gate() {
         .expect("nothing is named")
         .fill_checks(&[])
         .expect_err("it has no gate");
-    assert_snapshot!(none, @r#"the loop "required" cannot be used: a loop without evidence has no gate: name what each iteration has to show"#);
+    assert_snapshot!(none, @r#"the loop "required" cannot be used: a loop without evidence has no gate: list the evidence that each iteration must show"#);
     let twice = outline_from_evidence(["a=asserted", "a=challenge"]).expect("both are evidence");
-    assert_snapshot!(twice.fill_checks(&[]).expect_err("one name"), @r#"the loop "required" cannot be used: the evidence "a" is named twice"#);
+    assert_snapshot!(twice.fill_checks(&[]).expect_err("one name"), @r#"the loop "required" cannot be used: the evidence "a" is listed twice"#);
 }
 
 #[test]

@@ -1,12 +1,13 @@
-//! Stops launches: interrupts, terminates or kills them, and cancels those that have not started.
+//! Stops launches: interrupts, terminates or kills those that are running, and cancels those that
+//! have not started.
 
 use std::{path::Path, time::Duration};
 
+use provost_agent::AgentInput;
 use provost_core::{
     ids::LaunchId,
     session::{LaunchPhase, Session, SessionCommand, StopStep},
 };
-use provost_drivers::AgentInput;
 use provost_holder::{
     LaunchState, client,
     tree::{self, LaunchTraces},
@@ -15,18 +16,25 @@ use provost_holder::{
 use tokio::sync::watch;
 
 use super::{
-    super::{follow, launch_start::failed_launch_command, supervised_command},
+    super::{
+        follow,
+        launch_start::failed_launch_command,
+        supervised_command::{self, HolderConnection},
+    },
     EffectContext, RETRY_DELAY,
 };
 
-/// How long a holder may take to confirm that it kills its tree.
+/// How long a holder may take to confirm that it is killing its process tree.
 const KILL_ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The wait before a holder that confirmed a kill is asked again.
+/// How long to wait before asking a holder again that confirmed a kill.
 const KILL_RETRY_DELAY: Duration = Duration::from_millis(500);
 
+/// How long a report of a launch's end may be on its way.
+const END_REPORT_TIMEOUT: Duration = Duration::from_millis(200);
+
 impl EffectContext {
-    /// Takes one step of a stop. The launch's follower reports the result.
+    /// Carries out one step of stopping a launch. The launch's follower reports the result.
     pub(super) async fn stop(
         &self,
         session: &Session,
@@ -41,7 +49,8 @@ impl EffectContext {
             return self.cancel_launch(launch, &dir, cancel).await;
         }
         if owed {
-            // A start was in progress: it is completed, and then stopped like any other.
+            // The launch is just being started. Let the start complete, then stop the launch like
+            // any other.
             tokio::select! {
                 () = self.starting.wait_for(launch) => {}
                 () = supervised_command::wait_for_cancel(&mut cancel) => return None,
@@ -51,7 +60,7 @@ impl EffectContext {
                 () = supervised_command::wait_for_cancel(&mut cancel) => return None,
             };
             if let SessionCommand::EffectShortage { .. } = started {
-                // It waited for a resource, and is not retried.
+                // The launch was waiting for a resource and is not retried.
                 return self.cancel_launch(launch, &dir, cancel).await;
             }
             self.teller.send(session.id, started).await;
@@ -65,25 +74,49 @@ impl EffectContext {
             let turn = session.launch(launch).and_then(|launch| launch.turn());
             let thread = session.thread.as_deref();
             let interrupt = AgentInput::Interrupt { key: &key, thread, turn };
-            let data = provost_drivers::encode(session.spec.agent.driver, &interrupt)?;
+            let data = provost_agent_codex::encode(session.spec.agent.driver, &interrupt)?;
             let key = self.world.write_key(launch, &key);
             HolderOp::Write { key, data: WireBytes(data), secret: false }
         } else {
             HolderOp::Stop { grace_ms: session.spec.bounds.stop_grace_ms }
         };
         let traces = launch_traces(session, launch, &dir);
+        // A daemon that has just taken over may not follow the launch yet, and a holder that is not
+        // its child leaves no exit status. Then only this connection hears that it ended in order.
+        let mut link = if matches!(op, HolderOp::Stop { .. }) {
+            HolderConnection::follow(&dir).await.ok()
+        } else {
+            None
+        };
         while !*cancel.borrow() {
-            // The agent may have stopped its holder, which then takes no request.
+            // The agent may have suspended its holder, which then cannot handle requests.
             if let Some(holder) = &traces.holder {
                 tree::resume_process(holder).ok();
             }
             match supervised_command::request(&dir, op.clone()).await {
-                Ok(()) | Err(client::Error::Fault(_)) => return None,
+                Ok(()) | Err(client::Error::Fault(_)) => break,
                 // The holder is exiting, or dead: then the launch's follower ends the survivors.
                 Err(_) => supervised_command::sleep(RETRY_DELAY).await,
             }
         }
+        if let Some(link) = &mut link {
+            self.record_end(link, &mut cancel).await;
+        }
         None
+    }
+
+    /// Waits until the holder reports the end of its launch, and records it. If the stop is
+    /// cancelled, because the launch has ended or a harder step follows, only a report that is on
+    /// its way counts.
+    async fn record_end(&self, link: &mut HolderConnection, cancel: &mut watch::Receiver<bool>) {
+        let is_cancelled = tokio::select! {
+            () = link.wait_gone() => false,
+            () = supervised_command::wait_for_cancel(cancel) => true,
+        };
+        if is_cancelled {
+            tokio::time::timeout(END_REPORT_TIMEOUT, link.wait_gone()).await.ok();
+        }
+        self.world.holders.record_end(link);
     }
 
     /// Asks the holder to kill its tree as long as it answers. One that does not answer is ended
@@ -109,12 +142,12 @@ impl EffectContext {
             Ok(LaunchState::Ended { gone: Some(_), .. } | LaunchState::HolderDied { .. })
         );
         if !has_left {
-            // The launch's follower finds the remains and tries again.
+            // The launch's follower finds processes that are left, and tries again.
             supervised_command::end_all_processes(&traces, Duration::ZERO).await.ok();
         }
     }
 
-    /// Cancels a launch that is not known to run. If it runs nevertheless, it is ended.
+    /// Cancels a launch that is not known to be running. If it is running after all, it is ended.
     async fn cancel_launch(
         &self,
         launch: LaunchId,
@@ -135,8 +168,8 @@ impl EffectContext {
     }
 }
 
-/// Takes the directory of a launch that has not started, so that no start in progress can have it
-/// any more.
+/// Creates the directory of a launch that has not started, so that a start in progress cannot use
+/// it. Returns whether that worked.
 fn block_start(dir: &Path) -> bool {
     std::fs::create_dir(dir).is_ok()
 }

@@ -1,4 +1,4 @@
-//! Loads the closed sessions, runs and teams that a batch of inputs or a query needs.
+//! Loads closed sessions, runs and teams that a batch of inputs or a query needs.
 
 use provost_core::{
     ids::{RunId, SessionId, TeamId},
@@ -15,24 +15,24 @@ use super::{
 };
 use crate::stream::{self, Subject};
 
-/// How far ahead of a deadline sessions are loaded: a decision takes a while.
+/// How long before a deadline to load sessions, because a decision takes a while.
 const LOAD_AHEAD_MS: u64 = 1_000;
 
 impl Owner {
-    /// Loads closed sessions, runs and teams that an input is about.
+    /// Loads the closed sessions, runs and teams that the inputs concern.
     pub(super) fn load_needed(
         &mut self,
         changes: &[PendingRequest],
-        told: &ObservationBatch,
+        observed: &ObservationBatch,
     ) -> Vec<Subject> {
         let named = changes.iter().filter_map(|one| self.session_of_request(&one.request)?.ok());
         let paired = changes.iter().flat_map(|one| self.sessions_of_pair(&one.request));
-        let sessions = named.chain(paired).chain(told.sessions.iter().map(|one| one.session));
+        let sessions = named.chain(paired).chain(observed.sessions.iter().map(|one| one.session));
         let runs = changes.iter().filter_map(|one| self.run_of_request(&one.request));
-        let runs = runs.chain(told.runs.iter().map(|one| one.run));
+        let runs = runs.chain(observed.runs.iter().map(|one| one.run));
         let tasks = changes.iter().filter_map(|one| self.team_of_request(&one.request));
-        let tasks = tasks.chain(told.tasks.iter().map(|one| one.task));
-        // A deadline that passes now may need a session that was evicted.
+        let tasks = tasks.chain(observed.tasks.iter().map(|one| one.task));
+        // A deadline that is about to pass may need a session that was evicted.
         let mut soon = self.catching_up.reached(self.clock.now());
         soon.mono_ms = soon.mono_ms.saturating_add(LOAD_AHEAD_MS);
         let due = self.board.due_teams(soon.mono_ms).into_iter().map(Subject::Team);
@@ -53,8 +53,8 @@ impl Owner {
         loaded
     }
 
-    /// Returns the sessions that may get a command when this changes: a run may resume a session,
-    /// and a team may wake its members.
+    /// Returns the sessions that may receive a command when the subject changes, because a run may
+    /// resume a session and a team may wake its members.
     fn sessions_needed_for(&self, subject: Subject) -> Vec<SessionId> {
         let of_task = |id: &TeamId| {
             self.board.team(*id).map(team_requests::bound_sessions).unwrap_or_default()
@@ -76,7 +76,7 @@ impl Owner {
         self.team_of_team_request(ask)
     }
 
-    /// Loads a team and the sessions of its members, for a query.
+    /// Loads a team and its members' sessions for a query.
     pub(in crate::shell) fn load_with_members(&mut self, id: TeamId) -> Vec<Subject> {
         let mut loaded = Vec::new();
         self.load_if_missing(Subject::Team(id), &mut loaded);
@@ -102,7 +102,7 @@ impl Owner {
             Err(why) if self.ledger.stream(&stream).is_ok_and(|found| found.is_some()) => {
                 self.unreadable.insert(stream.to_string(), why);
             }
-            // There is nothing of this name, which the reply says.
+            // Nothing has this name, which the reply will report.
             Err(_) => {}
         }
     }

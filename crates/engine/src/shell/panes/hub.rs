@@ -1,5 +1,5 @@
-//! State shared by the pane watchers: writes to terminals, a bell for each launch, and the messages
-//! that this daemon typed.
+//! State that the pane watchers share: writes to terminals, a bell for each launch, and the
+//! messages that this daemon typed.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,15 +8,15 @@ use std::{
 };
 
 use provost_core::ids::LaunchId;
-use provost_watch::terminal::{WriteQueue, WriteTicket};
+use provost_terminal::{WriteQueue, WriteTicket};
 use tokio::sync::{Notify, oneshot};
 
 use super::super::watch::poll_fd;
 
-/// The listeners for a write, by terminal.
+/// Who listens for the next write to each terminal.
 type WriteListeners = Arc<Mutex<BTreeMap<WriteTicket, Vec<oneshot::Sender<()>>>>>;
 
-/// Listens to terminals, and remembers what this daemon typed. Cheap to clone.
+/// Listens for writes to terminals, and remembers what this daemon typed. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct PaneRegistry {
     /// `None` if the kernel has no more inotify queues for this user.
@@ -26,7 +26,8 @@ pub(crate) struct PaneRegistry {
     typed: Arc<Mutex<BTreeSet<(LaunchId, String)>>>,
 }
 
-/// Distributes the kernel's notifications: one queue for all panes, because a user has few.
+/// Distributes the kernel's notifications. All panes share one queue, because each user has only a
+/// few of them.
 pub(crate) struct WriteDispatcher {
     writes: Option<Arc<WriteQueue>>,
     waiting: WriteListeners,
@@ -40,21 +41,20 @@ impl PaneRegistry {
         (PaneRegistry { writes, waiting, bells: Arc::default(), typed: Arc::default() }, hub)
     }
 
-    /// Listens for the next write to a terminal, from now on. `None` if the kernel does not report
-    /// it.
+    /// Listens for the next write to a terminal from now on. `None` if the kernel cannot report writes.
     pub(super) fn next_write(&self, terminal: &Path) -> Option<oneshot::Receiver<()>> {
         let writes = self.writes.as_ref()?;
-        // A notification that arrives meanwhile waits for the lock, and finds its listener.
+        // If a notification arrives in the meantime, it waits for the lock and then finds its listener.
         let mut waiting = lock(&self.waiting);
         let ticket = writes.watch_next_write(terminal).ok()?;
-        let (tell, told) = oneshot::channel();
+        let (notifier, notified) = oneshot::channel();
         let listeners = waiting.entry(ticket).or_default();
         listeners.retain(|one| !one.is_closed());
-        listeners.push(tell);
-        Some(told)
+        listeners.push(notifier);
+        Some(notified)
     }
 
-    /// Returns the bell that makes the watcher of a launch read its pane.
+    /// Returns the bell that wakes a launch's watcher to read its pane.
     pub(super) fn bell(&self, launch: LaunchId) -> Arc<Notify> {
         lock(&self.bells).entry(launch).or_default().clone()
     }
@@ -76,7 +76,7 @@ impl PaneRegistry {
 }
 
 impl WriteDispatcher {
-    /// Serves as long as it is polled.
+    /// Distributes notifications for as long as the future is polled.
     pub(crate) async fn run(self) {
         let Some(Ok(queue)) = self.writes.map(poll_fd) else { return };
         while let Ok(mut guard) = queue.readable().await {

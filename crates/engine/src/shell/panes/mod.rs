@@ -1,8 +1,8 @@
-//! The tmux panes of external agents: their screens are read, and messages are typed there.
+//! The tmux panes of external agents. Provost reads their screens and types messages into them.
 //!
-//! Nothing attaches to a foreign tmux session. The kernel reports when a program writes to its
-//! terminal (`hub`), and then tmux is asked for the pane's content (`watcher`, as often as `pace`
-//! allows). `typist` types, and reads the pane first.
+//! Provost never attaches to a foreign tmux session. Instead, the kernel reports when a program
+//! writes to its terminal (`hub`), and tmux is then asked for the pane's content (`watcher`, as
+//! often as `pace` allows). `typist` types, after reading the pane.
 
 mod hub;
 mod pace;

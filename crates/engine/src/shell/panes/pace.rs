@@ -1,37 +1,37 @@
-//! Decides when to read a pane, from the times at which its program writes.
+//! Decides when to read a pane, based on when its program writes.
 //!
-//! A single write is followed by a read soon. A program that draws continuously, such as a spinner,
-//! is read when it starts and when it stops; in between, and while something blinks, less and less
-//! often as long as nothing new is found.
+//! After a single write, the pane is read soon. If a program draws continuously, for example a
+//! spinner, the pane is read when the drawing starts and when it stops. In between, and while
+//! something blinks, it is read less and less often for as long as nothing new is found.
 
-/// How long after a write a pane is read.
+/// How long after a write the pane is read.
 pub(super) const READ_DELAY_MS: u64 = 150;
 
-/// The longest time between two reads of a pane whose program draws continuously.
+/// The maximum time between two reads of a pane whose program draws continuously.
 const MAX_ANIMATED_MS: u64 = 5_000;
 
-/// The longest time between two reads of a pane with occasional writes.
+/// The maximum time between two reads of a pane with occasional writes.
 const MAX_BLINKING_MS: u64 = 2_000;
 
-/// The pause in listening after a write: a spinner draws dozens of times a second.
+/// How long to stop listening after a write, because a spinner draws dozens of times a second.
 const LISTEN_PAUSE_MS: u64 = 200;
 
-/// A program that writes nothing for this long has stopped drawing.
+/// If a program writes nothing for this long, it has stopped drawing.
 const QUIET_MS: u64 = 250;
 
-/// A program that has written for this long draws continuously.
+/// If a program keeps writing for this long, it is drawing continuously.
 const ANIMATED_MS: u64 = 500;
 
-/// The pace of one pane. All times are of the monotonic clock.
+/// The reading pace for one pane. All times are on the monotonic clock.
 #[derive(Debug, Default)]
 pub(super) struct PaneReadPace {
     flow: Option<WriteFlow>,
-    /// Whether something was written that no read has seen.
+    /// Whether something was written after the last read.
     unseen: bool,
     due_ms: Option<u64>,
-    /// When the last read was, and the minimum wait for the next one.
+    /// The time of the last read, and the minimum wait before the next one.
     looked: Option<(u64, u64)>,
-    /// When the last write was heard.
+    /// When the last write was noticed.
     wrote_ms: Option<u64>,
 }
 
@@ -45,9 +45,9 @@ struct WriteFlow {
 
 #[derive(Debug)]
 enum ListenState {
-    /// Not listening until then.
+    /// Not listening until this time.
     Paused(u64),
-    /// Listening; without a write until then, the flow is over.
+    /// Listening. If nothing is written by this time, the flow is over.
     Listening(u64),
 }
 
@@ -76,7 +76,7 @@ impl PaneReadPace {
         self.due_ms = Some(self.due_ms.map_or(due, |before| before.min(due)));
     }
 
-    /// Whether the caller has to listen for the next write now.
+    /// Whether the caller should now listen for the next write.
     pub(super) fn wants_to_listen(&self, now_ms: u64) -> bool {
         match &self.flow {
             Some(WriteFlow { hearing: ListenState::Paused(until), .. }) => *until <= now_ms,
@@ -84,7 +84,7 @@ impl PaneReadPace {
         }
     }
 
-    /// Records that the caller listens from now on.
+    /// Records that the caller is listening from now on.
     pub(super) fn record_listening(&mut self, now_ms: u64) {
         if let Some(flow) = &mut self.flow {
             flow.hearing = ListenState::Listening(now_ms + QUIET_MS);
@@ -102,12 +102,12 @@ impl PaneReadPace {
         }
     }
 
-    /// Whether the pane is to be read now.
+    /// Whether the pane should be read now.
     pub(super) fn is_due(&self, now_ms: u64) -> bool {
         self.due_ms.is_some_and(|due| due <= now_ms)
     }
 
-    /// Returns the time of the next action.
+    /// Returns when to act next.
     pub(super) fn next_ms(&self) -> Option<u64> {
         let hearing = self.flow.as_ref().map(|flow| match flow.hearing {
             ListenState::Paused(until) | ListenState::Listening(until) => until,
@@ -115,8 +115,8 @@ impl PaneReadPace {
         self.due_ms.into_iter().chain(hearing).min()
     }
 
-    /// Records a read of the pane, by a caller that has listened since before it, and whether it
-    /// found anything new.
+    /// Records that the pane was read, and whether that revealed anything new. The caller must have
+    /// been listening since before the read.
     pub(super) fn record_read(&mut self, now_ms: u64, news: bool) {
         let spacing = match self.looked {
             Some((_, spacing)) if !news && self.unseen => (spacing * 2).min(MAX_ANIMATED_MS),
@@ -132,8 +132,8 @@ impl PaneReadPace {
 mod tests {
     use super::*;
 
-    /// Replays writes at these times, and returns when the pane was read. No read finds anything
-    /// new.
+    /// Replays writes at these times, and returns when the pane was read. None of the reads finds
+    /// anything new.
     fn looks(writes: &[u64], end_ms: u64) -> Vec<u64> {
         let (mut pace, mut found) = (PaneReadPace::default(), Vec::new());
         let (mut listens, mut missed) = (true, false);

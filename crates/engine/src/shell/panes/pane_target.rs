@@ -1,14 +1,12 @@
-//! A pane with its identity, and the result of reading it.
+//! Identifies a pane, and describes what was read from it.
 
 use std::{os::fd::OwnedFd, path::Path};
 
+use provost_agent_codex::processes;
+use provost_agent_codex::protocol::CodexVersion;
+use provost_agent_codex::screen::{self, ScreenReading};
 use provost_core::session::{Driver, LaunchPhase, PaneState, Session};
-use provost_drivers::codex::CodexVersion;
-use provost_watch::{
-    process,
-    screen::{self, ScreenReading},
-    tmux::{Error, PaneId, PaneListing, TmuxServer},
-};
+use provost_terminal::tmux::{Error, PaneId, PaneListing, TmuxServer};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 
 /// The pane of an external agent.
@@ -16,30 +14,30 @@ use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 pub(super) struct PaneTarget {
     pub(super) server: TmuxServer,
     pub(super) id: PaneId,
-    /// The server process in whose lifetime the id means this pane.
+    /// The server process. The pane's id is unique only during the lifetime of this process.
     server_process: Option<u32>,
-    process: Option<process::PidIdentity>,
-    /// Whether the agent's screens are known, and their version.
+    process: Option<processes::PidIdentity>,
+    /// Whether the agent's screens can be interpreted, and if so, the agent's version.
     screen_version: Option<Option<(u64, u64)>>,
 }
 
-/// An exclusive lock for typing into a pane, across all Provost daemons. The kernel holds it on the
-/// pane's own terminal, and releases it with the process.
+/// An exclusive lock for typing into a pane, shared by all Provost daemons. The kernel holds the
+/// lock on the pane's own terminal, and releases it when the process exits.
 #[derive(Debug)]
 pub(super) struct PaneClaim(
     #[expect(dead_code, reason = "it is held, and never read")] Option<OwnedFd>,
 );
 
-/// A pane and its painted lines.
+/// A pane and the lines that it shows.
 type ShownPane = (PaneListing, Option<Vec<String>>);
 
 /// The result of reading a pane.
 #[derive(Debug)]
 pub(super) enum PaneRead {
     Present(Box<PaneContent>),
-    /// It could not be read now.
+    /// The pane cannot be read at the moment.
     Unavailable,
-    /// It is gone for good: ids are unique in the lifetime of a server.
+    /// The pane is permanently gone, because ids are unique during the lifetime of a server.
     Gone,
 }
 
@@ -48,9 +46,9 @@ pub(super) enum PaneRead {
 pub(super) struct PaneContent {
     pub(super) pane: PaneListing,
     pub(super) sight: PaneState,
-    /// The interpretation of the screen, where it is known.
+    /// What the screen shows, if it could be interpreted.
     pub(super) reading: Option<ScreenReading>,
-    /// The unsent text at the agent's prompt, if it is shown.
+    /// The unsent text at the agent's prompt, if it is visible.
     pub(super) draft: Option<String>,
 }
 
@@ -59,7 +57,7 @@ impl PaneTarget {
         let pane = session.spec.adopted.as_deref()?.pane.as_ref()?;
         let running = session.current_launch().map(|launch| &launch.phase);
         let process = match running {
-            Some(LaunchPhase::Running { child: Some(child), .. }) => Some(process::PidIdentity {
+            Some(LaunchPhase::Running { child: Some(child), .. }) => Some(processes::PidIdentity {
                 pid: child.pid.unsigned_abs(),
                 start_time: child.start_time,
                 boot_id: child.boot_id.clone(),
@@ -79,11 +77,11 @@ impl PaneTarget {
         })
     }
 
-    /// Claims the pane for typing, unless another process has it. Blocks.
+    /// Claims the pane for typing, unless another process has claimed it. Blocks.
     pub(super) fn claim(&self) -> Option<PaneClaim> {
         let pane = self.server.pane(&self.id).ok()??;
         let flags = OFlags::RDONLY | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        // A terminal that cannot be opened has no lock, and is typed into nevertheless.
+        // If the terminal cannot be opened, it cannot be locked, but can still be typed into.
         let Ok(terminal) = open(&pane.tty, flags, Mode::empty()) else {
             return Some(PaneClaim(None));
         };
@@ -109,7 +107,7 @@ impl PaneTarget {
         }
     }
 
-    /// Returns the pane, and its lines where they can be understood.
+    /// Returns the pane, and its lines if they can be interpreted.
     fn read_lines(&self) -> Result<Option<ShownPane>, Error> {
         if self.screen_version.is_none() {
             return Ok(self.server.pane(&self.id)?.map(|pane| (pane, None)));
@@ -117,14 +115,14 @@ impl PaneTarget {
         Ok(self.server.styled_screen(&self.id)?.map(|(pane, painted)| (pane, Some(painted))))
     }
 
-    /// Returns the process of the server, if it is known.
+    /// Returns the pid of the server, if it is known.
     pub(super) fn server_pid(&self) -> Option<u32> {
         self.server_process
     }
 
-    /// Whether keys reach the agent now: it is the pane of the same server, and the agent's own
-    /// process, still running the agent's own program, is in the foreground. Checked again right
-    /// before every key. Blocks.
+    /// Whether keys currently reach the agent. The pane must belong to the same server, and the
+    /// agent's own process must be in the foreground and still run the agent's program. This is
+    /// checked again right before every key. Blocks.
     pub(super) fn is_ready(&self) -> bool {
         let pane = self.server.pane(&self.id).ok().flatten();
         let same = |pane: &PaneListing| self.server_process.is_none_or(|life| life == pane.server);
@@ -133,8 +131,8 @@ impl PaneTarget {
 
     fn has_agent(&self, pane: &PaneListing) -> bool {
         let Some(process) = &self.process else { return false };
-        process::is_in_foreground(process, &pane.tty).unwrap_or(false)
-            && process::is_codex(process).unwrap_or(false)
+        processes::is_in_foreground(process, &pane.tty).unwrap_or(false)
+            && processes::is_codex(process).unwrap_or(false)
     }
 
     fn content(&self, pane: PaneListing, painted: Option<Vec<String>>) -> PaneRead {

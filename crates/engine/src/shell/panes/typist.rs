@@ -1,12 +1,12 @@
-//! Types into the pane of an external agent: reads it, records the intent, then types.
+//! Types into the pane of an external agent: reads the pane, records the intent, and then types.
 
 use std::time::Duration;
 
+use provost_agent_codex::screen::{self, ScreenKind};
 use provost_core::{
     ids::LaunchId,
     session::{AgentMessage, AgentMessageKind, PaneState, Session, SessionCommand, TypingState},
 };
-use provost_watch::screen::{self, ScreenKind};
 use tokio::sync::watch;
 
 use super::{
@@ -19,27 +19,28 @@ use super::{
     pane_target::{PaneClaim, PaneContent, PaneRead, PaneTarget},
 };
 
-/// The wait before reading again a pane that cannot be typed into; it doubles up to the second.
+/// How long to wait before rereading a pane that cannot be typed into. The delay doubles up to the
+/// second value.
 const RETRY_DELAY: Duration = Duration::from_millis(500);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(8);
 
-/// How long the lock on a pane is kept after typing.
+/// How long to keep the lock on a pane after typing.
 const SETTLE_TIME: Duration = Duration::from_secs(1);
 const CLAIM_TRIES: u32 = 10;
 
-/// The actor of the records about typing.
+/// The actor that is recorded for typing.
 const ACTOR: &str = "provost";
 
 /// The input to type.
 #[derive(Clone, Debug)]
 pub(crate) enum PaneInput {
-    /// Pasted, and then submitted.
+    /// A text that is pasted and then submitted.
     Text(String),
     /// The keys of an answer, or the interrupt key.
     Keys(Vec<u8>),
 }
 
-/// Types for one launch.
+/// Types into the pane of one launch.
 pub(crate) struct Typist {
     pub(crate) launch: LaunchId,
     place: PaneTarget,
@@ -59,7 +60,7 @@ impl Typist {
         Some(Typist { launch, place: PaneTarget::from_session(session)?, panes, handle, teller })
     }
 
-    /// Types a message once the pane is ready for it, unless it is cancelled before.
+    /// Types a message once the pane is ready for it, unless this is cancelled first.
     pub(crate) async fn deliver(
         &self,
         message: &AgentMessage,
@@ -80,8 +81,7 @@ impl Typist {
         };
         let mut rest = RETRY_DELAY;
         while !*cancel.borrow() {
-            // The pane is read after it is claimed, because another process may have changed it
-            // before.
+            // Read the pane after claiming it, because another process may have changed it before.
             if let Some(claimed) = self.claim().await
                 && self.pane_shows(wanted).await
                 && self.record_step(&message.key, TypingState::Typing).await
@@ -95,7 +95,7 @@ impl Typist {
         }
     }
 
-    /// Types a message that was recorded as being typed by this daemon.
+    /// Types a message after this daemon recorded that it is about to type it.
     async fn type_message(&self, key: &str, what: PaneInput) {
         failpoint::pass("pane.typing");
         self.panes.remember(self.launch, key);
@@ -108,13 +108,14 @@ impl Typist {
             Err(TypingError::NothingTyped) => {
                 self.record_step(key, TypingState::Untyped).await;
             }
-            // It becomes unconfirmed in time, as after a crash.
+            // After a while, the message is marked as unconfirmed, just as after a crash.
             Err(TypingError::PartlyTyped) => {}
         }
     }
 
-    /// Presses Enter for a message once more. A message that another daemon typed is left alone. If
-    /// the prompt has anything but exactly the typed text, Enter would submit a user's draft.
+    /// Presses Enter again for a message. If another daemon typed the message, nothing is done.
+    /// Enter is not pressed if the prompt contains anything but the typed text, because that would
+    /// submit a user's unsent text.
     pub(crate) async fn press_enter_again(&self, key: &str, text: &str) {
         let ours = self.panes.remembers(self.launch, key);
         let claimed = self.claim_with_retry().await;
@@ -131,7 +132,7 @@ impl Typist {
             return;
         }
         let place = self.place.clone();
-        let enter = PaneInput::Keys(provost_drivers::ENTER.to_vec());
+        let enter = PaneInput::Keys(provost_agent::ENTER.to_vec());
         if supervised_command::blocking(move || type_input(&place, &enter)).await.is_ok() {
             self.record_step(key, TypingState::Pressed).await;
         }
@@ -143,7 +144,7 @@ impl Typist {
         supervised_command::blocking(move || place.claim()).await
     }
 
-    /// Claims the pane, waiting for the lock of the message typed before.
+    /// Claims the pane, waiting for the lock that is still held for the previous message.
     async fn claim_with_retry(&self) -> Option<PaneClaim> {
         for _ in 0..CLAIM_TRIES {
             if let Some(claimed) = self.claim().await {
@@ -154,13 +155,13 @@ impl Typist {
         self.claim().await
     }
 
-    /// Whether the pane shows one of these now and can be typed into.
+    /// Whether the pane currently shows one of these screens and can be typed into.
     async fn pane_shows(&self, wanted: &[ScreenKind]) -> bool {
         let found = self.read_pane().await;
         found.is_some_and(|found| found.sight == PaneState::Open && shows(&found, wanted))
     }
 
-    /// Whether exactly this text is at the agent's prompt.
+    /// Whether the agent's prompt contains exactly this text.
     async fn has_exact_text(&self, text: &str) -> bool {
         let is_it = |found: &PaneContent| {
             let stands = |written: &String| screen::is_draft_of(written, text);
@@ -179,7 +180,7 @@ impl Typist {
         }
     }
 
-    /// Records a step, and returns whether that is durable.
+    /// Records a step, and returns whether it is now durable.
     async fn record_step(&self, key: &str, way: TypingState) -> bool {
         let (launch, key) = (self.launch, key.to_owned());
         let command = SessionCommand::TypingChanged { launch, key, way };
@@ -194,7 +195,8 @@ impl Typist {
     }
 }
 
-/// Keeps a pane until the agent has drawn the typed text: until then the prompt looks empty.
+/// Holds the claim on a pane until the agent has drawn the typed text, because until then the
+/// prompt looks empty.
 async fn keep_claim_until_drawn(claimed: PaneClaim) {
     supervised_command::sleep(SETTLE_TIME).await;
     drop(claimed);
@@ -207,15 +209,15 @@ fn shows(found: &PaneContent, wanted: &[ScreenKind]) -> bool {
 /// Why a message was not typed completely.
 #[derive(Debug)]
 enum TypingError {
-    /// None of it was typed.
+    /// No part of the message was typed.
     NothingTyped,
-    /// Some of it may be at the prompt.
+    /// Part of the message may be at the prompt.
     PartlyTyped,
 }
 
-/// Types the input, and checks right before each step that the agent still receives it. Between
-/// that check and the step tmux takes a moment in which the pane may get another program. tmux
-/// itself detects a dead pane and copy mode.
+/// Types the input. Right before each step, checks that the agent will still receive it. Between
+/// the check and the step, there is a brief moment in which another program may appear in the pane.
+/// tmux itself detects a dead pane and copy mode.
 fn type_input(place: &PaneTarget, what: &PaneInput) -> Result<(), TypingError> {
     let first = match what {
         PaneInput::Keys(keys) => place.is_ready().then(|| place.server.send_keys(&place.id, keys)),
@@ -228,7 +230,7 @@ fn type_input(place: &PaneTarget, what: &PaneInput) -> Result<(), TypingError> {
     }
     if matches!(what, PaneInput::Text(_)) {
         let enter =
-            place.is_ready().then(|| place.server.send_keys(&place.id, provost_drivers::ENTER));
+            place.is_ready().then(|| place.server.send_keys(&place.id, provost_agent::ENTER));
         return enter.and_then(Result::ok).ok_or(TypingError::PartlyTyped);
     }
     Ok(())

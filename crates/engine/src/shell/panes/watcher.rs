@@ -1,4 +1,4 @@
-//! Watches the pane of one adopted launch: its screen signals, and whether it can be typed into.
+//! Watches the pane of one adopted launch: what its screen shows, and whether it can be typed into.
 
 use std::{io, os::fd::OwnedFd, path::PathBuf, sync::Arc, time::Duration};
 
@@ -24,8 +24,7 @@ use super::{
     pane_target::{PaneContent, PaneRead, PaneTarget},
 };
 
-/// The read interval of a pane that cannot be typed into, or whose writes the kernel does not
-/// report.
+/// How often to read a pane that cannot be typed into, or whose writes the kernel does not report.
 const READ_INTERVAL_MS: u64 = 2_000;
 
 pub(crate) struct PaneWatch {
@@ -37,10 +36,10 @@ pub(crate) struct PaneWatch {
     teller: ObservationSender,
     clock: Clock,
     reported: Option<PaneState>,
-    /// The terminal that the agent writes to, once the pane was seen.
+    /// The terminal that the agent writes to, known once the pane was first read.
     terminal: Option<PathBuf>,
     pace: PaneReadPace,
-    /// When the pane is to be read, whatever is written there.
+    /// When the pane must be read even if nothing is written.
     read_at_ms: Option<u64>,
 }
 
@@ -54,7 +53,7 @@ impl PaneWatch {
     ) -> Option<PaneWatch> {
         let place = PaneTarget::from_session(session)?;
         let watch = &session.launch(launch)?.watch;
-        // A position in its stream that no earlier daemon reported.
+        // Start at a position that no earlier daemon reported.
         let shown = watch.hints.values().map(|seen| seen.place).max().unwrap_or(0);
         Some(PaneWatch {
             launch,
@@ -71,7 +70,7 @@ impl PaneWatch {
         })
     }
 
-    /// Watches as long as it is polled. A missing pane or server ends nothing else.
+    /// Watches the pane for as long as the future is polled.
     pub(crate) async fn run(mut self) {
         let mut server = self.place.server_pid().and_then(|pid| open_pidfd(pid).ok());
         let mut write = None;
@@ -80,7 +79,7 @@ impl PaneWatch {
             self.pace.advance(now);
             let due = self.pace.is_due(now) || self.read_at_ms.is_some_and(|due| due <= now);
             if due || self.pace.wants_to_listen(now) {
-                // Listening before the read misses no write after it.
+                // Start to listen before reading, so that no write after the read is missed.
                 write = self.listen();
                 self.pace.record_listening(now);
             }
@@ -90,8 +89,7 @@ impl PaneWatch {
                     return std::future::pending().await;
                 }
                 if unheard && self.terminal.is_some() {
-                    // Something may have been written between the first read and the first
-                    // listening.
+                    // Something may have been written between the first read and the start of listening.
                     self.schedule_read();
                 } else if write.is_none() {
                     self.read_at_ms.get_or_insert(now + READ_INTERVAL_MS);
@@ -162,8 +160,8 @@ impl PaneWatch {
         looked
     }
 
-    /// Takes the content of the pane, and returns whether it is new. A frame counts once it was
-    /// seen twice.
+    /// Processes the content of the pane, and returns whether it is new. A frame counts only once
+    /// it has been seen twice.
     async fn take_content(&mut self, found: &PaneContent, now: u64) -> bool {
         let titled = self.hints.title(&found.pane.title, found.reading.as_ref());
         let framed = found.reading.clone().and_then(|reading| self.hints.frame(reading));
@@ -185,19 +183,19 @@ impl PaneWatch {
     }
 }
 
-/// Waits until the terminal is written to.
+/// Waits until something is written to the terminal.
 async fn wait_for_write(write: &mut Option<oneshot::Receiver<()>>) {
     match write {
-        // A dropped sender is a reason to read, too.
+        // A dropped sender is also a reason to read the pane.
         Some(write) => write.await.unwrap_or_default(),
         None => std::future::pending().await,
     }
 }
 
-/// Waits until a process has ended.
+/// Waits until a process has exited.
 async fn wait_for_exit(process: Option<&AsyncFd<OwnedFd>>) {
     match process {
-        // A process that cannot be waited for is probed.
+        // A process that cannot be waited for is probed instead.
         Some(process) => drop(process.readable().await),
         None => std::future::pending().await,
     }

@@ -1,15 +1,15 @@
-//! Watches an external agent: its process by a pidfd, its transcript by its file.
+//! Watches an external agent: its process through a pidfd, and its transcript through the file.
 //!
-//! Its exit code goes to its parent process and cannot be seen here.
+//! Only the agent's parent process receives its exit code, so it cannot be observed here.
 
 use std::{io, os::fd::OwnedFd, time::Duration};
 
+use provost_agent_codex::processes;
 use provost_core::{
     ids::LaunchId,
     session::{Driver, LaunchPhase, Session, SessionCommand},
 };
 use provost_holder::ProcessInstance;
-use provost_watch::process;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::super::{
@@ -25,13 +25,13 @@ use super::{
     thread_switch::ThreadSwitches,
 };
 
-/// The wait before a process that could not be probed is probed again.
+/// How long to wait before probing a process again that could not be probed.
 const PROBE_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// The interval of checks whether a process was stopped, which no descriptor reports.
+/// How often to check whether a process was suspended, which no descriptor reports.
 const STOP_POLL: Duration = Duration::from_millis(1_500);
 
-/// The reported reason for the end of a process that is not Provost's.
+/// The reason reported for the end of a process that Provost did not start.
 const EXIT_UNKNOWN: &str = "it was started outside Provost, so its exit status is unknown";
 
 /// Watches one adopted launch.
@@ -46,11 +46,11 @@ pub(crate) struct ExternalAgentWatch {
     suspended: bool,
 }
 
-/// The source of a process end.
+/// How the end of a process became known.
 enum EndSource {
-    /// The kernel, by the pidfd of that very process.
+    /// From the kernel, through the pidfd of exactly this process.
     Exited,
-    /// A probe that did not find it.
+    /// From a probe that did not find the process.
     NotFound,
 }
 
@@ -82,11 +82,11 @@ impl ExternalAgentWatch {
         let LaunchPhase::Running { child, .. } = &recorded.phase else { return None };
         let process = child.as_ref().map(supervised_command::to_holder_identity);
         let writer = process.clone().map(|ProcessInstance { pid, start_time, boot_id }| {
-            process::PidIdentity { pid, start_time, boot_id }
+            processes::PidIdentity { pid, start_time, boot_id }
         });
         let file = match (&adopted.rollout, writer) {
             (Some(path), writer) => Some(RolloutSource::File(path.into(), writer)),
-            // Codex starts to write with its first prompt.
+            // Codex creates its transcript when it receives the first prompt.
             (None, Some(writer)) if session.spec.agent.driver == Driver::CodexTerminal => {
                 Some(RolloutSource::WrittenBy(writer))
             }
@@ -108,8 +108,7 @@ impl ExternalAgentWatch {
         })
     }
 
-    /// Watches until the process has ended. A transcript without a known process is watched for
-    /// ever.
+    /// Watches until the process has exited. A transcript whose process is unknown is watched forever.
     pub(crate) async fn run(mut self) {
         let record = self.record.take();
         let record = async {
@@ -138,7 +137,7 @@ impl ExternalAgentWatch {
 
     async fn wait_for_end(&mut self) {
         let Some(process) = self.process.clone() else {
-            // Its process is unknown, so it is never taken for dead.
+            // The agent's process is unknown, so the agent never counts as dead.
             self.census.mark_alive(self.launch);
             return std::future::pending().await;
         };
@@ -156,7 +155,7 @@ impl ExternalAgentWatch {
         }
     }
 
-    /// Returns when the process has ended. It is an error if it cannot be probed.
+    /// Returns when the process has exited. Fails if the process cannot be probed.
     async fn watch(&mut self, process: &ProcessInstance) -> io::Result<EndSource> {
         let Some(pidfd) = open_pidfd(process)? else { return Ok(EndSource::NotFound) };
         self.census.mark_alive(self.launch);
@@ -192,7 +191,7 @@ impl ExternalAgentWatch {
     }
 }
 
-/// Opens a pidfd of the process. `None` if it has ended.
+/// Opens a pidfd for the process. `None` if the process has exited.
 fn open_pidfd(process: &ProcessInstance) -> io::Result<Option<OwnedFd>> {
     let Some(pid) = i32::try_from(process.pid).ok().and_then(Pid::from_raw) else {
         return Ok(None);
@@ -210,7 +209,7 @@ fn probe_process(process: &ProcessInstance) -> io::Result<ProcessProbe> {
         return Ok(ProcessProbe::Ended);
     }
     let ProcessInstance { pid, start_time, boot_id } = process.clone();
-    let state = process::process_state(&process::PidIdentity { pid, start_time, boot_id })?;
-    let found = |state| ProcessProbe::Runs { stopped: state == process::ProcessState::Stopped };
+    let state = processes::process_state(&processes::PidIdentity { pid, start_time, boot_id })?;
+    let found = |state| ProcessProbe::Runs { stopped: state == processes::ProcessState::Stopped };
     Ok(state.map_or(ProcessProbe::Ended, found))
 }

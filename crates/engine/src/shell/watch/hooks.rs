@@ -1,13 +1,13 @@
-//! Takes the events of an agent's hooks: reports of its launch, in the agent's own format.
+//! Handles the events of an agent's hooks, which are reports from its launch in the agent's own format.
 
+use provost_agent_codex::{
+    ThreadId,
+    hooks::{self, CodexHookEvent, HookCall},
+};
 use provost_api::{ApiError, ErrorCode};
 use provost_core::{
     ids::LaunchId,
     session::{RecordSignal, RecordSource, SessionCommand},
-};
-use provost_watch::{
-    ThreadId,
-    hooks::{self, CodexHookEvent, HookCall},
 };
 use serde_json::Value;
 
@@ -22,7 +22,7 @@ use super::{
     thread_switch,
 };
 
-/// Records a hook event under its key, so that it counts once however often it is read.
+/// Records a hook event under its key, so that it counts only once, no matter how often it is read.
 pub async fn take_hook_event(
     world: &EngineWorld,
     handle: &EngineHandle,
@@ -49,7 +49,7 @@ pub async fn take_hook_event(
         let ask = EngineRequest::SessionCommand { session: session.clone(), command };
         match handle.request(ask, actor, Some(format!("{key}/{no}"))).await {
             Err(error) if error.code == ErrorCode::Unreachable => return Err(error),
-            // A fact that was already known is not a fault of the hook.
+            // It is not the hook's fault if a fact was already known.
             Ok(_) | Err(_) => {}
         }
     }
@@ -60,8 +60,8 @@ pub async fn take_hook_event(
 }
 
 /// Whether a hook shows that the user switched to another conversation: input was submitted there,
-/// its file is in the agent's own home, and the file says that it is a user's. The path that the
-/// hook names is ignored, because any process below the agent can forge it.
+/// its file is in the agent's own home, and according to the file, it is a user's conversation. The
+/// path in the hook event is ignored, because any process below the agent can forge it.
 async fn is_thread_switch(
     world: &EngineWorld,
     launch: LaunchId,

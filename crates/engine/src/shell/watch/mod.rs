@@ -1,5 +1,5 @@
-//! Watches agents beside their protocol: their transcripts, their terminals, and the processes of
-//! external agents.
+//! Watches agents independently of their protocol: their transcripts, their terminals, and the
+//! processes of external agents.
 
 mod external_agent;
 mod hooks;

@@ -4,7 +4,7 @@ use std::{io, os::fd::AsRawFd};
 
 use tokio::io::{Interest, unix::AsyncFd};
 
-/// Registers an object for polling that keeps its one descriptor for its whole life.
+/// Registers an object for polling. The object must keep the same descriptor for its whole lifetime.
 #[expect(
     deprecated,
     reason = "the alternative is unsafe code; the object here never changes its descriptor"

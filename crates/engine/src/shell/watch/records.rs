@@ -1,24 +1,24 @@
 //! Converts an agent's own records to the core's types.
 
+use provost_agent_codex::{
+    hooks,
+    rollout::{self, LimitReset, RolloutEvent},
+};
 use provost_core::{
     request::{AgentRequest, ApprovalSubject, BlockingMode, RequestKind},
     session::{ContextUsage, Progress, RecordSignal, TurnEnd, Usage},
-};
-use provost_watch::{
-    hooks,
-    rollout::{self, LimitReset, RolloutEvent},
 };
 use serde_json::Value;
 
 /// Codex's error code for a turn that ended because the account's limit is used up.
 const USAGE_LIMIT: &str = "usage_limit_exceeded";
 
-/// Converts a line of a rollout. `None` if it shows only activity.
+/// Converts a line of a rollout. Returns `None` if the line only shows activity.
 pub(super) fn from_rollout(
-    told: &RolloutEvent,
+    event: &RolloutEvent,
     limits: Option<&rollout::AccountLimits>,
 ) -> Option<RecordSignal> {
-    match told {
+    match event {
         RolloutEvent::Session(meta) => {
             Some(RecordSignal::ThreadNamed { thread: meta.thread.to_string() })
         }
@@ -65,7 +65,7 @@ fn turn_end(end: &rollout::RecordedTurnEnd, limits: Option<&rollout::AccountLimi
     }
 }
 
-/// Returns when the fullest window of an account resets, where a time is known.
+/// Returns when the account's fullest usage window resets, if that is known.
 fn reset_time(limits: &rollout::AccountLimits) -> Option<u64> {
     let windows = [limits.primary, limits.secondary].into_iter().flatten();
     let fullest = windows.max_by(|a, b| a.used_percent.total_cmp(&b.used_percent))?;
@@ -75,8 +75,8 @@ fn reset_time(limits: &rollout::AccountLimits) -> Option<u64> {
     }
 }
 
-/// Converts a hook event of a conversation, in the order in which the records count. Events of
-/// other conversations of the same process, and of its sub-agents, are ignored.
+/// Converts a hook event of a conversation into signals, in the order in which they must be
+/// recorded. Events of other conversations in the same process, and of its sub-agents, are ignored.
 pub(super) fn from_hook(heard: &hooks::HookCall, thread: Option<&str>) -> Vec<RecordSignal> {
     let other = thread.is_some_and(|thread| thread != heard.thread.as_str());
     if other || heard.subagent.is_some() {
@@ -100,7 +100,7 @@ pub(super) fn from_hook(heard: &hooks::HookCall, thread: Option<&str>) -> Vec<Re
             vec![RecordSignal::TurnEnded { turn, end: TurnEnd::Ok, says: None }]
         }
         hooks::CodexHookEvent::Compacting => vec![RecordSignal::Compacting],
-        // The transcript has that too, with a position by which it counts once.
+        // The transcript contains these as well, with a position that ensures that they count only once.
         hooks::CodexHookEvent::ToolBegan { .. }
         | hooks::CodexHookEvent::Compacted
         | hooks::CodexHookEvent::SubagentStarted
@@ -130,7 +130,7 @@ fn permission_request(heard: &hooks::HookCall, tool: &str, input: &Value) -> Age
 
 #[cfg(test)]
 mod tests {
-    use provost_watch::rollout::{AccountLimits, LimitUsage};
+    use provost_agent_codex::rollout::{AccountLimits, LimitUsage};
 
     use super::*;
 
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn prompt_confirms_input_before_the_turn() {
-        let told = heard(
+        let signals = heard(
             r#"{"session_id":"a1","hook_event_name":"UserPromptSubmit","turn_id":"t","prompt":"hi"}"#,
         );
         let expected = [
@@ -148,7 +148,7 @@ mod tests {
             RecordSignal::InputTaken { text: "hi".to_owned() },
             RecordSignal::TurnStarted { turn: Some("t".to_owned()) },
         ];
-        assert_eq!(told, expected);
+        assert_eq!(signals, expected);
     }
 
     #[test]
@@ -165,11 +165,13 @@ mod tests {
 
     #[test]
     fn permission_request_has_its_subject() {
-        let told = heard(
+        let signals = heard(
             r#"{"session_id":"a1","hook_event_name":"PermissionRequest","turn_id":"t","tool_name":"Bash",
                 "tool_input":{"command":"rm x","description":"May I?"},"cwd":"/w"}"#,
         );
-        let [RecordSignal::RequestOpened(asked)] = told.as_slice() else { panic!("{told:?}") };
+        let [RecordSignal::RequestOpened(asked)] = signals.as_slice() else {
+            panic!("{signals:?}")
+        };
         assert_eq!((asked.title.as_str(), asked.kind), ("Bash: rm x", RequestKind::Approval));
         let subject = asked.subject.as_deref().unwrap();
         assert_eq!(subject.reason.as_deref(), Some("May I?"));

@@ -1,4 +1,4 @@
-//! Follows the transcript file of an agent, from the last position that was read.
+//! Follows an agent's transcript file from the last position that was read.
 
 use std::{
     io,
@@ -7,17 +7,17 @@ use std::{
     time::Duration,
 };
 
-use provost_core::{
-    ids::LaunchId,
-    session::{RecordSignal, RecordSource, Session, SessionCommand},
-};
-use provost_watch::{
+use provost_agent_codex::processes::PidIdentity;
+use provost_agent_codex::{
     ThreadId,
-    process::PidIdentity,
     rollout::{
         AccountLimits, CodexHomes, FileStatus, NextLine, Rollout, RolloutEvent, RolloutFileWatch,
         RolloutFold, RolloutTail,
     },
+};
+use provost_core::{
+    ids::LaunchId,
+    session::{RecordSignal, RecordSource, Session, SessionCommand},
 };
 use tokio::{
     io::unix::AsyncFd,
@@ -35,34 +35,34 @@ use super::{
     thread_switch::{self, ConversationPlace, ConversationSearch, ThreadSwitches},
 };
 
-/// The wait before a file that could not be read is tried again.
+/// How long to wait before retrying to read a file.
 const READ_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// The event that names an agent's conversation.
+/// The event that reports an agent's conversation.
 const NAMING_EVENT: &str = "stream.ready";
 
 /// The maximum number of records in one batch.
 const BATCH: usize = 500;
 
-/// Relevant lines of this many bytes end a batch: a large file is read in little memory, whatever
-/// its messages.
+/// A batch ends once its relevant lines reach this many bytes, which limits the memory needed for
+/// large files.
 const BATCH_BYTES: u64 = 2 << 20;
 
-/// The interval of checks whether a process has started to write a conversation.
+/// How often to check whether a process has started to write a conversation.
 const APPEAR_POLL: Duration = Duration::from_millis(1_000);
 
-/// The wait before a file that does not name its owner yet is read again, and the maximum number of
-/// reads.
+/// How long to wait before rereading a file that does not contain its owner yet, and the maximum
+/// number of reads.
 const UNCLEAR_RETRY: (Duration, u32) = (Duration::from_millis(200), 25);
 
-/// The location of a transcript, as far as it is known.
+/// Where a transcript is, as far as known.
 #[derive(Clone, Debug)]
 pub(crate) enum RolloutSource {
-    /// This file, and the process that writes it if that is known.
+    /// This file, and the process that writes it, if known.
     File(PathBuf, Option<PidIdentity>),
-    /// The file that this process starts to write.
+    /// The file that this process will start to write.
     WrittenBy(PidIdentity),
-    /// The file of the session's conversation, below a home of the agent.
+    /// The file of the session's conversation, inside one of the agent's homes.
     InHome(PathBuf),
 }
 
@@ -70,7 +70,7 @@ pub(crate) enum RolloutSource {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReadStart {
     At(u64),
-    /// With the current state: events before it was watched belong to no attempt.
+    /// At the current state, because events from before the watch belong to no attempt.
     Now,
 }
 
@@ -79,12 +79,12 @@ pub(crate) struct RolloutWatch {
     launch: LaunchId,
     source: RolloutSource,
     read_start: ReadStart,
-    /// The conversation that is read, and those that were left for it.
+    /// The conversation being read, and the conversations before it.
     thread: Option<String>,
     left_threads: Vec<String>,
-    /// The conversation that was switched to and is not read yet.
+    /// The conversation to which the user switched but that is not being read yet.
     switched_to: Option<ThreadId>,
-    /// Conversations created from this time on were created while the agent was watched.
+    /// Conversations created at or after this time were created while the agent was being watched.
     since_ms: u64,
     bell: Arc<Notify>,
     handle: EngineHandle,
@@ -115,7 +115,7 @@ impl RolloutWatch {
         let places =
             session.launches.iter().filter_map(|l| l.watch.records.get(&RecordSource::Rollout));
         let read = places.map(|seen| seen.place).max();
-        // A resumed conversation already has a file, of which everything is known.
+        // A resumed conversation already has a file, and everything in that file is known.
         let first = session.launches.first().is_some_and(|first| first.id == launch);
         let goes_on = session.spec.adopted.is_some() || !first;
         let recorded = session.launch(launch);
@@ -146,7 +146,7 @@ impl RolloutWatch {
         }
     }
 
-    /// Follows the file as long as it is polled. A failed read is repeated and ends nothing.
+    /// Follows the file for as long as the future is polled. A failed read is repeated and ends nothing.
     pub(crate) async fn run(mut self) {
         loop {
             if self.follow().await.is_err() {
@@ -155,8 +155,8 @@ impl RolloutWatch {
         }
     }
 
-    /// Waits until the process writes a conversation. No event reports that, because its home may
-    /// be anywhere.
+    /// Waits until the process writes a conversation. No event reports this, because the process's
+    /// home may be anywhere.
     async fn wait_for_file(&mut self) {
         let mut begin = self.read_start;
         while let RolloutSource::WrittenBy(process) = &self.source {
@@ -169,7 +169,7 @@ impl RolloutWatch {
                 self.read_start = begin;
                 return;
             }
-            // A file that did not exist at the first check is completely new.
+            // If the file did not exist at the first check, all of it is new.
             begin = if begin == ReadStart::Now { ReadStart::At(0) } else { begin };
             supervised_command::sleep(APPEAR_POLL).await;
         }
@@ -180,7 +180,7 @@ impl RolloutWatch {
         let (path, thread) = self.find_file().await?;
         self.switched_to = None;
         self.thread = thread.as_ref().map(ToString::to_string).or(self.thread.take());
-        // The file of a conversation that the user switches to appears beside it.
+        // If the user switches to another conversation, its file appears next to this one.
         let beside = thread_switch::sessions_directory(&path).unwrap_or(&path);
         let mut watch = poll_fd(RolloutFileWatch::watch_file_and_sessions(&path, beside)?)?;
         let bell = self.bell.clone();
@@ -197,7 +197,7 @@ impl RolloutWatch {
             }
             match pass.tail.file_status()? {
                 FileStatus::Same | FileStatus::Gone => {}
-                // Another file has its name, or its history was rewritten: reading starts with its
+                // Another file now has this name, or the history was rewritten. Continue with the
                 // current state.
                 FileStatus::Replaced | FileStatus::Shorter { .. } => {
                     self.read_start = ReadStart::Now;
@@ -215,7 +215,7 @@ impl RolloutWatch {
     }
 
     /// Checks whether the user switched to another conversation, and follows it. The session may
-    /// know that already, by a hook; otherwise it is reported.
+    /// already know this from a hook; otherwise, it is reported.
     async fn follow_thread_switch(&mut self) -> bool {
         let Some(own) = self.thread.clone() else { return false };
         let (wait, times) = UNCLEAR_RETRY;
@@ -267,8 +267,8 @@ impl RolloutWatch {
         }
     }
 
-    /// Returns the file to read: the given one, or that of the conversation that was switched to
-    /// since.
+    /// Returns the file to read: the given one, or that of the conversation to which the user has
+    /// switched since.
     async fn current_file(&self, file: PathBuf) -> (PathBuf, Option<ThreadId>) {
         let own = Rollout::from_path(&file, false).map(|rollout| rollout.thread);
         let thread = self.thread.as_deref().and_then(ThreadId::parse);
@@ -291,13 +291,13 @@ impl RolloutWatch {
         let home = match &self.source {
             RolloutSource::File(path, _) => return Ok(self.current_file(path.clone()).await),
             RolloutSource::InHome(home) => home.clone(),
-            // It appears before it is followed.
+            // A file is followed only after it has appeared.
             RolloutSource::WrittenBy(_) => return Err(io::ErrorKind::NotFound.into()),
         };
         let mut watch = poll_fd(RolloutFileWatch::sessions(&home.join("sessions"))?)?;
         let mut events = self.handle.subscribe();
         loop {
-            // The session may not know yet what was reported to it.
+            // The session may not have recorded the last report yet.
             let named = match &self.switched_to {
                 Some(turned) => Some(turned.clone()),
                 None => self.known_thread().await,
@@ -315,7 +315,8 @@ impl RolloutWatch {
         }
     }
 
-    /// Waits until the agent names its conversation, which may be after it started to write it.
+    /// Waits until the agent reports its conversation, which may happen after it has started to
+    /// write the file.
     async fn wait_for_name(&self, events: &mut broadcast::Receiver<PublishedEvents>) {
         let session = self.launch.session.to_string();
         loop {
@@ -325,7 +326,7 @@ impl RolloutWatch {
                         return;
                     }
                 }
-                // Some events were missed, so the session has to be read.
+                // Some events were missed, so read the session instead.
                 Err(broadcast::error::RecvError::Lagged(_)) => return,
                 // The daemon is stopping.
                 Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
@@ -340,8 +341,8 @@ impl RolloutWatch {
         ThreadId::parse(row["session"]["thread"].as_str()?)
     }
 
-    /// Opens the file at the last position that was read. Without one the whole file is read, and
-    /// only its current state is reported.
+    /// Opens the file at the last position that was read. Without one, reads the entire file
+    /// and reports only its current state.
     async fn open_file(
         &mut self,
         path: &Path,
@@ -402,7 +403,7 @@ impl RolloutPass {
         }
     }
 
-    /// Reads on to the end, or until the batch is full.
+    /// Reads to the end of the file, or until the batch is full.
     fn read_more(mut self) -> io::Result<RolloutPass> {
         (self.has_new_lines, self.more) = (false, false);
         let mut bytes = 0;
@@ -411,13 +412,13 @@ impl RolloutPass {
             let (after, length) = (line.after, line.bytes.len() as u64);
             self.has_new_lines = true;
             let (limits, found) = (&mut self.limits, &mut self.records);
-            self.fold.line(&line, |told| {
-                if let Some(recorded) = from_rollout(&told, limits.as_ref()) {
+            self.fold.line(&line, |event| {
+                if let Some(recorded) = from_rollout(&event, limits.as_ref()) {
                     found.push((after, recorded));
                     bytes += length;
                 }
-                if let RolloutEvent::Limits(told) = told {
-                    *limits = Some(told);
+                if let RolloutEvent::Limits(reported) = event {
+                    *limits = Some(reported);
                 }
             });
         }
@@ -425,7 +426,7 @@ impl RolloutPass {
         Ok(self)
     }
 
-    /// Reads everything that was written before it was watched, and keeps only the resulting state.
+    /// Reads everything that was written before the watch began, and keeps only the resulting state.
     fn read_to_end(mut self) -> io::Result<RolloutPass> {
         loop {
             self = self.read_more()?;
@@ -436,7 +437,7 @@ impl RolloutPass {
         }
     }
 
-    /// Returns the current state of the conversation at the last position that was read.
+    /// Returns the current state of the conversation, at the last position that was read.
     fn current_state(&self) -> Vec<(u64, RecordSignal)> {
         let place = self.tail.offset();
         let named = self
@@ -445,22 +446,22 @@ impl RolloutPass {
             .map(|thread| RecordSignal::ThreadNamed { thread: thread.to_string() });
         let turn = self.fold.turn().map(str::to_owned);
         let open = turn.map(|turn| RecordSignal::TurnStarted { turn: Some(turn) });
-        // Each position is reported once, so records of one report have consecutive positions.
-        let told: Vec<RecordSignal> = named.into_iter().chain(open).collect();
-        let before = place.saturating_sub(told.len().saturating_sub(1) as u64);
-        (before..).zip(told).collect()
+        // Each position is reported only once, so the signals of one report get consecutive positions.
+        let signals: Vec<RecordSignal> = named.into_iter().chain(open).collect();
+        let before = place.saturating_sub(signals.len().saturating_sub(1) as u64);
+        (before..).zip(signals).collect()
     }
 }
 
-/// Returns where to start reading a conversation that was switched to: a new one is read
-/// completely, and of an older one only the current state.
+/// Returns where to start reading a conversation to which the user switched. A new conversation is
+/// read completely, but for an older one only the current state is used.
 fn read_start_of(thread: Option<&str>, since_ms: u64) -> ReadStart {
     let made = thread.and_then(ThreadId::parse).and_then(|thread| thread.created_at_ms());
     if made.is_some_and(|made| made >= since_ms) { ReadStart::At(0) } else { ReadStart::Now }
 }
 
-/// Returns the file of the named conversation. Older versions of Codex name none; in a home of its
-/// own the only conversation is the agent's.
+/// Returns the file of the given conversation. Older versions of Codex do not report one, but in a
+/// home that only this agent uses, the only conversation is the agent's.
 fn find_conversation(places: &CodexHomes, named: Option<ThreadId>) -> Option<Rollout> {
     match named {
         Some(thread) => places.find(&thread).rollouts.pop(),

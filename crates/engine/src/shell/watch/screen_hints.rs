@@ -1,17 +1,15 @@
-//! Screen signals of an agent's terminal: from its escape codes, and from the screen that it draws.
+//! Signals inferred from an agent's terminal: from its escape codes, and from the screen that it draws.
 
 use std::collections::BTreeMap;
 
+use provost_agent_codex::protocol::CodexVersion;
+use provost_agent_codex::screen::{self, FrameDebouncer, ScreenKind, ScreenReading};
 use provost_core::{
     request::{AgentRequest, ApprovalSubject, BlockingMode, RequestKind},
     session::{Driver, ScreenHint, ScreenSource, Session},
 };
-use provost_drivers::codex::CodexVersion;
-use provost_watch::{
-    screen::{self, FrameDebouncer, ScreenKind, ScreenReading},
-    terminal::{
-        AgentState, BlockedReason, Scanner, TerminalScreen, TerminalSignal, TitleState, title_state,
-    },
+use provost_terminal::{
+    AgentState, BlockedReason, Scanner, TerminalScreen, TerminalSignal, TitleState, title_state,
 };
 
 /// A state inferred from a terminal.
@@ -22,37 +20,39 @@ pub(crate) struct InferredState {
     pub(crate) what: ScreenHint,
 }
 
-/// The assumed size of a screen that is read elsewhere, in rows and columns.
+/// The size to assume for a screen that is read elsewhere, in rows and columns.
 const UNKNOWN_SIZE: (u16, u16) = (24, 80);
 
-/// How long after a write the screen is read, and read again to see whether it is stable.
+/// How long after a write to read the screen, and how long to wait before rereading it to see
+/// whether it is stable.
 const READ_DELAY_MS: u64 = 120;
 
-/// The same delay while something is drawn continuously without anything new.
+/// The same delay while something is drawn continuously but nothing is new.
 const CALM_READ_DELAY_MS: u64 = 400;
 
 /// Reads the terminal of one launch.
 pub(crate) struct ScreenHints {
     scanner: Scanner,
     drawn: Option<TrackedScreen>,
-    /// How many bytes the terminal was sent.
+    /// The number of bytes sent to the terminal.
     bytes_sent: u64,
-    /// How many of them the scanner did not get: those before it, and those that are missing.
+    /// The number of bytes that the scanner did not receive, because they were sent before it
+    /// started or are missing.
     bytes_skipped: u64,
-    /// The last signal of each kind of code: a title with a spinner repeats itself ten times a
-    /// second.
+    /// The last signal of each kind of escape code, because a title with a spinner repeats itself
+    /// ten times a second.
     last_signals: BTreeMap<ScreenSource, ScreenHint>,
 }
 
-/// The screen of an agent whose screens are known.
+/// The screen of an agent whose screens can be interpreted.
 struct TrackedScreen {
     screen: TerminalScreen,
     steady: FrameDebouncer,
     /// The agent's version, if it is known.
     version: Option<(u64, u64)>,
-    /// When it is to be read.
+    /// When the screen must be read next.
     due_ms: Option<u64>,
-    /// Whether anything was drawn since it was read.
+    /// Whether anything was drawn since the last read.
     drawn_since_read: bool,
 }
 
@@ -77,8 +77,8 @@ impl ScreenHints {
         }
     }
 
-    /// Returns hints for a terminal that is read elsewhere: its frames and its title. Their
-    /// positions start after this one.
+    /// Returns hints for a terminal that another component reads and passes on as frames and
+    /// titles. Positions start after `place`.
     pub(crate) fn after(session: &Session, place: u64) -> ScreenHints {
         let (rows, columns) = UNKNOWN_SIZE;
         ScreenHints {
@@ -88,8 +88,8 @@ impl ScreenHints {
         }
     }
 
-    /// Reports an unsent draft at the prompt, at once and from a single read: a user who detaches
-    /// leaves it there.
+    /// Reports unsent text at the prompt immediately, from a single read, because a user who
+    /// detaches leaves it there.
     pub(crate) fn draft(&mut self) -> Option<InferredState> {
         let place = self.bytes_sent;
         let drawn = self.drawn.as_mut()?;
@@ -103,9 +103,9 @@ impl ScreenHints {
         Some(InferredState { by: ScreenSource::Screen, place, what: ScreenHint::UnsentText })
     }
 
-    /// Takes a title that was read together with a frame, and returns its signal unless the last
-    /// title had the same. A title only shows that the user is needed. The reason comes from the
-    /// screen, unless the screen is stable and shows no known request.
+    /// Processes a title that was read together with a frame, and returns its signal unless the
+    /// last title had the same one. A title only shows that the user is needed. The reason is taken
+    /// from the screen, unless the screen is stable and shows no known request.
     pub(crate) fn title(
         &mut self,
         title: &str,
@@ -129,7 +129,8 @@ impl ScreenHints {
         Some(guess)
     }
 
-    /// Stores the signal of a code, and returns it unless the same kind of code had it last.
+    /// Stores the signal of an escape code, and returns it unless it is the same as the last signal
+    /// of that kind of code.
     fn take_if_new(&mut self, guess: InferredState) -> Option<InferredState> {
         let before = self.last_signals.insert(guess.by, guess.what.clone());
         let new = before.as_ref() != Some(&guess.what);
@@ -137,15 +138,15 @@ impl ScreenHints {
             && guess.by != ScreenSource::Screen
             && let Some(drawn) = self.drawn.as_mut()
         {
-            // The screen is reported again after that, even if it is unchanged: only the screen
-            // shows whether the agent is at its prompt, and the code that ends the state may be
+            // After that, report the screen again even if it is unchanged, because only the screen
+            // shows whether the agent is at its prompt, and the code that ends the state might be
             // missed.
             drawn.steady.forget();
         }
         new.then_some(guess)
     }
 
-    /// Takes a screen that was read elsewhere, as one of two frames that have to agree.
+    /// Processes a frame of the screen. Two frames must agree before a hint is reported.
     pub(crate) fn frame(&mut self, reading: ScreenReading) -> Option<InferredState> {
         let steady = self.drawn.as_mut()?.steady.frame(reading)?;
         self.bytes_sent += 1;
@@ -157,7 +158,7 @@ impl ScreenHints {
         })
     }
 
-    /// Whether a reading shows the accepted state, so that no further read is needed.
+    /// Whether a reading shows the state that was already accepted, so that no further read is needed.
     pub(crate) fn agrees(&self, reading: &ScreenReading) -> bool {
         self.drawn.as_ref().is_none_or(|drawn| drawn.steady.is_accepted(reading))
     }
@@ -168,7 +169,7 @@ impl ScreenHints {
         }
     }
 
-    /// Returns when the screen is to be read.
+    /// Returns when to read the screen next.
     pub(crate) fn due_ms(&self) -> Option<u64> {
         self.drawn.as_ref().and_then(|drawn| drawn.due_ms)
     }
@@ -178,7 +179,7 @@ impl ScreenHints {
         let place = self.bytes_sent;
         let drawn =
             self.drawn.as_mut().filter(|drawn| drawn.due_ms.is_some_and(|at| at <= now_ms))?;
-        // A stable screen is read twice, and then no more.
+        // A stable screen is read twice, and then not again.
         let again = std::mem::replace(&mut drawn.drawn_since_read, false);
         let reading = drawn.read();
         let known = drawn.steady.accepted_kind() == Some(reading.kind);
@@ -189,8 +190,8 @@ impl ScreenHints {
         Some(InferredState { by: ScreenSource::Screen, place, what })
     }
 
-    /// Takes the next bytes of the terminal and returns their signals, each with the position after
-    /// it in the terminal's output.
+    /// Processes the next bytes of the terminal and returns their signals, each with the position
+    /// that follows it in the terminal's output.
     pub(crate) fn feed(&mut self, bytes: &[u8], now_ms: u64) -> Vec<InferredState> {
         let mut found = Vec::new();
         self.bytes_sent += bytes.len() as u64;
@@ -227,7 +228,7 @@ fn hint_from_signal(signal: &TerminalSignal) -> Option<(ScreenSource, ScreenHint
     }
 }
 
-/// Returns the signal of a stable screen. A screen that no rule knows has none.
+/// Returns the signal of a stable screen. A screen that no rule recognizes has none.
 fn hint_from_screen(reading: &ScreenReading) -> Option<ScreenHint> {
     let lines: Vec<&str> = reading.lines.iter().map(|line| line.trim()).collect();
     let said = lines.iter().find(|line| !line.is_empty()).copied().unwrap_or_default();
@@ -255,7 +256,7 @@ fn hint_from_screen(reading: &ScreenReading) -> Option<ScreenHint> {
     })
 }
 
-/// Returns the approval that a screen shows, with the text of its subject.
+/// Returns the approval request that a screen shows, with the text of its subject.
 fn approval(reading: &ScreenReading) -> AgentRequest {
     let Some(shown) = reading.approval() else {
         return inferred_request(RequestKind::Approval, "its screen asks for an approval");
@@ -305,7 +306,7 @@ fn hint_from_title(title: &str) -> Option<ScreenHint> {
     }
 }
 
-/// The beginnings of notifications that ask for input; all others only inform.
+/// How notifications begin that ask for input. All others are only informational.
 const REQUEST_PREFIXES: [(&str, RequestKind); 2] =
     [("Approval requested", RequestKind::Approval), ("Plan mode prompt", RequestKind::Question)];
 
@@ -314,7 +315,7 @@ fn hint_from_notification(text: &str) -> Option<ScreenHint> {
     Some(ScreenHint::ShowsRequest(inferred_request(*kind, text)))
 }
 
-/// Returns a request without a native id: only its appearance is known.
+/// Returns a request without a native id, because only its appearance is known.
 fn inferred_request(kind: RequestKind, title: &str) -> AgentRequest {
     AgentRequest {
         native: String::new(),
@@ -340,18 +341,18 @@ mod tests {
         }
     }
 
-    fn told(bytes: &[u8]) -> Vec<(ScreenSource, ScreenHint)> {
+    fn signals_in(bytes: &[u8]) -> Vec<(ScreenSource, ScreenHint)> {
         let mut hints = hints(None, 0);
         hints.feed(bytes, 0).into_iter().map(|guess| (guess.by, guess.what)).collect()
     }
 
     #[test]
     fn reported_state_is_only_a_hint() {
-        let said = told(b"tokens used: 5\x1b]7501;state=working:app=codex\x07done.");
+        let said = signals_in(b"tokens used: 5\x1b]7501;state=working:app=codex\x07done.");
         assert_eq!(said, [(ScreenSource::Osc, ScreenHint::Working)]);
-        let said = told(b"\x1b]7501;state=idle:app=codex\x07");
+        let said = signals_in(b"\x1b]7501;state=idle:app=codex\x07");
         assert_eq!(said, [(ScreenSource::Osc, ScreenHint::AtPrompt)]);
-        let said = told(b"\x1b]7501;state=blocked:app=codex:kind=permission\x07");
+        let said = signals_in(b"\x1b]7501;state=blocked:app=codex:kind=permission\x07");
         assert!(
             matches!(&said[..], [(ScreenSource::Osc, ScreenHint::ShowsRequest(asked))] if asked.kind == RequestKind::Approval)
         );
@@ -376,7 +377,7 @@ mod tests {
 
     #[test]
     fn repeated_title_is_reported_once() {
-        let said = told(
+        let said = signals_in(
             "\u{1b}]0;⠋ x\u{7}\u{1b}]0;⠙ x\u{7}\u{1b}]0;Ready\u{7}\u{1b}]0;⠹ x\u{7}".as_bytes(),
         );
         let what: Vec<ScreenHint> = said.into_iter().map(|(_, what)| what).collect();
@@ -385,7 +386,7 @@ mod tests {
 
     #[test]
     fn prompt_like_text_gives_no_hint() {
-        assert_eq!(told(b"task complete\r\nuser@host:~$ \r\n100%\r\n# "), []);
+        assert_eq!(signals_in(b"task complete\r\nuser@host:~$ \r\n100%\r\n# "), []);
     }
 
     #[test]
@@ -439,7 +440,7 @@ mod tests {
         for _ in 0..4 {
             assert!(!asks(&mut hints, &approval), "its screen shows the request");
         }
-        let told = [(); 4].map(|()| asks(&mut hints, &["something that no rule knows"]));
-        assert_eq!(told, [false, false, true, false]);
+        let reported = [(); 4].map(|()| asks(&mut hints, &["something that no rule knows"]));
+        assert_eq!(reported, [false, false, true, false]);
     }
 }

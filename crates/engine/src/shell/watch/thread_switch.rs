@@ -1,5 +1,5 @@
-//! Detects that the user switched to a new conversation on an agent's screen: one that was created
-//! since the agent is watched, and not by Codex for itself.
+//! Detects that the user switched to a new conversation on an agent's screen. Such a conversation
+//! was created after the watch began, and not by Codex for its own purposes.
 
 use std::{
     collections::BTreeMap,
@@ -8,17 +8,18 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use provost_core::ids::LaunchId;
-use provost_watch::{
-    ThreadId, process,
+use provost_agent_codex::processes;
+use provost_agent_codex::{
+    ThreadId,
     rollout::{CodexHomes, Rollout, read_meta},
 };
+use provost_core::ids::LaunchId;
 use tokio::sync::Notify;
 
-/// How many of the newest conversations of a home are examined.
+/// How many of the newest conversations in a home to examine.
 const NEWEST: usize = 20;
 
-/// Notifies when a hook reports that a launch moved to another conversation. Cheap to clone.
+/// Notifies readers when a hook reports that a launch switched to another conversation. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct ThreadSwitches(Arc<Mutex<BTreeMap<LaunchId, Arc<Notify>>>>);
 
@@ -41,13 +42,13 @@ impl ThreadSwitches {
     }
 }
 
-/// Where conversations of an agent are.
+/// Where to find an agent's conversations.
 #[derive(Clone, Debug)]
 pub(super) enum ConversationPlace {
     /// A home that only this agent uses.
     Home(PathBuf),
-    /// The files that this very process writes, in a home that others may use too.
-    Process(process::PidIdentity),
+    /// The files that exactly this process writes, in a home that others may use as well.
+    Process(processes::PidIdentity),
     Nowhere,
 }
 
@@ -55,19 +56,19 @@ pub(super) enum ConversationPlace {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ConversationSearch {
     Nothing,
-    /// There is a file that does not name its owner yet.
+    /// There is a file that does not contain its owner yet.
     Unclear,
     Another(Rollout),
 }
 
-/// Looks for a conversation other than these. Blocks.
+/// Searches for a conversation that is not among the known ones. Blocks.
 pub(super) fn find_other(
     place: &ConversationPlace,
     since_ms: u64,
     known: &[String],
 ) -> ConversationSearch {
     let Ok(mut all) = open_rollouts(place) else { return ConversationSearch::Nothing };
-    // An older conversation may be the user's too, but was not started now.
+    // An older conversation may also belong to the user, but was not started now.
     let new = |thread: &ThreadId| thread.created_at_ms().is_some_and(|made| made >= since_ms);
     all.retain(|one| new(&one.thread) && !known.iter().any(|known| known == one.thread.as_str()));
     all.sort_by_key(|one| one.thread.created_at_ms());
@@ -90,9 +91,9 @@ fn open_rollouts(place: &ConversationPlace) -> io::Result<Vec<Rollout>> {
             Ok(CodexHomes::new(vec![home.clone()]).newest(NEWEST).rollouts)
         }
         ConversationPlace::Process(identity) => {
-            let open = process::open_rollouts_of(identity.pid)?;
-            // Only now it is certain that these were its own: the pid may have been reused.
-            Ok(if process::process_state(identity)?.is_some() { open } else { Vec::new() })
+            let open = processes::open_rollouts_of(identity.pid)?;
+            // The pid may have been reused, so the files count only if it is still the same process.
+            Ok(if processes::process_state(identity)?.is_some() { open } else { Vec::new() })
         }
         ConversationPlace::Nowhere => Ok(Vec::new()),
     }
@@ -113,7 +114,7 @@ pub(super) fn find_rollout(
     open.or_else(stored)
 }
 
-/// Returns the directory below which the files of new conversations appear beside this one.
+/// Returns the directory in which the files of new conversations appear next to this one.
 pub(super) fn sessions_directory(file: &Path) -> Option<&Path> {
     let named = file.ancestors().find(|above| above.file_name().is_some_and(|n| n == "sessions"));
     named.or_else(|| file.parent())

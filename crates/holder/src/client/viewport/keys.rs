@@ -1,10 +1,10 @@
-//! The user's keys: those for the command, and the one that detaches.
+//! Separates the user's keys for the command from the key that detaches.
 
 /// Ctrl-\ in its traditional one-byte form.
 const DETACH_KEY: u8 = 0x1c;
-/// The code point of the key pressed together with Ctrl.
+/// The code point of the backslash, which is pressed together with Ctrl.
 const BACKSLASH: &str = "92";
-/// The Ctrl modifier in extended key encodings; active locks are added to it.
+/// The Ctrl modifier in extended key encodings. Active lock keys are added to this value.
 const CTRL: u32 = 4;
 const LOCKS: u32 = 64 | 128;
 
@@ -30,7 +30,7 @@ fn starts_with_detach_key(bytes: &[u8]) -> bool {
     }
 }
 
-/// `92;5u`, where `:1` after the 5 marks a key press, and `27;5;92~`.
+/// Matches `92;5u`, where `:1` after the 5 marks a key press, and `27;5;92~`.
 fn is_long_form(bytes: &[u8]) -> bool {
     let is_parameter = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b';' | b':');
     let end = bytes.iter().position(|byte| !is_parameter(byte)).unwrap_or(bytes.len());

@@ -1,4 +1,4 @@
-//! Runs a program on its own terminal, shown in the user's terminal, which detaches with Ctrl-\.
+//! Runs a program on its own terminal, displayed in the user's terminal. Ctrl-\ detaches.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -17,22 +17,22 @@ use super::{CHUNK, Error, ViewportCall, ViewportIo};
 use crate::clock::{mono_ms, timespec};
 use crate::spec::Tty;
 
-/// How often to ask the caller whether there is still something to show, in milliseconds.
+/// How often to ask the caller whether the view is over, in milliseconds.
 const OVER_POLL_MS: u64 = 300;
 
 /// Why a program on its own terminal is no longer shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProgramViewEnd {
-    /// The user detached, the user's terminal hung up, or the caller asked for it.
+    /// The user detached, the user's terminal hung up, or the caller requested it.
     Detached,
-    /// The program exited by itself.
+    /// The program exited on its own.
     Exited(ExitStatus),
     /// The caller has nothing more to show.
     Over,
 }
 
 /// Runs a program on its own terminal until it exits, the user detaches or `is_over` returns true.
-/// Detaching ends the program. The user's terminal is restored in every case.
+/// Detaching kills the program. The user's terminal is restored in every case.
 pub fn run_program(
     mut command: Command,
     place: ViewportIo<'_>,
@@ -43,7 +43,8 @@ pub fn run_program(
     command.stdin(other.try_clone()?).stdout(other.try_clone()?).stderr(other);
     person.take_over()?;
     let child = command.spawn().map_err(Error::Start)?;
-    // It keeps the other end of the terminal open, which would hide the terminal's end from us.
+    // The `Command` keeps the program's end of the terminal open, so its closing would go
+    // unnoticed.
     drop(command);
     let mut proxy = ProgramProxy { person, place, terminal, child, unread: VecDeque::new() };
     let shown = proxy.run(is_over);
@@ -73,11 +74,11 @@ struct ProgramProxy<'a> {
     place: ViewportIo<'a>,
     terminal: File,
     child: Child,
-    /// Keys that the program has not taken yet; until then no more keys are read.
+    /// Keys that the program has not read yet. Until it has, no more keys are read.
     unread: VecDeque<u8>,
 }
 
-/// The sources that one wait found ready.
+/// Which sources a wait found ready.
 struct ProxyReady {
     typed: bool,
     shown: bool,
@@ -130,7 +131,7 @@ impl ProgramProxy<'_> {
         Ok(ProxyReady { typed, shown, called })
     }
 
-    /// Returns true if the program is to be left.
+    /// Handles a call. Returns true if it requests detaching.
     fn handle_call(&mut self) -> Result<bool, Error> {
         let mut byte = [0];
         let read = rustix::io::read(self.place.calls, &mut byte).map_err(io::Error::from)?;
@@ -153,11 +154,11 @@ impl ProgramProxy<'_> {
                 Ok(false)
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                // The program may have exited and left its terminal open in a silent descendant.
+                // The program may have exited while a silent descendant keeps its terminal open.
                 Ok(self.child.try_wait()?.is_some())
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
-            // Every process that had the other end has closed it.
+            // Every process that had the other end open has closed it.
             Err(error) if error.raw_os_error() == Some(Errno::IO.raw_os_error()) => Ok(true),
             Err(error) => Err(error.into()),
         }
@@ -169,7 +170,7 @@ impl ProgramProxy<'_> {
         let read = match rustix::io::read(self.person.input(), &mut bytes) {
             Ok(read) => read,
             Err(Errno::INTR | Errno::AGAIN) => return Ok(false),
-            // A terminal that hung up counts as end of input.
+            // A terminal that hung up is treated as the end of input.
             Err(Errno::IO) => 0,
             Err(error) => return Err(io::Error::from(error).into()),
         };
@@ -192,7 +193,7 @@ impl ProgramProxy<'_> {
         Ok(())
     }
 
-    /// Ends the program if it is still running: it only shows what another process does.
+    /// Kills the program if it is still running. It only displays the work of another process.
     fn end_program(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
             self.child.kill().ok();

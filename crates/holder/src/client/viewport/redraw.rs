@@ -1,16 +1,16 @@
-//! Makes a program redraw its screen. The holder stores no screen, and only a resize makes a
-//! program redraw. So the terminal is made one row shorter and, after a moment, set to its real
-//! size. If both resizes came at once, the program would see only the size it already has, and draw
-//! nothing.
+//! Makes a program redraw its screen. The holder does not store the screen, and only a resize makes
+//! a program redraw it. So the terminal is made one row shorter and, a moment later, set to its
+//! real size. If the two resizes arrived together, the program would see only the size it already
+//! has, and would not redraw.
 
 use crate::spec::Tty;
 
-/// The minimum time that the program gets to see the shorter terminal.
+/// The minimum time for which the terminal stays shorter, so that the program notices.
 const MIN_SHORTENED_MS: u64 = 100;
-/// The maximum time, if the program draws nothing.
+/// The maximum time, for a program that draws nothing.
 const MAX_SHORTENED_MS: u64 = 1000;
 
-/// The progress of a redraw.
+/// The state of a redraw.
 #[derive(Debug, Default)]
 pub(super) enum Redraw {
     #[default]
@@ -23,8 +23,8 @@ pub(super) enum Redraw {
 }
 
 impl Redraw {
-    /// Begins a redraw and returns the temporary size. A viewport without a size keeps the
-    /// command's.
+    /// Begins a redraw and returns the temporary size. Returns `None` if the viewport has no size
+    /// of its own, which leaves the command's size unchanged.
     pub(super) fn begin(&mut self, size: Option<Tty>, now: u64) -> Option<Tty> {
         let size = size?;
         if !matches!(self, Self::Done) {
@@ -42,7 +42,7 @@ impl Redraw {
         }
     }
 
-    /// Handles a new size of the user's terminal. Returns the size to set at once.
+    /// Handles a new size of the user's terminal. Returns the size to set now, if any.
     pub(super) fn resized(&mut self, new: Option<Tty>) -> Option<Tty> {
         match (self, new) {
             (Self::Shortened { size, .. }, Some(new)) => {
@@ -54,7 +54,7 @@ impl Redraw {
         }
     }
 
-    /// When the next step is due.
+    /// Returns when the next step is due.
     pub(super) fn due_at(&self) -> Option<u64> {
         match self {
             Self::Done => None,
@@ -63,7 +63,7 @@ impl Redraw {
         }
     }
 
-    /// Ends the redraw when it is due. Returns the size to set.
+    /// Finishes the redraw if that is due. Returns the size to set.
     pub(super) fn due(&mut self, now: u64) -> Option<Tty> {
         if self.due_at().is_none_or(|at| now < at) {
             return None;

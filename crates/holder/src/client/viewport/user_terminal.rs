@@ -1,4 +1,4 @@
-//! The user's terminal: taken over while the viewport is open, then restored.
+//! The user's terminal, which is taken over while the viewport is open and then restored.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -10,8 +10,8 @@ use super::Error;
 use crate::spec::Tty;
 
 /// Resets the modes that a program may have set: alternate screen, hidden cursor, bracketed paste,
-/// focus reports, mouse, extended keys, scroll region, colours. Resetting the scroll region moves
-/// the cursor to the top, so the cursor is then placed below the last line.
+/// focus reports, mouse, extended keys, scroll region and colours. Resetting the scroll region
+/// moves the cursor to the top, so the cursor is then placed below the last line.
 const RESET_MODES: &[u8] = b"\x18\x1b[?1049l\x1b[?25h\x1b[?2004l\x1b[?1004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[<u\x1b[>4m\x1b[?1l\x1b>\x1b[r\x1b[0m\x1b[999;1H\r\n";
 
 pub(super) struct UserTerminal<'a> {
@@ -29,7 +29,8 @@ impl<'a> UserTerminal<'a> {
         Ok(Self { input, output, before, taken_over: false })
     }
 
-    /// Switches to raw mode: keys arrive as they are typed, and output is passed through unchanged.
+    /// Switches to raw mode, in which keys arrive as they are typed and output is passed through
+    /// unchanged.
     pub(super) fn take_over(&mut self) -> io::Result<()> {
         let mut modes = self.before.clone();
         modes.make_raw();
@@ -41,13 +42,13 @@ impl<'a> UserTerminal<'a> {
         self.input
     }
 
-    /// The terminal's size, if it is valid for a command's terminal.
+    /// Returns the terminal's size, if it is valid for a command's terminal.
     pub(super) fn size(&self) -> Option<Tty> {
         let size = tcgetwinsize(self.output).ok()?;
         Tty { columns: size.ws_col, rows: size.ws_row }.checked()
     }
 
-    /// Writes all bytes, however long the terminal takes.
+    /// Writes all bytes, however long the terminal takes to accept them.
     pub(super) fn show(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             match rustix::io::write(self.output, bytes) {

@@ -1,5 +1,5 @@
-//! Lets users talk to the server directly, through a listener of the holder. The listener checks
-//! each peer, and the traffic is proxied unread.
+//! Lets users connect to the command's server directly, through a listener of the holder. The
+//! listener checks each peer and forwards the traffic without interpreting it.
 
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
@@ -18,19 +18,19 @@ use crate::hold::admission::Admission;
 use crate::hold::output::is_transient;
 use crate::spec::RelayListener;
 
-/// Maximum number of proxied connections.
+/// The maximum number of proxied connections.
 const MAX_CONNECTIONS: usize = 8;
-/// Bytes copied in one step.
+/// How many bytes to copy in one step.
 const CHUNK: usize = 16 << 10;
-/// Maximum number of chunks copied in one direction before yielding.
+/// The maximum number of chunks copied in one direction before yielding.
 const MAX_CHUNKS: usize = 16;
-/// Response sent to rejected peers.
+/// The response sent to rejected peers.
 const REFUSAL: &[u8] = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
 /// The listener and its proxied connections.
 pub(in crate::hold) struct AttachProxy {
     listener: UnixListener,
-    /// The listener's location, for its removal.
+    /// The directory of the listener's socket, from which it is removed.
     dir: OwnedFd,
     name: OsString,
     admission: Admission,
@@ -44,7 +44,7 @@ struct ProxiedConnection {
     number: u64,
     user: UnixStream,
     server: UnixStream,
-    /// Bytes read from one side and not yet written to the other.
+    /// Bytes read from the user and not yet written to the server.
     to_server: Vec<u8>,
     to_user: Vec<u8>,
 }
@@ -73,7 +73,7 @@ impl AttachProxy {
         &self.listener
     }
 
-    /// The descriptors to poll, each with its connection's number.
+    /// Returns the descriptors to poll, each with its connection's number.
     pub(in crate::hold) fn sockets(
         &self,
     ) -> impl Iterator<Item = (u64, BorrowedFd<'_>, PollFlags)> {
@@ -82,7 +82,7 @@ impl AttachProxy {
         })
     }
 
-    /// The number of proxied connections.
+    /// Returns the number of proxied connections.
     pub(in crate::hold) fn count(&self) -> u32 {
         u32::try_from(self.connections.len()).unwrap_or(u32::MAX)
     }
@@ -100,7 +100,7 @@ impl AttachProxy {
         Ok(())
     }
 
-    /// Copies data of one connection, and removes the connection once a side has closed it.
+    /// Copies the data of one connection, and removes the connection once a side has closed it.
     pub(in crate::hold) fn copy(&mut self, number: u64) {
         self.connections.retain_mut(|visit| visit.number != number || visit.copy().is_ok());
     }
@@ -108,7 +108,7 @@ impl AttachProxy {
 
 impl Drop for AttachProxy {
     fn drop(&mut self) {
-        // If the socket file remains, the kernel refuses connections to it from now on.
+        // Even if the socket file remains, the kernel refuses connections to it from now on.
         rustix::fs::unlinkat(&self.dir, self.name.as_bytes(), AtFlags::empty()).ok();
     }
 }
@@ -119,7 +119,8 @@ impl ProxiedConnection {
         Self { number, user: person, server, to_server, to_user: to_person }
     }
 
-    /// In each direction, either the source is polled for reading or the target for writing.
+    /// Returns what to poll. In each direction, either the source is polled for reading or the
+    /// target for writing.
     fn interests(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
         let (mut person, mut server) = (PollFlags::empty(), PollFlags::empty());
         if self.to_server.is_empty() {
@@ -132,19 +133,22 @@ impl ProxiedConnection {
         } else {
             person |= PollFlags::OUT;
         }
-        // A side that hung up would wake us forever while nothing can be done about it.
+        // Polling a side that hung up would wake the holder forever, although it could not do
+        // anything.
         let sides = [(self.user.as_fd(), person), (self.server.as_fd(), server)];
         sides.into_iter().filter(|(_, flags)| !flags.is_empty()).collect()
     }
 
-    /// An error ends the connection. A side's end is read only after its earlier data is delivered.
+    /// Copies data in both directions. An error closes the connection. The end of a side is read
+    /// only after its earlier data has been delivered.
     fn copy(&mut self) -> io::Result<()> {
         copy_one_way(&self.user, &self.server, &mut self.to_server)?;
         copy_one_way(&self.server, &self.user, &mut self.to_user)
     }
 }
 
-/// Copies in one direction as far as possible without blocking. An error means that a side is gone.
+/// Copies in one direction as far as possible without blocking. An error means that one side is
+/// gone.
 fn copy_one_way(mut from: &UnixStream, mut to: &UnixStream, held: &mut Vec<u8>) -> io::Result<()> {
     let mut chunk = [0; CHUNK];
     for _ in 0..MAX_CHUNKS {
@@ -162,7 +166,7 @@ fn copy_one_way(mut from: &UnixStream, mut to: &UnixStream, held: &mut Vec<u8>) 
             Err(error) => return Err(error),
         }
         if held.is_empty() {
-            // An idle connection keeps no buffer.
+            // An idle connection does not keep its buffer.
             *held = Vec::new();
         }
     }

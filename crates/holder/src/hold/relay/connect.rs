@@ -17,21 +17,22 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use super::server::ServerSocket;
 use super::upgrade::Upgrade;
 
-/// How long after its start a command may take to listen and to accept the upgrade.
+/// How long a command may take from its start until it listens and accepts the upgrade.
 pub(super) const CONNECT_TIMEOUT_MS: u64 = 30_000;
-/// The first and the longest pause between two attempts, where no event signals the right moment.
+/// The shortest and the longest pause between two attempts when no event signals the right moment.
 const FIRST_PAUSE_MS: u64 = 5;
 const LONGEST_PAUSE_MS: u64 = 100;
 
 /// A connection that is not established yet.
 pub(in crate::hold) struct PendingConnection {
-    /// The socket's directory, kept open so that a long or changed path does not matter.
+    /// The socket's directory, kept open so that the length of its path, or a change of it, does
+    /// not matter.
     dir: OwnedFd,
     name: OsString,
-    /// Reports new entries in the directory. Absent if the system provided no watch.
+    /// Reports new entries in the directory. `None` if the system did not provide a watch.
     watch: Option<OwnedFd>,
     give_up_at: u64,
-    /// When to retry without an event.
+    /// When to retry if no event arrives.
     try_at: Option<u64>,
     pause: u64,
     /// The last error.
@@ -51,12 +52,13 @@ struct PendingUpgrade {
 pub(in crate::hold) enum ConnectStep {
     Ongoing,
     Connected(UnixStream, ServerSocket),
-    /// The connection cannot be established; the text gives the reason.
+    /// The connection cannot be established, for this reason.
     Failed(String),
 }
 
 impl PendingConnection {
-    /// Prepares to wait. Call it before the command is started, so that no event is missed.
+    /// Prepares to wait for the socket. Must be called before the command is started, so that no
+    /// event is missed.
     pub(in crate::hold) fn prepare(socket: &Path, now: u64) -> io::Result<Self> {
         let (Some(parent), Some(name)) = (socket.parent(), socket.file_name()) else {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -77,13 +79,13 @@ impl PendingConnection {
         Ok(arriving)
     }
 
-    /// The descriptor to poll, if any.
+    /// Returns the descriptor to poll, if any.
     pub(in crate::hold) fn handle(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
         let stream = self.upgrading.as_ref().map(|upgrading| upgrading.stream.as_fd());
         stream.or(self.watch.as_ref().map(AsFd::as_fd)).map(|fd| (fd, PollFlags::IN))
     }
 
-    /// When to take the next step even without an event.
+    /// Returns when to take the next step even if no event arrives.
     pub(in crate::hold) fn due(&self) -> u64 {
         self.try_at.map_or(self.give_up_at, |try_at| try_at.min(self.give_up_at))
     }
@@ -110,7 +112,8 @@ impl PendingConnection {
         }
     }
 
-    /// Takes the last step after the command ended: everything it sent has arrived by now.
+    /// Takes the last step after the command has exited. By now, everything that it sent has
+    /// arrived.
     pub(in crate::hold) fn finish(&mut self) -> ConnectStep {
         match self.upgrade() {
             ConnectStep::Ongoing => {
@@ -146,9 +149,9 @@ impl PendingConnection {
         Ok(SocketAddrUnix::new(path.join(&self.name))?)
     }
 
-    /// Schedules the next attempt. A missing socket is reported by the watch when it appears. An
-    /// existing one, or a link to it, gives no event when its server starts to listen, so it is
-    /// polled.
+    /// Schedules the next attempt. If the socket is missing, the watch reports when it appears. If
+    /// the socket or a link to it exists, no event signals that its server starts to listen, so it
+    /// is polled.
     fn try_later(&mut self, error: io::Error, now: u64) {
         self.last_error = error.to_string();
         if self.watch.is_some() && !self.socket_exists() {
@@ -182,12 +185,12 @@ impl PendingConnection {
     }
 }
 
-/// Sends the upgrade request. The path stays until the answer: Codex before 0.157 changes the
-/// path's mode after it listens, and exits if the path is gone.
+/// Sends the upgrade request. The socket's path must remain until the response: Codex before 0.157
+/// changes the mode of the path after it has started to listen, and exits if the path is gone.
 fn send_upgrade(server: ServerSocket, mut stream: UnixStream) -> io::Result<PendingUpgrade> {
     server.require_single_name()?;
     let upgrade = Upgrade::new(random()?);
-    // A fresh socket takes the whole request in one write.
+    // A new socket accepts the whole request in one write.
     stream.write_all(upgrade.request().as_bytes())?;
     Ok(PendingUpgrade { server, stream, upgrade })
 }
@@ -196,7 +199,7 @@ fn untrusted_server(error: &io::Error) -> ConnectStep {
     ConnectStep::Failed(format!("the server's socket cannot be trusted: {error}"))
 }
 
-/// Random bytes. Keys and masks protect nothing here, but the protocol requires them.
+/// Returns random bytes. Keys and masks protect nothing here, but the protocol requires them.
 pub(super) fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     match getrandom(&mut bytes, GetRandomFlags::empty())? {

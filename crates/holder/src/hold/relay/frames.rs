@@ -1,9 +1,9 @@
-//! WebSocket frames (RFC 6455, section 5): decoded incrementally with bounded memory, encoded
-//! whole.
+//! WebSocket frames (RFC 6455, section 5). They are decoded incrementally with bounded memory, and
+//! encoded as a whole.
 
-/// The longest payload of a control frame.
+/// The maximum payload length of a control frame.
 const MAX_CONTROL: usize = 125;
-/// The longest header of a frame that a server sends.
+/// The maximum header length of a frame that a server sends.
 const MAX_HEADER: usize = 10;
 
 const FINAL: u8 = 0x80;
@@ -17,7 +17,7 @@ const CLOSE: u8 = 8;
 const PING: u8 = 9;
 const PONG: u8 = 10;
 
-/// The content of a frame that we send.
+/// The content of a frame to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OutgoingFrame<'a> {
     Text(&'a [u8]),
@@ -25,7 +25,7 @@ pub(super) enum OutgoingFrame<'a> {
     Close,
 }
 
-/// Encodes a frame, masked as a client's frames must be.
+/// Encodes a frame and masks it, as is required of clients.
 pub(super) fn encode(saying: OutgoingFrame<'_>, mask: [u8; 4]) -> Vec<u8> {
     let (opcode, payload) = match saying {
         OutgoingFrame::Text(text) => (TEXT, text),
@@ -50,18 +50,18 @@ pub(super) fn encode(saying: OutgoingFrame<'_>, mask: [u8; 4]) -> Vec<u8> {
     frame
 }
 
-/// The result of decoding one read, besides text.
+/// The result of decoding one read, apart from the text.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(in crate::hold) struct DecodeResult {
-    /// The last ping; a server expects an answer only to that one.
+    /// The last ping. A server expects a response only to that one.
     pub(in crate::hold) ping: Option<Vec<u8>>,
-    /// The length of the first binary message of the connection.
+    /// The length of the connection's first binary message, if it was in this read.
     pub(in crate::hold) binary: Option<u64>,
-    /// Why the connection ended, if it did.
+    /// Why the connection was closed, if it was.
     pub(in crate::hold) closed: Option<String>,
 }
 
-/// The decoder of a server's frames.
+/// A decoder for a server's frames.
 #[derive(Debug, Default)]
 pub(super) struct FrameDecoder {
     header: Vec<u8>,
@@ -98,7 +98,7 @@ impl FrameDecoder {
     /// Decodes bytes as they arrive and appends their text messages to `text`, one line each. A
     /// line feed within a message, which JSON allows only between tokens, becomes a space.
     ///
-    /// Readers check whether the text is UTF-8, as with a pipe.
+    /// As with a pipe, readers must check whether the text is UTF-8.
     pub(super) fn decode(&mut self, mut bytes: &[u8], text: &mut Vec<u8>) -> DecodeResult {
         let mut heard = DecodeResult::default();
         while heard.closed.is_none() && !bytes.is_empty() {
@@ -175,7 +175,7 @@ impl FrameDecoder {
         OpenFrame { left: frame.left - length as u64, ..frame }
     }
 
-    /// Closes the frame if it was read completely, and its message after the last frame.
+    /// Closes the frame if it has been read completely, and its message after the last frame.
     fn end_frame(&mut self, text: &mut Vec<u8>, heard: &mut DecodeResult) {
         let Some(frame) = self.frame.take_if(|frame| frame.left == 0) else { return };
         let control = std::mem::take(&mut self.control);
@@ -199,7 +199,7 @@ impl FrameDecoder {
     }
 }
 
-/// The header's length, as far as its bytes show; at least two.
+/// Returns the length of the header as far as its bytes show, which is at least two.
 fn header_len(header: &[u8]) -> usize {
     match header.get(1).map(|byte| byte & !MASKED) {
         Some(126) => 4,
@@ -235,7 +235,7 @@ mod tests {
 
     use super::*;
 
-    /// A server's frame, unmasked.
+    /// Returns a server's frame, which is not masked.
     fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
         let mut bytes = vec![first];
         match payload.len() {

@@ -2,8 +2,8 @@
 //! established once and kept for the life of the launch. Other clients reach the server only
 //! through the holder.
 //!
-//! The framing is implemented here because a message of any length must reach the journal piece by
-//! piece. The existing libraries assemble each message in memory first.
+//! The framing is implemented here because even a very long message must reach the journal piece by
+//! piece, whereas existing libraries assemble each message in memory first.
 
 mod attach_proxy;
 mod connect;

@@ -1,7 +1,7 @@
-//! The server's socket: found by its path, then unlinked, and kept as a descriptor.
+//! The server's socket, which is found by its path, then unlinked and kept as a descriptor.
 //!
-//! No other process can connect to a socket without a name, and the server accepts every client
-//! that connects.
+//! The server accepts every client that connects, but no other process can connect to a socket
+//! without a name.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -18,22 +18,22 @@ use rustix::process::geteuid;
 
 const OTHER_NAME: &str = "the socket has another name";
 
-/// A socket that is connected to by descriptor, independent of its name.
+/// A socket to which the holder connects through a descriptor, independent of its name.
 #[derive(Debug)]
 pub(in crate::hold) struct ServerSocket {
     handle: OwnedFd,
 }
 
 impl ServerSocket {
-    /// Opens the entry with this name, following a link: Codex creates a link where the path is
-    /// long.
+    /// Opens the entry with this name. Follows a symbolic link, because Codex creates one if the
+    /// path is long.
     pub(super) fn find(dir: &OwnedFd, name: &OsStr) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         Ok(Self { handle: rustix::fs::openat(dir, name.as_bytes(), flags, Mode::empty())? })
     }
 
-    /// Connects without blocking. The server must belong to our own user and be a process of our
-    /// command: the command could link to any other server of the user.
+    /// Connects without blocking. The server must run as the same user and be a process of the
+    /// holder's command, because the command could link to any other server of the user.
     pub(super) fn connect(&self) -> io::Result<UnixStream> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -49,7 +49,8 @@ impl ServerSocket {
         Ok(socket.into())
     }
 
-    /// Fails if the socket has more than one name: the others would remain after one is removed.
+    /// Fails if the socket has more than one name, because the others would remain after one is
+    /// removed.
     pub(super) fn require_single_name(&self) -> io::Result<()> {
         match rustix::fs::fstat(&self.handle)?.st_nlink {
             0 | 1 => Ok(()),
@@ -57,9 +58,9 @@ impl ServerSocket {
         }
     }
 
-    /// Removes the socket's name. Fails if the socket has another name, through which others could
-    /// connect. They cannot use our descriptor, because a holder is hidden from the user's other
-    /// processes.
+    /// Removes the socket's name. Fails if the socket has another name, through which other
+    /// processes could connect. They cannot use the holder's descriptor, because a holder is hidden
+    /// from the user's other processes.
     pub(super) fn unlink(&self) -> io::Result<()> {
         self.remove_name(&fs::read_link(self.path())?)?;
         match rustix::fs::fstat(&self.handle)?.st_nlink {
@@ -68,7 +69,7 @@ impl ServerSocket {
         }
     }
 
-    /// Removes the name only if it still belongs to this socket.
+    /// Removes the name if it still refers to this socket.
     fn remove_name(&self, path: &Path) -> io::Result<()> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(io::Error::other("the socket has no name"));

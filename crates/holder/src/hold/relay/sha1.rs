@@ -1,9 +1,9 @@
-//! SHA-1, which the WebSocket handshake requires. It protects nothing there; it only shows that the
-//! server speaks the protocol.
+//! SHA-1, which the WebSocket handshake requires. It does not protect anything there, but only
+//! shows that the server speaks the protocol.
 
 const BLOCK: usize = 64;
 
-/// The digest of a few bytes.
+/// Returns the SHA-1 digest of a short input.
 pub(crate) fn sha1(bytes: &[u8]) -> [u8; 20] {
     let mut state = [0x6745_2301, 0xEFCD_AB89, 0x98BA_DCFE, 0x1032_5476, 0xC3D2_E1F0];
     for block in padded(bytes).chunks_exact(BLOCK) {
@@ -17,7 +17,7 @@ pub(crate) fn sha1(bytes: &[u8]) -> [u8; 20] {
     digest
 }
 
-/// A one, zeros, and the length in bits at the end of the last block.
+/// Pads the bytes with a one bit, zeros, and the length in bits at the end of the last block.
 fn padded(bytes: &[u8]) -> Vec<u8> {
     let mut all = bytes.to_vec();
     all.push(0x80);

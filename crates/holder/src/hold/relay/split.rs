@@ -1,4 +1,4 @@
-//! The connection's reader and writer, which serve as the command's output and input.
+//! The reading and writing halves of the connection, which serve as the command's output and input.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -13,13 +13,13 @@ pub(in crate::hold) struct RelayReceiver {
     decoder: FrameDecoder,
 }
 
-/// The writing half. Frames are sent one after the other, so a pong never splits a message.
+/// The writing half. Frames are sent one after another, so a pong never splits a message.
 pub(in crate::hold) struct RelaySender {
     stream: UnixStream,
     /// The rest of the frame being sent.
     unsent: Vec<u8>,
     sent: usize,
-    /// The answer to the last ping, waiting for its turn.
+    /// The response to the last ping, if it has not been sent yet.
     pong: Option<Vec<u8>>,
 }
 
@@ -32,7 +32,7 @@ impl RelayReceiver {
         self.stream.read(buffer)
     }
 
-    /// Decodes the bytes read into lines.
+    /// Decodes the bytes that were read into lines.
     pub(in crate::hold) fn decode(&mut self, bytes: &[u8], text: &mut Vec<u8>) -> DecodeResult {
         self.decoder.decode(bytes, text)
     }
@@ -49,22 +49,22 @@ impl RelaySender {
         Self { stream, unsent: Vec::new(), sent: 0, pong: None }
     }
 
-    /// Whether something waits to be sent.
+    /// Whether there is anything left to send.
     pub(in crate::hold) fn is_unsent(&self) -> bool {
         !self.unsent.is_empty() || self.pong.is_some()
     }
 
-    /// Schedules the answer to a ping. It replaces an older answer that is still pending.
+    /// Schedules the response to a ping. It replaces an older one that has not been sent yet.
     pub(in crate::hold) fn queue_pong(&mut self, payload: Vec<u8>) {
         self.pong = Some(payload);
     }
 
-    /// Begins a message; nothing may be unsent.
+    /// Begins a message. The previous frame must have been sent completely.
     pub(in crate::hold) fn begin(&mut self, text: &[u8]) -> io::Result<()> {
         self.begin_frame(OutgoingFrame::Text(text))
     }
 
-    /// Sends the pending bytes; fails with `WouldBlock` if the socket does not take all of them.
+    /// Sends the pending bytes. Fails with `WouldBlock` if the socket does not accept all of them.
     pub(in crate::hold) fn flush(&mut self) -> io::Result<()> {
         self.send()?;
         if let Some(pong) = self.pong.take() {
@@ -74,7 +74,8 @@ impl RelaySender {
         Ok(())
     }
 
-    /// Sends a close frame if no other frame is being sent. The server need not receive it.
+    /// Sends a close frame unless another frame is being sent. The server does not have to receive
+    /// it.
     pub(in crate::hold) fn send_close(&mut self) {
         if self.unsent.is_empty() && self.begin_frame(OutgoingFrame::Close).is_ok() {
             self.send().ok();
@@ -95,7 +96,7 @@ impl RelaySender {
                 Err(error) => return Err(error),
             }
         }
-        // A long message leaves no buffer behind: most of the time nothing is being sent.
+        // Free the buffer of a long message, because most of the time nothing is being sent.
         (self.unsent, self.sent) = (Vec::new(), 0);
         Ok(())
     }

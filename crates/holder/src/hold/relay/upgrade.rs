@@ -7,14 +7,14 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::sha1::sha1;
 
-/// The longest answer of a server.
+/// The maximum length of a server's response.
 const MAX_ANSWER: usize = 8 << 10;
-/// How much of a refusal is quoted.
+/// The maximum length of a quotation from a rejection.
 const MAX_QUOTED: usize = 100;
 /// The constant that the protocol appends to a key before hashing it.
 const MAGIC: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// A handshake in progress: the request is sent, the answer partly read.
+/// A handshake in progress. The request was sent, and part of the response may have been read.
 pub(super) struct Upgrade {
     key: String,
     answer: Vec<u8>,
@@ -33,8 +33,8 @@ impl Upgrade {
         )
     }
 
-    /// Reads the answer byte by byte, so that the bytes after it stay in the socket. Returns true
-    /// once the answer is complete, and an error if it is not an acceptance.
+    /// Reads the response byte by byte, so that the bytes after it remain in the socket. Returns
+    /// true once the response is complete. Fails if the server did not accept the upgrade.
     pub(super) fn read(&mut self, mut stream: impl Read) -> io::Result<bool> {
         while !self.answer.ends_with(b"\r\n\r\n") {
             let mut byte = [0];
@@ -73,7 +73,7 @@ impl Upgrade {
     }
 }
 
-/// The server's expected answer to a key.
+/// Returns the value with which a server must accept this key.
 fn accept(key: &str) -> String {
     STANDARD.encode(sha1(format!("{key}{MAGIC}").as_bytes()))
 }

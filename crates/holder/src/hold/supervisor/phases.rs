@@ -1,5 +1,5 @@
-//! State changes that follow from the state and the time, whatever woke the holder: limits,
-//! records, and the steps from the leader's end to the tree's.
+//! State changes that depend only on the state and the time, no matter what woke the holder:
+//! limits, records, and the steps from the leader's exit to the end of the tree.
 
 use std::fs;
 use std::io;
@@ -14,7 +14,7 @@ use crate::record::{EXIT_FILE, EndCause, GONE_FILE, GoneRecord, RECORD_VERSION};
 use crate::tree::living_descendants;
 use crate::wire::HolderNotice;
 
-/// The minimum time between two reaps of orphaned zombies.
+/// The minimum time between two rounds of reaping orphaned zombies.
 const REAP_MS: u64 = 1000;
 
 impl Supervisor {
@@ -29,13 +29,13 @@ impl Supervisor {
         self.reap_orphans(now);
         self.report_growth();
         self.clients.flush();
-        // Closed connections are known by now.
+        // By now it is known which connections were closed.
         if self.report_users() {
             self.clients.flush();
         }
     }
 
-    /// Retries the refused writes when this is due.
+    /// Retries the writes that the disk refused, if a retry is due.
     pub(super) fn retry_disk(&mut self, now: u64) {
         if self.journal.is_stuck() && self.may_write(now) {
             let failed = self.journal.retry().is_err();
@@ -68,7 +68,7 @@ impl Supervisor {
         }
     }
 
-    /// Writes `exit.json` once the leader has ended and all its output is in the journal.
+    /// Writes `exit.json` once the leader has exited and all its output is in the journal.
     fn record_exit(&mut self, now: u64) {
         if self.leader.recorded || !self.leader.has_ended() || !self.is_drained(now) {
             return;
@@ -81,16 +81,17 @@ impl Supervisor {
                 self.leader.recorded = true;
                 self.report_growth();
                 self.clients.notify_all(HolderNotice::Exited);
-                // Waiting clients are notified before the sync to disk. After a power loss the new
-                // boot id proves the end anyway, at worst without the exit code.
+                // Waiting clients are notified before the record is synced to disk. After a power
+                // loss, the new boot id proves that the command has ended, though possibly without
+                // its exit code.
                 self.clients.flush();
                 self.dir.sync_record(EXIT_FILE).ok();
             }
         }
     }
 
-    /// Reads the remaining output of the pipes. Returns true if it is all on disk. After an end
-    /// because of the output limit no more output is wanted.
+    /// Reads the remaining output of the pipes. Returns true if all of it is on disk. If the
+    /// command was ended because of its output limit, no more output is wanted.
     fn is_drained(&mut self, now: u64) -> bool {
         if self.journal.is_stuck() || !self.may_write(now) {
             return false;
@@ -104,7 +105,7 @@ impl Supervisor {
         !self.journal.is_stuck()
     }
 
-    /// Enters the next phase if it is time.
+    /// Enters the next phase if its time has come.
     fn step(&mut self, now: u64) -> bool {
         match &mut self.phase {
             HolderPhase::Running => self.begin_to_settle(),
@@ -150,7 +151,8 @@ impl Supervisor {
         true
     }
 
-    /// Without the leader's record nothing has ended, even if all processes are gone.
+    /// Finishes the launch. Until the leader's exit is recorded, the launch has not ended, even if
+    /// all processes are gone.
     fn finish_ending(&mut self, stage: EndingProgress, leftovers: u32, now: u64) -> bool {
         self.leader.check_ended(now);
         if !self.leader.recorded || stage == EndingProgress::Ongoing {
@@ -169,7 +171,8 @@ impl Supervisor {
         match self.dir.write_record(GONE_FILE, &gone) {
             Ok(()) => {
                 self.clients.notify_all(HolderNotice::Gone);
-                // Our starter takes success to mean that no process of the command is left.
+                // To the process that started the holder, success means that no process of the
+                // command is left.
                 let verified = gone.verified;
                 self.phase = HolderPhase::Exited(if verified {
                     ExitCode::SUCCESS
@@ -183,7 +186,8 @@ impl Supervisor {
         false
     }
 
-    /// Orphans below us become our children; their zombies are reaped whenever we are awake anyway.
+    /// Reaps zombies among the orphans that became the holder's children. Does so only when the
+    /// holder is awake anyway.
     fn reap_orphans(&mut self, now: u64) {
         if now < self.reap_at {
             return;

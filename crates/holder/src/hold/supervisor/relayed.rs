@@ -1,4 +1,4 @@
-//! A listening command: its connection is established, kept, and closed. Users connect through the
+//! Establishes, keeps and closes the connection to a listening command. Users connect through the
 //! listener.
 
 use std::os::unix::net::UnixStream;
@@ -10,7 +10,7 @@ use crate::journal::RelayNote;
 use crate::wire::HolderNotice;
 
 impl Supervisor {
-    /// Takes the connection's due steps, whatever woke the holder.
+    /// Takes the steps of the connection that are due, no matter what woke the holder.
     pub(super) fn follow_relay(&mut self, now: u64) {
         if self.connecting.as_ref().is_some_and(|arriving| now >= arriving.due()) {
             self.continue_connecting();
@@ -19,7 +19,7 @@ impl Supervisor {
             self.input.queue_pong(ping);
             self.write_input();
         }
-        // A bidirectional channel is closed in both directions.
+        // A bidirectional channel always closes in both directions.
         let both_ways = self.rules.is_relayed || self.terminal.is_some();
         if both_ways && self.output.is_stdout_closed() {
             self.refuse_all_writes();
@@ -34,7 +34,8 @@ impl Supervisor {
         });
     }
 
-    /// After the command ended: the connection is established now or never.
+    /// Finishes connecting after the command has exited. The connection is established now or
+    /// never.
     pub(super) fn finish_connecting(&mut self) {
         if let Some(arriving) = &mut self.connecting {
             let step = arriving.finish();
@@ -42,7 +43,7 @@ impl Supervisor {
         }
     }
 
-    /// Accepts a user who wants to talk to the command. A peer that has already left is ignored.
+    /// Accepts a user's connection to the command. Ignores a peer that has already left.
     pub(super) fn accept_user(&mut self) {
         if let Some(visits) = &mut self.attach_proxy {
             visits.accept().ok();
@@ -55,7 +56,7 @@ impl Supervisor {
         }
     }
 
-    /// Reports the number of connected users. Returns true if it changed.
+    /// Reports the number of connected users. Returns true if the number changed.
     pub(super) fn report_users(&mut self) -> bool {
         let people = self.user_count();
         let changed = std::mem::replace(&mut self.reported_users, people) != people;
@@ -65,7 +66,8 @@ impl Supervisor {
         changed
     }
 
-    /// The number of users who talk to the command directly, through a connection or its terminal.
+    /// Returns the number of users who interact with the command directly, through a connection or
+    /// its terminal.
     pub(super) fn user_count(&self) -> u32 {
         self.attach_proxy.as_ref().map_or(0, AttachProxy::count) + self.clients.attended()
     }
@@ -101,8 +103,8 @@ impl Supervisor {
         self.write_input();
     }
 
-    /// Without a listener, or if it cannot be opened, no client can reach the server any more: its
-    /// socket has no name.
+    /// Opens the listener. Without it, no client can reach the server, because the server's socket
+    /// has no name.
     fn open_listener(&mut self, server: ServerSocket) {
         let door = self.rules.listener.as_ref();
         let admission = &self.rules.admission;

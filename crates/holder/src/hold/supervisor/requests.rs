@@ -1,4 +1,4 @@
-//! Client requests.
+//! Handling of client requests.
 
 use rustix::process::{Signal, kill_process_group};
 
@@ -26,7 +26,7 @@ impl Supervisor {
         }
     }
 
-    /// Handles a client's request. A queued write is answered later.
+    /// Handles a client's request. A queued write is answered later, so it returns `None`.
     fn handle(
         &mut self,
         client: u64,
@@ -90,7 +90,7 @@ impl Supervisor {
         }
     }
 
-    /// Sets the limit. This also retries refused disk writes at once.
+    /// Sets the output limit. Also retries refused disk writes immediately.
     fn set_limit(&mut self, limit: u64) {
         self.retry_at = self.retry_at.map(|_| mono_ms());
         self.retry_disk(mono_ms());

@@ -1,4 +1,4 @@
-//! The command as seen at its terminal: its screen, the typed keys, and whether it is stopped.
+//! The command's terminal: its screen, the typed keys, and whether the command is suspended.
 
 use rustix::process::{Signal, kill_process_group};
 
@@ -12,7 +12,7 @@ use crate::spec::{MAX_SIDE, Tty};
 use crate::wire::{HolderFaultCode, HolderNotice, HolderReply};
 
 impl Supervisor {
-    /// Handles the command's stops and continues.
+    /// Handles stops and continues of the command.
     pub(super) fn handle_stops(&mut self) {
         while !self.journal.is_stuck()
             && let Some(change) = self.leader.next_change()
@@ -20,7 +20,7 @@ impl Supervisor {
             let suspended = self.leader.suspended().unwrap_or(false);
             match change.reaction(self.tty_position(), suspended) {
                 StopReaction::Report { suspended } => self.report_suspended(suspended),
-                // If the process is gone, its end is observed separately.
+                // If the process is gone, its exit is observed separately.
                 StopReaction::Wake => drop(kill_process_group(self.leader.pid, Signal::CONT)),
                 StopReaction::Nothing => {}
             }
@@ -35,7 +35,7 @@ impl Supervisor {
         }
     }
 
-    /// Gathers continuing output, unless a user is watching.
+    /// Paces the reads of continuing output, unless a user is watching.
     pub(super) fn keep_pace(&mut self, read: u64) {
         if self.clients.attended() > 0 {
             self.pace.read_immediately();
@@ -55,7 +55,7 @@ impl Supervisor {
         };
         match terminal.resize(size) {
             Ok(()) => {
-                // Later output can be understood only with this size.
+                // Later output can be interpreted only with this size.
                 let note = JournalNote::Resized { columns: size.columns, rows: size.rows };
                 if self.journal.note(mono_ms(), note).is_err() {
                     self.disk_refused();
@@ -78,7 +78,7 @@ impl Supervisor {
         HolderReply::done(id)
     }
 
-    /// Writes a user's keys. The request is answered later unless it is refused.
+    /// Types a user's keys. The request is answered later unless it is refused.
     pub(super) fn type_in(&mut self, typist: WriteWaiter, bytes: Vec<u8>) -> Option<HolderReply> {
         let id = typist.request;
         let typed_at = if self.clients.is_viewport(typist.client) { self.terminal } else { None };

@@ -19,8 +19,9 @@ use tokio::{
 
 use crate::{error::chain, viewport::CurrentWindow};
 
-/// Shows the terminal of a launch until the user detaches with Ctrl-\ or the agent's holder exits. In a tmux window the
-/// user counts as present only while the window is displayed. Calls `ready` as soon as Ctrl-\ detaches.
+/// Shows the terminal of a launch until the user detaches with Ctrl-\ or the agent's holder exits.
+/// In a tmux window, the user counts as present only while the window is visible. Calls `ready` as
+/// soon as Ctrl-\ works.
 pub(super) fn show(
     launch: &Path,
     window: Option<CurrentWindow>,
@@ -37,8 +38,8 @@ pub(super) fn show(
     viewport::view(launch, place).map_err(|why| cannot(&why))
 }
 
-/// Runs a program on its own terminal until the user detaches with Ctrl-\, it ends, or the launch is gone. Calls
-/// `ready` as soon as Ctrl-\ detaches.
+/// Runs a program in a separate terminal until the user detaches with Ctrl-\, the program exits, or
+/// the launch ends. Calls `ready` as soon as Ctrl-\ works.
 pub(super) fn show_program(
     command: Command,
     is_over: impl Fn() -> bool,
@@ -51,8 +52,8 @@ pub(super) fn show_program(
     viewport::run_program(command, ViewportIo { input, output, calls, attended: true }, is_over)
 }
 
-/// The signals that concern a viewport. A termination signal detaches first, so that the terminal is restored. Until
-/// the terminal is in raw mode, Ctrl-\ arrives as SIGQUIT.
+/// The signals that a viewport handles. A termination signal detaches first, so that the terminal
+/// is restored. Before the terminal is in raw mode, Ctrl-\ arrives as SIGQUIT.
 struct ViewportSignals {
     resized: Signal,
     terminate: Signal,
@@ -62,7 +63,7 @@ struct ViewportSignals {
 }
 
 impl ViewportSignals {
-    /// Starts forwarding the signals as calls.
+    /// Starts a thread that forwards the signals to the viewport.
     fn forward(window: Option<CurrentWindow>) -> io::Result<PipeReader> {
         let runtime = Builder::new_current_thread().enable_io().build()?;
         let (calls, mut caller) = io::pipe()?;

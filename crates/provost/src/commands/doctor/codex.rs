@@ -1,8 +1,8 @@
-//! Codex: the candidates, which one is chosen and why, and whether its sandbox works.
+//! Checks of Codex: which candidates there are, which one is selected and why, and whether its sandbox works.
 
 use std::path::{Path, PathBuf};
 
-use provost_agents::{
+use provost_agent_codex::{
     CandidateStatus, CodexCandidate, CodexProgram, Preflight,
     locate::{self, FLOOR},
     preflight,
@@ -30,7 +30,8 @@ pub(super) fn examine(context: &Context, config: &Resolved) -> Vec<DoctorFinding
             .explicit_program()
             .map_or_else(String::new, |named| format!(" {}", named.path.display()));
         let found = format!(
-            "the project's provost.toml names it{named}; doctor runs no program that a repository names"
+            "set by the project's provost.toml{named}; doctor runs no program that a repository \
+             names"
         );
         return vec![DoctorFinding::ok("codex", found)];
     }
@@ -46,35 +47,38 @@ pub(super) fn examine(context: &Context, config: &Resolved) -> Vec<DoctorFinding
     findings
 }
 
-/// Describes every candidate and returns the one a session would use. Only a Codex that is configured but unusable is a
-/// failure, because Codex is optional.
+/// Describes every candidate, and returns the one that a session would use. Codex is optional, so
+/// the only failure is a Codex that is configured but unusable.
 fn candidates(setup: &CodexSetup<'_>) -> (Vec<DoctorFinding>, Option<CodexProgram>) {
     let around = setup.search_environment();
     let named = setup.explicit_program();
     let seen = match &named {
         None => locate::survey(&around),
         Some(_) => {
-            provost_agents::find_codex(named.as_ref(), &around).map(|found| found.candidates)
+            provost_agent_codex::find_codex(named.as_ref(), &around).map(|found| found.candidates)
         }
     };
     let seen = match seen {
         Ok(seen) => seen,
         Err(why) => {
-            let fix = "correct the path, or leave it out to use the newest Codex found";
-            return (vec![DoctorFinding::fail("codex", format!("cannot {why}"), fix)], None);
+            let fix = "correct the path, or remove it to use the newest Codex found";
+            return (vec![DoctorFinding::fail("codex", why.to_string(), fix)], None);
         }
     };
     let chosen = seen.iter().find(|seen| seen.status == CandidateStatus::Chosen);
     let chosen = chosen.and_then(|chosen| chosen.codex.clone().ok());
     let told = if seen.is_empty() {
-        vec![DoctorFinding::ok("codex", format!("not found; install it with `{INSTALL_COMMAND}`"))]
+        vec![DoctorFinding::ok(
+            "codex",
+            format!("not installed (optional); to use --agent codex, run `{INSTALL_COMMAND}`"),
+        )]
     } else {
         seen.iter().map(|candidate| describe_candidate(candidate, chosen.is_some())).collect()
     };
     (told, chosen)
 }
 
-/// Describes one candidate. An unusable one is a warning only if no other is chosen.
+/// Describes a candidate. An unusable one is a warning only if no other candidate was chosen.
 fn describe_candidate(candidate: &CodexCandidate, some_is_chosen: bool) -> DoctorFinding {
     let path = candidate.path.display();
     let also: Vec<String> =
@@ -87,7 +91,10 @@ fn describe_candidate(candidate: &CodexCandidate, some_is_chosen: bool) -> Docto
         ),
         (Ok(codex), CandidateStatus::NotNewest | CandidateStatus::Unusable) => DoctorFinding::ok(
             "codex",
-            format!("{path}{also}: {}, not used: it is not the newest", codex.version),
+            format!(
+                "{path}{also}: {}, not used because a newer version is installed",
+                codex.version
+            ),
         ),
         (Err(fault), _) if some_is_chosen => {
             DoctorFinding::ok("codex", format!("{path}{also}: not usable: {fault}"))
@@ -95,7 +102,7 @@ fn describe_candidate(candidate: &CodexCandidate, some_is_chosen: bool) -> Docto
         (Err(fault), _) => DoctorFinding::warn(
             "codex",
             format!("{path}{also}: not usable: {fault}"),
-            format!("install a usable one (>= {FLOOR}) with {INSTALL_COMMAND}"),
+            format!("install a usable Codex (>= {FLOOR}) with {INSTALL_COMMAND}"),
         ),
     }
 }
@@ -106,17 +113,17 @@ fn codex_home(setup: &CodexSetup<'_>) -> Option<DoctorFinding> {
     Some(DoctorFinding::fail(
         "codex home",
         error.message,
-        "correct it, or leave it out to use ~/.codex",
+        "correct the path, or remove it to use ~/.codex",
     ))
 }
 
-/// Checks the login; without one the first turn fails. A missing home is reported by `codex_home`.
+/// Checks the login, because the first turn fails without one. A missing home is reported by `codex_home`.
 fn login(setup: &CodexSetup<'_>) -> Option<DoctorFinding> {
     setup.codex_home().ok()?;
     Some(match setup.login_problem(&|_| false) {
         Ok(None) => DoctorFinding::ok(
             "codex login",
-            "sessions have the credentials that the model provider needs",
+            "sessions have the credentials that their model provider needs",
         ),
         Ok(Some(missing)) => DoctorFinding::warn("codex login", missing.problem, missing.fix),
         Err(error) => {
@@ -125,7 +132,7 @@ fn login(setup: &CodexSetup<'_>) -> Option<DoctorFinding> {
     })
 }
 
-/// Checks the sandbox, because Codex reports a broken one only to its model.
+/// Checks that the sandbox works, because Codex reports a broken one only to its model.
 fn sandbox(setup: &CodexSetup<'_>, codex: &CodexProgram, temporary: &Path) -> DoctorFinding {
     match preflight(codex, &setup.search_environment(), temporary) {
         Ok(Preflight::Works) => DoctorFinding::ok("sandbox", "works"),
@@ -141,12 +148,12 @@ fn sandbox(setup: &CodexSetup<'_>, codex: &CodexProgram, temporary: &Path) -> Do
         Err(why) => DoctorFinding::warn(
             "sandbox",
             format!("could not be tested: {why}"),
-            "try `codex sandbox -- true` by hand",
+            "run `codex sandbox -- true` to see the error",
         ),
     }
 }
 
-/// Warns about a home among temporary files, which every sandboxed command can write to.
+/// Warns about a home in a temporary directory, because every sandboxed command can write there.
 fn temporary_home(home: &Path, temporary: &Path) -> Option<DoctorFinding> {
     let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let within = [temporary, Path::new("/tmp")].iter().any(|dir| real(home).starts_with(real(dir)));
@@ -154,7 +161,7 @@ fn temporary_home(home: &Path, temporary: &Path) -> Option<DoctorFinding> {
         DoctorFinding::warn(
             "codex home",
             "PROVOST_HOME is in a temporary directory: Codex creates no helper programs there, and sandboxed commands can write to it",
-            "export PROVOST_HOME=DIRECTORY elsewhere",
+            "export PROVOST_HOME=DIRECTORY, with a directory outside the temporary files",
         )
     })
 }

@@ -1,6 +1,7 @@
-//! The daemon: whether it runs, which one, and whether it has the variables that agents need.
+//! Checks of the daemon: whether it is running, its version, and whether its environment contains
+//! the variables that agents need.
 
-use provost_api::{ApiError, DaemonInfo, ErrorCode, PROTOCOL};
+use provost_api::{ApiError, DaemonInfo, ErrorCode, PROTOCOL, UnknownHolder};
 use provost_config::{BUILT_IN, Resolved};
 
 use super::history;
@@ -38,11 +39,14 @@ fn running(home: &ProvostHome, info: &Result<DaemonInfo, ApiError>) -> DoctorFin
             ),
             "provost daemon stop",
         ),
-        // A damaged ledger has its own finding.
+        // A damaged ledger is reported as a separate finding.
         Ok(info) => match &info.read_only {
-            Some(why) if info.ledger_loss.is_none() => {
-                DoctorFinding::fail("daemon", format!("read-only: {why}"), "use a newer provost")
-            }
+            Some(why) if info.ledger_loss.is_none() => DoctorFinding::fail(
+                "daemon",
+                format!("read-only: {why}"),
+                "install a newer \
+                    provost",
+            ),
             Some(_) | None => DoctorFinding::ok(
                 "daemon",
                 format!(
@@ -52,9 +56,14 @@ fn running(home: &ProvostHome, info: &Result<DaemonInfo, ApiError>) -> DoctorFin
             ),
         },
         Err(error) if error.code == ErrorCode::Unreachable => match LedgerOwner::read(home) {
+            Ok(LedgerOwner::Unowned) if home.is_read_only() => DoctorFinding::warn(
+                "daemon",
+                "not running, and cannot be started: the home is read-only",
+                "make the home writable",
+            ),
             Ok(LedgerOwner::Unowned) => DoctorFinding::ok(
                 "daemon",
-                "not running; the first command that needs it starts it",
+                "not running; the first command that needs the daemon starts it",
             ),
             Ok(LedgerOwner::Other) => DoctorFinding::warn(
                 "daemon",
@@ -70,9 +79,13 @@ fn running(home: &ProvostHome, info: &Result<DaemonInfo, ApiError>) -> DoctorFin
     }
 }
 
-/// Reports processes that run but are missing from the ledger.
+/// Reports running processes that are missing from the ledger.
 fn unknown_processes(info: &Result<DaemonInfo, ApiError>) -> Option<DoctorFinding> {
     let found = &info.as_ref().ok()?.unknown_holders;
+    (!found.is_empty()).then(|| processes_finding(found, "provost ledger recover"))
+}
+
+pub(super) fn processes_finding(found: &[UnknownHolder], fix: &'static str) -> DoctorFinding {
     let names: Vec<String> = found
         .iter()
         .map(|holder| {
@@ -81,10 +94,10 @@ fn unknown_processes(info: &Result<DaemonInfo, ApiError>) -> Option<DoctorFindin
         })
         .collect();
     let what = format!("running but not in the ledger: {}", names.join(", "));
-    (!found.is_empty()).then(|| DoctorFinding::fail("processes", what, "provost ledger recover"))
+    DoctorFinding::fail("processes", what, fix)
 }
 
-/// Checks `pass_env`: variables are passed on from the daemon's environment, so they must be set there.
+/// Checks `pass_env`. Agents get these variables from the daemon's environment, so they must be set there.
 fn pass_env(config: &Resolved, there: &[String]) -> DoctorFinding {
     let agents = config.agents.iter().map(|(agent, keys)| (agent.as_str(), &keys.pass_env));
     let agents = agents.chain([(BUILT_IN, &config.codex.pass_env)]);
@@ -99,7 +112,7 @@ fn pass_env(config: &Resolved, there: &[String]) -> DoctorFinding {
         DoctorFinding::warn(
             "pass_env",
             format!("not set in the daemon: {}", missing.join(", ")),
-            "provost daemon stop, then start it where they are set",
+            "provost daemon stop, then start the daemon in a shell that sets these variables",
         )
     }
 }

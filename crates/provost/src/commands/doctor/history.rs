@@ -1,4 +1,4 @@
-//! The daemon's past: repeated crashes, and panics in its log.
+//! Checks of the daemon's past: repeated crashes, and panics in its log.
 
 use std::{
     io::{Read, Seek, SeekFrom},
@@ -14,19 +14,19 @@ use crate::{
     ui::{DoctorFinding, ago},
 };
 
-/// The window in which deaths are counted together, in milliseconds.
+/// The time window in which crashes count as repeated, in milliseconds.
 const WINDOW_MS: i64 = 10 * 60 * 1_000;
 
-/// The number of deaths within the window that is reported.
+/// The minimum number of crashes within the window to report.
 const TOO_MANY: usize = 3;
 
-/// How much of the end of the log is read, in bytes.
+/// The maximum number of bytes to read from the end of the log.
 const LOG_TAIL_BYTES: u64 = 1 << 20;
 
-/// The maximum length of a panic message that is shown.
+/// The maximum length of a panic message to show.
 const MAX_PANIC_MESSAGE: usize = 200;
 
-/// Examines restarts and the log; `running` is the pid of the running daemon.
+/// Examines restarts and the log. `running` is the pid of the running daemon.
 pub(super) fn examine(home: &ProvostHome, running: Option<u32>) -> Vec<DoctorFinding> {
     let (now, entries) = (clock::now_ms(), history::read(&home.log_dir()));
     let deaths = history::crash_times(&entries, running);
@@ -59,13 +59,13 @@ fn panics(now: i64, log: &Path) -> DoctorFinding {
             DoctorFinding::warn(
                 "daemon log",
                 format!("{count} panics, log last written {when}: {last}"),
-                format!("report it with {}, then remove that file", log.display()),
+                format!("report the panic with {}, then remove that file", log.display()),
             )
         }
     }
 }
 
-/// Returns the end of a file as text, and the time of its last change.
+/// Returns the last part of a file as text, and the time of its last modification.
 fn tail(path: &Path) -> std::io::Result<(String, i64)> {
     let mut file = agent_file::open(path)?;
     let about = file.metadata()?;

@@ -1,26 +1,33 @@
-//! The home: its owner, location and free space.
+//! Checks of the home: its owner, location and free space.
 
 use std::{os::unix::fs::MetadataExt, path::Path};
 
-use provost_engine::stream;
+use provost_engine::{
+    shell::{self, error_chain, unknown_holders},
+    stream,
+};
 use provost_ledger::{OpenError, ReadLedger, SqliteReader};
 use rustix::fs::Access;
 
+use super::daemon::processes_finding;
 use crate::{
     home::ProvostHome,
     ui::{DoctorFinding, format_size},
 };
 
-/// Less free space than this is a warning.
+/// If less space than this is free, a warning is shown, in bytes.
 const LOW_SPACE_BYTES: u64 = 1 << 30;
 
-/// Less free space than this soon blocks the ledger.
+/// If less space than this is free, writing to the ledger may soon fail, in bytes.
 const CRITICAL_SPACE_BYTES: u64 = 64 << 20;
 
 /// The kernel's magic number for tmpfs.
 const TMPFS: i64 = 0x0102_1994;
 
-/// The longest path that a socket address can hold.
+/// The suggested fix if the ledger cannot be read.
+const RESTORE: &str = "provost ledger verify, then restore a backup";
+
+/// The maximum length of a path in a socket address.
 const MAX_SOCKET_PATH: usize = 107;
 
 pub(super) fn examine(home: &ProvostHome) -> Vec<DoctorFinding> {
@@ -29,7 +36,7 @@ pub(super) fn examine(home: &ProvostHome) -> Vec<DoctorFinding> {
     findings.push(disk_space(there));
     findings.push(storage(home, there));
     findings.push(socket(home));
-    findings.push(ledger(home));
+    findings.extend(ledger(home));
     findings
 }
 
@@ -39,9 +46,17 @@ fn ownership(home: &ProvostHome) -> DoctorFinding {
         Ok(None) => return creatable(home),
         Ok(Some(found)) => found,
         Err(error) => {
-            return DoctorFinding::fail("home", error.message, "check the directories above it");
+            return DoctorFinding::fail("home", error.message, "check the parent directories");
         }
     };
+    if home.is_read_only() {
+        let what = format!("the home is read-only: {path}");
+        return DoctorFinding::fail(
+            "home",
+            what,
+            "make it writable: remount its file system, or chmod u+rwx it",
+        );
+    }
     if let Err(error) = home.prepare() {
         let fix = error.next.first().cloned().unwrap_or_default();
         return DoctorFinding::fail("home", error.message, fix);
@@ -56,7 +71,7 @@ fn ownership(home: &ProvostHome) -> DoctorFinding {
     }
 }
 
-/// Checks that a missing home can be created in its parent.
+/// Checks that a missing home can be created.
 fn creatable(home: &ProvostHome) -> DoctorFinding {
     let path = home.path.display().to_string();
     let there = nearest_existing(home);
@@ -72,12 +87,12 @@ fn creatable(home: &ProvostHome) -> DoctorFinding {
         Err(why) => DoctorFinding::fail(
             "home",
             format!("cannot create {path} in {}: {why}", there.display()),
-            "export PROVOST_HOME=DIRECTORY where you may write",
+            "export PROVOST_HOME=DIRECTORY, with a directory that you can write to",
         ),
     }
 }
 
-/// Returns the home, or its nearest existing parent.
+/// Returns the home, or its nearest existing ancestor.
 fn nearest_existing(home: &ProvostHome) -> &Path {
     home.path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"))
 }
@@ -105,14 +120,14 @@ fn disk_space(there: &Path) -> DoctorFinding {
     }
 }
 
-/// Warns about a home in memory or among temporary files, which a ledger must outlive.
+/// Warns about a home in memory or in a temporary directory, because it would be lost on a reboot or cleanup.
 fn storage(home: &ProvostHome, there: &Path) -> DoctorFinding {
     let tmpfs = rustix::fs::statfs(there).is_ok_and(|found| found.f_type == TMPFS);
     if tmpfs {
         return DoctorFinding::warn(
             "storage",
             "the home is on tmpfs and is lost at reboot",
-            "export PROVOST_HOME=DIRECTORY on a disk",
+            "export PROVOST_HOME=DIRECTORY, with a directory on a disk",
         );
     }
     let cleaned = ["/tmp", "/var/tmp"].iter().any(|dir| home.path.starts_with(dir));
@@ -120,7 +135,7 @@ fn storage(home: &ProvostHome, there: &Path) -> DoctorFinding {
         DoctorFinding::warn(
             "storage",
             "the home is in a temporary directory, which the system cleans up",
-            "export PROVOST_HOME=DIRECTORY elsewhere",
+            "export PROVOST_HOME=DIRECTORY, with a directory outside the temporary files",
         )
     } else {
         DoctorFinding::ok("storage", "on a disk")
@@ -140,14 +155,26 @@ fn socket(home: &ProvostHome) -> DoctorFinding {
     }
 }
 
-/// Quickly checks the ledger; `provost ledger verify` is the thorough check.
-fn ledger(home: &ProvostHome) -> DoctorFinding {
-    let restore = "provost ledger verify, then restore a backup";
-    let reader = match SqliteReader::open(&home.ledger()) {
-        Ok(reader) => reader,
-        Err(OpenError::Missing { .. }) => return DoctorFinding::ok("ledger", "none yet"),
-        Err(why) => return DoctorFinding::fail("ledger", why.to_string(), restore),
-    };
+/// Checks the ledger quickly. `provost ledger verify` checks it thoroughly.
+fn ledger(home: &ProvostHome) -> Vec<DoctorFinding> {
+    match SqliteReader::open(&home.ledger()) {
+        Ok(reader) => vec![ledger_content(&reader)],
+        Err(OpenError::Missing { .. }) => vec![DoctorFinding::ok("ledger", "none yet")],
+        Err(why) => {
+            let mut findings = vec![DoctorFinding::fail("ledger", error_chain(&why), RESTORE)];
+            findings.extend(why.is_damage().then(|| living_processes(home)).flatten());
+            findings
+        }
+    }
+}
+
+/// Reports processes that are running although their ledger cannot be read.
+fn living_processes(home: &ProvostHome) -> Option<DoctorFinding> {
+    let found = unknown_holders::living(&shell::Home::new(&home.path));
+    (!found.is_empty()).then(|| processes_finding(&found, "provost ledger recover --stop-unknown"))
+}
+
+fn ledger_content(reader: &SqliteReader) -> DoctorFinding {
     if let Some(loss) = reader.loss() {
         return DoctorFinding::fail("ledger", loss.to_string(), "provost ledger recover");
     }
@@ -158,11 +185,14 @@ fn ledger(home: &ProvostHome) -> DoctorFinding {
         Ok(last)
     });
     match (looked, unknown) {
-        (Err(why), _) => DoctorFinding::fail("ledger", why.to_string(), restore),
+        (Err(why), _) => DoctorFinding::fail("ledger", why.to_string(), RESTORE),
         (Ok(_), Some(record)) => DoctorFinding::fail(
             "ledger",
-            format!("read-only: it has events of a newer provost ({})", record.kind),
-            "use that version of provost, or a newer one",
+            format!(
+                "read-only, because the ledger has events of a newer provost ({})",
+                record.kind
+            ),
+            "use this version of provost or a newer one",
         ),
         (Ok(last), None) => DoctorFinding::ok("ledger", format!("readable, {last} events")),
     }

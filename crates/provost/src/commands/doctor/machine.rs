@@ -1,4 +1,4 @@
-//! The machine: settings that may end the daemon and its agents.
+//! Checks of the machine: settings that could end the daemon and its agents.
 
 use std::{fs, path::Path};
 
@@ -27,7 +27,7 @@ pub(super) fn examine(environment: &Environment) -> Vec<DoctorFinding> {
     findings
 }
 
-/// Checks the boot id, which distinguishes processes from before and after a restart.
+/// Checks the boot id, which distinguishes processes started before and after a reboot.
 fn boot() -> DoctorFinding {
     match boot_id() {
         Ok(_) => DoctorFinding::ok("boot id", "readable"),
@@ -45,12 +45,12 @@ fn init() -> DoctorFinding {
         DoctorFinding::warn(
             "init",
             format!("the first process is {:?}, which may not reap orphans", name.trim()),
-            "start the container with an init, as with docker run --init",
+            "start the container with an init process, for example with docker run --init",
         )
     }
 }
 
-/// Checks Landlock, which lets the kernel enforce that Provost's git executes only git.
+/// Checks for Landlock, with which the kernel enforces that Provost's git executes nothing but git.
 fn landlock(abi: std::io::Result<Option<u32>>) -> DoctorFinding {
     let enable =
         "use a kernel of 5.13 or newer with landlock in its list of security modules (lsm=)";
@@ -60,7 +60,7 @@ fn landlock(abi: std::io::Result<Option<u32>>) -> DoctorFinding {
         }
         Ok(None) => DoctorFinding::warn(
             "landlock",
-            "not available; only git's configuration keeps it from executing other programs",
+            "not available; only git's configuration prevents git from executing other programs",
             enable,
         ),
         Err(why) => DoctorFinding::warn("landlock", format!("cannot be examined: {why}"), enable),
@@ -82,7 +82,7 @@ fn lingering(user: &str) -> DoctorFinding {
         ),
         (false, false) => DoctorFinding::ok(
             "logout",
-            "agents should keep running when you log out; to be sure: loginctl enable-linger",
+            "agents should keep running when you log out; run loginctl enable-linger to make sure",
         ),
     }
 }

@@ -69,7 +69,7 @@ fn examine(context: &Context) -> Vec<DoctorFinding> {
         Err(error) => DoctorFinding::fail(
             "config",
             error.message.clone(),
-            "correct it; provost config schema",
+            "correct the file; provost config schema",
         ),
     });
     findings.extend(ignored_config(context));
@@ -80,20 +80,20 @@ fn examine(context: &Context) -> Vec<DoctorFinding> {
     findings
 }
 
-/// Warns about a project that is not trusted yet, so its files are ignored.
+/// Warns about a project that is not trusted yet, because its files are ignored.
 fn untrusted_project(context: &Context) -> Option<DoctorFinding> {
     let cwd = context.environment.current_dir().ok()?;
     let found = trust::warning(&context.environment, &cwd)?;
     Some(DoctorFinding::warn("trust", found, "provost trust"))
 }
 
-/// Warns about a `provost.toml` that is ignored because it is outside a repository.
+/// Warns about a `provost.toml` that is ignored because it is not in a repository.
 fn ignored_config(context: &Context) -> Option<DoctorFinding> {
     let cwd = context.environment.current_dir().ok()?;
     let told = ignored_project_file(&cwd, settings::project_top(&cwd).as_deref())?;
     Some(DoctorFinding::warn(
         "config",
         told,
-        "run git init, or move its settings to your own provost.toml",
+        "run git init, or move the settings to your own provost.toml",
     ))
 }

@@ -1,4 +1,4 @@
-//! Programs that Provost and its agents call: whether they are on PATH.
+//! Checks that the programs that Provost and its agents call are on PATH.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ pub(super) fn examine(environment: &Environment, config: Option<&Resolved>) -> V
     findings
 }
 
-/// Finds a program as a shell would.
+/// Finds a program in the way a shell does.
 fn find(program: &str, path: &str) -> Option<PathBuf> {
     let candidates = std::env::split_paths(path).map(|dir| dir.join(program));
     candidates
@@ -29,7 +29,7 @@ fn git(path: &str) -> DoctorFinding {
         Some(file) => DoctorFinding::ok("git", file.display().to_string()),
         None => DoctorFinding::fail(
             "git",
-            "not found on PATH; checks and worktrees need it",
+            "not found on PATH; checks and worktrees need git",
             "install git",
         ),
     }
@@ -42,7 +42,7 @@ fn optional(program: &'static str, path: &str) -> DoctorFinding {
     }
 }
 
-/// Checks that agents find the same `provost`, because they report by calling it.
+/// Checks that agents would find the same `provost` program, because they report by calling it.
 fn provost(what: &'static str, whose: &str, path: &str) -> DoctorFinding {
     let own = std::env::current_exe().ok();
     let fix = match own.as_deref().and_then(Path::parent) {
@@ -67,7 +67,7 @@ fn same(file: &Path, own: Option<&Path>) -> bool {
     own.is_some_and(|own| real(file) == real(own))
 }
 
-/// Checks the PATH of each agent that is configured with its own.
+/// Checks the PATH of each agent whose configuration sets one.
 fn agent_paths(config: &Resolved) -> Vec<DoctorFinding> {
     let own_path = |(name, agent): (&String, &provost_config::Agent)| match agent.env.get("PATH") {
         Some(Variable::Literal(path)) => {

@@ -4,8 +4,8 @@ use provost_api::{ApiError, ErrorCode, HookRow, SessionRow};
 
 use crate::ui;
 
-/// Finds a hook by its number in the row or by its event; an empty name means the newest one that failed. Returns its
-/// index in the row too.
+/// Finds a hook by its number in the row or by its event, and returns it with its index in the row.
+/// An empty name selects the most recent failed hook.
 pub(super) fn find<'a>(row: &'a SessionRow, which: &str) -> Result<(usize, &'a HookRow), ApiError> {
     let hooks: Vec<(usize, &HookRow)> = row.hooks.iter().enumerate().collect();
     let newest = |wanted: &dyn Fn(&HookRow) -> bool| {
@@ -32,7 +32,7 @@ fn has_failed(hook: &HookRow) -> bool {
     matches!(hook.result.as_str(), "failed" | "uncertain")
 }
 
-/// Whether the name matches the hook's event; the prefix `session.` is optional.
+/// Whether the name matches the hook's event. The prefix `session.` is optional.
 fn is_named(hook: &HookRow, name: &str) -> bool {
     hook.event == name || hook.event.strip_prefix("session.") == Some(name)
 }

@@ -43,12 +43,12 @@ use crate::{
     after_help = "Examples:\n  provost logs 1a2b3c4d\n  provost logs 1a2b3c4d -f --tail 20\n  provost logs 1a2b3c4d --since 10m --timestamps\n  provost logs fixer --check 1\n  provost logs fixer --setup\n  provost logs fixer --hook session.failed\n  provost logs fixer --launch 2 --stderr"
 )]
 pub(crate) struct LogsArgs {
-    /// Session or run ID (a unique part is enough) or name
+    /// Session or run ID (4+ digits of either end) or name
     id: String,
     /// Wait for more output until the outcome is sealed, across launches and sessions, then show the outcome
     #[arg(short, long)]
     follow: bool,
-    /// Only the last N lines; of a run, those of each session
+    /// Only the last N lines; for a run, the last N lines of each session
     #[arg(long, value_name = "N", conflicts_with = "raw")]
     tail: Option<usize>,
     /// Only output since a time: an age such as 10m, or a local time such as 14:30 or "2026-02-28 14:30"
@@ -63,8 +63,8 @@ pub(crate) struct LogsArgs {
     /// Show the output of the worktree's setup command instead
     #[arg(long, conflicts_with_all = ["follow", "launch", "check"])]
     setup: bool,
-    /// Show the output of a hook instead: the N-th in `status --json`, the newest for an event, or the newest that
-    /// failed
+    /// Show the output of a hook instead: its number in `status --json`, or an event for its newest
+    /// hook [default: the newest failed hook]
     #[arg(
         long,
         value_name = "N|EVENT",
@@ -82,7 +82,7 @@ pub(crate) struct LogsArgs {
     /// Only standard error
     #[arg(long)]
     stderr: bool,
-    /// Print the original bytes; they may control your terminal
+    /// Print the original bytes, which may contain terminal control sequences
     #[arg(long, conflicts_with = "json")]
     raw: bool,
 }
@@ -125,14 +125,17 @@ struct Logs<'a> {
     context: &'a Context,
     home: ProvostHome,
     shown: LinePrinter,
-    /// Commands that ran and whose journal is gone.
+    /// Descriptions of commands that ran but whose journal is missing.
     missing: Vec<String>,
 }
 
-/// The error for an adopted agent, which prints to the terminal it was started in.
+/// Returns the error for an adopted agent, whose output goes to its own terminal.
 fn no_output_here(row: &SessionRow) -> ApiError {
     let id = ui::short_id(&row.id);
-    let message = format!("session {id} has no output here: its agent prints where it was started");
+    let message = format!(
+        "session {id} has no output here, because its agent prints to its own \
+        terminal"
+    );
     let screen = if row.terminal { None } else { row.screen.clone() };
     let error = ApiError::new(ErrorCode::Refused, message);
     screen.into_iter().chain([format!("provost events {id}")]).fold(error, ApiError::next)
@@ -159,8 +162,10 @@ impl Logs<'_> {
     fn check(&mut self, row: &SessionRow, no: usize) -> Result<(), Error> {
         let id = ui::short_id(&row.id);
         let check = no.checked_sub(1).and_then(|at| row.checks.get(at)).ok_or_else(|| {
-            let message =
-                format!("session {id} has no check {no}; it has {} checks", row.checks.len());
+            let message = format!(
+                "session {id} has no check {no}; its number of checks is {}",
+                row.checks.len()
+            );
             ApiError::new(ErrorCode::NotFound, message).next(format!("provost status {id}"))
         })?;
         let output =
@@ -234,7 +239,7 @@ impl Logs<'_> {
         JournalSource::new(&dir, what.replace(' ', ""))
     }
 
-    /// Fails if output is missing: printing nothing would look like a command without output.
+    /// Fails if any output is missing, because otherwise it would look as if the command had printed nothing.
     fn check_nothing_missing(&self, row: &SessionRow) -> Result<(), ApiError> {
         if self.missing.is_empty() {
             return Ok(());
@@ -261,7 +266,7 @@ impl Logs<'_> {
         }
         if row.launches.is_empty() {
             let yet = if row.terminal { "" } else { " yet" };
-            self.context.ui.notice(&format!("nothing was started{yet}"));
+            self.context.ui.notice(&format!("no command has started{yet}"));
         }
         let id = ui::short_id(&row.id);
         let follow = (!row.terminal).then(|| format!("provost logs {id} -f"));
@@ -275,12 +280,12 @@ impl Logs<'_> {
         Ok(())
     }
 
-    /// Shows each launch, and waits for the next one while the session may have one.
+    /// Shows each launch, and waits for the next one as long as the session may have another.
     fn follow(&mut self, row: &SessionRow, only: Option<usize>) -> Result<(), Error> {
         let newest = follow::newest(self.context)?;
         let mut events =
             EventFollower::new(self.context, EventFilter::Session(row.id.clone()), Some(newest));
-        // Whatever happened up to that event is in the row.
+        // This row includes all changes up to that event.
         let mut row = target::find_session(&self.context.daemon()?, &row.id)?;
         let mut at = only.map_or(0, |no| no.saturating_sub(1));
         loop {
@@ -301,7 +306,7 @@ impl Logs<'_> {
         }
     }
 
-    /// Shows the outcome of a session whose output was followed to its end. Programs read the outcome elsewhere.
+    /// Shows the outcome of a session after following its output to the end, but not in JSON output.
     fn show_outcome(&self, row: &SessionRow) {
         let (ui, shown) = (&self.context.ui, format!("provost logs {}", ui::short_id(&row.id)));
         if !ui.json {
@@ -319,7 +324,8 @@ impl Logs<'_> {
             if link.is_live() {
                 self.shown.sink.release(&self.context.ui)?;
             }
-            // The holder writes all output before it reports the end, so one more read gets everything.
+            // The holder writes all output before it reports that it has finished, so reading once
+            // more gets the rest.
             if !link.wait() {
                 self.drain(&mut source)?;
                 return self.shown.flush(&self.context.ui);
@@ -334,7 +340,7 @@ impl Logs<'_> {
         Ok(())
     }
 
-    /// Starts reading a launch.
+    /// Starts reading the output of a launch.
     fn source(&mut self, row: &SessionRow, at: usize) -> JournalSource {
         self.shown.begin(driver(row));
         let source =
@@ -346,7 +352,7 @@ impl Logs<'_> {
     }
 }
 
-/// Returns the session's driver; the output of an unknown driver is shown verbatim.
+/// Returns the session's driver. The output of an unknown driver is shown verbatim.
 fn driver(row: &SessionRow) -> Driver {
     let known = Driver::ALL.into_iter().find(|driver| driver.as_str() == row.driver);
     known.unwrap_or(Driver::Command)
@@ -365,18 +371,19 @@ fn range(row: &SessionRow, only: Option<usize>) -> Result<(usize, usize), ApiErr
     }
 }
 
-/// Whether a launch has started; a pending one has no journal yet.
+/// Whether a launch has started. A pending launch has no journal yet.
 fn has_started(row: &SessionRow, at: usize) -> bool {
     row.launches.get(at).is_some_and(|launch| launch.phase != "pending")
 }
 
-/// Whether a launch has run. The holder creates the journal before the command runs, so a missing one was removed.
+/// Whether a launch has run. The holder creates the journal before it starts the command, so if the
+/// journal is missing, it was removed.
 fn has_run(row: &SessionRow, at: usize) -> bool {
     let phase = row.launches.get(at).map(|launch| launch.phase.as_str());
     matches!(phase, Some("running" | "ended" | "unobserved"))
 }
 
-/// Returns the journal's directory; the output may name the directory or the journal in it.
+/// Returns the directory of the journal. `path` is either that directory or the journal in it.
 fn journal_dir(path: PathBuf) -> PathBuf {
     if path.file_name().is_some_and(|name| name == "journal") {
         path.with_file_name("")

@@ -1,4 +1,4 @@
-//! The output of a run: that of its sessions in order.
+//! The output of a run, which is the output of its sessions in order.
 
 use provost_api::{ApiError, Client, ErrorCode, RunRow, RunSessionRow, SessionRow};
 
@@ -10,7 +10,8 @@ use crate::{
     target, ui,
 };
 
-/// Shows the output of a run's sessions. A check or a setup is that of the newest session that has one.
+/// Shows the output of a run's sessions. For a check or a setup command, uses the most recent
+/// session that has one.
 pub(super) fn show(
     logs: &mut Logs<'_>,
     args: &LogsArgs,
@@ -45,12 +46,12 @@ fn show_all(
     Ok(())
 }
 
-/// Shows each session, and waits for the next one while the run may have one.
+/// Shows each session, and waits for the next one as long as the run may have another.
 fn follow(logs: &mut Logs<'_>, args: &LogsArgs, row: &RunRow) -> Result<(), Error> {
     let context = logs.context;
     let newest = events::newest(context)?;
     let mut events = EventFollower::new(context, EventFilter::Run(row.id.clone()), Some(newest));
-    // Whatever happened up to that event is in the row.
+    // This row includes all changes up to that event.
     let (mut row, mut at) = (target::find_run(&context.daemon()?, &row.id)?, 0);
     loop {
         while let Some(session) = row.sessions.get(at) {
@@ -70,7 +71,7 @@ fn follow(logs: &mut Logs<'_>, args: &LogsArgs, row: &RunRow) -> Result<(), Erro
     }
 }
 
-/// Prints a heading for a session's output; lines of JSON name their launch instead.
+/// Prints a heading above a session's output. JSON lines contain a launch field instead.
 fn print_heading(logs: &Logs<'_>, session: &RunSessionRow) {
     let ui = &logs.context.ui;
     if !ui.json {

@@ -1,9 +1,9 @@
-//! Assembles journal frames into whole lines and prints them.
+//! Assembles journal frames into complete lines, and prints them.
 
 use std::collections::BTreeMap;
 
+use provost_agent_codex::render;
 use provost_core::session::Driver;
-use provost_drivers::render;
 use provost_holder::{
     journal::{
         FrameFlags, InputEnvelope, JournalChannel, JournalCursor, JournalFrame, JournalLine,
@@ -22,13 +22,13 @@ use crate::{
     ui::{Paint, Tone, Ui, escape_line, format_size},
 };
 
-/// A longer line is shown in pieces, so that memory stays bounded.
+/// The maximum length of a line in bytes. To limit memory, longer lines are printed in pieces.
 const MAX_LINE: usize = 256 << 10;
 
-/// The key prefix of writes that a protocol makes for itself, without a user's request.
+/// Prefix of the keys of writes that a driver makes as part of the protocol, not because a user requested them.
 const PROTOCOL_KEY: &str = "p:";
 
-/// The channels to show.
+/// Which channels to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ChannelFilter {
     All,
@@ -36,7 +36,7 @@ pub(super) enum ChannelFilter {
     Stderr,
 }
 
-/// The format of lines.
+/// How to format lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LineStyle {
     People,
@@ -44,17 +44,17 @@ pub(super) enum LineStyle {
     Raw,
 }
 
-/// Prints frames and buffers incomplete lines.
+/// Prints frames, and buffers incomplete lines.
 pub(super) struct LinePrinter {
     channels: ChannelFilter,
     style: LineStyle,
     pub(super) sink: LineSink,
     partial: BTreeMap<JournalChannel, PartialLine>,
-    /// Assembles an agent's messages; None if its output is shown verbatim.
+    /// Assembles the agent's messages. None if its output is shown verbatim.
     messages: Option<MessageAssembler>,
 }
 
-/// The messages of an agent's protocol, which are shown whole or not at all.
+/// Assembles the messages of an agent's protocol. Each message is shown completely or not at all.
 struct MessageAssembler {
     driver: Driver,
     lines: LineAssembler,
@@ -63,7 +63,7 @@ struct MessageAssembler {
 #[derive(Default)]
 struct PartialLine {
     bytes: Vec<u8>,
-    /// The time of its first byte.
+    /// When the first byte of the message was written.
     at_ms: Option<i64>,
     label: String,
 }
@@ -73,8 +73,8 @@ impl LinePrinter {
         LinePrinter { channels, style, sink, partial: BTreeMap::new(), messages: None }
     }
 
-    /// Starts the output of a launch or of another command. Users see the agent's messages; the raw protocol is for
-    /// programs.
+    /// Starts the output of a launch or other command. Text output shows the agent's messages,
+    /// while JSON output shows the raw protocol.
     pub(super) fn begin(&mut self, driver: Driver) {
         let speaks = matches!(driver, Driver::Codex | Driver::CodexExec);
         self.messages =
@@ -113,7 +113,7 @@ impl LinePrinter {
         }
     }
 
-    /// Prints the incomplete last line.
+    /// Prints the last line if it is incomplete.
     pub(super) fn flush(&mut self, ui: &Ui) -> Result<(), Error> {
         for (channel, partial) in std::mem::take(&mut self.partial) {
             if !partial.bytes.is_empty() {
@@ -190,7 +190,7 @@ impl LinePrinter {
         self.sink.line(ui, at_ms, line)
     }
 
-    /// Whether a line is the agent's own logging, which `--stderr` still shows.
+    /// Whether a line is routine logging by the agent, which is shown only with `--stderr`.
     fn is_noise(&self, channel: JournalChannel, text: &str) -> bool {
         channel == JournalChannel::Stderr
             && self.channels != ChannelFilter::Stderr
@@ -226,12 +226,12 @@ fn render_message(driver: Driver, line: &JournalLine) -> Option<String> {
     }
 }
 
-/// Returns an agent's message, line by line.
+/// Returns an agent's message as rendered lines.
 fn message_lines(paint: Paint, text: &str) -> Vec<String> {
     text.lines().map(|line| render_line(paint, JournalChannel::Stdout, line)).collect()
 }
 
-/// Takes the whole lines out of a buffer, and a piece of a line that has grown too long.
+/// Removes the complete lines from a buffer, and also part of a line that has become too long.
 fn take_lines(bytes: &mut Vec<u8>) -> Vec<Vec<u8>> {
     let mut lines = Vec::new();
     let mut start = 0;
@@ -256,7 +256,7 @@ fn render_line(paint: Paint, channel: JournalChannel, text: &str) -> String {
     }
 }
 
-/// Describes a write or a note without its content, which may be secret.
+/// Describes a write or a note without its content, because the content may be secret.
 fn describe_write(frame: &JournalFrame) -> Option<String> {
     match frame.channel {
         JournalChannel::Stdin if frame.flags.contains(FrameFlags::CONTINUED) => None,
@@ -333,7 +333,7 @@ mod tests {
         assert_eq!(render_line(Paint::OFF, JournalChannel::Stderr, "x"), "err│ x");
     }
 
-    /// Feeds a journal of these frames to the messages of a driver.
+    /// Writes these frames to a journal, and returns a driver's messages in it.
     fn messages(driver: Driver, frames: &[(JournalChannel, &[u8])]) -> Vec<String> {
         let dir = tempfile::tempdir().unwrap();
         let mut writer = JournalWriter::new(File::create(dir.path().join("journal")).unwrap());

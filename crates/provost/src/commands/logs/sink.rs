@@ -1,4 +1,4 @@
-//! Where finished lines go: filtered by time, and held back for `--tail`.
+//! Filters complete lines by time, and holds lines back for `--tail`.
 
 use std::collections::VecDeque;
 
@@ -10,14 +10,14 @@ use crate::{
     ui::{Tone, Ui, format_time},
 };
 
-/// The lines to show.
+/// Which lines to show.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LineFilter {
-    /// Only the last lines of each session or command.
+    /// Show only this many lines at the end of each session or command.
     pub(super) tail: Option<usize>,
-    /// Only lines from this time on, in milliseconds since the epoch.
+    /// Show only lines from this time on, in milliseconds since the epoch.
     pub(super) since_ms: Option<i64>,
-    /// Whether text lines start with their time.
+    /// Whether to start each text line with its time.
     pub(super) timestamps: bool,
 }
 
@@ -27,13 +27,13 @@ pub(super) enum ShownLine {
     Json(Value),
 }
 
-/// Prints the lines that the filter admits.
+/// Prints the lines that pass the filter.
 pub(super) struct LineSink {
     filter: LineFilter,
     zone: TimeZone,
-    /// The newest lines, until it is known that no further ones exist.
+    /// The most recent lines, held back until the end of the existing output is reached.
     held: VecDeque<ShownLine>,
-    /// Whether lines are held back.
+    /// Whether lines are being held back.
     holding: bool,
 }
 
@@ -42,7 +42,7 @@ impl LineSink {
         LineSink { filter, zone, held: VecDeque::new(), holding: filter.tail.is_some() }
     }
 
-    /// Whether the filter admits output of this time. Output without a known time is shown.
+    /// Whether output from this time passes the filter. Output without a known time always does.
     pub(super) fn admits(&self, at_ms: Option<i64>) -> bool {
         match (self.filter.since_ms, at_ms) {
             (Some(since), Some(at)) => at >= since,
@@ -77,13 +77,13 @@ impl LineSink {
         }
     }
 
-    /// Prints the lines held back. Lines that follow are printed at once.
+    /// Prints the lines that were held back. From then on, lines are printed immediately.
     pub(super) fn release(&mut self, ui: &Ui) -> Result<(), Error> {
         self.holding = false;
         self.held.drain(..).try_for_each(|line| print(ui, line))
     }
 
-    /// Starts the output of another session or command.
+    /// Starts over for the output of another session or command.
     pub(super) fn restart(&mut self) {
         self.holding = self.filter.tail.is_some();
     }
@@ -101,8 +101,8 @@ fn print(ui: &Ui, line: ShownLine) -> Result<(), Error> {
     }
 }
 
-/// Removes the escapes that set colors and styles, and those that erase the rest of a line, which
-/// accompany them. Other escapes stay.
+/// Removes escape sequences that set colors and styles, and the erase-line sequences that accompany
+/// them. Keeps all other escape sequences.
 pub(super) fn strip_colors(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
@@ -123,7 +123,7 @@ pub(super) fn strip_colors(text: &str) -> String {
     plain
 }
 
-/// Whether a line on Codex's standard error is one of its own log lines that report no problem.
+/// Whether a line that Codex wrote to standard error is routine logging, and not a warning or an error.
 pub(super) fn is_agent_noise(line: &str) -> bool {
     let plain = strip_colors(line);
     let mut words = plain.split_whitespace();

@@ -1,4 +1,4 @@
-//! Reads frames from a journal, and follows its holder while that runs.
+//! Reads frames from a journal, and keeps following it while the holder that writes it is running.
 
 use std::path::{Path, PathBuf};
 
@@ -11,13 +11,13 @@ use provost_holder::{
 
 use crate::error::chain;
 
-/// The journal's file name in the directory of its launch.
+/// The name of the journal file in the directory of a launch.
 const JOURNAL: &str = "journal";
 
-/// The journal of one launch, read from its beginning.
+/// The journal of one launch, which is read from its beginning.
 pub(super) struct JournalSource {
     dir: PathBuf,
-    /// The label of the launch in JSON: `l1`, `check1`.
+    /// The label of the launch in JSON output, such as `l1` or `check1`.
     pub(super) label: String,
     reader: Option<JournalReader>,
     started: Option<ClockOrigin>,
@@ -30,7 +30,7 @@ struct ClockOrigin {
     mono_ms: u64,
 }
 
-/// A connection to the holder that reports new output, if the holder runs.
+/// A connection to the holder, if it is running, over which it reports new output.
 pub(super) struct HolderFollower(Option<HolderLink>);
 
 impl JournalSource {
@@ -38,12 +38,12 @@ impl JournalSource {
         JournalSource { dir: dir.to_owned(), label, reader: None, started: None }
     }
 
-    /// Whether there is a journal; an empty one belongs to a command without output.
+    /// Whether there is a journal. If it is empty, the command has not printed anything.
     pub(super) fn exists(&self) -> bool {
         self.reader.is_some() || self.dir.join(JOURNAL).exists()
     }
 
-    /// Returns the next frame; `None` if none exists yet, or no journal (yet).
+    /// Returns the next frame, or `None` if the frame or the journal does not exist yet.
     pub(super) fn next(&mut self) -> Result<Option<JournalFrame>, ApiError> {
         if self.reader.is_none() {
             self.reader = open(&self.dir.join(JOURNAL))?;
@@ -52,7 +52,7 @@ impl JournalSource {
         frame.map_err(|why| chain(ErrorCode::Storage, "cannot read the output", &why))
     }
 
-    /// Returns a frame's wall-clock time, in milliseconds since the epoch.
+    /// Returns the wall-clock time of a frame, in milliseconds since the epoch.
     pub(super) fn at_ms(&mut self, frame: &JournalFrame) -> Option<i64> {
         if self.started.is_none() {
             self.started = started(&self.dir);
@@ -62,7 +62,7 @@ impl JournalSource {
         Some(started.wall_ms.saturating_add(since))
     }
 
-    /// Subscribes to the holder's notifications of new output.
+    /// Subscribes to the holder's notifications about new output.
     pub(super) fn follow(&self) -> HolderFollower {
         let link = HolderLink::connect(&self.dir).ok();
         let following = link.and_then(|mut link| {
@@ -74,12 +74,12 @@ impl JournalSource {
 }
 
 impl HolderFollower {
-    /// Whether the holder runs, so that more output may come.
+    /// Whether the holder is running, in which case there may be more output.
     pub(super) fn is_live(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Waits for more; `false` if nothing more will come.
+    /// Waits for more output. Returns `false` if there will be none.
     pub(super) fn wait(&mut self) -> bool {
         let notice = self.0.as_mut().and_then(|link| link.notice().ok());
         match notice {

@@ -20,20 +20,22 @@ const RUN_STATES: [&str; 2] = ["running", "stopping"];
 
 /// Wait for sessions and runs, and report their outcomes
 ///
-/// Waits on the event stream until every session or run (with --any: one of them) is completed, incomplete, stuck,
-/// failed or lost, or needs input. There is no time limit without --timeout. Monitoring changes nothing.
+/// Waits on the event stream until every session or run (with --any: one of them) is completed,
+/// incomplete, stuck, failed or lost, or needs input. Without --timeout, the wait is unlimited.
+/// Monitoring does not change any session or run.
 ///
-/// Exit codes: 0 all completed (verified, with --workflow), wait for an answer or reached the state of --until; 1 one
-/// is incomplete, failed or stuck, or not verified despite --workflow; 5 timed out; 6 one was lost.
+/// Exit codes: 0 if all are completed (with --workflow: verified) or reached the state of --until;
+/// 1 if one is incomplete, failed, stuck or (with --workflow) not verified; 5 on a timeout; 6 if
+/// one was lost; 7 if one needs input, which is printed (0 with --compat).
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost monitor 1a2b3c4d\n  provost monitor 1a2b3c4d 5e6f7a8b --json --timeout 30m\n  provost monitor 1a2b3c4d --workflow dev --key 1-2\n  provost monitor 1a2b3c4d --until needs_input\n  provost monitor 1a2b3c4d --compat story-automator --workflow review --story-key 1.2"
 )]
 pub(crate) struct MonitorArgs {
-    /// Session or run IDs (a unique part is enough) or names
+    /// Session or run IDs (4+ digits of either end) or names
     #[arg(value_name = "ID", required = true, value_parser = input::parse_name)]
     ids: Vec<String>,
-    /// Wait only for this state or the end
+    /// Wait only for this state, or for the end of the session or run
     #[arg(long, value_name = "STATE", value_parser = parse_state)]
     until: Option<String>,
     /// Maximum wait, such as 90s or 1h30m [default: no limit]
@@ -48,7 +50,7 @@ pub(crate) struct MonitorArgs {
     /// Report a session as stuck after this silence, in seconds or with a unit such as 90s [default: 300s]
     #[arg(long, value_name = "SECONDS")]
     stale_after: Option<String>,
-    /// Print the JSON object of another tool: story-automator
+    /// Print results in the JSON format of another tool: story-automator
     #[arg(long, value_name = "TOOL", value_parser = ["story-automator"])]
     compat: Option<String>,
     /// Exit when one session or run has finished
@@ -70,10 +72,10 @@ pub(crate) fn run(context: &Context, args: &MonitorArgs) -> CliResult {
     let here = context.environment.current_dir()?;
     let flags = args.stale_after.iter();
     let flags = flags.map(|text| settings::flag_text("--stale-after", "monitor.stale_after", text));
-    // Only the effective value matters, which the window determines.
+    // The silence window below takes care of these variables.
     let environment =
         context.environment.without(window::ignored_variables(args.stale_after.is_some()));
-    // Only a workflow's verifier runs commands.
+    // Commands are only run by the verifier of a workflow.
     if args.workflow.is_some() {
         trust::require(context, &here, trust::TrustPrompt::AtTerminal)?;
     }
@@ -92,19 +94,19 @@ pub(crate) fn run(context: &Context, args: &MonitorArgs) -> CliResult {
         any: args.any && !args.all,
     };
     let next = args.ids.iter().map(|id| format!("provost status {id}")).collect::<Vec<_>>();
-    // If the handler cannot be installed, Ctrl-C still terminates us, without the message.
-    drop(ctrl_c::on_interrupt(&context.ui, "what was watched", &next));
+    // If the handler cannot be installed, Ctrl-C still terminates this program, only without the message.
+    drop(ctrl_c::on_interrupt(&context.ui, "the watched work", &next));
     let seen = watch::run(context, &args.ids, &asked)?;
     let tries = report::AttemptHistory { number: args.attempt, previous };
     report::show(context, &asked, &tries, &seen, args.compat.is_some())
 }
 
-/// Rejects options that apply to a single session if several are named.
+/// If several sessions are given, rejects options that apply to only one.
 fn reject_several(args: &MonitorArgs) -> Result<(), ApiError> {
     let flag = match (&args.compat, &args.previous) {
         _ if args.ids.len() == 1 => return Ok(()),
         (Some(_), _) => "--compat story-automator prints one object, for one session",
-        (None, Some(_)) => "--previous is about one session",
+        (None, Some(_)) => "--previous applies to one session",
         (None, None) => return Ok(()),
     };
     let message = format!("{flag}, but {} are named", args.ids.len());

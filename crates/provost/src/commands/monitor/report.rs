@@ -25,13 +25,13 @@ use crate::{
     ui::{self, Screen, Tone},
 };
 
-/// The attempt number, and the result of the previous attempt.
+/// The number of the attempt, and the result of the previous attempt.
 pub(super) struct AttemptHistory {
     pub(super) number: u32,
     pub(super) previous: Option<PreviousAttempt>,
 }
 
-/// Prints all conclusions, and exits with the worst code.
+/// Prints all conclusions, and returns the worst of their exit codes.
 pub(super) fn show(
     context: &Context,
     asked: &WatchOptions,
@@ -41,7 +41,7 @@ pub(super) fn show(
 ) -> CliResult {
     let code = seen.iter().map(|one| exit_code(one, asked)).max_by_key(|code| rank(*code));
     let code = code.unwrap_or_default();
-    // Scripts of story-automator's users take a question for a result.
+    // story-automator's scripts treat a question as a result, so the exit code must be 0.
     let code = if compat && code == ErrorCode::InputNeeded.exit_code() { 0 } else { code };
     let next = next_commands(seen);
     match (compat, seen) {
@@ -57,10 +57,11 @@ pub(super) fn show(
     Ok(ExitCode::from(code))
 }
 
-/// Parses the output for the previous attempt: the whole object, or the part about one session.
+/// Parses the monitor's output for the previous attempt, which is either the whole object or the
+/// entry of a single session.
 pub(super) fn parse_previous(text: &str) -> Result<PreviousAttempt, ApiError> {
     let wrong = |why: &str| {
-        usage(format!("--previous is not output of the monitor: {why}"))
+        usage(format!("the value of --previous is not valid output of `provost monitor`: {why}"))
             .next("provost monitor ID --json --workflow NAME --key KEY")
     };
     let value: Value = serde_json::from_str(text).map_err(|why| wrong(&why.to_string()))?;
@@ -69,12 +70,13 @@ pub(super) fn parse_previous(text: &str) -> Result<PreviousAttempt, ApiError> {
         Some(_) => return Err(wrong("expected the result of one session")),
         None => &value,
     };
-    let reason = one["reason"].as_str().ok_or_else(|| wrong("it has no reason"))?;
+    let reason = one["reason"].as_str().ok_or_else(|| wrong("the field \"reason\" is missing"))?;
     let tree = one["facts"]["tree"].as_str();
     Ok(PreviousAttempt { reason: reason.to_owned(), tree: tree.map(str::to_owned) })
 }
 
-/// A state that was reached is not a failure, unless proof was asked for and it is missing.
+/// Returns the exit code for one session or run. Reaching the awaited state is not a failure,
+/// unless a workflow was given and its work is not verified.
 fn exit_code(seen: &WatchResult, asked: &WatchOptions) -> u8 {
     let Some(conclusion) = &seen.conclusion else { return 0 };
     match (conclusion.ending, conclusion.reached) {
@@ -99,7 +101,8 @@ fn exit_code(seen: &WatchResult, asked: &WatchOptions) -> u8 {
     }
 }
 
-/// A known failure is worse than an unknown state, that is worse than a question, and that than work under way.
+/// Ranks exit codes: a known failure is worse than an unknown state, which is worse than a
+/// question, which is worse than work in progress.
 fn rank(code: u8) -> u8 {
     [0, 5, 7, 6, 1].iter().position(|one| *one == code).map_or(0, |at| at as u8)
 }
@@ -184,7 +187,8 @@ fn result(asked: &WatchOptions, tries: &AttemptHistory, seen: &WatchResult) -> V
     })
 }
 
-/// Returns the verifier and whether it accepted the work. Without a workflow, the checks that Provost ran, if any.
+/// Returns the name of the verifier, and whether the work is verified. Without a workflow, returns
+/// the result of the checks that Provost ran, if any.
 fn verification<'a>(asked: &'a WatchOptions, seen: &WatchResult) -> (Option<&'a str>, bool) {
     if let Some(proof) = &asked.proof {
         return (Some(&proof.name), matches!(seen.verdict, Some(VerifierVerdict::Verified(_))));
@@ -203,7 +207,7 @@ fn advice(
     found: &Conclusion,
 ) -> Option<Advice> {
     let proof = asked.proof.as_ref()?;
-    // Reaching a state says nothing about the workflow.
+    // Reaching a state is not evidence that the workflow completed.
     if found.ending == AttemptEnding::Reached
         && !matches!(seen.verdict, Some(VerifierVerdict::Verified(_)))
     {
@@ -219,7 +223,7 @@ fn advice(
     }))
 }
 
-/// Returns the facts behind the conclusion.
+/// Returns the facts on which the conclusion is based.
 fn facts(seen: &WatchResult) -> Value {
     let place = seen.watched.worktree();
     let refuted = match &seen.verdict {
@@ -248,7 +252,7 @@ fn facts(seen: &WatchResult) -> Value {
     }
 }
 
-/// Converts the result to story-automator's format.
+/// Converts a result to story-automator's format.
 fn compat_json(home: &ProvostHome, asked: &WatchOptions, seen: &WatchResult) -> Value {
     let reason = seen.conclusion.as_ref().map(|found| found.reason.clone());
     let (verifier, verified) = verification(asked, seen);
@@ -270,8 +274,8 @@ fn compat_json(home: &ProvostHome, asked: &WatchOptions, seen: &WatchResult) -> 
     })
 }
 
-/// Returns story-automator's word for a reached state, unless that word would signal a failure. If a workflow was named
-/// and is unproved, it must not look done.
+/// Returns story-automator's name for a result. If the awaited state was reached, the underlying result
+/// is used unless it is a failure. Work that a given workflow did not verify is never reported as done.
 fn compat_result(found: &Conclusion, unproved: bool) -> &'static str {
     match (found.ending, found.natural_ending) {
         (AttemptEnding::Reached, Some(waits @ AttemptEnding::NeedsInput)) => ending_name(waits),
@@ -287,8 +291,9 @@ fn compat_result(found: &Conclusion, unproved: bool) -> &'static str {
     }
 }
 
-/// Returns the progress of a plan. Without one there is a single step. As in story-automator, it is done once there was
-/// work and the agent ended or is idle, or the work was found complete.
+/// Returns the progress of a plan. Work without a plan counts as a single step. As in
+/// story-automator, the step is done if the agent has done some work and is now idle or has exited,
+/// or if the work is complete.
 fn progress(seen: &WatchResult) -> (u64, u64, &'static str) {
     let (told, rests, active) = match &seen.watched {
         WatchTarget::Session(row) => {
@@ -324,7 +329,7 @@ fn print_result(
 ) -> Result<(), crate::error::Error> {
     let (id, name) = (ui::short_id(seen.watched.id()), ui::escape_line(seen.watched.name()));
     let Some(found) = &seen.conclusion else {
-        let state = seen.watched.known_state().unwrap_or("its turns are not visible");
+        let state = seen.watched.known_state().unwrap_or("the agent's turns are not visible");
         return context.ui.line(&format!("{id} {name} continues: {state}"));
     };
     let tone = match found.ending {
@@ -355,7 +360,7 @@ fn print_result(
     Ok(())
 }
 
-/// Returns what is asked, with the commands that answer it.
+/// Returns the open question and the commands that answer it.
 fn question(context: &Context, watched: &WatchTarget) -> Vec<String> {
     match watched {
         WatchTarget::Session(row) => wait::input_lines(context, row),

@@ -1,34 +1,34 @@
-//! The status of a watched session or run, from its facts and the silence window alone.
+//! The status of a watched session or run, derived only from its facts and the silence window.
 
 use provost_api::{RunRow, SessionRow};
 use provost_core::lifecycle::Flag;
 
 use crate::ui;
 
-/// The pause between checks of an agent's work, in milliseconds, if its turns are not visible and no event triggers
-/// one.
+/// If an agent's turns are not visible and no event triggers a check of its work: the pause between
+/// checks, in milliseconds.
 const RECHECK_MS: i64 = 10_000;
 
-/// A watched session or run, as last read.
+/// A watched session or run, as it was last read.
 #[derive(Debug)]
 pub(super) enum WatchTarget {
     Session(Box<SessionRow>),
-    /// A run with its currently working sessions.
+    /// A run, and its sessions that are currently working.
     Run(Box<RunRow>, Vec<SessionRow>),
 }
 
 /// The status of a watched session or run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum WatchStatus {
-    /// It continues; the time at which silence alone would change that, if it can.
+    /// The work continues. `until` is when silence alone would change the status, if it can.
     Continues {
         until: Option<i64>,
     },
-    /// The agent's turn is over without a claim; the time from which nothing more is expected.
+    /// The agent's turn ended without a claim. After this time, nothing more is expected.
     AtPrompt {
         until: i64,
     },
-    /// It runs but its turns are not visible; the time at which to check its work again.
+    /// The agent is running, but its turns are not visible. Its work is checked again at this time.
     TurnsHidden {
         recheck_at: i64,
     },
@@ -38,11 +38,11 @@ pub(super) enum WatchStatus {
     Ended(EndKind, String),
 }
 
-/// The kind of an end.
+/// How a session or run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EndKind {
     Good,
-    /// A clean exit without a claim that the work is done.
+    /// It exited cleanly, but did not claim that the work was done.
     Unclaimed,
     Bad,
 }
@@ -69,7 +69,7 @@ impl WatchTarget {
         }
     }
 
-    /// Returns the state, if it is known.
+    /// Returns the state, or `None` if it is unknown.
     pub(super) fn known_state(&self) -> Option<&str> {
         match self {
             Self::Session(row) if ui::has_unseen_turns(row) => None,
@@ -84,7 +84,7 @@ impl WatchTarget {
         }
     }
 
-    /// Returns the session's attempt or the run attempt whose outcome is sealed.
+    /// Returns the number of the attempt, if its outcome is sealed.
     pub(super) fn sealed_attempt(&self) -> Option<u32> {
         match self {
             Self::Session(row) => row.sealed.then_some(row.attempt),
@@ -92,7 +92,7 @@ impl WatchTarget {
         }
     }
 
-    /// Returns the worktree: the agent's directory, or the run's project.
+    /// Returns the directory of the work: the agent's worktree, or the run's project.
     pub(super) fn worktree(&self) -> &str {
         match self {
             Self::Session(row) => {
@@ -103,7 +103,7 @@ impl WatchTarget {
         }
     }
 
-    /// Returns the status at a time. All times are milliseconds since the epoch.
+    /// Returns the status at a given time. All times are in milliseconds since the epoch.
     pub(super) fn status(&self, window: i64, now: i64) -> WatchStatus {
         match self {
             Self::Session(row) => session_status(row, window, now),
@@ -118,7 +118,9 @@ fn session_status(row: &SessionRow, window: i64, now: i64) -> WatchStatus {
     }
     match row.state.as_str() {
         "needs_input" => WatchStatus::NeedsInput(describe_wait(row)),
-        "lost" => WatchStatus::Lost("it cannot be observed and sends no signals".to_owned()),
+        "lost" => {
+            WatchStatus::Lost("the session cannot be observed and sends no signals".to_owned())
+        }
         _ if ui::has_unseen_turns(row) => {
             WatchStatus::TurnsHidden { recheck_at: now.saturating_add(window.min(RECHECK_MS)) }
         }
@@ -128,8 +130,8 @@ fn session_status(row: &SessionRow, window: i64, now: i64) -> WatchStatus {
     }
 }
 
-/// Returns the status from silence. Only a running agent can be silent, not one that waits for an account limit or that
-/// a signal suspended.
+/// Returns the status that results from silence. Only a running agent counts as silent, and not one
+/// that is waiting for an account limit or was suspended by a signal.
 fn silence_status(row: &SessionRow, window: i64, now: i64) -> WatchStatus {
     let runs = row.launches.iter().any(provost_api::LaunchRow::may_be_running);
     let suspended = row.flags.iter().any(|flag| flag == Flag::Suspended.word());
@@ -153,7 +155,8 @@ fn last_heard(row: &SessionRow) -> i64 {
     row.last_activity_at.unwrap_or(row.since)
 }
 
-/// Returns the status of a run. It waits if it has an open request, and is stuck or lost if all its sessions are.
+/// Returns the status of a run. A run needs input if it has an open request, and is stuck or lost
+/// if all its sessions are.
 fn run_status(row: &RunRow, live: &[SessionRow], window: i64, now: i64) -> WatchStatus {
     if row.sealed {
         let detail = row.detail.as_deref().or(row.cause.as_deref());
@@ -163,13 +166,13 @@ fn run_status(row: &RunRow, live: &[SessionRow], window: i64, now: i64) -> Watch
     if row.awaits_approval {
         return WatchStatus::NeedsInput(
             match row.approval.as_ref().map(|approval| approval.kind.as_str()) {
-                Some("landing") => "its landing waits for approval".to_owned(),
-                Some(_) | None => "its plan waits for approval".to_owned(),
+                Some("landing") => "the landing is waiting for approval".to_owned(),
+                Some(_) | None => "the plan is waiting for approval".to_owned(),
             },
         );
     }
     if let Some(request) = row.requests.iter().find(|request| request.blocking) {
-        return WatchStatus::NeedsInput(format!("it asks: {}", request.title));
+        return WatchStatus::NeedsInput(format!("the agent asks: {}", request.title));
     }
     let stands: Vec<WatchStatus> =
         live.iter().map(|row| session_status(row, window, now)).collect();
@@ -203,20 +206,20 @@ fn end_kind(state: &str) -> EndKind {
 fn describe_wait(row: &SessionRow) -> String {
     let asked = row.requests.iter().find(|request| request.blocking);
     asked.map_or_else(
-        || "it waits for you".to_owned(),
-        |request| format!("it asks: {}", request.title),
+        || "the agent waits for you".to_owned(),
+        |request| format!("the agent asks: {}", request.title),
     )
 }
 
 /// Describes how a session ended.
 fn describe_end(row: &SessionRow) -> String {
     let means = match row.state.as_str() {
-        "succeeded" => "its work passed every check",
-        "completed" => "it reported success, and no check is configured",
-        "accepted" => "the operator accepted its work",
-        "exited_without_claim" => "it exited without reporting success",
-        "stopped" => "it was stopped before it reported success",
-        "disputed" => "the evidence about its work is contradictory",
+        "succeeded" => "the work passed every check",
+        "completed" => "the agent reported success, and no check is configured",
+        "accepted" => "the operator accepted the work",
+        "exited_without_claim" => "the agent exited without reporting success",
+        "stopped" => "the agent was stopped before it reported success",
+        "disputed" => "the evidence about the work is contradictory",
         "failed" => "it failed",
         other => other,
     };
@@ -320,7 +323,12 @@ mod tests {
             );
         }
         let crashed = SessionRow { cause: Some("crash".to_owned()), ..row("failed") };
-        assert_eq!(describe_end(&crashed), "it failed: crash", "the result already says failed");
+        assert_eq!(
+            describe_end(&crashed),
+            "it failed: crash",
+            "the result field already reports \
+            the failure"
+        );
     }
 
     #[test]

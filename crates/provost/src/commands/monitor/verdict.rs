@@ -1,4 +1,4 @@
-//! The monitor's conclusion about a session or run: a pure function of its status and the verifier's verdict.
+//! The monitor's conclusion about a session or run, as a pure function of its status and the verifier's verdict.
 
 use provost_verify::{AttemptEnding, VerifierVerdict};
 
@@ -9,17 +9,17 @@ use super::status::{EndKind, WatchStatus};
 pub(super) struct Conclusion {
     pub(super) ending: AttemptEnding,
     pub(super) reason: String,
-    /// Whether the awaited state was reached; None if no state is awaited.
+    /// Whether the awaited state was reached. None if no state is awaited.
     pub(super) reached: Option<bool>,
-    /// The conclusion without an awaited state; None while it continues.
+    /// What the conclusion would be if no state were awaited. `None` while the work continues.
     pub(super) natural_ending: Option<AttemptEnding>,
 }
 
-/// An awaited state, and the current one.
+/// The awaited state and the current state.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AwaitedState<'a> {
     pub(super) wanted: &'a str,
-    /// None if it is unknown.
+    /// `None` if the state is unknown.
     pub(super) state: Option<&'a str>,
 }
 
@@ -29,7 +29,7 @@ impl AwaitedState<'_> {
     }
 }
 
-/// Whether the verifier is needed for a conclusion.
+/// Whether the verifier is needed to reach a conclusion.
 pub(super) fn needs_proof(stand: &WatchStatus, until: Option<AwaitedState<'_>>) -> bool {
     matches!(
         stand,
@@ -37,7 +37,7 @@ pub(super) fn needs_proof(stand: &WatchStatus, until: Option<AwaitedState<'_>>) 
     ) || until.is_some_and(|until| until.is_reached())
 }
 
-/// Returns the conclusion, or None while it continues. A verdict needs a workflow.
+/// Returns the conclusion, or `None` while the work continues. There is a verdict only if a workflow was given.
 pub(super) fn conclude(
     stand: &WatchStatus,
     verdict: Option<&VerifierVerdict>,
@@ -56,13 +56,14 @@ pub(super) fn conclude(
     };
     let over = matches!(stand, WatchStatus::Ended(..));
     match (natural, state.filter(|state| wanted == *state)) {
-        // The awaited state takes precedence over everything else.
+        // Reaching the awaited state takes precedence over everything else.
         (natural, Some(state)) => {
             let more =
                 natural.map(|(_, reason)| reason).or(verdict.map(|found| from_verdict(found).1));
             let more = more.map(|reason| format!(": {reason}")).unwrap_or_default();
             let reason = format!("it is {state}{more}");
-            // A claim that is not sealed yet is named by its state, even though it still continues.
+            // A claim that is not sealed yet is reported under the name of its state, even though
+            // the session continues.
             let named = match state {
                 "completed" | "succeeded" => Some(AttemptEnding::Completed),
                 "needs_input" => Some(AttemptEnding::NeedsInput),
@@ -93,7 +94,7 @@ fn natural_ending(
         (WatchStatus::NeedsInput(reason), _) => Some((AttemptEnding::NeedsInput, reason.clone())),
         (WatchStatus::Stuck(reason), _) => Some((AttemptEnding::Stuck, reason.clone())),
         (WatchStatus::Lost(reason), _) => Some((AttemptEnding::Lost, reason.clone())),
-        // Whatever it left behind, it went wrong.
+        // A failed session is a failure, no matter what work it produced.
         (WatchStatus::Ended(EndKind::Bad, reason), _) => {
             Some((AttemptEnding::Failed, reason.clone()))
         }
@@ -111,7 +112,7 @@ fn natural_ending(
             WatchStatus::AtPrompt { .. } | WatchStatus::TurnsHidden { .. },
             Some(verdict @ VerifierVerdict::Verified(_)),
         ) => Some(from_verdict(verdict)),
-        // It may still be working on the missing parts.
+        // The agent may still be working on what is missing.
         (WatchStatus::TurnsHidden { .. }, Some(VerifierVerdict::Incomplete(_)) | None) => None,
         (WatchStatus::AtPrompt { until }, Some(verdict)) => {
             (now >= *until).then(|| from_verdict(verdict))
@@ -179,7 +180,7 @@ mod tests {
         assert_eq!(ending(&unseen, Some(&incomplete())), None);
         assert_eq!(ending(&unseen, None), None);
         let idle = Some(AwaitedState { wanted: "idle", state: None });
-        assert_eq!(conclude(&unseen, None, idle, 100), None, "it is not known to be idle");
+        assert_eq!(conclude(&unseen, None, idle, 100), None, "the agent is not known to be idle");
     }
 
     #[test]

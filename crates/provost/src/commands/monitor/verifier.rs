@@ -1,4 +1,4 @@
-//! The verifier of a workflow: resolved from the configuration and run on a worktree.
+//! The verifier of a workflow, which is resolved from the configuration and run in a worktree.
 
 use std::{
     collections::BTreeMap,
@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use provost_agents::process::{ProgramEnd, ProgramRun};
+use provost_agent_codex::process::{ProgramEnd, ProgramRun};
 use provost_api::{ApiError, ErrorCode, VerifyEnd, VerifyReply, VerifyRequest};
 use provost_config::{
     CommandSpec, Escalation, Resolved, Switchable, TextLine, Verifier as Settings, Workflow,
@@ -23,13 +23,13 @@ use crate::{
     error::{unknown_name, usage},
 };
 
-/// The shell for single-line commands.
+/// The shell that runs single-line commands.
 const SHELL: &str = "/bin/sh";
 
-/// How much longer than a verifier's time limit the daemon may take to end its command and answer.
+/// Extra time for the daemon to end a verifier's command and reply.
 const DAEMON_GRACE: Duration = Duration::from_secs(60);
 
-/// The verifier that judges work.
+/// The verifier that decides whether work is complete.
 pub(super) struct WorkflowVerifier {
     pub(super) workflow: String,
     /// The verifier's name.
@@ -39,7 +39,7 @@ pub(super) struct WorkflowVerifier {
     key: WorkKey,
     limits: VerifierLimits,
     environment: BTreeMap<String, String>,
-    /// The directory of the file that names the verifier's command; relative programs start there.
+    /// The directory of the file that configures the verifier's command. Relative programs are resolved there.
     base: PathBuf,
 }
 
@@ -50,8 +50,8 @@ struct VerifierLimits {
 }
 
 impl WorkflowVerifier {
-    /// Finds the workflow and its verifier. The configuration is that of the monitor's directory, not of the agent's:
-    /// no agent can change the verifier that judges its work.
+    /// Finds the workflow and its verifier. They are taken from the configuration of the monitor's
+    /// directory and not the agent's, so that no agent can change the verifier of its own work.
     pub(super) fn resolve(
         context: &Context,
         resolved: &Resolved,
@@ -66,7 +66,7 @@ impl WorkflowVerifier {
         let (verifier, limits) = verifier(resolved, workflow, &name)?;
         let base = resolved.directory_of(&format!("verifiers.{name}.command")).map(Path::to_owned);
         let here = context.environment.current_dir()?;
-        // Waiting cannot make the key fit.
+        // Fail now, because an invalid key will not become valid by waiting.
         verifier.check_key(key).map_err(|why| {
             usage(format!("{why}, for the workflow {workflow:?}"))
                 .next(format!("provost monitor ID --workflow {workflow} --key KEY"))
@@ -91,18 +91,21 @@ impl WorkflowVerifier {
         })
     }
 
-    /// Runs the verifier on a worktree.
+    /// Runs the verifier in a worktree.
     pub(super) fn verify(&self, context: &Context, place: &Path) -> VerifierVerdict {
         self.verifier.check(place, &self.key, |program| self.run(context, place, program))
     }
 
-    /// Runs a command. The daemon runs it under a holder, so that no code of the agent runs as the operator. Only a
-    /// caller that is not the operator, such as an agent, runs it directly with its own rights.
+    /// Runs a command. The daemon runs it under a holder, so that no code written by the agent runs
+    /// as the operator. A caller that is not the operator, such as an agent, runs the command
+    /// directly with its own permissions.
     fn run(&self, context: &Context, place: &Path, program: &VerifierProgram) -> CommandRun {
         let silent = |ended| CommandRun { ended, output: String::new() };
         let mut argv = program.argv.clone();
         let Some(first) = argv.first_mut() else {
-            return silent(ProgramExit::NotStarted("it names no program".to_owned()));
+            return silent(ProgramExit::NotStarted(
+                "the command does not specify a program".to_owned(),
+            ));
         };
         if first.contains('/') {
             *first = self.base.join(first.as_str()).display().to_string();
@@ -137,7 +140,9 @@ impl WorkflowVerifier {
     fn run_here(&self, place: &Path, argv: &[String]) -> CommandRun {
         let silent = |ended| CommandRun { ended, output: String::new() };
         let Some((first, args)) = argv.split_first() else {
-            return silent(ProgramExit::NotStarted("it names no program".to_owned()));
+            return silent(ProgramExit::NotStarted(
+                "the command does not specify a program".to_owned(),
+            ));
         };
         let os = |(name, value): (&String, &String)| (OsString::from(name), OsString::from(value));
         let run = ProgramRun {
@@ -174,14 +179,14 @@ fn ended(end: VerifyEnd) -> ProgramExit {
     }
 }
 
-/// Returns the last line that is not blank, where programs usually print why they failed.
+/// Returns the last line that is not blank, where most programs print the reason for a failure.
 fn last_line(bytes: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(bytes);
     let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty());
     line.map(str::to_owned)
 }
 
-/// Maps story-automator's name of a workflow to BMAD's.
+/// Converts story-automator's name for a workflow to BMAD's.
 fn bmad_name(workflow: &str) -> &str {
     if workflow == "auto" { "automate" } else { workflow }
 }
@@ -222,7 +227,7 @@ fn verifier(
     Ok((made, VerifierLimits { time: settings.time_limit, output }))
 }
 
-/// Returns the program at the start of a shell line, if it is a relative path.
+/// Returns the program at the start of a shell command, if it is a relative path.
 fn relative_program(line: &str) -> Option<&str> {
     let first = line.split_whitespace().next()?;
     (first.contains('/') && !first.starts_with('/')).then_some(first)

@@ -1,4 +1,4 @@
-//! The wait loop: events wake it, and so do timers for silence and the timeout.
+//! The wait loop. It wakes up on events, at the end of the silence window and on timeout.
 
 use std::{
     path::Path,
@@ -22,13 +22,13 @@ use crate::{
     target::{self, SessionOrRun},
 };
 
-/// How often to retry if the daemon exits during a request.
+/// The maximum number of retries if the daemon exits during a request.
 const MAX_TRIES: u32 = 20;
 
-/// The pause between such retries.
+/// The pause between these retries.
 const RETRY_PAUSE: Duration = Duration::from_millis(250);
 
-/// The parameters of a watch.
+/// What to watch, and for how long.
 pub(super) struct WatchOptions {
     pub(super) proof: Option<WorkflowVerifier>,
     pub(super) window: SilenceWindow,
@@ -37,15 +37,15 @@ pub(super) struct WatchOptions {
     pub(super) any: bool,
 }
 
-/// A session or run at the end of the watch.
+/// A session or run when the watch ends.
 pub(super) struct WatchResult {
     pub(super) watched: WatchTarget,
     pub(super) verdict: Option<VerifierVerdict>,
-    /// None if it continues and another one ended the watch.
+    /// `None` if the work continues, and the watch ended because of another session.
     pub(super) conclusion: Option<Conclusion>,
 }
 
-/// Waits until every named session or run has a conclusion.
+/// Waits until every given session or run has a conclusion.
 pub(super) fn run(
     context: &Context,
     ids: &[String],
@@ -75,7 +75,7 @@ struct MonitorWatch<'a> {
     asked: &'a WatchOptions,
     seen: Vec<WatchResult>,
     stands: Vec<WatchStatus>,
-    /// The last event before the first read.
+    /// The last event before the rows were first read.
     since: u64,
     deadline: Option<Instant>,
 }
@@ -87,12 +87,12 @@ impl<'a> MonitorWatch<'a> {
         asked: &'a WatchOptions,
     ) -> Result<Self, ApiError> {
         retry_unreachable(|| context.daemon())?;
-        // Read before the rows, so that no later event is missed.
+        // Read this before the rows, so that no later event is missed.
         let since = follow::newest(context)?;
         let mut seen: Vec<WatchResult> = Vec::new();
         for id in ids {
             let watched = retry_unreachable(|| find_target(&context.daemon()?, id))?;
-            // A session that is named twice is watched once.
+            // If a session is given twice, it is watched once.
             if !seen.iter().any(|one| one.watched.id() == watched.id()) {
                 seen.push(WatchResult { watched, verdict: None, conclusion: None });
             }
@@ -101,7 +101,7 @@ impl<'a> MonitorWatch<'a> {
         Ok(MonitorWatch { context, asked, seen, stands: Vec::new(), since, deadline })
     }
 
-    /// Returns the event filter; several sessions share one stream.
+    /// Returns the event filter. Several sessions share one stream.
     fn event_filter(&self) -> EventFilter {
         match self.seen.as_slice() {
             [WatchResult { watched: WatchTarget::Session(row), .. }] => {
@@ -114,7 +114,7 @@ impl<'a> MonitorWatch<'a> {
         }
     }
 
-    /// Updates every conclusion, and runs the verifier where it matters.
+    /// Updates all conclusions, running the verifier where a conclusion depends on it.
     fn judge(&mut self) {
         let (asked, now) = (self.asked, clock::now_ms());
         self.stands.clear();
@@ -139,7 +139,7 @@ impl<'a> MonitorWatch<'a> {
         if self.asked.any { concluded.any(|known| known) } else { concluded.all(|known| known) }
     }
 
-    /// Returns the maximum wait: until silence reaches its window or the timeout expires.
+    /// Returns the maximum time to wait, until the silence window ends or the timeout expires.
     fn wake(&self) -> Option<Duration> {
         let now = clock::now_ms();
         let silence = self.stands.iter().filter_map(|stand| match stand {
@@ -164,13 +164,13 @@ impl<'a> MonitorWatch<'a> {
         self.deadline.is_some_and(|deadline| clock::time_until(deadline).is_zero())
     }
 
-    /// Marks everything without a conclusion as timed out.
+    /// Marks every session or run without a conclusion as timed out.
     fn timed_out(mut self) -> Vec<WatchResult> {
         for seen in &mut self.seen {
             let reached = self.asked.until.as_ref().map(|_| false);
             let reason = match seen.watched.known_state() {
-                Some(state) => format!("timed out while it was {state}"),
-                None => "timed out while it ran; its turns are not visible".to_owned(),
+                Some(state) => format!("timed out in the state {state}"),
+                None => "timed out while the agent ran; its turns are not visible".to_owned(),
             };
             let ending = AttemptEnding::TimedOut;
             let conclusion = Conclusion { ending, reason, reached, natural_ending: None };
@@ -179,7 +179,7 @@ impl<'a> MonitorWatch<'a> {
         self.seen
     }
 
-    /// Rereads the sessions with new events. Any event of a run may have changed all of it.
+    /// Reads the sessions with new events again. An event of a run may affect any part of the run.
     fn refresh(&mut self, concerned: impl Fn(&str) -> bool) -> Result<(), ApiError> {
         for seen in &mut self.seen {
             let asks = match &seen.watched {
@@ -188,7 +188,7 @@ impl<'a> MonitorWatch<'a> {
             };
             if asks {
                 let watched = retry_unreachable(|| reread(&self.context.daemon()?, &seen.watched))?;
-                // A sealed result stays as it was found.
+                // A sealed outcome is final, so its work is not verified again.
                 if watched.sealed_attempt().is_none()
                     || watched.sealed_attempt() != seen.watched.sealed_attempt()
                 {
@@ -201,7 +201,7 @@ impl<'a> MonitorWatch<'a> {
     }
 }
 
-/// The reason a wait ended.
+/// Why a wait ended.
 enum WakeCause {
     /// Events of these sessions or runs.
     Events(Vec<String>),
@@ -228,7 +228,7 @@ fn wait(
     Ok(WakeCause::Events(concerned))
 }
 
-/// Explains that a monitor without connection says nothing about the watched work.
+/// Adds to an error that the monitor lost its connection, but that the watched work continues.
 fn connection_lost(error: ApiError) -> ApiError {
     let message =
         format!("the monitor lost its connection, but the watched work continues: {error}");
@@ -257,7 +257,7 @@ fn reread(client: &Client, watched: &WatchTarget) -> Result<WatchTarget, ApiErro
     }
 }
 
-/// Retries a request while a daemon exits, because the next one answers it.
+/// Retries a request while a daemon exits, because the next daemon can reply to it.
 fn retry_unreachable<T>(mut ask: impl FnMut() -> Result<T, ApiError>) -> Result<T, ApiError> {
     for _ in 1..MAX_TRIES {
         match ask() {

@@ -7,16 +7,16 @@ use provost_config::{Resolved, ValueSource};
 
 use crate::{environment::Environment, error::usage};
 
-/// Environment variables that set the window, strongest first. The second is the one story-automator uses.
+/// Environment variables that set the window, in order of precedence. The second one is story-automator's.
 const WINDOW_VARIABLES: [&str; 2] = ["PROVOST_STALE_SECONDS", "CODEX_OUTPUT_STALE_SECONDS"];
 
-/// The variable of the configuration key itself, which a flag overrides.
+/// The environment variable that sets the configuration key. The flag overrides it.
 const KEY_VARIABLE: &str = "PROVOST_MONITOR_STALE_AFTER";
 
-/// The longest window that a variable may set: a week.
+/// The longest window that a variable can set: one week.
 const MAX_SECONDS: u64 = 7 * 24 * 3600;
 
-/// A window and where it was set.
+/// A silence window, and where it was set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SilenceWindow {
     pub(super) length: Duration,
@@ -29,13 +29,13 @@ impl SilenceWindow {
     }
 }
 
-/// Returns the variables that are not read as configuration here: one is an alias of another key, and the flag
-/// overrides the key's own variable.
+/// Returns the variables to remove before the configuration is loaded: the alias, because it is
+/// parsed here, and with a flag also the variable of the key, because the flag overrides it.
 pub(super) fn ignored_variables(by_flag: bool) -> &'static [&'static str] {
     if by_flag { &[WINDOW_VARIABLES[0], KEY_VARIABLE] } else { &[WINDOW_VARIABLES[0]] }
 }
 
-/// Returns the strongest setting: the flag, then the variables, then the configuration.
+/// Returns the setting with the highest precedence: the flag, then the variables, then the configuration.
 pub(super) fn choose(
     environment: &Environment,
     resolved: &Resolved,

@@ -20,19 +20,20 @@ use crate::{
     ui::{self, Screen},
 };
 
-/// Tells what happens until the outcome is sealed, and exits as it came out.
+/// Prints the progress of a run until its outcome is sealed. The exit code reflects the outcome.
 pub(super) fn run(context: &Context, row: &RunRow, since: u64) -> CliResult {
     let row = watch(context, row, since)?;
     show(context, &row)
 }
 
-/// Tells what happens until the outcome is sealed, and gives the run as it is then.
+/// Prints the progress of a run until its outcome is sealed, and returns the final run.
 fn watch(context: &Context, row: &RunRow, since: u64) -> Result<RunRow, Error> {
     let short = ui::short_id(&row.id);
     let next = [format!("provost status {short} --watch"), format!("provost cancel {short}")];
-    // If the handler cannot be installed, Ctrl-C still terminates us, without the message.
+    // If the handler cannot be installed, Ctrl-C still terminates this program, only without the message.
     drop(ctrl_c::on_interrupt(&context.ui, &format!("run {short}"), &next));
-    // The ID comes first; with JSON the only output is the result object, so the ID goes to standard error.
+    // The ID is printed first. With JSON, it goes to standard error, because standard output
+    // contains only the result.
     if context.ui.json {
         context.ui.notice(&row.id);
     } else {
@@ -42,10 +43,10 @@ fn watch(context: &Context, row: &RunRow, since: u64) -> Result<RunRow, Error> {
     until_sealed(context, &row.id, since)
 }
 
-/// Waits for the outcome, or without a terminal for a question. The summary is written when the outcome is
-/// sealed, so it is waited for too. `since` is an event before the run was opened.
+/// Waits for the outcome, and for the summary that is written when the outcome is sealed. Without a
+/// terminal, a question ends the wait too. `since` is an event before the run was opened.
 pub(crate) fn until_sealed(context: &Context, id: &str, since: u64) -> Result<RunRow, Error> {
-    // Without a terminal there is no one to see the question while this waits.
+    // Without a terminal, no one would see the question while this command waits.
     let attended = stdin().is_terminal();
     let mut events = EventFollower::new(context, EventFilter::Run(id.to_owned()), Some(since));
     events.open(&context.daemon()?)?;
@@ -70,16 +71,17 @@ pub(crate) fn until_sealed(context: &Context, id: &str, since: u64) -> Result<Ru
     }
 }
 
-/// The events after which a run may wait for the user.
+/// The events after which a run may be waiting for the user.
 const INPUT_EVENTS: [&str; 3] = ["run.request_observed", "run.plan_reviewed", "run.landing_held"];
 
-/// Whether a run waits for an answer or an approval and cannot continue without it.
+/// Whether a run cannot continue without an answer or an approval.
 fn needs_input(row: &RunRow) -> bool {
     let asks = row.requests.iter().any(|request| request.blocking);
     !row.terminal && (asks || row.awaits_approval)
 }
 
-/// Describes an event, and prints a question with the command that answers it. Programs read the result instead.
+/// Prints an event and, for a question, the command that answers it. Prints nothing with JSON,
+/// because the result contains all facts.
 fn print_event(context: &Context, event: &EventRow, id: &str) -> Result<(), ApiError> {
     if context.ui.json {
         return Ok(());
@@ -110,7 +112,7 @@ fn print_event(context: &Context, event: &EventRow, id: &str) -> Result<(), ApiE
     Ok(())
 }
 
-/// Returns the error code of the wait; None if the work is done.
+/// Returns the error code to exit with, or `None` if the run succeeded.
 fn failure(row: &RunRow) -> Option<ErrorCode> {
     match row.state.as_str() {
         "succeeded" | "completed" => None,
@@ -119,7 +121,7 @@ fn failure(row: &RunRow) -> Option<ErrorCode> {
     }
 }
 
-/// Returns the run's open question in one line.
+/// Returns the run's open question as a single line.
 fn open_question(row: &RunRow) -> Option<String> {
     let request = row.requests.iter().find(|request| request.blocking);
     let question = request.map(|request| {
@@ -129,7 +131,7 @@ fn open_question(row: &RunRow) -> Option<String> {
     question.or_else(|| row.awaits_approval.then(|| ui::describe_approval(row)))
 }
 
-/// Describes why the wait for a run ended without its result.
+/// Describes why waiting for a run ended without success.
 pub(crate) fn message(row: &RunRow, code: ErrorCode) -> String {
     let id = ui::short_id(&row.id);
     match open_question(row) {
@@ -145,7 +147,10 @@ pub(crate) fn show(context: &Context, row: &RunRow) -> CliResult {
     if !context.ui.json {
         context.ui.line(&ui::run_line(context.ui.paint, row))?;
         if failure == Some(ErrorCode::InputNeeded) {
-            context.ui.notice("no longer waiting: there is no terminal to answer from; the run continues once it is answered");
+            context.ui.notice(
+                "no longer waiting, because there is no terminal for the answer; \
+                the run continues once the question is answered",
+            );
         }
         context.ui.next(&next);
         return Ok(code);

@@ -6,10 +6,11 @@ use provost_api::ApiError;
 
 use crate::{commands::input, error::usage};
 
-/// The maximum length of a goal in bytes; every prompt and list includes it.
+/// The maximum length of a goal in bytes. The goal is part of every prompt and list.
 const MAX_GOAL: usize = 64 << 10;
 
-/// The maximum size of a spec in bytes; every prompt includes all of it, and the ledger stores it each time.
+/// The maximum size of a spec in bytes. The whole spec is part of every prompt, and the ledger
+/// stores it each time.
 pub(crate) const MAX_SPEC: u64 = 256 << 10;
 
 /// The goal of a run.
@@ -17,16 +18,16 @@ pub(crate) const MAX_SPEC: u64 = 256 << 10;
 pub(crate) struct RunGoal {
     pub(crate) goal: String,
     pub(crate) spec: Option<String>,
-    /// The text that branch names derive from.
+    /// The text from which branch names are derived.
     pub(crate) about: String,
 }
 
-/// Takes the goal and reads the spec.
+/// Reads the goal and the spec.
 pub(super) fn read_goal(goal: Option<&str>, spec: Option<&Path>) -> Result<RunGoal, ApiError> {
     let text = spec.map(read_spec).transpose()?;
     match (goal, spec) {
         (Some(goal), _) => {
-            let goal = input::read_text(goal)?;
+            let goal = input::read_text("the goal", goal)?;
             if goal.len() > MAX_GOAL {
                 let message = format!(
                     "the goal has {} bytes, but the limit is {MAX_GOAL}; put the details into a spec",
@@ -54,10 +55,10 @@ fn read_spec(path: &Path) -> Result<String, ApiError> {
     let file = std::fs::File::open(path).map_err(|why| told(why.to_string()))?;
     file.take(MAX_SPEC + 1).read_to_end(&mut bytes).map_err(|why| told(why.to_string()))?;
     if bytes.len() as u64 > MAX_SPEC {
-        return Err(told(format!("it is larger than {MAX_SPEC} bytes")));
+        return Err(told(format!("the file is larger than {MAX_SPEC} bytes")));
     }
-    let text = String::from_utf8(bytes).map_err(|_| told("it is not UTF-8".to_owned()))?;
-    if text.trim().is_empty() { Err(told("it is empty".to_owned())) } else { Ok(text) }
+    let text = String::from_utf8(bytes).map_err(|_| told("the file is not UTF-8".to_owned()))?;
+    if text.trim().is_empty() { Err(told("the file is empty".to_owned())) } else { Ok(text) }
 }
 
 #[cfg(test)]

@@ -27,9 +27,10 @@ use crate::{
 
 /// Turn a goal into a reviewed, tested branch
 ///
-/// Prints the run's ID first, then its progress. Agents work in their own worktrees outside the repository; Provost
-/// commits their work and runs the checks itself in a clean checkout. Ctrl-C stops only the watching, with exit code
-/// 130; the run continues. Without a terminal a question also stops the watching, with exit code 7.
+/// Prints the run's ID first, then its progress. Agents work in their own worktrees outside the
+/// repository. Provost commits their work and runs the checks itself in a clean checkout. Ctrl-C
+/// ends only this command, with exit code 130; the run continues. Without a terminal, a question
+/// also ends this command, with exit code 7.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost run 'Add rate limiting to the API' --check 'cargo test'\n  provost run --spec docs/feature.md --check 'make test' --land merge\n  provost run 'Fix the flaky test' --preset quick --detach\n  provost run --plan plan.toml --parallel 4 'Build the importer'\n  provost run - --no-questions --budget 2M < goal.md"
@@ -39,17 +40,17 @@ pub(crate) struct RunArgs {
     common: CommonArgs,
     /// Accept a result without any changes
     #[arg(long)]
-    no_change_ok: bool,
-    /// How the work lands: stays on its branch, is merged, or becomes a pull request
+    allow_empty_diff: bool,
+    /// How the work lands: keep it on its branch, merge it, or open a pull request
     #[arg(long, value_name = "HOW")]
     land: Option<String>,
     /// Use this plan file (TOML or JSON) instead of asking an agent to plan
     #[arg(long, value_name = "FILE", conflicts_with_all = ["plan_mode", "no_plan"])]
     plan: Option<PathBuf>,
-    /// Whether to break the goal into tasks
+    /// When to break the goal into tasks
     #[arg(long, value_name = "MODE")]
     plan_mode: Option<String>,
-    /// Do everything as one task, whatever triage suggests
+    /// Do all work as one task, even if triage suggests a plan
     #[arg(long, conflicts_with = "plan_mode")]
     no_plan: bool,
     /// Maximum number of agents that work at the same time [default: number of processors, 2 to 8]
@@ -58,10 +59,10 @@ pub(crate) struct RunArgs {
     /// Maximum number of finished tasks that are merged and checked together
     #[arg(long, value_name = "N")]
     batch: Option<String>,
-    /// Review of each task's work
+    /// Reviewers of each task's work
     #[arg(long, value_name = "MODE")]
     review_task: Option<String>,
-    /// Review of the whole change before it lands
+    /// Reviewers of the whole change before it lands
     #[arg(long, value_name = "MODE")]
     review_final: Option<String>,
     /// Maximum review-and-fix rounds
@@ -80,10 +81,10 @@ pub(crate) struct CommonArgs {
     /// File with the full specification; its text is stored in the run
     #[arg(long, value_name = "FILE")]
     spec: Option<PathBuf>,
-    /// Name of the run [default: made from the ID]
+    /// Name of the run [default: derived from the ID]
     #[arg(long, value_parser = spawn::label)]
     name: Option<String>,
-    /// Agent: `codex`, or one from the configuration, `[agents.NAME]`
+    /// Agent: `codex`, or the name of an `[agents.NAME]` table in the configuration
     #[arg(long, value_name = "NAME", default_value = provost_config::BUILT_IN)]
     agent: String,
     #[command(flatten)]
@@ -94,7 +95,7 @@ pub(crate) struct CommonArgs {
     /// Command that must succeed on the result (repeatable)
     #[arg(long, value_name = "COMMAND", conflicts_with = "no_check")]
     check: Vec<String>,
-    /// Run no checks, whatever the configuration or the plan says
+    /// Run no checks, even if the configuration or the plan has some
     #[arg(long)]
     no_check: bool,
     /// Use the stages, reviews and checks of this preset; other flags override it
@@ -103,16 +104,16 @@ pub(crate) struct CommonArgs {
     /// Start with triage: an agent reads the goal and the project, and asks questions (default)
     #[arg(long, overrides_with = "no_triage")]
     triage: bool,
-    /// Start with the work immediately
+    /// Start the work immediately, without triage
     #[arg(long, overrides_with = "triage")]
     no_triage: bool,
-    /// Never ask questions: agents decide themselves
+    /// Never ask questions; agents decide on their own
     #[arg(long)]
     no_questions: bool,
     /// File with answers by question ID, in the format of `answer --answers`; `-` reads standard input
     #[arg(long, value_name = "FILE")]
     answers: Option<PathBuf>,
-    /// Review of the plan
+    /// Reviewers of the plan
     #[arg(long, value_name = "MODE")]
     review_plan: Option<String>,
     /// Wait for your approval of the plan
@@ -124,7 +125,7 @@ pub(crate) struct CommonArgs {
     /// Maximum number of turns of all agents [default: no limit]
     #[arg(long, value_name = "N")]
     turns: Option<String>,
-    /// Maximum working time per agent, such as 90m; waiting for you does not count [default: no limit]
+    /// Maximum working time per agent, such as 90m; time spent waiting for you does not count [default: no limit]
     #[arg(long, value_name = "TIME")]
     time_limit: Option<String>,
     #[command(flatten)]
@@ -140,11 +141,11 @@ pub(crate) struct CommonArgs {
 }
 
 impl RunArgs {
-    /// Returns the arguments of a run that ends with its plan.
+    /// Returns the arguments for a run that ends when its plan is ready.
     pub(crate) fn for_plan(common: CommonArgs) -> RunArgs {
         RunArgs {
             common,
-            no_change_ok: false,
+            allow_empty_diff: false,
             land: None,
             plan: None,
             plan_mode: None,
@@ -158,7 +159,7 @@ impl RunArgs {
         }
     }
 
-    /// Returns the requested settings, before the configuration fills in the rest.
+    /// Returns the requested settings, before they are completed from the configuration.
     pub(crate) fn request(&self) -> Result<RunRequest<'_>, ApiError> {
         spec::request_from_args(self)
     }
@@ -181,17 +182,17 @@ pub(crate) fn run(context: &Context, args: &RunArgs) -> CliResult {
     }
 }
 
-/// A run that was opened.
+/// A run that was just opened.
 pub(crate) struct OpenedRun {
-    /// The daemon's answer.
+    /// The daemon's reply.
     pub(crate) reply: Value,
-    /// The row in it.
+    /// The run contained in the reply.
     pub(crate) row: RunRow,
-    /// An event before the run was opened.
+    /// The sequence number of an event before the run was opened.
     pub(crate) since: u64,
 }
 
-/// Opens a run, or finds the one that was opened under this key before.
+/// Opens a run, or returns the one that was opened with this key before.
 pub(crate) fn open(
     context: &Context,
     wish: RunRequest<'_>,
@@ -204,7 +205,7 @@ pub(crate) fn open(
     let spec = serde_json::to_value(&spec)
         .map_err(|why| usage(format!("cannot encode the run: {why}")))?;
     let request = OpenRunRequest { id: id.to_string(), spec };
-    // Without it the run is followed from the first event on.
+    // If the newest event is not known, the run is followed from the first event on.
     let newest = newest(context).unwrap_or_default();
     let reply: Value = client.post("/v1/runs", &request, key)?;
     let row = serde_json::from_value::<RunReply>(reply.clone())

@@ -28,7 +28,7 @@ pub(crate) fn next_commands(row: &RunRow) -> Vec<String> {
             let plan = row.tasks.as_ref().map(|_| format!("provost graph {id}"));
             let logs = failing_session(row)
                 .map(|session| format!("provost logs {}", ui::short_id(&session.id)));
-            // With tasks, checks are numbered per session.
+            // If a run has tasks, its checks are numbered per session.
             let red = if row.tasks.is_none() {
                 row.checks.iter().position(|check| check.result == "failed")
             } else {
@@ -44,7 +44,8 @@ pub(crate) fn next_commands(row: &RunRow) -> Vec<String> {
     }
 }
 
-/// Returns the session that best explains why a run ended: if tasks failed, the newest session of a failed one.
+/// Returns the session that best explains why a run ended. If tasks failed, this is the most recent
+/// session of a failed task.
 fn failing_session(row: &RunRow) -> Option<&RunSessionRow> {
     let good = ["succeeded", "completed", "accepted"];
     let bad = |one: &&RunSessionRow| {
@@ -56,7 +57,7 @@ fn failing_session(row: &RunRow) -> Option<&RunSessionRow> {
     row.sessions.iter().rev().find(bad).or(row.sessions.last())
 }
 
-/// Returns the command that merges the run's branch, if the user still has to merge it.
+/// If merging the run's branch is up to the user, returns the command for it.
 fn merge_command(row: &RunRow) -> Option<String> {
     if row.landing.merged || row.landing.mode != "branch" {
         return None;

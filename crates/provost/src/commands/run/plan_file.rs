@@ -1,4 +1,4 @@
-//! A plan written by the user: TOML or JSON, by the extension of the file.
+//! A plan written by the user, in TOML or JSON depending on the file's extension.
 
 use std::{collections::BTreeMap, ffi::OsStr, io::Read as _, path::Path};
 
@@ -27,7 +27,7 @@ pub(crate) fn read(path: &Path) -> Result<Plan, ApiError> {
     form(&text).map_err(|faults| plan_error(path, &faults))
 }
 
-/// Writes a plan as TOML; reading it yields the same plan.
+/// Converts a plan to TOML. Reading the result returns the same plan.
 pub(crate) fn toml(plan: &Plan) -> String {
     let file = TomlPlan { task: plan.tasks().iter().map(TomlTask::from).collect() };
     toml::to_string_pretty(&file).expect("tasks are tables of texts and lists of texts")
@@ -39,12 +39,12 @@ fn read_text(path: &Path) -> Result<String, String> {
         .and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut bytes))
         .map_err(|why| why.to_string())?;
     if bytes.len() as u64 > MAX_FILE {
-        return Err(format!("it is larger than {MAX_FILE} bytes"));
+        return Err(format!("the file is larger than {MAX_FILE} bytes"));
     }
-    String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())
+    String::from_utf8(bytes).map_err(|_| "the file is not UTF-8".to_owned())
 }
 
-/// Reports all errors of a file, each on its own line if there are several.
+/// Reports all errors in a file. If there are several, each is on its own line.
 fn plan_error(path: &Path, faults: &[String]) -> ApiError {
     let what = format!("cannot use the plan {}:", path.display());
     let more = faults.len().saturating_sub(MAX_REPORTED);
@@ -59,13 +59,14 @@ fn plan_error(path: &Path, faults: &[String]) -> ApiError {
 fn from_json(text: &str) -> Result<Plan, Vec<String>> {
     let value: Value = serde_json::from_str(text).map_err(|why| {
         vec![format!(
-            "it is not valid JSON: {why}; a plan has the form {{\"tasks\": [{{\"id\": …}}, …]}}"
+            "the file is not valid JSON: {why}; a plan has the form {{\"tasks\": [{{\"id\": …}}, \
+             …]}}"
         )]
     })?;
     Plan::parse(&value).map_err(|faults| faults.iter().map(ToString::to_string).collect())
 }
 
-/// The tables of a file with their positions.
+/// The tables in a file, and their positions.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PlanFile {
@@ -87,10 +88,10 @@ fn from_toml(text: &str) -> Result<Plan, Vec<String>> {
     })
 }
 
-/// The lines on which the tasks of a file begin.
+/// The lines on which the tasks in a file start.
 struct TaskLines<'a> {
     starts: Vec<usize>,
-    /// By ID; for duplicates the last line, because that one is the error.
+    /// The line of each task ID. For a duplicate ID, this is the last line, because it is the erroneous one.
     named: BTreeMap<&'a str, usize>,
 }
 
@@ -120,7 +121,7 @@ impl<'a> TaskLines<'a> {
     }
 }
 
-/// A file as written: empty fields are left out.
+/// A plan in the form in which it is written to a file. Empty fields are left out.
 #[derive(Serialize)]
 struct TomlPlan<'a> {
     task: Vec<TomlTask<'a>>,
@@ -258,10 +259,10 @@ criteria = ["every example can be read"]
         cannot use the plan plan.toml: line 1: invalid type: string "x", expected a sequence; a plan consists of [[task]] tables
         cannot use the plan plan.toml: the plan has no tasks: expected at least one
         cannot use the plan plan.toml:
-        line 11: task "parser" has a field "status" that is not in the form: expected only id, title, instruction, after, criteria, checks and scope
-        line 11: the id "parser" is given to 2 tasks: expected an id of its own for each
+        line 11: task "parser" has an unknown field "status": expected only id, title, instruction, after, criteria, checks and scope
+        line 11: 2 tasks have the id "parser": expected a unique id for each task
         cannot use the plan plan.toml: line 11: task number 2 has no "id": expected a text
-        cannot use the plan plan.json: it is not valid JSON: key must be a string at line 2 column 4; a plan has the form {"tasks": [{"id": …}, …]}
+        cannot use the plan plan.json: the file is not valid JSON: key must be a string at line 2 column 4; a plan has the form {"tasks": [{"id": …}, …]}
         cannot use the plan plan.json: the plan has no tasks: expected at least one
         cannot use the plan plan.yaml: unknown format: expected a name that ends in .toml or .json
         cannot use the plan plan: unknown format: expected a name that ends in .toml or .json
@@ -270,11 +271,11 @@ criteria = ["every example can be read"]
 
     #[test]
     fn unreadable_plan_file_is_reported() {
-        assert!(in_file("plan.toml", [0xff]).unwrap_err().ends_with("it is not UTF-8"));
+        assert!(in_file("plan.toml", [0xff]).unwrap_err().ends_with("the file is not UTF-8"));
         let gone = read(Path::new("/nowhere/plan.toml")).unwrap_err().message;
         assert!(gone.starts_with("cannot use the plan /nowhere/plan.toml: No such file"), "{gone}");
         let large = in_file("plan.json", vec![b' '; MAX_FILE as usize + 1]).unwrap_err();
-        assert!(large.ends_with("it is larger than 16777216 bytes"), "{large}");
+        assert!(large.ends_with("the file is larger than 16777216 bytes"), "{large}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Builds the complete spec of a run from flags and configuration.
+//! Builds the complete spec of a run from the flags and the configuration.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -46,40 +46,40 @@ use crate::{
     trust::{AgentWorkplace, TrustPrompt},
 };
 
-/// The requested settings of a run, before the configuration fills in the rest.
+/// The settings requested for a run, before they are completed from the configuration.
 pub(crate) struct RunRequest<'a> {
     pub(crate) cwd: Option<&'a Path>,
-    /// The highest layer of the configuration.
+    /// The flags, which are the highest layer of the configuration.
     pub(crate) flags: Vec<FlagSetting>,
     pub(crate) preset: Option<&'a str>,
     pub(crate) goal: RunGoal,
     pub(crate) name: Option<&'a str>,
     pub(crate) agent: &'a str,
-    /// A given option that only Codex supports.
+    /// An option of the request that only Codex supports, if any.
     pub(crate) codex_only_flag: Option<&'static str>,
     pub(crate) variables: &'a VariableArgs,
-    /// By question ID.
+    /// Prepared answers, by question ID.
     pub(crate) answers: BTreeMap<String, Vec<String>>,
     pub(crate) origin: Option<RunOrigin>,
     /// A plan written by the user.
     pub(crate) plan: Option<Plan>,
-    /// Whether the run ends with its plan.
+    /// Whether the run ends when its plan is ready.
     pub(crate) plan_only: bool,
     /// Whether the project's file is ignored.
     pub(crate) ignore_project_config: bool,
-    /// The project's file that the operator trusted when serving began.
+    /// The project's file as the operator trusted it when `serve` started.
     pub(crate) pinned: Option<&'a ProjectFile>,
     /// Whether to prompt the operator to trust the project.
     pub(crate) asking: TrustPrompt,
     pub(crate) checks: CheckSource,
 }
 
-/// The source of a run's checks.
+/// Where a run's checks come from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CheckSource {
     Configuration,
     CommandLine,
-    /// No checks at all, not even those of a plan.
+    /// No checks run, not even those in a plan.
     None,
 }
 
@@ -117,7 +117,7 @@ pub(super) fn request_from_args(args: &RunArgs) -> Result<RunRequest<'_>, ApiErr
     })
 }
 
-/// Builds the spec, including its warnings.
+/// Builds the spec, and warnings about it.
 pub(super) fn build(
     context: &Context,
     wish: RunRequest<'_>,
@@ -159,7 +159,7 @@ pub(super) fn build(
         project: worktree::path_text(&project.top)?,
         cwd: worktree::path_text(&cwd)?,
         target,
-        // No session has number 0: relative paths resolve in each session's own worktree.
+        // Session 0 does not exist. Relative paths are resolved in the worktree of each session.
         policy: policy::build(context, &config, &worktrees.join("0"))?,
         worktrees: worktree::path_text(&worktrees)?,
         branch: worktree::branch(&wanted)?,
@@ -193,7 +193,7 @@ pub(super) fn build(
     })
 }
 
-/// Returns whose comments reach agents. The repository must not allow comments from strangers.
+/// Returns whose comments are sent to the agents. A repository's file must not extend this to everyone.
 fn comments_from(config: &Resolved) -> Result<CommentAuthors, ApiError> {
     const KEY: &str = "run.comments_from";
     let of_project = |entry: &config::ConfigEntry| {
@@ -211,7 +211,8 @@ fn comments_from(config: &Resolved) -> Result<CommentAuthors, ApiError> {
     }
 }
 
-/// Returns the flags as the highest configuration layer, so that they are checked and explained like it.
+/// Converts the flags to the highest configuration layer, so that they are validated and explained
+/// like all other settings.
 fn flags(args: &RunArgs) -> Vec<FlagSetting> {
     let switch =
         |on: bool, flag: &str, key: &str, value: &str| on.then(|| flag_text(flag, key, value));
@@ -221,7 +222,7 @@ fn flags(args: &RunArgs) -> Vec<FlagSetting> {
     let checks = (!args.common.check.is_empty())
         .then(|| flag_list("--check", "verify.checks", &args.common.check));
     [
-        switch(args.no_change_ok, "--no-change-ok", "session.no_change_ok", "true"),
+        switch(args.allow_empty_diff, "--allow-empty-diff", "session.allow_empty_diff", "true"),
         text(&args.land, "--land", "run.land"),
         text(&args.plan_mode, "--plan-mode", "run.plan"),
         switch(args.no_plan, "--no-plan", "run.plan", "never"),
@@ -253,7 +254,7 @@ fn no_project(why: &provost_git::project::Error) -> ApiError {
     error
 }
 
-/// Returns the commit the run starts from. Merging needs a branch as the target.
+/// Returns the commit that the run starts from. Merging requires a target branch.
 fn target(
     git: &Git,
     project: &Project,
@@ -288,10 +289,11 @@ fn target(
     }
 }
 
-/// The maximum number of uncommitted files that the warning names.
+/// The maximum number of uncommitted files to list in the warning.
 const MAX_NAMED_FILES: usize = 3;
 
-/// Warns about the user's uncommitted work, which the run does not see because it starts from the commit.
+/// Warns about uncommitted changes in the user's checkout. A run starts from the last commit, so it
+/// does not include them.
 fn uncommitted_warning(git: &Git, project: &Project) -> Result<Option<String>, ApiError> {
     let files = uncommitted(git, project).map_err(|why| {
         chain(ErrorCode::BadRequest, "cannot read the status of your checkout", &why)
@@ -303,13 +305,14 @@ fn uncommitted_warning(git: &Git, project: &Project) -> Result<Option<String>, A
     };
     Ok((!files.is_empty()).then(|| {
         format!(
-            "the run starts from your last commit and does not see uncommitted changes: {}{more}",
+            "the run starts from your last commit, without your uncommitted changes: {}{more}",
             named.join(", ")
         )
     }))
 }
 
-/// Returns the remote to push to. It is stored, because an agent could change the repository's configuration later.
+/// Returns the remote to push to. The run stores it, because an agent could later change the
+/// repository's configuration.
 fn remote(git: &Git, project: &Project, branch: &str) -> Result<RunRemote, ApiError> {
     let found = remote_of(git, project, Some(branch)).map_err(|why| {
         chain(ErrorCode::BadRequest, "cannot read the remotes of the repository", &why)
@@ -350,7 +353,7 @@ fn reviews(config: &Resolved) -> ReviewModes {
     }
 }
 
-/// Returns how the goal is planned. A plan written by the user is not reviewed by agents.
+/// Returns how the goal is planned. Agents do not review a plan that the user wrote.
 fn planning(given: Option<Plan>, only: bool, config: &Resolved) -> PlanningSpec {
     let run = &config.run;
     let of_machine = std::thread::available_parallelism().map_or(1, usize::from);
@@ -374,7 +377,7 @@ fn planning(given: Option<Plan>, only: bool, config: &Resolved) -> PlanningSpec 
     }
 }
 
-/// Returns the agent and warnings about it.
+/// Returns the agent, and warnings about it.
 fn agent(
     context: &Context,
     wish: &RunRequest<'_>,
@@ -384,7 +387,7 @@ fn agent(
     if wish.agent == config::BUILT_IN {
         let (mut agent, warnings) =
             codex::agent(context, wish.variables, CodexMode::Conversation, config, place)?;
-        // Its prompts describe the tools, so the setup must be known.
+        // The prompts for Codex describe its tools, so Codex's settings must be known.
         let setup = CodexSetup::new(&context.environment, config)?;
         agent.settings.multi_agent = setup.multi_agent(&agent.argv)?;
         return Ok((agent, warnings));
@@ -399,7 +402,8 @@ fn agent(
     Ok((agent, Vec::new()))
 }
 
-/// Rejects an agent that cannot take instructions, or cannot return structured results for triage, plans and reviews.
+/// Rejects an agent that cannot receive instructions, or that cannot return the structured results
+/// that triage, planning and reviews need.
 fn check_agent_capabilities(
     agent: &AgentSpec,
     wish: &RunRequest<'_>,
@@ -414,7 +418,7 @@ fn check_agent_capabilities(
     }
     let reviews = reviews(config);
     let reviewed = reviews.task != ReviewMode::Off || reviews.whole != ReviewMode::Off;
-    // With a given plan no triage is needed.
+    // If a plan was given, no triage is needed.
     let planned =
         config.run.triage || wish.plan_only || config.run.plan == config::PlanMode::Always;
     let needed = reviewed || (planned && wish.plan.is_none());
@@ -459,7 +463,8 @@ fn templates(config: &Resolved) -> BTreeMap<PromptTemplate, String> {
     worded.collect()
 }
 
-/// Returns the prices. Input and output must be set together, because one alone would show a wrong cost.
+/// Returns the prices. The input and output prices must be set together, because with only one of
+/// them the cost would be wrong.
 fn prices(config: &Resolved) -> Result<Option<TokenPrices>, ApiError> {
     let prices = &config.prices;
     match (prices.input.on(), prices.output.on()) {

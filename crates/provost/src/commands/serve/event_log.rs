@@ -1,4 +1,4 @@
-//! The output of serving: a line for users, or a JSON object for programs.
+//! The output of `serve`: lines of text or, with `--json`, JSON objects.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::ui;
 
-/// A description of the served workflow.
+/// A summary of the workflow being served.
 #[derive(Clone, Debug)]
 pub(super) struct WorkflowSummary {
     pub(super) workflow: String,
@@ -23,7 +23,7 @@ pub(super) struct IssueRef {
     pub(super) identifier: String,
 }
 
-/// An event of serving.
+/// An event that `serve` reports.
 #[derive(Clone, Debug)]
 pub(super) enum ServeEvent {
     Serving(WorkflowSummary),
@@ -32,7 +32,8 @@ pub(super) enum ServeEvent {
         class: &'static str,
         message: String,
     },
-    /// A file changed that only the operator may trust; the version from the start of serving stays in use.
+    /// A file changed, but the operator has not trusted the change, so the version from when
+    /// `serve` started stays in use.
     ChangeNotTrusted {
         message: String,
     },
@@ -43,7 +44,7 @@ pub(super) enum ServeEvent {
         category: &'static str,
         message: String,
     },
-    /// Another failure, retried with the next poll.
+    /// Any other failure. It is retried in the next pass.
     Failed {
         message: String,
     },
@@ -59,7 +60,7 @@ pub(super) enum ServeEvent {
         attempt: u32,
         message: String,
     },
-    /// A run opened by an earlier process of this command.
+    /// An open run that was started by an earlier `serve` process.
     Continues {
         of: IssueRef,
         row: Box<RunRow>,
@@ -93,7 +94,7 @@ pub(super) enum ServeEvent {
 }
 
 impl ServeEvent {
-    /// Returns the line for users. External text is shown without terminal control characters.
+    /// Returns the event as a line of text. Terminal control characters are escaped.
     pub(super) fn line(&self) -> String {
         match self {
             ServeEvent::Serving(about) => format!("serving {}", about.describe()),
@@ -132,7 +133,7 @@ impl ServeEvent {
             }
             ServeEvent::Ended { of, row } => describe_end(of, row),
             ServeEvent::Stopping { of, run, why } => {
-                format!("{of} run {} is cancelled: {}", ui::short_id(run), ui::escape_line(why))
+                format!("{of} run {} was cancelled: {}", ui::short_id(run), ui::escape_line(why))
             }
             ServeEvent::IssueWaits { of, why } => format!("{of} {}", ui::escape_line(why)),
             ServeEvent::Cleaned { run, removed, kept } => describe_cleanup(run, removed, kept),
@@ -140,7 +141,7 @@ impl ServeEvent {
         }
     }
 
-    /// Returns the object for programs.
+    /// Returns the event as a JSON object, for programs.
     pub(super) fn json(&self, at_ms: i64) -> Value {
         let (event, mut value) = self.fields();
         value["event"] = json!(event);
@@ -234,7 +235,7 @@ impl std::fmt::Display for IssueRef {
     }
 }
 
-/// Describes how a run ended, and where its work is.
+/// Describes how a run ended and where its work is.
 fn describe_end(of: &IssueRef, row: &RunRow) -> String {
     let landing = &row.landing;
     let pulled = landing.pull_request.as_ref().map(|pull| pull.url.clone());
@@ -242,7 +243,7 @@ fn describe_end(of: &IssueRef, row: &RunRow) -> String {
     let place = if landing.done { pulled.or(branch) } else { None };
     let place = place.map(|place| format!(", on {}", ui::escape_line(&place))).unwrap_or_default();
     let detail = row.detail.as_deref().filter(|detail| !detail.is_empty());
-    let detail = detail.map(|detail| format!(": {}", ui::escape_line(detail))).unwrap_or_default();
+    let detail = detail.map(|detail| format!(": {}", ui::join_lines(detail))).unwrap_or_default();
     format!("{of} run {} {}{place}{detail}", ui::short_id(&row.id), row.state)
 }
 

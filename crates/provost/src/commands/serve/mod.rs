@@ -19,11 +19,11 @@ use self::{
 };
 use crate::{cli::CliResult, clock, context::Context, error::Error};
 
-/// Turn a tracker's issues into runs, by WORKFLOW.md
+/// Turn a tracker's issues into runs, as set in WORKFLOW.md
 ///
-/// Polls the tracker, opens a run for each active issue, cancels runs of inactive issues and retries failures. Its only
-/// memory is the daemon's runs: it can be stopped and started at any time, and opens nothing twice. Ctrl-C stops only
-/// the serving; runs continue.
+/// Polls the tracker, opens a run for each active issue, cancels runs of inactive issues and
+/// retries failures. It stores no state of its own, so it can be stopped and started at any time
+/// and opens no run twice. Ctrl-C ends only this command; its runs continue.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost serve\n  provost serve --workflow docs/WORKFLOW.md\n  provost serve --once\n  provost serve --json"
@@ -32,7 +32,7 @@ pub(crate) struct ServeArgs {
     /// Workflow file [default: `WORKFLOW.md` in the current directory]
     #[arg(value_name = "WORKFLOW", conflicts_with = "workflow")]
     file: Option<PathBuf>,
-    /// Workflow file, as an option
+    /// Workflow file, same as FILE
     #[arg(long, value_name = "FILE")]
     workflow: Option<PathBuf>,
     /// Poll once, open and cancel runs, and exit without waiting
@@ -40,13 +40,13 @@ pub(crate) struct ServeArgs {
     once: bool,
 }
 
-/// The default file name of a workflow.
+/// The default name of the workflow file.
 const WORKFLOW: &str = "WORKFLOW.md";
 
 /// How long to wait for further changes before reading a file, because editors write in several steps.
 const SETTLE_PAUSE: Duration = Duration::from_millis(50);
 
-/// The maximum number of successive changes to wait for, because some directories never settle.
+/// The maximum number of consecutive changes to wait for, because some directories never settle.
 const MAX_SETTLE_PAUSES: u32 = 20;
 
 pub(crate) fn run(context: &Context, args: &ServeArgs) -> CliResult {
@@ -59,7 +59,7 @@ pub(crate) fn run(context: &Context, args: &ServeArgs) -> CliResult {
 
 /// Polls the tracker until interrupted.
 fn serve(context: &Context, server: &mut TrackerServer<'_>) -> CliResult {
-    // Ctrl-C is handled from here on, before any run is opened.
+    // From here on Ctrl-C is handled, before any run is opened.
     let mut waker = Waker::start(context)?;
     server.report(&ServeEvent::Serving(server.source.summary()))?;
     loop {
@@ -81,14 +81,14 @@ fn serve(context: &Context, server: &mut TrackerServer<'_>) -> CliResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the pause until the next poll, shortened if something is due earlier.
+/// Returns how long to pause before the next poll. If a retry is due earlier, the pause is shorter.
 fn pause(interval: Duration, due_ms: Option<u64>) -> Duration {
     let now = u64::try_from(clock::now_ms()).unwrap_or(0);
     let until = due_ms.map(|due| Duration::from_millis(due.saturating_sub(now)));
     until.map_or(interval, |until| until.min(interval))
 }
 
-/// Waits for a change or the timeout, then until changes settle, within limits.
+/// Waits for a change or the timeout, and then until the changes stop.
 fn wait(waker: &Waker, pause: Duration) -> WakeReason {
     let mut wake = waker.next(pause);
     for _ in 0..MAX_SETTLE_PAUSES {

@@ -1,4 +1,4 @@
-//! Opens a run for an issue, as `provost run` would.
+//! Opens a run for an issue, in the same way as `provost run`.
 
 use std::collections::BTreeMap;
 
@@ -20,13 +20,13 @@ use crate::{
     ui,
 };
 
-/// The maximum length of a run's name derived from an issue.
+/// The maximum length of the name that a run gets from its issue.
 const MAX_NAME: usize = 80;
 
 /// The maximum length of a run's one-line goal.
 const MAX_GOAL_LINE: usize = 500;
 
-/// Opens the run, or finds the one already opened for the same attempt.
+/// Opens the run, or returns the one that was already opened for this attempt.
 pub(super) fn open(
     context: &Context,
     source: &WorkflowSource,
@@ -56,19 +56,19 @@ pub(super) fn open(
         plan_only: false,
         ignore_project_config: false,
         pinned: Some(&source.project),
-        // The operator was prompted when serving began; no user watches for a prompt later.
+        // The operator was asked when `serve` started. Later, there may be no user present to answer.
         asking: TrustPrompt::Never,
         checks: CheckSource::Configuration,
     };
     run::open(context, wish, &key).map(|opened| opened.row)
 }
 
-/// Returns the idempotency key: one attempt for one issue of one workflow has one run.
+/// Returns the idempotency key, so that there is exactly one run for each attempt at an issue.
 fn key(origin: &RunOrigin) -> String {
     let parts = [&origin.workflow, &origin.issue, &origin.attempt.to_string()];
     let mut hash = blake3::Hasher::new();
     for part in parts {
-        // The length separates the parts unambiguously.
+        // The length prefix makes the boundaries of the parts unambiguous.
         hash.update(&(part.len() as u64).to_le_bytes()).update(part.as_bytes());
     }
     format!("serve-{}", hash.finalize().to_hex())
@@ -82,14 +82,14 @@ fn name(start: &IssueStart) -> String {
     }
 }
 
-/// Returns the goal: a one-line summary of the issue, with the rendered workflow text as the spec.
+/// Returns the goal: a one-line summary of the issue, plus the rendered workflow text as the spec.
 fn goal(source: &WorkflowSource, start: &IssueStart) -> Result<RunGoal, ApiError> {
     let attempt = (start.attempt > 0).then_some(start.attempt);
     let text = source.workflow.template.render(&start.issue, attempt);
     let text = text.map_err(|why| usage(format!("{} ({})", why, why.class())))?;
     if text.len() as u64 > MAX_SPEC {
         return Err(usage(format!(
-            "the template renders it to {} bytes, but the limit is {MAX_SPEC}",
+            "the rendered template has {} bytes, but the limit is {MAX_SPEC}",
             text.len()
         )));
     }
@@ -99,7 +99,7 @@ fn goal(source: &WorkflowSource, start: &IssueStart) -> Result<RunGoal, ApiError
     Ok(RunGoal { about: goal.clone(), goal, spec: Some(text) })
 }
 
-/// Returns the workflow's settings that provost.toml has too. They count as flags.
+/// Returns the workflow's settings that also exist in provost.toml, as flags.
 fn flags(config: &WorkflowConfig) -> Vec<FlagSetting> {
     let said = |key: &str, of: &str, value: Option<String>| {
         value.map(|value| flag_text(&format!("{of} of the workflow"), key, &value))

@@ -1,4 +1,4 @@
-//! One pass: reads the runs and the tracker, and acts on both.
+//! One pass of `serve`: reads the runs and the tracker, then opens, cancels and cleans up runs.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,26 +24,26 @@ use super::{
 };
 use crate::{clock, context::Context, error::Error, target, ui};
 
-/// The maximum number of ended runs read when serving begins: in effect all.
+/// The maximum number of ended runs to read at startup. No real ledger contains more.
 const MAX_INITIAL_RUNS: usize = 1_000_000;
 
-/// The maximum number of ended runs read later: fewer end between two passes.
+/// The maximum number of ended runs to read later. Fewer runs than this end between two passes.
 const MAX_RECENT_RUNS: usize = 500;
 
-/// The served workflow and everything known about it.
+/// The state of `serve` for one workflow.
 pub(super) struct TrackerServer<'a> {
     context: &'a Context,
     pub(super) source: WorkflowSource,
     work: RunHistory,
-    /// The last reported rows of open runs, by ID.
+    /// The rows of open runs as last reported, by ID.
     open_runs: BTreeMap<String, RunRow>,
     /// Runs to clean up once they have ended.
     to_clean: BTreeSet<String>,
     /// Issues that were active in the last pass.
     active: BTreeSet<String>,
-    /// Issues that are no longer active, and whose state must be read.
+    /// Issues that used to be active and whose current state must be read.
     inactive: BTreeSet<String>,
-    /// Events already reported, so that each is reported once.
+    /// Which events have been reported, so that each is reported only once.
     reported: ReportedEvents,
     started: bool,
     failed: bool,
@@ -54,7 +54,7 @@ struct ReportedEvents {
     requests: BTreeSet<String>,
     waiting_reasons: BTreeMap<String, String>,
     warnings: BTreeSet<String>,
-    /// The tracker's errors in this pass, and in the previous one.
+    /// The tracker's errors in this pass and in the previous one.
     failures: BTreeSet<String>,
     failures_before: BTreeSet<String>,
 }
@@ -80,12 +80,12 @@ impl<'a> TrackerServer<'a> {
         }
     }
 
-    /// Returns success if the newest pass completed everything.
+    /// Returns a success code if there were no failures in the last pass.
     pub(super) fn outcome(&self) -> ExitCode {
         ExitCode::from(if self.failed { ErrorCode::Failed.exit_code() } else { 0 })
     }
 
-    /// Returns the open runs.
+    /// Returns the IDs of the open runs.
     pub(super) fn open_run_ids(&self) -> Vec<String> {
         self.open_runs.keys().cloned().collect()
     }
@@ -98,7 +98,7 @@ impl<'a> TrackerServer<'a> {
         }
     }
 
-    /// Runs one pass over the runs and the tracker. Returns the time at which something is due next.
+    /// Performs one pass over the runs and the tracker. Returns the time of the next retry, if any.
     pub(super) fn pass(&mut self) -> Result<Option<u64>, Error> {
         self.failed = false;
         self.reported.failures_before = std::mem::take(&mut self.reported.failures);
@@ -153,7 +153,7 @@ impl<'a> TrackerServer<'a> {
         Ok(())
     }
 
-    /// Reads the runs from the daemon, which are the only memory.
+    /// Reads the runs from the daemon, which is the only source of state.
     fn refresh_runs(&mut self, client: &Client) -> Result<(), Error> {
         let limit = if self.started { MAX_RECENT_RUNS } else { MAX_INITIAL_RUNS };
         let path = target::with_query("/v1/runs", &[("limit", Some(limit.to_string()))]);
@@ -204,7 +204,7 @@ impl<'a> TrackerServer<'a> {
         Ok(())
     }
 
-    /// Cancels the runs whose issues are no longer active.
+    /// Cancels runs whose issues are no longer active.
     fn reconcile(&mut self, client: &Client, rules: &DispatchRules) -> Result<(), Error> {
         let ids: Vec<String> = self.work.active_runs().map(|(issue, _)| issue.to_owned()).collect();
         let refreshed = match self.source.tracker.issues_by_ids(&ids) {
@@ -224,7 +224,7 @@ impl<'a> TrackerServer<'a> {
         let request = CancelRequest { because: stop.why.to_reason() };
         let path = target::run_action_path(&stop.run, "cancel");
         match client.post::<Value>(&path, &request, &self.context.idempotency_key(None)) {
-            // It ended meanwhile; the next pass sees how.
+            // The run has ended in the meantime. The next pass reads its outcome.
             Err(error) if error.code == ErrorCode::Refused => return Ok(()),
             answer => answer?,
         };
@@ -235,7 +235,7 @@ impl<'a> TrackerServer<'a> {
         self.report(&ServeEvent::Stopping { of, run: stop.run.clone(), why: stop.why.to_string() })
     }
 
-    /// Finds the leftovers of runs whose issues are closed, when serving begins.
+    /// At startup, finds runs to clean up because their issues are closed.
     fn sweep(&mut self, rules: &DispatchRules) -> Result<(), Error> {
         if self.started {
             return Ok(());
@@ -249,7 +249,8 @@ impl<'a> TrackerServer<'a> {
         Ok(())
     }
 
-    /// Does the same for issues that were active until now; only these are read, because there may be many others.
+    /// Finds runs to clean up because their issues became inactive. Reads only issues that were
+    /// active before, because a tracker may contain many others.
     fn check_inactive(&mut self, rules: &DispatchRules, candidates: &[Issue]) -> Result<(), Error> {
         let now: BTreeSet<String> = candidates.iter().map(|issue| issue.id.clone()).collect();
         let before = std::mem::replace(&mut self.active, now);
@@ -263,13 +264,13 @@ impl<'a> TrackerServer<'a> {
                 self.inactive.clear();
                 self.to_clean.extend(schedule::runs_to_clean(rules, &self.work, &issues));
             }
-            // They are read again in the next pass.
+            // These issues are read again in the next pass.
             Err(why) => self.report_tracker_error(&why)?,
         }
         Ok(())
     }
 
-    /// Removes unneeded worktrees without work in them, of ended runs whose issues are closed.
+    /// Removes the worktrees of ended runs whose issues are closed. Worktrees with unsaved work are kept.
     fn clean(&mut self, client: &Client) -> Result<(), Error> {
         let ended: Vec<String> = self
             .to_clean
@@ -289,7 +290,7 @@ impl<'a> TrackerServer<'a> {
         Ok(())
     }
 
-    /// Reads the active issues; None if the tracker failed.
+    /// Reads the active issues. Returns `None` if the tracker failed.
     fn candidates(&mut self, rules: &DispatchRules) -> Result<Option<Vec<Issue>>, Error> {
         match self.source.tracker.issues_in_states(&rules.active) {
             Ok(found) => {
@@ -307,7 +308,7 @@ impl<'a> TrackerServer<'a> {
         }
     }
 
-    /// Reports a tracker error once for as long as it persists.
+    /// Reports a tracker error only once for as long as it persists.
     fn report_tracker_error(&mut self, why: &trackers::Error) -> Result<(), Error> {
         self.failed = true;
         let (category, message) = (why.category(), why.to_string());
@@ -319,7 +320,7 @@ impl<'a> TrackerServer<'a> {
         }
     }
 
-    /// Reports why issues wait, each reason once.
+    /// Reports why issues are waiting, but each reason only once.
     fn report_waiting(&mut self, plan: &DispatchPlan) -> Result<(), Error> {
         let mut told = BTreeMap::new();
         for held in &plan.held {
@@ -337,7 +338,7 @@ impl<'a> TrackerServer<'a> {
         Ok(())
     }
 
-    /// Starts a run. A failed start is retried later and does not block other starts.
+    /// Starts a run. If this fails, it is retried later, and other issues can still start.
     fn start(&mut self, start: &IssueStart) -> Result<(), Error> {
         let issue = &start.issue;
         let of = IssueRef { issue: issue.id.clone(), identifier: issue.identifier.clone() };
@@ -368,7 +369,8 @@ impl<'a> TrackerServer<'a> {
     }
 }
 
-/// Whether to report why an issue waits. Waiting for a slot is not reported, because the start will be.
+/// Whether to report why an issue is waiting. Waiting for a slot is not reported, because the start
+/// of its run will be.
 fn is_reportable(why: &HoldReason) -> bool {
     match why {
         HoldReason::NoSlot | HoldReason::NoSlotInState(_) => false,
@@ -389,7 +391,7 @@ fn now() -> u64 {
     u64::try_from(clock::now_ms()).unwrap_or(0)
 }
 
-/// Returns the paths in a list of the clean-up reply, with the reason for each kept one.
+/// Returns the paths in one of the lists in the clean-up reply. Each path that was kept has a reason.
 fn paths(reply: &Value, list: &str) -> Vec<String> {
     let text = |item: &Value| {
         let path = item["path"].as_str()?;

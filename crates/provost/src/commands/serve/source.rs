@@ -1,4 +1,4 @@
-//! The current workflow, and the tracker that it names.
+//! The current workflow, and the tracker that it configures.
 
 use std::{
     path::{Path, PathBuf},
@@ -25,43 +25,43 @@ use crate::{
 /// The maximum size of a workflow file, in bytes.
 const MAX_WORKFLOW_BYTES: u64 = 256 << 10;
 
-/// A workflow file with its last valid version.
+/// A workflow file and its last valid version.
 pub(super) struct WorkflowSource {
     pub(super) path: PathBuf,
     environment: Environment,
-    /// Variables for git below `gh`, from before any agent of the workflow began.
+    /// Environment variables for the git that `gh` runs. They are determined before any agent of the workflow starts.
     git_env: Vec<(String, String)>,
     text: Result<String, Error>,
-    /// The project's configuration that runs are opened with.
+    /// The project's configuration, as used for new runs.
     pub(super) project: ProjectFile,
-    /// Whether the project's files changed and the operator has not trusted the new version.
+    /// Whether the project's files have changed and the operator has not trusted the new version.
     project_untrusted: bool,
     pub(super) workflow: WorkflowFile,
     pub(super) tracker: Box<dyn Tracker>,
-    /// Why the current version of the file is invalid.
+    /// Why the current version of the file is invalid, if it is.
     invalid: Option<Error>,
 }
 
-/// The change of the file since the last read.
+/// How the file has changed since it was last read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum WorkflowChange {
     None,
     Reloaded,
-    /// The last valid version stays in use, and no new runs start with it.
+    /// The file is invalid. The last valid version stays in use, but no new runs are started.
     Invalid(Error),
 }
 
-/// The change of the project's configuration since the last read.
+/// How the project's configuration has changed since it was last read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ProjectChange {
     None,
     Trusted,
-    /// The operator has not trusted it: the version from the start of serving stays in use.
+    /// The operator has not trusted the change, so the version from when `serve` started stays in use.
     Untrusted(String),
 }
 
 impl WorkflowSource {
-    /// Reads the workflow for the first time; an error ends the command.
+    /// Reads the workflow for the first time. If this fails, so does the command.
     pub(super) fn open(path: &Path, context: &Context) -> Result<WorkflowSource, ApiError> {
         let text = read(path).map_err(|why| refused(path, &why))?;
         let path = path.canonicalize().map_err(|why| refused(path, &missing(path, &why)))?;
@@ -90,8 +90,8 @@ impl WorkflowSource {
         })
     }
 
-    /// Rereads the project's configuration. Runs keep the version from the start of serving until the operator trusts
-    /// another, because an agent may have written it.
+    /// Reads the project's configuration again. Until the operator trusts a new version, new runs
+    /// use the version from when `serve` started, because an agent may have written the change.
     pub(super) fn refresh_project(&mut self, context: &Context) -> ProjectChange {
         let before = std::mem::replace(&mut self.project_untrusted, false);
         match settings::trusted_project(&self.environment, self.dir()) {
@@ -116,11 +116,12 @@ impl WorkflowSource {
         let (why, next) = why.map_or_else(Default::default, |why| (why.message, why.next));
         let next = next.first().cloned().unwrap_or_else(|| "provost trust".to_owned());
         format!(
-            "{why}; new runs use the version from the start of serving; trust the change with: {next}"
+            "{why}; new runs use the version from the start of serve; trust the change with: \
+             {next}"
         )
     }
 
-    /// Rereads the file.
+    /// Reads the workflow file again.
     pub(super) fn refresh(&mut self, context: &Context) -> WorkflowChange {
         let text = read(&self.path);
         let was_untrusted = matches!(self.invalid, Some(Error::Untrusted(_)));
@@ -163,7 +164,7 @@ impl WorkflowSource {
         self.workflow.config.interval
     }
 
-    /// Returns the workflow's name as used in the origin of runs.
+    /// Returns the workflow's name, which is stored as the origin of its runs.
     pub(super) fn name(&self) -> String {
         self.path.display().to_string()
     }
@@ -172,7 +173,7 @@ impl WorkflowSource {
         directory(&self.path)
     }
 
-    /// Returns the places where a change triggers an early pass.
+    /// Returns the paths to watch. A change to one of them triggers the next pass early.
     pub(super) fn watched_paths(&self) -> Vec<WatchedPath> {
         let file = self.path.file_name().map(ToOwned::to_owned);
         let own = WatchedPath { dir: self.dir().to_owned(), file };
@@ -210,8 +211,9 @@ fn tracker(
     tracker.settings.open(&tracker.terminal, &variables)
 }
 
-/// Returns the variables that give git, below `gh`, the current remotes and no other repository setting: an agent can
-/// change the configuration, and with it whose issues are read. Empty outside a repository.
+/// Returns environment variables that let the git below `gh` see the current remotes but no other
+/// setting of the repository. Otherwise an agent could change the configuration and make `gh` read
+/// the issues of another repository. Returns nothing outside a repository.
 fn git_env(context: &Context, dir: &Path) -> Vec<(String, String)> {
     let variables = || {
         let (git, project) = worktree::project_at(context, dir).ok()?;
@@ -231,17 +233,17 @@ fn directory(path: &Path) -> &Path {
 fn read(path: &Path) -> Result<String, Error> {
     let bytes = agent_file::read_linked(path, MAX_WORKFLOW_BYTES).map_err(|why| match why {
         agent_file::Error::NotRegular(_) | agent_file::Error::Outside(_) => {
-            missing(path, &"it is not a regular file")
+            missing(path, &"the file is not a regular file")
         }
         agent_file::Error::TooLong { limit, .. } => {
-            missing(path, &format!("it has more than {limit} bytes"))
+            missing(path, &format!("the file has more than {limit} bytes"))
         }
         agent_file::Error::Io { source, .. } => missing(path, &source),
     })?;
-    String::from_utf8(bytes).map_err(|_| missing(path, &"it is not UTF-8"))
+    String::from_utf8(bytes).map_err(|_| missing(path, &"the file is not UTF-8"))
 }
 
-/// Converts a trust error: an untrusted change is not used, and the message includes the hint.
+/// Converts an error about missing trust. The message includes the command that trusts the change.
 fn untrusted(why: ApiError) -> Error {
     let next = why.next.first().map_or_else(String::new, |next| format!(": `{next}`"));
     Error::Untrusted(format!("{}{next}", why.message))

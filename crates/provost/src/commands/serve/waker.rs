@@ -1,4 +1,4 @@
-//! Ends a pause early: on a changed file, an ended run or a signal.
+//! Ends a pause early, when a file changes, a run ends or a signal arrives.
 
 use std::{
     collections::BTreeMap,
@@ -28,21 +28,21 @@ use crate::{
     follow::{EventFilter, EventFollower},
 };
 
-/// The reason a pause ended.
+/// Why a pause ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WakeReason {
     Poll,
     Stop,
 }
 
-/// A directory to watch for changes: of one file, or of all files in it.
+/// A directory to watch for changes to one file or to any file in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct WatchedPath {
     pub(super) dir: PathBuf,
     pub(super) file: Option<OsString>,
 }
 
-/// The queue length. One pass covers everything that happened before it, so few wakes need to wait.
+/// The capacity of the wake queue. It can be short, because one pass handles all earlier wake-ups.
 const QUEUE: usize = 64;
 
 /// The inotify events that trigger a pass.
@@ -54,13 +54,13 @@ const WATCH_EVENTS: WatchFlags = WatchFlags::CLOSE_WRITE
 /// The run events that may require an action or a report.
 const WAKE_EVENT_KINDS: [&str; 3] = ["run.sealed", "run.request_observed", "run.cancelled"];
 
-/// The exit code after a second interrupt, as shells use it for that signal.
+/// The exit code after a second interrupt, which is the one that shells use for SIGINT.
 const INTERRUPTED: i32 = 130;
 
-/// Collects the events that end a pause.
+/// Receives everything that can end a pause.
 pub(super) struct Waker {
     wakes: Receiver<WakeReason>,
-    /// None if inotify is not available; then only time triggers a pass.
+    /// `None` if inotify is not available, in which case changes are only noticed by polling.
     files: Option<SharedFd>,
     watched: Arc<Mutex<WatchDescriptors>>,
 }
@@ -79,17 +79,17 @@ impl Waker {
         Ok(Waker { wakes, files, watched })
     }
 
-    /// Waits for the next wake, at most for the given time.
+    /// Waits for the next wake-up, at most for the given time.
     pub(super) fn next(&self, time: Duration) -> Option<WakeReason> {
         self.wakes.recv_timeout(time).ok()
     }
 
-    /// Watches these places from now on. A missing place cannot be watched, and is retried.
+    /// Starts watching these paths. A missing path is tried again in the next call.
     pub(super) fn watch(&mut self, places: &[WatchedPath]) {
         let (Some(files), Ok(mut watched)) = (&self.files, self.watched.lock()) else { return };
         for place in places {
             if let Ok(number) = inotify::add_watch(files.as_ref(), &place.dir, WATCH_EVENTS) {
-                // A directory has one watch descriptor; watching all of it includes the single file.
+                // inotify has one watch per directory, and watching all files includes any single file.
                 let known = watched.entry(number).or_insert_with(|| place.clone());
                 if place.file.is_none() {
                     known.file = None;
@@ -99,7 +99,7 @@ impl Waker {
     }
 }
 
-/// The first signal requests a stop; the second exits immediately.
+/// Stops on the first signal, and exits immediately on the second.
 fn stop_on_signals(send: SyncSender<WakeReason>) -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_io().build()?;
     let (mut interrupt, mut terminate) = {
@@ -108,7 +108,7 @@ fn stop_on_signals(send: SyncSender<WakeReason>) -> io::Result<()> {
     };
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
         runtime.block_on(either(&mut interrupt, &mut terminate));
-        // The receiver may be gone already.
+        // The receiver may no longer exist.
         let _ = send.send(WakeReason::Stop);
         runtime.block_on(either(&mut interrupt, &mut terminate));
         exit();
@@ -128,7 +128,7 @@ fn exit() -> ! {
     std::process::exit(INTERRUPTED)
 }
 
-/// Follows the daemon's events from now on: after this returns, no later event is missed.
+/// Follows the daemon's events. Once this function has returned, no event is missed.
 fn poll_on_events(context: &Context, send: SyncSender<WakeReason>) -> Result<(), ApiError> {
     let context = Context { environment: context.environment.clone(), ui: context.ui.clone() };
     let (opened, is_open) = mpsc::sync_channel(1);
@@ -136,10 +136,10 @@ fn poll_on_events(context: &Context, send: SyncSender<WakeReason>) -> Result<(),
         let mut events = EventFollower::new(&context, EventFilter::All, None);
         let open = context.daemon().and_then(|client| events.open(&client));
         let failed = open.is_err();
-        // The receiver is waiting for this, so it cannot be gone.
+        // The receiver is waiting for this message, so the send cannot fail.
         drop(opened.send(open));
         while !failed && let Ok(event) = events.next() {
-            // A full queue already triggers a pass.
+            // If the queue is full, a pass is going to happen anyway.
             if WAKE_EVENT_KINDS.contains(&event.kind.as_str()) {
                 let _ = send.try_send(WakeReason::Poll);
             }

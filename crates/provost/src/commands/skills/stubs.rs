@@ -1,7 +1,7 @@
-//! Provost's own skills: stubs that refer to `provost guide`, so that their text never becomes outdated.
+//! Provost's own skills. They are stubs that refer to `provost guide`, so that their text never becomes outdated.
 //!
-//! A stub ends with a digest of itself, which identifies it as Provost's and unchanged. Other files are never
-//! overwritten or removed.
+//! A stub ends with a digest of itself, which shows that Provost wrote it and that it is unchanged.
+//! Other files are never overwritten or removed.
 
 use std::{
     fs, io,
@@ -15,10 +15,10 @@ use crate::commands::guide::Topic;
 /// The file that makes a directory a skill.
 const FILE: &str = "SKILL.md";
 
-/// The maximum size of a skill that may be Provost's own, in bytes.
+/// The maximum size of a file that may be one of Provost's skills, in bytes.
 const MAX_SKILL: u64 = 64 << 10;
 
-/// The beginning of a stub's last line.
+/// How the last line of a stub starts.
 const MARK_PREFIX: &str = "<!-- provost skill ";
 
 /// One of Provost's own skills.
@@ -38,26 +38,28 @@ pub(super) const STUBS: [Stub; 2] = [
     },
     Stub {
         name: "provost-review",
-        description: "Review work guardedly with Provost: try to disprove it, and record each attempt as failure mode, check and result. Use when asked to review, attack or double-check work of another agent before it is called done.",
+        description: "Review work with Provost: try to disprove it, and record each attempt as \
+            failure mode, check and result. Use when asked to review, challenge or double-check \
+            the work of another agent before it counts as done.",
         topic: Topic::Review,
     },
 ];
 
-/// The action for one stub in one directory.
+/// What to do with a stub in a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StubAction {
     Write,
-    /// A stub of an earlier version exists.
+    /// A stub from an earlier version exists.
     Replace,
     Remove,
-    /// It is up to date.
+    /// The installed stub is up to date.
     Nothing,
-    /// A file exists that is not Provost's, or was changed.
+    /// The existing file was not written by Provost, or a user has changed it.
     Refuse(&'static str),
 }
 
 impl Stub {
-    /// Returns the whole file.
+    /// Returns the whole text of the file.
     pub(super) fn text(&self) -> String {
         let body = format!(
             "---\nname: {}\ndescription: {:?}\n---\n\nRun `provost guide {}` and follow what it prints. It is the guide of the \
@@ -74,7 +76,7 @@ impl Stub {
         root.join(self.name)
     }
 
-    /// Returns the action that installing it requires.
+    /// Returns what to do to install the stub.
     pub(super) fn plan_install(&self, root: &Path) -> io::Result<StubAction> {
         Ok(match inspect(&self.directory(root))? {
             ExistingSkill::Nothing => StubAction::Write,
@@ -84,7 +86,7 @@ impl Stub {
         })
     }
 
-    /// Returns the action that removing it requires.
+    /// Returns what to do to remove the stub.
     pub(super) fn plan_remove(&self, root: &Path) -> io::Result<StubAction> {
         Ok(match inspect(&self.directory(root))? {
             ExistingSkill::Nothing => StubAction::Nothing,
@@ -101,7 +103,7 @@ impl Stub {
             StubAction::Remove => {
                 fs::remove_file(directory.join(FILE))?;
                 match fs::remove_dir(&directory) {
-                    // Other files of the user in the directory stay.
+                    // The directory is kept, because it still contains the user's files.
                     Err(why) if why.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
                     done => done,
                 }
@@ -111,7 +113,7 @@ impl Stub {
     }
 }
 
-/// The current content of a stub's directory.
+/// What a stub's directory currently contains.
 enum ExistingSkill {
     Nothing,
     Ours(String),
@@ -142,7 +144,7 @@ fn inspect(directory: &Path) -> io::Result<ExistingSkill> {
     }
 }
 
-/// Returns the type of a path without following links; None if it does not exist.
+/// Returns the type of a file without following links, or None if it does not exist.
 fn file_type(path: &Path) -> io::Result<Option<fs::FileType>> {
     match fs::symlink_metadata(path) {
         Ok(found) => Ok(Some(found.file_type())),
@@ -157,7 +159,7 @@ fn write(directory: &Path, text: &str) -> io::Result<()> {
     let beside = directory.join(format!(".{FILE}.{}", std::process::id()));
     let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, directory.join(FILE)));
     if written.is_err() {
-        // The temporary file is useless if it could not be renamed.
+        // Remove the temporary file if it could not be renamed.
         drop(fs::remove_file(&beside));
     }
     written

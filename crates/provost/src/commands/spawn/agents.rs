@@ -1,18 +1,23 @@
-//! Agents from the configuration, and plain commands.
+//! Agents defined in the configuration, and plain commands.
 
 use std::path::Path;
 
-use provost_api::ApiError;
+use provost_api::{ApiError, ErrorCode};
 use provost_config::{self as config, Resolved};
 use provost_core::session::{AgentProfile, AgentSettings, AgentSpec, CommandStdin, Driver};
 
 use super::variables::{VariableArgs, VariableSet};
-use crate::{context::Context, error::usage, settings, ui};
+use crate::{
+    commands::demo_agent::{DEMO_AGENT, DEMO_COMMAND},
+    context::Context,
+    error::usage,
+    settings, ui,
+};
 
-/// The agent's name for a plain command.
+/// The name used as the agent of a plain command.
 const COMMAND: &str = "command";
 
-/// The maximum number of agents that an error names.
+/// The maximum number of agents to list in an error.
 const MAX_NAMED: usize = 10;
 
 /// Builds an agent from the configuration, or a plain command.
@@ -32,13 +37,15 @@ pub(crate) fn configured(
                 .next("provost spawn --agent NAME INSTRUCTION"));
         }
         None => (COMMAND, Driver::Command, Vec::new()),
-        Some(name) => {
-            let agent =
-                config.agents.get(name).ok_or_else(|| unknown(Some(context), name, config))?;
-            variables.configured(name, &agent.env)?;
-            variables.patterns(&agent.pass_env);
-            (name, driver(agent.driver), agent.command.as_slice().to_vec())
-        }
+        Some(name) => match config.agents.get(name) {
+            Some(agent) => {
+                variables.configured(name, &agent.env)?;
+                variables.patterns(&agent.pass_env);
+                (name, driver(agent.driver), agent.command.as_slice().to_vec())
+            }
+            None if name == DEMO_AGENT => (name, Driver::Jsonl, demo_argv()?),
+            None => return Err(unknown(Some(context), name, config)),
+        },
     };
     argv.extend(arguments.iter().cloned());
     variables.values(&given.env);
@@ -57,11 +64,12 @@ pub(crate) fn configured(
     })
 }
 
-/// Returns an agent by name, from the configuration alone: its protocol.
+/// Returns the outline of an agent by name. This reads only the configuration and starts no program.
 pub(crate) fn find_outline(name: &str, config: &Resolved) -> Result<AgentSpec, ApiError> {
     let (driver, argv) = match config.agents.get(name) {
         _ if name == config::BUILT_IN => (Driver::Codex, vec![name.to_owned()]),
         Some(agent) => (driver(agent.driver), agent.command.as_slice().to_vec()),
+        None if name == DEMO_AGENT => (Driver::Jsonl, demo_argv()?),
         None => return Err(unknown(None, name, config)),
     };
     Ok(AgentSpec {
@@ -78,7 +86,15 @@ pub(crate) fn find_outline(name: &str, config: &Resolved) -> Result<AgentSpec, A
     })
 }
 
-/// Returns the part of a session's default name that describes the program.
+/// Returns the command for the built-in scripted agent, which is this program itself.
+fn demo_argv() -> Result<Vec<String>, ApiError> {
+    let own = std::env::current_exe().map_err(|why| {
+        ApiError::new(ErrorCode::Internal, format!("cannot find this program's file: {why}"))
+    })?;
+    Ok(vec![own.to_string_lossy().into_owned(), DEMO_COMMAND.to_owned()])
+}
+
+/// Returns the part of a session's default name that comes from the program.
 pub(super) fn label(agent: &AgentSpec) -> String {
     let program = agent.argv.first().map(Path::new).and_then(Path::file_name);
     let program = program.map(|name| name.to_string_lossy().into_owned());
@@ -98,21 +114,21 @@ fn driver(driver: config::Driver) -> Driver {
 }
 
 fn unknown(context: Option<&Context>, name: &str, config: &Resolved) -> ApiError {
-    let known: Vec<&str> =
-        std::iter::once(config::BUILT_IN).chain(config.agents.keys().map(String::as_str)).collect();
+    let built_in = [config::BUILT_IN, DEMO_AGENT].into_iter();
+    let own = config.agents.keys().map(String::as_str).filter(|name| *name != DEMO_AGENT);
+    let known: Vec<&str> = built_in.chain(own).collect();
     let near = |known: &&&str| strsim::osa_distance(name, known) <= name.chars().count().max(3) / 3;
     let nearest = known.iter().filter(near).min_by_key(|known| strsim::osa_distance(name, known));
-    let hint = match (nearest, known.as_slice()) {
-        (Some(known), _) => format!("did you mean {known:?}?"),
-        (None, [only]) => format!("only {only:?} exists, the configuration has no others"),
-        (None, known) => {
+    let hint = match nearest {
+        Some(known) => format!("did you mean {known:?}?"),
+        None => {
             let known: Vec<_> =
                 known.iter().take(MAX_NAMED).map(|name| format!("{name:?}")).collect();
             format!("known agents: {}", known.join(", "))
         }
     };
     let here = context.and_then(|context| context.environment.current_dir().ok());
-    // A provost.toml that exists but is ignored is often the reason.
+    // Often the reason is that a provost.toml exists but is ignored.
     let unread = here.as_deref().and_then(settings::ignored_file).map(|file| {
         format!(
             "; {} is not read, because it is outside a git repository (git init)",

@@ -1,9 +1,9 @@
-//! The built-in agent: builds a Codex session's settings from the machine, the configuration and the flags.
+//! The built-in agent: derives the settings of a Codex session from the machine, the configuration and the flags.
 
 use std::{collections::BTreeSet, ffi::OsString, path::Path};
 
 use clap::Args;
-use provost_agents::{CodexProgram, home};
+use provost_agent_codex::{CodexProgram, home};
 use provost_api::ApiError;
 use provost_config::{self as config, BUILT_IN, FlagSetting, Resolved};
 use provost_core::{
@@ -24,8 +24,8 @@ use crate::{
     trust::{self, AgentTrust, AgentWorkplace},
 };
 
-/// Proxy variables, without which some machines cannot reach a model. They may contain a password, so they are passed
-/// by name.
+/// Proxy variables, without which some machines cannot reach a model. They may contain a password,
+/// so they are passed by name.
 const PROXY_VARS: [&str; 11] = [
     "HTTP_PROXY",
     "HTTPS_PROXY",
@@ -40,7 +40,7 @@ const PROXY_VARS: [&str; 11] = [
     "CODEX_CA_CERTIFICATE",
 ];
 
-/// The agent's settings on the command line. Only the built-in agent, Codex, has them.
+/// The agent settings on the command line, which exist only for the built-in agent, Codex.
 #[derive(Debug, Args)]
 pub(crate) struct CodexArgs {
     /// Model of the agent [default: the agent's own]
@@ -49,7 +49,7 @@ pub(crate) struct CodexArgs {
     /// Reasoning effort of the model, such as low, medium or high [default: the agent's own]
     #[arg(long)]
     pub(super) effort: Option<String>,
-    /// What the agent's commands may do
+    /// Access of the agent's commands to files
     #[arg(long, value_name = "MODE")]
     pub(super) sandbox: Option<String>,
     /// When the agent asks for approval
@@ -64,7 +64,7 @@ pub(crate) struct CodexArgs {
 }
 
 impl CodexArgs {
-    /// Returns the flags as the highest layer of the configuration.
+    /// Returns the flags as settings in the highest layer of the configuration.
     pub(crate) fn flags(&self) -> Vec<FlagSetting> {
         let text = |given: &Option<String>, flag: &str, key: &str| {
             given.as_deref().map(|text| flag_text(flag, key, text))
@@ -82,7 +82,7 @@ impl CodexArgs {
         .collect()
     }
 
-    /// Returns the first flag that was given.
+    /// Returns the name of the first flag that was given.
     pub(crate) fn first_given(&self) -> Option<&'static str> {
         let given = [
             (self.codex_path.is_some(), "--codex-path"),
@@ -96,7 +96,7 @@ impl CodexArgs {
     }
 }
 
-/// How Codex runs: in a conversation, one-shot, or on its own screen.
+/// How Codex runs: in a conversation, only once, or in its own UI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CodexMode {
     Conversation,
@@ -104,7 +104,7 @@ pub(crate) enum CodexMode {
     Terminal,
 }
 
-/// Builds the agent and returns it with warnings.
+/// Builds the agent, and warnings about it.
 pub(crate) fn agent(
     context: &Context,
     given: &VariableArgs,
@@ -117,7 +117,7 @@ pub(crate) fn agent(
     let carried = agent_profile(&setup, &trust)?;
     let mut variables = variables(context, given, config)?;
     let own_env = own_variables(context, carried.agent_home.as_deref())?;
-    // A home that does not exist yet, or is not trusted, has no version cache.
+    // If the home does not exist yet or is not trusted, the version cache is missing.
     let memory = context.trusted_home().ok().map(|home| home.codex_version_cache());
     let found = setup.find(memory.as_deref())?.codex;
     variables.path(|path| search_path(&found, path));
@@ -144,12 +144,12 @@ pub(crate) fn agent(
     Ok((agent, warnings.chain(unread_by_codex(&trust, place.cwd)).collect()))
 }
 
-/// Returns the first given flag of `spawn` that only Codex supports.
+/// Returns the first flag given to `spawn` that only Codex supports.
 pub(super) fn own_flag(args: &SpawnArgs) -> Option<&'static str> {
     args.codex.first_given().or_else(|| args.once.then_some("--once"))
 }
 
-/// Rejects flags that would have no effect, or a different one than they say.
+/// Rejects flags that have no effect with Codex, or a misleading one.
 pub(super) fn reject_ineffective(args: &SpawnArgs) -> Result<(), ApiError> {
     if args.instruction.is_none() && !args.tty {
         return Err(usage("Codex needs an instruction")
@@ -158,16 +158,17 @@ pub(super) fn reject_ineffective(args: &SpawnArgs) -> Result<(), ApiError> {
     }
     if !args.command.is_empty() {
         return Err(usage(
-            "Codex takes no further arguments: use flags of spawn or keys of agents.codex",
+            "Codex accepts no further arguments: use flags of spawn or keys of agents.codex",
         )
         .next("provost spawn --help"));
     }
-    match (args.stdin, args.exit0_is_done && !args.once) {
+    match (args.stdin, args.exit_zero_completes && !args.once) {
         (true, _) => Err(usage(
-            "--stdin applies only to plain commands: Codex is controlled by its protocol",
+            "--stdin applies only to plain commands; Provost controls Codex over a protocol",
         )),
         (_, true) => Err(usage(
-            "--exit0-is-done applies only to commands that end: the exit status of Codex's server says nothing about the work",
+            "--exit-zero-completes applies only to commands that end; Codex runs as a server, whose \
+             exit status does not describe the work",
         )),
         (false, false) => Ok(()),
     }
@@ -190,7 +191,7 @@ fn agent_profile(setup: &CodexSetup<'_>, trust: &AgentTrust) -> Result<AgentProf
     })
 }
 
-/// Warns that Codex ignores the repository's own files, because Codex itself does not report it.
+/// Warns that Codex ignores the repository's `.codex` files, because Codex itself does not report this.
 fn unread_by_codex(trust: &AgentTrust, cwd: &Path) -> Option<String> {
     (*trust == AgentTrust::Untrusted).then(|| {
         format!(
@@ -200,7 +201,8 @@ fn unread_by_codex(trust: &AgentTrust, cwd: &Path) -> Option<String> {
     })
 }
 
-/// Returns the variables that Codex needs to reach its model: proxies, and the keys that its configuration names.
+/// Returns the variables that Codex needs to reach its model: the proxies, and the API keys
+/// mentioned in its configuration.
 fn own_variables(
     context: &Context,
     codex_home: Option<&str>,
@@ -215,7 +217,7 @@ fn own_variables(
     Ok(usual.chain(named).filter(|name| !astray(name)).collect())
 }
 
-/// Returns the variables that would point Codex away from its session's home.
+/// Returns the variables that would make Codex use another home than that of its session.
 fn scrubbed_vars() -> impl Iterator<Item = &'static str> {
     home::SCRUBBED_VARIABLES.into_iter().chain([HOME_VARIABLE])
 }
@@ -236,7 +238,7 @@ fn variables(
     Ok(variables)
 }
 
-/// Rejects a configured Codex home variable, which would have no effect: each session has its own home.
+/// Rejects a variable that sets Codex's home. It would have no effect, because each session has its own home.
 fn refuse_own_home(args: &VariableArgs, config: &Resolved) -> Result<(), ApiError> {
     let by_flag = args.env.iter().map(|(name, _)| name).chain(&args.pass_env);
     let configured = config.codex.env.iter().map(|(name, _)| name);
@@ -244,14 +246,15 @@ fn refuse_own_home(args: &VariableArgs, config: &Resolved) -> Result<(), ApiErro
         by_flag.map(String::as_str).chain(configured).chain(config.codex.pass_env.iter());
     if named.any(|name| name == HOME_VARIABLE) {
         return Err(usage(format!(
-            "Provost sets {HOME_VARIABLE}, because each session has its own home; name yours with agents.codex.home"
+            "Provost sets {HOME_VARIABLE}, because each session has its own home; set yours with \
+             agents.codex.home"
         )));
     }
     Ok(())
 }
 
-/// Prepends the directories that a launcher would add to `PATH`, and appends the program's own directory, where a
-/// launcher script may find its interpreter.
+/// Returns the search path for Codex: the directories that its launcher would add, then `PATH`,
+/// then the directory of the program, where a launcher script may find its interpreter.
 fn search_path(codex: &CodexProgram, path: &str) -> String {
     let known: Vec<_> = std::env::split_paths(path).collect();
     let own = codex.program.parent().map(Path::to_owned).filter(|own| !known.contains(own));
@@ -260,7 +263,7 @@ fn search_path(codex: &CodexProgram, path: &str) -> String {
     joined.ok().and_then(Result::ok).unwrap_or_else(|| path.to_owned())
 }
 
-/// Returns the settings. One-shot work cannot ask for approval.
+/// Returns the agent's settings. Codex cannot ask for approval if it runs only once.
 fn settings(way: CodexMode, config: &Resolved) -> AgentSettings {
     let once = way == CodexMode::Once;
     let codex = &config.codex;
@@ -300,7 +303,7 @@ mod tests {
     use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
 
     use clap::Parser;
-    use provost_agents::AgentVersion;
+    use provost_agent_codex::AgentVersion;
     use provost_core::session::{ExitZeroPolicy, SessionSpec};
     use tempfile::TempDir;
 
@@ -317,7 +320,7 @@ mod tests {
         args: SpawnArgs,
     }
 
-    /// A user with a Codex home and a program that simulates Codex.
+    /// A test user with a Codex home, and a program that simulates Codex.
     struct CodexTestEnv {
         dir: TempDir,
     }
@@ -442,7 +445,7 @@ mod tests {
         let flags = ["--pass-env", "CODEX_SQLITE_HOME", "do it"];
         let spec = lab.spec(&flags, &variables).unwrap();
         assert_eq!(spec.agent.own_env, ["HTTPS_PROXY", "OPENAI_API_KEY", "P_KEY"]);
-        assert_eq!(spec.agent.pass_env, [""; 0], "checks and hooks get none of them");
+        assert_eq!(spec.agent.pass_env, [""; 0], "checks and hooks get none of these variables");
         assert_eq!(spec.agent.carried.agent_home.as_deref(), Some(home.as_str()));
         let written = serde_json::to_string(&spec).unwrap();
         assert!(!written.contains("hunter"), "{written}");
@@ -455,7 +458,7 @@ mod tests {
         assert!(lab.refused(&[]).contains("needs an instruction"));
         assert!(lab.refused(&["do it", "--", "--search"]).contains("no further arguments"));
         assert!(lab.refused(&["--stdin", "do it"]).contains("--stdin"));
-        assert!(lab.refused(&["--exit0-is-done", "do it"]).contains("--exit0-is-done"));
+        assert!(lab.refused(&["--exit-zero-completes", "do it"]).contains("--exit-zero-completes"));
         assert!(lab.refused(&["--env", "CODEX_HOME=/x", "do it"]).contains("agents.codex.home"));
         assert!(lab.refused(&["--pass-env", "CODEX_HOME", "do it"]).contains("agents.codex.home"));
         assert!(lab.refused(&["--sandbox", "none", "do it"]).contains("read-only"));

@@ -1,4 +1,4 @@
-//! Ctrl-C handling for waits: it ends the wait, not the awaited work.
+//! Ctrl-C handling for commands that wait. Ctrl-C ends the wait, but not the work being waited for.
 
 use std::io;
 
@@ -9,19 +9,19 @@ use tokio::{
 
 use crate::ui::Ui;
 
-/// The exit code of a wait that Ctrl-C ended, as shells use it for that signal.
+/// The exit code of a wait that Ctrl-C ended, which is the one that shells use for SIGINT.
 const INTERRUPTED: i32 = 130;
 
-/// Installs a Ctrl-C handler that ends this process only, and prints a message with the next commands.
+/// Installs a Ctrl-C handler that ends only this process, and prints a message with commands to run next.
 pub(crate) fn on_interrupt(ui: &Ui, what: &str, next: &[String]) -> io::Result<()> {
     let (ui, what, next) = (ui.clone(), what.to_owned(), next.to_vec());
     handle_interrupt(move || exit_interrupted(&ui, &what, &next))
 }
 
-/// Runs a closure on its own thread whenever Ctrl-C is pressed.
+/// Calls a closure on a separate thread whenever Ctrl-C is pressed.
 pub(crate) fn handle_interrupt(mut then: impl FnMut() + Send + 'static) -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_io().build()?;
-    // The signal is handled from here on, before the ID is printed.
+    // From here on the signal is handled, so Ctrl-C works even before the ID is printed.
     let mut interrupt = {
         let _entered = runtime.enter();
         signal(SignalKind::interrupt())?

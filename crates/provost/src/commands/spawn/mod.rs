@@ -28,8 +28,8 @@ use crate::{
 
 /// Start an agent or any command, and supervise it
 ///
-/// Prints the session's ID first. With checks, Provost commits the work and runs them itself in a clean checkout; only
-/// passed checks make the outcome `succeeded`.
+/// Prints the session's ID first. With checks, Provost commits the work and runs them itself in a
+/// clean checkout; only passed checks make the outcome `succeeded`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost spawn -- make test\n  provost spawn --wait -- ./build.sh\n  provost spawn --agent codex 'Fix the failing test' --worktree --check 'cargo test'\n  provost spawn --agent codex - < instruction.md\n  provost spawn --agent codex --once --budget 500k --wait 'Explain the build'\n  provost spawn --tty --agent codex\n  provost spawn --tty --tmux --agent codex 'Fix the failing test'"
@@ -41,13 +41,14 @@ pub(crate) struct SpawnArgs {
     /// Command to run, or further arguments for the agent
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
-    /// Name of the session [default: made from the command and the ID]
+    /// Name of the session [default: derived from the command and the ID]
     #[arg(long, value_parser = label)]
     name: Option<String>,
     /// Role of the session, used to filter lists [default: none]
     #[arg(long, value_parser = label)]
     role: Option<String>,
-    /// Agent: `codex`, or one from the configuration, `[agents.NAME]` [default: none, for a plain command]
+    /// Agent: `codex`, `demo`, or the name of an `[agents.NAME]` table in the configuration
+    /// [default: none, for a plain command]
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
     #[command(flatten)]
@@ -55,19 +56,20 @@ pub(crate) struct SpawnArgs {
     /// Run Codex once and exit, without questions or approvals (`codex exec`)
     #[arg(long, conflicts_with_all = ["keep", "stdin", "approvals"])]
     once: bool,
-    /// Run it in a terminal that you can open with `provost attach`; it stays when its work is done
+    /// Run the program in a terminal that you can open with `provost attach`; the terminal stays
+    /// open when the work is done
     #[arg(long, conflicts_with_all = ["once", "stdin"])]
     tty: bool,
     /// With --tty: let the agent's program trust this directory, instead of asking on its screen
     #[arg(long, value_name = "DIR", requires = "tty")]
     accept_trust: Vec<PathBuf>,
-    /// With --tty: also open a window for it in Provost's own tmux; see `provost attach --tmux`
+    /// With --tty: also open a window in Provost's own tmux; see `provost attach --tmux`
     #[arg(long, requires = "tty")]
     tmux: bool,
     /// Keep stdin open for `provost send` [default: closed]
     #[arg(long)]
     stdin: bool,
-    /// Keep the process running when its work is done
+    /// Keep the process running when the work is done
     #[arg(long)]
     keep: bool,
     #[command(flatten)]
@@ -78,7 +80,7 @@ pub(crate) struct SpawnArgs {
     /// Work in a separate git worktree, on a new branch
     #[arg(long, overrides_with = "no_worktree")]
     worktree: bool,
-    /// Work in the directory itself, whatever the configuration says
+    /// Work in the directory itself, even if the configuration asks for a worktree
     #[arg(long, overrides_with = "worktree")]
     no_worktree: bool,
     /// Ignore the project's provost.toml, and do not let Codex trust the project's files
@@ -87,25 +89,25 @@ pub(crate) struct SpawnArgs {
     /// Command that must succeed on the result (repeatable)
     #[arg(long, value_name = "COMMAND", conflicts_with = "no_check")]
     check: Vec<String>,
-    /// Run no checks, whatever the configuration says
+    /// Run no checks, even if the configuration has some
     #[arg(long)]
     no_check: bool,
     /// Accept a result without any changes
     #[arg(long)]
-    no_change_ok: bool,
+    allow_empty_diff: bool,
     /// Treat exit status 0 as a claim that the work is done [default: only for plain commands]
-    #[arg(long, overrides_with = "no_exit0_is_done")]
-    exit0_is_done: bool,
-    /// Do not treat exit status 0 as a claim, for a command that reports by itself
-    #[arg(long, overrides_with = "exit0_is_done")]
-    no_exit0_is_done: bool,
+    #[arg(long, overrides_with = "no_exit_zero_completes")]
+    exit_zero_completes: bool,
+    /// Do not treat exit status 0 as a claim; for a command that calls `provost report`
+    #[arg(long, overrides_with = "exit_zero_completes")]
+    no_exit_zero_completes: bool,
     /// Maximum number of tokens, such as 2M or 500k [default: no limit]
     #[arg(long, value_name = "TOKENS")]
     budget: Option<String>,
     /// Maximum number of turns [default: no limit]
     #[arg(long, value_name = "N")]
     turns: Option<String>,
-    /// Maximum working time, such as 90m; waiting for you does not count [default: no limit]
+    /// Maximum working time, such as 90m; time spent waiting for you does not count [default: no limit]
     #[arg(long, value_name = "TIME")]
     time_limit: Option<String>,
     /// How long an open turn may be silent before it counts as stalled
@@ -114,8 +116,9 @@ pub(crate) struct SpawnArgs {
     /// Grace period before an outcome becomes final
     #[arg(long, value_name = "TIME")]
     settle: Option<String>,
-    /// Wait for the outcome: exit code 0 if the work is done, 1 if not. A session that needs input also ends the wait,
-    /// with exit code 7 and its question. Ctrl-C ends only the wait, with exit code 130
+    /// Wait for the outcome; the exit code is 0 if the work is done and 1 if it is not. A session
+    /// that needs input also ends the wait: the question is printed, and the exit code is 7. Ctrl-C
+    /// ends only the wait, with exit code 130
     #[arg(long)]
     wait: bool,
     #[command(flatten)]
@@ -145,7 +148,7 @@ pub(crate) fn run(context: &Context, args: &SpawnArgs) -> CliResult {
     if args.wait { wait::run(context, &reply) } else { show_opened(context, reply) }
 }
 
-/// Finds the tmux server for the session's window. Without --tmux, a failure is not an error.
+/// Finds the tmux server for the session's window. A failure is an error only if --tmux was given.
 fn viewport(context: &Context, args: &SpawnArgs) -> Result<Option<TmuxViewport>, ApiError> {
     if !args.tty || !spec::wants_window(context, args)? {
         return Ok(None);
@@ -160,7 +163,7 @@ fn viewport(context: &Context, args: &SpawnArgs) -> Result<Option<TmuxViewport>,
     }
 }
 
-/// Opens a window for an existing session; failures do not affect the session.
+/// Opens a window for an existing session. If this fails, the session is not affected.
 fn show(context: &Context, viewport: &TmuxViewport, reply: &Value) {
     let row = serde_json::from_value::<SessionReply>(reply.clone()).map(|reply| reply.session);
     if let Some(Err(why)) = row.ok().map(|row| viewport.open_window(&row.id, &row.name)) {
@@ -168,8 +171,8 @@ fn show(context: &Context, viewport: &TmuxViewport, reply: &Value) {
     }
 }
 
-/// Expands patterns to the variables that the daemon has. Adds a warning for a variable that Codex gets by default,
-/// such as the key of its model, if the daemon lacks it.
+/// Expands patterns to the variables in the daemon's environment. Adds a warning if that
+/// environment lacks a variable that Codex gets by default, such as the API key for its model.
 pub(super) fn expand(
     context: &Context,
     client: &Client,
@@ -194,11 +197,12 @@ pub(super) fn expand(
 
 fn missing_variable_warning(name: &str) -> String {
     format!(
-        "{name} is set here but not in the daemon, so Codex does not get it; run `provost daemon stop`, and the next command here starts a daemon that has it"
+        "{name} is set here but not in the daemon, so Codex does not get it; run `provost daemon \
+         stop`, and the next command starts a daemon that has it"
     )
 }
 
-/// Builds the spec of a session that another command starts, from the same arguments that a user would type.
+/// Builds the spec of a session that is started by another command, from the arguments that a user would type.
 pub(super) fn build_spec(
     context: &Context,
     client: &Client,
@@ -218,7 +222,7 @@ pub(super) fn show_opened(context: &Context, mut reply: Value) -> CliResult {
     let row = serde_json::from_value::<SessionReply>(reply.clone()).ok().map(|reply| reply.session);
     let adopted = row.as_ref().filter(|row| row.flags.iter().any(|flag| flag == "adopted"));
     if let Some(row) = adopted {
-        // For an adopted agent the only warnings are about facts that cannot be observed.
+        // All warnings about an adopted agent concern facts that cannot be observed.
         reply["warnings"] = json!(row.warnings);
     }
     let next = row.as_ref().map(next_commands).unwrap_or_default();
@@ -253,7 +257,7 @@ fn warn(context: &Context, reply: &Value) {
     warnings.filter_map(Value::as_str).for_each(|warning| context.ui.warn(warning));
 }
 
-/// Parses a name or a role: a short text without control characters.
+/// Parses a name or role, which is a short text without control characters.
 pub(super) fn label(text: &str) -> Result<String, String> {
     if text.trim().is_empty() || text.chars().count() > MAX_LABEL {
         return Err(format!("expected 1 to {MAX_LABEL} characters"));

@@ -1,4 +1,4 @@
-//! The project's approval rules, in the form that a session stores.
+//! The project's approval rules, in the form in which a session stores them.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use provost_core::{
 use super::worktree::{self, SessionWorktree};
 use crate::context::Context;
 
-/// Returns the directory that relative paths of rules refer to: the top of the worktree.
+/// Returns the directory that relative paths in rules start from, which is the top of the worktree.
 pub(super) fn base<'a>(placed: &'a SessionWorktree, cwd: &'a Path) -> &'a Path {
     match &placed.work {
         WorkLocation::Plain => placed.project.as_deref().map_or(cwd, Path::new),
@@ -23,7 +23,7 @@ pub(super) fn base<'a>(placed: &'a SessionWorktree, cwd: &'a Path) -> &'a Path {
     }
 }
 
-/// Builds the rules. Their paths are absolute, because agents name files by absolute paths.
+/// Builds the rules. Their paths are made absolute, because agents refer to files by absolute paths.
 pub(crate) fn build(context: &Context, config: &Resolved, base: &Path) -> Result<Policy, ApiError> {
     let home = context.environment.path("HOME").unwrap_or_else(|| PathBuf::from("/"));
     let approvals = &config.approvals;
@@ -52,7 +52,7 @@ fn matcher(rule: &ApprovalRule, base: &Path, home: &Path) -> Result<Matcher, Api
     })
 }
 
-/// Returns a path as absolute and normalized.
+/// Returns the absolute, normalized form of a path.
 fn absolute(path: &FilePath, base: &Path, home: &Path) -> PathBuf {
     path.resolve(base, home).components().collect()
 }

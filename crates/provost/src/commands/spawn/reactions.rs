@@ -1,4 +1,5 @@
-//! The reactions of a session, resolved when it is opened: later edits of the configuration do not change them.
+//! A session's reactions. They are resolved when the session is opened, so later changes to the
+//! configuration do not affect them.
 
 use provost_api::ApiError;
 use provost_config::{self as config, Resolved};
@@ -14,7 +15,7 @@ use crate::error::usage;
 /// The default threshold for a nearly full context, in percent.
 const NEARLY_FULL: u32 = 85;
 
-/// Builds the reactions of a session; `agent` finds the successor for a hand-over.
+/// Builds a session's reactions. `agent` finds the agent that takes over in a hand-over.
 pub(crate) fn build(
     config: &Resolved,
     driver: Driver,
@@ -24,7 +25,7 @@ pub(crate) fn build(
     config.reactions.iter().map(one).collect()
 }
 
-/// Returns the errors of reactions that would make every session fail.
+/// Returns errors in the configured reactions. Each of them would prevent all sessions from starting.
 pub(crate) fn invalid_reactions(config: &Resolved) -> Vec<String> {
     let agent = |name: &str| agents::find_outline(name, config);
     let one = |(name, one): (&String, &config::Reaction)| {
@@ -33,7 +34,7 @@ pub(crate) fn invalid_reactions(config: &Resolved) -> Vec<String> {
     config.reactions.iter().filter_map(one).map(|why| why.message).collect()
 }
 
-/// Bounds the wait for an account limit by the reaction that reports it.
+/// Applies the `resume_later` reaction to the waits for an account limit: their number and their default length.
 pub(crate) fn bounded(bounds: Bounds, config: &Resolved) -> Bounds {
     let later = |one: &&config::Reaction| one.act == config::Act::ResumeLater;
     let Some(one) = config.reactions.values().find(later) else { return bounds };
@@ -52,9 +53,7 @@ fn reaction(
     let on = on(one);
     let act = act(one, agent).map_err(|why| match why {
         Some(why) => ApiError { message: format!("reactions.{name}: {}", why.message), ..why },
-        None => refuse(
-            "\"hand_over\" needs the agent that takes over: set \"agent\" to its name".to_owned(),
-        ),
+        None => refuse("\"hand_over\" needs an agent: set \"agent\" to its name".to_owned()),
     })?;
     if !act.applies_to(on) {
         return Err(refuse(format!(
@@ -76,12 +75,12 @@ fn reaction(
             | ReactionAction::HandOver { .. }
     );
     if one.text.is_some() && !says {
-        return Err(refuse(format!("{:?} sends no text: leave out \"text\"", act.as_str())));
+        return Err(refuse(format!("{:?} sends no text: remove \"text\"", act.as_str())));
     }
     if let ReactionAction::Nudge { text } | ReactionAction::Interrupt { text } = &act {
         check_typeable(driver, text).map_err(|why| refuse(format!("\"text\": {why}")))?;
     }
-    // For `resume_later`, `after` limits the wait for the account, and does not delay the reaction.
+    // For `resume_later`, `after` is how long to wait for the account and does not delay the reaction.
     let after_ms =
         if act == ReactionAction::ResumeLater { 0 } else { one.after.on().copied().map_or(0, ms) };
     Ok(Reaction { name: name.to_owned(), on, after_ms, act, times: one.times, total: one.total })
@@ -99,7 +98,7 @@ fn on(one: &config::Reaction) -> ReactionTrigger {
     }
 }
 
-/// Returns the action; an error of None means that the agent is missing.
+/// Returns the action. The error is `None` if the name of the agent is missing.
 fn act(
     one: &config::Reaction,
     agent: &impl Fn(&str) -> Result<AgentSpec, ApiError>,
@@ -119,7 +118,10 @@ fn act(
             let name = one.agent.as_ref().ok_or(None)?.as_str();
             let agent = agent(name).map_err(Some)?;
             if !agent.driver.has_protocol() {
-                let message = format!("cannot hand over to {name:?}: it takes no instructions");
+                let message = format!(
+                    "cannot hand over to {name:?}: the agent takes no \
+                    instructions"
+                );
                 return Err(Some(usage(message).next("provost config show")));
             }
             ReactionAction::HandOver { agent: Box::new(agent), text }

@@ -1,4 +1,4 @@
-//! Builds the complete spec of a session from flags and configuration.
+//! Builds the complete spec of a session from the flags and the configuration.
 
 use std::path::{Path, PathBuf};
 
@@ -31,7 +31,7 @@ use crate::{
     trust::{AgentWorkplace, TrustPrompt},
 };
 
-/// Builds the spec, including its warnings.
+/// Builds the spec, and warnings about it.
 pub(super) fn build(
     context: &Context,
     args: &SpawnArgs,
@@ -101,7 +101,7 @@ pub(super) fn build(
     })
 }
 
-/// Whether a terminal session gets a window in Provost's own tmux server.
+/// Whether a terminal session also gets a window in Provost's own tmux server.
 pub(super) fn wants_window(context: &Context, args: &SpawnArgs) -> Result<bool, ApiError> {
     let cwd = directory(context, args.cwd.as_deref())?;
     Ok(settings::load_with(&context.environment, &cwd, wanted(args))?.terminal.tmux)
@@ -112,7 +112,7 @@ fn wanted(args: &SpawnArgs) -> settings::ConfigInputs<'static> {
     settings::ConfigInputs { flags: flags(args), ignores_project, ..Default::default() }
 }
 
-/// Whether `--accept-trust` names the directory or one of its parents.
+/// Whether `--accept-trust` was given for the directory or one of its parents.
 fn accepts_trust(args: &SpawnArgs, cwd: &Path) -> Result<bool, ApiError> {
     for named in &args.accept_trust {
         let found = std::fs::canonicalize(named)
@@ -124,13 +124,12 @@ fn accepts_trust(args: &SpawnArgs, cwd: &Path) -> Result<bool, ApiError> {
     if args.accept_trust.is_empty() {
         return Ok(false);
     }
-    let message =
-        format!("--accept-trust does not cover {}, the directory to work in", cwd.display());
+    let message = format!("--accept-trust does not cover the working directory {}", cwd.display());
     let next = format!("provost spawn --tty --agent codex --accept-trust {}", cwd.display());
     Err(usage(message).next(next))
 }
 
-/// Returns the canonical path of the directory to work in.
+/// Returns the canonical path of the working directory.
 pub(crate) fn directory(context: &Context, given: Option<&Path>) -> Result<PathBuf, ApiError> {
     let given =
         given.map_or_else(|| context.environment.current_dir(), |given| Ok(given.to_owned()))?;
@@ -143,7 +142,8 @@ pub(crate) fn directory(context: &Context, given: Option<&Path>) -> Result<PathB
     }
 }
 
-/// Returns the flags as the highest configuration layer, so that they are checked and explained like it.
+/// Converts the flags to the highest configuration layer, so that they are validated and explained
+/// like all other settings.
 fn flags(args: &SpawnArgs) -> Vec<FlagSetting> {
     let switch =
         |on: bool, flag: &str, key: &str, value: &str| on.then(|| flag_text(flag, key, value));
@@ -156,8 +156,13 @@ fn flags(args: &SpawnArgs) -> Vec<FlagSetting> {
         switch(args.worktree, "--worktree", "worktree.enabled", "true"),
         switch(args.tmux, "--tmux", "terminal.tmux", "true"),
         switch(args.no_worktree, "--no-worktree", "worktree.enabled", "false"),
-        switch(args.exit0_is_done, "--exit0-is-done", "session.exit0_is_done", "true"),
-        switch(args.no_change_ok, "--no-change-ok", "session.no_change_ok", "true"),
+        switch(
+            args.exit_zero_completes,
+            "--exit-zero-completes",
+            "session.exit_zero_completes",
+            "true",
+        ),
+        switch(args.allow_empty_diff, "--allow-empty-diff", "session.allow_empty_diff", "true"),
         text(&args.time_limit, "--time-limit", "session.time_limit"),
         text(&args.stale_after, "--stale-after", "session.stale_after"),
         text(&args.settle, "--settle", "session.settle"),
@@ -172,7 +177,7 @@ fn flags(args: &SpawnArgs) -> Vec<FlagSetting> {
     .collect()
 }
 
-/// Returns the agent and warnings about it.
+/// Returns the agent, and warnings about it.
 fn agent(
     context: &Context,
     args: &SpawnArgs,
@@ -201,7 +206,7 @@ fn agent(
     Ok((AgentSpec { input, driver, ..agent }, Vec::new()))
 }
 
-/// Returns the agent that takes over in a hand-over.
+/// Returns the agent that takes over the work in a hand-over.
 fn successor(
     context: &Context,
     args: &SpawnArgs,
@@ -216,7 +221,7 @@ fn successor(
     }
 }
 
-/// Returns the driver. A plain command may have a terminal; an agent with a protocol cannot use one.
+/// Returns the driver. A plain command can run in a terminal, but an agent with a protocol cannot.
 fn driver_of(args: &SpawnArgs, agent: &AgentSpec) -> Result<Driver, ApiError> {
     match (args.tty, agent.driver.has_protocol()) {
         (false, _) => Ok(agent.driver),
@@ -231,16 +236,17 @@ fn driver_of(args: &SpawnArgs, agent: &AgentSpec) -> Result<Driver, ApiError> {
     }
 }
 
-/// Rejects a budget for a plain command, which reports no tokens or turns.
+/// Rejects a token or turn limit for a plain command, because plain commands report neither.
 fn refuse_budget(args: &SpawnArgs, driver: Driver) -> Result<(), ApiError> {
     if driver.has_protocol() || (args.budget.is_none() && args.turns.is_none()) {
         return Ok(());
     }
-    let message = "--budget and --turns apply only to agents: a plain command reports no tokens or turns, so it would never stop";
+    let message = "--budget and --turns apply only to agents: a plain command reports no tokens \
+        or turns, so the limit would have no effect";
     Err(usage(message).next("provost spawn --time-limit TIME -- COMMAND"))
 }
 
-/// Returns how standard input is used. An agent with a protocol always has it open.
+/// Returns how standard input is used. For an agent with a protocol, it is always open.
 fn input_of(args: &SpawnArgs, driver: Driver) -> Result<CommandStdin, ApiError> {
     match (args.stdin, driver.has_protocol()) {
         (true, true) => Err(usage(
@@ -262,20 +268,20 @@ fn instruction(args: &SpawnArgs, agent: &AgentSpec) -> Result<Option<String>, Ap
             usage(message).next(format!("provost spawn --agent {} -- ARGUMENTS", agent.name))
         );
     }
-    let text = input::read_text(given)?;
+    let text = input::read_text("the instruction", given)?;
     check_typeable(agent.driver, &text).map_err(|why| usage(why.to_string()))?;
     Ok(Some(text))
 }
 
-/// Returns the meaning of exit status 0. It says nothing about the work of Codex's server, and is part of the result of
-/// one-shot work. For a plain command it is the only way to report success.
+/// Returns what exit status 0 means. For Codex's server, it says nothing about the work. If Codex
+/// runs only once, it is part of the result. For a plain command, it is the only report of success.
 fn exit0(args: &SpawnArgs, driver: Driver, config: &Resolved) -> ExitZeroPolicy {
-    let is_done = config.session.exit0_is_done || args.agent.is_none();
+    let is_done = config.session.exit_zero_completes || args.agent.is_none();
     match driver {
         Driver::Codex | Driver::CodexTerminal => ExitZeroPolicy::NotAClaim,
         Driver::CodexExec => ExitZeroPolicy::Completes,
         Driver::Command | Driver::Jsonl | Driver::Terminal => {
-            if is_done && !args.no_exit0_is_done {
+            if is_done && !args.no_exit_zero_completes {
                 ExitZeroPolicy::Completes
             } else {
                 ExitZeroPolicy::NotAClaim

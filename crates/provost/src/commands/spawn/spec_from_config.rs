@@ -1,4 +1,4 @@
-//! Converts the resolved configuration to the core's types, for sessions and runs.
+//! Converts the resolved configuration to types of the core, for sessions and runs.
 
 use std::{collections::BTreeMap, str::FromStr, time::Duration};
 
@@ -13,12 +13,12 @@ use provost_core::{
 
 use crate::error::usage;
 
-/// Returns the commands that must succeed.
+/// Returns the check commands.
 pub(crate) fn checks(config: &Resolved) -> Vec<String> {
     config.verify.checks.iter().map(shell_line).collect()
 }
 
-/// Returns the paths that stay in a checkout from one check to the next.
+/// Returns the paths that are kept in a checkout from one check to the next.
 pub(crate) fn keep(config: &Resolved) -> Vec<String> {
     config.verify.keep.iter().map(|pattern| pattern.as_str().to_owned()).collect()
 }
@@ -28,9 +28,9 @@ pub(crate) fn protected(config: &Resolved) -> Vec<String> {
     config.verify.protected.iter().map(|pattern| pattern.as_str().to_owned()).collect()
 }
 
-/// Returns whether work without any changes can pass.
+/// Returns whether a result without any changes can pass.
 pub(crate) fn no_change(config: &Resolved) -> EmptyDiff {
-    if config.session.no_change_ok { EmptyDiff::Accepted } else { EmptyDiff::Refused }
+    if config.session.allow_empty_diff { EmptyDiff::Accepted } else { EmptyDiff::Refused }
 }
 
 /// Returns the limits on tokens and turns.
@@ -61,17 +61,17 @@ pub(crate) fn bounds(config: &Resolved) -> Bounds {
     }
 }
 
-/// Returns the hooks on sessions.
+/// Returns the hooks for session events.
 pub(crate) fn session_hooks(config: &Resolved) -> Result<BTreeMap<HookEvent, HookSpec>, ApiError> {
     hooks(config, "session.")
 }
 
-/// Returns the hooks on runs.
+/// Returns the hooks for run events.
 pub(crate) fn run_hooks(config: &Resolved) -> Result<BTreeMap<RunHookEvent, HookSpec>, ApiError> {
     hooks(config, "run.")
 }
 
-/// Returns the hooks whose event name has this prefix.
+/// Returns the hooks for events whose names start with this prefix.
 fn hooks<E: FromStr<Err = String> + Ord>(
     config: &Resolved,
     begins: &str,
@@ -94,7 +94,7 @@ pub(crate) fn ms(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Returns a command as one line for the shell.
+/// Converts a command to a single shell command line.
 pub(crate) fn shell_line(command: &config::CommandSpec) -> String {
     match command {
         config::CommandSpec::Shell(line) => line.clone(),

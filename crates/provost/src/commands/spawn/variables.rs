@@ -1,4 +1,4 @@
-//! The environment variables of an agent: by value if harmless, by name otherwise.
+//! An agent's environment variables. Harmless ones are stored by value, all others by name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::error::usage;
 /// The prefix of Provost's own variables.
 const OWN_PREFIX: &str = "PROVOST_";
 
-/// Parts of names that mark a secret, whose value must not be stored in the ledger.
+/// Parts of names that indicate a secret, whose value must not be stored in the ledger.
 const SECRET_PARTS: [&str; 7] =
     ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "API_KEY", "PRIVATE_KEY", "CREDENTIAL"];
 
@@ -21,12 +21,12 @@ pub(crate) struct VariableArgs {
     /// Set a variable; the value is stored in the ledger, so never use it for a secret
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_assignment)]
     pub(super) env: Vec<(String, String)>,
-    /// Pass a variable on from the daemon's environment; NAME may end in *
+    /// Pass on a variable of the daemon's environment; NAME may end in *
     #[arg(long, value_name = "NAME", value_parser = parse_pattern)]
     pub(super) pass_env: Vec<String>,
 }
 
-/// Variables by value and by name.
+/// Variables to pass on, either by value or by name.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct VariableSet {
     pub(super) by_value: BTreeMap<String, String>,
@@ -34,7 +34,7 @@ pub(super) struct VariableSet {
 }
 
 impl VariableSet {
-    /// Starts with the variables that every child gets.
+    /// Creates a set of the variables that every child process gets.
     pub(super) fn safe(environment: &BTreeMap<String, String>) -> Self {
         let safe = environment
             .iter()
@@ -43,7 +43,8 @@ impl VariableSet {
         VariableSet { by_value, by_name: BTreeSet::new() }
     }
 
-    /// Adds the variables of an agent's configuration. A reference can be passed on only under its own name.
+    /// Adds the variables in an agent's configuration. A reference to one of the daemon's variables
+    /// must have the same name as that variable.
     pub(super) fn configured(
         &mut self,
         agent: &str,
@@ -59,7 +60,8 @@ impl VariableSet {
                 Variable::Reference(source) if source == name => self.name(name),
                 Variable::Reference(source) => {
                     let message = format!(
-                        "agents.{agent}.env.{name} refers to ${source}, but a variable can be passed on only under its own name"
+                        "agents.{agent}.env.{name} refers to ${source}, but a variable can only \
+                         be passed on under the same name"
                     );
                     return Err(usage(message).next(format!(
                         "export {name}=… where the daemon is started, and set {name} = \"${name}\""
@@ -82,13 +84,13 @@ impl VariableSet {
         names.iter().for_each(|name| self.name(name));
     }
 
-    /// Removes a variable that was given by value or by name.
+    /// Removes a variable, whether it is passed by value or by name.
     pub(super) fn without(&mut self, name: &str) {
         self.by_value.remove(name);
         self.by_name.remove(name);
     }
 
-    /// Changes `PATH`, if it is passed by value.
+    /// Changes `PATH`, provided that it is passed by value.
     pub(super) fn path(&mut self, change: impl FnOnce(&str) -> String) {
         if let Some(path) = self.by_value.get_mut("PATH") {
             *path = change(path);
@@ -113,7 +115,8 @@ pub(super) fn expand(wanted: &[String], there: &[String]) -> Vec<String> {
     names.into_iter().filter(|name| !name.starts_with(OWN_PREFIX)).collect()
 }
 
-/// Returns wanted variables that are set here but not in the daemon, which passes on only its own environment.
+/// Returns the wanted variables that are set here but not in the daemon's environment. The daemon
+/// can only pass on its own environment.
 pub(super) fn missing_in_daemon(
     wanted: &[String],
     here: &BTreeMap<String, String>,
@@ -133,7 +136,7 @@ pub(super) fn parse_assignment(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// Parses a name; a star at its end matches any rest.
+/// Parses the name of a variable. A trailing star matches any suffix.
 pub(super) fn parse_pattern(text: &str) -> Result<String, String> {
     check_name(text.strip_suffix('*').unwrap_or(text))?;
     Ok(text.to_owned())
@@ -151,7 +154,7 @@ fn check_name(name: &str) -> Result<(), String> {
     }
 }
 
-/// Rejects a variable that looks like a secret: values are stored in the ledger, so it must be passed by name.
+/// Rejects a variable that looks like a secret. Values are stored in the ledger, so secrets must be passed by name.
 fn check_not_secret(name: &str) -> Result<(), String> {
     let upper = name.to_ascii_uppercase();
     if SECRET_PARTS.iter().any(|part| upper.contains(part)) {

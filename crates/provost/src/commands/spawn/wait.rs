@@ -17,10 +17,10 @@ use crate::{
     ui::{self, Screen},
 };
 
-/// Waits until a session's outcome is sealed or it needs input, and exits with the matching code.
+/// Waits until a session's outcome is sealed or it needs input, and exits with the corresponding code.
 pub(super) fn run(context: &Context, reply: &Value) -> CliResult {
     let id = id_of(reply).to_owned();
-    // If the handler cannot be installed, Ctrl-C still terminates us, without the message.
+    // If the handler cannot be installed, Ctrl-C still terminates this program, only without the message.
     let short = ui::short_id(&id);
     let next = [
         format!("provost status {short}"),
@@ -28,7 +28,8 @@ pub(super) fn run(context: &Context, reply: &Value) -> CliResult {
         format!("provost stop {short}"),
     ];
     drop(ctrl_c::on_interrupt(&context.ui, &format!("session {short}"), &next));
-    // The ID comes first; with JSON the only output is the result object, so the ID goes to standard error.
+    // The ID is printed first. With JSON, it goes to standard error, because standard output
+    // contains only the result.
     if context.ui.json {
         context.ui.notice(&id);
     } else {
@@ -52,7 +53,7 @@ fn until_settled(context: &Context, id: &str) -> Result<SessionRow, ApiError> {
     settled.map_err(|reason| ApiError::new(ErrorCode::Failed, reason))
 }
 
-/// Prints the session's state whenever it changes. Programs read the result instead.
+/// Prints the session's state whenever it has changed. Prints nothing with JSON.
 fn print_state(context: &Context, row: &SessionRow, told: &mut String) {
     let words = ui::progress_line(context.ui.notice_paint, row);
     if !context.ui.json && words != *told {
@@ -65,7 +66,7 @@ fn is_settled(row: &SessionRow) -> bool {
     (row.terminal && row.sealed) || ui::awaits_user(row)
 }
 
-/// Returns the error code of the wait; None if the work is done.
+/// Returns the error code to exit with, or `None` if the work is done.
 fn failure(row: &SessionRow) -> Option<ErrorCode> {
     match row.state.as_str() {
         "succeeded" | "completed" | "accepted" => None,
@@ -97,24 +98,24 @@ fn show(context: &Context, reply: &Value, row: &SessionRow) -> CliResult {
     Ok(code)
 }
 
-/// Returns what the session waits for, with the commands that settle it.
+/// Returns the session's requests, with the commands that answer them.
 pub(crate) fn input_lines(context: &Context, row: &SessionRow) -> Vec<String> {
     let (paint, screen) = (context.ui.notice_paint, Screen::stderr());
     match (row.requests.is_empty(), stated_input(row)) {
         (false, _) => ui::requests(paint, screen, clock::now_ms(), &row.requests),
         (true, Some(text)) => {
-            screen.wrap(&format!("it needs input: {}", ui::escape_line(&text)), 2)
+            screen.wrap(&format!("the session needs input: {}", ui::escape_line(&text)), 2)
         }
-        (true, None) => vec!["it needs input".to_owned()],
+        (true, None) => vec!["the session needs input".to_owned()],
     }
 }
 
-/// Returns the input that a session without an open request says it needs.
+/// Returns what the agent asked for, unless a request is open.
 fn stated_input(row: &SessionRow) -> Option<String> {
     ui::reason(row).or_else(|| row.claim_text.clone())
 }
 
-/// Describes why the wait for a session ended without its result.
+/// Describes why waiting for a session ended without success.
 pub(crate) fn message(row: &SessionRow, code: ErrorCode) -> String {
     let id = ui::short_id(&row.id);
     let title = row.requests.first().map(|request| request.title.clone());

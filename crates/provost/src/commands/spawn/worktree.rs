@@ -1,4 +1,4 @@
-//! The worktree of a session: a directory, a checkout or a separate worktree.
+//! Where a session works: in a plain directory, a checkout or a separate worktree.
 
 use std::path::{Path, PathBuf};
 
@@ -10,37 +10,38 @@ use provost_git::{BranchName, Git, Oid, Project, RepoPath, absent_submodules, pr
 use crate::{
     commit_trust::StartCommit,
     context::Context,
-    error::{chain, usage},
+    error::{chain, from_causes, usage},
     settings, trust,
 };
 
-/// The maximum length of a branch name's part that derives from a text.
+/// The maximum length of the part of a branch name that is derived from a text.
 const MAX_SLUG: usize = 40;
 
-/// The requested worktree.
+/// What is needed to choose the worktree of a session.
 pub(crate) struct WorktreeRequest<'a> {
     pub(crate) cwd: &'a Path,
     pub(crate) config: &'a Resolved,
-    /// The end of the session's ID.
+    /// The last digits of the session's ID.
     pub(crate) short: &'a str,
-    /// The text that the branch name derives from.
+    /// The text that the branch name is derived from.
     pub(crate) about: &'a str,
 }
 
-/// The worktree, and the top of its repository.
+/// Where the session works, and the top of the repository.
 pub(super) struct SessionWorktree {
     pub(super) project: Option<String>,
     pub(super) work: WorkLocation,
-    /// Warnings about missing parts of the worktree.
+    /// Warnings about parts that the worktree lacks.
     pub(super) warnings: Vec<String>,
 }
 
-/// Whether the session gets a worktree.
+/// Whether the session gets a separate worktree.
 pub(super) fn is_separate(config: &Resolved) -> bool {
     config.worktree.enabled == Some(true)
 }
 
-/// Returns the commit that a worktree starts from, or that checks compare with. `None` if the session needs neither.
+/// Returns the commit that a worktree starts from or that checks compare with, or `None` if the
+/// session needs neither.
 pub(super) fn start_commit(
     context: &Context,
     cwd: &Path,
@@ -56,7 +57,7 @@ pub(super) fn start_commit(
     Ok(Some(StartCommit { git, project, commit }))
 }
 
-/// Finds the worktree, or fails before anything is started.
+/// Determines where the session works. If this fails, nothing has been started.
 pub(super) fn find(
     context: &Context,
     wanted: &WorktreeRequest<'_>,
@@ -76,13 +77,13 @@ pub(super) fn find(
     Ok(SessionWorktree { project: Some(top), work, warnings })
 }
 
-/// Returns a path as text, which the ledger stores.
+/// Converts a path to text, so that it can be stored in the ledger.
 pub(crate) fn path_text(path: &Path) -> Result<String, ApiError> {
     let text = path.to_str().map(str::to_owned);
     text.ok_or_else(|| usage(format!("the path {} is not UTF-8", path.display())))
 }
 
-/// Makes a part of a branch name from any text.
+/// Derives part of a branch name from an arbitrary text.
 pub(super) fn slug(about: &str) -> String {
     let mut slug = String::new();
     for c in about.chars().map(|c| c.to_ascii_lowercase()) {
@@ -98,8 +99,8 @@ pub(super) fn slug(about: &str) -> String {
     slug.trim_end_matches('-').to_owned()
 }
 
-/// Returns a directory that is used as it is. It need not be in a repository, but a repository that git does not trust
-/// is refused, because its configuration would be executed.
+/// Uses a directory without a worktree. It need not be in a repository. But if it is in one that git does
+/// not trust, it is rejected, because git would execute commands from that repository's configuration.
 fn find_plain(context: &Context, cwd: &Path) -> Result<SessionWorktree, ApiError> {
     let found = match settings::project_top(cwd) {
         None => None,
@@ -115,7 +116,8 @@ fn find_plain(context: &Context, cwd: &Path) -> Result<SessionWorktree, ApiError
     Ok(SessionWorktree { project, work: WorkLocation::Plain, warnings: Vec::new() })
 }
 
-/// Checks the repository's owner with Provost's own check, independent of git's message.
+/// If Provost's own check finds that another user owns the repository, replaces git's error. The
+/// check does not depend on git's message.
 fn with_own_check(why: project::Error, cwd: &Path) -> project::Error {
     match settings::project_top(cwd) {
         Some(top) if trust::is_foreign(&top) => project::Error::ForeignOwner(top),
@@ -123,7 +125,7 @@ fn with_own_check(why: project::Error, cwd: &Path) -> project::Error {
     }
 }
 
-/// Whether nothing can be started in the directory at all.
+/// Whether the error means that no session can start in the directory.
 fn is_unusable(why: &project::Error) -> bool {
     matches!(why, project::Error::ForeignOwner(_) | project::Error::NoDirectory { .. })
 }
@@ -143,7 +145,7 @@ pub(crate) fn project_at(context: &Context, cwd: &Path) -> Result<(Git, Project)
     Ok((git, project))
 }
 
-/// Refuses a project whose files need a git filter that the user does not trust.
+/// Rejects a project whose files require a git filter that the user does not trust.
 pub(crate) fn refuse_filtered(git: &Git, project: &Project, base: &Oid) -> Result<(), ApiError> {
     provost_git::refuse_filtered(git, project, base).map_err(|why| {
         let error = chain(ErrorCode::BadRequest, "cannot start here", &why);
@@ -151,8 +153,8 @@ pub(crate) fn refuse_filtered(git: &Git, project: &Project, base: &Oid) -> Resul
     })
 }
 
-/// Warns about submodules that are not initialised. A submodule that lacks the required commit is an error, because
-/// agents could not work with it.
+/// Warns about submodules that are not initialised. If a submodule lacks the required commit, that
+/// is an error, because agents could not work with it.
 pub(crate) fn missing_submodules(
     git: &Git,
     project: &Project,
@@ -172,10 +174,9 @@ pub(crate) fn missing_submodules(
     Ok(absent.into_iter().map(told).collect())
 }
 
-/// Converts the error of an unusable directory, with hints.
+/// Converts the error for an unusable directory, and adds hints.
 pub(crate) fn no_project(why: &project::Error) -> ApiError {
-    let mut error = chain(ErrorCode::BadRequest, "cannot", why);
-    error.message = error.message.replacen("cannot: ", "cannot ", 1);
+    let mut error = from_causes(ErrorCode::BadRequest, why);
     if let Some(hint) = why.hint() {
         error.message.push_str(&format!("\n{hint}"));
     }
@@ -210,7 +211,8 @@ fn worktree(
         path: path_text(&path)?,
         branch,
         copy,
-        // The commit whose files were checked, even if the branch moves before the worktree exists.
+        // The worktree starts from the commit whose files were checked, even if the branch has
+        // moved in the meantime.
         base: Some(CommitId(base.as_str().to_owned())),
     })
 }
@@ -227,7 +229,7 @@ pub(crate) fn branch(wanted: &WorktreeRequest<'_>) -> Result<String, ApiError> {
     })
 }
 
-/// Returns the directory of a worktree: below the home, never in the repository.
+/// Returns the directory of a worktree, which is in Provost's home and never in the repository.
 pub(crate) fn below_home(
     context: &Context,
     wanted: &WorktreeRequest<'_>,
@@ -236,7 +238,7 @@ pub(crate) fn below_home(
     Ok(context.home()?.worktrees().join(directory(project)).join(wanted.short))
 }
 
-/// Returns the directory name for a project: readable, and unique per repository.
+/// Returns the name of a project's directory, which is readable and unique for each repository.
 pub(crate) fn directory(project: &Project) -> String {
     let name = project.common_dir.parent().and_then(Path::file_name).unwrap_or_default();
     let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };

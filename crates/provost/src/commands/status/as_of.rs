@@ -11,10 +11,10 @@ use crate::{
     ui::{self, RunExtras, Screen},
 };
 
-/// The maximum width of a value, in columns.
+/// The maximum width of a displayed value, in columns.
 const VALUE_WIDTH: usize = 60;
 
-/// Parses two events, the older one first.
+/// Parses two sequence numbers, the older one first.
 pub(super) fn parse_span(text: &str) -> Result<(u64, u64), String> {
     let expected = || format!("invalid range \"{text}\": expected FROM..TO, such as 100..120");
     let (from, to) = text.split_once("..").ok_or_else(expected)?;
@@ -40,7 +40,7 @@ pub(super) fn run(
             let span = [("from", Some(from.to_string())), ("to", Some(to.to_string()))];
             show_changes(context, &client.get(&target::with_query(&path, &span))?)
         }
-        (None, None) => Err(usage("use --at SEQ or --diff FROM..TO").into()),
+        (None, None) => Err(usage("no event given: use --at SEQ or --diff FROM..TO").into()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `status --watch`: redraws one session or run on every event.
+//! `status --watch`: redraws a session or run on every event.
 
 use std::{
     io::IsTerminal as _,
@@ -20,21 +20,21 @@ use crate::{
     ui::{self, RunExtras, Screen},
 };
 
-/// How often a terminal is redrawn without events, so that ages stay current.
+/// How often to redraw a terminal without events, so that displayed ages stay current.
 const TICK: Duration = Duration::from_secs(1);
 
 /// Clears the terminal.
 const CLEAR: &[u8] = b"\x1b[H\x1b[2J";
 
-/// Moves the cursor to the top. The old content is overwritten, not cleared: a terminal may move cleared content to its
-/// scrollback, and would collect a copy every second.
+/// Moves the cursor to the top. The old content is overwritten and not cleared, because some
+/// terminals move cleared content to the scrollback, where a copy would accumulate every second.
 const CURSOR_HOME: &[u8] = b"\x1b[H";
 
-/// Clear the rest of a line, and everything below the cursor.
+/// Clear the rest of the line, and everything below the cursor.
 const CLEAR_TO_LINE_END: &str = "\x1b[K";
 const CLEAR_BELOW: &[u8] = b"\x1b[J";
 
-/// Redraws it until its outcome is sealed.
+/// Redraws the session or run until its outcome is sealed.
 pub(super) fn run(context: &Context, client: &Client, meant: SessionOrRun) -> Result<(), Error> {
     let of = match &meant {
         SessionOrRun::Session(row) => EventFilter::Session(row.id.clone()),
@@ -44,7 +44,7 @@ pub(super) fn run(context: &Context, client: &Client, meant: SessionOrRun) -> Re
     let events = follow::follow_in_background(of, since)?;
     let graph = None;
     let mut watch = StatusWatch { context, meant, graph, shown: Vec::new() };
-    // The row was read before the stream was opened, so it may be outdated.
+    // The row was read before the stream was opened, so it may be out of date.
     watch.refresh()?;
     loop {
         watch.show(heard)?;
@@ -59,7 +59,7 @@ pub(super) fn run(context: &Context, client: &Client, meant: SessionOrRun) -> Re
     }
 }
 
-/// The needed part of the reply with the events so far.
+/// The fields of the reply with events that are needed here.
 #[derive(Deserialize)]
 struct EventTimesReply {
     events: Vec<EventTime>,
@@ -74,7 +74,7 @@ struct EventTime {
     at: i64,
 }
 
-/// Returns the time of the last event, and the event to continue after.
+/// Returns the time of the last event and its sequence number.
 fn newest(client: &Client, of: &EventFilter) -> Result<(Option<i64>, u64), ApiError> {
     let (mut newest, mut last) = (None, 0);
     loop {
@@ -90,7 +90,8 @@ fn newest(client: &Client, of: &EventFilter) -> Result<(Option<i64>, u64), ApiEr
     }
 }
 
-/// Waits for the next event and drains the ones after it; None if only time has passed.
+/// Waits for the next event, and drains the events after it. Returns `None` if there was no event,
+/// and only time has passed.
 fn next(
     events: &Receiver<Result<EventRow, ApiError>>,
     ticks: bool,
@@ -118,7 +119,7 @@ fn graph_of(client: &Client, meant: &SessionOrRun) -> Result<Option<RunGraphRow>
 struct StatusWatch<'a> {
     context: &'a Context,
     meant: SessionOrRun,
-    /// The plan of a run that has one.
+    /// The plan of the run, if it has one.
     graph: Option<RunGraphRow>,
     shown: Vec<String>,
 }
@@ -146,7 +147,7 @@ impl StatusWatch<'_> {
         }
     }
 
-    /// Whether a terminal is redrawn repeatedly.
+    /// Whether the output is redrawn in place on a terminal.
     fn redraws(&self) -> bool {
         !self.context.ui.json && std::io::stdout().is_terminal()
     }
@@ -170,8 +171,8 @@ impl StatusWatch<'_> {
         Ok(())
     }
 
-    /// Draws as many lines as fit: the status and pending requests come first. At the end everything is left on the
-    /// terminal.
+    /// Draws as many lines as fit on the screen, starting with the status and pending requests. The
+    /// final state is printed in full.
     fn draw(&mut self, lines: Vec<String>) -> Result<(), Error> {
         let ui = &self.context.ui;
         ui.raw(if self.shown.is_empty() { CLEAR } else { CURSOR_HOME })?;

@@ -1,4 +1,4 @@
-//! Arguments and helpers shared by all commands about a team.
+//! Arguments and helpers for all team commands.
 
 use std::process::ExitCode;
 
@@ -22,22 +22,29 @@ use crate::{
     target, ui,
 };
 
+/// The variable that contains the team of a member's shell.
+const TEAM_VARIABLE: &str = "PROVOST_TEAM";
+
+/// The variable that contains the member that a shell acts as.
+const MEMBER_VARIABLE: &str = "PROVOST_AS";
+
 /// The team, and the member to act as
 #[derive(Debug, Args)]
 pub(crate) struct TeamFlags {
-    /// Team ID (a unique part is enough) or name [default: the team this agent works for, or the only
-    /// open one]
+    /// Team ID (4+ digits of either end) or name [default: $PROVOST_TEAM, the team this agent works
+    /// for, or the only open one]
     #[arg(short, long, value_name = "TEAM", value_parser = input::parse_name)]
     team: Option<String>,
-    /// Act as this member, with only its rights; an agent always acts as itself
+    /// Act as this member, with only its permissions; an agent always acts as itself [default:
+    /// $PROVOST_AS, or the operator]
     #[arg(long = "as", value_name = "MEMBER", value_parser = input::parse_name)]
     by: Option<String>,
 }
 
-/// A member of a team whose agent is addressed
+/// A member of a team, as the target of a command
 #[derive(Debug, Args)]
 pub(crate) struct MemberArgs {
-    /// Member of a team whose agent is addressed
+    /// Member of a team, instead of a session
     #[arg(long, value_name = "MEMBER", value_parser = input::parse_name)]
     member: Option<String>,
     #[command(flatten)]
@@ -45,7 +52,8 @@ pub(crate) struct MemberArgs {
 }
 
 impl MemberArgs {
-    /// Returns the named member; None if a session is addressed. A team without a member is an error, not ignored.
+    /// Returns the given member, or `None` if the target is a session. Giving a team without a
+    /// member is an error.
     pub(crate) fn member(&self) -> Result<Option<&str>, ApiError> {
         match (&self.member, self.team.team.is_some() || self.team.by.is_some()) {
             (None, true) => Err(usage("--team and --as need a member: name it with --member")),
@@ -57,11 +65,12 @@ impl MemberArgs {
 /// The team as the first argument, and the member to act as
 #[derive(Debug, Args)]
 pub(crate) struct NamedTeamArgs {
-    /// Team ID (a unique part is enough) or name [default: the team this agent works for, or the only
-    /// open one]
+    /// Team ID (4+ digits of either end) or name [default: $PROVOST_TEAM, the team this agent works
+    /// for, or the only open one]
     #[arg(value_parser = input::parse_name)]
     team: Option<String>,
-    /// Act as this member, with only its rights; an agent always acts as itself
+    /// Act as this member, with only its permissions; an agent always acts as itself [default:
+    /// $PROVOST_AS, or the operator]
     #[arg(long = "as", value_name = "MEMBER", value_parser = input::parse_name)]
     by: Option<String>,
 }
@@ -74,17 +83,18 @@ pub(crate) struct TeamTarget<'a> {
 }
 
 impl TeamFlags {
-    pub(crate) fn target(&self) -> TeamTarget<'_> {
-        TeamTarget { team: self.team.as_deref().unwrap_or(OWN_TEAM), by: self.by.as_deref() }
+    pub(crate) fn target<'a>(&'a self, context: &'a Context) -> TeamTarget<'a> {
+        TeamTarget::resolve(context, self.team.as_deref(), self.by.as_deref())
     }
 
-    /// Whether the caller is the operator and names no team.
+    /// Whether the caller is the operator and did not specify a team.
     pub(crate) fn is_operator_without_team(&self, context: &Context) -> bool {
         let agent = context.environment.get(MARK).is_some();
-        !agent && self.team.is_none() && self.by.as_deref().is_none_or(|by| by == "operator")
+        let target = self.target(context);
+        !agent && target.team == OWN_TEAM && target.by.is_none_or(|by| by == "operator")
     }
 
-    /// Returns the same options as text, for suggested commands.
+    /// Returns these options as text, for use in suggested commands.
     pub(crate) fn as_options(&self) -> String {
         let given = [("--team", &self.team), ("--as", &self.by)];
         let given = given.into_iter().filter_map(|(flag, name)| Some((flag, name.as_deref()?)));
@@ -93,12 +103,12 @@ impl TeamFlags {
 }
 
 impl NamedTeamArgs {
-    pub(crate) fn target(&self) -> TeamTarget<'_> {
-        TeamTarget { team: self.team.as_deref().unwrap_or(OWN_TEAM), by: self.by.as_deref() }
+    pub(crate) fn target<'a>(&'a self, context: &'a Context) -> TeamTarget<'a> {
+        TeamTarget::resolve(context, self.team.as_deref(), self.by.as_deref())
     }
 }
 
-/// The reply with one team.
+/// The reply that contains a team.
 #[derive(Debug, Deserialize)]
 pub(crate) struct TeamReply {
     pub(crate) team: TeamRow,
@@ -107,6 +117,17 @@ pub(crate) struct TeamReply {
 impl<'a> TeamTarget<'a> {
     pub(crate) fn new(team: &'a str) -> Self {
         TeamTarget { team, by: None }
+    }
+
+    /// Returns the target that the options specify. Options that were not given are taken from the
+    /// environment, except for agents, because an agent is identified by its process.
+    fn resolve(context: &'a Context, team: Option<&'a str>, by: Option<&'a str>) -> Self {
+        let is_agent = context.environment.get(MARK).is_some();
+        let variable = |name| if is_agent { None } else { context.environment.get(name) };
+        TeamTarget {
+            team: team.or_else(|| variable(TEAM_VARIABLE)).unwrap_or(OWN_TEAM),
+            by: by.or_else(|| variable(MEMBER_VARIABLE)),
+        }
     }
 
     /// Returns the API path of a resource of the team.
@@ -124,7 +145,8 @@ impl<'a> TeamTarget<'a> {
         Ok(reply.team)
     }
 
-    /// Reads a resource of the team. Sends the caller's identity, because an agent's default is its own team.
+    /// Reads a resource of the team. The request includes the caller's launch, because an agent's
+    /// default team is its own.
     pub(crate) fn get<T: serde::de::DeserializeOwned>(
         &self,
         context: &Context,
@@ -149,7 +171,7 @@ impl<'a> TeamTarget<'a> {
         client(context)?.post(&self.path("do"), &request, key)
     }
 
-    /// Sends a command to the team, and shows its new state in one line.
+    /// Sends a command to the team, and shows the team's new state in one line.
     pub(crate) fn change(
         &self,
         context: &Context,
@@ -160,12 +182,12 @@ impl<'a> TeamTarget<'a> {
         self.show(context, reply)
     }
 
-    /// Shows the reply to a change: the change, the team's state, and the caller's next commands.
+    /// Shows the reply to a change: the change itself, the team's state, and what the caller can do next.
     pub(crate) fn show(&self, context: &Context, reply: Value) -> CliResult {
         show_to(context, self.by, reply)
     }
 
-    /// Returns the options that name the team by its ID, and the same member.
+    /// Returns options that specify the team by its ID, and the same member.
     pub(crate) fn options(&self, id: &str) -> String {
         format!(" -t {}{}", ui::short_id(id), as_member(self.by))
     }
@@ -176,13 +198,14 @@ impl<'a> TeamTarget<'a> {
     }
 }
 
-/// Returns the ID and token of the launch that this process belongs to, if any.
+/// Returns the ID and token of the launch that this process belongs to, if it belongs to one.
 pub(crate) fn launch_credentials(context: &Context) -> (Option<String>, Option<String>) {
     let variable = |name: &str| context.environment.get(name).map(str::to_owned);
     (variable(MARK), variable("PROVOST_TOKEN"))
 }
 
-/// Connects to the daemon. An agent does not start one, because it would be the agent's descendant and end with it.
+/// Connects to the daemon. An agent must not start a daemon, because the daemon would be a child of
+/// the agent and end with it.
 pub(crate) fn client(context: &Context) -> Result<Client, ApiError> {
     match context.environment.get(MARK) {
         Some(_) => daemon::connect_only(&context.trusted_home()?),
@@ -212,7 +235,7 @@ fn show_to(context: &Context, by: Option<&str>, reply: Value) -> CliResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The reply to a change: with a message, it may contain only the head of its team.
+/// The reply to a change. If the change concerns a message, the reply may contain only the team's head.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum TeamChangeReply {
@@ -220,7 +243,7 @@ enum TeamChangeReply {
     Task { team: Box<TeamRow> },
 }
 
-/// Returns the next commands after a message: a member takes its next one, other callers list all of them.
+/// Returns what to do next after a message: a member takes its next message, and other callers list all messages.
 fn after_message(task: &TeamHeadRow, by: Option<&str>) -> Vec<String> {
     let (id, by_whom) = (ui::short_id(&task.id), as_member(by));
     let then = match by {
@@ -230,7 +253,7 @@ fn after_message(task: &TeamHeadRow, by: Option<&str>) -> Vec<String> {
     vec![then, format!("provost team show {id}{by_whom}")]
 }
 
-/// Returns the member that the caller acts as: by its name, or an agent by its session.
+/// Returns the member that the caller acts as, identified by name or, for an agent, by session.
 pub(super) fn acting_member<'r>(
     row: &'r TeamRow,
     by: Option<&str>,
@@ -243,8 +266,8 @@ pub(super) fn acting_member<'r>(
     row.members.iter().filter(|member| !member.left).find(acts)
 }
 
-/// Returns the next commands for the caller: a member by name, or an agent by its session. Callers that do not manage
-/// see only commands they may run.
+/// Returns the next commands for the caller. If the caller does not manage the team, these are only
+/// commands that the caller may run.
 fn next_for(row: &TeamRow, by: Option<&str>, session: Option<&str>) -> Vec<String> {
     let member = acting_member(row, by, session);
     match member.filter(|member| member.role != "manager" && !row.terminal) {
@@ -270,6 +293,8 @@ pub(crate) fn next_commands(row: &TeamRow, by: Option<&str>) -> Vec<String> {
     }
     if row.members.is_empty() {
         next.push(format!("provost team bind {id} NAME --role worker"));
+    } else if row.being_audited {
+        next.push(format!("provost team done {id} --because TEXT --wait{by}"));
     } else if row.blockers.is_empty() {
         next.push(match failed_worker(row) {
             Some(session) => format!("provost status {} --why", ui::short_id(session)),
@@ -282,15 +307,16 @@ pub(crate) fn next_commands(row: &TeamRow, by: Option<&str>) -> Vec<String> {
     next
 }
 
-/// Returns the session of a failed worker: then nothing is open, but the team cannot finish either.
+/// Returns the session of a failed worker. In this case nothing blocks the team, but suggesting to
+/// finish it would be wrong.
 fn failed_worker(row: &TeamRow) -> Option<&str> {
     let workers = row.members.iter().filter(|one| one.role == "worker" && !one.left);
     let mut failed = workers.filter(|one| one.state.as_deref() == Some("failed"));
     failed.find_map(|one| one.session.as_deref())
 }
 
-/// Returns the option that names the member; empty for the operator. Without it, a user who acts for a member would act
-/// as the operator from then on.
+/// Returns the option that specifies the member, or an empty text for the operator. Without this
+/// option, the suggested command would run as the operator although the user acts for a member.
 fn as_member(by: Option<&str>) -> String {
     by.map(|name| format!(" --as={}", shell_quote(name))).unwrap_or_default()
 }

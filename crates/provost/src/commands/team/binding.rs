@@ -1,4 +1,4 @@
-//! The commands that change the members of a team: `provost team bind`, `retire`, `rotate` and `label`
+//! Commands that change the members of a team: `provost team bind`, `retire`, `rotate` and `label`
 
 use clap::{Args, ValueEnum};
 use provost_api::ApiError;
@@ -40,16 +40,16 @@ impl From<RoleArg> for MemberRole {
     after_help = "Examples:\n  provost team bind limits hand --role worker --session 1a2b3c4d\n  provost team bind limits boss --role manager\n  provost team bind limits app --role worker --thread THREAD --title 'Limits'"
 )]
 pub(super) struct BindArgs {
-    /// Team ID (a unique part is enough) or name
+    /// Team ID (4+ digits of either end) or name
     #[arg(value_parser = input::parse_name)]
     team: String,
-    /// Name of the member; unique in the team and never reused
+    /// Name of the member, which is unique in the team and never reused
     #[arg(value_parser = label)]
     name: String,
     /// Role of the member
     #[arg(long, value_enum)]
     role: RoleArg,
-    /// Session of the member; without one it pulls its messages with `provost team next`
+    /// Session of the member; without one, the member pulls its messages with `provost team next`
     #[arg(long, value_name = "SESSION", value_parser = input::parse_name)]
     session: Option<String>,
     #[command(flatten)]
@@ -58,13 +58,13 @@ pub(super) struct BindArgs {
     key: KeyArgs,
 }
 
-/// Where to find a member opened elsewhere; for information only
+/// Where to find an external member; for information only
 #[derive(Debug, Args)]
 pub(super) struct LabelFlags {
-    /// ID of the conversation of a member opened elsewhere, in its application
+    /// ID of an external member's conversation, in its application
     #[arg(long, value_parser = label)]
     thread: Option<String>,
-    /// Title of that conversation
+    /// Title of an external member's conversation
     #[arg(long, value_parser = label)]
     title: Option<String>,
 }
@@ -81,19 +81,19 @@ impl LabelFlags {
     after_help = "Examples:\n  provost team retire limits hand --because 'its part is done'\n  provost team retire limits hand --to hand-2 --because 'its part is done'"
 )]
 pub(super) struct RetireArgs {
-    /// Team ID (a unique part is enough) or name
+    /// Team ID (4+ digits of either end) or name
     #[arg(value_parser = input::parse_name)]
     team: String,
-    /// Member that leaves
+    /// Member to remove
     #[arg(value_parser = label)]
     name: String,
     /// Reason
     #[arg(long)]
     because: String,
-    /// Reassign its open messages to this member
+    /// Reassign the member's open messages to this member
     #[arg(long, value_name = "MEMBER", value_parser = label, conflicts_with = "dead_letter")]
     to: Option<String>,
-    /// Dead-letter its open messages and notify senders and managers
+    /// Dead-letter the member's open messages, and notify senders and managers
     #[arg(long)]
     dead_letter: bool,
     #[command(flatten)]
@@ -106,10 +106,10 @@ pub(super) struct RetireArgs {
     after_help = "Examples:\n  provost team rotate limits hand hand-2 --session 5e6f7a8b --handover 'The tests are written, the limit is not.'"
 )]
 pub(super) struct RotateArgs {
-    /// Team ID (a unique part is enough) or name
+    /// Team ID (4+ digits of either end) or name
     #[arg(value_parser = input::parse_name)]
     team: String,
-    /// Member that leaves, if it is still bound
+    /// Member to replace, if it is still bound
     #[arg(value_parser = label)]
     from: String,
     /// Name of the successor; must be unused in the team
@@ -125,11 +125,11 @@ pub(super) struct RotateArgs {
     key: KeyArgs,
 }
 
-/// Record where a member opened elsewhere can be found
+/// Record where to find an external member
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  provost team label limits hand --title 'Limits'")]
 pub(super) struct LabelArgs {
-    /// Team ID (a unique part is enough) or name
+    /// Team ID (4+ digits of either end) or name
     #[arg(value_parser = input::parse_name)]
     team: String,
     /// Member to label
@@ -141,7 +141,7 @@ pub(super) struct LabelArgs {
     key: KeyArgs,
 }
 
-/// Finds the named session.
+/// Finds the given session, if there is one.
 fn session(context: &Context, named: Option<&str>) -> Result<Option<SessionId>, ApiError> {
     let Some(named) = named else { return Ok(None) };
     let row = target::find_session(&context.daemon()?, named)?;
@@ -173,7 +173,7 @@ pub(super) fn rotate(context: &Context, args: &RotateArgs) -> CliResult {
         from: args.from.clone(),
         to: args.to.clone(),
         session: session(context, args.session.as_deref())?,
-        handover: input::read_text(&args.handover)?,
+        handover: input::read_text("the hand-over (--handover)", &args.handover)?,
     };
     TeamTarget::new(&args.team).change(context, &command, &args.key)
 }

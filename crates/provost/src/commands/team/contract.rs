@@ -19,7 +19,7 @@ use crate::{
     ui::{self, Screen},
 };
 
-/// Manage the contract of a team's manager, and its moves
+/// Manage the contract of a team's manager
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost team contract show -t limits\n  provost team contract accept --revision 0 -t limits --as boss\n  provost team contract move nudge --because 'it waits for a word' -t limits --as boss"
@@ -53,11 +53,11 @@ struct ContractShowArgs {
     after_help = "Examples:\n  provost team contract set - --expect 0 -t limits < manager.json\n  provost team contract set --recipe strict --expect 0 -t limits\n  provost team contract set --recipe strict --yes --expect 0 -t limits"
 )]
 struct SetArgs {
-    /// Contract as JSON, in the form of `provost team contract show --json`; `-` reads standard input. Omitted keys
-    /// keep their values
+    /// Contract as JSON, in the format of `provost team contract show --json`; `-` reads standard
+    /// input. Omitted keys keep their values
     #[arg(required_unless_present = "recipe")]
     config: Option<String>,
-    /// Predefined contract. Prints its summary; --yes applies it
+    /// Use a predefined contract; shows its summary, or applies it with --yes
     #[arg(long, conflicts_with = "config", value_parser = RECIPES)]
     recipe: Option<String>,
     /// Apply the recipe
@@ -78,7 +78,7 @@ struct SetArgs {
     after_help = "Examples:\n  provost team contract accept --revision 0 -t limits --as boss"
 )]
 struct ContractAcceptArgs {
-    /// Revision that was read
+    /// Revision of the contract to accept
     #[arg(long)]
     revision: u32,
     #[command(flatten)]
@@ -110,7 +110,7 @@ impl From<MoveKindArg> for MoveKind {
     }
 }
 
-/// Record the next move, as strict mode requires
+/// Record the manager's next move, as strict mode requires
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost team contract move wait --because 'its tests still run' -t limits --as boss"
@@ -141,10 +141,10 @@ enum EpilogueStepArg {
     after_help = "Examples:\n  provost team contract epilogue handover --evidence 'written to HANDOVER.md' -t limits"
 )]
 struct EpilogueArgs {
-    /// Step; `provost team done` itself runs the checks
+    /// Step to record; `provost team done` runs the checks itself
     #[arg(value_enum)]
     step: EpilogueStepArg,
-    /// What was done, with at least 12 letters or digits
+    /// Description of the step's result, with at least 12 letters or digits
     #[arg(long)]
     evidence: String,
     #[command(flatten)]
@@ -159,13 +159,13 @@ struct EpilogueArgs {
     after_help = "Examples:\n  provost team contract challenge --failure-mode 'two callers at once' --check 'ran 100 in parallel' --result 'none was let through' -t limits"
 )]
 struct ChallengeArgs {
-    /// What could fail
+    /// Possible failure
     #[arg(long)]
     failure_mode: String,
-    /// How it was tested
+    /// Test for the failure
     #[arg(long)]
     check: String,
-    /// Result
+    /// Result of the test
     #[arg(long)]
     result: String,
     #[command(flatten)]
@@ -180,11 +180,12 @@ pub(crate) fn run(context: &Context, args: &ContractArgs) -> CliResult {
         ContractCommand::Set(args) => set(context, args),
         ContractCommand::Accept(args) => {
             let command = TeamCommand::AcknowledgeContract { revision: args.revision };
-            args.team.target().change(context, &command, &args.key)
+            args.team.target(context).change(context, &command, &args.key)
         }
         ContractCommand::Move(args) => {
-            let (kind, because) = (args.kind.into(), input::read_text(&args.because)?);
-            args.team.target().change(
+            let (kind, because) =
+                (args.kind.into(), input::read_text("the reason (--because)", &args.because)?);
+            args.team.target(context).change(
                 context,
                 &TeamCommand::RecordMove { kind, because },
                 &args.key,
@@ -196,9 +197,11 @@ pub(crate) fn run(context: &Context, args: &ContractArgs) -> CliResult {
                 EpilogueStepArg::SeparateReview => EpilogueStep::SeparateReview,
                 EpilogueStepArg::Handover => EpilogueStep::Handover,
             };
-            let command =
-                TeamCommand::DoEpilogue { step, evidence: input::read_text(&args.evidence)? };
-            args.team.target().change(context, &command, &args.key)
+            let command = TeamCommand::DoEpilogue {
+                step,
+                evidence: input::read_text("the evidence (--evidence)", &args.evidence)?,
+            };
+            args.team.target(context).change(context, &command, &args.key)
         }
         ContractCommand::Challenge(args) => {
             let challenge = WorkChallenge {
@@ -206,7 +209,11 @@ pub(crate) fn run(context: &Context, args: &ContractArgs) -> CliResult {
                 check: args.check.clone(),
                 result: args.result.clone(),
             };
-            args.team.target().change(context, &TeamCommand::ChallengeWork { challenge }, &args.key)
+            args.team.target(context).change(
+                context,
+                &TeamCommand::ChallengeWork { challenge },
+                &args.key,
+            )
         }
     }
 }
@@ -216,21 +223,23 @@ fn set(context: &Context, args: &SetArgs) -> CliResult {
         (_, Some(config)) if !args.yes => return show_recipe(context, args, &config),
         (_, Some(config)) => config,
         (Some(given), None) => {
-            let current = args.team.target().find(context)?.config;
-            merge_config(current, &input::read_text(given)?)?
+            let current = args.team.target(context).find(context)?.config;
+            merge_config(current, &input::read_text("the contract", given)?)?
         }
-        (None, None) => return Err(usage("pass a configuration or --recipe").into()),
+        (None, None) => {
+            return Err(usage("no contract given: pass a configuration or --recipe").into());
+        }
     };
     let command = TeamCommand::Configure { config: Box::new(config), expected: args.expect };
-    args.team.target().change(context, &command, &args.key)
+    args.team.target(context).change(context, &command, &args.key)
 }
 
-/// Merges the given keys into the current configuration. An unknown key is an error.
+/// Merges the given keys into the current configuration. Unknown keys are an error.
 fn merge_config(current: Value, given: &str) -> Result<ManagerConfig, ApiError> {
     let unread =
         |why: &dyn std::fmt::Display| usage(format!("cannot parse the configuration: {why}"));
     let given: Value = serde_json::from_str(given).map_err(|why| unread(&why))?;
-    // Accepts the output of `team contract show --json`, or only its `config`.
+    // Accept either the output of `team contract show --json` or only its `config`.
     let given = given.get("config").cloned().unwrap_or(given);
     let (Value::Object(mut whole), Value::Object(given)) = (current, given) else {
         return Err(unread(
@@ -260,15 +269,15 @@ fn show_recipe(context: &Context, args: &SetArgs, config: &ManagerConfig) -> Cli
         return Ok(ExitCode::SUCCESS);
     }
     context.ui.lines(&lines)?;
-    context.ui.notice("nothing was changed: apply it with --yes");
+    context.ui.notice("nothing was changed; apply the recipe with --yes");
     context.ui.next(&next);
     Ok(ExitCode::SUCCESS)
 }
 
 fn show(context: &Context, args: &ContractShowArgs) -> CliResult {
-    let meant = args.team.target();
+    let meant = args.team.target(context);
     let row = meant.find(context)?;
-    // A manager that has not acknowledged it gets that as the next command.
+    // If the manager has not accepted the contract yet, the next command is to accept it.
     let unread = row.blockers.iter().filter(|one| one.code == "contract_unacknowledged");
     let mut next: Vec<String> = unread.filter_map(|one| one.next.clone()).collect();
     if next.is_empty() {

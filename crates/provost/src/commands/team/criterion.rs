@@ -19,7 +19,7 @@ use crate::{
     ui::{self, Screen},
 };
 
-/// Manage what must hold before a team is done
+/// Manage the acceptance criteria of a team
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost team criterion add 'The tests pass' --check 'cargo test' -t limits\n  provost team criterion accept 1 -t limits\n  provost team criterion ls -t limits"
@@ -49,15 +49,15 @@ enum CriterionCommand {
 struct CriterionLsArgs {
     #[command(flatten)]
     team: TeamFlags,
-    /// Only those that block finishing the team
+    /// Only criteria that block finishing the team
     #[arg(long)]
     open: bool,
 }
 
-/// Propose a criterion
+/// Propose one criterion
 ///
-/// The operator and the manager can accept their own criterion with --accept; a worker's proposal waits for one of
-/// them. The text needs at least 12 letters or digits.
+/// The operator and the manager can accept their own criterion with --accept; a worker's proposal
+/// waits for one of them. The text needs at least 12 letters or digits.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost team criterion add 'The tests pass' --check 'cargo test' --accept\n  provost team criterion add 'The start page looks like its draft' --pictures design/start.png shots/start.png --differing 0.001\n  provost team criterion add 'The wording was read by a person' --rationale 'customers see it'"
@@ -65,8 +65,8 @@ struct CriterionLsArgs {
 struct AddArgs {
     /// Text of the criterion; `-` reads standard input
     text: String,
-    /// Require this command to pass, run by Provost on the committed work. Without it an assertion satisfies the
-    /// criterion and is marked as one
+    /// Require this command to pass; Provost runs it on the committed work. Without a check, a
+    /// member's assertion is enough, and it is marked as an assertion
     #[arg(long, value_name = "COMMAND")]
     check: Option<String>,
     /// Require these two PNG files in the worker's directory to match, compared by Provost
@@ -78,7 +78,7 @@ struct AddArgs {
     /// Share of pixels that may differ, 0 to 1 [default: 0]
     #[arg(long, value_name = "SHARE", requires = "pictures", value_parser = parse_differing)]
     differing: Option<u32>,
-    /// Why it must hold
+    /// Reason for the criterion
     #[arg(long)]
     rationale: Option<String>,
     /// Accept immediately (operator or manager only; otherwise the command fails)
@@ -90,12 +90,12 @@ struct AddArgs {
     key: KeyArgs,
 }
 
-/// Propose the criteria listed in a message
+/// Propose every criterion that a message or text lists
 ///
-/// Every list item (-, *, +, •, 1., 1) or (1)) and every line that begins with `criterion:` becomes a criterion, with
-/// the indented lines that follow. Quotes and fenced blocks are skipped. Items that are empty, longer than 500 letters,
-/// already known or contain hidden characters are skipped and shown with the reason. At most 20 are proposed at once;
-/// each is accepted separately.
+/// Every list item (-, *, +, •, 1., 1) or (1)) and every line that begins with `criterion:` becomes a
+/// criterion, with the indented lines that follow. Quotes and fenced blocks are skipped. Items that are
+/// empty, longer than 500 letters, already known or contain hidden characters are skipped and shown
+/// with the reason. At most 20 criteria are proposed at once. Each one must be accepted separately.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost team criterion draft --from 7 --dry-run -t limits\n  provost team criterion draft --from 7 -t limits\n  provost team criterion draft --from - --of hand -t limits < answer.md"
@@ -107,7 +107,7 @@ struct DraftArgs {
     /// Author of the text [default: the caller]
     #[arg(long, value_name = "MEMBER", value_parser = input::parse_name)]
     of: Option<String>,
-    /// Show what would be proposed, without proposing it
+    /// Show the criteria, without proposing them
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -121,6 +121,7 @@ struct DraftArgs {
 #[command(after_help = "Examples:\n  provost team criterion accept 2 -t limits")]
 struct NumberArgs {
     /// Number of the criterion
+    #[arg(value_name = "NUMBER")]
     no: u32,
     #[command(flatten)]
     team: TeamFlags,
@@ -138,7 +139,7 @@ struct NumberArgs {
 struct SatisfyArgs {
     #[command(flatten)]
     criterion: NumberArgs,
-    /// What was done and the result, with at least 12 letters or digits
+    /// Description of the work and its result, with at least 12 letters or digits
     #[arg(long)]
     evidence: String,
 }
@@ -158,7 +159,9 @@ struct DeferArgs {
 
 /// Reject a criterion
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  provost team criterion reject 2 --because 'not asked for'")]
+#[command(
+    after_help = "Examples:\n  provost team criterion reject 2 --because 'the goal does not ask for it'"
+)]
 struct RejectArgs {
     #[command(flatten)]
     rest: DeferArgs,
@@ -181,9 +184,9 @@ pub(crate) fn run(context: &Context, args: &CriterionArgs) -> CliResult {
         CriterionCommand::Draft(args) => draft(context, args),
         CriterionCommand::Accept(args) => judge(context, args, CriterionJudgement::Accept),
         CriterionCommand::Satisfy(SatisfyArgs { criterion, evidence }) => {
-            // The daemon fills in the author: no member signs for another.
+            // The daemon sets the author, so that no member can claim to be another.
             let evidence = CriterionEvidence::Asserted {
-                text: input::read_text(evidence)?,
+                text: input::read_text("the evidence (--evidence)", evidence)?,
                 by: String::new(),
             };
             judge(context, criterion, CriterionJudgement::Satisfy { evidence })
@@ -211,7 +214,11 @@ fn parse_differing(text: &str) -> Result<u32, String> {
 }
 
 fn judge(context: &Context, args: &NumberArgs, judgement: CriterionJudgement) -> CliResult {
-    args.team.target().change(context, &TeamCommand::Judge { no: args.no, judgement }, &args.key)
+    args.team.target(context).change(
+        context,
+        &TeamCommand::Judge { no: args.no, judgement },
+        &args.key,
+    )
 }
 
 fn add(context: &Context, args: &AddArgs) -> CliResult {
@@ -223,20 +230,21 @@ fn add(context: &Context, args: &AddArgs) -> CliResult {
         (None, Some(pictures)) => EvidenceRequirement::Pictures(Box::new(pictures)),
         (None, None) => EvidenceRequirement::Asserted,
     };
-    let (text, rationale) = (input::read_text(&args.text)?, args.rationale.clone());
+    let (text, rationale) =
+        (input::read_text("the criterion", &args.text)?, args.rationale.clone());
     let command = if args.accept {
         TeamCommand::ProposeAccepted { text, rationale, needs }
     } else {
         TeamCommand::Propose { text, rationale, needs }
     };
-    args.team.target().change(context, &command, &args.key)
+    args.team.target(context).change(context, &command, &args.key)
 }
 
 fn draft(context: &Context, args: &DraftArgs) -> CliResult {
     let from = match (args.from.as_str(), &args.of) {
-        ("-", of) => DraftSource::Text { text: input::read_text("-")?, of: of.clone() },
+        ("-", of) => DraftSource::Text { text: input::read_text("the text", "-")?, of: of.clone() },
         (_, Some(_)) => {
-            return Err(usage("a message has an author: --of is only for `--from -`")
+            return Err(usage("the author of a message is known: --of applies only to `--from -`")
                 .next("provost team criterion draft --help")
                 .into());
         }
@@ -245,11 +253,13 @@ fn draft(context: &Context, args: &DraftArgs) -> CliResult {
         })?),
     };
     let command = TeamCommand::Draft { from, dry_run: args.dry_run };
-    let reply = args.team.target().send(context, &command, &args.key.get(context))?;
-    // The hints name the team even if it is the only one, so that they work anywhere.
-    let of = args.team.target().options(reply["team"]["id"].as_str().unwrap_or_default());
-    let next =
-        [format!("provost team criterion ls{of}"), format!("provost team criterion accept NO{of}")];
+    let reply = args.team.target(context).send(context, &command, &args.key.get(context))?;
+    // The hints include the team even if there is only one, so that they work anywhere.
+    let of = args.team.target(context).options(reply["team"]["id"].as_str().unwrap_or_default());
+    let next = [
+        format!("provost team criterion ls{of}"),
+        format!("provost team criterion accept NUMBER{of}"),
+    ];
     if context.ui.json {
         context.ui.result(reply, &next)?;
         return Ok(ExitCode::SUCCESS);
@@ -264,7 +274,7 @@ fn draft(context: &Context, args: &DraftArgs) -> CliResult {
 }
 
 fn ls(context: &Context, args: &CriterionLsArgs) -> CliResult {
-    let task = args.team.target().find(context)?;
+    let task = args.team.target(context).find(context)?;
     let open = |state: &str| matches!(state, "proposed" | "accepted");
     let rows: Vec<_> =
         task.criteria.into_iter().filter(|row| !args.open || open(&row.state)).collect();

@@ -15,11 +15,12 @@ use crate::{
 
 /// Finish a team's work, if nothing blocks it
 ///
-/// Provost examines criteria, acknowledgements, the epilogue and the loop, and reruns every check on the final tree. A
-/// team cannot finish while a worker is working, instructions are open, nothing changed or nothing proves the work.
-/// --allow overrides these blockers by name, and the override is recorded. Other blockers must be resolved. The checks
-/// take time; --wait waits for them. Finishing a finished team has no effect. Sessions that were opened for the team
-/// are stopped once their turns are over.
+/// Provost examines criteria, acknowledgements, the epilogue and the loop, and reruns every check
+/// on the final tree. A team cannot finish while a worker is working, instructions are open,
+/// nothing changed or nothing proves the work. --allow overrides these blockers by name, and the
+/// override is recorded. Other blockers must be resolved. The checks take time; --wait waits for
+/// them. Finishing a finished team has no effect. Sessions that were opened for the team are
+/// stopped after their current turns.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost team done limits --because 'merged and announced'\n  provost team done --because 'all criteria hold' --wait\n  provost team done limits --because 'nothing was to be changed' --allow nothing_changed"
@@ -27,10 +28,11 @@ use crate::{
 pub(crate) struct DoneArgs {
     #[command(flatten)]
     team: NamedTeamArgs,
-    /// Why the work is done
+    /// Reason why the work is done
     #[arg(long)]
     because: String,
-    /// Ignore blockers: member_working, instruction_open, nothing_changed, nothing_proved (operator only)
+    /// Ignore a blocker: member_working, instruction_open, nothing_changed or nothing_proved
+    /// (operator only, repeatable)
     #[arg(long, value_name = "BLOCKER", value_delimiter = ',', value_parser = allowance)]
     allow: Vec<BlockerWaiver>,
     #[command(flatten)]
@@ -41,16 +43,16 @@ pub(crate) struct DoneArgs {
 
 pub(crate) fn run(context: &Context, args: &DoneArgs) -> CliResult {
     let command = TeamCommand::Finish {
-        because: input::read_text(&args.because)?,
+        because: input::read_text("the reason (--because)", &args.because)?,
         allow: args.allow.clone(),
     };
-    wait::finish(context, args.team.target(), &command, &args.key, &args.wait)
+    wait::finish(context, args.team.target(context), &command, &args.key, &args.wait)
 }
 
 fn allowance(text: &str) -> Result<BlockerWaiver, String> {
     let known = BlockerWaiver::ALL.into_iter().find(|one| one.as_str() == text);
     known.ok_or_else(|| {
         let names = BlockerWaiver::ALL.map(BlockerWaiver::as_str).join(", ");
-        format!("{text:?} is not a blocker that can be allowed: expected one of {names}")
+        format!("{text:?} is not a blocker that --allow can override: expected one of {names}")
     })
 }

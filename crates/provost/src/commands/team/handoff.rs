@@ -16,13 +16,13 @@ use crate::{cli::CliResult, commands::input, context::Context, target, ui};
     after_help = "Examples:\n  provost team handoff limits hand\n  provost team handoff limits --heartbeat\n  provost team handoff limits hand --json | jq -r '.handoffs[0].prompt'"
 )]
 pub(crate) struct HandoffArgs {
-    /// Team ID (a unique part is enough) or name
+    /// Team ID (4+ digits of either end) or name
     #[arg(value_parser = input::parse_name)]
     team: String,
     /// Member [default: all members]
     #[arg(value_parser = input::parse_name)]
     member: Option<String>,
-    /// Print the reminder for members that Provost cannot wake instead
+    /// Print the reminder for members that Provost cannot wake, instead of the prompt
     #[arg(long)]
     heartbeat: bool,
 }
@@ -35,7 +35,7 @@ pub(crate) struct HandoffReply {
     pub(crate) heartbeat: Option<HeartbeatRow>,
 }
 
-/// Requests the hand-offs of a team's members.
+/// Requests the handoffs for a team's members.
 pub(crate) fn find(
     context: &Context,
     task: &str,

@@ -24,8 +24,8 @@ use crate::{
 
 /// List, acknowledge and manage the messages of a team
 ///
-/// A message is stored, offered under a lease, accepted by the member that took it, and handled once that member
-/// acknowledges it. A message that is not acknowledged in time is offered again and marked as such.
+/// Provost stores a message and offers it under a lease. The member accepts it, and acknowledges it when the
+/// work is done. A message that is not acknowledged in time is offered again and marked as a repetition.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost team inbox ack 3 --lease 1 -t limits --as hand\n  provost team inbox ls -t limits"
@@ -48,7 +48,7 @@ enum InboxCommand {
 
 /// List the messages of a team and their status
 ///
-/// Without -t and with several open teams, it lists the messages of all teams that wait for you.
+/// Without -t and with several open teams, lists the messages for you in all teams.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost team inbox ls\n  provost team inbox ls -t limits\n  provost team inbox ls --to hand --json"
@@ -69,8 +69,9 @@ struct InboxLsArgs {
 #[command(after_help = "Examples:\n  provost team inbox accept 3 --lease 1 -t limits --as hand")]
 struct LeaseArgs {
     /// Number of the message
+    #[arg(value_name = "NUMBER")]
     no: u32,
-    /// Lease under which it was offered
+    /// Lease of the offer
     #[arg(long, value_name = "N")]
     lease: u32,
     #[command(flatten)]
@@ -92,7 +93,7 @@ struct InboxAckArgs {
     note: Option<String>,
 }
 
-/// Return a message, so that it is offered again
+/// Return a message, so that Provost offers it again
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost team inbox release 3 --lease 1 -t limits --as hand --because 'not mine'"
@@ -112,6 +113,7 @@ struct ReleaseArgs {
 )]
 struct MessageDispositionArgs {
     /// Number of the message
+    #[arg(value_name = "NUMBER")]
     no: u32,
     /// Reason
     #[arg(long)]
@@ -149,19 +151,19 @@ pub(crate) fn run(context: &Context, args: &InboxArgs) -> CliResult {
     match &args.what {
         InboxCommand::Ls(args) => ls(context, args),
         InboxCommand::Accept(args) => {
-            // The daemon counts the polls.
+            // The daemon fills in the number of polls.
             let command = TeamCommand::Accept { no: args.no, lease: args.lease, polls: 0 };
-            args.team.target().change(context, &command, &args.key)
+            args.team.target(context).change(context, &command, &args.key)
         }
         InboxCommand::Ack(InboxAckArgs { message, note }) => {
             let (no, lease, note) = (message.no, message.lease, note.clone());
             let command = TeamCommand::Acknowledge { no, lease, note };
-            message.team.target().change(context, &command, &message.key)
+            message.team.target(context).change(context, &command, &message.key)
         }
         InboxCommand::Release(ReleaseArgs { message, because }) => {
             let reason = because.clone();
             let command = TeamCommand::Release { no: message.no, lease: message.lease, reason };
-            message.team.target().change(context, &command, &message.key)
+            message.team.target(context).change(context, &command, &message.key)
         }
         InboxCommand::Cancel(args) => change_disposition(context, args, |no, because| {
             TeamCommand::CancelMessage { no, because }
@@ -185,16 +187,16 @@ fn change_disposition(
     args: &MessageDispositionArgs,
     of: impl Fn(u32, String) -> TeamCommand,
 ) -> CliResult {
-    args.team.target().change(context, &of(args.no, args.because.clone()), &args.key)
+    args.team.target(context).change(context, &of(args.no, args.because.clone()), &args.key)
 }
 
 #[derive(Debug, Deserialize)]
-struct MessagesReply {
+pub(super) struct MessagesReply {
     team: String,
-    messages: Vec<TeamMessageRow>,
+    pub(super) messages: Vec<TeamMessageRow>,
 }
 
-/// Checks that a name is a possible recipient in a team.
+/// Checks that a name is a valid recipient in a team.
 fn check_recipient(task: &TeamRow, name: &str) -> Result<(), ApiError> {
     let mut names: Vec<&str> = task.members.iter().map(|member| member.name.as_str()).collect();
     names.push("operator");
@@ -210,7 +212,7 @@ fn is_closed(row: &TeamMessageRow) -> bool {
     !matches!(row.status.as_str(), "stored" | "offered" | "accepted" | "dead")
 }
 
-/// A message that waits for the operator, with its team.
+/// A message that is waiting for the operator, and its team.
 #[derive(Debug, Serialize)]
 struct OperatorMessage {
     team: String,
@@ -219,7 +221,7 @@ struct OperatorMessage {
     message: TeamMessageRow,
 }
 
-/// Lists the messages of all teams that wait for the operator.
+/// Lists the messages in all teams that are waiting for the operator.
 fn ls_for_operator(context: &Context, client: &Client, tasks: Vec<TeamRow>) -> CliResult {
     let mut waiting: Vec<OperatorMessage> = Vec::new();
     let (mut next, mut lines): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
@@ -242,7 +244,7 @@ fn ls_for_operator(context: &Context, client: &Client, tasks: Vec<TeamRow>) -> C
         return Ok(ExitCode::SUCCESS);
     }
     if lines.is_empty() {
-        context.ui.notice("no messages for you in any team; use -t to list all of one team");
+        context.ui.notice("no messages for you in any team; list all messages of one team with -t");
     } else {
         context.ui.lines(&lines)?;
     }
@@ -251,7 +253,7 @@ fn ls_for_operator(context: &Context, client: &Client, tasks: Vec<TeamRow>) -> C
 }
 
 fn ls(context: &Context, args: &InboxLsArgs) -> CliResult {
-    let meant = args.team.target();
+    let meant = args.team.target(context);
     let for_operator = args.to.as_deref().is_none_or(|to| to == "operator");
     if args.team.is_operator_without_team(context) && for_operator && !args.all {
         let client = args::client(context)?;

@@ -1,4 +1,4 @@
-//! The commands that change the state of a team: `provost team rename`, `pause`, `resume`, `fail` and `cancel`
+//! Commands that change a team's name or state: `provost team rename`, `pause`, `resume`, `fail` and `cancel`
 
 use clap::Args;
 use provost_core::team::TeamCommand;
@@ -12,13 +12,13 @@ use crate::{
 
 /// Rename a team
 ///
-/// Its ID and references to it stay the same. A closed team keeps its name.
+/// The team's ID and references to it do not change. A closed team cannot be renamed.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost team rename limits call-limits\n  provost team rename 1a2b3c4d call-limits --json"
 )]
 pub(super) struct TeamRenameArgs {
-    /// Team ID (a unique part is enough) or name
+    /// Team ID (4+ digits of either end) or name
     #[arg(value_parser = input::parse_name)]
     team: String,
     /// New name; unique among open teams
@@ -28,7 +28,7 @@ pub(super) struct TeamRenameArgs {
     key: KeyArgs,
 }
 
-/// Pause a team: nothing is delivered until it resumes
+/// Pause a team, so that no messages are delivered
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  provost team pause limits --because 'until Monday'")]
 pub(super) struct PauseArgs {
@@ -79,7 +79,7 @@ pub(super) fn pause(context: &Context, args: &PauseArgs) -> CliResult {
 }
 
 pub(super) fn resume(context: &Context, args: &TeamResumeArgs) -> CliResult {
-    args.team.target().change(context, &TeamCommand::Resume, &args.key)
+    args.team.target(context).change(context, &TeamCommand::Resume, &args.key)
 }
 
 pub(super) fn fail(context: &Context, args: &FailArgs) -> CliResult {
@@ -95,5 +95,9 @@ fn change_with_reason(
     args: &PauseArgs,
     of: impl Fn(String) -> TeamCommand,
 ) -> CliResult {
-    args.team.target().change(context, &of(input::read_text(&args.because)?), &args.key)
+    args.team.target(context).change(
+        context,
+        &of(input::read_text("the reason (--because)", &args.because)?),
+        &args.key,
+    )
 }

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use provost_api::ApiError;
 use provost_config::Resolved;
 use provost_core::team::{
-    CriterionEvidence, LoopTemplate, MessageChannel, ShownEvidence, TeamCommand, WorkChallenge,
+    CriterionEvidence, LoopTemplate, ShownEvidence, TeamCommand, WorkChallenge,
     templates::{LoopOutline, outline_from_evidence, with_adversarial_proof},
 };
 use serde_json::json;
@@ -25,10 +25,10 @@ use crate::{
     ui::{self, Screen},
 };
 
-/// Run bounded iterations, each behind a gate of evidence
+/// Run a bounded loop that requires evidence per iteration
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost team loop status -t limits\n  provost team loop submit notes --text 'changed src/limit.rs, all tests run' -t limits\n  provost team loop continue 2 --to hand 'Now the second caller.' -t limits"
+    after_help = "Examples:\n  provost team loop status -t limits\n  provost team loop submit notes --text 'changed src/limit.rs, all tests run' -t limits\n  provost team send --next 'Now the second caller.' -t limits"
 )]
 pub(crate) struct LoopArgs {
     #[command(subcommand)]
@@ -40,7 +40,6 @@ enum LoopCommand {
     Start(LoopStartArgs),
     Status(LoopStatusArgs),
     Submit(LoopSubmitArgs),
-    Continue(ContinueArgs),
     Stop(LoopStopArgs),
 }
 
@@ -55,7 +54,7 @@ struct LoopStartArgs {
     /// Check to run each iteration (repeatable) [default: the team's checks]
     #[arg(long, value_name = "COMMAND")]
     check: Vec<String>,
-    /// Template: a built-in one or one from the configuration
+    /// Built-in template, or one from the configuration
     #[arg(
         value_name = "TEMPLATE",
         required_unless_present = "require",
@@ -77,13 +76,13 @@ pub(crate) struct LoopFlags {
     /// Also require evidence of an attempt to disprove the work in each iteration
     #[arg(long)]
     pub(crate) adversarial: bool,
-    /// Maximum number of iterations [default: that of the template]
+    /// Maximum number of iterations [default: from the template]
     #[arg(long, value_name = "N")]
     pub(crate) max_iterations: Option<u32>,
 }
 
 impl LoopFlags {
-    /// Returns the requested loop with its commands, if any.
+    /// Returns the requested loop, including its commands, if there is one.
     pub(crate) fn template(
         &self,
         config: &Resolved,
@@ -132,20 +131,20 @@ struct LoopStatusArgs {
 struct LoopSubmitArgs {
     /// Name of the evidence, as listed by `provost team loop status`
     name: String,
-    /// Iteration it belongs to [default: the current one]
+    /// Iteration of the evidence [default: the current one]
     #[arg(long, value_name = "N")]
     iteration: Option<u32>,
-    /// Assertion: what was done and the result, with at least 12 letters or digits; `-` reads standard
-    /// input
+    /// Assertion: description of the work and its result, with at least 12 letters or digits; `-`
+    /// reads standard input
     #[arg(long, group = "kind")]
     text: Option<String>,
-    /// Challenge: what could fail
+    /// Challenge: possible failure
     #[arg(long, group = "kind", requires = "check", requires = "result")]
     failure_mode: Option<String>,
-    /// Challenge: how it was tested
+    /// Challenge: test for the failure
     #[arg(long, requires = "failure_mode")]
     check: Option<String>,
-    /// Challenge: the result
+    /// Challenge: result of the test
     #[arg(long, requires = "failure_mode")]
     result: Option<String>,
     /// Field of an artifact, as NAME=VALUE (repeatable)
@@ -157,28 +156,7 @@ struct LoopSubmitArgs {
     key: KeyArgs,
 }
 
-/// Request the next iteration
-///
-/// It begins when the worker accepts the message, and only if all evidence of the current iteration was recorded.
-#[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  provost team loop continue 2 --to hand 'Now the second caller.' -t limits\n  provost team loop continue 3 --to hand - < instruction.md"
-)]
-struct ContinueArgs {
-    /// Number of the next iteration
-    iteration: u32,
-    /// Instruction for it; `-` reads standard input
-    text: String,
-    /// Worker to send it to
-    #[arg(long, value_name = "MEMBER")]
-    to: String,
-    #[command(flatten)]
-    team: TeamFlags,
-    #[command(flatten)]
-    key: KeyArgs,
-}
-
-/// Stop the loop; the team continues without it
+/// Stop the loop; the team continues without a loop
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost team loop stop --because 'it is good enough' -t limits"
@@ -198,39 +176,30 @@ pub(crate) fn run(context: &Context, args: &LoopArgs) -> CliResult {
         LoopCommand::Start(args) => start(context, args),
         LoopCommand::Status(args) => status(context, args),
         LoopCommand::Submit(args) => submit(context, args),
-        LoopCommand::Continue(args) => {
-            let key = args.key.get(context);
-            let command = TeamCommand::Continue {
-                iteration: args.iteration,
-                to: args.to.clone(),
-                key: key.clone(),
-                text: input::read_text(&args.text)?,
-                channel: MessageChannel::Cli,
-            };
-            let meant = args.team.target();
-            meant.show(context, meant.send(context, &command, &key)?)
-        }
         LoopCommand::Stop(args) => {
-            let command = TeamCommand::StopLoop { because: input::read_text(&args.because)? };
-            args.team.target().change(context, &command, &args.key)
+            let command = TeamCommand::StopLoop {
+                because: input::read_text("the reason (--because)", &args.because)?,
+            };
+            args.team.target(context).change(context, &command, &args.key)
         }
     }
 }
 
 fn start(context: &Context, args: &LoopStartArgs) -> CliResult {
-    let meant = args.team.target();
+    let meant = args.team.target(context);
     let task = meant.find(context)?;
     let (cwd, wanted) = (Path::new(&task.cwd), settings::ConfigInputs::default());
     let config = settings::load_to_start(context, cwd, wanted, TrustPrompt::AtTerminal)?;
     let checks = if args.check.is_empty() { &task.checks } else { &args.check };
     let template = args.looped.template(&config, args.template.as_deref(), checks)?;
-    let template = template.ok_or_else(|| usage("name a template, or give --require"))?;
+    let template =
+        template.ok_or_else(|| usage("no loop given: name a template, or use --require"))?;
     let command = TeamCommand::BeginLoop { template: Box::new(template) };
     meant.change(context, &command, &args.key)
 }
 
 fn status(context: &Context, args: &LoopStatusArgs) -> CliResult {
-    let meant = args.team.target();
+    let meant = args.team.target(context);
     let task = meant.find(context)?;
     let next = args::next_commands(&task, meant.by().as_deref());
     if context.ui.json {
@@ -251,7 +220,7 @@ fn status(context: &Context, args: &LoopStatusArgs) -> CliResult {
 }
 
 fn submit(context: &Context, args: &LoopSubmitArgs) -> CliResult {
-    let meant = args.team.target();
+    let meant = args.team.target(context);
     let shown = parse_evidence(args)?;
     let iteration = match args.iteration {
         Some(iteration) => iteration,
@@ -263,9 +232,11 @@ fn submit(context: &Context, args: &LoopSubmitArgs) -> CliResult {
 
 fn parse_evidence(args: &LoopSubmitArgs) -> Result<ShownEvidence, ApiError> {
     if let Some(text) = &args.text {
-        // The daemon fills in the author: no member signs for another.
-        let evidence =
-            CriterionEvidence::Asserted { text: input::read_text(text)?, by: String::new() };
+        // The daemon sets the author, so that no member can claim to be another.
+        let evidence = CriterionEvidence::Asserted {
+            text: input::read_text("the evidence", text)?,
+            by: String::new(),
+        };
         return Ok(ShownEvidence::Evidence(evidence));
     }
     if let (Some(failure_mode), Some(check), Some(result)) =

@@ -1,5 +1,5 @@
-//! The loop templates and policies available in a directory: the built-in ones, as modified by configuration files,
-//! and the project's own.
+//! The loop templates and policies that are available in a directory: the built-in ones, as
+//! modified by configuration files, and the project's own.
 
 use std::collections::BTreeSet;
 
@@ -15,14 +15,14 @@ use crate::{
     error::{unknown_name, usage},
 };
 
-/// Returns the names of all loops: the built-in ones, then those from configuration files.
+/// Returns the names of all loops, first the built-in ones and then those in configuration files.
 pub(crate) fn names(config: &Resolved) -> Vec<String> {
     let own: BTreeSet<&str> = config.loops.keys().map(String::as_str).collect();
     let own = own.into_iter().filter(|name| !BUILT_IN.contains(name));
     BUILT_IN.into_iter().chain(own).map(str::to_owned).collect()
 }
 
-/// Returns the commands that the configuration names: its checks, and those of its own loops.
+/// Returns all commands in the configuration: the checks, and the commands in its loops.
 pub(crate) fn commands(config: &Resolved) -> Vec<String> {
     let proofs = config.loops.values().flat_map(|own| own.evidence.iter());
     let of_loops = proofs.filter_map(|(_, proof)| proof?.strip_prefix("verified:"));
@@ -52,7 +52,7 @@ pub(crate) fn outline(config: &Resolved, name: &str) -> Result<LoopOutline, ApiE
     own.map_or_else(|| Ok(base.clone()), |own| apply_overrides(base.clone(), own))
 }
 
-/// Applies a configuration file's changes to a loop.
+/// Applies the changes in a configuration file to a loop.
 fn apply_overrides(base: LoopOutline, own: &LoopTemplate) -> Result<LoopOutline, ApiError> {
     let mut outline = LoopOutline {
         max: own.max.on().copied().unwrap_or(base.max),
@@ -92,7 +92,7 @@ fn clean_up(word: Configured) -> CleanUp {
     }
 }
 
-/// Finds a team's management policy by name.
+/// Finds the policy that manages a team, by name.
 pub(crate) fn policy(config: &Resolved, name: &str) -> Result<ManagingPolicy, ApiError> {
     let known: Vec<&str> = config.policies.keys().map(String::as_str).collect();
     let missing = || unknown_name("policy", name, &known).next("provost config show");

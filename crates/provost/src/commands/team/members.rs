@@ -1,4 +1,4 @@
-//! The members of a new team: their names, and the sessions that are started for them.
+//! The members of a new team: their names, and the sessions to start for them.
 
 use clap::Args;
 use provost_api::{ApiError, Client};
@@ -24,17 +24,18 @@ use crate::{
 /// The members of the team
 #[derive(Debug, Args)]
 pub(super) struct StartMemberArgs {
-    /// Worker: an agent as in `spawn --agent`, NAME=AGENT or NAME=session:SESSION (repeatable). With --pull a name
+    /// Worker: an agent as in `spawn --agent`, NAME=AGENT or NAME=session:SESSION; with --pull,
+    /// only a name (repeatable)
     #[arg(long, value_name = "WORKER", required = true)]
     worker: Vec<String>,
-    /// Manager: an agent, NAME=AGENT, NAME=session:SESSION, policy:NAME for a policy from the configuration, or `me`
-    /// for yourself. With --pull a name
+    /// Manager: an agent, NAME=AGENT, NAME=session:SESSION, policy:NAME for a policy from the
+    /// configuration, or `me` for yourself; with --pull, only a name
     #[arg(long, value_name = "MANAGER")]
     manager: Option<String>,
-    /// Reviewer, in the same forms (repeatable)
+    /// Reviewer, in the same formats as --worker (repeatable)
     #[arg(long, value_name = "REVIEWER")]
     reviewer: Vec<String>,
-    /// Start no agents: the members are opened elsewhere and pull their messages
+    /// Start no agents; external members pull their messages
     #[arg(long)]
     pull: bool,
     #[command(flatten)]
@@ -47,17 +48,17 @@ pub(super) struct StartMemberArgs {
     spawn: Option<String>,
 }
 
-/// The prefix of a policy's name.
+/// The prefix that marks the name of a policy.
 const POLICY: &str = "policy:";
 
 impl StartMemberArgs {
-    /// Returns the policy that manages the team, if any.
+    /// Returns the name of the policy that manages the team, if any.
     pub(super) fn policy(&self) -> Option<&str> {
         self.manager.as_deref().and_then(|manager| manager.strip_prefix(POLICY))
     }
 }
 
-/// A requested member.
+/// A member that the user requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct RequestedMember {
     name: String,
@@ -69,11 +70,11 @@ struct RequestedMember {
 enum MemberSource {
     Agent(String),
     Session(String),
-    /// A member opened elsewhere that pulls its messages.
+    /// An external member, which pulls its messages.
     External,
 }
 
-/// The inputs for opening a team.
+/// Everything needed to build the members of a new team.
 pub(super) struct MemberBuilder<'a> {
     pub(super) context: &'a Context,
     pub(super) client: &'a Client,
@@ -83,7 +84,7 @@ pub(super) struct MemberBuilder<'a> {
 }
 
 impl MemberBuilder<'_> {
-    /// Returns the members, with the sessions to start for them.
+    /// Returns the members and the sessions to start for them.
     pub(super) fn members(
         &self,
         template: Option<&LoopTemplate>,
@@ -94,7 +95,7 @@ impl MemberBuilder<'_> {
         meant.iter().map(|one| self.member(&task, one, Some(&one.name) == labelled)).collect()
     }
 
-    /// Returns the team as it will be, for the text of the contracts.
+    /// Returns the team as it will be with its members, to produce the text of the contracts.
     fn preview_team(
         &self,
         meant: &[RequestedMember],
@@ -137,7 +138,8 @@ impl MemberBuilder<'_> {
         Ok(NewMember { name: meant.name.clone(), role: meant.role, labels, session })
     }
 
-    /// Returns the session of a started agent: it stays open between messages, and only workers may edit.
+    /// Returns the spec of an agent's session. The session stays open between messages, and only
+    /// workers may edit files.
     fn new_session(
         &self,
         task: &Team,
@@ -154,7 +156,7 @@ impl MemberBuilder<'_> {
         line.extend(
             ["--role", meant.role.as_str(), "--cwd", &self.spec.cwd, place].map(str::to_owned),
         );
-        line.extend(["--no-check", "--no-change-ok", "--keep"].map(str::to_owned));
+        line.extend(["--no-check", "--allow-empty-diff", "--keep"].map(str::to_owned));
         if !edits && agent == provost_config::BUILT_IN {
             line.extend(words("--sandbox read-only"));
         }
@@ -184,8 +186,8 @@ pub(super) fn warnings(members: &[NewMember]) -> Vec<String> {
     all
 }
 
-/// Returns the member that the conversation labels apply to, because they describe one conversation. It is the only
-/// worker opened elsewhere, or the only member.
+/// Returns the member whose conversation `--thread` and `--title` describe, which is the only
+/// external worker or the only member.
 fn labelled_member<'a>(
     args: &StartMemberArgs,
     meant: &'a [RequestedMember],
@@ -202,7 +204,8 @@ fn labelled_member<'a>(
         ([one], _) | ([], [one]) => Ok(Some(&one.name)),
         (_, all) => {
             let message = format!(
-                "--thread and --title describe one conversation, but {} members could have it: label each member separately",
+                "--thread and --title describe one conversation, but {} members are external: \
+                 label each member separately",
                 all.len()
             );
             Err(usage(message).next("provost team label TEAM MEMBER --thread ID --title TITLE"))
@@ -212,7 +215,7 @@ fn labelled_member<'a>(
 
 fn requested_members(args: &StartMemberArgs) -> Result<Vec<RequestedMember>, ApiError> {
     let mut all = Vec::new();
-    // A policy is not a member: it acts on the team itself.
+    // A policy is not a member, because it acts directly on the team.
     let manager = if args.policy().is_some() { None } else { args.manager.as_ref() };
     let roles = [
         (MemberRole::Worker, args.worker.iter().collect::<Vec<_>>()),
@@ -231,7 +234,7 @@ fn requested_members(args: &StartMemberArgs) -> Result<Vec<RequestedMember>, Api
     Ok(all)
 }
 
-/// Parses a member, as in `codex`, `hand=codex`, `hand=session:1a2b3c4d` or `me`.
+/// Parses a member given as `codex`, `hand=codex`, `hand=session:1a2b3c4d` or `me`.
 fn parse_member(
     text: &str,
     role: MemberRole,

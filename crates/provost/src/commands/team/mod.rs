@@ -1,4 +1,4 @@
-//! `provost team`: one file per subject.
+//! `provost team`, with one file per topic.
 
 pub(super) mod args;
 mod binding;
@@ -21,6 +21,7 @@ mod send;
 pub(super) mod show;
 mod start;
 mod wait;
+mod wait_command;
 
 use clap::{Args, Subcommand};
 
@@ -29,7 +30,7 @@ use crate::{cli::CliResult, context::Context};
 /// Work with a team: workers, a manager, messages and evidence
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost team start 'Limit how often each caller may call' --name limits --worker codex --check 'cargo test'\n  provost team show limits\n  provost team send 'Begin with the tests.' -t limits\n  provost team next --as operator -t limits --wait\n  provost team done limits --because 'all criteria hold' --wait"
+    after_help = "Examples:\n  provost team start 'Limit how often each caller may call' --name limits --worker codex --check 'cargo test'\n  provost team show limits\n  provost team wait limits\n  provost team send --next 'Now the second caller.' -t limits\n  provost team done limits --because 'all criteria hold' --wait"
 )]
 pub(crate) struct TeamArgs {
     #[command(subcommand)]
@@ -46,6 +47,7 @@ enum TeamSubcommand {
     Next(next::NextArgs),
     Send(send::TeamSendArgs),
     Prove(prove::ProveArgs),
+    Wait(wait_command::TeamWaitArgs),
     Done(done::DoneArgs),
     Bind(binding::BindArgs),
     Retire(binding::RetireArgs),
@@ -76,6 +78,7 @@ pub(crate) fn run(context: &Context, args: &TeamArgs) -> CliResult {
         TeamSubcommand::Next(args) => next::run(context, args),
         TeamSubcommand::Send(args) => send::run(context, args),
         TeamSubcommand::Prove(args) => prove::run(context, args),
+        TeamSubcommand::Wait(args) => wait_command::run(context, args),
         TeamSubcommand::Done(args) => done::run(context, args),
         TeamSubcommand::Bind(args) => binding::bind(context, args),
         TeamSubcommand::Retire(args) => binding::retire(context, args),

@@ -34,7 +34,7 @@ use crate::{
     after_help = "Examples:\n  provost team new limits --goal 'Limit how often each caller may call'\n  provost team new limits --goal - --check 'cargo test' < goal.md"
 )]
 pub(super) struct TeamNewArgs {
-    /// Name; unique among open teams
+    /// Name of the team, unique among open teams
     #[arg(value_parser = label)]
     name: String,
     /// Goal; `-` reads standard input
@@ -46,10 +46,10 @@ pub(super) struct TeamNewArgs {
     /// Command that must pass on the finished work (repeatable)
     #[arg(long, value_name = "COMMAND")]
     check: Vec<String>,
-    /// Manage it by this policy from the configuration instead of an agent
+    /// Manage the team by this policy from the configuration instead of an agent
     #[arg(long, value_name = "NAME", value_parser = input::parse_name)]
     policy: Option<String>,
-    /// Directory of the work [default: current directory]
+    /// Directory in which the team works [default: current directory]
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
     #[command(flatten)]
@@ -61,10 +61,10 @@ pub(super) struct TeamNewArgs {
 /// The time limits of messages
 #[derive(Debug, Args)]
 pub(super) struct WindowArgs {
-    /// How long an offered message is reserved for the member that took the offer
+    /// How long an offered message is reserved for the member that got the offer
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = input::parse_age)]
     offer: u64,
-    /// How long a member may take to acknowledge an accepted message before it is offered again
+    /// How long a member may take to acknowledge an accepted message before Provost offers it again
     #[arg(long, value_name = "TIME", default_value = "15m", value_parser = input::parse_age)]
     lease: u64,
 }
@@ -111,7 +111,7 @@ pub(super) fn spec(
 }
 
 pub(super) fn run(context: &Context, args: &TeamNewArgs) -> CliResult {
-    let (goal, summary) = (input::read_text(&args.goal)?, args.summary.clone());
+    let (goal, summary) = (input::read_text("the goal", &args.goal)?, args.summary.clone());
     let (cwd, bounds) = (args.cwd.as_deref(), args.windows.bounds());
     let mut spec = spec(context, &args.name, goal, summary, &args.check, cwd, bounds)?;
     if let Some(name) = &args.policy {
@@ -126,7 +126,7 @@ pub(super) fn run(context: &Context, args: &TeamNewArgs) -> CliResult {
     show_opened(context, reply)
 }
 
-/// Shows an opened team: its ID first.
+/// Shows a team that was just opened. The ID is printed first.
 fn show_opened(context: &Context, reply: Value) -> CliResult {
     let row: Option<TeamRow> =
         reply.get("team").cloned().and_then(|row| serde_json::from_value(row).ok());

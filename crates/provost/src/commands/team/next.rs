@@ -13,11 +13,12 @@ use crate::{cli::CliResult, clock, commands::input, context::Context, ui};
 
 /// Take the next message, or wait for one with --wait
 ///
-/// Without a message it exits with 0 and prints exactly `{"item":null}` with --json, otherwise nothing on standard
-/// output. Taking a message accepts it: once you have handled it, acknowledge it with the command shown beside it.
+/// Without a message, the exit code is 0, and the output is exactly `{"item":null}` with
+/// --json and empty otherwise. Taking a message accepts it. Once you have handled the message,
+/// acknowledge it with the command shown beside it.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost team next -t limits --as hand --wait\n  provost team next -t limits --as hand --wait --timeout 60 --json\n  provost team next -t limits --as hand --offer-only --json"
+    after_help = "Examples:\n  provost team next -t limits --as hand --wait\n  provost team next -t limits --as hand --wait --timeout 60 --json\n  provost team next -t limits --as hand --hold --json"
 )]
 pub(super) struct NextArgs {
     #[command(flatten)]
@@ -28,9 +29,9 @@ pub(super) struct NextArgs {
     /// Maximum wait in seconds, or with a unit as in 90s or 5m [default: no limit]
     #[arg(long, value_name = "TIME", requires = "wait", value_parser = input::parse_seconds)]
     timeout: Option<u64>,
-    /// Only take the offer; confirm it with `provost team inbox accept`
+    /// Do not accept the message: `provost team inbox accept` does that later (for programs)
     #[arg(long)]
-    offer_only: bool,
+    hold: bool,
 }
 
 /// The daemon's reply to a request for a message.
@@ -39,35 +40,36 @@ struct NextReply {
     item: Option<InboxItemRow>,
 }
 
-/// How long one request waits; an unlimited wait consists of these.
+/// How long a single request waits. For an unlimited wait, such requests are repeated.
 const REQUEST_WAIT: Duration = Duration::from_secs(60);
 
-/// How often in a row the daemon may be lost during a wait before that is an error.
+/// How many times in a row the daemon may be lost during a wait before the command fails.
 const MAX_LOST_DAEMONS: u32 = 5;
 
-/// How often to look for the next daemon where none may be started: within an agent it would end with the agent.
+/// Inside an agent: how many times to check whether the next daemon is running. An agent must not
+/// start a daemon itself, because the daemon would end with the agent.
 const MAX_ABSENT_POLLS: u32 = 60;
 
-/// The pause between two such attempts.
+/// The pause between two such checks.
 const ABSENT_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) fn run(context: &Context, args: &NextArgs) -> CliResult {
-    let meant = args.team.target();
+    let meant = args.team.target(context);
     let mut item = take_next(context, args, meant)?;
-    if !args.offer_only
+    if !args.hold
         && let Some(item) = item.as_mut()
     {
         let command = TeamCommand::Accept { no: item.no, lease: item.lease, polls: 0 };
         let accepted = meant.send(context, &command, &context.idempotency_key(None))?;
-        // The offer was accepted: from now on only the lease counts.
+        // The offer has been accepted, so now only the lease has a deadline.
         (item.offer_until, item.lease_until) = (None, accepted["lease_until"].as_i64());
         item.accept_command = None;
     }
     show_item(context, item)
 }
 
-/// Takes the next message, or waits for one. A waiting caller has taken nothing, so it continues with the next daemon
-/// if one is lost.
+/// Takes the next message, or waits for one. While waiting, the caller holds no message, so it can
+/// continue with the next daemon.
 fn take_next(
     context: &Context,
     args: &NextArgs,
@@ -113,7 +115,7 @@ fn request_next(
     let (launch, token) = args::launch_credentials(context);
     let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
     let request = NextRequest { acting_as: meant.by(), wait_ms, launch, token };
-    // Each request has its own key: a message taken by a lost reply returns by itself.
+    // Each request has its own key. If a reply is lost, its message is offered again when the offer expires.
     let reply: NextReply =
         client.post(&meant.path("next"), &request, &context.idempotency_key(None))?;
     Ok(reply.item)
@@ -126,7 +128,7 @@ fn show_item(context: &Context, item: Option<InboxItemRow>) -> CliResult {
         accept.chain([item.acknowledge_command.clone()]).collect::<Vec<_>>()
     };
     let next: Vec<String> = item.iter().flat_map(commands).collect();
-    // Agents are instructed to compare this exact output.
+    // Agents are instructed to compare the output with this exact text.
     if context.ui.json && item.is_none() {
         context.ui.value(&json!({"item": null}))?;
         return Ok(ExitCode::SUCCESS);
@@ -136,7 +138,7 @@ fn show_item(context: &Context, item: Option<InboxItemRow>) -> CliResult {
         return Ok(ExitCode::SUCCESS);
     }
     match &item {
-        None => context.ui.notice("no message to take"),
+        None => context.ui.notice("no message is waiting"),
         Some(item) => {
             context.ui.line(&ui::escape_block(&item.envelope))?;
             context.ui.next(&next);

@@ -16,8 +16,9 @@ use crate::{
 
 /// Show everything needed to decide a team's next step
 ///
-/// Members and their status, open criteria, the loop, budgets, messages, blockers, new events and suggestions. This
-/// takes no message and marks nothing as read; --since selects what is new to you.
+/// Lists members and their status, open criteria, the loop, budgets, messages, blockers, new events
+/// and suggestions. The command takes no message and marks nothing as read; --since selects the
+/// events that are new to you.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost team overview limits\n  provost team overview limits --as boss --json\n  provost team overview limits --as boss --since 412 --json"
@@ -25,7 +26,7 @@ use crate::{
 pub(crate) struct OverviewArgs {
     #[command(flatten)]
     team: NamedTeamArgs,
-    /// Show events after this one, the `seq` of your last call [default: the newest events]
+    /// Show events after this sequence number, the `seq` of your last call [default: the newest events]
     #[arg(long, value_name = "SEQ")]
     since: Option<u64>,
 }
@@ -36,7 +37,7 @@ struct OverviewReply {
 }
 
 pub(crate) fn run(context: &Context, args: &OverviewArgs) -> CliResult {
-    let meant = args.team.target();
+    let meant = args.team.target(context);
     let since = args.since.map(|seq| seq.to_string());
     let path = target::with_query(&meant.path("cycle"), &[("since", since)]);
     let reply: OverviewReply = meant.get(context, &path)?;

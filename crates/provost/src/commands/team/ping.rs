@@ -1,4 +1,4 @@
-//! `provost team ping`: proves that every member receives messages and that its answers arrive.
+//! `provost team ping`: proves that every member receives messages and that its replies arrive.
 
 use std::{collections::BTreeMap, process::ExitCode, sync::mpsc::RecvTimeoutError, time::Duration};
 
@@ -21,14 +21,14 @@ use crate::{
 
 /// Check that every member of a team is reachable and answers
 ///
-/// Each member gets a unique text and must send it back to the operator. Exit 0: all answered, and the team is ready.
-/// Exit 5: a member did not answer in time.
+/// Each member gets a unique text and must send it back to the operator. The exit code is 0 if all
+/// members answered, and 5 if one did not answer in time.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost team ping limits\n  provost team ping limits --timeout 5m --json"
 )]
 pub(super) struct PingArgs {
-    /// Team ID (a unique part is enough) or name
+    /// Team ID (4+ digits of either end) or name
     #[arg(value_parser = input::parse_name)]
     team: String,
     /// Maximum wait for the answers, in seconds or with a unit as in 90s or 5m
@@ -55,7 +55,7 @@ pub(super) fn run(context: &Context, args: &PingArgs) -> CliResult {
             Ok(event) => event?,
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
         };
-        // A member that has left, or whose team has ended, no longer answers.
+        // A member that has left, or whose team has ended, will not reply.
         if ends(&event, &task.id) {
             break;
         }
@@ -68,12 +68,12 @@ pub(super) fn run(context: &Context, args: &PingArgs) -> CliResult {
     show_result(context, &task.id, &members, waiting.into_values().collect())
 }
 
-/// Removes an answer from the operator's messages, because it has been read. If another consumer took it first, it
-/// stays theirs.
+/// Closes a reply, because it has been read. If another consumer took the message first, the
+/// message is left alone.
 fn acknowledge_answer(context: &Context, meant: TeamTarget<'_>, answer: &EventRow) {
     let no = answer.data["no"].as_u64().and_then(|no| u32::try_from(no).ok());
     let Some(no) = no else { return };
-    let because = "it answered the connection check".to_owned();
+    let because = "answered the connection check".to_owned();
     drop(meant.send(
         context,
         &TeamCommand::CancelMessage { no, because },
@@ -81,7 +81,7 @@ fn acknowledge_answer(context: &Context, meant: TeamTarget<'_>, answer: &EventRo
     ));
 }
 
-/// Returns a text that a member cannot know before it receives it.
+/// Returns a random text, which a member cannot know before it receives the message.
 fn nonce() -> String {
     let id = clock::new_id().simple().to_string();
     blake3::hash(id.as_bytes()).to_hex().chars().take(16).collect()
@@ -98,13 +98,13 @@ fn probe(nonce: &str, name: &str, seconds: u64) -> NewMessage {
             "This only tests the connection. Send exactly this text to \"operator\", acknowledge this message, and do nothing else: {nonce}"
         ),
         priority: Priority::High,
-        // After that time the check no longer waits for the answer.
+        // The message expires when this command stops waiting for the reply.
         expires_in_ms: Some(seconds.saturating_mul(1_000)),
         steer: false,
     }
 }
 
-/// Whether an event ends the team, or removes a member from it.
+/// Whether an event ends the team or removes a member from it.
 fn ends(event: &EventRow, task: &str) -> bool {
     let phase = &event.data["phase"];
     let over = ["done", "failed", "cancelled"].iter().any(|word| phase.get(word).is_some());
@@ -112,7 +112,7 @@ fn ends(event: &EventRow, task: &str) -> bool {
     event.session == task && (left || (event.kind == "team.phase_changed" && over))
 }
 
-/// Whether an event is this member's message to the operator with the member's own nonce.
+/// Whether an event is a message from this member to the operator that contains the member's own nonce.
 fn is_answer(event: &EventRow, task: &str, nonce: &str, name: &str) -> bool {
     let data = &event.data;
     event.kind == "team.message_stored"

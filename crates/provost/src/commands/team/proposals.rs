@@ -10,10 +10,10 @@ use crate::{
     context::Context,
 };
 
-/// Propose the next step, blind to the other's proposal
+/// Propose the next step, without seeing the other proposal
 ///
-/// The worker proposes first, then the manager. When both have, the reviewer gets both proposals and chooses with
-/// `provost team choose`; without a reviewer you do.
+/// The worker proposes first, then the manager. After both proposals, the reviewer gets them and
+/// chooses with `provost team choose`. Without a reviewer, you choose.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost team propose 'Now the second caller, with a test that fails first.' -t limits --as hand\n  provost team propose - -t limits --as boss < next.md"
@@ -29,7 +29,7 @@ pub(super) struct ProposeArgs {
 
 /// Choose between two proposals for the next step, or stop
 ///
-/// Only the reviewer, or you, can choose; a proposer cannot. `stop` pauses the team, and so does a reviewer that fails.
+/// Only the reviewer or the operator can choose. `stop` pauses the team. The team also pauses if the reviewer fails.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost team choose worker --because 'it is smaller, and shows more' -t limits --as eye\n  provost team choose stop --because 'neither says how it is tested' -t limits --as eye"
@@ -52,7 +52,7 @@ enum ChoiceArg {
     Worker,
     /// The manager's proposal
     Manager,
-    /// Neither
+    /// Neither proposal; pause the team
     Stop,
 }
 
@@ -67,12 +67,13 @@ impl From<ChoiceArg> for ProposalChoice {
 }
 
 pub(super) fn propose(context: &Context, args: &ProposeArgs) -> CliResult {
-    let command = TeamCommand::ProposeNext { text: input::read_text(&args.text)? };
-    args.team.target().change(context, &command, &args.key)
+    let command = TeamCommand::ProposeNext { text: input::read_text("the proposal", &args.text)? };
+    args.team.target(context).change(context, &command, &args.key)
 }
 
 pub(super) fn choose(context: &Context, args: &ChooseArgs) -> CliResult {
-    let (choice, because) = (args.choice.into(), input::read_text(&args.because)?);
+    let (choice, because) =
+        (args.choice.into(), input::read_text("the reason (--because)", &args.because)?);
     let command = TeamCommand::ChooseNext { choice, because };
-    args.team.target().change(context, &command, &args.key)
+    args.team.target(context).change(context, &command, &args.key)
 }

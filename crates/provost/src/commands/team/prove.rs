@@ -14,17 +14,17 @@ use crate::{cli::CliResult, commands::mutation::KeyArgs, context::Context};
 
 /// Run the check of a criterion or of a loop's evidence
 ///
-/// The check runs on a commit of the worker's current tree. Its receipt is bound to that tree and satisfies the
-/// criterion or evidence. `provost team show` shows the receipt; with --wait this command waits for it and exits with 0
-/// if the check passed, 1 if not. Provost compares two pictures itself, pixel by pixel; the receipt has the digests of
-/// both files.
+/// The check runs on a commit of the worker's current tree. Its receipt is bound to that tree and
+/// satisfies the criterion or evidence. `provost team show` shows the receipt. With --wait, the
+/// command waits for the receipt and exits with 0 if the check passed, or 1 if it failed. Provost
+/// compares two pictures itself, pixel by pixel; the receipt contains the digests of both files.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost team prove --criterion 1 -t limits\n  provost team prove --evidence tests -t limits --wait\n  provost team prove --evidence screens --pictures design/start.png shots/start.png -t page\n  provost team prove --evidence screens --pictures design/start.png shots/start.png --tolerance 0.01 -t page"
 )]
 pub(crate) struct ProveArgs {
     /// Number of the criterion
-    #[arg(long, value_name = "NO", required_unless_present = "evidence")]
+    #[arg(long, value_name = "NUMBER", required_unless_present = "evidence")]
     criterion: Option<u32>,
     /// Name of the evidence that the loop requires
     #[arg(long, value_name = "NAME", conflicts_with = "criterion")]
@@ -42,7 +42,7 @@ pub(crate) struct ProveArgs {
 /// The pictures to compare
 #[derive(Debug, Args)]
 struct PictureArgs {
-    /// Compare these two PNG files in the worker's directory, if the loop does not name any
+    /// Compare these two PNG files in the worker's directory, unless the loop names the files
     #[arg(long, num_args = 2, value_names = ["EXPECTED", "ACTUAL"], requires = "evidence")]
     pictures: Option<Vec<String>>,
     /// Per-channel pixel tolerance, 0 to 0.5 [default: 0] (not available to workers)
@@ -56,7 +56,7 @@ pub(super) fn parse_tolerance(text: &str) -> Result<u32, String> {
     parse_share(text, MAX_TOLERANCE).ok_or_else(expected)
 }
 
-/// Returns the named files, if any.
+/// Returns the files that the user specified, if any.
 pub(super) fn picture_files(
     named: Option<&[String]>,
     tolerance: Option<u32>,
@@ -75,5 +75,5 @@ pub(crate) fn run(context: &Context, args: &ProveArgs) -> CliResult {
             CheckSubject::for_evidence(name.clone().unwrap_or_default(), files)
         }
     };
-    wait::check(context, args.team.target(), what, &args.key, &args.wait)
+    wait::check(context, args.team.target(context), what, &args.key, &args.wait)
 }

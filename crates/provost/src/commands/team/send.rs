@@ -1,7 +1,7 @@
 //! `provost team send`
 
 use clap::{Args, ValueEnum};
-use provost_api::{ApiError, MemberRow, TeamRow};
+use provost_api::{ApiError, ErrorCode, MemberRow, TeamRow};
 use provost_core::team::{
     MessageChannel, NewMessage, Priority, Recipient, TeamCommand, TeamMessageKind,
 };
@@ -15,20 +15,24 @@ use crate::{
     ui,
 };
 
-/// The recipient that is not a member.
+/// The operator's name as a recipient. The operator is not a member.
 const OPERATOR: &str = "operator";
 
 /// Send a message to a member of a team
 ///
-/// The message is stored, and delivered once when the member takes it. Without WHO it goes from the operator or a
-/// manager to the only worker, and from any other member to the manager, or to the operator if there is no manager.
+/// The message is stored, and delivered once when the member takes it. Without WHO, a message of
+/// the operator or a manager goes to the only worker, and a message of any other member goes to the
+/// manager, or to the operator in a team without a manager.
+///
+/// --next requests the next iteration of the team's loop. The iteration begins when the worker
+/// accepts the message, and only if all evidence of the current iteration was recorded.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "provost team send [OPTIONS] [WHO] <TEXT>",
-    after_help = "Examples:\n  provost team send hand 'Begin with the tests.' -t limits\n  provost team send 'Begin with the tests.'\n  provost team send hand - -t limits < instruction.md\n  provost team send operator 'Which limit?' -t limits --as boss"
+    after_help = "Examples:\n  provost team send hand 'Begin with the tests.' -t limits\n  provost team send 'Begin with the tests.'\n  provost team send hand - -t limits < instruction.md\n  provost team send operator 'Which limit?' -t limits --as boss\n  provost team send --next 'Now the second caller.' -t limits\n  provost team send --now 'Leave that; fix the tests first.' -t limits"
 )]
 pub(super) struct TeamSendArgs {
-    /// Member to send it to, or `operator`; can be omitted
+    /// Member that gets the message, or `operator`; can be omitted
     #[arg(value_name = "WHO")]
     first: String,
     /// Message; `-` reads standard input
@@ -40,15 +44,24 @@ pub(super) struct TeamSendArgs {
     /// Priority among the member's messages
     #[arg(long, value_enum, default_value = "normal")]
     priority: PriorityArg,
-    /// Time until it expires, such as 30m; it is not offered afterwards
+    /// Time until the message expires, such as 30m; an expired message is no longer offered
     #[arg(long, value_name = "TIME", value_parser = input::parse_age)]
     expires: Option<u64>,
     /// ID that links a message with all its answers
     #[arg(long, value_name = "ID")]
     correlation: Option<String>,
-    /// Deliver it to a supervised session even during its turn, if its agent supports steering
+    /// Deliver the message to a supervised session even during a turn, if its agent supports steering
     #[arg(long)]
     steer: bool,
+    /// Interrupt the member's current turn, and let it continue with the text
+    #[arg(long, conflicts_with_all = ["next", "kind", "priority", "expires", "correlation", "steer"])]
+    now: bool,
+    /// Request the next iteration of the team's loop with this instruction
+    #[arg(long, conflicts_with_all = ["kind", "priority", "expires", "correlation", "steer"])]
+    next: bool,
+    /// Number of the iteration to request; it must be the next one [default: the next one]
+    #[arg(long, value_name = "N", requires = "next")]
+    iteration: Option<u32>,
     #[command(flatten)]
     team: TeamFlags,
     #[command(flatten)]
@@ -70,7 +83,7 @@ enum PriorityArg {
 }
 
 pub(super) fn run(context: &Context, args: &TeamSendArgs) -> CliResult {
-    let target = args.team.target();
+    let target = args.team.target(context);
     let (to, text) = match &args.second {
         Some(text) => (args.first.clone(), text),
         None => {
@@ -80,12 +93,38 @@ pub(super) fn run(context: &Context, args: &TeamSendArgs) -> CliResult {
         }
     };
     let key = args.key.get(context);
-    let message = message(args, &to, input::read_text(text)?, &key);
-    target.show(context, target.send(context, &TeamCommand::Post(Box::new(message)), &key)?)
+    let text = input::read_text("the message", text)?;
+    let command = if args.now {
+        // This key needs a prefix, because a message may have the same key.
+        TeamCommand::Interrupt { member: to, key: format!("leave-{key}"), text: Some(text) }
+    } else if args.next {
+        let iteration = match args.iteration {
+            Some(iteration) => iteration,
+            None => next_iteration(&target.find(context)?)?,
+        };
+        let (key, channel) = (key.clone(), MessageChannel::Cli);
+        TeamCommand::Continue { iteration, to, key, text, channel }
+    } else {
+        TeamCommand::Post(Box::new(message(args, &to, text, &key)))
+    };
+    target.show(context, target.send(context, &command, &key)?)
 }
 
-/// Returns the recipient of a message that names none. A text that is only a name is more likely a message without
-/// its text.
+/// Returns the number that the next iteration of the team's loop has.
+fn next_iteration(row: &TeamRow) -> Result<u32, ApiError> {
+    match &row.loop_row {
+        Some(looped) => Ok(looped.iteration.saturating_add(1)),
+        None => {
+            let id = ui::short_id(&row.id);
+            let message = format!("team {:?} has no loop, so it has no next iteration", row.name);
+            Err(ApiError::new(ErrorCode::Refused, message)
+                .next(format!("provost team loop start TEMPLATE -t {id}")))
+        }
+    }
+}
+
+/// Returns the recipient of a message without WHO. If the text is nothing but the name of a member,
+/// it is rejected, because then the text of the message is probably missing.
 fn default_recipient(
     row: &TeamRow,
     by: Option<&str>,

@@ -19,7 +19,7 @@ use crate::{
 /// List open teams, and the newest closed ones
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost team ls\n  provost team ls --json | jq '.tasks[].state'"
+    after_help = "Examples:\n  provost team ls\n  provost team ls --json | jq '.teams[].state'"
 )]
 pub(super) struct TeamLsArgs {
     /// Maximum number of closed teams
@@ -56,7 +56,7 @@ pub(super) fn ls(context: &Context, args: &TeamLsArgs) -> CliResult {
     let (paint, screen) = (context.ui.paint, Screen::stdout());
     context.ui.lines(&ui::team_lines(paint, screen, clock::now_ms(), &reply.teams))?;
     if reply.more {
-        context.ui.notice("there are more closed ones: provost team ls --limit N");
+        context.ui.notice("there are more closed teams: provost team ls --limit N");
     }
     let waiting = reply.teams.iter().find(|row| row.for_operator > 0);
     let mut next: Vec<String> = waiting.map(take_message_command).into_iter().collect();
@@ -72,24 +72,24 @@ pub(crate) fn open_teams(client: &Client) -> Result<Vec<TeamRow>, ApiError> {
     Ok(reply.teams.into_iter().filter(|row| !row.terminal).collect())
 }
 
-/// Returns the teams with messages that the operator has not handled yet.
+/// Returns the teams that have messages the operator has not handled yet.
 pub(crate) fn for_operator(client: &Client) -> Result<Vec<TeamRow>, ApiError> {
     let mut rows = open_teams(client)?;
     rows.retain(|row| row.for_operator > 0);
     Ok(rows)
 }
 
-/// Returns the command that takes the operator's next message of a team.
+/// Returns the command that takes the operator's next message in a team.
 pub(crate) fn take_message_command(row: &TeamRow) -> String {
     format!("provost team next --as operator -t {}", ui::short_id(&row.id))
 }
 
 /// Shows a team in detail.
 pub(super) fn show(context: &Context, args: &TeamShowArgs) -> CliResult {
-    let meant = args.team.target();
+    let meant = args.team.target(context);
     let row = meant.find(context)?;
     let mut next = next_commands(&row, meant.by().as_deref());
-    // The user just ran this command.
+    // Leave out the command that the user has just run.
     next.retain(|command| !command.starts_with("provost team show"));
     if context.ui.json {
         context.ui.result(json!({"team": row}), &next)?;

@@ -8,6 +8,7 @@ use provost_config::Resolved;
 use provost_core::{
     ids::TeamId,
     team::{EvidenceRequirement, ManagerMode, TeamSpec},
+    text::quote_name,
 };
 use provost_engine::shell::{NewCriterion, Pairing};
 use serde_json::{Value, json};
@@ -37,9 +38,10 @@ use crate::{
 
 /// Open a team: workers, and a manager (agent, policy or you)
 ///
-/// Everything is opened, or nothing. Workers start with the goal, and their results reach the manager automatically.
-/// With --pull no agents are started: paste the printed hand-off where you open each member. The team's ID goes to
-/// standard output, everything else to standard error; `provost team handoff` prints hand-offs to standard output.
+/// If one part cannot be opened, nothing is opened. Workers start with the goal, and their results
+/// reach the manager automatically. With --pull no agents are started: paste the printed hand-off
+/// into each member's application. The team's ID is printed to standard output, everything else to
+/// standard error; `provost team handoff` prints hand-offs to standard output.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost team start 'Limit how often each caller may call' --worker codex --manager codex --check 'cargo test'\n  provost team start 'Cover the parser with tests' --worker codex --manager me --loop build --max-iterations 5\n  provost team start 'Keep the build green' --worker codex --manager policy:careful\n  provost team start 'Rework the start page' --pull --worker app --manager desk --title 'Start page'"
@@ -47,7 +49,7 @@ use crate::{
 pub(super) struct StartArgs {
     /// Goal of the team; `-` reads standard input
     goal: String,
-    /// Name of the team [default: made from its ID]
+    /// Name of the team [default: derived from its ID]
     #[arg(long, value_parser = label)]
     name: Option<String>,
     #[command(flatten)]
@@ -66,7 +68,7 @@ pub(super) struct StartArgs {
     /// How strictly the manager is controlled
     #[arg(long, value_enum, default_value = "guided")]
     mode: ModeArg,
-    /// Directory of the work [default: current directory]
+    /// Directory in which the team works [default: current directory]
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
     #[command(flatten)]
@@ -93,7 +95,7 @@ impl From<ModeArg> for ManagerMode {
 }
 
 pub(super) fn run(context: &Context, args: &StartArgs) -> CliResult {
-    let goal = input::read_text(&args.goal)?;
+    let goal = input::read_text("the goal", &args.goal)?;
     let id = TeamId(clock::new_id());
     let cwd = directory(context, args.cwd.as_deref())?;
     let config = settings::load_to_start(
@@ -145,8 +147,8 @@ fn spec(
     Ok(spec)
 }
 
-/// Shows the opened team. Only the ID goes to standard output; the members and the hand-offs for members opened
-/// elsewhere go to standard error. `provost team handoff` prints the hand-offs again.
+/// Shows the team that was just opened. Only its ID goes to standard output. The members, and the
+/// handoffs for external members, go to standard error; `provost team handoff` prints the handoffs again.
 fn opened(context: &Context, mut reply: Value, warnings: &[String]) -> CliResult {
     let row: Option<TeamRow> =
         reply.get("team").cloned().and_then(|row| serde_json::from_value(row).ok());
@@ -171,9 +173,10 @@ fn opened(context: &Context, mut reply: Value, warnings: &[String]) -> CliResult
         for member in &row.members {
             let session = member.session.as_deref();
             let late = member.communication.note.as_ref().map_or("", |_| ", uses commands");
-            let how = session.map_or("opened elsewhere".to_owned(), |id| {
-                format!("session {}{late}", ui::short_id(id))
-            });
+            let how = session
+                .map_or("not started by Provost, polls for its messages".to_owned(), |id| {
+                    format!("session {}{late}", ui::short_id(id))
+                });
             context.ui.notice(&format!(
                 "{} ({}): {how}",
                 ui::escape_line(&member.name),
@@ -183,8 +186,10 @@ fn opened(context: &Context, mut reply: Value, warnings: &[String]) -> CliResult
     }
     for handoff in handed.iter().flat_map(|handed| &handed.handoffs) {
         if handoff.heartbeat.is_some() {
-            let member = ui::escape_line(&handoff.member);
-            context.ui.notice(&format!("\n── paste this where you open {member} ──\n"));
+            let member = ui::escape_line(&quote_name(&handoff.member));
+            context.ui.notice(&format!(
+                "\n── hand-off for {member}: follow it yourself, or paste it into the member's application ──\n"
+            ));
             context.ui.notice(&ui::escape_block(&handoff.prompt));
         }
     }

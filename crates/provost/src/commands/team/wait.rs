@@ -1,4 +1,4 @@
-//! Waits for a later result of a team: a check that Provost runs, or the audit of a finish.
+//! Waits for a result that a team gets later: a check that Provost runs, or the audit before the team finishes.
 
 use std::process::ExitCode;
 
@@ -32,7 +32,7 @@ pub(crate) struct WaitArgs {
     wait: bool,
 }
 
-/// Requests a finish. With `--wait`, it succeeds if the team is done afterwards.
+/// Requests that the team finish. With `--wait`, succeeds if the team is done afterwards.
 pub(crate) fn finish(
     context: &Context,
     meant: TeamTarget<'_>,
@@ -44,7 +44,7 @@ pub(crate) fn finish(
         return meant.change(context, command, key);
     }
     let asked = SentTeamCommand::send(context, meant, command, key)?;
-    // Without an audit the result is known immediately.
+    // Without an audit, the result is known immediately.
     if let Some(no) = number(&asked.reply, "audit") {
         match asked.wait(context, meant, TeamWaitTarget::Audit(no)) {
             Ok(TeamWaitResult::Refused { blockers }) => {
@@ -52,7 +52,7 @@ pub(crate) fn finish(
                     ApiError::new(ErrorCode::Refused, team::describe_not_finished(&blockers));
                 return Err(error.next(meant.show_command(&asked.id)).into());
             }
-            // The row shows any other end.
+            // All other results are visible in the row.
             Ok(TeamWaitResult::Finished | TeamWaitResult::Checked { .. }) => {}
             Err(error) if error.code == ErrorCode::Failed => {}
             Err(error) => return Err(error.into()),
@@ -64,7 +64,7 @@ pub(crate) fn finish(
     Ok(ExitCode::from(u8::from(!done)))
 }
 
-/// Requests a check. With `--wait`, it succeeds if the check passed.
+/// Requests a check. With `--wait`, succeeds if the check passed.
 pub(crate) fn check(
     context: &Context,
     meant: TeamTarget<'_>,
@@ -86,12 +86,12 @@ pub(crate) fn check(
             show_receipt(context, &receipt, &meant.show_command(&asked.id))
         }
         TeamWaitResult::Finished | TeamWaitResult::Refused { .. } => {
-            Err(ApiError::new(ErrorCode::Internal, "the reply to a check is about a finish").into())
+            Err(ApiError::new(ErrorCode::Internal, "the reply to a check reports a finish").into())
         }
     }
 }
 
-/// A request to a team and its reply.
+/// A request sent to a team, and the reply to it.
 struct SentTeamCommand {
     id: String,
     reply: Value,
@@ -106,7 +106,7 @@ impl SentTeamCommand {
     ) -> Result<Self, ApiError> {
         if context.environment.get(MARK).is_some() {
             // Waiting may start a daemon, which an agent must not do.
-            let message = "an agent is notified of the result: leave out --wait";
+            let message = "an agent is notified of the result: omit --wait";
             return Err(usage(message.to_owned()));
         }
         let id = meant.find(context)?.id;
@@ -114,7 +114,7 @@ impl SentTeamCommand {
         Ok(SentTeamCommand { id, reply })
     }
 
-    /// Waits for the result, no matter which request caused it; a result that can no longer happen is an error.
+    /// Waits for the result, regardless of which request caused it. Fails if there can be no result any more.
     fn wait(
         &self,
         context: &Context,

@@ -1,7 +1,7 @@
-//! The script of a tour: narration, and commands with their expected exit codes.
+//! The script of a tour, which consists of narration and of commands with their expected exit codes.
 //!
-//! Lines that begin with `#` are narration; successive ones belong together. `$ COMMAND` must exit with 0,
-//! `4$ COMMAND` with 4.
+//! Lines that start with `#` are narration, and consecutive ones belong together. `$ COMMAND` must
+//! exit with 0, and `4$ COMMAND` with 4.
 
 /// One step of a tour.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Routes for the past. They use a read-only ledger connection, so they do not block the engine.
+//! Routes that read past states. They use a read-only connection to the ledger, so they do not block the engine.
 
 use axum::{
     Json,
@@ -16,11 +16,11 @@ use serde::{Deserialize, Serialize};
 use super::{ApiCaller, DaemonServer, QueryParams, RouteResult, bad_request};
 use crate::daemon::server::wall_ms;
 
-/// The default and the maximum number of search results of each kind.
+/// The default and maximum number of search results of each kind.
 const DEFAULT_RESULTS: usize = 10;
 const MAX_RESULTS: usize = 1_000;
 
-/// The default window of the telemetry.
+/// The default period that telemetry covers.
 const DEFAULT_WINDOW_MS: i64 = 24 * 3_600 * 1_000;
 
 #[derive(Debug, Deserialize)]
@@ -50,7 +50,7 @@ pub(super) async fn as_of(
             })
             .await
         }
-        _ => Err(bad_request("name one event (at), or two (from and to)").into()),
+        _ => Err(bad_request("expected one event (at), or two (from and to)").into()),
     }
 }
 
@@ -105,7 +105,7 @@ pub(super) async fn audit(
 #[derive(Debug, Deserialize)]
 pub(super) struct SearchParams {
     words: String,
-    /// Kinds, separated by commas. The default is all of them.
+    /// The kinds to search, separated by commas. If missing, all kinds are searched.
     #[serde(rename = "in")]
     within: Option<String>,
     limit: Option<usize>,
@@ -164,7 +164,7 @@ async fn respond<T: Serialize + Send + 'static>(
     Ok(Json(read(daemon, caller, how).await?).into_response())
 }
 
-/// Reads a consistent snapshot of the ledger, without blocking the engine.
+/// Reads a consistent snapshot of the ledger without blocking the engine.
 pub(super) async fn read<T: Send + 'static>(
     daemon: &DaemonServer,
     caller: &ApiCaller,

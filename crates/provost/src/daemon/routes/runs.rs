@@ -142,7 +142,7 @@ pub(super) async fn reject(
     submit_as_operator(&daemon, &caller, &headers, run, what, command).await
 }
 
-/// The empty body is still read, see `stop_daemon`.
+/// Resumes a run. The empty body is read anyway, as in `stop_daemon`.
 pub(super) async fn resume(
     State(daemon): State<DaemonServer>,
     Path(run): Path<String>,
@@ -162,11 +162,11 @@ pub(super) async fn limit(
 ) -> RouteResult {
     let LimitRequest { output, tokens, turns } = request;
     if output.is_some() {
-        let message = "the output limit is per session: name a session instead of a run";
+        let message = "the output limit applies to a session: name a session instead of a run";
         return Err(bad_request(message).next(format!("provost status {run}")).into());
     }
     if tokens.is_none() && turns.is_none() {
-        return Err(bad_request("name a limit: tokens or turns").into());
+        return Err(bad_request("no limit given: expected tokens or turns").into());
     }
     let command = RunCommand::RaiseBudget { tokens, turns };
     submit_as_operator(&daemon, &caller, &headers, run, "limit-run", command).await
@@ -181,7 +181,7 @@ pub(super) async fn resolve_id(daemon: &DaemonServer, run: String) -> Result<Run
     })
 }
 
-/// Sends an operator's command for a run to the engine.
+/// Sends a command from the operator about a run to the engine.
 async fn submit_as_operator(
     daemon: &DaemonServer,
     caller: &ApiCaller,

@@ -29,7 +29,7 @@ use super::{
 };
 use crate::daemon::peer::{self, CallerIdentity};
 
-/// The maximum wait for a message in one request. Clients that wait longer repeat the request.
+/// The maximum time that one request waits for a message. To wait longer, clients repeat the request.
 const MAX_WAIT: Duration = Duration::from_secs(110);
 
 /// Opens a team. The client creates the id, so that it knows the id before the request.
@@ -46,7 +46,7 @@ pub(super) async fn open(
     submit(&daemon, &peer, &headers, "open-task", EngineRequest::Team(ask)).await
 }
 
-/// Opens a team with all its members, or nothing at all.
+/// Opens a team with all its members. If any part fails, nothing is opened.
 pub(super) async fn pair(
     State(daemon): State<DaemonServer>,
     caller: ApiCaller,
@@ -57,15 +57,15 @@ pub(super) async fn pair(
     peer.must_be_operator()?;
     let id = parse_id(&request.id)?;
     let pairing: Pairing = serde_json::from_value(request.pairing)
-        .map_err(|why| bad_request(format!("the pair cannot be read: {why}")))?;
+        .map_err(|why| bad_request(format!("cannot parse the new team and its members: {why}")))?;
     check_spec(&pairing.spec)?;
     check_startable(&daemon, &pairing)?;
     let ask = TeamRequest::Pair { id, pairing: Box::new(pairing) };
     submit(&daemon, &peer, &headers, "pair", EngineRequest::Team(ask)).await
 }
 
-/// Rejects a pair if one of its members could not be started. Otherwise that would surface only
-/// when the others already run. The check uses the environment that the agent will get.
+/// Rejects a team if one of its members cannot be started. Otherwise this would be noticed only
+/// after other members have started. The check uses the environment that the agent will get.
 fn check_startable(daemon: &DaemonServer, pairing: &Pairing) -> Result<(), ApiError> {
     for member in &pairing.members {
         let Some(NewSession::New { spec, .. }) = &member.session else { continue };
@@ -95,10 +95,10 @@ pub(super) async fn list(
 
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct CallerQuery {
-    /// The member whose view is requested. The default is the operator's.
+    /// The member whose view is requested, or the operator if it is missing.
     #[serde(rename = "as")]
     by: Option<String>,
-    /// The launch of the caller, if its process does not reveal it.
+    /// The caller's launch, if the calling process does not identify it.
     launch: Option<String>,
     token: Option<String>,
 }
@@ -125,7 +125,7 @@ pub(super) async fn messages(
 
 #[derive(Debug, Deserialize)]
 pub(super) struct OverviewQuery {
-    /// The ledger event after which entries are new. The default shows the newest ones.
+    /// Entries after this sequence number are new. If it is missing, the newest entries are shown.
     since: Option<String>,
     #[serde(flatten)]
     who: CallerQuery,
@@ -147,7 +147,7 @@ pub(super) async fn cycle(
     let id = seen["cycle"]["team"]["id"].as_str().unwrap_or_default();
     let id: TeamId =
         id.parse().map_err(|_| ApiError::new(ErrorCode::Internal, "the task has no id"))?;
-    // Read from the stream without the engine. Reading consumes nothing.
+    // The events are read from the ledger without the engine, and are not marked as read.
     let news = read(&daemon, &caller, move |ledger| history::news(ledger, id, since)).await?;
     seen["cycle"]["new"] = serde_json::json!(news);
     Ok(json_response(Body::from(seen.to_string())))
@@ -163,7 +163,7 @@ pub(super) struct WaitQuery {
     who: CallerQuery,
 }
 
-/// Returns whether an awaited check or audit has finished, or can no longer finish. It returns immediately.
+/// Returns whether a check or audit has finished or can no longer finish. Does not wait.
 pub(super) async fn wait(
     State(daemon): State<DaemonServer>,
     Path(task): Path<String>,
@@ -178,7 +178,7 @@ pub(super) async fn wait(
         (Some(no), None) => TeamWaitTarget::Check(number(no)?),
         (None, Some(no)) => TeamWaitTarget::Audit(number(no)?),
         (Some(_), Some(_)) | (None, None) => {
-            return Err(bad_request("name either a check or an audit").into());
+            return Err(bad_request("expected either a check or an audit").into());
         }
     };
     query_team(&daemon, TeamRequest::Wait { task, by, awaited }).await
@@ -186,7 +186,7 @@ pub(super) async fn wait(
 
 #[derive(Debug, Deserialize)]
 pub(super) struct HandoffQuery {
-    /// The member. The default is all of them.
+    /// The member whose handoff is requested. If it is missing, the handoffs of all members are returned.
     member: Option<String>,
     #[serde(flatten)]
     who: CallerQuery,
@@ -202,7 +202,7 @@ pub(super) async fn handoff(
     query_team(&daemon, TeamRequest::Handoff { task, by, member: query.member }).await
 }
 
-/// Sends a command to a team, as the caller.
+/// Sends a command to a team on behalf of the caller.
 pub(super) async fn command(
     State(daemon): State<DaemonServer>,
     Path(task): Path<String>,
@@ -227,22 +227,22 @@ pub(super) async fn command(
     submit(&daemon, &acting_peer(peer, &by), &headers, &what, EngineRequest::Team(ask)).await
 }
 
-/// Names a change by its kind and its member, because a key belongs to the member. The engine
-/// checks the team, and whether the change is the same.
+/// Returns a name for the change that consists of its kind and its member, because idempotency keys
+/// belong to a member. The engine checks that the team and the change are the same.
 fn change_kind(command: &serde_json::Value, by: &TeamCaller) -> String {
     let named = command.as_object().and_then(|command| command.keys().next().cloned());
     let kind = named.or_else(|| command.as_str().map(str::to_owned)).unwrap_or_default();
     let member = match by {
         TeamCaller::Operator => "operator",
         TeamCaller::Member(name) => name,
-        // A launch is one member, and its keys are already scoped to the launch.
+        // A launch corresponds to a single member, and its keys are already scoped to the launch.
         TeamCaller::Launch { .. } => "",
     };
     // A name may contain any character, so its length marks where it ends.
     format!("team/{kind}/{}:{member}", member.len())
 }
 
-/// Returns the caller's next message, and waits for one if none exists. An empty result is not an error.
+/// Returns the caller's next message, or waits for one. An empty inbox is not an error.
 pub(super) async fn next(
     State(daemon): State<DaemonServer>,
     Path(task): Path<String>,
@@ -253,7 +253,7 @@ pub(super) async fn next(
     let (launch, token) = (request.launch.as_deref(), request.token.as_deref());
     let by = identify_actor(&daemon, &peer, launch, token, request.acting_as)?;
     let speaker = acting_peer(peer, &by);
-    // Subscribes before the first query, so that no message is missed before the wait.
+    // Subscribe before the first query, so that no message is missed.
     let mut news = daemon.handle.subscribe();
     let wait = Duration::from_millis(request.wait_ms).min(MAX_WAIT);
     let deadline = tokio::time::Instant::now() + wait;
@@ -276,14 +276,14 @@ pub(super) async fn next(
     }
 }
 
-/// The part of the engine's reply that decides whether to wait.
+/// The part of the engine's reply that determines whether to wait.
 #[derive(Debug, Deserialize)]
 struct InboxPoll {
     team: String,
     item: Option<IgnoredAny>,
 }
 
-/// Waits until an event may make a message of this team available.
+/// Waits until an event may have made a message of this team available.
 async fn wait_for_message(news: &mut Receiver<PublishedEvents>, task: &str) {
     loop {
         match news.recv().await {
@@ -295,14 +295,14 @@ async fn wait_for_message(news: &mut Receiver<PublishedEvents>, task: &str) {
                     return;
                 }
             }
-            // Some events were missed, so it queries again.
+            // Some events were missed, so the caller has to query again.
             Err(RecvError::Lagged(_)) => return,
             Err(RecvError::Closed) => std::future::pending().await,
         }
     }
 }
 
-/// Whether an event may make a message available, or end the wait because no one can take one.
+/// Whether an event may make a message available, or may end the wait because the caller can no longer take one.
 fn may_add_message(kind: &str) -> bool {
     matches!(
         kind,
@@ -316,8 +316,8 @@ fn may_add_message(kind: &str) -> bool {
     )
 }
 
-/// Returns the identity of the caller. An agent is identified by its process or its token. The
-/// operator acts as themself, or as a member with that member's permissions.
+/// Returns who the caller is. An agent is identified by its process or its token. The operator acts
+/// either as the operator or as a member with that member's permissions.
 fn identify_actor(
     daemon: &DaemonServer,
     peer: &CallerIdentity,
@@ -331,7 +331,8 @@ fn identify_actor(
     })
 }
 
-/// A caller that proves to be a launch acts as that launch, whatever its process is.
+/// Returns the peer to act as. A caller that has the token of a launch acts as that launch,
+/// regardless of where its process comes from.
 fn acting_peer(peer: CallerIdentity, by: &TeamCaller) -> CallerIdentity {
     match by {
         TeamCaller::Launch { launch, .. } => CallerIdentity::Launch(*launch),
@@ -339,9 +340,8 @@ fn acting_peer(peer: CallerIdentity, by: &TeamCaller) -> CallerIdentity {
     }
 }
 
-/// Returns the identity of a reader. Reading needs no permission, but only the operator reads as a
-/// member: blind proposals are visible only to their authors. A launch that cannot prove itself is
-/// rejected.
+/// Returns who the reader is. Reading requires no permission, but only the operator may read as another
+/// member, because blind proposals are visible only to their authors. A launch without its token is rejected.
 async fn identify_reader(
     daemon: &DaemonServer,
     caller: &ApiCaller,
@@ -358,7 +358,8 @@ async fn identify_reader(
         return identify_actor(daemon, &peer, launch, token, who.by.clone());
     }
     if who.by.is_some() {
-        let message = "only the operator, or a launch with its token, reads as a member of a task";
+        let message = "only the operator, or a launch with its token, may read as a member of a \
+            team";
         return Err(ApiError::new(ErrorCode::Forbidden, message).next("provost team --help"));
     }
     Ok(TeamCaller::Operator)

@@ -1,27 +1,33 @@
-//! Events that only programs and maintainers need. The event list hides them by default.
+//! Events that only programs and maintainers need. They are hidden in the event list by default.
 
 use provost_api::EventRow;
 use provost_core::{run, session::Event, team};
 
-/// Whether an event is bookkeeping. Events that this program does not know are not.
+/// Whether an event is bookkeeping. An event that this program cannot decode does not count as
+/// bookkeeping, so that it is shown.
 pub(super) fn is_bookkeeping(event: &EventRow) -> bool {
     let (kind, data) = (event.kind.as_str(), event.data.to_string());
-    let version = |kinds: &[(&'static str, u16)]| {
-        kinds.iter().find(|(known, _)| *known == kind).map(|(_, version)| *version)
+    // A row does not contain the version of its format, so the newest one is assumed. If the event
+    // is older and its format differs, it cannot be decoded and is shown.
+    let newest_format = |kinds: &[(&'static str, u16)]| {
+        kinds.iter().find(|(known, _)| *known == kind).map(|(_, format)| *format)
     };
-    if let Some(version) = version(Event::KINDS) {
-        return Event::decode(kind, version, &data).is_ok_and(|event| of_session(&event));
+    if let Some(format) = newest_format(Event::KINDS) {
+        let decoded = Event::decode(kind, format, &data);
+        return decoded.is_ok_and(|event| is_session_bookkeeping(&event));
     }
-    if let Some(version) = version(run::Event::KINDS) {
-        return run::Event::decode(kind, version, &data).is_ok_and(|event| of_run(&event));
+    if let Some(format) = newest_format(run::Event::KINDS) {
+        let decoded = run::Event::decode(kind, format, &data);
+        return decoded.is_ok_and(|event| is_run_bookkeeping(&event));
     }
-    if let Some(version) = version(team::Event::KINDS) {
-        return team::Event::decode(kind, version, &data).is_ok_and(|event| of_team(&event));
+    if let Some(format) = newest_format(team::Event::KINDS) {
+        let decoded = team::Event::decode(kind, format, &data);
+        return decoded.is_ok_and(|event| is_team_bookkeeping(&event));
     }
     false
 }
 
-fn of_session(event: &Event) -> bool {
+fn is_session_bookkeeping(event: &Event) -> bool {
     matches!(
         event,
         Event::LaunchRequested(_)
@@ -46,7 +52,7 @@ fn of_session(event: &Event) -> bool {
     )
 }
 
-fn of_run(event: &run::Event) -> bool {
+fn is_run_bookkeeping(event: &run::Event) -> bool {
     matches!(
         event,
         run::Event::WorktreeMoveRequested(_)
@@ -56,7 +62,7 @@ fn of_run(event: &run::Event) -> bool {
     )
 }
 
-fn of_team(event: &team::Event) -> bool {
+fn is_team_bookkeeping(event: &team::Event) -> bool {
     matches!(
         event,
         team::Event::MessageOffered(_)

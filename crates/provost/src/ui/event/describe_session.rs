@@ -1,4 +1,4 @@
-//! Describes every session event for the user.
+//! Describes all session events for the user.
 
 use provost_core::{
     request::{ApprovalScope, RequestReply, RequestStatus},
@@ -13,7 +13,7 @@ use provost_core::{
 
 use crate::ui::{expand_durations, format_duration, format_size};
 
-/// The number of digits shown of a commit or tree hash.
+/// How many digits of a commit or tree hash to show.
 const HASH_DIGITS: usize = 12;
 
 /// Describes an event.
@@ -129,7 +129,7 @@ fn describe_start(event: &Event) -> String {
         Event::WorkFailed(e) => format!("cannot create the working directory: {}", e.reason),
         Event::WorkRemoved(_) => "worktree removed".to_owned(),
         Event::ConversationDeleted(_) => {
-            "conversation removed, it can no longer be resumed".to_owned()
+            "conversation removed; the session can no longer be resumed".to_owned()
         }
         Event::SetupFinished(e) => match &e.failure {
             None => "setup done".to_owned(),
@@ -143,7 +143,7 @@ fn describe_start(event: &Event) -> String {
                 LaunchReason::Crash => ", because the agent crashed",
                 LaunchReason::HandedOver => ", for the agent that takes over",
                 LaunchReason::Retry => ", because the first was unreachable",
-                LaunchReason::Limit => ", because the usage limit is over",
+                LaunchReason::Limit => ", because the usage limit was lifted",
             };
             format!("launch {} pending{why}", e.launch.no)
         }
@@ -164,7 +164,7 @@ fn describe_start(event: &Event) -> String {
 fn describe_stream(event: &Event) -> String {
     match event {
         Event::ThreadSwitched(e) => {
-            format!("its screen switched to conversation {}, from {}", e.to, e.from)
+            format!("the agent's screen switched to conversation {}, from {}", e.to, e.from)
         }
         Event::StreamReady(e) => match &e.thread {
             None => "agent ready".to_owned(),
@@ -188,16 +188,16 @@ fn describe_stream(event: &Event) -> String {
         Event::GoalChanged(_) => "agent no longer pursues a goal".to_owned(),
         Event::TurnMissing(_) => "the agent did not start the expected turn".to_owned(),
         Event::AgentWarned(e) => format!("warning: {}", e.text),
-        Event::LimitSlot(_) => "waits for its turn among the sessions of its account".to_owned(),
-        Event::LimitLifted(_) => "the account's limit is over, work resumes".to_owned(),
+        Event::LimitSlot(_) => "waits for other sessions of the same account".to_owned(),
+        Event::LimitLifted(_) => "the account's limit was lifted, so work resumes".to_owned(),
         Event::SessionRenamed(e) => format!("renamed \"{}\"", e.name),
-        Event::SessionTakenOver(_) => "taken over from the home it was imported from".to_owned(),
+        Event::SessionTakenOver(_) => "taken over from the home that exported it".to_owned(),
         Event::SessionDismissed(e) => format!("dismissed: {}", e.because),
         Event::BudgetRaised(e) => {
             let part = |what: &str, to: Option<u64>| to.map(|to| format!("{to} {what}"));
             let parts = [part("tokens", e.tokens), part("turns", e.turns.map(u64::from))];
             let parts: Vec<String> = parts.into_iter().flatten().collect();
-            format!("budget raised to {}", parts.join(", "))
+            format!("budget set to {}", parts.join(", "))
         }
         Event::StreamHeard(_) => "heard again".to_owned(),
         Event::StreamSilent(_) => "silent past the window".to_owned(),
@@ -258,15 +258,15 @@ fn describe_process(event: &Event) -> String {
         Event::ProcessTreeReaped(e) => describe_tree_exit(e),
         Event::StopRequested(e) => {
             let why = match e.why {
-                StopReason::Operator => ", asked for by the operator",
+                StopReason::Operator => ", requested by the operator",
                 StopReason::Decided => ", its outcome was decided",
                 StopReason::Finished => ", its work is finished",
-                StopReason::Unclaimed => ", it claims nothing",
+                StopReason::Unclaimed => ", it made no claim",
                 StopReason::ReworkExhausted => ", its work failed its checks too often",
                 StopReason::Leftover => ", it closed its output and still ran",
                 StopReason::HandedOver => ", another agent takes over",
                 StopReason::Unreachable => ", it was unreachable",
-                StopReason::TeamEnded => ", its team is over",
+                StopReason::TeamEnded => ", its team ended",
             };
             format!("stop started: {}{why}", stop_step_name(e.step))
         }
@@ -352,7 +352,7 @@ fn describe_exchange(event: &Event) -> String {
             "turn ended without a claim, the agent is asked for its result".to_owned()
         }
         Event::ResultReported(e) => match &e.result {
-            StructuredResult::Triage(_) => "reported how it understands the task".to_owned(),
+            StructuredResult::Triage(_) => "reported its understanding of the task".to_owned(),
             StructuredResult::Plan(_) => "submitted a plan".to_owned(),
             StructuredResult::PlanReview(_) => "reviewed the plan".to_owned(),
             StructuredResult::Review(review) => match review.findings.len() {

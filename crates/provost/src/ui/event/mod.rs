@@ -1,4 +1,4 @@
-//! The event list: number, time, session, description and new state.
+//! The event list, with the number, time, session, description and new state of each event.
 
 mod bookkeeping;
 mod describe_session;
@@ -15,23 +15,23 @@ use super::{
     unbreakable,
 };
 
-/// The width before an event's description: number, time and session.
+/// The column in which the description starts, after the number, time and session.
 const TEXT_AT: usize = 32;
 
-/// The maximum width of a description, over several lines.
+/// The maximum width of a description. It can extend over several lines.
 const TEXT_WIDTH: usize = 300;
 
-/// The maximum width of the raw data of an unknown event.
+/// The maximum width of the raw data shown for an unknown event.
 const DATA_WIDTH: usize = 100;
 
-/// Shows events in order. A state is shown only when it changes.
+/// Shows events in order. A state is shown only when it has changed.
 pub(crate) struct EventLines {
     paint: Paint,
     screen: Screen,
     zone: TimeZone,
-    /// Whether bookkeeping is shown too.
+    /// Whether to show bookkeeping too.
     verbose: bool,
-    /// The last displayed state of each session.
+    /// The state that was last shown for each session.
     states: BTreeMap<String, String>,
 }
 
@@ -40,8 +40,8 @@ impl EventLines {
         EventLines { paint, screen, zone, verbose, states: BTreeMap::new() }
     }
 
-    /// Shows an event: its number, local time, session, description and new state. Bookkeeping is
-    /// hidden unless it changes the state.
+    /// Shows an event with its number, local time, session, description and new state. Bookkeeping
+    /// is hidden unless it changes the state.
     pub(crate) fn show(&mut self, event: &EventRow) -> Vec<String> {
         let before = self.states.get(&event.session);
         let changes_state = event.state.is_some() && event.state.as_ref() != before;
@@ -62,7 +62,7 @@ impl EventLines {
         self.screen.wrap(&line, TEXT_AT)
     }
 
-    /// Returns the state after an event, unless it is the one displayed before.
+    /// Returns the state after an event, unless it is the one that was last shown.
     fn changed_state(&mut self, event: &EventRow) -> Option<String> {
         let state = event.state.clone()?;
         let before = self.states.insert(event.session.clone(), state.clone());
@@ -87,11 +87,11 @@ fn describe(event: &EventRow) -> String {
     }
 }
 
-/// Formats month, day and time of day in a time zone.
+/// Formats the month, day and time of day in a time zone.
 pub(crate) fn format_time(at_ms: i64, zone: &TimeZone) -> String {
     match Timestamp::from_millisecond(at_ms) {
         Ok(at) => at.to_zoned(zone.clone()).strftime("%m-%d %H:%M:%S").to_string(),
-        // It is outside of the calendar.
+        // The time is outside the range that the calendar supports.
         Err(_) => "??-?? ??:??:??".to_owned(),
     }
 }

@@ -1,28 +1,28 @@
-//! Selects the visible part of a large graph: active and next tasks, and the rest as counts.
+//! Selects which part of a large graph to show: the active tasks and the next ones. The rest is only counted.
 
 use std::collections::BTreeSet;
 
 use super::{TaskMark, layers};
 
-/// Graphs up to this size are always shown completely.
+/// A graph with at most this many tasks is always shown completely.
 const ALWAYS_SHOWN: usize = 40;
 
-/// The maximum number of tasks shown of a larger graph, unless more need attention.
+/// The maximum number of tasks to show in a larger graph, unless more tasks need attention.
 const MAX_SHOWN: usize = 80;
 
-/// The visible part of a graph.
+/// The part of a graph that is shown.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct VisibleTasks {
-    /// The indexes of the visible tasks, in order.
+    /// The indexes of the tasks to show, in order.
     pub(super) tasks: Vec<usize>,
-    /// How many finished tasks are left out.
+    /// How many finished tasks are not shown.
     pub(super) done: usize,
-    /// How many waiting tasks are left out.
+    /// How many waiting tasks are not shown.
     pub(super) waiting: usize,
 }
 
-/// Leaves out finished tasks, and then those that wait longest, until the rest is small enough.
-/// Active, asking and failed tasks are never left out.
+/// Leaves out finished tasks, then those with the longest dependency chains, until the rest is
+/// small enough. Tasks that are active, have failed or need the user are never left out.
 pub(super) fn fold(kinds: &[TaskMark], after: &[Vec<usize>]) -> VisibleTasks {
     let all: Vec<usize> = (0..kinds.len()).collect();
     if all.len() <= ALWAYS_SHOWN {
@@ -33,7 +33,7 @@ pub(super) fn fold(kinds: &[TaskMark], after: &[Vec<usize>]) -> VisibleTasks {
     let layers = layers(after);
     let mut waiting: Vec<usize> =
         open.iter().copied().filter(|task| kinds[*task] == TaskMark::Waiting).collect();
-    // The sort is stable: within a layer, the last tasks are left out first.
+    // The sort is stable, so within a layer the last tasks are left out first.
     waiting.sort_by_key(|task| layers[*task]);
     let spare = open.len().saturating_sub(MAX_SHOWN).min(waiting.len());
     let left_out: BTreeSet<usize> = waiting.split_off(waiting.len() - spare).into_iter().collect();

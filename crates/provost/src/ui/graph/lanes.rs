@@ -1,9 +1,9 @@
-//! The lines of a graph: the lane of each task, and the lines that pass it.
+//! The lines of a graph: which lane each task is in, and which lines pass it.
 //!
-//! A task keeps a lane below it until its last dependent is drawn. That dependent continues in the
-//! lane; all others branch off it. Lines that only pass are drawn behind the lanes that they cross.
+//! A task occupies a lane until its last dependent is drawn. That dependent continues in the same lane, while
+//! all other dependents branch off. Lines that merely pass are drawn behind the lanes that they cross.
 
-/// The tasks in drawing order, with the strokes on their lines.
+/// The tasks in drawing order, and the strokes on their lines.
 #[derive(Debug)]
 pub(super) struct Lanes {
     pub(super) lines: Vec<LaneLine>,
@@ -11,7 +11,7 @@ pub(super) struct Lanes {
     pub(super) width: usize,
 }
 
-/// One task on its line: strokes, the task's mark, strokes.
+/// A task on its line, with the strokes before and after its mark.
 #[derive(Debug)]
 pub(super) struct LaneLine {
     pub(super) task: usize,
@@ -19,8 +19,8 @@ pub(super) struct LaneLine {
     pub(super) after: String,
 }
 
-/// Draws the tasks, each after its dependencies in `after`, given by index. `None` if that needs
-/// more than `room` columns.
+/// Draws the tasks, each after its dependencies. `after` contains the indexes of each task's
+/// dependencies. Returns `None` if the drawing would be wider than `room` columns.
 pub(super) fn draw(after: &[Vec<usize>], room: usize) -> Option<Lanes> {
     let mut lanes = LaneAllocator { lanes: Vec::new(), waiting: dependent_counts(after) };
     let fits = |line: &LaneLine| line.width() <= room;
@@ -68,11 +68,11 @@ fn depth_order(after: &[Vec<usize>]) -> Vec<usize> {
     order
 }
 
-/// The lanes while a graph is drawn.
+/// The state of the lanes while a graph is being drawn.
 struct LaneAllocator {
-    /// The task of each lane, if any.
+    /// The task that occupies each lane, if any.
     lanes: Vec<Option<usize>>,
-    /// How many dependents of each task are not drawn yet.
+    /// How many of each task's dependents have not been drawn yet.
     waiting: Vec<usize>,
 }
 
@@ -101,7 +101,7 @@ impl LaneAllocator {
         self.lanes[lane].is_some_and(|of| tasks.contains(&of))
     }
 
-    /// Draws two columns for each lane: the lane itself, and the space before the next.
+    /// Draws two columns for each lane: the lane itself, and the space before the next one.
     fn strokes(&self, task: usize, own: usize, joined: &[usize], ended: &[usize]) -> LaneLine {
         let first = joined.first().map_or(own, |lane| own.min(*lane));
         let last = joined.last().map_or(own, |lane| own.max(*lane));
@@ -131,7 +131,7 @@ impl LaneAllocator {
     }
 }
 
-/// The directions of a line from the middle of a column.
+/// The directions in which a line leaves the middle of a column.
 #[derive(Clone, Copy)]
 struct Stroke {
     up: bool,

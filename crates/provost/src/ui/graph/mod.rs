@@ -1,5 +1,5 @@
-//! A graph of tasks in the terminal: lines from each task to its dependents, or a list if there are
-//! too many lines to follow by eye.
+//! Draws a graph of tasks in the terminal. Lines connect each task with its dependents. If there
+//! would be too many lines to read, the tasks are listed instead.
 
 mod fold;
 mod lanes;
@@ -16,41 +16,41 @@ use super::{
 /// The maximum width of the lines if the terminal's width is unknown.
 const MAX_LINES_WIDTH: usize = 40;
 
-/// The lines take at most one part in this many of the terminal's width.
+/// The lines may take up the terminal's width divided by this.
 const LINES_DIVISOR: usize = 3;
 
 /// A graph with more tasks than this is drawn only if its lines are narrow.
 const LONG_GRAPH: usize = 30;
 
-/// The maximum width of the lines of a long graph.
+/// The maximum width of the lines in a long graph.
 const MAX_LONG_LINES_WIDTH: usize = 16;
 
-/// How many dependencies of a listed task are named.
+/// The maximum number of dependencies to mention for a listed task.
 const MAX_NAMED: usize = 4;
 
-/// The largest graph in which transitive dependencies are removed.
+/// In a graph with more tasks than this, transitive dependencies are not removed.
 const MAX_REDUCED: usize = 1_000;
 
-/// A drawn task. Its texts are untrusted.
+/// A task to draw. Its texts are untrusted.
 #[derive(Clone, Debug)]
 pub(crate) struct GraphTaskRow {
     pub(crate) id: String,
     pub(crate) title: String,
     pub(crate) after: Vec<String>,
-    /// Its state, as one word.
+    /// The state of the task, as a single word.
     pub(crate) state: String,
     pub(crate) note: String,
 }
 
-/// How much of a graph is drawn.
+/// How much of a graph to draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GraphExtent {
     Whole,
-    /// In a large graph, finished tasks and those that wait longest are only counted.
+    /// In a large graph, finished tasks and tasks with long dependency chains are only counted.
     Folded,
 }
 
-/// Draws a graph from its tasks in the order of the plan. Transitive dependencies are not drawn.
+/// Draws a graph from its tasks, which are in plan order. Transitive dependencies are not drawn.
 pub(crate) fn graph_lines(
     paint: Paint,
     screen: Screen,
@@ -83,12 +83,12 @@ pub(crate) fn graph_lines(
         .collect()
 }
 
-/// The meaning of a state in a graph.
+/// What a state means in a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TaskMark {
     Waiting,
     Live,
-    /// It needs the user, or has a problem that can be fixed.
+    /// The task needs the user, or has a problem that can be fixed.
     NeedsUser,
     Done,
     Failed,
@@ -118,7 +118,7 @@ impl TaskMark {
     }
 }
 
-/// Classifies a state. An unknown state counts as active, so that it is shown and not folded.
+/// Classifies a state. An unknown state counts as active, so that it is shown.
 fn classify(row: &GraphTaskRow) -> TaskMark {
     match row.state.as_str() {
         "" | "planned" | "waiting" | "ready" => TaskMark::Waiting,
@@ -130,8 +130,8 @@ fn classify(row: &GraphTaskRow) -> TaskMark {
     }
 }
 
-/// Returns the indexes of each task's dependencies. Unknown and later tasks are left out, because
-/// validating a plan is not the drawing's job.
+/// Returns the indexes of each task's dependencies. Unknown tasks and later tasks are left out,
+/// because plans are validated elsewhere.
 fn dependency_links(rows: &[GraphTaskRow]) -> Vec<Vec<usize>> {
     let mut seen = BTreeMap::new();
     let of = |(no, row): (usize, &GraphTaskRow)| {
@@ -143,7 +143,7 @@ fn dependency_links(rows: &[GraphTaskRow]) -> Vec<Vec<usize>> {
     rows.iter().enumerate().map(of).collect()
 }
 
-/// Returns the links between the kept tasks, by their new indexes.
+/// Returns the links between the tasks that are kept, using their new indexes.
 fn subset_links(after: &[Vec<usize>], kept: &[usize]) -> Vec<Vec<usize>> {
     let places: BTreeMap<usize, usize> =
         kept.iter().enumerate().map(|(no, task)| (*task, no)).collect();
@@ -152,12 +152,13 @@ fn subset_links(after: &[Vec<usize>], kept: &[usize]) -> Vec<Vec<usize>> {
     kept.iter().map(known).collect()
 }
 
-/// Removes transitive links: a task after `b`, which is after `a`, is after `a` anyway.
+/// Removes transitive links: if a task depends on `b` and `b` depends on `a`, removes the link from
+/// the task to `a`.
 fn remove_transitive(after: &[Vec<usize>]) -> Vec<Vec<usize>> {
     if after.len() > MAX_REDUCED {
         return after.to_vec();
     }
-    // All direct and indirect dependencies of each task. A task comes after its dependencies.
+    // All direct and indirect dependencies of each task. Tasks come after their dependencies in the list.
     let mut reached: Vec<BTreeSet<usize>> = Vec::with_capacity(after.len());
     let mut links = Vec::with_capacity(after.len());
     for on in after {
@@ -178,7 +179,7 @@ fn layers(after: &[Vec<usize>]) -> Vec<usize> {
     layers
 }
 
-/// Draws the lines, with the tasks in a table beside them.
+/// Draws the lines, and the tasks in a table next to them.
 fn draw_lines(
     paint: Paint,
     screen: Screen,
@@ -208,7 +209,7 @@ fn draw_lines(
     head.into_iter().chain(lines).collect()
 }
 
-/// Lists the tasks by layers, with the names of their dependencies.
+/// Lists the tasks in layers, with the names of their dependencies.
 fn list_lines(
     paint: Paint,
     screen: Screen,
@@ -266,7 +267,7 @@ fn note_cell(row: &GraphTaskRow) -> (Tone, String) {
     (Tone::Dim, escape_line(&row.note))
 }
 
-/// Paints strokes, but not blanks.
+/// Paints a text with strokes, unless it is blank.
 fn paint_strokes(paint: Paint, text: &str) -> String {
     if text.trim().is_empty() { text.to_owned() } else { paint.paint(Tone::Dim, text) }
 }

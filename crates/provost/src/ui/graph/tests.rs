@@ -10,7 +10,7 @@ fn row(id: &str, after: &[&str], state: &str) -> GraphTaskRow {
     }
 }
 
-/// Waiting tasks, each after the one `back` places before it.
+/// Returns waiting tasks, each of which depends on the task that is `back` positions before it.
 fn strands(count: usize, back: usize) -> Vec<GraphTaskRow> {
     let name = |no: usize| format!("t{no}");
     let before = |no: usize| no.checked_sub(back).map(name);
@@ -121,7 +121,7 @@ fn renders_fan_out_and_join() {
     ");
 }
 
-/// The merge of one task goes left, across an unrelated task, and one link is transitive.
+/// The merge line of one task crosses an unrelated task, and one link is transitive.
 #[test]
 fn renders_crossing_lines() {
     let rows = [
@@ -149,7 +149,8 @@ fn renders_crossing_lines() {
     ");
 }
 
-/// Five layers of twelve tasks, each after some of the layer before. The first two layers are finished.
+/// Returns five layers of twelve tasks, each of which depends on some tasks in the previous layer.
+/// The first two layers are finished.
 fn sixty() -> Vec<GraphTaskRow> {
     let name = |layer: usize, no: usize| format!("l{layer}-{no:02}");
     let task = |no: usize| {

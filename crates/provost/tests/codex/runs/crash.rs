@@ -1,7 +1,8 @@
-//! A run of real Codex through every stage, while the daemon dies at some of its commits. The outcome is the same, each
-//! hook runs once, each model response is requested once, and the run lands once.
+//! A run of real Codex through every stage, while the daemon dies at some of its commits. The
+//! outcome is the same, each hook runs once, each model response is requested once, and the run
+//! lands once.
 //!
-//! The hardening tests crash runs of the scripted agent at many more places.
+//! The hardening tests crash runs of the scripted agent at many more points.
 
 use std::fs;
 
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 use super::kit::{COLOUR_QUESTION, FINDING, review_thread, triage_thread, work_thread};
 use crate::kit::CodexEnv;
 
-/// Number of crash points tried, unless all are.
+/// The number of crash points to try, unless all are tried.
 const SUBSET: usize = 3;
 
 /// The exit code of a command that could not reach the daemon.
@@ -96,7 +97,7 @@ fn settled_events(stage: &CodexEnv, id: &str) -> Vec<String> {
         let mut events = listed["events"].as_array().cloned().unwrap_or_default();
         events.retain(|event| event["stream"] == "run");
         let ended = events.iter().filter(|event| after(event)).count();
-        // Three hooks and a summary.
+        // The run has three hooks and a summary.
         if ended >= 4 { Ok(events) } else { Err(stage.provost(&["status", id])) }
     });
     let rest = events.iter().filter(|event| !after(event));

@@ -88,7 +88,7 @@ fn r16_e19_run_output_and_summary_are_complete() {
         "## Asked",
         "Write a greeting.",
         "greeting.txt (+1 −0)",
-        "passed (named by the operator, exit 0",
+        "passed (set by you, exit 0",
         "to be merged",
     ] {
         assert!(card.contains(part), "{part} is not in {card}");

@@ -21,7 +21,8 @@ const FINAL_REVIEW_ARGS: [&str; 10] = [
     "merge",
 ];
 
-/// Plays work and a review that changes it. Returns the sealed run, its events and the sorted lines its hooks wrote.
+/// Plays a run whose review changes the work. Returns the sealed run, its events and the sorted
+/// lines that its hooks wrote.
 fn play_run(stage: &CodexEnv) -> (Value, Vec<Value>, Vec<String>) {
     let log = stage.root().join("hooks.log");
     let names = ["findings", "succeeded", "completed", "failed", "cancelled"];
@@ -93,7 +94,7 @@ fn e18_fix_that_breaks_the_check_fails_the_run() {
     assert_eq!(hooks, ["failed", "findings"], "each once, and no success before");
     assert!(!events.iter().any(|event| event["kind"] == "run.landed"), "{events:#?}");
     assert_eq!((stage.repo.head(), stage.repo.is_clean()), (head, true));
-    // The verified work is kept, and so is the review's change.
+    // Both the verified work and the review's change are kept.
     let commit = row["commit"].as_str().unwrap();
     assert_eq!(stage.repo.git(&["show", &format!("{commit}:greeting.txt")]), "hello");
     let review = stage.status(row["sessions"][1]["id"].as_str().unwrap());

@@ -36,7 +36,7 @@ fn r18_r21_e20_spec_is_planned_merged_and_verified() {
         "merge",
     ]);
 
-    // A question during planning, across a crash.
+    // The planner asks a question, and the daemon crashes before the answer.
     let row = stage.wait_run(&id, |row| row["requests"][0].is_object());
     assert_eq!(row["stage"], "plan", "{row:#}");
     stage.home.daemon().kill();
@@ -47,7 +47,7 @@ fn r18_r21_e20_spec_is_planned_merged_and_verified() {
     assert_eq!(row["approval"]["commands"], serde_json::json!([shop::PLANNED_CHECK]), "{row:#}");
     stage.provost(&["approve", &id]).ok();
 
-    // Five tasks in parallel.
+    // Five tasks work in parallel.
     for door in shop::PARALLEL {
         stage.model.wait_for_hold(door);
     }
@@ -59,13 +59,14 @@ fn r18_r21_e20_spec_is_planned_merged_and_verified() {
     let working = shop::PARALLEL.map(|task| (task, "working"));
     states(&working);
 
-    // First a task that fails its checks, then one that changed the same line.
+    // The first task fails its checks. The next one changed the same line.
     stage.model.release("cart");
     states(&[("cart", "merged")]);
     stage.model.release("tax");
     states(&[("tax", "merged")]);
 
-    // One task is being checked while the daemon is killed. Two others finish meanwhile, one of them broken.
+    // The daemon is killed while one task is being checked. Meanwhile two others finish, one of
+    // them broken.
     stage.model.release("stock");
     let graph = wait_graph(&stage, &id, |graph| graph["queue"]["batch"][0] == "stock");
     assert_eq!(graph["queue"]["batch"].as_array().unwrap().len(), 1, "{graph:#}");
@@ -113,7 +114,7 @@ fn task_state<'a>(tasks: &'a [Value], id: &str) -> &'a str {
     tasks.iter().find(|task| task["id"] == id).unwrap()["state"].as_str().unwrap()
 }
 
-/// The branch was never red: each first-parent commit passes the check.
+/// Asserts that each first-parent commit of the branch passes the check.
 #[track_caller]
 fn assert_every_commit_passes(stage: &CodexEnv, row: &Value, check: &str) {
     let base = row["base"].as_str().unwrap();

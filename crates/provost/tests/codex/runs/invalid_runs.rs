@@ -12,9 +12,9 @@ fn invalid_run_arguments_are_refused() {
     let empty = empty.to_str().unwrap();
     let wrong: [(&[&str], &str); 10] = [
         (&[], "no goal given"),
-        (&[" "], "the text is empty"),
+        (&[" "], "the goal is empty"),
         (&["--spec", "/no/such/file"], "cannot read the spec /no/such/file"),
-        (&["x", "--spec", empty], "it is empty"),
+        (&["x", "--spec", empty], "the file is empty"),
         (&["x", "--land", "rebase"], "possible values: branch, merge, pr"),
         (&["x", "--review-task", "maybe"], "possible values: off, report, repair"),
         (&["x", "--preset", "nosuch"], "no such preset"),

@@ -1,5 +1,5 @@
-//! Landing verified work: fast-forwarded if the branch has not moved, merged and checked again if it has. The user's
-//! own changes are never lost.
+//! Landing verified work. It is fast-forwarded if the branch has not moved, or else merged and
+//! checked again. The user's own changes are never lost.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Plans of real Codex: strictly parsed, corrected once, reviewed, rejected.
+//! Plans of real Codex: they are parsed strictly, corrected once, reviewed and rejected.
 
 use crate::kit::CodexEnv;
 

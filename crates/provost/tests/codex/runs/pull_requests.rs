@@ -160,7 +160,7 @@ fn cancelled_run_keeps_its_pull_request() {
     assert_eq!((&row["state"], &row["landing"]["done"]), (&json!("cancelled"), &json!(false)));
     assert_eq!(row["landing"]["pull_request"]["number"], 7, "{row:#}");
     let seen = forge.count_calls("pr view");
-    // Polling has stopped: the daemon's next command comes later than the next poll would.
+    // The daemon no longer polls: the next poll would have happened before this command ended.
     stage.provost(&["ls"]).ok();
     assert!(forge.count_calls("pr view") <= seen + 1);
 }
@@ -174,7 +174,7 @@ fn missing_gh_fails_landing_and_resumes_later() {
     let row = stage.wait_run_sealed(&id);
     assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("landing")), "{row:#}");
     assert!(row["detail"].as_str().unwrap().contains("gh"), "{row:#}");
-    // The work is not lost: the run can be resumed once `gh` exists.
+    // The work is kept, and the run can be resumed once `gh` exists.
     fs::write(forge.directory().join("gh"), GH_SCRIPT).unwrap();
     fs::set_permissions(forge.directory().join("gh"), fs::Permissions::from_mode(0o700)).unwrap();
     forge.set_view("MERGED", &json!([]));

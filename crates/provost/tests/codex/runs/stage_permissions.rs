@@ -1,5 +1,5 @@
-//! Permissions of each stage, as sent to Codex and as Codex reports them. Read from the launch's journal, not from our
-//! spec.
+//! Permissions of each stage, as sent to Codex and as Codex reports them. They are read from the
+//! launch's journal, not from Provost's spec.
 
 use serde_json::{Map, Value, json};
 
@@ -11,7 +11,7 @@ const WRITE: &str = "echo hello > greeting.txt";
 /// Allowed parameters of a turn; none of them changes the settings of the conversation.
 const TURN_PARAMETERS: [&str; 4] = ["clientUserMessageId", "input", "outputSchema", "threadId"];
 
-/// The settings that one stage's conversation was opened with.
+/// The settings with which the conversation of one stage was opened.
 #[derive(Debug, PartialEq)]
 struct StageSettings {
     stage: String,
@@ -19,7 +19,7 @@ struct StageSettings {
     /// The sandbox as reported by Codex.
     reported_sandbox: Value,
     questions: Value,
-    /// Whether it has Provost's tool for questions.
+    /// Whether the conversation has Provost's tool for questions.
     ask_tool: bool,
     network: Value,
     multi_agent: Value,

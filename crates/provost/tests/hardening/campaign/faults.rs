@@ -18,7 +18,7 @@ const DISK: &str = "size=192m,nr_inodes=40000,mode=0700";
 /// Text in an error if a program was killed.
 pub(super) const KILLED: &str = "signal 9";
 
-/// Text in a session's reason if there was no room to record its start.
+/// Text in a session's reason if its start could not be recorded for lack of room.
 const UNRECORDED: &str = "its start could not be recorded";
 
 /// A kind of fault.
@@ -48,7 +48,7 @@ impl InjectedFault {
         InjectedFault::Descriptors,
     ];
 
-    /// The faults of a regular test run; a deep one has all.
+    /// The faults of a default test run. A deep run has all faults.
     pub(super) const USUAL: [InjectedFault; 4] =
         [InjectedFault::Daemon, InjectedFault::Holder, InjectedFault::Agent, InjectedFault::Pause];
 
@@ -83,7 +83,7 @@ pub(super) struct FaultInjector {
     counts: BTreeMap<InjectedFault, usize>,
     /// Sessions and runs whose agent, holder, check or hook was killed.
     pub(super) hit: BTreeSet<String>,
-    /// The subset whose check or hook was killed.
+    /// The sessions and runs whose check or hook was killed.
     hit_effects: BTreeSet<String>,
     /// The current shortage.
     shortage: Option<InjectedFault>,
@@ -135,7 +135,7 @@ impl ProcessLimit {
 
 impl LoweredLimit {
     fn restore(&self) {
-        // Setting it fails if the process was killed, which is fine.
+        // Setting the limit fails if the process was killed, which is fine.
         self.limits.set(&self.before);
     }
 }
@@ -192,8 +192,8 @@ impl FaultInjector {
         })
     }
 
-    /// Whether a fault explains an outcome, by the row's reason: its git was killed, or there was no room to record its
-    /// start. A launch that started once is never started again.
+    /// Whether a fault explains an outcome, by the row's reason: git was killed, or there was no
+    /// space to record the start. A launch that may have started is never started again.
     fn explains_outcome(&self, row: &Value) -> bool {
         let says = |text: &str| {
             ["reason", "detail"]
@@ -255,7 +255,7 @@ impl FaultInjector {
             _ => return false,
         }
         self.shortage = Some(fault);
-        // A daemon killed during the shortage is replaced during it.
+        // A daemon that was killed during the shortage is replaced before the shortage ends.
         if fault == InjectedFault::Disk
             && let Some(pid) = daemon_pid(operator)
             && kill(pid, Signal::KILL)
@@ -307,7 +307,8 @@ impl FaultInjector {
         }
         alive.sort_by(|one, other| one.0.cmp(&other.0));
         let (owner, is_effect, held) = alive.swap_remove(random.below(alive.len()));
-        // Recorded first: a job counts as hit even if its process ended by itself at the same moment.
+        // The owner is recorded before the kill, so a job counts as hit even if its process ends at
+        // the same moment.
         self.hit.insert(owner.clone());
         if is_effect {
             self.hit_effects.insert(owner);
@@ -324,7 +325,7 @@ impl Drop for FaultInjector {
             lowered.restore();
         }
         if let Some(disk) = &self.disk {
-            // Lazily, because an exiting holder may still have a file open there.
+            // The unmount is lazy, because an exiting holder may still have an open file there.
             drop(Command::new("umount").arg("--lazy").arg(disk).status());
             // The home could not remove the mounted directory when it was dropped.
             [Some(&**disk), disk.parent()].into_iter().flatten().for_each(|dir| {

@@ -19,7 +19,8 @@ use super::faults::{FaultInjector, is_root};
 use super::{DRAIN, SeededRandom, is_answered};
 use crate::kit::{configure, quick_home, string_value};
 
-/// The user that runs the processes of a campaign started as root: thread limits do not apply to root.
+/// The user that runs the campaign's processes if the test runs as root, because thread limits do
+/// not apply to root.
 const UNPRIVILEGED: u32 = 61_234;
 
 /// Maximum duration of a shortage.
@@ -39,7 +40,7 @@ repeat = { times = 9, steps = [
 ] }
 "#;
 
-/// Logs the job, and changes a file as soon as there is room for it.
+/// Logs the job, and changes a file as soon as there is disk space.
 const ACT: &str = r#"case "$2" in *'"type":"interrupt"'*) exec sleep 600;; esac
 text=$(printf '%b' "$2")
 key=$(printf '%s\n' "$text" | grep -o 'job-[0-9]*' | head -n 1)
@@ -147,8 +148,9 @@ impl JobKind {
         }
     }
 
-    /// Returns the files that must contain the job's key, and how often. A check whose holder was killed runs again.
-    /// After git was killed, a check may run again too, and a run may restart a task.
+    /// Returns the files that must contain the job's key, and how many times. A check whose holder
+    /// was killed runs again. After git was killed, a check may run again too, and a run may
+    /// restart a task.
     pub(super) fn effects(self, hit: bool, lost_git: bool) -> Vec<(&'static str, CountRange)> {
         let least = usize::from(!hit);
         let at_least =
@@ -196,7 +198,7 @@ pub(super) struct CampaignOperator {
     /// Acknowledged messages to the team's member.
     pub(super) posted: Vec<String>,
     pub(super) listener: String,
-    /// The user that everything runs as, if it is not the current one.
+    /// The user that runs all processes, if it is not the current user.
     user: Option<u32>,
 }
 
@@ -239,7 +241,7 @@ impl CampaignOperator {
         operator
     }
 
-    /// Makes the campaign's user the owner of everything.
+    /// Makes the campaign's user the owner of all files.
     fn change_owner(&mut self) {
         let Some(user) = self.user else { return };
         let words = self.as_user();
@@ -375,7 +377,7 @@ impl CampaignOperator {
                 let args = [
                     "spawn",
                     "--json",
-                    "--exit0-is-done",
+                    "--exit-zero-completes",
                     "--key",
                     &key,
                     "--",
@@ -447,14 +449,14 @@ impl CampaignOperator {
         self.command(&args).spawn().expect("provost can be started")
     }
 
-    /// Waits for a command, repeats it until it is answered, and records what was acknowledged.
+    /// Waits for a command, repeats it until it is answered, and records its acknowledgement.
     pub(super) fn finish_command(&mut self, given: PendingCommand, saboteur: &mut FaultInjector) {
         let PendingCommand { child, args, command: what } = given;
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
         let (sender, end) = mpsc::channel();
         let waited_for = args.join(" ");
         let waiter = thread::spawn(move || sender.send(wait_output(child, &[&waited_for])));
-        // The command may be waiting for the short resource.
+        // The command may be waiting for the resource that is short.
         let early = end.recv_timeout(SHORTAGE);
         saboteur.end_shortage();
         let late = || end.recv().expect("the command ends");
@@ -488,7 +490,7 @@ impl CampaignOperator {
         for job in asking {
             let key = format!("answer-{}", job.key);
             let output = self.run_until_answered(&["answer", &job.id, "--key", &key, &job.key]);
-            // An asker that was killed meanwhile takes no answer.
+            // An agent that was killed meanwhile takes no answer.
             let refused = output.code() == Some(4) && saboteur.has_hit(&job, &rows);
             assert!(output.code() == Some(0) || refused, "{output:#?}");
             let known = self.jobs.iter_mut().filter(|known| known.key == job.key);

@@ -1,4 +1,5 @@
-//! One play of a scenario: a home, a daemon that may be set to die, and commands that are retried.
+//! The environment of one scenario: a home, a daemon that can be set to crash, and commands that
+//! are retried.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
@@ -69,7 +70,8 @@ impl CrashEnv {
         self.home.root().join(name)
     }
 
-    /// Sends a command until a daemon has answered; the idempotency key makes it take effect once.
+    /// Sends a command until a daemon has answered. Because of the idempotency key, it takes effect
+    /// once.
     #[track_caller]
     pub(super) fn send_change(&mut self, args: &[&str], rest: &[&str]) -> ProgramOutput {
         self.changes += 1;
@@ -115,7 +117,7 @@ impl CrashEnv {
     }
 
     fn records(&self) -> Vec<Value> {
-        // An export may be cut short if the daemon dies meanwhile; it is repeated.
+        // An export may be truncated if the daemon dies meanwhile, so it is repeated.
         let all = eventually("an export", || {
             let export = self.home.provost(&["ledger", "export"]);
             if export.code() == Some(0) { Ok(export) } else { Err(export) }
@@ -129,7 +131,7 @@ impl CrashEnv {
             .iter()
             .filter_map(|record| record["mono_ms"].as_u64())
             .collect();
-        // An export goes stream by stream, and a commit may contain events of several.
+        // An export is ordered by stream, and a commit may contain events of several streams.
         moments.sort_unstable();
         moments.dedup();
         moments.len() as u64
@@ -147,7 +149,7 @@ impl CrashEnv {
 
 impl Drop for CrashEnv {
     fn drop(&mut self) {
-        // Stops the daemon if it is running; its exit status is collected either way.
+        // Stops the daemon if it is running. Its exit status is collected in any case.
         drop(self.home.provost(&["daemon", "stop"]));
         drop(self.first_daemon.wait());
     }

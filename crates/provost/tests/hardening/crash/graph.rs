@@ -1,5 +1,5 @@
-//! A run of a whole plan: two parallel tasks that change the same line, one after both, and one after that in the same
-//! conversation.
+//! A run of a whole plan: two parallel tasks that change the same line, a task after both, and a
+//! fourth task that continues the third one's conversation.
 
 use std::fs;
 
@@ -16,7 +16,7 @@ esac
 case "$id" in
   left | right)
     touch "$root/$id"
-    while ! test -e "$root/left" || ! test -e "$root/right"; do sleep 0.01; done
+    while ! test -e "$root/left" || ! test -e "$root/right"; do sleep 0.05; done
     printf 'base\n%s\n' "$id" > shared.txt;;
   both) cat shared.txt > both.txt;;
   last) cat both.txt > last.txt;;

@@ -1,4 +1,4 @@
-//! The holder or the agent is killed: the outcome differs from the undisturbed one, but is defined.
+//! The holder or the agent is killed. The outcome differs from the undisturbed one, but is defined.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -48,7 +48,8 @@ fn question_is_void_after_observed_exit() {
                 assert_eq!(refused.code(), Some(4), "{refused:#?}");
             }
             KillTarget::Holder => {
-                // No one observed a crash, so the question stays open, and the answer starts the agent again.
+                // No process observed a crash, so the question stays open, and the answer restarts
+                // the agent.
                 kill_target(&launch_dir(&stage, &id), victim);
                 let row = stage.home.wait_state(&id, |row| row["process"] == "unknown");
                 assert_eq!(
@@ -89,7 +90,7 @@ fn check_reruns_without_holder_and_fails_if_killed() {
     for victim in KILL_TARGETS {
         let mut stage = CrashEnv::start(&WORK, None);
         let runs = stage.outside_file("check1");
-        // The first run of the check waits to be killed.
+        // The first run of the check blocks until it is killed.
         let check = format!(
             "echo run >> {0}; if [ $(wc -l < {0}) = 1 ]; then sleep 600; fi",
             runs.display()
@@ -120,7 +121,7 @@ fn agent_dying_before_rework_fails_verification() {
     let mut stage = CrashEnv::start(&REWORK, None);
     let go = stage.outside_file("go");
     let check =
-        format!("while ! test -e {}; do sleep 0.01; done; grep -q right CHANGE.md", go.display());
+        format!("while ! test -e {}; do sleep 0.05; done; grep -q right CHANGE.md", go.display());
     let id = stage.spawn(&["--agent", "scripted", "--worktree", "--check", &check], &["Do it"]);
     stage.home.wait_state(&id, |row| row["state"] == "verifying");
     kill_target(&launch_dir(&stage, &id), KillTarget::Agent);

@@ -18,16 +18,16 @@ use normalized_ledger::NormalizedLedger;
 use provost_testkit::{COMMIT_FAILPOINTS, Crash};
 use scenarios::{CANCEL, COMMAND, CrashScenario, QUESTION, REWORK, RUN, WORK};
 
-/// Number of crash points tried per scenario, unless all are.
+/// The number of crash points to try per scenario, unless all are tried.
 const SUBSET: usize = 4;
 
-/// The same for a run, which has all steps of a session and more.
+/// The number of crash points to try for a run, which has more steps than a session.
 const SUBSET_OF_RUN: usize = 12;
 
-/// The same for a run with a plan, which takes longer.
+/// The number of crash points to try for a run with a plan, which takes longer.
 const SUBSET_OF_GRAPH: usize = 6;
 
-/// Number of runs played in parallel: they mostly wait.
+/// The number of runs played in parallel. Most of their time is spent waiting.
 const LANES: usize = 4;
 
 #[test]
@@ -67,7 +67,7 @@ fn run_survives_daemon_crashes() {
     });
 }
 
-/// Parallel tasks have no order among them, so only the outcome is compared, by the scenario itself.
+/// Parallel tasks have no fixed order, so only the outcome is compared, by the scenario itself.
 #[test]
 fn task_graph_survives_daemon_crashes() {
     let (_, commits) = play_scenario(&GRAPH, None);

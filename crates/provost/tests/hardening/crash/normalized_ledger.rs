@@ -52,8 +52,8 @@ impl NormalizedLedger {
             let actor = record["actor"].as_str().expect("a record has an actor");
             let event = format!("{kind} v{} by {actor}: {data}", record["v"]);
             if event.contains("stop.escalated") && event.contains("\"kill\"") {
-                // At the end of the grace period, the holder kills by itself and the daemon orders the kill: the order
-                // is a race. The exit by signal 9 is compared instead.
+                // At the end of the grace period, both the holder and the daemon request the kill,
+                // in any order. The exit by signal 9 is compared instead.
                 continue;
             }
             let stream = replace_ids(&record["stream"].to_string(), &names);
@@ -63,7 +63,7 @@ impl NormalizedLedger {
         NormalizedLedger(topics)
     }
 
-    /// Asserts that both are equal, and shows the topics that differ.
+    /// Asserts that both ledgers are equal, and shows the topics that differ.
     #[track_caller]
     pub(super) fn assert_equals(&self, expected: &NormalizedLedger, when: &str) {
         let topics: BTreeSet<&String> = self.0.keys().chain(expected.0.keys()).collect();

@@ -17,7 +17,7 @@ pub(super) struct CrashScenario {
     pub(super) name: &'static str,
     /// The steps of the scripted agent.
     pub(super) agent: &'static str,
-    /// Grace period after TERM: short only for an agent that is known to ignore it.
+    /// The grace period after TERM. It is short only for an agent that ignores TERM.
     pub(super) grace: &'static str,
     /// The number of hooks that run.
     pub(super) hooks: usize,
@@ -157,7 +157,8 @@ hang = true
         let scenario = stage.outside_file("agent.toml").display().to_string();
         let root = format!("root={}", stage.home.root().display());
         let id = stage.spawn(&[], &["--", &agent, &scenario, "--vars", &root]);
-        // Waiting for a file contacts no daemon; the next command replaces a daemon that died.
+        // Waiting for a file contacts no daemon, so this command starts the next daemon if the
+        // first one died.
         stage.home.provost(&["status", &id]);
         provost_testkit::eventually("the agent and its children are in place", || {
             if stage.outside_file("in-place").exists() {
@@ -335,7 +336,7 @@ fn assert_delivered(stage: &CrashEnv, id: &str, expected: &[&str]) {
     let input = frames.filter(|frame| frame.channel == JournalChannel::Stdin);
     let keys: Vec<String> =
         input.filter_map(|frame| Some(InputEnvelope::split(&frame.payload)?.0.key)).collect();
-    // A digest follows the name, so that no one can guess the key.
+    // A digest follows the name, so that an agent cannot guess the key.
     let names: Vec<&str> = keys.iter().filter_map(|key| Some(key.split_once('~')?.0)).collect();
     assert_eq!(names, expected, "{keys:?}");
 }

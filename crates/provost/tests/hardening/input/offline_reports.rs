@@ -11,7 +11,7 @@ fn report_without_daemon(home: &TestHome, steps: &str) -> String {
     let scenario = home.scenario("agent", steps);
     let root = format!("root={}", home.root().display());
     let program = scripted_agent_bin().display().to_string();
-    let spawn = ["spawn", "--json", "--no-exit0-is-done"];
+    let spawn = ["spawn", "--json", "--no-exit-zero-completes"];
     let args = ["--", &program, &scenario.display().to_string(), "--vars", &root];
     let id = string_value(&home.provost(&[&spawn[..], &args].concat()).ok().json()["id"]);
     wait_file(&home.root().join("ready"));
@@ -125,7 +125,8 @@ fn session_with_own_drop_box_ignores_home_drop_box() {
         &home,
         "[[step]]\ntouch = \"{{root}}/ready\"\n[[step]]\nwait_file = \"{{root}}/end\"\n[[step]]\nexit = 0\n",
     );
-    // As for a sandboxed agent; an agent outside the sandbox has read its token.
+    // This drop box is that of a sandboxed agent. An agent outside the sandbox has already read its
+    // token.
     std::fs::create_dir_all(home.path().join(format!("agents/{id}/tmp/drop")))
         .expect("a drop box can be created");
     let row = home.wait_state(&id, |row| row["launches"][0]["pid"].is_u64());

@@ -7,7 +7,7 @@ use provost_testkit::{TestHome, eventually, scripted_agent_bin};
 use super::names::is_dangerous;
 use crate::kit::{assert_ledger_verified, configure, quick_home, spawn, wait_sealed};
 
-/// Longer than any protocol line.
+/// The length of a line in bytes, longer than the maximum of any protocol.
 const LONG_LINE: u64 = 100 << 20;
 
 fn home_with_agent(steps: &str) -> TestHome {
@@ -128,7 +128,7 @@ exit = 0
     assert_ne!(tmux.title(), "owned", "an escape set the terminal's title");
 }
 
-/// A terminal, so that Provost behaves as for a user.
+/// A terminal, because Provost's output differs on a terminal.
 struct TmuxTerminal<'a>(&'a TestHome);
 
 impl<'a> TmuxTerminal<'a> {

@@ -25,7 +25,7 @@ fn oversized_message_is_ignored_without_delay() {
          head -c 5000000 /dev/zero | tr '\\0' y\nprintf '\"}\\n'\n",
     );
     let odd = spawn(&home, &["--agent", "odd", "go"]);
-    let plain = spawn(&home, &["--exit0-is-done", "--", "true"]);
+    let plain = spawn(&home, &["--exit-zero-completes", "--", "true"]);
     assert_eq!(wait_sealed(&home, &plain)["state"], "completed");
     let row = wait_sealed(&home, &odd);
     assert_eq!(row["state"], "exited_without_claim", "{row}");
@@ -41,7 +41,7 @@ fn thousands_of_requests_delay_no_session() {
          so that many of them are very long\"}\\n' $i; done\n",
     );
     let odd = spawn(&home, &["--agent", "odd", "go"]);
-    let plain = spawn(&home, &["--exit0-is-done", "--", "true"]);
+    let plain = spawn(&home, &["--exit-zero-completes", "--", "true"]);
     assert_eq!(wait_sealed(&home, &plain)["state"], "completed");
     assert_eq!(wait_sealed(&home, &odd)["state"], "exited_without_claim");
 }

@@ -45,7 +45,8 @@ fn read_answers(stage: &TestEnv, session: &str) -> Vec<Value> {
         .iter()
         .map(|words| {
             let mut answer = stage.provost(&[words, &["--json"][..]].concat()).ok().json();
-            // Commands contain the home and the program path, and only a daemon knows the last poll.
+            // Commands contain the home and the program path, and only a daemon knows the time of
+            // the last poll.
             strip_local_fields(&mut answer);
             answer
         })
@@ -147,7 +148,7 @@ fn open_team_exports_as_snapshot_and_imports_closed() {
     let next = ["team", "next", "-t", "limits", "--as", "hand", "--json"];
     there.provost(&next).assert_code(4);
     there.provost(&["ledger", "verify"]).ok();
-    // In this home it continues.
+    // In the exporting home, the team continues.
     assert_eq!(here.take_next("hand", &[])["text"], "Begin with the tests.");
 }
 

@@ -103,13 +103,13 @@ fn d1_concurrent_sends_survive_daemon_kill() {
 fn d2_message_of_dead_consumer_is_redelivered() {
     let desk = TeamEnv::with_flags(&SHORT_WINDOWS);
     desk.send("hand", "Begin with the tests.");
-    let offered = desk.take_next("hand", &["--offer-only"]);
+    let offered = desk.take_next("hand", &["--hold"]);
     assert_eq!(message_status(&desk, 1), "offered");
-    // It took the offer and then disappeared.
+    // The consumer took the offer and then disappeared.
     let again = desk.take_next("hand", &["--wait", "--timeout", "30"]);
     assert_eq!((&again["no"], &again["redelivered"]), (&offered["no"], &json!(true)));
     assert_eq!(again["key"], offered["key"]);
-    // It accepted the message and died while it handled it.
+    // The consumer accepted the message and died while it handled the message.
     let third = desk.take_next("hand", &["--wait", "--timeout", "30"]);
     assert_eq!((&third["no"], &third["redelivered"]), (&offered["no"], &json!(true)));
     let late = desk.ack("hand", &again);

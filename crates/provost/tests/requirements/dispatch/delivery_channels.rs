@@ -110,7 +110,7 @@ fn bound_plain_command_pulls_messages() {
     assert!(desk.stdout_of(&["status", &session]).contains("polls for its messages"));
 }
 
-/// Answers one instruction, and reads no further input.
+/// Answers one instruction, and then reads no more input.
 const ANSWERS_ONCE: &str = r#"
 [[step]]
 emit = { type = "ready", thread = "t" }
@@ -147,7 +147,7 @@ fn d3_message_is_redelivered_after_worker_death() {
         let mut messages = listed.as_array().unwrap().iter();
         messages.find(|one| one["text"] == "Count them.").unwrap().clone()
     };
-    // It was written into the pipe, and no process reads it.
+    // The message was written into the pipe, but no process reads it.
     desk.wait_state(&session, |row| {
         let messages = row["messages"].as_array().unwrap();
         messages.last().is_some_and(|one| one["status"] == "delivered")

@@ -1,4 +1,4 @@
-//! Gates hold after a failed check, and against members who try to avoid them.
+//! Gates stay closed after a failed check, and for members that try to bypass them.
 
 use std::{fs, path::PathBuf};
 
@@ -33,7 +33,7 @@ fn check_tests(desk: &TeamEnv) -> provost_testkit::harness::ProgramOutput {
 fn failed_check_closes_the_gate_for_pending() {
     let (desk, cwd) = gated_loop("tests=verified:test ! -e bad");
     check_tests(&desk).ok();
-    let go_on = ["team", "loop", "continue", "2", "--to", "hand", "go on with 2"];
+    let go_on = ["team", "send", "hand", "go on with 2", "--next", "--iteration", "2"];
     desk.act_as_operator(&go_on).ok();
     fs::write(cwd.join("bad"), "").unwrap();
     check_tests(&desk).assert_code(1);
@@ -53,7 +53,7 @@ fn failed_check_closes_the_gate_for_pending() {
 fn manager_cannot_finish_after_dropping_gate() {
     let (desk, _) = gated_loop("tests=verified:false");
     let short = desk.act_as("boss", &["team", "loop", "stop", "--because", "x"]);
-    assert!(short.assert_code(2).stdout.contains("says too little"), "{short:?}");
+    assert!(short.assert_code(2).stdout.contains("is too short"), "{short:?}");
     desk.act_as("boss", &["team", "loop", "stop", "--because", "it takes too long for me"]).ok();
     let finish = ["team", "done", "limits", "--because", "all that was asked for is there"];
     let refused = desk.provost(&[&finish[..], &["--as", "boss", "--json"]].concat());
@@ -61,7 +61,8 @@ fn manager_cannot_finish_after_dropping_gate() {
     let why = refused["error"]["message"].as_str().unwrap();
     assert!(why.contains("gate_dropped: boss stopped the operator's loop"), "{why}");
     let next = refused["error"]["next"][0].as_str().unwrap();
-    // The hint omits `team done`: typed by the caller that acts for boss, it would run as the operator.
+    // The hint omits `team done`, because the caller that acts for boss would run it as the
+    // operator.
     assert!(next.contains("team send operator ") && next.ends_with(" --as boss"), "{next}");
     let weaker = ["team", "loop", "start", "--require", "notes=asserted"];
     let refused = desk.act_as("boss", &weaker);

@@ -1,4 +1,4 @@
-//! Messages for users: plain text, and the command that helps.
+//! Messages for users: plain text, with the command that solves the problem.
 
 use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ fn reused_team_name_means_the_newest_team() {
     let second = desk.provost(&pair);
     let second = second.ok();
     assert_eq!(second.stdout.lines().count(), 1, "the id alone is data: {second:?}");
-    assert!(second.stderr.contains("paste this where you open hand"), "{second:?}");
+    assert!(second.stderr.contains("── hand-off for hand: "), "{second:?}");
     let id = second.stdout.trim();
     assert_eq!(desk.show_task()["id"], id);
     assert_eq!(desk.send("hand", "Begin with the tests."), 1);
@@ -51,9 +51,12 @@ fn refusals_are_text_with_a_next_command() {
     let short =
         desk.act_as_operator(&["team", "criterion", "add", "worker wants"]).assert_code(2).json();
     let why = short["error"]["message"].as_str().unwrap();
-    assert!(why.starts_with("\"worker wants\" says too little: at least 12 letters"), "{why}");
+    assert!(
+        why.starts_with("\"worker wants\" is too short: expected at least 12 letters"),
+        "{why}"
+    );
     let short = desk.act_as("boss", &["team", "contract", "move", "stop", "--because", "all done"]);
-    assert!(short.assert_code(2).stdout.contains("says too little"), "{short:?}");
+    assert!(short.assert_code(2).stdout.contains("is too short"), "{short:?}");
     let stop = ["team", "contract", "move", "stop", "--because", "nothing is left to do"];
     let refused = desk.act_as("hand", &stop).assert_code(4).json();
     assert_eq!(refused["error"]["message"], "a worker may not record moves");
@@ -71,7 +74,7 @@ fn refusals_are_text_with_a_next_command() {
     assert!(first_hint(&refused).starts_with("provost team next -t "), "{refused}");
     assert!(first_hint(&refused).ends_with(" --as hand"), "{refused}");
     let empty = desk.provost(&["team", "send", "hand", "", "-t", "limits"]);
-    assert!(empty.assert_code(2).stderr.contains("the text is empty"), "{empty:?}");
+    assert!(empty.assert_code(2).stderr.contains("the message is empty"), "{empty:?}");
     let set = ["team", "contract", "set", "--recipe", "strict", "--expect", "0"];
     let reply = desk.act_as_operator(&set).ok().json();
     assert!(reply["next"][0].as_str().unwrap().ends_with("--expect 0 --team=limits"), "{reply}");
@@ -90,7 +93,7 @@ fn contract_and_overview_print_working_commands() {
     let desk = TeamEnv::new();
     let card = desk.stdout_of(&["team", "contract", "show", "-t", "limits"]);
     assert!(card.starts_with("limits · revision 0, mode guided\n"), "{}", card);
-    assert!(card.contains("boss has acknowledged it"), "{}", card);
+    assert!(card.contains("boss has accepted it"), "{}", card);
     desk.bind("limits", "deputy", "manager");
     let shown = desk.provost(&["team", "contract", "show", "-t", "limits"]);
     assert!(shown.ok().stderr.contains(" --as deputy"), "{shown:?}");
@@ -218,7 +221,7 @@ fn dropped_gate_leaves_finish_to_operator() {
 fn ack_of_offered_message_hints_at_accept() {
     let desk = TeamEnv::new();
     desk.send("hand", "Begin with the tests.");
-    let taken = desk.act_as("hand", &["team", "next", "--offer-only"]).ok().json();
+    let taken = desk.act_as("hand", &["team", "next", "--hold"]).ok().json();
     let (item, next) = (&taken["item"], &taken["next"]);
     assert_eq!(next[0], item["accept_command"], "{taken:#}");
     assert_eq!(next[1], item["acknowledge_command"], "{taken:#}");
@@ -230,7 +233,8 @@ fn ack_of_offered_message_hints_at_accept() {
     assert!(first_hint(&refused).ends_with(" --as hand"), "{refused}");
     for command in [&next[0], &next[1]] {
         let words = command.as_str().unwrap().split_whitespace();
-        // After the home and the program, which are specific to this environment.
+        // The words before `team` are the home and the program, which are specific to this
+        // environment.
         let words: Vec<&str> = words.skip_while(|word| *word != "team").collect();
         desk.provost(&words).ok();
     }
@@ -301,8 +305,8 @@ fn config_outside_a_repository_is_reported_unread() {
     let desk = TeamEnv::new();
     let place = desk.home.root().join("plain");
     std::fs::create_dir(&place).unwrap();
-    std::fs::write(place.join("provost.toml"), "[agents.demo]\ncommand = [\"true\"]\n").unwrap();
-    let spawn = ["spawn", "--agent", "demo", "begin"];
+    std::fs::write(place.join("provost.toml"), "[agents.sample]\ncommand = [\"true\"]\n").unwrap();
+    let spawn = ["spawn", "--agent", "sample", "begin"];
     let refused = desk.provost_in(&place, &spawn);
     assert!(refused.assert_code(2).stderr.contains("provost.toml is not read"), "{refused:?}");
     let elsewhere = desk.provost_in(desk.home.root(), &spawn);

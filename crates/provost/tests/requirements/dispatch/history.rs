@@ -103,7 +103,7 @@ fn message_is_traced_into_session_without_texts() {
     assert_eq!(replay["sessions"][0]["id"], *session);
     let said = desk.stdout_of(&["replay", "limits", "--as", "transcript", "--content"]);
     let times = |text: &str| said.matches(text).count();
-    // As it was sent, and as the session received it.
+    // The text appears twice: as it was sent, and as the session received it.
     assert_eq!(times("Count the callers."), 2, "{said}");
     assert!(times("that is done") >= 2, "{said}");
     let compact = desk.provost(&["replay", "limits", "--json"]).ok().json();
@@ -151,8 +151,7 @@ fn refusals_are_audited_with_caller_and_reason() {
         "3",
     ])
     .ok();
-    desk.act_as_operator(&["team", "loop", "continue", "2", "--to", "hand", "go on"])
-        .assert_code(4);
+    desk.act_as_operator(&["team", "send", "hand", "go on", "--next"]).assert_code(4);
     desk.provost(&["team", "done", "limits", "--because", "it is done, I think"]).assert_code(4);
     let audit = desk.provost(&["audit", "limits", "--json"]).ok().json();
     let refused: Vec<(String, String)> = list_rows(&audit, "actions")
@@ -270,7 +269,7 @@ fn search_results_name_source_and_next_command() {
             desk.provost(&words).ok();
         }
     }
-    // Verbatim, in an environment that knows nothing of the home.
+    // The command works verbatim in an environment without the home.
     desk.send("hand", "Begin with the tests.");
     let receive = pairs[0]["communication"]["receive_command"].as_str().unwrap();
     let mut shell = Command::new("/usr/bin/env");
@@ -385,8 +384,7 @@ fn failures_name_team_and_omitted_count() {
     let desk = TeamEnv::new();
     desk.act_as_operator(&["team", "loop", "start", "--require", "notes=asserted"]).ok();
     for _ in 0..52 {
-        desk.act_as_operator(&["team", "loop", "continue", "2", "--to", "hand", "go on"])
-            .assert_code(4);
+        desk.act_as_operator(&["team", "send", "hand", "go on", "--next"]).assert_code(4);
     }
     let figures = desk.provost(&["telemetry", "--json"]).ok().json();
     assert_eq!(list_rows(&figures, "failures").len(), 50);

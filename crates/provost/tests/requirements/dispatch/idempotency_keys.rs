@@ -1,4 +1,5 @@
-//! Idempotency keys: each names one change of one team, and a request with another meaning is never swallowed.
+//! Idempotency keys: each identifies one change of one team, and a request with another content is
+//! refused.
 
 use serde_json::json;
 
@@ -85,7 +86,15 @@ fn key_is_bound_to_one_continuation_or_team() {
     desk.act_as_operator(&["team", "send", "hand", "plain", "--key", "kx"]).ok();
     let go_on = |no: &str, key: &str| {
         desk.act_as_operator(&[
-            "team", "loop", "continue", no, "--to", "hand", "go on", "--key", key,
+            "team",
+            "send",
+            "hand",
+            "go on",
+            "--next",
+            "--iteration",
+            no,
+            "--key",
+            key,
         ])
     };
     let taken = go_on("2", "kx");

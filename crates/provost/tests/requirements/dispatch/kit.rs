@@ -25,7 +25,7 @@ impl TeamEnv {
         Self::with_flags(&[])
     }
 
-    /// Like `new`, with further flags for `team new`.
+    /// Creates the environment like `new`, with further flags for `team new`.
     #[track_caller]
     pub(crate) fn with_flags(flags: &[&str]) -> Self {
         let desk = TeamEnv { stage: TestEnv::new() };
@@ -37,7 +37,8 @@ impl TeamEnv {
         desk
     }
 
-    /// The same in a repository with a commit, where checks can run; without a manager.
+    /// Creates the environment in a repository with a commit, where checks can run, and without a
+    /// manager.
     #[track_caller]
     pub(crate) fn in_repo(flags: &[&str]) -> Self {
         let desk = TeamEnv { stage: TestEnv::new() };

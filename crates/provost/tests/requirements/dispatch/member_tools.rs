@@ -1,4 +1,4 @@
-//! Members that are agents: they act through tools, idle between messages, and are woken by events.
+//! Members that are agents: they call tools, are idle between messages, and are woken by events.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use crate::{
     reports::call_tools_as,
 };
 
-/// Starts a conversation, and the turn for its contract.
+/// Starts a conversation and the turn in which the member gets its contract.
 const STARTS_CONTRACT_TURN: &str = r#"
 [[step]]
 emit = { type = "ready" }
@@ -132,7 +132,7 @@ fn d6_completion_reaches_manager_without_calls() {
     assert!(news.contains("hand (worker): idle"), "{news}");
     pair.stage.wait(&pair.hand, "idle");
     pair.stage.wait(&pair.boss, "idle");
-    // Both are idle, and are neither asked for a result nor stopped.
+    // Both members are idle. Provost neither asks them for a result nor stops them.
     for id in [&pair.boss, &pair.hand] {
         assert!(pair.stage.events_of(id, "result.requested").is_empty());
         assert!(pair.stage.events_of(id, "attempt.sealed").is_empty());
@@ -238,7 +238,7 @@ fn d14_d22_worker_cannot_end_loop_or_team_or_judge() {
     let events = events["events"].as_array().unwrap();
     let kept = events.iter().filter(|one| one["kind"] == "team.action_refused");
     let kept: Vec<&Value> = kept.filter(|one| one["session"] == *id).collect();
-    // A repeated refusal is recorded once, whatever the channel.
+    // A repeated refusal is recorded once, on every channel.
     assert!(kept.len() >= 4, "{kept:#?}");
     assert!(kept.iter().all(|one| one["data"]["code"] == "not_for_role"), "{kept:#?}");
 }

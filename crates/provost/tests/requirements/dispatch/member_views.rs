@@ -1,4 +1,5 @@
-//! Output for users and members: it is true, its commands work as printed, and it names its subject.
+//! Output for users and members: it is true, its commands work as printed, and it names its
+//! subject.
 
 use std::{process::Command, thread};
 
@@ -17,7 +18,7 @@ fn offer_and_lease_deadlines_are_distinct() {
     let desk = TeamEnv::with_flags(&["--offer", "30s", "--lease", "10m"]);
     desk.send("hand", "Begin with the tests.");
     desk.send("hand", "Then the second caller.");
-    let offered = desk.take_next("hand", &["--offer-only"]);
+    let offered = desk.take_next("hand", &["--hold"]);
     assert!(offered["offer_until"].is_i64() && offered["lease_until"].is_null(), "{offered}");
     let (no, lease) = (offered["no"].to_string(), offered["lease"].to_string());
     let accepted =
@@ -83,7 +84,7 @@ fn connection_check_passes_and_leaves_nothing() {
     }
     assert_eq!(checking.join().unwrap().ok().json()["ready"], true);
     assert_eq!(desk.act_as_operator(&["team", "inbox", "ls"]).ok().json()["messages"], json!([]));
-    // No member answers, and no trace can be found later.
+    // No member answers, and the ping leaves no messages behind.
     desk.provost(&["team", "ping", "limits", "--timeout", "1"]).assert_code(5);
     eventually("the probes are over", || {
         let waiting =
@@ -346,7 +347,7 @@ fn agent_commands_are_audited_and_finish_is_shown() {
     desk.satisfy_criterion();
     types(&finish).ok();
     desk.wait_state("limits", |row| row["state"] == "done");
-    // It has no open team any more: its query concerns the one it finished.
+    // The member has no open team, so its query refers to the team that finished.
     let next = types(&["team", "next"]);
     assert!(next.assert_code(4).stdout.contains("the team is done"), "{next:?}");
     assert_eq!(types(&finish).ok().json()["team"]["state"], "done");

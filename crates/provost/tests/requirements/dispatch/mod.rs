@@ -18,3 +18,4 @@ mod proposals;
 mod retention;
 mod team_guarantees;
 mod tour;
+mod waiting;

@@ -39,7 +39,8 @@ fn policy_checks_reworks_and_finishes_unattended() {
     assert_eq!((&back["from"], &back["trust"]), (&"policy".into(), &"trusted".into()), "{back}");
     let text = back["text"].as_str().unwrap();
     assert!(text.starts_with("The gate is shut.\n\n`test -e SOLD`: exit 1"), "{text}");
-    // It was acknowledged without any work: it comes back once more, and then the work is there.
+    // The member acknowledged the message without doing any work, so the message is sent once more.
+    // After that, the work exists.
     handle_next(&desk);
     repo.write("SOLD", "yes\n");
     repo.commit("sold");

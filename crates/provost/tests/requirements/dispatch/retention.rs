@@ -23,7 +23,7 @@ fn d15_empty_polls_write_nothing() {
         desk.act_as("hand", &["team", "loop", "status"]);
     }
     assert_eq!(newest_seq(&desk), before);
-    // Neither does a repeated refusal of the same request.
+    // A repeated refusal of the same request writes nothing either.
     let beg = || {
         let finish = ["team", "done", "limits", "--as", "hand", "--because", "it is done, I think"];
         desk.provost(&finish).assert_code(4);
@@ -40,7 +40,8 @@ fn d15_finished_team_is_archived_like_a_session() {
     let session = bind_session_worker(&desk);
     desk.wait_state(&session, |row| row["process"] != "alive");
     let archive = ["ledger", "archive", "--older-than", "0s", "--apply", "--json"];
-    // The next message would resume the session, so it stays as long as its team can send one.
+    // The next message would resume the session, so the session is kept as long as its team can
+    // send one.
     let kept = eventually("the session could be put away", || {
         let archived = desk.provost(&archive).ok().json();
         assert_eq!(archived["streams"], 0, "{archived}");
@@ -111,7 +112,7 @@ fn d15_worker_leftovers_stay_until_team_finishes() {
     let kept = desk.provost(&gc).ok().json();
     assert_eq!(kept["removed"], json!([]), "{kept}");
     assert_eq!(kept["kept"][0]["path"], place, "{kept}");
-    assert_eq!(kept["kept"][0]["reason"], "it belongs to team shop", "{kept}");
+    assert_eq!(kept["kept"][0]["reason"], "the session belongs to team shop", "{kept}");
     assert!(std::path::Path::new(place).exists());
     desk.provost(&["team", "cancel", "shop", "--because", "nobody needs it"]).ok();
     desk.provost(&gc).ok();

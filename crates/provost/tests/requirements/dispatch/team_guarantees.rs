@@ -1,4 +1,5 @@
-//! Waits that end, keys that belong to one member, a finish that requires proof, and messages that are never lost.
+//! Waits that end, keys that belong to one member, a finish that requires proof, and messages that
+//! are never lost.
 
 use std::{fs, path::PathBuf, thread};
 
@@ -35,7 +36,7 @@ impl FileGate {
     }
 
     fn check(&self) -> String {
-        format!("until test -e {}; do sleep 0.02; done", self.path.display())
+        format!("until test -e {}; do sleep 0.05; done", self.path.display())
     }
 
     fn open(&self) {
@@ -57,7 +58,7 @@ fn gated_criterion() -> (TeamEnv, FileGate) {
 
 const CHECK: [&str; 4] = ["team", "prove", "--criterion", "1"];
 
-/// Runs a team command in a thread; joining it returns the output.
+/// Runs a team command in a thread. Joining the thread returns the output.
 fn run_in_background(desk: &TeamEnv, words: &[&str]) -> thread::JoinHandle<ProgramOutput> {
     let command = desk.command(&[words, &["-t", "limits", "--json"]].concat());
     thread::spawn(move || output_of(command))
@@ -117,7 +118,7 @@ fn f7_s1_check_wait_ends_with_the_team() {
         error_text(ended.assert_code(1)).contains("the team is cancelled: nobody needs it"),
         "{ended:?}"
     );
-    // The other may have asked after the end.
+    // The other command may have been sent after the end.
     assert_ne!(waiting.join().unwrap().code(), Some(0));
     gate.open();
 }

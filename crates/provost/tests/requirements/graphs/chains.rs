@@ -9,7 +9,7 @@ use super::kit::{PlanEnv, ScriptedTask};
 
 const CHAIN: [ScriptedTask<'static>; 3] = [
     ("one", &[], "echo 1 > one.txt"),
-    ("two", &["one"], "cat one.txt > two.txt; while test -e $root/hold; do sleep 0.01; done"),
+    ("two", &["one"], "cat one.txt > two.txt; while test -e $root/hold; do sleep 0.05; done"),
     ("three", &["two"], "cat two.txt one.txt > three.txt"),
 ];
 
@@ -45,7 +45,7 @@ fn r18_conversation_survives_daemon_death() {
     fs::write(&hold, "").unwrap();
     // The check of the first task delays its merge, so that the daemon also dies between the tasks.
     let check = format!(
-        "test -e two.txt || {{ touch {0}; while test -e {0}; do sleep 0.01; done; }}",
+        "test -e two.txt || {{ touch {0}; while test -e {0}; do sleep 0.05; done; }}",
         site.stage.file("between")
     );
     let id = site.open_run(&["--check", &check]);
@@ -63,13 +63,13 @@ fn r18_conversation_survives_daemon_death() {
 
 #[test]
 fn r18_missing_worktree_is_a_recorded_handover() {
-    let waits = "while ! test -e $root/go-one; do sleep 0.01; done; echo 1 > one.txt";
+    let waits = "while ! test -e $root/go-one; do sleep 0.05; done; echo 1 > one.txt";
     let [_, two, three] = CHAIN;
     let site = PlanEnv::new(&[("zero", &[], "echo 0 > zero.txt"), ("one", &[], waits), two, three]);
     // The check of the second merge runs until its worktree was removed.
     let root = site.stage.home.root().display().to_string();
     let check = format!(
-        "test ! -e zero.txt || test ! -e one.txt || {{ touch {root}/holding; while ! test -e {root}/go-on; do sleep 0.01; done; }}"
+        "test ! -e zero.txt || test ! -e one.txt || {{ touch {root}/holding; while ! test -e {root}/go-on; do sleep 0.05; done; }}"
     );
     let id = site.open_run(&["--check", &check]);
     site.wait_task(&id, "zero", "merged");
@@ -91,7 +91,7 @@ fn r18_missing_worktree_is_a_recorded_handover() {
     let [two, three] = ["two", "three"].map(|task| site.instructions_of(task)[0].session.clone());
     assert_ne!(two, session);
     assert_eq!(two, three, "from there on it is one conversation again");
-    // It is written after the outcome is sealed.
+    // The summary is written after the outcome is sealed.
     let card = eventually("the summary", || {
         let card = site.stage.provost(&["summary", &id]);
         (card.code() == Some(0)).then_some(card.stdout)
@@ -103,7 +103,7 @@ fn r18_missing_worktree_is_a_recorded_handover() {
 #[test]
 fn r18_conversation_continues_after_conflict_fix() {
     let waits = |own: &str, other: &str| {
-        format!("touch $root/{own}-there; while ! test -e $root/{other}-there; do sleep 0.01; done")
+        format!("touch $root/{own}-there; while ! test -e $root/{other}-there; do sleep 0.05; done")
     };
     let mends = |line: &str| {
         format!(

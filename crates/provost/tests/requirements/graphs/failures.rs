@@ -143,7 +143,7 @@ fn cancel_with_three_agents_keeps_work_not_processes() {
 fn worktree_removed_during_checks_is_replaced_once() {
     let site = PlanEnv::new(&[("one", &[], "echo $n > one.txt")]);
     let root = site.stage.home.root().display().to_string();
-    let check = format!("touch {root}/checked; while test ! -e {root}/go; do sleep 0.01; done");
+    let check = format!("touch {root}/checked; while test ! -e {root}/go; do sleep 0.05; done");
     let id = site.open_run(&["--check", &check]);
     site.wait_file("checked");
     let first = site.instructions_of("one")[0].session.clone();

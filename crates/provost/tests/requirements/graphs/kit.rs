@@ -38,7 +38,8 @@ repeat = { times = 20, steps = [
 /// directory and `$n` counts the instructions for this task, the current one included.
 pub(crate) type ScriptedTask<'a> = (&'a str, &'a [&'a str], &'a str);
 
-/// One instruction an agent received: its task, its number, the session, and the resumed thread (empty if new).
+/// An instruction that an agent received, with its task, its number, its session, and the resumed
+/// thread (empty for a new one).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LoggedInstruction {
     pub(crate) task: String,
@@ -107,7 +108,7 @@ impl PlanEnv {
         self.stage.wait_sealed(id)
     }
 
-    /// Waits until a later attempt of the run is sealed.
+    /// Waits until the given attempt of the run is sealed.
     #[track_caller]
     pub(crate) fn wait_sealed_attempt(&self, id: &str, leg: u32) -> Value {
         self.stage.wait_state(id, |row| row["attempt"] == leg && row["sealed"] == true)
@@ -224,7 +225,7 @@ impl PlanEnv {
 /// A script that first waits for the other task to start, so that both start from the same commit.
 pub(crate) fn after_peer_starts(own: &str, other: &str, script: &str) -> String {
     format!(
-        "touch $root/{own}-there; while ! test -e $root/{other}-there; do sleep 0.01; done\n{script}"
+        "touch $root/{own}-there; while ! test -e $root/{other}-there; do sleep 0.05; done\n{script}"
     )
 }
 

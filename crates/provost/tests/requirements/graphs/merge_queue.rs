@@ -1,10 +1,12 @@
-//! The merge queue: conflicts, tasks that break the work of others, and a branch that is never broken.
+//! The merge queue: conflicts, tasks that break the work of others, and a branch on which every
+//! commit passes.
 
 use serde_json::json;
 
 use super::kit::{PlanEnv, ScriptedTask, after_peer_starts};
 
-/// Both tasks add a line in the same place. The one that gets the conflict keeps both lines.
+/// Returns a script that adds a line. Two tasks add a line at the same position, and the task that
+/// gets the conflict keeps both lines.
 fn adds_line(line: &str) -> String {
     format!(
         "case $n in 1) printf 'base\\n{line}\\n' > shared.txt;; *) cp shared.txt $root/seen-{line}-$n; grep -v '^[<=>]' shared.txt | sort > s; mv s shared.txt;; esac"
@@ -48,12 +50,13 @@ fn conflict_returns_to_its_session_with_both_sides() {
     assert_eq!((&back["state"], &back["returns"]), (&json!("merged"), &json!(1)));
 }
 
-/// Passes alone, fails beside `third.txt`, until it is fixed.
+/// A check that passes for a task alone and fails together with `third.txt`, until the task is
+/// fixed.
 const COMPATIBLE: &str = "test ! -e bad.txt || test ! -e third.txt || test -e fixed.txt";
 
 /// Waits for a signal file, and writes a file.
 fn writes_on_signal(name: &str) -> String {
-    format!("while ! test -e $root/go-{name}; do sleep 0.01; done; echo {name} > {name}.txt")
+    format!("while ! test -e $root/go-{name}; do sleep 0.05; done; echo {name} > {name}.txt")
 }
 
 #[test]
@@ -64,10 +67,11 @@ fn breaking_task_is_bisected_and_sent_back() {
     let script = |at: usize| if at == 5 { bad.as_str() } else { scripts[at].as_str() };
     let tasks: Vec<ScriptedTask<'_>> = (0..7).map(|at| (names[at], &[][..], script(at))).collect();
     let site = PlanEnv::new(&tasks);
-    // The second merge is checked until the others are in the queue, so that they form one batch.
+    // The check of the second merge blocks until the others are in the queue, so that they form one
+    // batch.
     let root = site.stage.home.root().display().to_string();
     let holds = format!(
-        "test ! -e zero.txt || test ! -e held.txt || {{ touch {root}/holding; while ! test -e {root}/go-on; do sleep 0.01; done; }}"
+        "test ! -e zero.txt || test ! -e held.txt || {{ touch {root}/holding; while ! test -e {root}/go-on; do sleep 0.05; done; }}"
     );
     let check = format!("({COMPATIBLE}) || {{ echo these two do not fit; exit 1; }}");
     let id = site.open_run(&["--parallel", "8", "--check", &holds, "--check", &check]);

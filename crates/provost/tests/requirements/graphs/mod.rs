@@ -1,5 +1,5 @@
-//! Task graphs on the real binary: scheduling, the merge queue, and the invariants that hold when something fails
-//! on the way.
+//! Task graphs on the real binary: scheduling, the merge queue, and the invariants that hold when
+//! something fails.
 
 mod chains;
 mod failures;

@@ -4,11 +4,11 @@ use serde_json::json;
 
 use super::kit::{PlanEnv, ScriptedTask};
 
-/// Waits until the other side works too, so that neither finishes unless they run in parallel.
+/// Waits until the other task works too, so that both finish only if they run in parallel.
 const LEFT_SCRIPT: &str =
-    "touch $root/left; while ! test -e $root/right; do sleep 0.01; done; echo l > left.txt";
+    "touch $root/left; while ! test -e $root/right; do sleep 0.05; done; echo l > left.txt";
 const RIGHT_SCRIPT: &str =
-    "touch $root/right; while ! test -e $root/left; do sleep 0.01; done; echo r > right.txt";
+    "touch $root/right; while ! test -e $root/left; do sleep 0.05; done; echo r > right.txt";
 
 const DIAMOND: [ScriptedTask<'static>; 4] = [
     ("top", &[], "echo t > top.txt"),
@@ -56,7 +56,7 @@ fn e20_ready_task_skips_unrelated_slow_task() {
         (
             "slow",
             &[],
-            "touch $root/slow; while ! test -e $root/go; do sleep 0.01; done; echo s > s",
+            "touch $root/slow; while ! test -e $root/go; do sleep 0.05; done; echo s > s",
         ),
         ("one", &[], "echo 1 > one"),
         ("two", &["one"], "echo 2 > two"),
@@ -71,10 +71,10 @@ fn e20_ready_task_skips_unrelated_slow_task() {
     assert_eq!(row["state"], "succeeded", "{row:#}");
 }
 
-/// Signals its start, and waits to be released; records a violation if two run at once.
+/// Signals its start and waits for its release. Records a violation if two tasks run at once.
 fn alone_until_released(name: &str) -> String {
     format!(
-        "mkdir $root/alone || touch $root/two-at-once; touch $root/at-{name}\nwhile ! test -e $root/go-{name}; do sleep 0.01; done\nrmdir $root/alone || true; echo {name} > {name}"
+        "mkdir $root/alone || touch $root/two-at-once; touch $root/at-{name}\nwhile ! test -e $root/go-{name}; do sleep 0.05; done\nrmdir $root/alone || true; echo {name} > {name}"
     )
 }
 

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::kit::PlanEnv;
 
-/// Asks on the agent's own channel, and waits there for the answer.
+/// Asks through the agent's own protocol, and waits there for the answer.
 const ASKS_ON_CHANNEL: &str = r#"
 echo '{"type":"request","id":"q1","kind":"question","blocking":true,"title":"Storage","questions":[{"id":"store","header":"Store","question":"Where is it kept?","options":[],"secret":false}]}'
 read -r answer
@@ -16,7 +16,7 @@ echo $id > $id.txt
 
 #[test]
 fn r21_decision_is_shared_with_later_tasks() {
-    let free = "touch $root/beside; while ! test -e $root/go; do sleep 0.01; done; echo b > b.txt";
+    let free = "touch $root/beside; while ! test -e $root/go; do sleep 0.05; done; echo b > b.txt";
     let site = PlanEnv::new(&[
         ("asks", &[], ASKS_ON_CHANNEL),
         ("beside", &[], free),
@@ -44,7 +44,7 @@ fn r21_decision_is_shared_with_later_tasks() {
         let instruction = site.instruction(task, 1);
         assert!(instruction.contains("Where is it kept?\n  Decided: In SQLite"), "{instruction}");
     }
-    // A task at work then was notified once; the task that asked was not notified.
+    // A task that was in progress was notified once. The task that asked was not notified.
     let decided = |task: &str, kind: &str| {
         let session = site.instructions_of(task)[0].session.clone();
         let events = site.stage.events_of(&session, kind);

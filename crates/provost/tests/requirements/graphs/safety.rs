@@ -7,7 +7,7 @@ use crate::kit::HANGS;
 
 fn two_task_plan() -> PlanEnv {
     PlanEnv::new(&[
-        ("one", &[], "while test -e $root/hold; do sleep 0.01; done; echo 1 > one.txt"),
+        ("one", &[], "while test -e $root/hold; do sleep 0.05; done; echo 1 > one.txt"),
         ("two", &["one"], "echo 2 > README.md"),
     ])
 }
@@ -18,7 +18,7 @@ fn user_branch_with_run_name_is_left_and_named() {
     site.touch("hold");
     let id = site.open_run(&["--check", "true"]);
     let branch = site.branch(&id);
-    // It points at the run's base, so that a fast-forward would lose no commit.
+    // The branch points at the run's base, so a fast-forward would lose no commit.
     let mine = site.repo.head();
     site.repo.git(&["branch", &branch]);
     std::fs::remove_file(site.stage.file("hold")).unwrap();
@@ -62,7 +62,7 @@ fn user_checkout_changes_are_not_seen_or_touched() {
 
 #[test]
 fn foreign_work_on_run_branch_is_not_lost() {
-    let hold = "while test -e $root/hold; do sleep 0.01; done; echo 2 > two.txt";
+    let hold = "while test -e $root/hold; do sleep 0.05; done; echo 2 > two.txt";
     let site = PlanEnv::new(&[("one", &[], "echo 1 > one.txt"), ("two", &["one"], hold)]);
     site.touch("hold");
     let id = site.open_run(&["--check", "true"]);
@@ -92,7 +92,7 @@ fn agent_programs_neither_merge_nor_act_as_operator() {
         site.stage.file("ran")
     );
     std::fs::write(site.stage.file("driver.sh"), driver).unwrap();
-    // The agent that gets the conflict sees both sides and keeps both.
+    // The agent that gets the conflict sees both versions and keeps both.
     let settle = "test $n = 1 || { grep -v '^[<=>]' shared.txt | sort > s; mv s shared.txt; }";
     let arm = "git config merge.x.driver \"sh $root/driver.sh\"; mkdir -p $(git rev-parse --git-common-dir)/info; echo '* merge=x' > $(git rev-parse --git-common-dir)/info/attributes";
     let left = after_peer_starts(
@@ -118,14 +118,14 @@ fn agent_programs_neither_merge_nor_act_as_operator() {
 
 #[test]
 fn gc_keeps_files_of_open_runs() {
-    let hold = "while test -e $root/hold; do sleep 0.01; done; echo 2 > two.txt";
+    let hold = "while test -e $root/hold; do sleep 0.05; done; echo 2 > two.txt";
     let site = PlanEnv::new(&[("one", &[], "echo 1 > one.txt"), ("two", &[], hold)]);
     site.touch("hold");
     let id = site.open_run(&["--check", "true"]);
     site.wait_task(&id, "one", "merged");
     let found = site.stage.provost(&["gc", "--apply", "--json"]).ok().json();
     assert_eq!(found["removed"], json!([]), "{found:#}");
-    assert_eq!(found["kept"][0]["reason"], "its run is still active", "{found:#}");
+    assert_eq!(found["kept"][0]["reason"], "the run of the session is still active", "{found:#}");
     std::fs::remove_file(site.stage.file("hold")).unwrap();
     assert_eq!(site.wait_sealed(&id)["state"], "succeeded");
     let found = site.stage.provost(&["gc", "--apply", "--json"]).ok().json();

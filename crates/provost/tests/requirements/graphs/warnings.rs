@@ -45,7 +45,8 @@ fn f5_g3_chained_task_deleting_test_is_reported() {
     assert!(still_open(&card).contains("test/range.js"), "{card}");
 }
 
-/// Deletes a test, and adds a line where another task does too. The task that gets the conflict keeps both lines.
+/// Deletes a test, and adds a line at the same position as another task. The task that gets the
+/// conflict keeps both lines.
 fn deletes_test_and_conflicts(line: &str) -> String {
     format!(
         "case $n in 1) rm test/{line}.js; printf 'base\\n{line}\\n' > shared.txt;; *) grep -v '^[<=>]' shared.txt | sort > s; mv s shared.txt;; esac"

@@ -1,4 +1,4 @@
-//! The effect on a run when its issue moves, a user cancels it, or its agent falls silent.
+//! Runs whose issue moves, that a user cancels, or whose agent falls silent.
 
 use serde_json::json;
 
@@ -14,7 +14,7 @@ fn finished_issue_cancels_its_run_and_keeps_work() {
     let worktree = served.worktree_with(run, "work.txt");
     served.write_issue("a", "Done");
     let stopping = serving.wait_issue_event("stopping", "a");
-    assert_eq!(stopping["why"], "its issue is \"Done\", a terminal state");
+    assert_eq!(stopping["why"], "the issue is \"Done\", a terminal state");
     assert_eq!(serving.wait_issue_event("ended", "a")["state"], "cancelled");
     let cleaned = serving.wait_event("cleaned");
     assert_eq!((&cleaned["run"], &cleaned["removed"]), (&json!(run), &json!([])));
@@ -84,7 +84,7 @@ fn deferred_issue_cancels_run_and_restarts_later() {
     serving.wait_issue_event("opened", "a");
     served.write_issue("a", "Human Review");
     let stopping = serving.wait_issue_event("stopping", "a");
-    assert_eq!(stopping["why"], "its issue is \"Human Review\", which is not active");
+    assert_eq!(stopping["why"], "the issue is \"Human Review\", which is not an active state");
     serving.wait_issue_event("ended", "a");
     served.write_issue("a", "in progress");
     let events = serving.events_until("opened", "a");
@@ -106,9 +106,9 @@ fn issue_without_label_or_file_cancels_its_run() {
     serving.wait_issue_event("opened", "b");
     served.write_issue("a", "todo");
     let stopping = serving.wait_issue_event("stopping", "a");
-    assert_eq!(stopping["why"], "its issue may no longer be worked on");
+    assert_eq!(stopping["why"], "work on the issue is no longer allowed");
     std::fs::remove_file(served.repo.path().join("issues/b.md")).unwrap();
-    assert_eq!(serving.wait_issue_event("stopping", "b")["why"], "its issue no longer exists");
+    assert_eq!(serving.wait_issue_event("stopping", "b")["why"], "the issue no longer exists");
     served.cancel_open_runs();
 }
 
@@ -137,7 +137,7 @@ fn user_cancelled_run_waits_for_issue_to_move() {
     let events = serving.events_until("waiting", "a");
     assert_eq!(
         events.last().unwrap()["why"],
-        "its run was cancelled by a user; waiting for the issue to be moved"
+        "a user cancelled the run; waiting for the issue to be moved"
     );
     assert_eq!(filter_kind(&served.serve_once(), "opened").len(), 0);
     served.write_issue("a", "backlog");
@@ -164,7 +164,7 @@ fn silent_agent_is_stopped_and_retried() {
     serving.wait_issue_event("opened", "a");
     assert_eq!(
         serving.wait_issue_event("stopping", "a")["why"],
-        "its agent was silent for too long"
+        "the agent was silent for too long"
     );
     assert_eq!(serving.wait_issue_event("opened", "a")["attempt"], 1);
     let held = serving.wait_issue_event("ended", "a");
@@ -172,6 +172,6 @@ fn silent_agent_is_stopped_and_retried() {
     let why = serving.wait_issue_event("waiting", "a");
     assert_eq!(
         why["why"],
-        "failed 2 times and will not be retried: its agent was silent for too long"
+        "failed 2 times and will not be retried: the agent was silent for too long"
     );
 }

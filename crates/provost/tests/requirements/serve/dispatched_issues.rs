@@ -33,7 +33,7 @@ fn eligible_issue_becomes_a_landed_run() {
     assert_eq!(filter_kind(&again, "opened").len(), 0, "{again:?}");
     assert_eq!(
         filter_kind(&again, "waiting")[0]["why"],
-        "its run succeeded; waiting for the issue to be moved"
+        "the run succeeded; waiting for the issue to be moved"
     );
     assert_eq!(served.runs().len(), 1);
 }
@@ -150,7 +150,7 @@ fn text_lines_name_events_without_controls() {
     let output = served.stage.home.provost(&["serve", "--once", path.to_str().unwrap()]);
     let output = &output.ok().stdout;
     assert!(output.contains("opened: Say ␛[2Jhello"), "{output}");
-    assert!(output.contains("torn.md: it has no state"), "{output}");
+    assert!(output.contains("torn.md: the issue has no state"), "{output}");
     assert!(!output.contains('\u{1b}'), "{output:?}");
     served.cancel_open_runs();
 }

@@ -80,7 +80,7 @@ fn github_issue_opens_run_and_close_cancels_it() {
     assert_eq!((&row["goal"], &row["origin"]["identifier"]), (&json!("#7: Greet"), &json!("#7")));
     forge.set_issues(&[(7, "CLOSED", &["agent"])]);
     let stopping = serving.wait_issue_event("stopping", "#7");
-    assert_eq!(stopping["why"], "its issue is \"closed\", a terminal state");
+    assert_eq!(stopping["why"], "the issue is \"closed\", a terminal state");
     assert_eq!(serving.wait_issue_event("ended", "#7")["state"], "cancelled");
 }
 
@@ -93,7 +93,7 @@ fn label_excludes_an_issue() {
     serving.wait_issue_event("opened", "#7");
     forge.set_issues(&[(7, "OPEN", &["agent", "state:human review"])]);
     let stopping = serving.wait_issue_event("stopping", "#7");
-    assert_eq!(stopping["why"], "its issue is \"human review\", which is not active");
+    assert_eq!(stopping["why"], "the issue is \"human review\", which is not an active state");
     serving.wait_issue_event("ended", "#7");
 }
 

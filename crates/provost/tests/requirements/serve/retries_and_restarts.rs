@@ -1,4 +1,5 @@
-//! Nothing is done twice: retries, restarts at any moment, and two servers for the same tracker.
+//! No action is repeated, despite retries, restarts at any moment, and two servers for the same
+//! tracker.
 
 use std::collections::BTreeSet;
 
@@ -35,7 +36,7 @@ fn failed_run_is_retried_with_backoff_and_limit() {
     );
     let spec = &served.stage.events_of(runs[2]["id"].as_str().unwrap(), "run.opened")[0];
     assert_eq!(spec["data"]["spec"]["spec"], "Do the work of a. Try 2.");
-    // A later server knows it too.
+    // A later server also knows the number of retries.
     let later = served.serve_once();
     assert_eq!(filter_kind(&later, "opened").len(), 0, "{later:?}");
     assert_eq!(served.runs().len(), 3);
@@ -48,7 +49,7 @@ fn retry_backoff_survives_restart() {
     let events = served.serve_once();
     served.wait_sealed(run_id(filter_kind(&events, "opened")[0]));
     served.serve_once();
-    // On a busy machine the ten seconds may have passed; only then may another run exist.
+    // On a busy machine the ten seconds may be over. Only then may another run exist.
     let runs = served.runs();
     let ended = runs[0]["sealed_at"].as_i64().unwrap();
     let mut others = runs[1..].iter().map(|run| run["opened_at"].as_i64().unwrap());
@@ -67,7 +68,7 @@ fn successful_run_is_continued_if_configured() {
     assert_eq!(serving.wait_issue_event("opened", "a")["attempt"], 1);
     serving.wait_issue_event("ended", "a");
     let held = serving.wait_issue_event("waiting", "a");
-    assert_eq!(held["why"], "its run succeeded; waiting for the issue to be moved");
+    assert_eq!(held["why"], "the run succeeded; waiting for the issue to be moved");
 }
 
 #[test]
@@ -97,7 +98,7 @@ fn serve_killed_anywhere_opens_no_run_twice() {
     let served = ServeEnv::new(WORKS_UNTIL_RELEASED);
     let ids = ["a", "b", "c", "d", "e"];
     ids.iter().for_each(|id| served.write_issue(id, "todo"));
-    // Each is killed as soon as it reports something; the progress of the next step is then random.
+    // Each server is killed as soon as it reports an event, at a random point of the next step.
     for _ in 0..12 {
         let serving = served.start_serving();
         serving.0.wait_line("anything", |line| {

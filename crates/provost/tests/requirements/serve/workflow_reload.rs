@@ -1,4 +1,4 @@
-//! The workflow is reloaded when it changes, and a broken one does no harm.
+//! The workflow is reloaded when it changes. An invalid version is not used.
 
 use serde_json::json;
 
@@ -14,7 +14,7 @@ fn broken_workflow_keeps_last_good_and_starts_nothing() {
     let broken = serving.wait_event("not_reloaded");
     assert_eq!(broken["class"], "workflow_parse_error");
     served.write_issue("b", "todo");
-    // By the rules still in force, the finished issue loses its run.
+    // The last valid rules still apply, so the run of the finished issue is cancelled.
     served.write_issue("a", "done");
     let events = serving.events_until("ended", "a");
     assert_eq!(filter_kind(&events, "opened").len(), 0, "{events:?}");

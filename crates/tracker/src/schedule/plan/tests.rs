@@ -1,4 +1,4 @@
-//! Cases and properties of the plan.
+//! Example cases and properties of the dispatch plan.
 
 use proptest::prelude::*;
 
@@ -185,7 +185,7 @@ fn standings() -> impl Strategy<Value = IssueRunStatus> {
 }
 
 prop_compose! {
-    /// Issues with their runs; only the last run may be active.
+    /// Generates issues with their runs. Only an issue's last run may be active.
     fn worlds()(cases in proptest::collection::vec((0..4_usize, 0..6_i64, proptest::collection::vec(standings(), 0..5)), 0..12)) -> (Vec<Issue>, RunHistory) {
         let mut known = RunHistory::default();
         let mut issues = Vec::new();
@@ -221,7 +221,7 @@ proptest! {
             prop_assert!(rules.is_active(&start.issue) && rules.is_routable(&start.issue));
             prop_assert!(work.runs_of(&start.issue.id).iter().all(|run| run.attempt < start.attempt));
         }
-        // Every active issue is running, started, or listed with a reason.
+        // Every active issue is running, is started, or is held with a reason.
         for issue in issues.iter().filter(|issue| rules.is_active(issue)) {
             let told = plan.held.iter().any(|held| held.issue == issue.id);
             let begins = plan.start.iter().any(|start| start.issue.id == issue.id);

@@ -1,4 +1,4 @@
-//! Parsing the output of `gh`. The program is a fake that answers from files.
+//! Tests of parsing the output of `gh`, with a fake `gh` that prints the contents of files.
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 

@@ -1,0 +1,43 @@
+//! Everything about Codex: finding it, the home of a session, its protocols, and what its
+//! transcripts, hooks and screen show from the outside.
+//!
+//! The crate reads the state of the machine, and pure functions decide what follows from it. It
+//! never writes to the user's own Codex home. Each outside source yields values of its own type, so
+//! that none can claim more than it knows. Agents and their users write that input, so its size is
+//! bounded, and each source is trusted only for what it can know.
+
+pub mod features;
+pub mod home;
+pub mod hooks;
+pub mod locate;
+pub mod models;
+pub mod notify;
+pub mod preflight;
+pub mod process;
+pub mod processes;
+pub mod protocol;
+pub mod rollout;
+pub mod screen;
+pub mod skills;
+pub mod thread;
+pub mod version;
+
+mod dispatch;
+mod launcher;
+mod masks;
+mod render;
+mod search_paths;
+mod text;
+mod version_cache;
+
+pub use dispatch::{encode, protocol};
+pub use home::{PreparedHome, SessionHome, clean, prepare};
+pub use locate::{
+    CandidateStatus, CodexCandidate, CodexProgram, CodexSearch, NamedCodex, PathSource,
+    SearchEnvironment, find_codex,
+};
+pub use masks::{MIN_SECRET, secret_masks};
+pub use preflight::{Preflight, preflight};
+pub use render::render;
+pub use thread::ThreadId;
+pub use version::AgentVersion;

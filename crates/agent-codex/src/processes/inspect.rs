@@ -1,0 +1,329 @@
+//! Reads the properties of one process, or of all.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::stat::{PidIdentity, ProcessState, StatLine, boot_id, is_gone};
+use crate::rollout::{FileId, Rollout};
+
+/// The maximum number of bytes to read from a file in `/proc`.
+const MAX_BYTES: u64 = 1 << 20;
+/// The maximum number of file descriptors to examine.
+const MAX_DESCRIPTORS: usize = 4096;
+
+/// The tmux pane in which a process was started, according to its environment. The process may have
+/// left the pane since, and can set any value, so this is only a hint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TmuxOrigin {
+    pub socket: PathBuf,
+    /// The pid of the tmux server.
+    pub server: Option<u32>,
+    /// The id of the pane.
+    pub pane: Option<String>,
+}
+
+/// A property of a process, or the reason why it could not be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProcessProperty<T> {
+    Visible(T),
+    /// The property cannot be read, usually because the process belongs to another user.
+    Hidden(String),
+}
+
+/// All properties of a process that can be read from the outside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObservedProcess {
+    pub identity: PidIdentity,
+    pub parent: u32,
+    pub user: u32,
+    pub state: ProcessState,
+    pub executable: ProcessProperty<PathBuf>,
+    pub arguments: ProcessProperty<Vec<OsString>>,
+    pub cwd: ProcessProperty<PathBuf>,
+    /// `AI_AGENT` in the initial environment.
+    pub ai_agent: ProcessProperty<Option<OsString>>,
+    /// `TMUX` and `TMUX_PANE` in the initial environment.
+    pub tmux: ProcessProperty<Option<TmuxOrigin>>,
+    /// The rollouts that the process has open for writing and that still exist under their names.
+    pub rollouts: ProcessProperty<Vec<Rollout>>,
+}
+
+/// All processes that could be read, and the errors for the rest.
+#[derive(Debug, Default)]
+pub struct ProcessList {
+    pub processes: Vec<ObservedProcess>,
+    pub skipped: Vec<(u32, io::Error)>,
+}
+
+/// Reads a process. Returns `None` if the pid does not exist.
+pub fn inspect(pid: u32) -> io::Result<Option<ObservedProcess>> {
+    let Some(before) = StatLine::read(pid)? else { return Ok(None) };
+    let directory = PathBuf::from(format!("/proc/{pid}"));
+    let Some(user) = ignore_missing(fs::metadata(&directory))?.map(|seen| seen.uid()) else {
+        return Ok(None);
+    };
+    let environment = probe_result(read_some(&directory.join("environ")));
+    let process = ObservedProcess {
+        identity: PidIdentity { pid, start_time: before.start_time, boot_id: boot_id()? },
+        parent: before.parent,
+        user,
+        state: before.state,
+        executable: probe_result(fs::read_link(directory.join("exe"))),
+        arguments: probe_result(
+            read_some(&directory.join("cmdline")).map(|bytes| split_zero_terminated(&bytes)),
+        ),
+        cwd: probe_result(fs::read_link(directory.join("cwd"))),
+        ai_agent: environment.map(|bytes| value(bytes, b"AI_AGENT=")),
+        tmux: environment.map(|bytes| parse_tmux_origin(bytes)),
+        rollouts: probe_result(open_rollouts(&directory.join("fd"))),
+    };
+    // The pid may have been reused between the two reads.
+    let same = StatLine::read(pid)?.is_some_and(|after| after.start_time == before.start_time);
+    Ok(same.then_some(process))
+}
+
+/// Reads every process that the kernel lists.
+pub fn list_processes() -> io::Result<ProcessList> {
+    let mut found = ProcessList::default();
+    for entry in fs::read_dir("/proc")? {
+        let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        match inspect(pid) {
+            Ok(process) => found.processes.extend(process),
+            Err(error) => found.skipped.push((pid, error)),
+        }
+    }
+    Ok(found)
+}
+
+fn probe_result<T>(result: io::Result<T>) -> ProcessProperty<T> {
+    match result {
+        Ok(value) => ProcessProperty::Visible(value),
+        Err(error) => ProcessProperty::Hidden(error.to_string()),
+    }
+}
+
+fn ignore_missing<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if is_gone(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn read_some(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MAX_BYTES).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Splits a list of NUL-terminated strings.
+fn split_zero_terminated(bytes: &[u8]) -> Vec<OsString> {
+    let ended = bytes.strip_suffix(b"\0").unwrap_or(bytes);
+    if ended.is_empty() {
+        return Vec::new();
+    }
+    ended.split(|byte| *byte == 0).map(|word| OsString::from_vec(word.to_vec())).collect()
+}
+
+fn value(environment: &[u8], name: &[u8]) -> Option<OsString> {
+    let mut found =
+        environment.split(|byte| *byte == 0).filter_map(|entry| entry.strip_prefix(name));
+    found.next().map(|value| OsString::from_vec(value.to_vec()))
+}
+
+/// Parses `TMUX`, which consists of the socket's path, the server's pid and a session number. The
+/// path may contain commas.
+fn parse_tmux_origin(environment: &[u8]) -> Option<TmuxOrigin> {
+    let told = value(environment, b"TMUX=")?;
+    let mut parts = told.as_encoded_bytes().rsplitn(3, |byte| *byte == b',');
+    let (_, server, socket) = (parts.next()?, parts.next()?, parts.next()?);
+    let server = std::str::from_utf8(server).ok().and_then(|text| text.parse().ok());
+    let socket = PathBuf::from(OsString::from_vec(socket.to_vec()));
+    let pane = value(environment, b"TMUX_PANE=").and_then(|pane| pane.into_string().ok());
+    socket.is_absolute().then_some(TmuxOrigin { socket, server, pane })
+}
+
+impl<T> ProcessProperty<T> {
+    fn map<U>(&self, to: impl FnOnce(&T) -> U) -> ProcessProperty<U> {
+        match self {
+            ProcessProperty::Visible(value) => ProcessProperty::Visible(to(value)),
+            ProcessProperty::Hidden(why) => ProcessProperty::Hidden(why.clone()),
+        }
+    }
+}
+
+/// Returns the rollouts that a process has open for writing.
+pub fn open_rollouts_of(pid: u32) -> io::Result<Vec<Rollout>> {
+    open_rollouts(&PathBuf::from(format!("/proc/{pid}/fd")))
+}
+
+/// Whether a descriptor is open for writing and its file still has that name here. A process in
+/// another mount namespace may see other files under the same names.
+fn is_open_for_writing(descriptor: &Path, target: &Path) -> bool {
+    let id = |path: &Path| fs::metadata(path).ok().map(|seen| FileId::from_metadata(&seen));
+    let flags = || {
+        let (fds, number) = (descriptor.parent()?, descriptor.file_name()?);
+        let info = fs::read_to_string(fds.with_file_name("fdinfo").join(number)).ok()?;
+        let flags = info.lines().find_map(|line| line.strip_prefix("flags:"))?;
+        u32::from_str_radix(flags.trim(), 8).ok()
+    };
+    let writes = flags().is_some_and(|flags| matches!(flags & 0o3, 1 | 2));
+    let opened = id(descriptor);
+    writes && opened.is_some() && opened == id(target)
+}
+
+fn open_rollouts(descriptors: &Path) -> io::Result<Vec<Rollout>> {
+    let mut found: Vec<Rollout> = Vec::new();
+    for entry in fs::read_dir(descriptors)?.take(MAX_DESCRIPTORS) {
+        // A descriptor may have been closed in the meantime.
+        let descriptor = entry?.path();
+        let Ok(target) = fs::read_link(&descriptor) else { continue };
+        let archived = target.iter().any(|part| part == OsStr::new("archived_sessions"));
+        if let Some(rollout) = Rollout::from_path(&target, archived)
+            && is_open_for_writing(&descriptor, &target)
+        {
+            found.push(rollout);
+        }
+    }
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    found.dedup();
+    Ok(found)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::process::{Child, Command, Stdio};
+
+    use rustix::process::{Pid, Signal, kill_process};
+
+    use super::*;
+
+    /// Returns a process without special properties.
+    pub(in super::super) fn process() -> ObservedProcess {
+        ObservedProcess {
+            identity: PidIdentity { pid: 1, start_time: 1, boot_id: "b".into() },
+            parent: 0,
+            user: 0,
+            state: ProcessState::Alive,
+            executable: ProcessProperty::Visible("/bin/sh".into()),
+            arguments: ProcessProperty::Visible(Vec::new()),
+            cwd: ProcessProperty::Visible("/".into()),
+            ai_agent: ProcessProperty::Visible(None),
+            tmux: ProcessProperty::Visible(None),
+            rollouts: ProcessProperty::Visible(Vec::new()),
+        }
+    }
+
+    struct KilledOnDrop(Child);
+
+    impl Drop for KilledOnDrop {
+        fn drop(&mut self) {
+            self.0.kill().ok();
+            self.0.wait().ok();
+        }
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "polls the kernel's tables, which send no events"
+    )]
+    fn wait_until(mut holds: impl FnMut() -> bool) {
+        let start = std::time::Instant::now();
+        while !holds() {
+            assert!(start.elapsed() < std::time::Duration::from_secs(30), "waited in vain");
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    }
+
+    #[test]
+    fn process_properties_are_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let name = "rollout-2026-11-15T18-49-53-01a1e08b-614a-7c61-a49a-d6ec86726bf8.jsonl";
+        let rollout = fs::canonicalize(directory.path()).unwrap().join(name);
+        fs::write(&rollout, "").unwrap();
+        let mut command = Command::new("/bin/cat");
+        command.env("TMUX", "/a,b/sock,77,3").env("TMUX_PANE", "%4");
+        command.env("AI_AGENT", "codex").current_dir(directory.path());
+        command.stdin(Stdio::piped()).stdout(File::options().append(true).open(&rollout).unwrap());
+        let child = KilledOnDrop(command.arg("-").spawn().unwrap());
+        // Until it calls `exec`, the child is still a copy of this process.
+        wait_until(|| inspect(child.0.id()).unwrap().unwrap().arguments.seen().unwrap().len() == 2);
+        let seen = inspect(child.0.id()).unwrap().unwrap();
+        assert_eq!(seen.parent, std::process::id());
+        assert_eq!(seen.state, ProcessState::Alive);
+        assert_eq!(seen.cwd, ProcessProperty::Visible(fs::canonicalize(directory.path()).unwrap()));
+        assert_eq!(seen.ai_agent, ProcessProperty::Visible(Some("codex".into())));
+        let (socket, pane) = (PathBuf::from("/a,b/sock"), Some("%4".to_owned()));
+        let inside = TmuxOrigin { socket, server: Some(77), pane };
+        assert_eq!(seen.tmux, ProcessProperty::Visible(Some(inside)));
+        assert_eq!(seen.arguments, ProcessProperty::Visible(vec!["/bin/cat".into(), "-".into()]));
+        let rollouts = seen.rollouts.seen().unwrap();
+        assert_eq!(rollouts.iter().map(|rollout| &rollout.path).collect::<Vec<_>>(), [&rollout]);
+        assert!(
+            list_processes().unwrap().processes.iter().any(|other| other.identity == seen.identity)
+        );
+    }
+
+    #[test]
+    fn read_only_or_deleted_rollouts_are_skipped() {
+        let directory = tempfile::tempdir().unwrap();
+        let name = |no| {
+            format!("rollout-2026-11-15T18-49-53-01a1e08b-614a-7c61-a49a-00000000000{no}.jsonl")
+        };
+        let path = |no| directory.path().join(name(no));
+        for no in [1, 2] {
+            fs::write(path(no), "").unwrap();
+        }
+        let mut command = Command::new("/bin/cat");
+        command.stdin(Stdio::piped()).stdout(File::open(path(1)).unwrap());
+        command.stderr(File::options().append(true).open(path(2)).unwrap());
+        let child = KilledOnDrop(command.arg("-").spawn().unwrap());
+        let threads = |pid| open_rollouts_of(pid).unwrap().len();
+        wait_until(|| threads(child.0.id()) == 1);
+        fs::remove_file(path(2)).unwrap();
+        fs::write(path(2), "another file of its name").unwrap();
+        assert_eq!(threads(child.0.id()), 0);
+    }
+
+    #[test]
+    fn tmux_variables_are_parsed_strictly() {
+        let read = |text: &str| parse_tmux_origin(text.replace(' ', "\0").as_bytes());
+        assert_eq!(read("A=1 B=2"), None);
+        for odd in ["TMUX=", "TMUX=,,", "TMUX=relative,1,2", "TMUX=/only"] {
+            assert_eq!(read(odd), None, "{odd}");
+        }
+        let inside = read("TMUX=/s,x,0").unwrap();
+        assert_eq!((inside.server, inside.pane), (None, None));
+    }
+
+    #[test]
+    fn stopped_and_ended_processes_differ() {
+        let child = KilledOnDrop(Command::new("cat").stdin(Stdio::piped()).spawn().unwrap());
+        let pid = Pid::from_child(&child.0);
+        let state = || inspect(child.0.id()).unwrap().map(|process| process.state);
+        assert_eq!(state(), Some(ProcessState::Alive));
+        kill_process(pid, Signal::STOP).unwrap();
+        wait_until(|| state() == Some(ProcessState::Stopped));
+        kill_process(pid, Signal::KILL).unwrap();
+        wait_until(|| state() == Some(ProcessState::Zombie));
+        drop(child);
+    }
+
+    #[test]
+    fn unused_pid_is_none() {
+        assert_eq!(inspect(u32::MAX).unwrap(), None);
+    }
+
+    #[test]
+    fn hidden_property_has_reason() {
+        let hidden: ProcessProperty<()> =
+            probe_result(Err(io::Error::from(io::ErrorKind::PermissionDenied)));
+        assert_eq!(hidden, ProcessProperty::Hidden("permission denied".into()));
+    }
+}

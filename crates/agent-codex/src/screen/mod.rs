@@ -1,0 +1,70 @@
+//! Classifies what Codex shows on its screen. This is a last resort for when there is no better
+//! source.
+//!
+//! Rules match the bottom of the screen, where Codex draws its dialogs and its composer. The
+//! agent's output is above that and never matches. What the screen shows can request the user's
+//! attention, but it never ends a turn.
+
+mod approval;
+mod debounce;
+mod layout;
+mod rules;
+mod styled;
+
+pub use approval::ScreenApproval;
+pub use debounce::FrameDebouncer;
+pub use rules::{RULES, ScreenRule, VersionRange, classify, classify_styled};
+pub use styled::{draft_text, is_draft_of, parse_styles, strip_styles};
+
+/// What the screen shows, with the text to present to the user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScreenReading {
+    pub kind: ScreenKind,
+    /// The lines of a dialog, as shown on the screen.
+    pub lines: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScreenKind {
+    /// Codex asks whether it may work in this directory.
+    Trust,
+    /// Codex asks whether unreviewed hooks may run.
+    HookTrust,
+    Login,
+    Update,
+    ModelMigration,
+    Approval,
+    Question,
+    /// Codex asks whether to implement its plan.
+    Plan,
+    /// A dialog is waiting for a choice, but no rule matches it.
+    UnknownDialog,
+    /// A turn is active, but the model cannot be reached.
+    Retrying,
+    Working,
+    /// The composer is visible, with no sign of an active turn. This also happens while a turn is
+    /// starting or waiting, so it does not prove that the agent is idle.
+    Composer,
+    /// The composer is visible and contains unsent text.
+    Draft,
+    /// Anything else: Codex is starting, or another program or none is using the terminal.
+    Nothing,
+}
+
+impl ScreenKind {
+    /// Whether keys would answer a dialog.
+    pub fn is_dialog(self) -> bool {
+        match self {
+            Self::Trust
+            | Self::HookTrust
+            | Self::Login
+            | Self::Update
+            | Self::ModelMigration
+            | Self::Approval
+            | Self::Question
+            | Self::Plan
+            | Self::UnknownDialog => true,
+            Self::Retrying | Self::Working | Self::Composer | Self::Draft | Self::Nothing => false,
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! E12: the user's own agent config is never edited; a session has its own home.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use provost_agent_codex::home::{CarryMethod, Error, MARK};
+use provost_agent_codex::{PreparedHome, clean, prepare};
+use serde_json::json;
+
+use crate::real::{self, AppServer};
+use crate::test_env::{CodexHomeEnv, snapshot_tree};
+
+#[test]
+fn carried_and_skipped_items_are_reported() {
+    let lab = rich_user();
+    let prepared = prepare(&lab.session("s")).unwrap();
+
+    let carried: Vec<(&str, CarryMethod)> =
+        prepared.carried.iter().map(|one| (one.name.as_str(), one.how)).collect();
+    let expected = [
+        ("auth.json", CarryMethod::Linked),
+        ("auth.lock", CarryMethod::Linked),
+        (".env", CarryMethod::Linked),
+        ("config.toml", CarryMethod::Merged),
+        ("AGENTS.md", CarryMethod::Copied),
+        ("AGENTS.override.md", CarryMethod::Copied),
+        ("rules", CarryMethod::Copied),
+        ("agents", CarryMethod::Copied),
+        ("prompts", CarryMethod::Copied),
+    ];
+    assert_eq!(carried, expected);
+    let skipped: Vec<&str> = prepared.skipped.iter().map(|one| one.name.as_str()).collect();
+    let stays = ["config.toml: features.plugins", "plugins", "hooks.json", ".credentials.json"];
+    assert_eq!(skipped, stays);
+    let home = lab.path("home/.codex");
+    assert_eq!(fs::read_link(lab.path("s/auth.json")).unwrap(), home.join("auth.json"));
+    assert_eq!(fs::read_link(lab.path("s/auth.lock")).unwrap(), home.join("auth.lock"));
+    for copied in ["rules/default.rules", "rules/team/more.rules", "prompts/p.md", "AGENTS.md"] {
+        let copy = lab.path("s").join(copied);
+        assert!(copy.symlink_metadata().unwrap().is_file(), "{copied}");
+        assert_eq!(fs::read(copy).unwrap(), fs::read(home.join(copied)).unwrap());
+    }
+    assert_eq!(prepared.environment(), [("CODEX_HOME", lab.path("s").as_path())]);
+}
+
+#[test]
+fn prepare_is_private_and_idempotent() {
+    let lab = rich_user();
+    lab.skill("home/.codex/skills/one", "one");
+    prepare(&lab.session("s")).unwrap();
+    let first = contents(&lab.path("s"));
+    assert!(first.keys().any(|path| path.ends_with("skills/one")));
+    prepare(&lab.session("s")).unwrap();
+    assert_eq!(contents(&lab.path("s")), first);
+    let mode = |name: &str| lab.path(name).symlink_metadata().unwrap().permissions().mode() & 0o777;
+    for directory in ["s", "s/rules", "s/skills"] {
+        assert_eq!(mode(directory), 0o700, "{directory}");
+    }
+    for file in ["s/config.toml", "s/rules/default.rules", "s/AGENTS.md"] {
+        assert_eq!(mode(file), 0o600, "{file}");
+    }
+}
+
+#[test]
+fn carried_directories_mirror_user() {
+    let lab = rich_user();
+    lab.skill("home/.codex/skills/one", "one");
+    prepare(&lab.session("s")).unwrap();
+    lab.write("s/rules/default.rules", "prefix_rule(pattern=[\"rm\"], decision=\"allow\")");
+    lab.write("s/rules/more.rules", "x");
+    lab.write("s/sessions/rollout.jsonl", "kept");
+    lab.write("s/.provost-abc", "cut short");
+    lab.skill("s/skills/installed", "installed");
+    for gone in ["AGENTS.md", "auth.json", "prompts/p.md", "skills/one/SKILL.md"] {
+        fs::remove_file(lab.path("home/.codex").join(gone)).unwrap();
+    }
+    prepare(&lab.session("s")).unwrap();
+    let rules = fs::read_to_string(lab.path("s/rules/default.rules")).unwrap();
+    assert_eq!(rules, "# the user's rules\n");
+    for gone in ["rules/more.rules", ".provost-abc", "AGENTS.md", "prompts/p.md", "skills/one"] {
+        assert!(lab.path("s").join(gone).symlink_metadata().is_err(), "{gone}");
+    }
+    for gone in ["auth.json", "auth.lock"] {
+        assert!(!lab.path("s").join(gone).is_symlink(), "{gone}");
+    }
+    assert!(lab.path("s/sessions/rollout.jsonl").exists());
+    assert!(lab.path("s/skills/installed/SKILL.md").exists());
+}
+
+#[test]
+fn e12_agent_links_do_not_reach_user_home() {
+    let lab = rich_user();
+    prepare(&lab.session("s")).unwrap();
+    let before = snapshot_tree(&lab.path("home"));
+    for name in ["rules", "skills", "prompts"] {
+        fs::remove_dir_all(lab.path("s").join(name)).unwrap();
+        lab.link(&format!("s/{name}"), &lab.path("home/.codex/rules"));
+    }
+    for name in ["config.toml", "AGENTS.md"] {
+        fs::remove_file(lab.path("s").join(name)).unwrap();
+        lab.link(&format!("s/{name}"), &lab.path("home/.codex").join(name));
+    }
+    fs::remove_file(lab.path("home/.codex/rules/team/more.rules")).unwrap();
+    lab.write("home/.codex/rules/team/more.rules", "# more\n");
+    let changed = snapshot_tree(&lab.path("home"));
+    assert_ne!(before, changed, "the picture shows a file that was written again");
+    prepare(&lab.session("s")).unwrap();
+    assert_eq!(snapshot_tree(&lab.path("home")), changed);
+    for name in ["rules", "skills", "prompts", "config.toml", "AGENTS.md"] {
+        assert!(!lab.path("s").join(name).is_symlink(), "{name}");
+    }
+    lab.link("s/more", &lab.path("home/.codex"));
+    clean(&lab.path("s")).unwrap();
+    assert_eq!(snapshot_tree(&lab.path("home")), changed);
+}
+
+#[test]
+fn foreign_directory_is_left_alone() {
+    let lab = rich_user();
+    let before = snapshot_tree(&lab.path("home"));
+    for name in ["home/.codex", "home/.codex/inner", "home"] {
+        let error = prepare(&lab.session(name)).unwrap_err();
+        assert!(matches!(error, Error::Overlap { .. }), "{error}");
+    }
+    let stranger =
+        provost_agent_codex::SessionHome { codex_home: None, ..lab.session("home/.codex") };
+    assert!(matches!(prepare(&stranger).unwrap_err(), Error::NotOurs { .. }));
+    assert!(matches!(clean(&lab.path("home/.codex")).unwrap_err(), Error::NotOurs { .. }));
+    let ignoring_modes =
+        |picture: BTreeMap<PathBuf, String>| picture.into_keys().collect::<Vec<_>>();
+    assert_eq!(ignoring_modes(snapshot_tree(&lab.path("home"))), ignoring_modes(before));
+}
+
+#[test]
+fn missing_codex_home_gets_quiet_session() {
+    let lab = CodexHomeEnv::new();
+    fs::remove_dir(lab.path("home/.codex")).unwrap();
+    let prepared = prepare(&lab.session("s")).unwrap();
+    assert_eq!((prepared.carried, prepared.skipped, prepared.skills), (vec![], vec![], vec![]));
+    let config = fs::read_to_string(lab.path("s/config.toml")).unwrap();
+    assert!(config.contains("daemon_auto_start = false"), "{config}");
+    assert!(!lab.path("home/.codex").exists());
+}
+
+#[test]
+fn broken_user_config_error_has_line() {
+    let lab = CodexHomeEnv::new();
+    lab.write("home/.codex/config.toml", "model = \"m\"\n[features\n");
+    let told = prepare(&lab.session("s")).unwrap_err().to_string();
+    let start = format!("cannot read {}, line 2: ", lab.path("home/.codex/config.toml").display());
+    assert!(told.starts_with(&start), "{told}");
+}
+
+#[test]
+fn evicted_session_keeps_no_secret() {
+    let lab = rich_user();
+    prepare(&lab.session("s")).unwrap();
+    lab.write("s/sessions/2026/11/15/rollout-x.jsonl", "CANARY");
+    lab.write("s/logs_2.sqlite", "CANARY");
+    lab.write("s/something-new", "CANARY");
+    let before = snapshot_tree(&lab.path("home"));
+
+    let removed = clean(&lab.path("s")).unwrap();
+
+    let because = |name: &str| removed.iter().find(|one| one.name == name).unwrap().because;
+    assert_eq!(because("sessions"), "rollouts, which contain secret answers in clear text");
+    assert_eq!(because("auth.json"), "credentials");
+    assert_eq!(because("something-new"), "not known to be free of secrets");
+    assert_eq!(fs::read_dir(lab.path("s")).unwrap().count(), 0);
+    assert_eq!(snapshot_tree(&lab.path("home")), before);
+    assert_eq!(clean(&lab.path("s")).unwrap(), []);
+    assert_eq!(clean(&lab.path("never-was")).unwrap(), []);
+    prepare(&lab.session("s")).unwrap();
+    assert!(lab.path("s").join(MARK).exists());
+}
+
+#[test]
+fn e12_real_codex_leaves_user_home_unchanged() {
+    for codex in [real::codex(), real::old_codex()].into_iter().flatten() {
+        let lab = rich_user();
+        lab.skill("home/.codex/skills/one", "one");
+        let prepared = prepare(&lab.session("s")).unwrap();
+        let before = snapshot_tree(&lab.path("home"));
+        let model = start_threads(&lab, &codex, &prepared);
+        assert_eq!(model, "a model of the user's");
+        assert_eq!(snapshot_tree(&lab.path("home")), before, "{}", codex.display());
+        assert!(lab.path("s/skills/.system").exists(), "Codex wrote into the session's home");
+    }
+}
+
+#[test]
+fn e12_codex_trust_is_written_to_session_home() {
+    let Some(codex) = real::codex() else { return };
+    let lab = rich_user();
+    let prepared = prepare(&lab.session("s")).unwrap();
+    let before = snapshot_tree(&lab.path("home"));
+    let first = fs::read_to_string(lab.path("s/config.toml")).unwrap();
+
+    start_threads(&lab, &codex, &prepared);
+
+    assert_eq!(snapshot_tree(&lab.path("home")), before);
+    let written = fs::read_to_string(lab.path("s/config.toml")).unwrap();
+    let elsewhere = format!("[projects.\"{}\"]", lab.path("elsewhere").display());
+    assert!(written.contains(&elsewhere), "{written}");
+    prepare(&lab.session("s")).unwrap();
+    assert_eq!(fs::read_to_string(lab.path("s/config.toml")).unwrap(), first);
+}
+
+#[test]
+fn e11_codex_reads_user_and_worktree_instructions() {
+    let Some(codex) = real::codex() else { return };
+    let lab = rich_user();
+    fs::remove_file(lab.path("home/.codex/AGENTS.override.md")).unwrap();
+    lab.write("worktree/AGENTS.md", "of the repository");
+    prepare(&lab.session("s")).unwrap();
+    let mut server = AppServer::start(&lab, &codex, &lab.path("s"));
+    let started = server.ask("thread/start", json!({"cwd": lab.path("worktree")}));
+    let sources = [lab.path("s/AGENTS.md"), lab.path("worktree/AGENTS.md")];
+    assert_eq!(started["instructionSources"], json!(sources));
+}
+
+/// Starts threads in the worktree and elsewhere; returns the model's name.
+fn start_threads(lab: &CodexHomeEnv, codex: &Path, prepared: &PreparedHome) -> String {
+    let made = Command::new("git").args(["init", "-q"]).arg(lab.path("elsewhere")).status();
+    assert!(made.unwrap().success());
+    let mut server = AppServer::start(lab, codex, &prepared.dir);
+    let mut start = |directory: &str| {
+        let params = json!({"cwd": lab.path(directory), "sandbox": "workspace-write"});
+        server.ask("thread/start", params)
+    };
+    start("elsewhere");
+    start("worktree")["model"].as_str().unwrap().to_owned()
+}
+
+/// Returns a user with one item of each kind.
+fn rich_user() -> CodexHomeEnv {
+    let lab = CodexHomeEnv::new();
+    let files = [
+        ("config.toml", "model = \"a model of the user's\"\n[features]\nplugins = true\n"),
+        ("auth.json", "{\"auth_mode\":\"apikey\",\"OPENAI_API_KEY\":\"sk-users\"}"),
+        (".env", "KEY=value\n"),
+        ("AGENTS.md", "of the user"),
+        ("AGENTS.override.md", "of the user, now"),
+        ("rules/default.rules", "# the user's rules\n"),
+        ("rules/team/more.rules", "# more\n"),
+        ("agents/README.md", "roles"),
+        ("prompts/p.md", "prompt"),
+        ("plugins/x/plugin.json", "{}"),
+        ("hooks.json", "{}"),
+        (".credentials.json", "{}"),
+        ("sessions/rollout.jsonl", "the user's"),
+    ];
+    for (name, text) in files {
+        lab.write(&format!("home/.codex/{name}"), text);
+    }
+    lab
+}
+
+/// Returns the content of a tree, without times.
+fn contents(root: &Path) -> BTreeMap<PathBuf, String> {
+    let without_time = |told: String| {
+        let mut words = told.splitn(3, ' ');
+        format!("{} {}", words.next().unwrap(), words.nth(1).unwrap())
+    };
+    snapshot_tree(root).into_iter().map(|(path, told)| (path, without_time(told))).collect()
+}

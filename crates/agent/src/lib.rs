@@ -1,0 +1,125 @@
+//! Drivers, which decode an agent's protocol into signals and encode messages to the agent.
+//!
+//! They do no I/O and make no decisions: the engine moves bytes between them and the holder's
+//! journal. A protocol's state is a fold over both directions of its launch's journal, so a
+//! restarted daemon rebuilds the state by reading the journal.
+
+pub mod command;
+pub mod fields;
+pub mod jsonl;
+pub mod mcp;
+mod team_tools;
+pub mod terminal;
+pub mod tools;
+
+use provost_core::{
+    request::{AgentRequest, RequestReply},
+    result::ResultForm,
+    session::{AgentMessageKind, AgentSettings, Session, StreamSignal, WorkState},
+};
+
+pub use jsonl::MAX_MESSAGE;
+pub use terminal::ENTER;
+
+/// Decodes the output of one launch of an agent.
+pub trait Protocol: Send + Sync {
+    /// Parses one line of the agent's output. A line outside the protocol is plain output and
+    /// yields no signal.
+    fn read(&mut self, line: &[u8]) -> Option<StreamSignal>;
+
+    /// Sets the wall-clock time at which the next line was printed.
+    fn set_clock(&mut self, _wall_ms: u64) {}
+
+    /// Records that a line was written to the agent. Returns true if the line belongs to the
+    /// protocol itself rather than to the session's messages.
+    fn acknowledge_write(&mut self, _key: &str) -> bool {
+        false
+    }
+
+    /// Returns the lines that the protocol itself needs to write now: the handshake, and rejections
+    /// of requests that cannot be answered. Each line has a key, and is written once per key.
+    fn pending_writes(&self) -> Vec<ProtocolWrite> {
+        Vec::new()
+    }
+
+    /// Whether the protocol must read the journal from its beginning after a restart.
+    fn needs_full_journal(&self) -> bool {
+        false
+    }
+}
+
+/// One line to write to the agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProtocolWrite {
+    pub key: String,
+    pub line: Vec<u8>,
+}
+
+/// How a launch opens its conversation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ConversationOptions {
+    pub cwd: String,
+    pub settings: AgentSettings,
+    /// The conversation to resume, if any.
+    pub thread: Option<String>,
+    /// The time zone of the agent's clock, in which the agent reports times of day.
+    pub zone: Option<jiff::tz::TimeZone>,
+}
+
+impl ConversationOptions {
+    pub fn from_session(session: &Session) -> ConversationOptions {
+        let cwd = match &session.work {
+            WorkState::Ready { cwd, .. } => cwd,
+            WorkState::Pending | WorkState::Failed { .. } | WorkState::Removed => &session.spec.cwd,
+        };
+        ConversationOptions {
+            cwd: cwd.clone(),
+            settings: session.spec.agent.settings.clone(),
+            // Codex does not store a conversation without a turn, so there would be nothing to
+            // resume.
+            thread: if session.turns > 0 { session.thread.clone() } else { None },
+            zone: None,
+        }
+    }
+}
+
+/// A message to the agent, before encoding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AgentInput<'a> {
+    Message {
+        key: &'a str,
+        kind: AgentMessageKind,
+        text: &'a str,
+        thread: Option<&'a str>,
+        answer: Option<RequestAnswer<'a>>,
+        /// The form in which the agent should report its result.
+        form: ResultForm,
+    },
+    Interrupt {
+        key: &'a str,
+        thread: Option<&'a str>,
+        turn: Option<&'a str>,
+    },
+    /// The result of a tool call.
+    ToolResult {
+        key: &'a str,
+        native: &'a str,
+        ok: bool,
+        text: &'a str,
+        thread: Option<&'a str>,
+        /// Whether the process that made the call is still running, so that it can receive the
+        /// result.
+        live: bool,
+        form: ResultForm,
+    },
+}
+
+/// An answer to a request from the agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestAnswer<'a> {
+    pub asked: &'a AgentRequest,
+    pub reply: &'a RequestReply,
+    /// Whether the process that made the request is still running, so that it can receive the
+    /// answer. A later process does not know the request.
+    pub live: bool,
+}

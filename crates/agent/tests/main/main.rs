@@ -1,0 +1,3 @@
+//! Protocols over recorded lines.
+
+mod jsonl;

@@ -1,0 +1,197 @@
+//! `provost demo-agent`: the scripted agent behind `--agent demo`.
+//!
+//! It speaks JSON lines and needs no account. It can do only one thing: ask for a language and
+//! write a greeting to GREETING.md. New users can try out questions, checks and outcomes with it.
+
+use std::{
+    io::{BufRead as _, Write as _, stdin, stdout},
+    process::ExitCode,
+};
+
+use clap::Args;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::{cli::CliResult, context::Context, error::usage};
+
+/// The hidden subcommand, which is also the argument in a launch of this agent.
+pub(crate) const DEMO_COMMAND: &str = "demo-agent";
+
+/// The name of the agent, as passed to `--agent`.
+pub(crate) const DEMO_AGENT: &str = "demo";
+
+/// The file that the agent writes to its working directory.
+const GREETING_FILE: &str = "GREETING.md";
+
+/// The ID of the agent's only question.
+const LANGUAGE: &str = "language";
+
+/// Be the scripted agent of the tutorials, on standard input and output
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  provost spawn --agent demo --worktree 'Write a greeting.'")]
+pub(crate) struct DemoAgentArgs {}
+
+pub(crate) fn run(_context: &Context, _args: &DemoAgentArgs) -> CliResult {
+    let broken = |why: std::io::Error| usage(format!("the supervisor's pipe broke: {why}"));
+    let mut output = stdout().lock();
+    let mut send = |message: &Value| -> std::io::Result<()> {
+        writeln!(output, "{message}")?;
+        output.flush()
+    };
+    send(&json!({"type": "ready", "thread": DEMO_AGENT})).map_err(broken)?;
+    let mut agent = DemoAgent::Idle;
+    for line in stdin().lock().lines() {
+        // Lines in any other format come from a newer supervisor and are not meant for this script.
+        let Ok(input) = serde_json::from_str::<DemoInput>(&line.map_err(broken)?) else { continue };
+        let step = agent.step(&input);
+        if let Some(text) = &step.greeting {
+            std::fs::write(GREETING_FILE, text).map_err(|why| {
+                usage(format!("cannot write {GREETING_FILE} in the working directory: {why}"))
+            })?;
+        }
+        for message in &step.messages {
+            send(message).map_err(broken)?;
+        }
+        agent = step.next;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The state of the conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum DemoAgent {
+    Idle,
+    /// A turn is running, and the agent is waiting for the language.
+    Asking,
+}
+
+/// A line from the supervisor, reduced to what the script reacts to.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum DemoInput {
+    Instruction,
+    /// The next instruction if it comes after an interrupt. During a turn, the script ignores it.
+    Steer,
+    Continue,
+    Rework,
+    Answer {
+        #[serde(default)]
+        text: Option<String>,
+        #[serde(default)]
+        answers: Value,
+    },
+    Interrupt,
+    #[serde(other)]
+    Other,
+}
+
+/// The agent's reaction to one line.
+#[derive(Debug)]
+struct DemoStep {
+    next: DemoAgent,
+    /// The new content of the greeting file, which is written before the messages are sent.
+    greeting: Option<String>,
+    messages: Vec<Value>,
+}
+
+impl DemoAgent {
+    fn step(self, input: &DemoInput) -> DemoStep {
+        let reply = |next, messages| DemoStep { next, greeting: None, messages };
+        match (self, input) {
+            (DemoAgent::Idle, DemoInput::Instruction | DemoInput::Steer | DemoInput::Continue) => {
+                let ask = question("In which language should the greeting be?");
+                reply(DemoAgent::Asking, vec![json!({"type": "turn_started"}), ask])
+            }
+            (DemoAgent::Idle, DemoInput::Rework) => {
+                let ask = question("The check failed. In which language should the greeting be?");
+                reply(DemoAgent::Asking, vec![json!({"type": "turn_started"}), ask])
+            }
+            (DemoAgent::Asking, DemoInput::Answer { text, answers }) => {
+                let language = text.clone().or_else(|| first_answer(answers)).unwrap_or_default();
+                let text = format!("wrote a greeting into {GREETING_FILE}");
+                DemoStep {
+                    next: DemoAgent::Idle,
+                    greeting: Some(greeting(&language)),
+                    messages: vec![
+                        json!({"type": "claim", "claim": "completed", "text": text}),
+                        json!({"type": "turn_ended", "status": "ok", "text": text}),
+                    ],
+                }
+            }
+            (DemoAgent::Asking, DemoInput::Interrupt) => {
+                let withdrawn = json!({"type": "request_withdrawn", "id": LANGUAGE});
+                let ended = json!({"type": "turn_ended", "status": "interrupted"});
+                reply(DemoAgent::Idle, vec![withdrawn, ended])
+            }
+            (state, _) => reply(state, Vec::new()),
+        }
+    }
+}
+
+fn question(text: &str) -> Value {
+    let options = json!([{"label": "English"}, {"label": "French"}]);
+    let question = json!({"id": LANGUAGE, "question": text, "options": options});
+    json!({"type": "request", "id": LANGUAGE, "kind": "question", "title": text, "questions": [question]})
+}
+
+/// Returns the first answer in a reply whose answers are keyed by question.
+fn first_answer(answers: &Value) -> Option<String> {
+    let answer = answers.as_object()?.values().next()?;
+    let first = answer.as_str().or_else(|| answer.get(0)?.as_str());
+    first.map(str::to_owned)
+}
+
+fn greeting(language: &str) -> String {
+    let word = match language.trim().to_lowercase().as_str() {
+        "french" | "français" => "Bonjour",
+        "german" | "deutsch" => "Guten Tag",
+        "spanish" | "español" => "Buenos días",
+        _ => "Hello",
+    };
+    format!("{word}!\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn input(line: &str) -> DemoInput {
+        serde_json::from_str(line).unwrap()
+    }
+
+    fn kinds(step: &DemoStep) -> Vec<&str> {
+        step.messages.iter().filter_map(|message| message["type"].as_str()).collect()
+    }
+
+    #[test]
+    fn instruction_starts_turn_and_asks() {
+        let step = DemoAgent::Idle.step(&input(r#"{"type":"instruction","key":"k","text":"go"}"#));
+        assert_eq!(kinds(&step), ["turn_started", "request"]);
+        assert_eq!((step.next, step.greeting), (DemoAgent::Asking, None));
+    }
+
+    #[test]
+    fn answer_writes_greeting_and_claims_completion() {
+        for line in [
+            r#"{"type":"answer","key":"k","request":"language","text":"French"}"#,
+            r#"{"type":"answer","key":"k","request":"language","answers":{"language":["French"]}}"#,
+        ] {
+            let step = DemoAgent::Asking.step(&input(line));
+            assert_eq!(kinds(&step), ["claim", "turn_ended"]);
+            assert_eq!(step.greeting.as_deref(), Some("Bonjour!\n"));
+        }
+    }
+
+    #[test]
+    fn interrupt_withdraws_question() {
+        let step = DemoAgent::Asking.step(&input(r#"{"type":"interrupt","key":"k"}"#));
+        assert_eq!(kinds(&step), ["request_withdrawn", "turn_ended"]);
+        assert_eq!(step.next, DemoAgent::Idle);
+    }
+
+    #[test]
+    fn unknown_input_changes_nothing() {
+        let step = DemoAgent::Asking.step(&input(r#"{"type":"compact","key":"k"}"#));
+        assert_eq!((step.next, step.messages.len()), (DemoAgent::Asking, 0));
+    }
+}

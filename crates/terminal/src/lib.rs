@@ -1,0 +1,16 @@
+//! Reads the byte stream of a terminal: its control sequences, title and screen. Also detects
+//! writes to a terminal that another program reads.
+//!
+//! Any program in a terminal can write all of these. Such output may therefore request the user's
+//! attention, and withdraw that request, but it never ends a turn.
+
+mod escape_scanner;
+mod screen;
+mod title;
+pub mod tmux;
+mod write_events;
+
+pub use escape_scanner::{AgentState, BlockedReason, ScannedSignal, Scanner, TerminalSignal};
+pub use screen::{MAX_COLUMNS, MAX_ROWS, StyledLine, TerminalScreen};
+pub use title::{TitleState, title_state};
+pub use write_events::{WriteQueue, WriteTicket};
