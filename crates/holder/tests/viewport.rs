@@ -196,9 +196,9 @@ fn killed_viewport_affects_nothing() {
         .spawn()
         .unwrap();
     person.wait_for("30 100");
+    until("it was there", || follower.notice().unwrap() == HolderNotice::Viewers { count: 1 });
     client.kill().unwrap();
     client.wait().unwrap();
-    until("it was there", || follower.notice().unwrap() == HolderNotice::Viewers { count: 1 });
     until("it has left", || follower.notice().unwrap() == HolderNotice::Viewers { count: 0 });
     write(&mut follower, "k", b"alone\n").unwrap();
     launch.wait_for_output("got alone");

@@ -1,8 +1,9 @@
 //! Git calls that outlive the daemon: landings, worktrees and checkouts survive the daemon's end at
 //! any point.
 //!
-//! A wrapper runs in front of git. It pauses one call once a certain file was written, and
+//! A wrapper runs in front of git. It pauses one call as soon as a certain file was written, and
 //! continues when the test releases it. So the daemon ends while git is in the middle of its work.
+//! The test kit's `paused-program` says how.
 
 use std::{
     ffi::OsString,
@@ -12,7 +13,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use provost_testkit::harness::{TestRepo, eventually, is_deep, read_nonempty};
+use provost_testkit::harness::{TestRepo, eventually, is_deep, paused_program_bin, read_nonempty};
 use serde_json::Value;
 
 use crate::{
@@ -51,6 +52,7 @@ impl PausedGit {
         let dir = stage.root().join("stopped-git");
         let PausePoint { subcommand, dir_pattern: place, file, line } = at;
         let (here, git) = (text(&dir), text(&real_git()));
+        let pauser = text(&paused_program_bin());
         let script = format!(
             "#!/bin/sh\n\
              case \"$1 $PWD\" in {subcommand}\\ {place}) ;; *) exec {git} \"$@\" ;; esac\n\
@@ -58,18 +60,7 @@ impl PausedGit {
              [ -e {here}/ended ] || echo $1 >> {here}/beside\n\
              exec {git} \"$@\"\n\
              fi\n\
-             nice -n 19 {git} \"$@\" &\n\
-             pid=$! x=\n\
-             until [ \"$x\" = {line} ]; do x=; read x < {file}; done 2> /dev/null\n\
-             kill -STOP $pid\n\
-             echo $pid > {here}/new && mv {here}/new {here}/stopped\n\
-             until [ -e {here}/go ]; do sleep 0.05; done\n\
-             kill -CONT $pid\n\
-             wait $pid\n\
-             status=$?\n\
-             echo $status > {here}/ended\n\
-             [ $status -le 128 ] || kill -$((status - 128)) $$\n\
-             exit $status\n"
+             exec {pauser} {here} {file} {line} {git} \"$@\"\n"
         );
         install_git_wrapper(stage, &dir, &script);
         PausedGit { dir }

@@ -20,6 +20,14 @@ pub fn scripted_agent_bin() -> PathBuf {
     named_or_beside(std::env::var_os("PROVOST_SCRIPTED_AGENT").map(PathBuf::from), "scripted-agent")
 }
 
+/// Returns the program that pauses another one at an exact point. It is built beside the scripted agent.
+///
+/// # Panics
+/// If it does not exist.
+pub fn paused_program_bin() -> PathBuf {
+    named_or_beside(Some(scripted_agent_bin().with_file_name("paused-program")), "paused-program")
+}
+
 fn named_or_beside(named: Option<PathBuf>, program: &str) -> PathBuf {
     let this = std::env::current_exe().expect("a running program has a path");
     let found = match named {
