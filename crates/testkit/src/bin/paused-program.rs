@@ -97,7 +97,9 @@ fn trace(pid: Pid, point: &PausePoint<'_>) -> io::Result<TraceEnd> {
     let mut is_pausing = false;
     loop {
         let signal = match waitpid(pid, None)? {
-            WaitStatus::Exited(_, code) => return Ok(TraceEnd::Ended(ExitStatus::from_raw(code << 8))),
+            WaitStatus::Exited(_, code) => {
+                return Ok(TraceEnd::Ended(ExitStatus::from_raw(code << 8)));
+            }
             WaitStatus::Signaled(_, signal, _) => {
                 return Ok(TraceEnd::Ended(ExitStatus::from_raw(signal as i32)));
             }
