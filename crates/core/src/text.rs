@@ -75,15 +75,3 @@ pub fn shell_quote(text: &str) -> String {
     }
     format!("'{}'", text.replace('\'', r"'\''"))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pronouns_are_quoted_as_names() {
-        assert_eq!(quote_name("me"), "\"me\"");
-        assert_eq!(quote_name("You"), "\"You\"");
-        assert_eq!(quote_name("boss-2"), "boss-2");
-    }
-}

@@ -44,9 +44,9 @@ const REGISTRY_HOSTS: &[&str] = &[
 /// The start of a list of deceptive characters, and the only file that may contain one.
 const DECEPTIVE: &str = concat!("..='\\u{", "202e}'");
 const DECEPTIVE_LIST: &str = "crates/text/src/lib.rs";
-/// Markers of unfinished code.
 /// How a test is marked that runs only with `--deep`.
 const DEEP_TEST: &str = concat!("#[", "ignore = \"deep: ");
+/// Markers of unfinished code.
 const UNFINISHED: &[&str] = &[concat!("todo", "!("), concat!("#[", "ignore"), concat!("dbg", "!(")];
 
 /// Checks every file that is or could be tracked.

@@ -22,6 +22,7 @@ mod panes;
 mod plans;
 mod policy;
 mod purity;
+mod quoting;
 mod random;
 mod reactions;
 mod regressions;
@@ -38,6 +39,7 @@ mod runs;
 mod scenarios;
 mod secrets;
 mod sessions;
+mod shortage_messages;
 mod shortages;
 mod streams;
 mod teams;
@@ -47,6 +49,7 @@ mod typing;
 mod verdict;
 // The laws are defined once, in the simulator.
 mod stored_names;
+mod wait_events;
 mod waiting;
 #[expect(unreachable_pub, reason = "it is the simulator's own file, public there")]
 #[path = "../../../sim/src/session_laws.rs"]
