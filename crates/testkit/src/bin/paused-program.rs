@@ -69,9 +69,7 @@ fn run(dir: &Path, point: &PausePoint<'_>, command: &[&str]) -> io::Result<ExitS
         TraceEnd::Paused => {
             fs::write(dir.join("new"), child.id().to_string())?;
             fs::rename(dir.join("new"), dir.join("stopped"))?;
-            while !dir.join("go").exists() {
-                thread::sleep(POLL);
-            }
+            wait_for(&dir.join("go"));
             kill(process_id(&child), Signal::SIGCONT)?;
             child.wait()?
         }
@@ -79,6 +77,16 @@ fn run(dir: &Path, point: &PausePoint<'_>, command: &[&str]) -> io::Result<ExitS
     };
     fs::write(dir.join("ended"), status.to_string())?;
     Ok(status)
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a file that appears sends no event to a process that only waits for it"
+)]
+fn wait_for(file: &Path) {
+    while !file.exists() {
+        thread::sleep(POLL);
+    }
 }
 
 fn process_id(child: &Child) -> Pid {
@@ -110,7 +118,10 @@ fn trace(pid: Pid, point: &PausePoint<'_>) -> io::Result<TraceEnd> {
             // Before and after each system call, and after `exec`.
             WaitStatus::Stopped(_, Signal::SIGTRAP) => None,
             WaitStatus::Stopped(_, signal) => Some(signal),
-            _ => None,
+            WaitStatus::PtraceEvent(..)
+            | WaitStatus::PtraceSyscall(_)
+            | WaitStatus::Continued(_)
+            | WaitStatus::StillAlive => None,
         };
         if !is_pausing && point.is_reached() {
             kill(pid, Signal::SIGSTOP)?;
