@@ -88,7 +88,7 @@ pub struct SessionHome {
 /// An MCP server that Codex starts for the session.
 #[derive(Debug, Clone)]
 pub struct ToolServer {
-    /// The name of the server. It replaces a server of the user that has the same name.
+    /// The name of the server. It overrides a server of the same name in the user's configuration.
     pub name: String,
     pub command: PathBuf,
     pub arguments: Vec<String>,

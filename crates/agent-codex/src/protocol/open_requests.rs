@@ -76,7 +76,7 @@ impl OpenServerRequests {
         }
     }
 
-    /// Removes a finished item, and returns the token of the approval that decided about it.
+    /// Removes a finished item, and returns the token of its approval.
     pub(crate) fn take_item_approval(&mut self, item: &str) -> Option<String> {
         let at = self.about.iter().position(|about| about.item == item)?;
         self.about.remove(at)?.decides

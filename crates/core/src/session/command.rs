@@ -521,8 +521,8 @@ fn branch_hint(branch: &Option<String>) -> String {
         .unwrap_or_default()
 }
 
-/// Returns the status of a recorded report, which its sender receives.
-#[expect(clippy::wildcard_enum_match_arm, reason = "only reports have a standing")]
+/// Returns the status of a recorded report, for the reply to its sender.
+#[expect(clippy::wildcard_enum_match_arm, reason = "only reports have a status")]
 pub fn report_status_of(events: &[super::Event]) -> Option<ReportStatus> {
     events.iter().find_map(|event| match event {
         super::Event::ClaimMade(claim) => Some(claim.status),

@@ -243,8 +243,8 @@ impl Session {
         SessionEffect::PrepareWork { attempt: self.work_for }
     }
 
-    /// Whether git may be making the session's worktree. The attempt is not sealed meanwhile, so
-    /// that no worktree appears for a session that has ended. Nothing is made for a plain directory.
+    /// Whether git may still be making the session's worktree. Until git is done, the attempt is not
+    /// sealed, because otherwise a worktree could appear after the session has ended.
     pub(super) fn is_preparing(&self) -> bool {
         self.work == WorkState::Pending
             && self.spec.work != WorkLocation::Plain

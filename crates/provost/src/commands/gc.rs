@@ -21,7 +21,7 @@ pub(crate) struct GcArgs {
     /// Remove the data instead of only listing it
     #[arg(long)]
     apply: bool,
-    /// Remove output and summaries only of work closed for longer than this; worktrees are removed at any age
+    /// Keep the output and summaries of work that was closed less than this long ago; worktrees are removed at any age
     #[arg(long, value_name = "AGE", default_value = "30d", value_parser = input::parse_age)]
     older_than: u64,
     #[command(flatten)]

@@ -83,7 +83,7 @@ struct FactValue {
 
 #[derive(Debug, Args)]
 struct AboutArgs {
-    /// Report about this session as the operator
+    /// The session to report on, if you are the operator
     #[arg(long, value_name = "ID", value_parser = input::parse_name)]
     session: Option<String>,
     #[command(flatten)]

@@ -235,7 +235,7 @@ fn show_to(context: &Context, by: Option<&str>, reply: Value) -> CliResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The reply to a change. If the change concerns a message, the reply may contain only the team's head.
+/// The reply to a change. The reply to a change of a message can be as short as the team's head.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum TeamChangeReply {
