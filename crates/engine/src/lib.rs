@@ -3,19 +3,28 @@
 //!
 //! [`board`] is sans-IO: it takes inputs and the time, returns a batch for the ledger, and applies
 //! committed events. [`shell`] is the thin layer that moves values between the board, the ledger
-//! and the outside world.
+//! and the outside world. The simulator is built without it, so the rest of the crate never
+//! depends on it.
+
+#![cfg_attr(not(feature = "shell"), expect(dead_code, reason = "only the shell uses all of it"))]
 
 mod audit_actor;
 pub mod board;
+#[cfg(feature = "shell")]
 mod coalesce;
+#[cfg(feature = "shell")]
 mod forge;
 mod hints;
+#[cfg(feature = "shell")]
 pub mod history;
 mod limit_queue;
 pub mod projection;
+#[cfg(feature = "shell")]
 pub mod report;
+#[cfg(feature = "shell")]
 mod run_summary;
 mod search_terms;
+#[cfg(feature = "shell")]
 pub mod shell;
 pub mod stream;
 

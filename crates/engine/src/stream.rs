@@ -14,7 +14,7 @@ use provost_ledger::{
 };
 use serde::de::DeserializeOwned;
 
-use crate::{projection, search_terms, shell::Clock};
+use crate::{projection, search_terms};
 
 /// The stream kind of sessions.
 pub const SESSION: &str = "session";
@@ -230,13 +230,15 @@ pub fn pending_effects(session: &Session) -> Vec<PendingItem> {
 }
 
 /// Returns the events that close the imported copy of a session, run or team from another home.
-/// Empty if it is already closed.
+/// Empty if it is already closed. `now` returns the current time on a clock that continues after the
+/// given time of the copy's last event.
 pub fn close_imported(
     stream: &StreamId,
     records: &[RecordedEvent],
+    now: impl FnOnce(u64) -> Moment,
 ) -> Result<Vec<(provost_ledger::ClockReading, NewEvent)>, String> {
     let last = records.iter().map(|record| record.at.mono_ms).max().unwrap_or(0);
-    let now = Clock::after(last.saturating_add(1)).now();
+    let now = now(last.saturating_add(1));
     let events = closing_events(stream, records, now).map_err(|why| why.to_string())?;
     Ok(events.into_iter().map(|event| (to_ledger(now), event)).collect())
 }

@@ -33,6 +33,7 @@ pub enum Error {
     /// Another process held a lock on the file for longer than the busy timeout.
     #[error("{} is in use by another process", path.display())]
     Busy { path: PathBuf },
+    #[cfg(feature = "sqlite")]
     #[error("the database {} refused a statement", path.display())]
     Sqlite {
         path: PathBuf,
@@ -51,6 +52,7 @@ impl Error {
     }
 
     /// Classifies an SQLite error by what the caller can do about it.
+    #[cfg(feature = "sqlite")]
     pub(crate) fn sqlite(path: &Path, source: rusqlite::Error) -> Self {
         use rusqlite::ErrorCode as Code;
         let path = path.to_path_buf();
@@ -78,6 +80,7 @@ impl Error {
 
 /// Whether the disk is full. SQLite reports this as such, except while it grows the log's
 /// shared-memory index.
+#[cfg(feature = "sqlite")]
 fn is_full(error: &rusqlite::Error) -> bool {
     error.sqlite_error().is_some_and(|e| {
         e.code == rusqlite::ErrorCode::DiskFull

@@ -5,6 +5,8 @@
 //! interpret events: a record is JSON with a kind and a version. Everything is synchronous and
 //! called by the engine's single owner thread.
 
+#![cfg_attr(not(feature = "sqlite"), expect(dead_code, reason = "only SQLite uses all of it"))]
+
 mod batch;
 mod bundle;
 mod error;
@@ -13,6 +15,7 @@ mod lines;
 mod mem;
 mod port;
 mod search_terms;
+#[cfg(feature = "sqlite")]
 mod sqlite;
 mod stream;
 
@@ -36,6 +39,7 @@ pub use port::{
     StreamState, VisitFlow,
 };
 pub use search_terms::{Lookup, MAX_INDEXED_BYTES, MAX_WORDS, SearchTerms, TermQuery, TermSet};
+#[cfg(feature = "sqlite")]
 pub use sqlite::{
     AcceptedLoss, BackupError, Durability, ImportCounts, ImportError, LedgerLoss, LedgerMismatch,
     LossRecovery, OpenError, OpenOptions, ReadOnlyReason, SCHEMA_VERSION, SqliteLedger,

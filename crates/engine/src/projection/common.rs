@@ -9,7 +9,8 @@ use provost_core::{
     },
 };
 
-use crate::shell::Home;
+/// The directory for checks, hooks and setups, below Provost's home.
+pub(crate) const CHECKS_DIR: &str = "checks";
 
 /// Shown for a process that never started, for which the lifecycle table has no value.
 const NOT_STARTED: &str = "not_started";
@@ -67,9 +68,7 @@ pub(crate) fn hook_rows(session: &Session) -> Vec<HookRow> {
         HookRow {
             result: hook_result(&hook.end).to_owned(),
             detail: Some(hook_detail(&hook.end)),
-            output: Some(
-                Home::new("").effect_output_name(session.id, &output).display().to_string(),
-            ),
+            output: Some(output_name(session, &output)),
             ..pending_hook_row(session, hook.key)
         }
     });
@@ -86,9 +85,14 @@ pub(crate) fn setup_row(session: &Session) -> Option<SetupRow> {
         SetupState::Done => ("ok", None),
         SetupState::Failed { reason } => ("failed", Some(reason.clone())),
     };
-    let output = Home::new("").effect_output_name(session.id, &session.setup_effect().key());
-    let output = output.display().to_string();
+    let output = output_name(session, &session.setup_effect().key());
     Some(SetupRow { command, result: result.to_owned(), detail, output })
+}
+
+/// Returns the name of the directory with the output of a check, hook or setup, relative to
+/// Provost's home. The actual name has a random suffix.
+fn output_name(session: &Session, effect: &str) -> String {
+    format!("{CHECKS_DIR}/{}.{effect}", session.id)
 }
 
 /// Whether the current attempt has not had any process so far. A launch whose start is being

@@ -1,15 +1,11 @@
 //! The layout of Provost's home directory.
 
-use std::{
-    fmt::Display,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use provost_core::ids::{LaunchId, RunId, SessionId};
 use provost_sys::{origin::Boundary, peer::Pinning};
 
-/// The directory for checks, hooks and setups.
-const CHECKS: &str = "checks";
+use crate::projection::common::CHECKS_DIR;
 
 /// Provost's home directory.
 #[derive(Clone, Debug)]
@@ -48,7 +44,7 @@ impl Home {
 
     /// The directories of the holders that run checks, hooks and setups.
     pub fn checks(&self) -> PathBuf {
-        self.root.join(CHECKS)
+        self.root.join(CHECKS_DIR)
     }
 
     /// The start records, which show what Provost itself started.
@@ -69,12 +65,6 @@ impl Home {
     /// The records that Provost did not write.
     pub fn forged(&self) -> PathBuf {
         self.root.join("forged")
-    }
-
-    /// The name that rows use for the directory of a check, hook or setup, relative to the home.
-    /// The actual name has a random suffix.
-    pub fn effect_output_name(&self, owner: impl Display, key: &str) -> PathBuf {
-        Path::new(CHECKS).join(format!("{owner}.{key}"))
     }
 
     /// The files that an agent's program uses for one session: its home, sockets and temporary files.

@@ -75,8 +75,9 @@ fn read_answer(args: &AnswerArgs, request: Option<&RequestRow>) -> Result<Answer
         }
         (None, None, _) if args.secret => Ok(text(input::read_text("the answer", "-")?)),
         (None, None, _) => {
-            let error =
-                usage("no answer given: pass the answer as TEXT, or run this command in a terminal to be prompted");
+            let error = usage(
+                "no answer given: pass the answer as TEXT, or run this command in a terminal to be prompted",
+            );
             Err(request.into_iter().fold(error, |e, request| e.next(request.answer_command())))
         }
     }

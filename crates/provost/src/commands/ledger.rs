@@ -11,12 +11,12 @@ use std::{
 use clap::{Args, Subcommand};
 use provost_api::{ApiError, ErrorCode};
 use provost_engine::{
-    shell::{self, unknown_holders},
+    shell::{self, Clock, unknown_holders},
     stream,
 };
 use provost_ledger::{
     Durability, ExportCounts, ImportCounts, ImportError, LedgerMismatch, OpenError, OpenOptions,
-    OpenStreamPolicy, SqliteLedger, SqliteReader,
+    OpenStreamPolicy, RecordedEvent, SqliteLedger, SqliteReader, StreamId,
 };
 use serde_json::{Value, json};
 
@@ -280,10 +280,13 @@ pub(super) fn import_into_empty(
     let mut ledger =
         SqliteLedger::open(&home.ledger(), &options).map_err(|why| open_error(&why))?;
     let id = home.id();
+    let mut close_imported = |stream: &StreamId, records: &[RecordedEvent]| {
+        stream::close_imported(stream, records, |last| Clock::after(last).now())
+    };
     let open = if take_over {
         OpenStreamPolicy::KeepOpen
     } else {
-        OpenStreamPolicy::CloseForeign { home: id.as_deref(), close: &mut stream::close_imported }
+        OpenStreamPolicy::CloseForeign { home: id.as_deref(), close: &mut close_imported }
     };
     let imported = ledger.import(input, &stream::is_known, &mut stream::refold, open)?;
     let value = json!({
