@@ -87,6 +87,7 @@ pub(super) fn describe(event: &Event) -> String {
         | Event::RequestRuled(_)
         | Event::ToolCalled(_)
         | Event::ToolAnswered(_)
+        | Event::TeamCommandCounted(_)
         | Event::MessageQueued(_)
         | Event::MessageDelivered(_)
         | Event::MessageTyped(_)
@@ -307,6 +308,7 @@ fn describe_exchange(event: &Event) -> String {
         Event::ToolCalled(e) => format!("tool call {}: {}", e.no, e.call.as_str()),
         Event::ToolAnswered(e) if e.ok => format!("call {} answered", e.no),
         Event::ToolAnswered(e) => format!("call {} refused: {}", e.no, e.text),
+        Event::TeamCommandCounted(e) => format!("team command of {}", format_size(e.bytes)),
         Event::RequestSettled(e) => {
             let fate = match e.status {
                 RequestStatus::Open => "open",
