@@ -9,7 +9,7 @@ use provost_core::{
 
 use super::{
     ColumnFit, Paint, Screen, Table, Tone, age, expand_durations,
-    text::{clip, escape_line},
+    text::{clip, escape_line, join_lines},
 };
 
 /// The maximum width of a name if it is not limited by a terminal.
@@ -255,7 +255,7 @@ fn note(row: &SessionRow) -> String {
         && let Some(warning) =
             row.warnings.iter().find(|warning| warning.starts_with("not committed"))
     {
-        return escape_line(warning);
+        return join_lines(warning);
     }
     if leftover_pid(row).is_none()
         && row.resolution.is_none()
@@ -267,8 +267,8 @@ fn note(row: &SessionRow) -> String {
     let progress = progress.map(|progress| format!("{}/{}", progress.done, progress.total));
     let crashed = row.cause.as_deref() == Some("crash");
     let crash = if crashed { row.exit.as_ref().map(describe_exit) } else { None };
-    let text =
-        reason(row).or(crash).or_else(|| row.claim_text.clone()).map(|text| escape_line(&text));
+    let claim = || row.claim_text.as_deref().map(escape_line);
+    let text = reason(row).or(crash).map(|text| join_lines(&text)).or_else(claim);
     let note = [progress, text].into_iter().flatten().collect::<Vec<_>>().join(" ");
     match leftover_pid(row) {
         Some(pid) if note.is_empty() => format!("process still alive, pid {pid}"),
@@ -435,6 +435,20 @@ pub(crate) mod tests {
         deadbeef  evil␛]0;x␇<U+202E>  working                command  -       1m
         deadbeef  done                completed              command  -       1m
         ");
+    }
+
+    #[test]
+    fn note_joins_lines_of_reasons_but_not_of_claims() {
+        let text = Some("error: a\n\tb\u{1b}[2J".to_owned());
+        let because = SessionRow { reason: text.clone(), ..session("a", "failed") };
+        assert_eq!(note(&because), "error: a b␛[2J");
+        let claimed = SessionRow { claim_text: text, ..session("a", "working") };
+        assert_eq!(note(&claimed), "error: a␊␉b␛[2J");
+        let warnings = vec!["not committed: error: a\nb".to_owned()];
+        let uncommitted = SessionRow { warnings, ..ended("a", "completed") };
+        let uncommitted =
+            SessionRow { flags: vec![Flag::NotCommitted.word().to_owned()], ..uncommitted };
+        assert_eq!(note(&uncommitted), "not committed: error: a b");
     }
 
     #[test]
