@@ -3,6 +3,7 @@
 
 use provost_api::{ExitRow, SessionRow, ShortageRow};
 use provost_core::{
+    ids::SHORT_LEN,
     lifecycle::{Flag, State},
     shortage::Resource,
 };
@@ -32,14 +33,11 @@ const HEAD: [(&str, ColumnFit); 7] = [
 /// Columns to leave out in a narrow terminal, in this order. The id and the state are never left out.
 const OPTIONAL_COLUMNS: &[&str] = &["AGENT", "CHECKS", "SINCE", "NOTE", "NAME"];
 
-/// The number of digits in a short id.
-const SHORT_ID_DIGITS: usize = 8;
-
 /// Returns the short form of an id: its last digits, because they are random. The first digits of
 /// all recent ids are the same, because they contain the time.
 pub(crate) fn short_id(id: &str) -> String {
     let digits: Vec<char> = id.chars().collect();
-    escape_line(&digits[digits.len().saturating_sub(SHORT_ID_DIGITS)..].iter().collect::<String>())
+    escape_line(&digits[digits.len().saturating_sub(SHORT_LEN)..].iter().collect::<String>())
 }
 
 /// Lists sessions by rank. Within a rank, those whose state changed most recently come first.
