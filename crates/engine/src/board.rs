@@ -279,6 +279,11 @@ impl Board {
 }
 
 impl BoardTransaction<'_> {
+    /// Returns the time of the transaction.
+    pub fn now(&self) -> Moment {
+        self.now
+    }
+
     /// Returns the time up to which deadlines are applied.
     pub fn reached(&self) -> Moment {
         self.reached

@@ -231,13 +231,32 @@ fn take_object<'o>(rest: &mut &'o [u8], object: &str) -> Option<&'o [u8]> {
     Some(content)
 }
 
-/// Parses `mode type hash size`, a tab and the path. An entry whose path is not UTF-8 can be
-/// displayed but does not count as a file.
-fn parse_entry(item: &[u8]) -> Option<TreeEntry> {
+/// A line of `git ls-tree`.
+pub(crate) struct TreeLine<'a> {
+    pub(crate) mode: &'a str,
+    pub(crate) object: &'a str,
+    /// `None` without `--long`.
+    size: Option<&'a str>,
+    pub(crate) path: &'a [u8],
+}
+
+/// Parses `mode type hash size`, a tab and the path. The size is optional.
+pub(crate) fn parse_tree_line(item: &[u8]) -> Option<TreeLine<'_>> {
     let tab = item.iter().position(|byte| *byte == b'\t')?;
     let (meta, path) = (std::str::from_utf8(&item[..tab]).ok()?, &item[tab + 1..]);
     let fields: Vec<&str> = meta.split_ascii_whitespace().collect();
-    let [mode, _, object, size] = fields[..] else { return None };
+    match fields[..] {
+        [mode, _, object] => Some(TreeLine { mode, object, size: None, path }),
+        [mode, _, object, size] => Some(TreeLine { mode, object, size: Some(size), path }),
+        _ => None,
+    }
+}
+
+/// Parses a line that contains a size. An entry whose path is not UTF-8 can be displayed but does
+/// not count as a file.
+fn parse_entry(item: &[u8]) -> Option<TreeEntry> {
+    let TreeLine { mode, object, size, path } = parse_tree_line(item)?;
+    let size = size?;
     let kind = match mode {
         "100644" | "100755" if std::str::from_utf8(path).is_ok() => {
             TreeEntryKind::File { size: size.parse().ok()? }

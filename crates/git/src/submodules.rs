@@ -18,9 +18,13 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::command::{self, Git, GitExit};
 use crate::filters;
+use crate::inspect::parse_tree_line;
 use crate::names::{Oid, RepoPath};
 use crate::project::Project;
 use crate::repo::{Repo, RepoLocation};
+
+/// The mode of a submodule in a tree.
+const SUBMODULE_MODE: &str = "160000";
 
 /// The maximum nesting depth of submodules.
 pub(crate) const MAX_DEPTH: usize = 8;
@@ -249,14 +253,15 @@ fn links(repo: &Repo<'_>) -> Result<Vec<SubmoduleLink>, Error> {
     let names = names(repo)?;
     let tree = repo.read(["ls-tree", "-r", "-z", "HEAD"]).run()?;
     let mut links = Vec::new();
-    for item in tree.items().filter_map(|item| item.strip_prefix(b"160000 commit ")) {
-        let tab = item.iter().position(|byte| *byte == b'\t');
-        let (oid, path) = tab.map(|at| (&item[..at], &item[at + 1..])).unwrap_or_default();
-        let oid = std::str::from_utf8(oid).ok().and_then(|text| Oid::new(text).ok());
-        let commit = oid.ok_or_else(|| tree.unexpected())?;
-        let named = names.iter().find(|(_, named)| named == path);
+    for item in tree.items() {
+        let entry = parse_tree_line(item).ok_or_else(|| tree.unexpected())?;
+        if entry.mode != SUBMODULE_MODE {
+            continue;
+        }
+        let commit = Oid::new(entry.object).map_err(|_| tree.unexpected())?;
+        let named = names.iter().find(|(_, named)| named == entry.path);
         links.extend(named.map(|(name, _)| SubmoduleLink {
-            path: RepoPath::new(path),
+            path: RepoPath::new(entry.path),
             commit,
             name: name.clone(),
         }));

@@ -197,6 +197,21 @@ pub(crate) fn pause(duration: Duration) {
     poll(&mut [], Some(&duration)).unwrap();
 }
 
+/// Returns how often a process has gone to sleep, once the process is idle.
+pub(crate) fn switches_when_idle(pid: u32) -> u64 {
+    let mut last = voluntary_switches(pid);
+    until("the process is idle", || {
+        pause(Duration::from_millis(100));
+        let before = std::mem::replace(&mut last, voluntary_switches(pid));
+        before == last
+    });
+    last
+}
+
+pub(crate) fn voluntary_switches(pid: u32) -> u64 {
+    proc_value(pid, "status", "voluntary_ctxt_switches")
+}
+
 /// The value of a line like `VmHWM:   123 kB` in a file of a process.
 pub(crate) fn proc_value(pid: u32, file: &str, name: &str) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap();

@@ -18,7 +18,8 @@ use provost_holder::{
 use provost_sys::origin::Boundary;
 
 use crate::kit::{
-    Launch, command, pause, proc_value, sh, state, until, wait_limited, write, write_op,
+    Launch, command, pause, proc_value, sh, state, switches_when_idle, until, voluntary_switches,
+    wait_limited, write, write_op,
 };
 
 /// The peak memory of a holder while a large message passes through it.
@@ -53,12 +54,9 @@ fn late_server_is_found_without_polling() {
     let first = early.send(write_op("1", b"first\n")).unwrap();
     let second = early.send(write_op("2", b"second\n")).unwrap();
     state(&mut launch.link());
-    // It goes to sleep once after the last answer.
-    pause(Duration::from_millis(200));
-    let switches = || proc_value(launch.holder_pid(), "status", "voluntary_ctxt_switches");
-    let before = switches();
+    let before = switches_when_idle(launch.holder_pid());
     pause(Duration::from_secs(1));
-    assert_eq!(switches(), before);
+    assert_eq!(voluntary_switches(launch.holder_pid()), before);
     assert_eq!(launch.frames(), []);
     fs::write(&fifo, "").unwrap();
     assert!(early.reply(first).unwrap().ok && early.reply(second).unwrap().ok);
@@ -421,12 +419,11 @@ fn idle_connection_needs_no_wakeups_little_memory() {
     let mut link = launch.link();
     link.request(HolderOp::Follow).unwrap();
     state(&mut link);
-    pause(Duration::from_millis(200));
-    let switches = || proc_value(launch.holder_pid(), "status", "voluntary_ctxt_switches");
-    let before = switches();
+    let before = switches_when_idle(launch.holder_pid());
     pause(Duration::from_secs(2));
-    println!("wake-ups in 2 s: {}", switches() - before);
-    assert_eq!(switches(), before);
+    let after = voluntary_switches(launch.holder_pid());
+    println!("wake-ups in 2 s: {}", after - before);
+    assert_eq!(after, before);
     let dirty = proc_value(launch.holder_pid(), "status", "RssAnon");
     println!("private: {dirty} kB dirty");
     assert!(dirty <= MAX_PRIVATE_KB, "{dirty} kB");
@@ -601,11 +598,17 @@ fn f2_20_socket_of_another_process_is_kept() {
     let foreign = stage.temp.path().join("foreign.sock");
     let _listener = UnixListener::bind(&foreign).unwrap();
     let link = stage.temp.path().join("link.sock");
-    let script = "ln -s \"$FOREIGN\" \"$LINK\"; sleep 0.5";
+    let rejected = stage.temp.path().join("rejected");
+    let script = "ln -s \"$FOREIGN\" \"$LINK\"; until [ -e \"$REJECTED\" ]; do sleep 0.05; done";
     let mut spec = relayed(sh(script), &link);
-    let given = [("FOREIGN", &foreign), ("LINK", &link)];
+    let given = [("FOREIGN", &foreign), ("LINK", &link), ("REJECTED", &rejected)];
     spec.env.extend(given.map(|(name, path)| (name.to_owned(), path.display().to_string())));
     let mut launch = stage.hold(spec);
+    until("the holder rejects the socket", || {
+        let failed = |note: &RelayNote| matches!(note, RelayNote::RelayFailed { .. });
+        notes(&launch).1.iter().any(failed)
+    });
+    fs::write(&rejected, "").unwrap();
     launch.wait();
     assert!(foreign.exists(), "the holder removed a socket that the agent did not make");
 }

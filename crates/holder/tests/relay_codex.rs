@@ -11,7 +11,9 @@ use provost_holder::wire::HolderOp;
 use provost_holder::{EndCause, HoldSpec, ProcessEnd, Relay};
 use serde_json::Value;
 
-use crate::kit::{Launch, command, pause, proc_value, until, write};
+use crate::kit::{
+    Launch, command, pause, proc_value, switches_when_idle, until, voluntary_switches, write,
+};
 
 /// Keeps Codex off the network.
 const QUIET: &str = "\
@@ -40,12 +42,11 @@ fn codex_connection_works_without_a_client() {
     write(&mut launch.link(), "2", b"{\"method\":\"initialized\"}\n").unwrap();
 
     // No client is connected to the holder for a while.
-    pause(Duration::from_millis(500));
-    let switches = || proc_value(launch.holder_pid(), "status", "voluntary_ctxt_switches");
-    let before = switches();
+    let before = switches_when_idle(launch.holder_pid());
     pause(Duration::from_secs(2));
     let dirty = proc_value(launch.holder_pid(), "status", "RssAnon");
-    println!("wake-ups in 2 s: {}; private: {dirty} kB dirty", switches() - before);
+    let wakeups = voluntary_switches(launch.holder_pid()) - before;
+    println!("wake-ups in 2 s: {wakeups}; private: {dirty} kB dirty");
 
     // Only the initialized connection may send this.
     let list = b"{\"id\":2,\"method\":\"thread/loaded/list\",\"params\":{}}\n";

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use provost_holder::wire::HolderOp;
 
-use crate::kit::{Launch, in_terminal, pause, proc_value, sh, state};
+use crate::kit::{
+    Launch, in_terminal, pause, proc_value, sh, state, switches_when_idle, voluntary_switches,
+};
 
 /// Private memory of an idle holder.
 const MAX_PRIVATE_KB: u64 = 2048;
@@ -16,12 +18,9 @@ fn an_idle_holder_does_not_wake_up() {
         let mut link = launch.link();
         link.request(HolderOp::Follow).unwrap();
         state(&mut link);
-        let switches = || proc_value(launch.holder_pid(), "status", "voluntary_ctxt_switches");
-        // It goes to sleep once after the last answer.
-        pause(Duration::from_millis(200));
-        let before = switches();
+        let before = switches_when_idle(launch.holder_pid());
         pause(Duration::from_secs(2));
-        assert_eq!(switches(), before);
+        assert_eq!(voluntary_switches(launch.holder_pid()), before);
     }
 }
 

@@ -33,6 +33,17 @@ pub enum Error {
     /// Another process held a lock on the file for longer than the busy timeout.
     #[error("{} is in use by another process", path.display())]
     Busy { path: PathBuf },
+    /// The database, or a file that SQLite needs beside it, cannot be opened or created.
+    #[cfg(feature = "sqlite")]
+    #[error(
+        "cannot open the database {}, or a file that SQLite needs beside it; check the permissions of the files and of their directory",
+        path.display()
+    )]
+    CannotOpen {
+        path: PathBuf,
+        #[source]
+        source: rusqlite::Error,
+    },
     #[cfg(feature = "sqlite")]
     #[error("the database {} refused a statement", path.display())]
     Sqlite {
@@ -64,6 +75,7 @@ impl Error {
                 Self::Corrupt { path, what: source.to_string() }
             }
             Some(Code::DatabaseBusy | Code::DatabaseLocked) => Self::Busy { path },
+            Some(Code::CannotOpen) => Self::CannotOpen { path, source },
             _ => Self::Sqlite { path, source },
         }
     }

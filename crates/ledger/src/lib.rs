@@ -38,7 +38,9 @@ pub use port::{
     ReadLedger, RecordedEvent, RecordedEventRef, StoredSnapshot, StreamFilter, StreamHead,
     StreamState, VisitFlow,
 };
-pub use search_terms::{Lookup, MAX_INDEXED_BYTES, MAX_WORDS, SearchTerms, TermQuery, TermSet};
+pub use search_terms::{
+    Lookup, MAX_INDEXED_BYTES, MAX_WORDS, SHORT_ID, SearchTerms, TermQuery, TermSet,
+};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{
     AcceptedLoss, BackupError, Durability, ImportCounts, ImportError, LedgerLoss, LedgerMismatch,

@@ -14,7 +14,7 @@ const MIN_PREFIX: usize = 3;
 /// The minimum length of a part of an id that can be used to find it.
 const MIN_ID: usize = 4;
 /// The number of digits at the end of an id that lists show. Users type the start of these digits.
-const SHORT_ID: usize = 8;
+pub const SHORT_ID: usize = 8;
 
 /// The distinct words of some texts, in lower case.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

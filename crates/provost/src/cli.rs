@@ -141,7 +141,8 @@ pub(crate) fn main() -> ExitCode {
 /// Parses the arguments. Most commands are parsed without the texts, aliases and choices that
 /// [`command`] adds, because preparing these takes longer than many commands.
 fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
-    if let Ok(matches) = Cli::command().try_get_matches_from(arguments)
+    if !begins_with_choices(arguments)
+        && let Ok(matches) = Cli::command().try_get_matches_from(arguments)
         && !matches.subcommand_name().is_some_and(options::has_choices)
         && let Ok(cli) = Cli::from_arg_matches(&matches)
     {
@@ -150,6 +151,13 @@ fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
     let mut command = command();
     let matches = command.try_get_matches_from_mut(arguments)?;
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+}
+
+/// Whether the first argument that is not a flag is a command with choices.
+fn begins_with_choices(arguments: &[OsString]) -> bool {
+    let is_flag = |word: &&OsString| word.as_encoded_bytes().starts_with(b"-");
+    let command = arguments.iter().skip(1).find(|word| !is_flag(word));
+    command.and_then(|word| word.to_str()).is_some_and(options::has_choices)
 }
 
 /// Replaces this process with the git command after `--`. Only the programs listed before `--` may
@@ -340,6 +348,16 @@ mod tests {
     #[test]
     fn parser_definition_is_valid() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn commands_with_choices_are_recognized_before_parsing() {
+        let begins = |line: &str| {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            begins_with_choices(&words)
+        };
+        assert!(begins("provost spawn --agent codex") && begins("provost --json run goal"));
+        assert!(!begins("provost ls spawn") && !begins("provost --json") && !begins("provost"));
     }
 
     #[test]

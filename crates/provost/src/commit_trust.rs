@@ -145,3 +145,23 @@ fn directories(top: &Path, cwd: &Path) -> Result<Vec<String>, ApiError> {
     all.reverse();
     Ok(all)
 }
+
+#[cfg(test)]
+mod tests {
+    use provost_core::trust::TRUST_RELEVANT;
+    use provost_trust::FILES;
+
+    use super::AGENT_PATHS;
+
+    /// The core does not depend on the trust crate, so it has its own list.
+    #[test]
+    fn changes_to_trusted_files_need_approval() {
+        for path in FILES.iter().chain(&AGENT_PATHS) {
+            let (top, is_directory) =
+                path.split_once('/').map_or((*path, false), |(top, _)| (top, true));
+            let covers = |pattern: String| TRUST_RELEVANT.contains(&pattern.as_str());
+            assert!(covers(format!("**/{top}")), "{path}");
+            assert!(!is_directory || covers(format!("**/{top}/**")), "{path}");
+        }
+    }
+}

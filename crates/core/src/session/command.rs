@@ -364,6 +364,11 @@ pub enum SessionCommand {
         ok: bool,
         text: String,
     },
+    /// The agent sent a command to its team by other means than a tool.
+    CountTeamCommand {
+        launch: LaunchId,
+        bytes: u64,
+    },
     /// Interrupts the agent's turn. If a text is given, it is sent next.
     Interrupt {
         key: String,

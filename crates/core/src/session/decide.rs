@@ -152,6 +152,13 @@ impl Session {
                 self.decide_call(*launch, native, call, None)
             }
             SessionCommand::AnswerCall { no, ok, text } => self.answer_call(*no, *ok, text),
+            SessionCommand::CountTeamCommand { launch, bytes } => {
+                let known = self.known_launch(*launch)?;
+                if !known.reports.has_room_for(usize::try_from(*bytes).unwrap_or(usize::MAX)) {
+                    return Err(SessionRejection::ReportBudget { launch: *launch });
+                }
+                one_event(TeamCommandCounted { launch: *launch, bytes: *bytes })
+            }
             SessionCommand::Interrupt { key, text } => self.interrupt(key, text.as_deref()),
             SessionCommand::Compact { key } => self.compact(key),
             SessionCommand::Stop => self.stop(),

@@ -167,6 +167,8 @@ events! {
     }
     /// The result of the call as it was sent to the agent.
     ToolAnswered = "tool.answered", 1 { no: u32, ok: bool, text: String }
+    /// A command of the agent changed its team. It counts against the launch's report budget.
+    TeamCommandCounted = "team_command.counted", 1 { launch: LaunchId, bytes: u64 }
 
     /// A rule in the project's policy settled an approval request.
     RequestRuled = "request.ruled", 1 { request: RequestId, reply: RequestReply, rule: String }

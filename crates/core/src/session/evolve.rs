@@ -209,6 +209,7 @@ impl Session {
             | Event::RequestRuled(_)
             | Event::ToolCalled(_)
             | Event::ToolAnswered(_)
+            | Event::TeamCommandCounted(_)
             | Event::MessageQueued(_)
             | Event::MessageDelivered(_)
             | Event::MessageTyped(_)
@@ -523,6 +524,9 @@ impl Session {
             }
             Event::ToolCalled(e) => self.record_call(e, at),
             Event::ToolAnswered(e) => self.queue_call_result(e),
+            Event::TeamCommandCounted(e) => {
+                self.count_report(e.launch, usize::try_from(e.bytes).unwrap_or(usize::MAX));
+            }
             Event::MessageQueued(e) => {
                 self.queue(e.key.clone(), e.kind, e.text.clone(), e.request, e.reply.clone());
             }

@@ -61,8 +61,8 @@ pub use event::{
     SessionDismissed, SessionOpened, SetupFinished, SignalInferred, SignalRecorded, SnapshotFailed,
     SnapshotTaken, StopEscalated, StopRequested, StreamClosed, StreamHeard, StreamReady,
     StreamRefused, StreamRetrying, StreamSettled, StreamSilent, StreamUnreachable, TaskAssigned,
-    ThreadRestarted, ThreadSwitched, ToolAnswered, ToolCalled, TurnEnded, TurnMissing, TurnStarted,
-    UsageReported, ViewersChanged, WorkFailed, WorkPrepared, WorkRemoved,
+    TeamCommandCounted, ThreadRestarted, ThreadSwitched, ToolAnswered, ToolCalled, TurnEnded,
+    TurnMissing, TurnStarted, UsageReported, ViewersChanged, WorkFailed, WorkPrepared, WorkRemoved,
 };
 pub use hook::{FinishedHook, HookEnd, HookEvent, HookKey, PendingHook};
 pub use launch::{

@@ -186,6 +186,11 @@ impl BoardTransaction<'_> {
         held.chain(self.tasks.values().map(|draft| &draft.task))
     }
 
+    /// Returns how many events this transaction has added to a team.
+    pub fn added_team_events(&self, id: TeamId) -> usize {
+        self.tasks.get(&id).map_or(0, |draft| draft.events.len())
+    }
+
     /// Returns the events with which this transaction opens a team. Empty if the team was already open.
     pub fn opening_events(&self, id: TeamId) -> impl Iterator<Item = &Event> {
         let draft = self.tasks.get(&id).filter(|draft| draft.expected == 0);

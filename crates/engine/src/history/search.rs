@@ -6,7 +6,7 @@ use provost_api::{
     ApiError, ErrorCode, HitRow, MemberRow, RunRow, SearchReply, SessionRow, TeamRow,
 };
 use provost_core::{
-    ids::SessionId,
+    ids::{SHORT_LEN, SessionId},
     run, session,
     team::{self, ProvostInvocation},
 };
@@ -134,7 +134,7 @@ fn base_hit(within: SearchScope, id: &str, name: &str, state: &str, archived: bo
 }
 
 fn short(id: &str) -> &str {
-    id.get(id.len().saturating_sub(8)..).unwrap_or(id)
+    id.get(id.len().saturating_sub(SHORT_LEN)..).unwrap_or(id)
 }
 
 fn history_commands(id: &str) -> Vec<String> {

@@ -443,8 +443,7 @@ pub(super) fn report_reply(session: &Session, standing: &str) -> String {
 /// Describes why a change is refused. The hints contain the session's id, because a name might have
 /// to be quoted for the shell.
 pub(super) fn refused_change(why: &SessionRejection, session: SessionId) -> ApiError {
-    let id = session.to_string();
-    let named = &id[id.len() - SHORT_ID_LEN..];
+    let named = session.short();
     let code = match why {
         SessionRejection::UnknownLaunch(_) | SessionRejection::UnknownRequest(_) => {
             ErrorCode::NotFound
@@ -558,9 +557,6 @@ pub(super) fn refused_for_external(
         None => error,
     }
 }
-
-/// The number of digits at the end of an id that users see and type. These digits are random.
-const SHORT_ID_LEN: usize = 8;
 
 /// Refuses a change that is larger than the ledger accepts.
 pub(super) fn too_large_error(why: &AppendError) -> ApiError {

@@ -9,7 +9,7 @@ use std::{
 use provost_api::{ApiError, DraftRow, ErrorCode, HandoffRow, TeamRow};
 use provost_core::{
     ids::{LaunchId, SessionId, TeamId},
-    session::{Session, SessionOpened, SessionSpec},
+    session::{Session, SessionCommand, SessionOpened, SessionRejection, SessionSpec},
     team::{
         Event, EvidenceRequirement, LoopTemplate, MemberLabels, MemberRole, MessageOffered,
         NewMessage, NewsWatermark, ProvostInvocation, Team, TeamActor, TeamCommand, TeamMember,
@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use super::{
     listing::{self, Listing, ListingExtent},
     owner::Owner,
-    replies::{ambiguous, read_error},
+    replies::{ambiguous, read_error, refused_change},
     team_refusals::{error_code, no_team, recorded_refusal, refused, refused_with_hint},
 };
 use crate::{
@@ -451,12 +451,19 @@ impl Owner {
                     check_name(name)?;
                     check_name_free(turn, name, Some(id))?;
                 }
-                self.command_team(turn, id, &who, command, &audit_actor::encode_actor(actor, &who))
+                let audited = audit_actor::encode_actor(actor, &who);
+                let size = serde_json::to_string(command).map_or(0, |text| text.len());
+                count_change(turn, id, by, size, actor, |turn| {
+                    self.command_team(turn, id, &who, command, &audited)
+                })
             }
             TeamRequest::Next { task, by } => {
                 let id = self.resolve_team(task, by)?;
                 let who = resolve_actor(turn, id, by)?;
-                self.next_message(turn, id, &who, &audit_actor::encode_actor(actor, &who))
+                let audited = audit_actor::encode_actor(actor, &who);
+                count_change(turn, id, by, 0, actor, |turn| {
+                    self.next_message(turn, id, &who, &audited)
+                })
             }
             TeamRequest::Row { .. }
             | TeamRequest::Messages { .. }
@@ -784,6 +791,33 @@ pub(super) fn resolve_actor(
             }
         }
     }
+}
+
+/// Counts a change to a team against the report budget of the launch that requested it, unless
+/// nothing changes. If the budget is used up, refuses the change.
+fn count_change(
+    turn: &mut BoardTransaction<'_>,
+    id: TeamId,
+    by: &TeamCaller,
+    size: usize,
+    actor: &str,
+    change: impl FnOnce(&mut BoardTransaction<'_>) -> Result<String, ApiError>,
+) -> Result<String, ApiError> {
+    let TeamCaller::Launch { launch, .. } = by else { return change(turn) };
+    let (session, launch) = (launch.session, *launch);
+    let count = SessionCommand::CountTeamCommand { launch, bytes: size as u64 };
+    // Deciding does not change the session.
+    let decided = turn.session(session).map(|known| known.decide(&count, turn.now()));
+    if let Some(Err(why @ SessionRejection::ReportBudget { .. })) = decided {
+        drop(turn.command(session, &SessionCommand::ReportRefused { launch }, actor));
+        return Err(refused_change(&why, session));
+    }
+    let before = turn.added_team_events(id);
+    let reply = change(turn);
+    if turn.added_team_events(id) > before {
+        drop(turn.command(session, &count, actor));
+    }
+    reply
 }
 
 /// Checks that no other open team has this name.

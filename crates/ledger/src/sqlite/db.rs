@@ -7,7 +7,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, Row, Transaction, TransactionBehavior};
-use rustix::fs::StatVfsMountFlags;
+use rustix::fs::{Access, StatVfsMountFlags};
+use rustix::io::Errno;
 
 use super::files::LedgerPaths;
 use super::open::Durability;
@@ -141,11 +142,13 @@ pub(crate) fn lossy_text(row: &Row<'_>, column: usize) -> rusqlite::Result<Strin
     Ok(String::from_utf8_lossy(bytes).into_owned())
 }
 
-/// Whether no process can change the database and its log has been checkpointed. Otherwise, SQLite
-/// would try to create the log's index, which fails on a read-only file system.
+/// Whether this process cannot create files beside the database, whose log has been checkpointed.
+/// SQLite would otherwise try to create the log's index, and fail. A process with more permissions
+/// could change the database only after creating that index.
 fn is_immutable(paths: &LedgerPaths) -> bool {
     let read_only = rustix::fs::statvfs(&paths.dir)
-        .is_ok_and(|about| about.f_flag.contains(StatVfsMountFlags::RDONLY));
+        .is_ok_and(|about| about.f_flag.contains(StatVfsMountFlags::RDONLY))
+        || rustix::fs::access(&paths.dir, Access::WRITE_OK) == Err(Errno::ACCESS);
     // A writer that runs elsewhere or was killed has left an index behind.
     let mut index = paths.db.clone().into_os_string();
     index.push("-shm");

@@ -88,7 +88,7 @@ pub(crate) fn run(context: &Context, args: &AttachArgs) -> CliResult {
     // clap guarantees that a session is given here.
     let Some(row) = row else { return Err(usage("no session given").into()) };
     if has_terminal(&row) {
-        let row = wait_until_started(&client, row)?;
+        let row = wait_until_started(context, &client, row)?;
         let window =
             args.in_window.then(|| CurrentWindow::from_environment(&home, &context.environment));
         return attach_terminal(context, &place, &row, args.print, window);
@@ -183,7 +183,11 @@ fn attach_command(context: &Context, id: &str) -> Result<String, ApiError> {
 }
 
 /// Waits until an agent that is starting is running.
-fn wait_until_started(client: &Client, row: SessionRow) -> Result<SessionRow, ApiError> {
+fn wait_until_started(
+    context: &Context,
+    client: &Client,
+    row: SessionRow,
+) -> Result<SessionRow, ApiError> {
     let starts = |row: &SessionRow| {
         let phase = row.launches.last().map(|launch| launch.phase.as_str());
         matches!(phase, None | Some("pending")) && !row.terminal
@@ -191,7 +195,9 @@ fn wait_until_started(client: &Client, row: SessionRow) -> Result<SessionRow, Ap
     if !starts(&row) {
         return Ok(row);
     }
-    let events = follow::follow_in_background(EventFilter::Session(row.id.clone()), 0)?;
+    // The row is read again below, so it includes all events up to this one.
+    let since = follow::newest(context)?;
+    let events = follow::follow_in_background(EventFilter::Session(row.id.clone()), since)?;
     loop {
         let row = target::find_session(client, &row.id)?;
         if !starts(&row) {

@@ -7,11 +7,7 @@ use provost_api::{ApiError, ErrorCode};
 use provost_core::text::shell_quote;
 use provost_engine::{history, shell, stream::TEAM};
 use provost_ledger::{BundleError, StreamId};
-use provost_sys::{
-    origin::ProcessOrigin,
-    peer::{self, Pinning},
-    register::LaunchRegister,
-};
+use provost_sys::origin::ProcessOrigin;
 use serde_json::json;
 
 use super::{input, ledger};
@@ -57,12 +53,7 @@ pub(super) fn refuse_agents(context: &Context) -> Result<(), ApiError> {
             if why.code == ErrorCode::Forbidden { not_for_agents(&why.message) } else { why }
         });
     }
-    let boundary = shell::Home::new(&home.path).boundary(Pinning::Best);
-    let origin = LaunchRegister::read(&boundary.register)
-        .map_err(peer::Error::from)
-        .and_then(|register| boundary.identify(&peer::PinnedPeer::own()?, &register))
-        .map_err(|why| daemon::peer::unidentified_error(&why))?;
-    match origin {
+    match daemon::peer::own_origin(&shell::Home::new(&home.path))? {
         ProcessOrigin::Operator | ProcessOrigin::Unproven { .. } | ProcessOrigin::Daemon => Ok(()),
         ProcessOrigin::Supervised { dir, .. } => {
             Err(not_for_agents(&format!("this process belongs to {}", dir.display())))

@@ -31,6 +31,7 @@ use super::{
     history::{self, DaemonTransition},
     listener::DaemonListener,
     orphans::Orphans,
+    peer,
     server::DaemonServer,
     watchdog::WatchdogResponder,
 };
@@ -53,14 +54,16 @@ const MIN_DESCRIPTORS: u64 = 96;
 
 /// Runs the daemon until it is asked to stop. A detached daemon closes its standard output once it is ready.
 pub(crate) fn run(home: &ProvostHome, detached: bool) -> Result<(), ApiError> {
-    // This must come first, because the environment may contain secrets, and every agent runs as this user.
+    let places = shell::Home::new(&home.path);
+    // This reads the mark in the process's own environment, so it is checked before the environment is hidden.
+    peer::must_start_as_operator(&places)?;
+    // This must come early, because the environment may contain secrets, and every agent runs as this user.
     provost_sys::process::hide_from_user()
         .map_err(|why| startup_error("hide its environment from agents", &why))?;
     // Processes left behind by git or by a killed holder become children of the daemon, which can then identify them.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|why| startup_error("become the parent of orphans", &why))?;
     home.prepare()?;
-    let places = shell::Home::new(&home.path);
     for directory in places.directories() {
         provost_sys::private::make_private_dir(&directory)
             .map_err(|why| startup_error("create its directories", &why))?;

@@ -1,6 +1,6 @@
 //! The permissions of a peer on the daemon's socket. Its origin is determined by [`provost_sys::origin`].
 
-use std::path::Path;
+use std::{io, path::Path};
 
 use provost_api::{ApiError, ErrorCode};
 use provost_core::{ids::LaunchId, shortage::Shortage};
@@ -8,7 +8,8 @@ use provost_engine::shell::{EngineWorld, Home, error_chain};
 use provost_holder::{LaunchState, ProcessInstance, inspect, launch_dir};
 use provost_sys::{
     origin::{ProcessOrigin, is_same_file},
-    peer,
+    peer::{self, PinnedPeer, Pinning},
+    register::LaunchRegister,
 };
 use serde::Deserialize;
 
@@ -100,12 +101,64 @@ pub(crate) fn peer_error(why: &peer::Error) -> ApiError {
     }
 }
 
-fn unproven_error(key: &str) -> ApiError {
+/// Returns the origin of this process. It is determined like that of a peer on a socket, but with
+/// the register on disk, because no daemon is running.
+pub(crate) fn own_origin(home: &Home) -> Result<ProcessOrigin, ApiError> {
+    let boundary = home.boundary(Pinning::Best);
+    read_register(&boundary.register)
+        .map_err(peer::Error::from)
+        .and_then(|register| boundary.identify(&PinnedPeer::own()?, &register))
+        .map_err(|why| unidentified_error(&why))
+}
+
+/// Reads the register. It is replaced atomically, so only a power failure can damage it, and the
+/// launches of an earlier boot do not matter.
+fn read_register(path: &Path) -> io::Result<LaunchRegister> {
+    match LaunchRegister::read(path) {
+        Err(why)
+            if matches!(why.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof) =>
+        {
+            Ok(LaunchRegister::default())
+        }
+        read => read,
+    }
+}
+
+/// Checks that this process may become the daemon. An agent must not, because it would choose the
+/// daemon's environment and own its socket.
+pub(crate) fn must_start_as_operator(home: &Home) -> Result<(), ApiError> {
+    let (code, why) = match own_origin(home)? {
+        ProcessOrigin::Operator => return Ok(()),
+        ProcessOrigin::Supervised { dir, .. } => (
+            ErrorCode::Forbidden,
+            format!("this process belongs to {}, and only the operator may do this", dir.display()),
+        ),
+        ProcessOrigin::Marked { key } => (
+            ErrorCode::Forbidden,
+            format!("this process belongs to {key}, and only the operator may do this"),
+        ),
+        ProcessOrigin::Unproven { key } => (ErrorCode::Refused, describe_unproven(&key)),
+        ProcessOrigin::Daemon | ProcessOrigin::Helper => (
+            ErrorCode::Refused,
+            "a daemon already started this process, so it may be an agent's".to_owned(),
+        ),
+    };
     let message = format!(
-        "cannot distinguish this process from an agent: the holder of {key} was killed, and this \
-         process is younger than {key} and has no older parent; run the command from a terminal \
-         or a login session"
+        "cannot start the daemon: {why}; run the command from a terminal or a login session"
     );
+    Err(ApiError::new(code, message).next("provost daemon run"))
+}
+
+fn describe_unproven(key: &str) -> String {
+    format!(
+        "cannot distinguish this process from an agent, because the holder of {key} was killed, \
+         and this process is younger than {key} and has no older parent"
+    )
+}
+
+fn unproven_error(key: &str) -> ApiError {
+    let message =
+        format!("{}; run the command from a terminal or a login session", describe_unproven(key));
     let error = ApiError::new(ErrorCode::Refused, message);
     match key.parse::<LaunchId>() {
         Ok(launch) => error.next(format!("provost status {}", launch.session)),

@@ -12,7 +12,7 @@ use super::{
     format_duration, has_unseen_turns,
     list::{is_exit_unrecorded, leftover_pid},
     reason, session_lines, short_id,
-    text::{clip, escape_line},
+    text::{clip, escape_line, join_lines},
     unbreakable,
 };
 
@@ -51,7 +51,7 @@ pub(crate) fn session_detail(
     card.location(row);
     card.reports(row);
     card.hooks(row);
-    row.warnings.iter().for_each(|warning| card.text("warning", warning));
+    row.warnings.iter().for_each(|warning| card.text_lines("warning", warning));
     card.lines
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn why_lines(
     let mut lines = screen.wrap(&sentence, 2);
     let label = |label: &str, text: &str| screen.wrap(&format!("  {label:<14}{text}"), VALUE_AT);
     if let Some(reason) = reason(row) {
-        lines.extend(label("reason", &clip(&escape_line(&reason), TEXT_WIDTH)));
+        lines.extend(label("reason", &clip(&join_lines(&reason), TEXT_WIDTH)));
     }
     for fact in reply.facts.iter().filter(|fact| !is_undecided(fact)) {
         let at = fact.at.map(|at| format!(", {}", ago(now_ms, at))).unwrap_or_default();
@@ -229,7 +229,7 @@ impl DetailView {
             self.label("flags", &spaced(&row.flags.join(", ")));
         }
         if let Some(reason) = reason(row) {
-            self.text("reason", &reason);
+            self.text_lines("reason", &reason);
         }
     }
 
@@ -515,6 +515,27 @@ mod tests {
     use provost_api::{ExitRow, WhyFact, WorktreeRow};
 
     use super::{super::list::tests::*, *};
+
+    #[test]
+    fn detail_shows_each_line_of_warning_and_reason() {
+        let text = "error: overwritten:\n\ta\u{1b}[2J.txt";
+        let row = SessionRow {
+            warnings: vec![format!("not committed: {text}")],
+            reason: Some(text.to_owned()),
+            ..failed()
+        };
+        let shown = session_detail(Paint::OFF, Screen::UNLIMITED, 61_000, &row).join("\n");
+        assert!(
+            shown.contains(
+                "  warning   not committed: error: overwritten:\n              a␛[2J.txt"
+            ),
+            "{shown}"
+        );
+        assert!(
+            shown.contains("  reason    error: overwritten:\n              a␛[2J.txt"),
+            "{shown}"
+        );
+    }
 
     #[test]
     fn detail_shows_what_failed() {

@@ -3,13 +3,14 @@
 
 use provost_api::{ExitRow, SessionRow, ShortageRow};
 use provost_core::{
+    ids::SHORT_LEN,
     lifecycle::{Flag, State},
     shortage::Resource,
 };
 
 use super::{
     ColumnFit, Paint, Screen, Table, Tone, age, expand_durations,
-    text::{clip, escape_line},
+    text::{clip, escape_line, join_lines},
 };
 
 /// The maximum width of a name if it is not limited by a terminal.
@@ -32,14 +33,11 @@ const HEAD: [(&str, ColumnFit); 7] = [
 /// Columns to leave out in a narrow terminal, in this order. The id and the state are never left out.
 const OPTIONAL_COLUMNS: &[&str] = &["AGENT", "CHECKS", "SINCE", "NOTE", "NAME"];
 
-/// The number of digits in a short id.
-const SHORT_ID_DIGITS: usize = 8;
-
 /// Returns the short form of an id: its last digits, because they are random. The first digits of
 /// all recent ids are the same, because they contain the time.
 pub(crate) fn short_id(id: &str) -> String {
     let digits: Vec<char> = id.chars().collect();
-    escape_line(&digits[digits.len().saturating_sub(SHORT_ID_DIGITS)..].iter().collect::<String>())
+    escape_line(&digits[digits.len().saturating_sub(SHORT_LEN)..].iter().collect::<String>())
 }
 
 /// Lists sessions by rank. Within a rank, those whose state changed most recently come first.
@@ -255,7 +253,7 @@ fn note(row: &SessionRow) -> String {
         && let Some(warning) =
             row.warnings.iter().find(|warning| warning.starts_with("not committed"))
     {
-        return escape_line(warning);
+        return join_lines(warning);
     }
     if leftover_pid(row).is_none()
         && row.resolution.is_none()
@@ -267,8 +265,8 @@ fn note(row: &SessionRow) -> String {
     let progress = progress.map(|progress| format!("{}/{}", progress.done, progress.total));
     let crashed = row.cause.as_deref() == Some("crash");
     let crash = if crashed { row.exit.as_ref().map(describe_exit) } else { None };
-    let text =
-        reason(row).or(crash).or_else(|| row.claim_text.clone()).map(|text| escape_line(&text));
+    let claim = || row.claim_text.as_deref().map(escape_line);
+    let text = reason(row).or(crash).map(|text| join_lines(&text)).or_else(claim);
     let note = [progress, text].into_iter().flatten().collect::<Vec<_>>().join(" ");
     match leftover_pid(row) {
         Some(pid) if note.is_empty() => format!("process still alive, pid {pid}"),
@@ -435,6 +433,20 @@ pub(crate) mod tests {
         deadbeef  evil␛]0;x␇<U+202E>  working                command  -       1m
         deadbeef  done                completed              command  -       1m
         ");
+    }
+
+    #[test]
+    fn note_joins_lines_of_reasons_but_not_of_claims() {
+        let text = Some("error: a\n\tb\u{1b}[2J".to_owned());
+        let because = SessionRow { reason: text.clone(), ..session("a", "failed") };
+        assert_eq!(note(&because), "error: a b␛[2J");
+        let claimed = SessionRow { claim_text: text, ..session("a", "working") };
+        assert_eq!(note(&claimed), "error: a␊␉b␛[2J");
+        let warnings = vec!["not committed: error: a\nb".to_owned()];
+        let uncommitted = SessionRow { warnings, ..ended("a", "completed") };
+        let uncommitted =
+            SessionRow { flags: vec![Flag::NotCommitted.word().to_owned()], ..uncommitted };
+        assert_eq!(note(&uncommitted), "not committed: error: a b");
     }
 
     #[test]

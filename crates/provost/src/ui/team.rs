@@ -4,13 +4,14 @@ use provost_api::{
     CriterionRow, DraftRow, FailedCheckRow, HeartbeatRow, LoopRow, MemberHeartbeatRow, MemberRow,
     TeamHeadRow, TeamMessageRow, TeamRow,
 };
+use provost_core::team::TeamActor;
 use serde_json::Value;
 
 use super::{
     ColumnFit, Paint, Screen, Table, Tone, age, ago,
     detail::DetailView,
     for_how_long, short_id,
-    text::{clip, escape_block, escape_line},
+    text::{clip, escape_block, escape_line, join_lines},
 };
 
 /// The maximum width of a text on one line.
@@ -398,10 +399,13 @@ pub(crate) fn message_lines(
             "cancelled" => Tone::Dim,
             _ => Tone::Live,
         };
-        let text = match &row.reason {
-            Some(reason) => format!("{}{} · {reason}", message_prefix(now_ms, row), row.text),
-            None => format!("{}{}", message_prefix(now_ms, row), row.text),
-        };
+        let text = show_message_text(&row.from, &row.text);
+        let reason = row.reason.as_deref().map(|reason| format!(" · {}", escape_line(reason)));
+        let text = format!(
+            "{}{text}{}",
+            escape_line(&message_prefix(now_ms, row)),
+            reason.unwrap_or_default()
+        );
         table.row([
             (Tone::Bold, row.no.to_string()),
             (tone, escape_line(&row.status)),
@@ -411,10 +415,16 @@ pub(crate) fn message_lines(
             (Tone::Plain, escape_line(&row.trust)),
             (Tone::Plain, escape_line(&row.to)),
             (Tone::Dim, age(now_ms, row.stored_at)),
-            (Tone::Plain, clip(&escape_line(&text), LINE_WIDTH)),
+            (Tone::Plain, clip(&text, LINE_WIDTH)),
         ]);
     }
     table.lines(paint, screen)
+}
+
+/// Shows the text of a message on a single line. The line breaks of Provost's own messages carry no
+/// meaning. In them, text by others is quoted.
+pub(super) fn show_message_text(from: &str, text: &str) -> String {
+    if from == TeamActor::Provost.name() { join_lines(text) } else { escape_line(text) }
 }
 
 /// Describes what is unusual about a message, as a prefix to its text: which iteration it starts,
@@ -471,4 +481,16 @@ pub(crate) fn heartbeat_lines(row: &HeartbeatRow) -> Vec<String> {
         lines.extend(escape_block(prompt).lines().map(|line| format!("  {line}")));
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_lines_of_provosts_messages_are_joined() {
+        let text = "message 8 was not handled\n  \u{1b}[2J";
+        assert_eq!(show_message_text("provost", text), "message 8 was not handled ␛[2J");
+        assert_eq!(show_message_text("hand", text), "message 8 was not handled␊  ␛[2J");
+    }
 }

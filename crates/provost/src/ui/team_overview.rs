@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Paint, Screen, Tone, detail::DetailView, text::escape_line};
+use super::{Paint, Screen, Tone, detail::DetailView, team::show_message_text, text::escape_line};
 
 /// Shows everything needed to decide on the next step. Parts that are missing from the reply are left out.
 pub(crate) fn team_overview(paint: Paint, screen: Screen, cycle: &Value) -> Vec<String> {
@@ -132,7 +132,7 @@ fn show_messages(card: &mut DetailView, row: &Value) {
     card.label("messages", &format!("{own} wait for you, {operator} for the operator"));
     for one in rows(&row["newest"]) {
         let (from, to) = (clean_text(&one["from"]), clean_text(&one["to"]));
-        let said = clean_text(&one["text"]);
+        let said = show_message_text(&from, one["text"].as_str().unwrap_or_default());
         card.text(
             "message",
             &format!("{} {from} → {to}, {}: {said}", one["no"], clean_text(&one["status"])),

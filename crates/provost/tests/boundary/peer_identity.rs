@@ -357,6 +357,77 @@ fn f2_9_orphan_that_killed_daemon_is_not_operator() {
     fs::write(stage.file("end"), "").unwrap();
 }
 
+/// Returns a shell prefix that runs a command with exactly the environment of the harness, so
+/// without a mark.
+fn clean_environment(stage: &TestEnv) -> String {
+    let command = stage.command::<&str>(&[]);
+    let set = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    let set = set.map(|(name, value)| format!("{}='{}'", name.display(), value.display()));
+    format!("env -i {}", set.collect::<Vec<_>>().join(" "))
+}
+
+#[test]
+fn f2_9_orphan_cannot_start_daemon() {
+    let stage = TestEnv::new();
+    let program = text(Path::new(stage.command::<&str>(&[]).get_program()));
+    let clean = clean_environment(&stage);
+    // Appends the exit code and the output. An accepted daemon would run until the time limit.
+    let attempt = |name: &str, what: &str| {
+        format!(
+            "timeout 10 {what} > {name}.new 2>&1; echo \"exit $?\" >> {name}.new; mv {name}.new {name}\n"
+        )
+    };
+    let script = format!(
+        "trap '' TERM HUP INT\nkill -9 $(head -1 home/ledger/ledger.lock)\n{}kill -9 $1\nwhile ! test -e orphaned; do sleep 0.05; done\n{}{}{}",
+        attempt("below", &format!("{clean} {program} daemon run")),
+        attempt("marked", &format!("{clean} PROVOST_LAUNCH=$2 {program} daemon run")),
+        attempt("orphan", &format!("{clean} {program} daemon run")),
+        attempt("command", &format!("{clean} {program} ls")),
+    );
+    fs::write(stage.file("escape.sh"), script).unwrap();
+    let start = "while ! test -e go; do sleep 0.05; done; env -i PATH=$PATH setsid sh escape.sh $PPID $PROVOST_LAUNCH & sleep 600";
+    let id = spawn_script(&stage, start);
+    stage.wait_state(&id, |row| row["launches"][0]["phase"] == "running");
+    let holder = stage.path().join(format!("launches/{id}.l1/holder.json"));
+    let holder: Value = serde_json::from_slice(&fs::read(holder).unwrap()).unwrap();
+    let pid = u32::try_from(holder["holder"]["pid"].as_u64().unwrap()).unwrap();
+    fs::write(stage.file("go"), "").unwrap();
+    let below = eventually("the agent has tried", || read_nonempty(stage.file("below")));
+    eventually("the holder is killed", || (!is_running(pid)).then_some(()));
+    fs::write(stage.file("orphaned"), "").unwrap();
+    let said = |name| eventually("the orphan has tried", || read_nonempty(stage.file(name)));
+    for said in [below, said("marked")] {
+        assert!(said.contains("exit 4") && said.contains("only the operator"), "{said}");
+    }
+    for said in [said("orphan"), said("command")] {
+        assert!(said.contains("exit 4") && said.contains("cannot start the daemon"), "{said}");
+        assert!(said.contains("from a terminal"), "{said}");
+    }
+    // The test is older than the launch, so its commands start a daemon.
+    stage.wait_sealed(&id);
+}
+
+#[test]
+fn operator_starts_daemon_with_lost_launch() {
+    let stage = TestEnv::new();
+    let program = text(Path::new(stage.command::<&str>(&[]).get_program()));
+    let list = format!("{} {program} ls", clean_environment(&stage));
+    // Cron is older than every launch and starts new processes.
+    let cron = waiting_script(&stage, "cron", &format!("setsid sh -c \"{list}; true\""));
+    run_detached(&format!("({cron}) & :"));
+    eventually("the script runs", || read_nonempty(stage.file("cron.pid")));
+    create_lost_launch(&stage);
+    stage.daemon().stop();
+    let said = release_script(&stage, "cron");
+    assert!(!said.contains("error") && stage.daemon().pid().is_some(), "{said}");
+    // A script that outlived its shell and is younger than the launch looks like an agent.
+    stage.daemon().stop();
+    run_detached(&format!("({}) & :", waiting_script(&stage, "nohup", &list)));
+    let said = release_script(&stage, "nohup");
+    assert!(said.contains("cannot start the daemon"), "{said}");
+    assert!(stage.daemon().pid().is_none(), "{said}");
+}
+
 /// Writes a script that waits for `NAME.go` and then runs a command. Returns the shell line that starts it.
 fn waiting_script(stage: &TestEnv, name: &str, what: &str) -> String {
     let script = format!(

@@ -3,12 +3,17 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixListener;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::Command;
 
 use provost_testkit::{TestHome, eventually};
 use rustix::fs::{CWD, RenameFlags};
 
 use crate::kit::{assert_ledger_verified, assert_refused, quick_home, spawn, wait_sealed};
+
+/// The user as whom a command runs that root's permissions would not restrict.
+const UNPRIVILEGED: u32 = 65_534;
 
 #[test]
 fn stale_socket_is_taken_over() {
@@ -161,6 +166,64 @@ fn read_only_home_is_an_error_but_readable() {
     assert_eq!(found("ledger")["level"], "ok", "{doctor}");
     assert_ledger_verified(&home);
     assert_eq!(wait_sealed(&home, &id)["state"], "completed", "nothing is lost");
+}
+
+/// Runs `provost` as a user whom the permissions of the home restrict, so not as root.
+fn run_as_user(home: &TestHome, args: &[&str]) -> provost_testkit::ProgramOutput {
+    let mut command = home.command(args);
+    if rustix::process::geteuid().is_root() {
+        command.uid(UNPRIVILEGED).gid(UNPRIVILEGED);
+    }
+    let ran = command.current_dir(home.root()).output().expect("provost can be run");
+    provost_testkit::ProgramOutput {
+        command: format!("{command:?}"),
+        status: ran.status,
+        stdout: String::from_utf8_lossy(&ran.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&ran.stderr).into_owned(),
+        raw_stdout: ran.stdout,
+    }
+}
+
+/// Makes the user of [`run_as_user`] the owner of a directory and everything below it.
+fn give_to_user(path: &Path) {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let owner = Some(UNPRIVILEGED);
+    std::os::unix::fs::lchown(path, owner, owner).expect("root may change an owner");
+    if fs::symlink_metadata(path).expect("it exists").is_dir() {
+        let entries = fs::read_dir(path).expect("it is readable").flatten();
+        entries.for_each(|entry| give_to_user(&entry.path()));
+    }
+}
+
+#[test]
+fn home_without_write_permission_is_readable() {
+    let home = quick_home();
+    let id = spawn(&home, &["--", "true"]);
+    wait_sealed(&home, &id);
+    home.daemon().stop();
+    let ledger = home.path().join("ledger");
+    let log = ledger.join("ledger.db-wal");
+    fs::write(home.root().join("log"), "not empty").expect("a file can be written");
+    give_to_user(home.root());
+    let set_mode = |mode| {
+        for dir in [&ledger, &home.path().to_owned()] {
+            fs::set_permissions(dir, Permissions::from_mode(mode)).expect("a mode can be set");
+        }
+    };
+    set_mode(0o500);
+    run_as_user(&home, &["ledger", "verify"]).ok();
+    let exported = run_as_user(&home, &["ledger", "export"]);
+    assert!(exported.ok().stdout.contains(&id), "{exported:#?}");
+    // SQLite needs an index for a log that was not checkpointed, and cannot create it.
+    set_mode(0o700);
+    fs::rename(home.root().join("log"), &log).expect("a file can be moved");
+    set_mode(0o500);
+    let refused = run_as_user(&home, &["ledger", "export", "--json"]);
+    set_mode(0o700);
+    assert_refused(&refused, 6, "storage", &["check the permissions", "ledger.db"]);
+    fs::remove_file(&log).expect("a file can be removed");
 }
 
 #[test]

@@ -154,11 +154,18 @@ fn grandchild_stopping_holder_does_not_delay_outcome() {
     let repo = stage.home.repo("work");
     let ended =
         "until [ -e \"$PROVOST_HOME/launches/$PROVOST_LAUNCH/exit.json\" ]; do sleep 0.1; done";
-    let left = format!("(trap '' TERM; {ended}; sleep 0.3; while :; do kill -STOP $PPID; done) &");
+    let recorded = stage.file("recorded");
+    let left = format!(
+        "(trap '' TERM; {ended}; until [ -e {recorded} ]; do sleep 0.05; done; while :; do kill -STOP $PPID; done) &"
+    );
     let script = format!("echo a > a.txt; {left} exit 0");
     let options = ["--worktree", "--exit-zero-completes", "--check", "true"];
     let arguments = [&options[..], &["--", "sh", "-c", &script]].concat();
     let id = stage.spawn_in(repo.path(), &arguments);
+    eventually("the end is recorded", || {
+        (!stage.home.events_of(&id, "process.ended").is_empty()).then_some(())
+    });
+    fs::write(&recorded, "").unwrap();
     let row = stage.wait_sealed(&id);
     assert_eq!(row["state"], "succeeded", "{row}");
     assert!(flags(&row).contains(&json!("leftovers")), "{row}");

@@ -49,6 +49,7 @@ fn is_session_bookkeeping(event: &Event) -> bool {
             | Event::LimitSlot(_)
             | Event::EffectRetried(_)
             | Event::ToolAnswered(_)
+            | Event::TeamCommandCounted(_)
     )
 }
 

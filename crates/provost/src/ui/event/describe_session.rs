@@ -11,7 +11,7 @@ use provost_core::{
     verdict::{CheckEnd, Receipt},
 };
 
-use crate::ui::{expand_durations, format_duration, format_size};
+use crate::ui::{expand_durations, format_duration, format_size, join_lines};
 
 /// How many digits of a commit or tree hash to show.
 const HASH_DIGITS: usize = 12;
@@ -87,6 +87,7 @@ pub(super) fn describe(event: &Event) -> String {
         | Event::RequestRuled(_)
         | Event::ToolCalled(_)
         | Event::ToolAnswered(_)
+        | Event::TeamCommandCounted(_)
         | Event::MessageQueued(_)
         | Event::MessageDelivered(_)
         | Event::MessageTyped(_)
@@ -126,7 +127,9 @@ fn describe_start(event: &Event) -> String {
                 e.base.as_ref().map(|base| format!(", from commit {}", short_hash(&base.commit.0)));
             format!("working directory ready: {}{}", e.cwd, base.unwrap_or_default())
         }
-        Event::WorkFailed(e) => format!("cannot create the working directory: {}", e.reason),
+        Event::WorkFailed(e) => {
+            format!("cannot create the working directory: {}", join_lines(&e.reason))
+        }
         Event::WorkRemoved(_) => "worktree removed".to_owned(),
         Event::ConversationDeleted(_) => {
             "conversation removed; the session can no longer be resumed".to_owned()
@@ -307,6 +310,7 @@ fn describe_exchange(event: &Event) -> String {
         Event::ToolCalled(e) => format!("tool call {}: {}", e.no, e.call.as_str()),
         Event::ToolAnswered(e) if e.ok => format!("call {} answered", e.no),
         Event::ToolAnswered(e) => format!("call {} refused: {}", e.no, e.text),
+        Event::TeamCommandCounted(e) => format!("team command of {}", format_size(e.bytes)),
         Event::RequestSettled(e) => {
             let fate = match e.status {
                 RequestStatus::Open => "open",
@@ -373,7 +377,7 @@ fn describe_outcome(event: &Event) -> String {
             let (commit, tree) = (short_hash(&e.snapshot.commit.0), short_hash(&e.snapshot.tree.0));
             format!("work committed as {commit}, tree {tree}")
         }
-        Event::SnapshotFailed(e) => format!("cannot commit the work: {}", e.reason),
+        Event::SnapshotFailed(e) => format!("cannot commit the work: {}", join_lines(&e.reason)),
         Event::CheckFinished(e) => describe_check(&e.receipt),
         Event::AttemptCancelled(e) => append_text("cancelled".to_owned(), Some(&e.because)),
         Event::AttemptSuperseded(_) => "superseded by a newer instruction".to_owned(),

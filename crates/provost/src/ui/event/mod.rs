@@ -142,6 +142,18 @@ mod tests {
     }
 
     #[test]
+    fn lines_of_git_errors_are_joined() {
+        let reason = json!({"reason": "error: overwritten:\n\ta\u{1b}[2J.txt\nAborting"});
+        for (kind, begins) in [
+            ("work.failed", "cannot create the working directory"),
+            ("snapshot.failed", "cannot commit the work"),
+        ] {
+            let shown = describe(&event(kind, reason.clone()));
+            assert_eq!(shown, format!("{begins}: error: overwritten: a␛[2J.txt Aborting"));
+        }
+    }
+
+    #[test]
     fn wrapped_text_is_indented() {
         let mut lines = EventLines::new(Paint::OFF, Screen::with_columns(69), TimeZone::UTC, false);
         let long = "the login works again, and so do the tests";
