@@ -75,8 +75,9 @@ fn read_answer(args: &AnswerArgs, request: Option<&RequestRow>) -> Result<Answer
         }
         (None, None, _) if args.secret => Ok(text(input::read_text("the answer", "-")?)),
         (None, None, _) => {
-            let error =
-                usage("no answer given: pass the answer as TEXT, or run this command in a terminal to be prompted");
+            let error = usage(
+                "no answer given: pass the answer as TEXT, or run this command in a terminal to be prompted",
+            );
             Err(request.into_iter().fold(error, |e, request| e.next(request.answer_command())))
         }
     }
@@ -111,8 +112,8 @@ pub(super) fn repeat_change(
 ) -> CliResult {
     let request = format!("{}.q{}", row.id, no.unwrap_or(1));
     let answer = AnswerRequest { request, revision: u32::MAX, ..given };
-    change(context, &row.id, "answer", &answer, key).map_err(|told| match no {
-        Some(_) => told,
+    change(context, &row.id, "answer", &answer, key).map_err(|why| match no {
+        Some(_) => why,
         None => error.into(),
     })
 }
