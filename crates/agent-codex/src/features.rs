@@ -49,9 +49,9 @@ pub fn is_enabled(
 }
 
 /// Finds a feature in lines that consist of name, maturity and state.
-fn parse_features(told: &[u8], feature: &str) -> Option<bool> {
-    let told = String::from_utf8_lossy(told);
-    let lines = told.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+fn parse_features(output: &[u8], feature: &str) -> Option<bool> {
+    let output = String::from_utf8_lossy(output);
+    let lines = output.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     lines
         .into_iter()
         .find(|words| words.first() == Some(&feature))
@@ -64,10 +64,10 @@ mod tests {
 
     #[test]
     fn features_are_read_by_their_whole_name() {
-        let told = b"multi_agent_v2   stable  false\nmulti_agent   under development   true\n";
-        assert_eq!(parse_features(told, "multi_agent"), Some(true));
-        assert_eq!(parse_features(told, "multi_agent_v2"), Some(false));
-        assert_eq!(parse_features(told, "multi"), None);
+        let output = b"multi_agent_v2   stable  false\nmulti_agent   under development   true\n";
+        assert_eq!(parse_features(output, "multi_agent"), Some(true));
+        assert_eq!(parse_features(output, "multi_agent_v2"), Some(false));
+        assert_eq!(parse_features(output, "multi"), None);
         assert_eq!(parse_features(b"no features", "no"), None);
         assert_eq!(is_enabled(&["/nowhere".to_owned()], &[], None, "x").unwrap(), None);
     }

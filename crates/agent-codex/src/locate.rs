@@ -107,8 +107,8 @@ pub enum CandidateFault {
     NotExecutable,
     TooOld { version: AgentVersion },
     DidNotAnswer { limit: Duration },
-    NotCodex { said: String },
-    Failed { how: String, said: String },
+    NotCodex { output: String },
+    Failed { how: String, output: String },
 }
 
 /// Why Codex cannot be started.
@@ -318,7 +318,7 @@ impl VersionQuery<'_> {
         };
         let finished = run.finish();
         let failed =
-            |error: io::Error| CandidateFault::Failed { how: error.to_string(), said: "".into() };
+            |error: io::Error| CandidateFault::Failed { how: error.to_string(), output: "".into() };
         read_version(&finished.map_err(failed)?)
     }
 }
@@ -350,7 +350,8 @@ fn check_executable(program: &Path) -> Result<(), CandidateFault> {
 
 /// Parses the output of `--version`.
 fn read_version(finished: &FinishedProgram) -> Result<AgentVersion, CandidateFault> {
-    let failed = |how: String| CandidateFault::Failed { how, said: displayable(&finished.stderr) };
+    let failed =
+        |how: String| CandidateFault::Failed { how, output: displayable(&finished.stderr) };
     match finished.end {
         ProgramEnd::TimedOut => return Err(CandidateFault::DidNotAnswer { limit: VERSION_LIMIT }),
         ProgramEnd::Code(0) => {}
@@ -362,7 +363,7 @@ fn read_version(finished: &FinishedProgram) -> Result<AgentVersion, CandidateFau
     let answer = text.lines().find_map(|line| line.trim().strip_prefix(VERSION_PREFIX));
     let version: Option<AgentVersion> = answer.and_then(|version| version.trim().parse().ok());
     match version {
-        None => Err(CandidateFault::NotCodex { said: displayable(&finished.stdout) }),
+        None => Err(CandidateFault::NotCodex { output: displayable(&finished.stdout) }),
         Some(version) if version < FLOOR => Err(CandidateFault::TooOld { version }),
         Some(version) => Ok(version),
     }
@@ -389,16 +390,16 @@ impl fmt::Display for CandidateFault {
             Self::DidNotAnswer { limit } => {
                 write!(f, "`--version` did not finish within {} s", limit.as_secs())
             }
-            Self::NotCodex { said } if said.is_empty() => {
+            Self::NotCodex { output } if output.is_empty() => {
                 f.write_str("`--version` printed nothing, so the program is not Codex")
             }
-            Self::NotCodex { said } => {
-                write!(f, "`--version` printed `{said}`, so the program is not Codex")
+            Self::NotCodex { output } => {
+                write!(f, "`--version` printed `{output}`, so the program is not Codex")
             }
-            Self::Failed { how, said } if said.is_empty() => {
+            Self::Failed { how, output } if output.is_empty() => {
                 write!(f, "`--version` failed: {how}")
             }
-            Self::Failed { how, said } => write!(f, "`--version` failed: {how}: {said}"),
+            Self::Failed { how, output } => write!(f, "`--version` failed: {how}: {output}"),
         }
     }
 }
@@ -417,15 +418,15 @@ fn advice(fault: &CandidateFault, source: PathSource) -> String {
 }
 
 fn describe_candidates(candidates: &[CodexCandidate]) -> String {
-    let told = candidates.iter().filter_map(|candidate| {
+    let described = candidates.iter().filter_map(|candidate| {
         let fault = candidate.codex.as_ref().err()?;
         Some(format!("{}: {fault}", candidate.path.display()))
     });
-    let told: Vec<String> = told.collect();
-    if told.is_empty() {
+    let described: Vec<String> = described.collect();
+    if described.is_empty() {
         return "none found in PATH or in a known location".into();
     }
-    told.join("; ")
+    described.join("; ")
 }
 
 #[cfg(test)]
@@ -510,9 +511,9 @@ mod tests {
         let pre = "0.107.0-alpha.1".parse().unwrap();
         let answered = answer(ProgramEnd::Code(0), "codex-cli 0.107.0-alpha.1");
         assert_eq!(answered, Err(CandidateFault::TooOld { version: pre }));
-        let other = CandidateFault::NotCodex { said: "v22.1.0".into() };
+        let other = CandidateFault::NotCodex { output: "v22.1.0".into() };
         assert_eq!(answer(ProgramEnd::Code(0), "v22.1.0\n"), Err(other));
-        let failed = CandidateFault::Failed { how: "exit code 3".into(), said: "oh".into() };
+        let failed = CandidateFault::Failed { how: "exit code 3".into(), output: "oh".into() };
         assert_eq!(answer(ProgramEnd::Code(3), "codex-cli 0.166.0"), Err(failed));
         let silent = CandidateFault::DidNotAnswer { limit: VERSION_LIMIT };
         assert_eq!(answer(ProgramEnd::TimedOut, "codex-cli 0.166.0"), Err(silent));

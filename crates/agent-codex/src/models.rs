@@ -40,9 +40,9 @@ pub fn model_upgrades(
     }
 }
 
-fn parse_models(told: &[u8]) -> BTreeMap<String, String> {
-    let told: Value = serde_json::from_slice(told).unwrap_or_default();
-    let models = told["models"].as_array().map(Vec::as_slice).unwrap_or_default();
+fn parse_models(reply: &[u8]) -> BTreeMap<String, String> {
+    let reply: Value = serde_json::from_slice(reply).unwrap_or_default();
+    let models = reply["models"].as_array().map(Vec::as_slice).unwrap_or_default();
     let offer = |model: &Value| {
         Some((model["slug"].as_str()?.to_owned(), model["upgrade"]["model"].as_str()?.to_owned()))
     };
@@ -55,8 +55,8 @@ mod tests {
 
     #[test]
     fn model_upgrades_are_parsed() {
-        let told = br#"{"models":[{"slug":"old","upgrade":{"model":"new"}},{"slug":"new","upgrade":null},7]}"#;
-        assert_eq!(parse_models(told), BTreeMap::from([("old".to_owned(), "new".to_owned())]));
+        let reply = br#"{"models":[{"slug":"old","upgrade":{"model":"new"}},{"slug":"new","upgrade":null},7]}"#;
+        assert_eq!(parse_models(reply), BTreeMap::from([("old".to_owned(), "new".to_owned())]));
         assert_eq!(parse_models(b"no models"), BTreeMap::new());
         assert_eq!(model_upgrades(&["/nowhere".to_owned()], Vec::new()), BTreeMap::new());
     }

@@ -39,12 +39,12 @@ pub struct Error(#[from] serde_json::Error);
 /// Parses the last argument of a notification.
 pub fn parse_notification(argument: &[u8]) -> Result<NotifyCall, Error> {
     let input: NotifyInput = serde_json::from_slice(argument)?;
-    let told = match input.kind.as_str() {
+    let event = match input.kind.as_str() {
         "agent-turn-complete" => NotifyEvent::TurnComplete { last_message: input.last_message },
         _ => NotifyEvent::Other { event: input.kind },
     };
     let thread = input.thread.as_deref().and_then(ThreadId::parse);
-    Ok(NotifyCall { thread, turn: input.turn, cwd: input.cwd, event: told })
+    Ok(NotifyCall { thread, turn: input.turn, cwd: input.cwd, event })
 }
 
 #[derive(Debug, Deserialize)]

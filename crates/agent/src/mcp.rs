@@ -165,7 +165,9 @@ fn handle_call(id: &Value, params: &Value) -> McpOutcome {
         Err(expected) => expected,
         Ok(_) if is_from_sub_agent(&params["_meta"]) => NOT_THE_MAIN_AGENT.to_owned(),
         Ok(ParsedCall::Question { .. }) => ASK_UNAVAILABLE.to_owned(),
-        Ok(ParsedCall::Testimony(said)) => return accept_call(id, McpCallContent::Testimony(said)),
+        Ok(ParsedCall::Testimony(report)) => {
+            return accept_call(id, McpCallContent::Testimony(report));
+        }
         Ok(ParsedCall::Progress(progress)) => {
             return accept_call(id, McpCallContent::Testimony(ReportBody::Progress(progress)));
         }
@@ -249,11 +251,11 @@ mod tests {
             (json!("1999-01-01"), "2025-11-25"),
             (Value::Null, "2025-11-25"),
         ] {
-            let told = answered(&request("initialize", json!({"protocolVersion": asked})));
-            assert_eq!((&told["id"], &told["jsonrpc"]), (&json!(7), &json!("2.0")));
-            assert_eq!(told["result"]["protocolVersion"], spoken);
-            assert!(told["result"]["capabilities"]["tools"].is_object());
-            let instructions = told["result"]["instructions"].as_str().unwrap();
+            let reply = answered(&request("initialize", json!({"protocolVersion": asked})));
+            assert_eq!((&reply["id"], &reply["jsonrpc"]), (&json!(7), &json!("2.0")));
+            assert_eq!(reply["result"]["protocolVersion"], spoken);
+            assert!(reply["result"]["capabilities"]["tools"].is_object());
+            let instructions = reply["result"]["instructions"].as_str().unwrap();
             assert!(
                 instructions.contains("provost_report") && !instructions.contains("provost_ask")
             );
@@ -279,19 +281,19 @@ mod tests {
     #[test]
     fn call_is_answered_under_its_id() {
         let message = call("provost_report", json!({"status": "completed", "summary": "s"}));
-        let McpOutcome::Call(report) = heard(&message) else { panic!() };
+        let McpOutcome::Call(called) = heard(&message) else { panic!() };
         let (kind, text) = (ClaimKind::Completed, Some("s".to_owned()));
-        assert_eq!(report.content, McpCallContent::Testimony(ReportBody::Claim { kind, text }));
+        assert_eq!(called.content, McpCallContent::Testimony(ReportBody::Claim { kind, text }));
         let noted = json!({"content": [{"type": "text", "text": "Noted."}], "isError": false});
-        assert_eq!(read(&report.acknowledge())["result"], noted);
-        assert_eq!(read(&report.rejection("no"))["result"]["isError"], true);
+        assert_eq!(read(&called.acknowledge())["result"], noted);
+        assert_eq!(read(&called.rejection("no"))["result"]["isError"], true);
         let mut message = call("provost_progress", json!({"done": 1, "total": 2}));
         message["id"] = json!("seven\n");
         let McpOutcome::Call(progress) = heard(&message) else { panic!() };
-        let told = ReportBody::Progress(Progress { done: 1, total: 2 });
-        assert_eq!(progress.content, McpCallContent::Testimony(told));
+        let progress_report = ReportBody::Progress(Progress { done: 1, total: 2 });
+        assert_eq!(progress.content, McpCallContent::Testimony(progress_report));
         assert_eq!(read(&progress.acknowledge())["id"], "seven\n");
-        assert_ne!(progress.id(), report.id());
+        assert_ne!(progress.id(), called.id());
     }
 
     #[test]
@@ -303,9 +305,9 @@ mod tests {
             (request("tools/call", Value::Null), "there is no such tool"),
             (call("provost_ask", json!({"question": "q?"})), "report needs_input"),
         ] {
-            let told = answered(&message);
-            assert_eq!(told["result"]["isError"], true, "{told}");
-            let text = told["result"]["content"][0]["text"].as_str().unwrap();
+            let reply = answered(&message);
+            assert_eq!(reply["result"]["isError"], true, "{reply}");
+            let text = reply["result"]["content"][0]["text"].as_str().unwrap();
             assert!(text.contains(expected), "{text}");
         }
     }
@@ -335,8 +337,8 @@ mod tests {
         ] {
             assert_eq!(answered(&message)["error"]["code"], code, "{message}");
         }
-        let McpOutcome::Reply(told) = handle_line(b"{\"id\":", None) else { panic!() };
-        assert_eq!(read(&told)["error"]["code"], PARSE_ERROR);
+        let McpOutcome::Reply(reply) = handle_line(b"{\"id\":", None) else { panic!() };
+        assert_eq!(read(&reply)["error"]["code"], PARSE_ERROR);
         assert!(read(&line_too_long())["id"].is_null());
         for quiet in [
             json!({"method": "notifications/initialized"}),

@@ -27,10 +27,10 @@ const MEMBER_INSTRUCTIONS: &str = " You work in a team with a manager. provost_t
 
 /// Returns a member's instructions. They follow the general instructions or, for a manager, replace
 /// them.
-pub(crate) fn instructions(member: TeamMembership, told: &str) -> String {
+pub(crate) fn instructions(member: TeamMembership, common: &str) -> String {
     match member.role {
         MemberRole::Manager => MANAGER_INSTRUCTIONS.to_owned(),
-        MemberRole::Worker | MemberRole::Reviewer => format!("{told}{MEMBER_INSTRUCTIONS}"),
+        MemberRole::Worker | MemberRole::Reviewer => format!("{common}{MEMBER_INSTRUCTIONS}"),
     }
 }
 
@@ -388,8 +388,8 @@ mod tests {
             ("finish", json!({"because": "x".repeat(MAX_ARGUMENTS)}), "at most"),
         ] {
             let tool = format!("{PREFIX}{tool}");
-            let told = parse_call(&tool, &arguments).unwrap().unwrap_err();
-            assert!(told.starts_with(&tool) && told.contains(part), "{told}");
+            let message = parse_call(&tool, &arguments).unwrap().unwrap_err();
+            assert!(message.starts_with(&tool) && message.contains(part), "{message}");
         }
         assert!(parse_call("provost_report", &json!({})).is_none());
         assert!(parse_call("provost_team_own", &json!({})).is_none());

@@ -82,11 +82,11 @@ pub enum ParsedCall {
 /// Returns the instructions that accompany the tools.
 pub fn instructions(settings: &AgentSettings) -> String {
     let asks = if settings.questions { ASK_INSTRUCTIONS } else { "" };
-    let told =
+    let common =
         if settings.result == ResultForm::Plain { INSTRUCTIONS } else { STRUCTURED_INSTRUCTIONS };
     match settings.member {
-        Some(member) => format!("{}{asks}", team_tools::instructions(member, told)),
-        None => format!("{told}{asks}"),
+        Some(member) => format!("{}{asks}", team_tools::instructions(member, common)),
+        None => format!("{common}{asks}"),
     }
 }
 
@@ -256,8 +256,8 @@ mod tests {
             (ASK, json!({"question": " "})),
             (ASK, json!({"question": "q", "options": [1]})),
         ] {
-            let told = parse_call(tool, &arguments).unwrap_err();
-            assert!(told.starts_with(tool), "{told}");
+            let message = parse_call(tool, &arguments).unwrap_err();
+            assert!(message.starts_with(tool), "{message}");
         }
         assert!(parse_call("lookup_ticket", &json!({})).is_err());
     }

@@ -194,19 +194,19 @@ impl RequestRow {
     /// Returns the command that answers or approves the request, or that opens the screen where
     /// this is possible.
     pub fn answer_command(&self) -> String {
-        if let Some(told) = self.commands.first() {
-            return told.clone();
+        if let Some(command) = self.commands.first() {
+            return command.clone();
         }
         if self.kind == "approval" {
             return self.settle("approve");
         }
         let secret = self.questions.iter().any(|question| question.secret);
-        let way = match (secret, self.questions.len()) {
+        let arguments = match (secret, self.questions.len()) {
             (_, 2..) => "--answers FILE",
             (true, _) => "--secret",
             (false, _) => "TEXT",
         };
-        format!("{} {way}", self.settle("answer"))
+        format!("{} {arguments}", self.settle("answer"))
     }
 
     /// Whether the request can be denied. A question, or a dialog on a screen, can only be

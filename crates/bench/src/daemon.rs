@@ -44,8 +44,8 @@ impl BenchDaemon {
 
     pub(crate) fn run(&self, args: &[&str]) -> Result<Output> {
         let output = self.command(args)?.output()?;
-        let told = String::from_utf8_lossy(&output.stdout).into_owned();
-        ensure!(output.status.success(), "provost {args:?} failed: {told}");
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        ensure!(output.status.success(), "provost {args:?} failed: {printed}");
         Ok(output)
     }
 
@@ -163,9 +163,9 @@ pub(crate) fn cpu_ms(pid: u32) -> Result<f64> {
         rest.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<f64>().ok());
     let mut nanoseconds = 0.0;
     for thread in std::fs::read_dir(format!("/proc/{pid}/task"))? {
-        let told = std::fs::read_to_string(thread?.path().join("schedstat"))?;
+        let schedstat = std::fs::read_to_string(thread?.path().join("schedstat"))?;
         nanoseconds +=
-            told.split(' ').next().context("malformed schedstat line")?.parse::<f64>()?;
+            schedstat.split(' ').next().context("malformed schedstat line")?.parse::<f64>()?;
     }
     Ok(f64::max(ticks.sum::<f64>() * TICK_MS, nanoseconds / 1e6))
 }

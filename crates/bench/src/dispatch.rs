@@ -17,7 +17,7 @@ use provost_core::{
 };
 use provost_engine::{
     board::{Board, BoardTransaction},
-    shell::{NewMember, Pairing},
+    shell::{NewMember, TeamStart},
 };
 use provost_ledger::{Ledger, MemLedger, SqliteLedger, StreamWrite, WriteBatch};
 use serde_json::{Value, json};
@@ -218,8 +218,8 @@ impl PreparedMessages {
                     let sender = sender.clone();
                     scope.spawn(move || {
                         for write in own {
-                            let (durable, told) = mpsc::channel();
-                            if sender.send((write, durable)).is_err() || told.recv().is_err() {
+                            let (durable, confirmed) = mpsc::channel();
+                            if sender.send((write, durable)).is_err() || confirmed.recv().is_err() {
                                 return;
                             }
                         }
@@ -252,14 +252,14 @@ fn open(daemon: &BenchDaemon, n: usize) -> Result<String> {
     let id = task_id(n).to_string();
     let (name, labels) = ("hand".to_owned(), MemberLabels::default());
     let hand = NewMember { name, role: MemberRole::Worker, labels, session: None };
-    let pairing = Pairing {
+    let start = TeamStart {
         spec: spec(n),
         members: vec![hand],
         criteria: Vec::new(),
         template: None,
         posts: Vec::new(),
     };
-    let request = json!({"id": id, "pairing": pairing});
+    let request = json!({"id": id, "pairing": start});
     let opened: Value = daemon.client().post("/v1/pairs", &request, &format!("open-{n}"))?;
     ensure!(opened["id"] == *id, "{opened}");
     Ok(id)

@@ -43,8 +43,8 @@ impl BenchEventFollower {
             let line = self.stream.line()?.context("the daemon closed the stream")?;
             // A quiet stream sends keep-alive lines.
             ensure!(self.since.elapsed() < TIMEOUT, "timed out waiting for an event");
-            if let Some(told) = line.strip_prefix("event: ") {
-                told.clone_into(&mut kind);
+            if let Some(name) = line.strip_prefix("event: ") {
+                name.clone_into(&mut kind);
             }
             if let Some(data) = line.strip_prefix("data: ") {
                 let at = now();

@@ -113,7 +113,7 @@ pub(crate) fn spec(n: u64) -> SessionSpec {
         protected: Vec::new(),
         check_terms: Default::default(),
         empty_diff: EmptyDiff::Refused,
-        exit0: ExitZeroPolicy::NotAClaim,
+        exit_zero: ExitZeroPolicy::NotAClaim,
         on_finish: OnFinish::Close,
         bounds: Bounds { settle_ms: 50, ..Bounds::default() },
         budget: Default::default(),

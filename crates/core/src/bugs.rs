@@ -8,7 +8,7 @@ use std::cell::Cell;
 /// A rule that can be broken on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
-    SealIgnoresOwedCheck,
+    SealIgnoresPendingCheck,
     LateClaimApplied,
     EvidenceOfAnotherTree,
     FenceRemoved,
@@ -37,7 +37,7 @@ pub enum Bug {
     ConversationShared,
     LateIntegrationTaken,
     QueueForgotten,
-    StoppedErrandCounted,
+    StoppedMoveCounted,
     WorktreeTakenFromAgent,
     StaleLeaseTaken,
     LeaseNeverEnds,
@@ -45,11 +45,11 @@ pub enum Bug {
     WrittenIsBegun,
     KeyStoredTwice,
     GivenNewsChanged,
-    LossNotTold,
+    LossNotReported,
     GateForgotten,
     WaitSkipsState,
     EndNotNoticed,
-    UndeliveredNotTold,
+    UndeliveredNotReported,
     OutlivedGitIgnored,
     LeftWhileLanding,
     ShortageFailsLaunch,
@@ -60,7 +60,7 @@ pub enum Bug {
 
 impl Bug {
     pub const ALL: [Bug; 48] = [
-        Bug::SealIgnoresOwedCheck,
+        Bug::SealIgnoresPendingCheck,
         Bug::LateClaimApplied,
         Bug::EvidenceOfAnotherTree,
         Bug::FenceRemoved,
@@ -89,7 +89,7 @@ impl Bug {
         Bug::ConversationShared,
         Bug::LateIntegrationTaken,
         Bug::QueueForgotten,
-        Bug::StoppedErrandCounted,
+        Bug::StoppedMoveCounted,
         Bug::WorktreeTakenFromAgent,
         Bug::StaleLeaseTaken,
         Bug::LeaseNeverEnds,
@@ -97,11 +97,11 @@ impl Bug {
         Bug::WrittenIsBegun,
         Bug::KeyStoredTwice,
         Bug::GivenNewsChanged,
-        Bug::LossNotTold,
+        Bug::LossNotReported,
         Bug::GateForgotten,
         Bug::WaitSkipsState,
         Bug::EndNotNoticed,
-        Bug::UndeliveredNotTold,
+        Bug::UndeliveredNotReported,
         Bug::OutlivedGitIgnored,
         Bug::LeftWhileLanding,
         Bug::ShortageFailsLaunch,

@@ -229,9 +229,9 @@ impl Board {
         changes: &mut CommitChanges,
     ) {
         let id = run.id;
-        let owed = run.effects();
+        let effects = run.effects();
         let effects: BTreeMap<EffectKey, run::RunEffect> =
-            owed.into_iter().map(|effect| (effect.key(), effect)).collect();
+            effects.into_iter().map(|effect| (effect.key(), effect)).collect();
         let before = self.runs.remove(&id).map(|held| held.effects).unwrap_or_default();
         let started = effects.iter().filter(|(key, _)| !before.contains_key(*key));
         changes.start_run_effects.extend(started.map(|(_, effect)| (id, effect.clone())));
@@ -254,9 +254,9 @@ impl Board {
         changes: &mut CommitChanges,
     ) {
         let id = session.id;
-        let owed = session.effects();
+        let effects = session.effects();
         let effects: BTreeMap<EffectKey, SessionEffect> =
-            owed.into_iter().map(|effect| (effect.key(), effect)).collect();
+            effects.into_iter().map(|effect| (effect.key(), effect)).collect();
         let before = self.sessions.remove(&id);
         if let Some((at, _)) = before.as_ref().and_then(|held| held.deadline) {
             self.deadlines.remove(&(at, id));
@@ -570,7 +570,7 @@ impl BoardTransaction<'_> {
     fn note_missed(&mut self, id: SessionId, command: &SessionCommand) {
         if let (SessionCommand::EffectShortage { effect, .. }, Some(draft)) =
             (command, self.drafts.get_mut(&id))
-            && !draft.session.effects().iter().any(|owed| owed.key() == *effect)
+            && !draft.session.effects().iter().any(|pending| pending.key() == *effect)
         {
             draft.missed.insert(effect.clone());
         }

@@ -130,18 +130,22 @@ pub(crate) fn parse_view(
         PullRequestChecks::Pending
     };
     let failed = view.status_check_rollup.iter().filter(|check| current && check.failed());
-    let failed = failed.map(|check| check.remark(pushed));
+    let failed = failed.map(|check| check.to_review_comment(pushed));
     let reviews = view.reviews.iter().filter(|review| review.asks_for_changes());
-    let reviews = reviews.map(|one| (one.author_association.as_str(), one.remark()));
-    let comments = view.comments.iter().map(|one| (one.author_association.as_str(), one.remark()));
-    let lines = pages.iter().flatten().map(|one| (one.author_association.as_str(), one.remark()));
+    let reviews = reviews.map(|one| (one.author_association.as_str(), one.to_review_comment()));
+    let comments =
+        view.comments.iter().map(|one| (one.author_association.as_str(), one.to_review_comment()));
+    let lines = pages
+        .iter()
+        .flatten()
+        .map(|one| (one.author_association.as_str(), one.to_review_comment()));
     let (counted, left_out): (Vec<_>, Vec<_>) = reviews
         .chain(comments)
         .chain(lines)
         .partition(|(author, _)| is_counted_author(from, author));
     let left_out = u32::try_from(left_out.len()).unwrap_or(u32::MAX);
     let state = PullRequestState { status: parse_status(&view.state), checks, left_out };
-    Ok((state, failed.chain(counted.into_iter().map(|(_, remark)| remark)).collect()))
+    Ok((state, failed.chain(counted.into_iter().map(|(_, comment)| comment)).collect()))
 }
 
 /// Whether an author's comments are sent to the agents. Unknown and missing associations do not qualify.
@@ -180,8 +184,8 @@ impl ForgeCheck {
     }
 
     fn failed(&self) -> bool {
-        let said = self.state.as_deref().or(self.conclusion.as_deref()).unwrap_or_default();
-        !self.is_pending() && !matches!(said, "SUCCESS" | "NEUTRAL" | "SKIPPED")
+        let state = self.state.as_deref().or(self.conclusion.as_deref()).unwrap_or_default();
+        !self.is_pending() && !matches!(state, "SUCCESS" | "NEUTRAL" | "SKIPPED")
     }
 
     fn name(&self) -> &str {
@@ -189,10 +193,10 @@ impl ForgeCheck {
     }
 
     /// Converts the check into a review comment. The same check on another commit is a different comment.
-    fn remark(&self, commit: &str) -> ReviewComment {
-        let said = self.state.as_deref().or(self.conclusion.as_deref()).unwrap_or("no result");
+    fn to_review_comment(&self, commit: &str) -> ReviewComment {
+        let state = self.state.as_deref().or(self.conclusion.as_deref()).unwrap_or("no result");
         let link = self.details_url.as_deref().or(self.target_url.as_deref()).unwrap_or_default();
-        let text = format!("The check \"{}\" ended with {said}. {link}", self.name());
+        let text = format!("The check \"{}\" ended with {state}. {link}", self.name());
         ReviewComment::new(format!("check/{}/{commit}", self.name()), "check", &text)
     }
 }
@@ -203,20 +207,20 @@ impl ForgeReview {
         !self.body.trim().is_empty() || self.state == "CHANGES_REQUESTED"
     }
 
-    fn remark(&self) -> ReviewComment {
+    fn to_review_comment(&self) -> ReviewComment {
         let text = format!("({}) {}", self.state.to_lowercase().replace('_', " "), self.body);
         ReviewComment::new(format!("review/{}", self.id), &self.author.login, &text)
     }
 }
 
 impl ForgeComment {
-    fn remark(&self) -> ReviewComment {
+    fn to_review_comment(&self) -> ReviewComment {
         ReviewComment::new(format!("comment/{}", self.id), &self.author.login, &self.body)
     }
 }
 
 impl ForgeLineComment {
-    fn remark(&self) -> ReviewComment {
+    fn to_review_comment(&self) -> ReviewComment {
         let line = self.line.map_or(String::new(), |line| format!(":{line}"));
         let text = format!("{}{line}: {}", self.path, self.body);
         ReviewComment::new(format!("line/{}", self.id), &self.user.login, &text)
@@ -256,18 +260,18 @@ mod tests {
     #[test]
     fn checks_of_another_commit_are_pending() {
         let text = r#"{"state":"OPEN","headRefOid":"c0","statusCheckRollup":[{"name":"build","status":"COMPLETED","conclusion":"FAILURE"}]}"#;
-        let (state, remarks) = parse_view(text, "[]", "c1", CommentAuthors::Write).unwrap();
-        assert_eq!((state.checks, remarks), (PullRequestChecks::Pending, Vec::new()));
+        let (state, comments) = parse_view(text, "[]", "c1", CommentAuthors::Write).unwrap();
+        assert_eq!((state.checks, comments), (PullRequestChecks::Pending, Vec::new()));
     }
 
     #[test]
     fn comment_ids_are_stable_and_bare_approvals_dropped() {
         let text = r#"{"state":"MERGED","headRefOid":"c1","reviews":[{"id":"r1","author":{"login":"ann"},"body":"","state":"APPROVED"},{"id":"r2","author":{"login":"bob"},"body":"no","state":"CHANGES_REQUESTED"}],"comments":[{"id":"k1","author":{"login":"cy"},"body":"why?"}]}"#;
         let lines = r#"[{"id":7,"user":{"login":"di"},"path":"src/a.rs","line":3,"body":"typo"}]"#;
-        let (state, remarks) = parse_view(text, lines, "c1", CommentAuthors::Everyone).unwrap();
+        let (state, comments) = parse_view(text, lines, "c1", CommentAuthors::Everyone).unwrap();
         assert_eq!(state.status, PullRequestStatus::Merged);
         let found: Vec<_> =
-            remarks.iter().map(|one| (one.id.as_str(), one.text.as_str())).collect();
+            comments.iter().map(|one| (one.id.as_str(), one.text.as_str())).collect();
         let expected = [
             ("review/r2", "(changes requested) no"),
             ("comment/k1", "why?"),
@@ -295,12 +299,12 @@ mod tests {
             r#"{{"state":"OPEN","headRefOid":"c1","comments":[{comments},{{"id":"k"}}],"reviews":[{review}]}}"#
         );
         let lines = r#"[{"id":1,"author_association":"NONE","body":"b"},{"id":2,"author_association":"OWNER","body":"b"}]"#;
-        let (state, remarks) = parse_view(&text, lines, "c1", CommentAuthors::Write).unwrap();
-        let ids: Vec<&str> = remarks.iter().map(|one| one.id.as_str()).collect();
+        let (state, comments) = parse_view(&text, lines, "c1", CommentAuthors::Write).unwrap();
+        let ids: Vec<&str> = comments.iter().map(|one| one.id.as_str()).collect();
         assert_eq!(ids, ["comment/OWNER", "comment/MEMBER", "comment/COLLABORATOR", "line/2"]);
         assert_eq!(state.left_out, 7);
-        let (state, remarks) = parse_view(&text, lines, "c1", CommentAuthors::Everyone).unwrap();
-        assert_eq!((state.left_out, remarks.len()), (0, 11));
+        let (state, comments) = parse_view(&text, lines, "c1", CommentAuthors::Everyone).unwrap();
+        assert_eq!((state.left_out, comments.len()), (0, 11));
     }
 
     #[test]
@@ -311,9 +315,9 @@ mod tests {
                 |id: u32| format!(r#"{{"id":{id},"user":{{"login":"di"}},"path":"a","body":"b"}}"#);
             format!("[{}]", (from..from + 60).map(of).collect::<Vec<_>>().join(","))
         };
-        let (_, remarks) =
+        let (_, comments) =
             parse_view(text, &(page(0) + &page(60)), "c1", CommentAuthors::Everyone).unwrap();
-        assert_eq!((remarks.len(), remarks[119].id.as_str()), (120, "line/119"));
+        assert_eq!((comments.len(), comments[119].id.as_str()), (120, "line/119"));
         assert!(
             parse_view(text, "[] nonsense", "c1", CommentAuthors::Write)
                 .unwrap_err()

@@ -149,9 +149,9 @@ mod tests {
             let committed = self.ledger.append(batch).unwrap();
             self.board.commit(staged, &committed);
             let who = || ProcessIdentity { pid: 1, start_time: 1, boot_id: "b".to_owned() };
-            self.tell(id, SessionCommand::WorkPrepared { cwd: "/".to_owned(), base: None });
+            self.command(id, SessionCommand::WorkPrepared { cwd: "/".to_owned(), base: None });
             let launch = LaunchId { session: id, no: 1 };
-            self.tell(id, SessionCommand::LaunchStarted { launch, holder: who(), child: who() });
+            self.command(id, SessionCommand::LaunchStarted { launch, holder: who(), child: who() });
             self.signal(id, StreamSignal::Ready { thread: Some("t".to_owned()) });
             id
         }
@@ -160,7 +160,7 @@ mod tests {
             self.cursor += 1;
             let launch = LaunchId { session: id, no: 1 };
             let cursor = Cursor { offset: self.cursor, skip: 0 };
-            self.tell(id, SessionCommand::Observed { launch, signal, cursor });
+            self.command(id, SessionCommand::Observed { launch, signal, cursor });
         }
 
         fn limit(&mut self, id: SessionId, until_ms: Option<u64>) {
@@ -168,7 +168,7 @@ mod tests {
             self.signal(id, StreamSignal::TurnEnded { turn: None, end, usage: None, says: None });
         }
 
-        fn tell(&mut self, id: SessionId, command: SessionCommand) {
+        fn command(&mut self, id: SessionId, command: SessionCommand) {
             let mut turn = self.board.begin(self.now());
             turn.command(id, &command, "test").unwrap().unwrap();
             if let Some((batch, staged)) = turn.stage() {
@@ -218,7 +218,7 @@ mod tests {
             "name": "s", "role": null, "project": null, "cwd": "/",
             "agent": {"name": "codex", "driver": "codex", "argv": ["codex"], "env": {}, "pass_env": []},
             "instruction": "do it", "work": "plain", "setup": null, "checks": [], "keep": [],
-            "empty_diff": "refused", "exit0": "not_a_claim", "on_finish": "close", "bounds": {}, "hooks": {},
+            "empty_diff": "refused", "exit_zero": "not_a_claim", "on_finish": "close", "bounds": {}, "hooks": {},
         }))
         .unwrap();
         assert_eq!((spec.agent.driver, &spec.agent.carried.account), (Driver::Codex, &None));
@@ -306,7 +306,7 @@ mod tests {
     fn a09_cancelled_session_frees_its_slot() {
         let (mut lab, ids) = LimitTestBoard::with(&[Some("a"); 2]);
         lab.limit(ids[0], Some(RESET));
-        lab.tell(ids[0], SessionCommand::Cancel { because: "enough".to_owned() });
+        lab.command(ids[0], SessionCommand::Cancel { because: "enough".to_owned() });
         lab.limit(ids[1], Some(RESET));
         assert_eq!(lab.slot(ids[1]), RESET);
     }

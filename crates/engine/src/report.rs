@@ -107,8 +107,8 @@ mod tests {
         let fact = |kind| ReportBody::Fact { kind, value: "v".to_owned() };
         let facts = [FactKind::Branch, FactKind::Pr, FactKind::Artifact].map(fact);
         let progress = ReportBody::Progress(Progress { done: 1, total: 1 });
-        for said in kinds.map(claim).chain(facts).chain([progress]) {
-            assert_eq!(parse_testimony(&to_request(&said)), Ok(said));
+        for report in kinds.map(claim).chain(facts).chain([progress]) {
+            assert_eq!(parse_testimony(&to_request(&report)), Ok(report));
         }
     }
 

@@ -26,13 +26,18 @@ use crate::{projection, shell::error_chain};
 const MAX_FILES: usize = 100;
 
 /// Writes the summary of a sealed run attempt, once. Existing files are not changed.
-pub(crate) fn write(dir: &Path, run: &Run, leg: u32, changes: WorkChanges) -> Result<(), String> {
+pub(crate) fn write(
+    dir: &Path,
+    run: &Run,
+    attempt: u32,
+    changes: WorkChanges,
+) -> Result<(), String> {
     let write_error = |why: std::io::Error| format!("cannot write the summary: {why}");
     private::create_dir_all(dir).map_err(write_error)?;
-    let page = build_page(run, leg, changes, SummaryAudience::Operator);
+    let page = build_page(run, attempt, changes, SummaryAudience::Operator);
     // The Markdown file is written last, so if it exists, both files exist.
-    write_once(dir, &format!("card-{leg}.html"), &page.to_html()).map_err(write_error)?;
-    write_once(dir, &format!("card-{leg}.md"), &page.to_markdown()).map_err(write_error)
+    write_once(dir, &format!("summary-{attempt}.html"), &page.to_html()).map_err(write_error)?;
+    write_once(dir, &format!("summary-{attempt}.md"), &page.to_markdown()).map_err(write_error)
 }
 
 /// Renders the summary of a run that is not sealed yet, for a pull request. It contains nothing
@@ -130,15 +135,20 @@ impl WorkChanges {
     }
 }
 
-fn build_page(run: &Run, leg: u32, changes: WorkChanges, audience: SummaryAudience) -> ReportPage {
+fn build_page(
+    run: &Run,
+    attempt: u32,
+    changes: WorkChanges,
+    audience: SummaryAudience,
+) -> ReportPage {
     let private = audience == SummaryAudience::Operator;
     let row = projection::run::row(run);
-    let leg = run.attempts.iter().find(|one| one.no == leg).unwrap_or(run.attempt());
-    let ending = leg.sealed.as_ref().map_or("to be landed", |outcome| outcome.ending.as_str());
+    let attempt = run.attempts.iter().find(|one| one.no == attempt).unwrap_or(run.attempt());
+    let ending = attempt.sealed.as_ref().map_or("to be landed", |outcome| outcome.ending.as_str());
     let mut page = ReportPage::new(&format!("{}: {ending}", run.spec.name));
     let held = changes.guarded.clone();
     page.add_lead(lead_parts(changes.guarded));
-    page.add_section("", ending_parts(run, leg, private));
+    page.add_section("", ending_parts(run, attempt, private));
     page.add_section("Asked", goal_parts(run, private));
     page.add_section(
         "Understood",
@@ -152,12 +162,12 @@ fn build_page(run: &Run, leg: u32, changes: WorkChanges, audience: SummaryAudien
     page.add_section("Proved", proof_parts(&row));
     page.add_section("Reviewed", run.reviews.iter().flat_map(review_parts));
     page.add_section("Still open", list_part(open_points(run, &row, held)));
-    page.add_section("Used", list_part(usage_lines(run, &row, leg)));
+    page.add_section("Used", list_part(usage_lines(run, &row, attempt)));
     page
 }
 
-fn ending_parts(run: &Run, leg: &RunAttempt, private: bool) -> Vec<PagePart> {
-    let detail = leg.sealed.as_ref().map(|outcome| outcome.detail.clone());
+fn ending_parts(run: &Run, attempt: &RunAttempt, private: bool) -> Vec<PagePart> {
+    let detail = attempt.sealed.as_ref().map(|outcome| outcome.detail.clone());
     let detail = detail.filter(|detail| !detail.is_empty());
     let stage = run.stage.as_str().replace('_', " ");
     let why = detail.map(|detail| {
@@ -251,8 +261,8 @@ fn review_parts(one: &StageReview) -> Vec<PagePart> {
         some => count_noun(some, "finding"),
     };
     let list = one.review.findings.iter().map(|finding| {
-        let mended = if finding.repaired { ", fixed by the reviewer" } else { "" };
-        format!("{}{mended}", describe_finding(finding))
+        let repaired = if finding.repaired { ", fixed by the reviewer" } else { "" };
+        format!("{}{repaired}", describe_finding(finding))
     });
     vec![PagePart::Text(format!("{stage} {}: {count}", one.cycle)), PagePart::List(list.collect())]
 }
@@ -288,18 +298,18 @@ fn open_points(run: &Run, row: &RunRow, held: Result<Vec<String>, String>) -> Ve
         (Some(branch), None, false) => Some(format!("to be merged: branch {branch}")),
         (None, None, false) => Some("the work has not landed".to_owned()),
     };
-    let remarks =
-        row.landing.unaddressed_comments.iter().map(|remark| format!("not addressed: {remark}"));
+    let comments =
+        row.landing.unaddressed_comments.iter().map(|comment| format!("not addressed: {comment}"));
     let files = held.into_iter().chain(left_out);
     let points = run.open_findings().map(describe_finding).chain(unproved).chain(files);
-    points.chain(landing).chain(remarks).collect()
+    points.chain(landing).chain(comments).collect()
 }
 
-fn usage_lines(run: &Run, row: &RunRow, leg: &RunAttempt) -> Vec<String> {
+fn usage_lines(run: &Run, row: &RunRow, attempt: &RunAttempt) -> Vec<String> {
     let turns = if row.turns == 1 { "1 turn".to_owned() } else { format!("{} turns", row.turns) };
     let tokens = format!("tokens: {} in, {} out, in {turns}", row.usage.input, row.usage.output);
     let cost = row.cost.as_ref().map(|cost| format!("cost: {} {}", cost.amount, cost.currency));
-    let end = leg.sealed.as_ref().map_or(leg.opened.wall_ms, |outcome| outcome.at.wall_ms);
+    let end = attempt.sealed.as_ref().map_or(attempt.opened.wall_ms, |outcome| outcome.at.wall_ms);
     let seconds = end.saturating_sub(run.opened.wall_ms) / 1000;
     let time = format!("time: {} min {} s, waiting included", seconds / 60, seconds % 60);
     [Some(tokens), cost, Some(time)].into_iter().flatten().collect()

@@ -212,7 +212,7 @@ pub fn session_snapshot(session: &Session) -> StreamSnapshot {
 
 /// Returns the pending effects and the timer that the ledger stores together with a session's events.
 pub fn pending_effects(session: &Session) -> Vec<PendingItem> {
-    let mut owed: Vec<PendingItem> = session
+    let mut pending: Vec<PendingItem> = session
         .effects()
         .iter()
         .map(|effect| PendingItem {
@@ -221,12 +221,12 @@ pub fn pending_effects(session: &Session) -> Vec<PendingItem> {
             due_mono_ms: None,
         })
         .collect();
-    owed.extend(session.deadline().map(|(at, due)| PendingItem {
+    pending.extend(session.deadline().map(|(at, due)| PendingItem {
         key: "timer".to_owned(),
         kind: due.as_str().to_owned(),
         due_mono_ms: Some(at),
     }));
-    owed
+    pending
 }
 
 /// Returns the events that close the imported copy of a session, run or team from another home.
@@ -273,11 +273,11 @@ pub fn run_snapshot(run: &Run) -> StreamSnapshot {
 
 pub fn pending_run_effects(run: &Run) -> Vec<PendingItem> {
     let effects = run.effects();
-    let owed = |effect: &run::RunEffect| {
+    let to_pending = |effect: &run::RunEffect| {
         let (key, kind) = (effect.key(), "effect".to_owned());
         PendingItem { key, kind, due_mono_ms: None }
     };
-    effects.iter().map(owed).collect()
+    effects.iter().map(to_pending).collect()
 }
 
 pub fn team_snapshot(task: &Team) -> StreamSnapshot {
@@ -287,7 +287,7 @@ pub fn team_snapshot(task: &Team) -> StreamSnapshot {
 
 pub fn pending_team_effects(task: &Team) -> Vec<PendingItem> {
     let effects = task.effects();
-    let owed = effects.iter().map(|effect| PendingItem {
+    let pending = effects.iter().map(|effect| PendingItem {
         key: effect.key(),
         kind: "effect".to_owned(),
         due_mono_ms: None,
@@ -297,7 +297,7 @@ pub fn pending_team_effects(task: &Team) -> Vec<PendingItem> {
         kind: "messages".to_owned(),
         due_mono_ms: Some(at),
     });
-    owed.chain(timer).collect()
+    pending.chain(timer).collect()
 }
 
 /// Folds an entire stream again, for `ledger verify` and `import`.

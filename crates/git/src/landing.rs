@@ -26,8 +26,8 @@ pub enum Error {
     BranchExists { branch: BranchName, found: Oid },
     #[error("the branch {0} does not exist")]
     NoBranch(RefName),
-    #[error("cannot update the branch {branch} in its checkout: {said}")]
-    Refused { branch: RefName, said: String },
+    #[error("cannot update the branch {branch} in its checkout: {output}")]
+    Refused { branch: RefName, output: String },
     #[error("cannot update the branch {branch}: {ongoing} is in progress in its checkout")]
     Busy { branch: RefName, ongoing: OngoingOperation },
     #[error(
@@ -227,8 +227,8 @@ pub fn move_branch(
     match moved.exit {
         GitExit::Code(0) => Ok(()),
         GitExit::Code(_) | GitExit::Signal(_) => {
-            let said = last_lines(&moved.stderr, STDERR_LINES);
-            Err(Error::Refused { branch: branch.clone(), said })
+            let output = last_lines(&moved.stderr, STDERR_LINES);
+            Err(Error::Refused { branch: branch.clone(), output })
         }
     }
 }
@@ -334,8 +334,8 @@ fn forward_files(checkout: &Repo<'_>, branch: &RefName, tip: &Oid, to: &Oid) -> 
     if merged.exit == GitExit::Code(0) || merged.stderr_contains("Not possible to fast-forward") {
         return Ok(());
     }
-    let said = last_lines(&merged.stderr, STDERR_LINES);
-    Err(Error::Refused { branch: branch.clone(), said })
+    let output = last_lines(&merged.stderr, STDERR_LINES);
+    Err(Error::Refused { branch: branch.clone(), output })
 }
 
 fn refuse_busy(checkout: &Repo<'_>, branch: &RefName) -> Result<(), Error> {

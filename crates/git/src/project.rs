@@ -124,12 +124,12 @@ fn path(bytes: &[u8]) -> PathBuf {
 /// Queries all paths in one call. If a path contains a line feed, there are more lines than paths,
 /// and each path is queried separately.
 fn locate(git: &Git, cwd: &Path) -> Result<[PathBuf; 3], Error> {
-    let told = rev_parse(git, cwd, &[TOP, GIT_DIR, COMMON_DIR])?;
-    let lines: Vec<&[u8]> = told.split(|byte| *byte == b'\n').collect();
+    let printed = rev_parse(git, cwd, &[TOP, GIT_DIR, COMMON_DIR])?;
+    let lines: Vec<&[u8]> = printed.split(|byte| *byte == b'\n').collect();
     if let [top, git_dir, common_dir] = lines[..] {
         return Ok([path(top), path(git_dir), path(common_dir)]);
     }
-    let alone = |what| rev_parse(git, cwd, &[what]).map(|told| path(&told));
+    let alone = |what| rev_parse(git, cwd, &[what]).map(|printed| path(&printed));
     Ok([alone(TOP)?, alone(GIT_DIR)?, alone(COMMON_DIR)?])
 }
 
@@ -139,15 +139,15 @@ fn rev_parse(git: &Git, cwd: &Path, what: &[&str]) -> Result<Vec<u8>, Error> {
     let args = KIND.iter().chain(what).map(OsStr::new);
     let answer = git.call(cwd).args(args).variable("GIT_OPTIONAL_LOCKS", "0").run_unchecked()?;
     // In a bare repository, git first prints that it is bare and then fails on the paths.
-    let told = answer.stdout.as_slice();
-    if told.starts_with(b"true\nfalse\n") {
+    let printed = answer.stdout.as_slice();
+    if printed.starts_with(b"true\nfalse\n") {
         return Err(Error::Bare(cwd.to_owned()));
     }
-    if told.starts_with(b"false\nfalse\n") || told.starts_with(b"true\ntrue\n") {
+    if printed.starts_with(b"false\nfalse\n") || printed.starts_with(b"true\ntrue\n") {
         return Err(Error::InsideGitDir(cwd.to_owned()));
     }
     if answer.exit == GitExit::Code(0) {
-        let paths = told.strip_prefix(b"false\ntrue\n").and_then(|t| t.strip_suffix(b"\n"));
+        let paths = printed.strip_prefix(b"false\ntrue\n").and_then(|t| t.strip_suffix(b"\n"));
         return paths.map(<[u8]>::to_vec).ok_or_else(|| answer.unexpected().into());
     }
     if answer.stderr_contains("dubious ownership") {

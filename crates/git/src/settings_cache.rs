@@ -95,8 +95,8 @@ impl ConfigFiles {
     }
 
     fn are_settled(&self, now: i64) -> bool {
-        let stood = |mark: &FileStamp| mark.changed.0.saturating_add(SETTLED_SECONDS) < now;
-        self.0.iter().flatten().all(stood)
+        let is_old_enough = |mark: &FileStamp| mark.changed.0.saturating_add(SETTLED_SECONDS) < now;
+        self.0.iter().flatten().all(is_old_enough)
     }
 }
 

@@ -284,7 +284,7 @@ fn keep_if_strayed(
     place: &SnapshotLocation,
     commit: &Oid,
 ) -> Result<Option<KeepRef>, Error> {
-    let (kept, going_on) = match place {
+    let (kept, in_progress) = match place {
         SnapshotLocation::Branch => return Ok(None),
         SnapshotLocation::OtherBranch { kept, .. } | SnapshotLocation::Detached { kept } => {
             (kept, false)
@@ -296,7 +296,7 @@ fn keep_if_strayed(
     let branch = worktree.branch.full();
     let tip = shared.ref_commit(&branch)?;
     let shown = tip.as_ref() == Some(commit)
-        || !going_on && advance(&shared, &branch, tip.as_ref(), commit)?;
+        || !in_progress && advance(&shared, &branch, tip.as_ref(), commit)?;
     Ok((!shown).then(|| kept.clone()))
 }
 

@@ -106,14 +106,14 @@ mod tests {
 
     #[test]
     fn exit_record_displays_as_text() {
-        let said = |end, ended_by| {
+        let shown = |end, ended_by| {
             let (version, wall_ms, mono_ms, journal_end) = (RECORD_VERSION, 0, 0, 0);
             ExitRecord { version, end, ended_by, wall_ms, mono_ms, journal_end }.to_string()
         };
-        assert_eq!(said(ProcessEnd::Exited { code: 3 }, EndCause::Itself), "exit 3");
-        let limit = said(ProcessEnd::Signalled { signal: 15 }, EndCause::TimeLimit);
+        assert_eq!(shown(ProcessEnd::Exited { code: 3 }, EndCause::Itself), "exit 3");
+        let limit = shown(ProcessEnd::Signalled { signal: 15 }, EndCause::TimeLimit);
         assert_eq!(limit, "signal 15, ended at its time limit");
         let missing = ProcessEnd::NotStarted { error: "no such file".to_owned() };
-        assert_eq!(said(missing, EndCause::Itself), "it could not be started: no such file");
+        assert_eq!(shown(missing, EndCause::Itself), "it could not be started: no such file");
     }
 }

@@ -132,8 +132,8 @@ impl StreamWrite {
         }
         self.events.iter().try_for_each(NewEvent::check)?;
         check_pending(&self.pending)?;
-        if let Some(card) = &self.projection {
-            check_json("card", card, MAX_PROJECTION_BYTES)?;
+        if let Some(projection) = &self.projection {
+            check_json("projection", projection, MAX_PROJECTION_BYTES)?;
         }
         if let Some(snapshot) = &self.snapshot {
             check_size("snapshot", snapshot.data.len(), MAX_SNAPSHOT_BYTES)?;
@@ -172,11 +172,11 @@ fn check_idempotency(all: &[IdempotentReply]) -> Result<(), InvalidBatch> {
 
 fn check_pending(all: &[PendingItem]) -> Result<(), InvalidBatch> {
     let mut keys = BTreeSet::new();
-    for owed in all {
-        check_text("key of a pending item", &owed.key, MAX_KEY_BYTES)?;
-        check_text("kind of a pending item", &owed.kind, MAX_KIND_BYTES)?;
-        check_number("due time", owed.due_mono_ms.unwrap_or(0))?;
-        check_once("key of a pending item", &owed.key, &mut keys)?;
+    for item in all {
+        check_text("key of a pending item", &item.key, MAX_KEY_BYTES)?;
+        check_text("kind of a pending item", &item.kind, MAX_KIND_BYTES)?;
+        check_number("due time", item.due_mono_ms.unwrap_or(0))?;
+        check_once("key of a pending item", &item.key, &mut keys)?;
     }
     Ok(())
 }

@@ -126,7 +126,7 @@ impl MemLedger {
             return Err(ArchiveError::Open { stream: owned });
         }
         match found.state.pending.first() {
-            Some(owed) => Err(ArchiveError::Pending { stream: owned, key: owed.key.clone() }),
+            Some(item) => Err(ArchiveError::Pending { stream: owned, key: item.key.clone() }),
             None => Ok(()),
         }
     }
@@ -151,7 +151,7 @@ impl MemStream {
         }
     }
 
-    fn card(&self) -> ProjectionRef<'_> {
+    fn projection(&self) -> ProjectionRef<'_> {
         let head = &self.state.head;
         ProjectionRef {
             stream: head.stream.as_str(),
@@ -295,9 +295,9 @@ impl ReadLedger for MemLedger {
             });
             for stream in of_kind {
                 left -= 1;
-                let card = stream.card();
-                let cursor = card.cursor();
-                if visit(card).is_break() || left == 0 {
+                let projection = stream.projection();
+                let cursor = projection.cursor();
+                if visit(projection).is_break() || left == 0 {
                     return Ok(Some(cursor));
                 }
             }
@@ -324,7 +324,7 @@ impl ReadLedger for MemLedger {
         let by_age = self.by_age();
         let of_kind = by_age.iter().rev().filter(|s| s.state.head.stream.kind() == kind);
         for stream in of_kind.filter(fits).take(limit) {
-            if visit(stream.card()).is_break() {
+            if visit(stream.projection()).is_break() {
                 break;
             }
         }
@@ -389,7 +389,7 @@ impl ReadLedger for MemLedger {
 }
 
 /// Sorts pending items by their keys, as on disk, because they are a set.
-fn sorted(mut owed: Vec<PendingItem>) -> Vec<PendingItem> {
-    owed.sort();
-    owed
+fn sorted(mut items: Vec<PendingItem>) -> Vec<PendingItem> {
+    items.sort();
+    items
 }

@@ -53,8 +53,8 @@ fn lost_file_is_reported_and_listing_works() {
         ProjectionQuery { kind: "session", show: StreamFilter::OpenFirst, after: None, limit: 9 };
     let mut shown = Vec::new();
     ledger
-        .list_projections(query, &mut |card| {
-            shown.push((card.stream.to_owned(), card.archived));
+        .list_projections(query, &mut |projection| {
+            shown.push((projection.stream.to_owned(), projection.archived));
             VisitFlow::Continue(())
         })
         .unwrap();

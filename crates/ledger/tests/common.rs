@@ -42,9 +42,9 @@ pub(crate) fn fold(_: &StreamId, records: &[RecordedEvent]) -> Result<FoldedStre
         step(&mut folded, record)?;
     }
     let last = records.last().map_or("", |r| r.kind.as_str());
-    let card = format!(r#"{{"events":{},"last":"{last}"}}"#, records.len());
-    folded.snapshot = Some(StreamSnapshot { fold_version: FOLD_VERSION, data: card.clone() });
-    folded.projection = Some(card);
+    let projection = format!(r#"{{"events":{},"last":"{last}"}}"#, records.len());
+    folded.snapshot = Some(StreamSnapshot { fold_version: FOLD_VERSION, data: projection.clone() });
+    folded.projection = Some(projection);
     Ok(folded)
 }
 

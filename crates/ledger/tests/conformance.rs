@@ -57,22 +57,22 @@ conformance!(
 );
 
 fn streams_are_found_by_terms_names_and_ids(ledger: &mut impl Ledger) {
-    let said = |text: &str| event_with("x", &format!("\"{text}\""));
+    let text_event = |text: &str| event_with("x", &format!("\"{text}\""));
     for (name, text) in [
         ("team/0199aa11-0000-7000-8000-0000deadbeef", "Limit the callers"),
         ("team/0199bb22-0000-7000-8000-0000deadcafe", "limits, once more"),
         ("session/0199aa11-0000-7000-8000-000000000001", "limit"),
     ] {
-        let write = write(ledger, name, &[said(text)]);
+        let write = write(ledger, name, &[text_event(text)]);
         ledger.append(batch(vec![write])).unwrap();
     }
     let found = |by: Lookup<'_>| {
         let mut names = Vec::new();
-        let told = ledger.find_streams("team", by, 10, &mut |card| {
-            names.push(card.stream.rsplit('-').next().unwrap().to_owned());
+        let complete = ledger.find_streams("team", by, 10, &mut |projection| {
+            names.push(projection.stream.rsplit('-').next().unwrap().to_owned());
             VisitFlow::Continue(())
         });
-        assert!(told.unwrap());
+        assert!(complete.unwrap());
         names
     };
     let sought = |text: &str| TermQuery::new(text).unwrap();
@@ -86,7 +86,7 @@ fn streams_are_found_by_terms_names_and_ids(ledger: &mut impl Ledger) {
     assert_eq!(found(Lookup::Name("---")), [] as [&str; 0]);
     // The latest terms find it, earlier ones no longer do.
     let name = "team/0199aa11-0000-7000-8000-0000deadbeef";
-    let more = write(ledger, name, &[said("twice")]);
+    let more = write(ledger, name, &[text_event("twice")]);
     ledger.append(batch(vec![more])).unwrap();
     let mut names = 0;
     let twice = sought("limit twice");
@@ -97,7 +97,7 @@ fn streams_are_found_by_terms_names_and_ids(ledger: &mut impl Ledger) {
     assert!(ledger.find_streams("team", Lookup::Words(&twice), 10, count).unwrap());
     assert_eq!(names, 1);
     // A write without search terms keeps the previous ones.
-    let more = StreamWrite { search_terms: None, ..write(ledger, name, &[said("thrice")]) };
+    let more = StreamWrite { search_terms: None, ..write(ledger, name, &[text_event("thrice")]) };
     ledger.append(batch(vec![more])).unwrap();
     let found = |words: &str| {
         let mut names = 0;
@@ -185,10 +185,10 @@ fn wrong_version_is_a_conflict_without_write(ledger: &mut impl Ledger) {
         let good = write(ledger, "session/new", &[event("x")]);
         let wrong = StreamWrite { expected, ..write(ledger, "session/a", &[event("z")]) };
         let error = ledger.append(batch(vec![good, wrong])).unwrap_err();
-        let AppendError::Conflict { stream, expected: told, found } = error else {
+        let AppendError::Conflict { stream, expected: wanted, found } = error else {
             panic!("{error:?}");
         };
-        assert_eq!((stream, told, found), (id("session/a"), expected, 2));
+        assert_eq!((stream, wanted, found), (id("session/a"), expected, 2));
     }
     let absent = StreamWrite { expected: 1, ..write(ledger, "session/new", &[event("z")]) };
     let error = ledger.append(batch(vec![absent])).unwrap_err();
@@ -338,10 +338,10 @@ fn listing(
 ) -> (Vec<String>, Option<ListCursor>) {
     let mut names = Vec::new();
     let next = ledger
-        .list_projections(query, &mut |card| {
-            let data = card.projection.as_deref().unwrap_or("none");
-            assert!(data.starts_with(&format!(r#"{{"events":{},"#, card.version)), "{data}");
-            names.push(format!("{}{}", card.stream, if card.open { "+" } else { "" }));
+        .list_projections(query, &mut |projection| {
+            let data = projection.projection.as_deref().unwrap_or("none");
+            assert!(data.starts_with(&format!(r#"{{"events":{},"#, projection.version)), "{data}");
+            names.push(format!("{}{}", projection.stream, if projection.open { "+" } else { "" }));
             VisitFlow::Continue(())
         })
         .unwrap();
@@ -410,14 +410,14 @@ fn invalid_batches_write_nothing(ledger: &mut impl Ledger) {
         ("two lines", |b| b.writes[0].events[0].data = "[\n]".to_owned()),
         ("no kind", |b| b.writes[0].events[0].kind.clear()),
         ("no actor", |b| b.writes[0].events[0].actor.clear()),
-        ("card", |b| b.writes[0].projection = Some("nope".to_owned())),
+        ("projection", |b| b.writes[0].projection = Some("nope".to_owned())),
         ("stream twice", |b| b.writes.push(b.writes[0].clone())),
         ("time", |b| b.at.mono_ms = u64::MAX),
         ("reply", |b| b.idempotency = vec![reply("k", "")]),
         ("key twice", |b| b.idempotency = vec![reply("k", "1"), reply("k", "1")]),
-        ("owed twice", |b| {
-            let owed = PendingItem { key: "k".into(), kind: "x".into(), due_mono_ms: None };
-            b.writes[0].pending = vec![owed.clone(), owed];
+        ("pending twice", |b| {
+            let item = PendingItem { key: "k".into(), kind: "x".into(), due_mono_ms: None };
+            b.writes[0].pending = vec![item.clone(), item];
         }),
         ("event too large", |b| {
             b.writes[0].events[0].data = format!("\"{}\"", "x".repeat(MAX_EVENT_BYTES - 1));

@@ -83,15 +83,15 @@ fn garbage_in_any_page_is_found() {
     let bytes = fs::read(&pristine).unwrap();
     let pages = bytes.len() / 4096;
     assert!(pages > 20, "{pages}");
-    let mut told = 0;
+    let mut noticed = 0;
     for page in 1..pages {
         let dir = tempfile::tempdir().unwrap();
         let mut spoilt = bytes.clone();
         spoilt[page * 4096..(page + 1) * 4096].fill(0xa5);
         fs::write(dir.path().join("ledger.db"), spoilt).unwrap();
-        told += usize::from(notices(dir.path()));
+        noticed += usize::from(notices(dir.path()));
     }
-    assert_eq!(told, pages - 1, "not every damaged page was noticed");
+    assert_eq!(noticed, pages - 1, "not every damaged page was noticed");
 }
 
 /// Whether opening, reading or verifying reports damage.

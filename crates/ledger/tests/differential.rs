@@ -63,17 +63,17 @@ fn batches() -> impl Strategy<Value = WriteBatch> {
 }
 
 fn writes() -> impl Strategy<Value = StreamWrite> {
-    let owed = prop::collection::vec((0..4_u8, prop::option::of(0..50_u64)), 0..3);
+    let pending = prop::collection::vec((0..4_u8, prop::option::of(0..50_u64)), 0..3);
     let events = prop::collection::vec((0..3_u8, 1..3_u16), 0..4);
     let snapshot = prop::option::weighted(0.2, 0..9_u32);
     // 0 means the right version, which `with_likely_versions` fills in.
-    (0..STREAMS, prop_oneof![6 => Just(0), 1 => 1..4_u64], events, any::<bool>(), owed, snapshot)
-        .prop_map(|(stream, expected, events, open, owed, snapshot)| StreamWrite {
+    (0..STREAMS, prop_oneof![6 => Just(0), 1 => 1..4_u64], events, any::<bool>(), pending, snapshot)
+        .prop_map(|(stream, expected, events, open, pending, snapshot)| StreamWrite {
             stream: name(stream),
             expected,
             events: events.into_iter().map(|(k, v)| new_event(k, v)).collect(),
             open,
-            pending: owed.into_iter().map(|(k, due)| new_owed(k, due)).collect(),
+            pending: pending.into_iter().map(|(k, due)| pending_item(k, due)).collect(),
             search_terms: snapshot.is_none().then(|| SearchTerms {
                 name: TermSet::from_texts([if open { "wide open" } else { "wider" }]),
                 words: TermSet::from_texts([format!("more {stream}").as_str()]),
@@ -98,7 +98,7 @@ fn new_event(kind: u8, v: u16) -> NewEvent {
     }
 }
 
-fn new_owed(key: u8, due: Option<u64>) -> PendingItem {
+fn pending_item(key: u8, due: Option<u64>) -> PendingItem {
     PendingItem { key: format!("o{key}"), kind: "effect".to_owned(), due_mono_ms: due }
 }
 
@@ -140,11 +140,11 @@ fn found(ledger: &dyn ReadLedger) -> Vec<String> {
             Lookup::Name("Open"),
             Lookup::Name("wid"),
         ] {
-            let told = ledger.find_streams(kind, by, 3, &mut |card| {
-                all.push(format!("{card:?}"));
+            let complete = ledger.find_streams(kind, by, 3, &mut |projection| {
+                all.push(format!("{projection:?}"));
                 VisitFlow::Continue(())
             });
-            assert!(told.unwrap());
+            assert!(complete.unwrap());
         }
         for text in ["common", "wor", "word1 common", "nothing"] {
             let visit = &mut |record: provost_ledger::RecordedEventRef<'_>| {
@@ -159,7 +159,7 @@ fn found(ledger: &dyn ReadLedger) -> Vec<String> {
 
 /// Everything that can be read.
 fn picture(ledger: &dyn ReadLedger) -> String {
-    let mut cards = Vec::new();
+    let mut projections = Vec::new();
     for (kind, show) in [
         ("session", StreamFilter::OpenFirst),
         ("run", StreamFilter::OpenFirst),
@@ -167,19 +167,19 @@ fn picture(ledger: &dyn ReadLedger) -> String {
     ] {
         let query = ProjectionQuery { kind, show, after: None, limit: 3 };
         let next = ledger
-            .list_projections(query, &mut |card| {
-                cards.push(format!("{card:?}"));
+            .list_projections(query, &mut |projection| {
+                projections.push(format!("{projection:?}"));
                 VisitFlow::Continue(())
             })
             .unwrap();
-        cards.push(format!("{next:?}"));
+        projections.push(format!("{next:?}"));
     }
     let states: Vec<_> = (0..STREAMS).map(|s| ledger.stream(&name(s)).unwrap()).collect();
-    cards.extend(found(ledger));
+    projections.extend(found(ledger));
     let mut text = Vec::new();
     export(ledger, None, &mut text).unwrap();
     format!(
-        "{cards:#?} {states:#?} {:#?} {:#?} {:#?} {:#?} {}",
+        "{projections:#?} {states:#?} {:#?} {:#?} {:#?} {:#?} {}",
         ledger.open_streams().unwrap(),
         ledger.due_timers(25).unwrap(),
         ledger.archivable(at(50).wall_ms, 2).unwrap(),

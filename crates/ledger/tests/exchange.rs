@@ -46,7 +46,7 @@ fn import_closes_open_streams_of_another_home() {
         let mut ledger = open_fast(other.path());
         let mut close = |stream: &_, records: &[_]| {
             let folded = fold(stream, records)?;
-            let paid = folded.pending.iter().map(|owed| format!("pay:{}", owed.key));
+            let paid = folded.pending.iter().map(|item| format!("pay:{}", item.key));
             let ends = paid.chain(folded.open.then(|| "close".to_owned()));
             Ok(ends.map(|kind| (records[0].at, event(&kind))).collect())
         };
@@ -164,8 +164,8 @@ fn unknown_kind_or_failed_fold_imports_nothing() {
 fn exported() -> (tempfile::TempDir, String) {
     let dir = tempfile::tempdir().unwrap();
     let mut ledger = open_fast(dir.path());
-    let said = event_with("said", r#"{"text": "zwölf\n", "n": 1.50}"#);
-    let mut first = batch(vec![write(&ledger, "session/a", &[said])]);
+    let event = event_with("said", r#"{"text": "zwölf\n", "n": 1.50}"#);
+    let mut first = batch(vec![write(&ledger, "session/a", &[event])]);
     first.idempotency = vec![reply("k2", r#"{"ok": true}"#), reply("k1", "null")];
     ledger.append(first).unwrap();
     add(&mut ledger, "session/b", &["x"]);

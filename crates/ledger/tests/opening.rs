@@ -215,12 +215,12 @@ fn ledger_without_index_is_indexed() {
     drop(old);
     let found = |ledger: &dyn ReadLedger| {
         let mut names = Vec::new();
-        let visit = &mut |card: ProjectionRef<'_>| {
-            names.push(card.stream.to_owned());
+        let visit = &mut |projection: ProjectionRef<'_>| {
+            names.push(projection.stream.to_owned());
             VisitFlow::Continue(())
         };
-        let told = ledger.find_streams("session", Lookup::Name("first"), 9, visit).unwrap();
-        (told, names)
+        let complete = ledger.find_streams("session", Lookup::Name("first"), 9, visit).unwrap();
+        (complete, names)
     };
     let reader = SqliteReader::open(dir.path()).unwrap();
     assert_eq!(found(&reader).1, Vec::<String>::new(), "it is not in the index");

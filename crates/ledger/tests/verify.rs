@@ -24,9 +24,12 @@ fn each_mismatch_is_listed_with_its_stream() {
         ("UPDATE stream SET version = 9 WHERE id = 'session/a'", "its row says 9 events"),
         ("UPDATE stream SET created_seq = 77 WHERE id = 'session/a'", "another first event"),
         ("UPDATE stream SET open = 0 WHERE id = 'session/a'", "stored as closed"),
-        ("UPDATE stream SET card = '{}' WHERE id = 'session/a'", "its projection"),
-        ("DELETE FROM owed WHERE stream = 'session/a'", "stored as [], its events say [k]"),
-        ("UPDATE owed SET kind = 'z' WHERE stream = 'session/a'", "its pending items"),
+        ("UPDATE stream SET projection = '{}' WHERE id = 'session/a'", "its projection"),
+        (
+            "DELETE FROM pending_items WHERE stream = 'session/a'",
+            "stored as [], its events say [k]",
+        ),
+        ("UPDATE pending_items SET kind = 'z' WHERE stream = 'session/a'", "its pending items"),
         (
             "UPDATE snapshot SET data = 'z' WHERE stream = 'session/a'",
             "its snapshot does not match",
@@ -67,7 +70,7 @@ fn damage_of_the_whole_file_is_listed() {
 fn unreadable_record_does_not_hide_others() {
     let dir = sound();
     spoil(dir.path(), "UPDATE event SET data = CAST(x'ff' AS TEXT) WHERE seq IN (2, 5)");
-    spoil(dir.path(), "UPDATE stream SET card = CAST(x'ff' AS TEXT) WHERE id = 'session/b'");
+    spoil(dir.path(), "UPDATE stream SET projection = CAST(x'ff' AS TEXT) WHERE id = 'session/b'");
     let report = check(dir.path());
     for expected in ["record 2 ", "record 5 "] {
         let found = report.differences.iter().filter(|d| d.what.contains(expected)).count();
@@ -80,16 +83,16 @@ fn unreadable_record_does_not_hide_others() {
     assert_eq!(reader.read_after(2, 2).unwrap().len(), 2);
     assert_eq!(reader.read_stream(&id("session/c"), 0).unwrap().len(), 2);
     assert_eq!(reader.open_streams().unwrap().len(), 2);
-    let mut cards = 0;
+    let mut projections = 0;
     let query =
         ProjectionQuery { kind: "session", show: StreamFilter::OpenFirst, after: None, limit: 9 };
     reader
         .list_projections(query, &mut |_| {
-            cards += 1;
+            projections += 1;
             VisitFlow::Continue(())
         })
         .unwrap();
-    assert_eq!(cards, 4);
+    assert_eq!(projections, 4);
 }
 
 #[test]
@@ -104,8 +107,8 @@ fn snapshot_of_another_fold_is_stale() {
 #[test]
 fn caches_can_be_rebuilt() {
     let dir = sound();
-    spoil(dir.path(), "UPDATE stream SET card = '{}', open = 0 WHERE id = 'session/a'");
-    spoil(dir.path(), "DELETE FROM owed");
+    spoil(dir.path(), "UPDATE stream SET projection = '{}', open = 0 WHERE id = 'session/a'");
+    spoil(dir.path(), "DELETE FROM pending_items");
     assert!(!check(dir.path()).is_clean());
     let mut poisoned = |stream: &_, records: &[_]| {
         if *stream == id("session/c") { Err("no".to_owned()) } else { fold(stream, records) }

@@ -308,12 +308,12 @@ pub(crate) fn is_valid_hint(hint: &str) -> bool {
         return true;
     }
     let stand_ins = [ErrorKind::ValueValidation, ErrorKind::InvalidValue];
-    let to_be_said =
+    let allowed =
         [ErrorKind::MissingRequiredArgument, ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand];
     Cli::try_parse_from(&words).err().is_none_or(|error| {
         is_help_request(&error)
             || stand_ins.contains(&error.kind())
-            || (hint.ends_with('…') && to_be_said.contains(&error.kind()))
+            || (hint.ends_with('…') && allowed.contains(&error.kind()))
     })
 }
 

@@ -214,8 +214,8 @@ impl<'a> CodexSetup<'a> {
     /// Whether this Codex may start agents of its own, according to the configuration or else to
     /// Codex itself. `None` if neither is known.
     pub(crate) fn multi_agent(&self, argv: &[String]) -> Result<Option<MultiAgent>, ApiError> {
-        if let Some(said) = configured_multi_agent(self.config) {
-            return Ok(Some(said));
+        if let Some(configured) = configured_multi_agent(self.config) {
+            return Ok(Some(configured));
         }
         let variables =
             [("PATH".into(), self.path.clone()), ("HOME".into(), self.user_home.clone().into())];

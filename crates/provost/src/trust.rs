@@ -478,7 +478,7 @@ fn untrusted_error(environment: &Environment, subject: &TrustSubject) -> ApiErro
 }
 
 fn describe_change(change: &ContentChange) -> String {
-    let told = |file: &str, entry: &ContentEntry| {
+    let describe = |file: &str, entry: &ContentEntry| {
         let meaning = describe_effect(file, entry.key.as_deref());
         match &entry.key {
             Some(key) => {
@@ -490,7 +490,7 @@ fn describe_change(change: &ContentChange) -> String {
     };
     match change {
         ContentChange::Added { file, entry }
-        | ContentChange::Changed { file, after: entry, .. } => told(file, entry),
+        | ContentChange::Changed { file, after: entry, .. } => describe(file, entry),
         ContentChange::Removed { file, entry } => match &entry.key {
             Some(key) => format!("{} no longer has {}", escape_line(file), escape_line(key)),
             None => format!("{} was removed", escape_line(file)),

@@ -56,16 +56,16 @@ impl SimForge {
 
     /// Lands the work of a run as its spec requests.
     pub(crate) fn land(&mut self, run: &Run) -> RunCommand {
-        let leg = run.attempt().no;
+        let attempt = run.attempt().no;
         let Some(head) = &run.head else {
             return RunCommand::LandingFailed {
-                attempt: leg,
+                attempt,
                 reason: "there is nothing to land".to_owned(),
             };
         };
         let share = if self.calm { 5 } else { 15 };
-        if self.draw(20, leg).percent(share) && leg == 1 {
-            return RunCommand::LandingFailed { attempt: leg, reason: "no such branch".to_owned() };
+        if self.draw(20, attempt).percent(share) && attempt == 1 {
+            return RunCommand::LandingFailed { attempt, reason: "no such branch".to_owned() };
         }
         match run.spec.land {
             LandMode::Branch => {
@@ -83,8 +83,8 @@ impl SimForge {
     }
 
     /// Reports whether the work of a run has landed.
-    pub(crate) fn poll_landing(&self, run: &Run, leg: u32) -> RunCommand {
-        let over = |pull| RunCommand::LandingAborted { attempt: leg, pull };
+    pub(crate) fn poll_landing(&self, run: &Run, attempt: u32) -> RunCommand {
+        let over = |pull| RunCommand::LandingAborted { attempt, pull };
         let Some(head) = &run.head else { return over(None) };
         let (branch, commit, merged) = match run.spec.land {
             LandMode::Branch => (&run.spec.branch, head.commit.clone(), false),
@@ -109,11 +109,11 @@ impl SimForge {
     /// Polls the pull request. Its state depends on the number of polls so far.
     pub(crate) fn poll_pull_request(&self, run: &Run) -> Option<RunCommand> {
         let LandingState::Requested(pull) = &run.landing else { return None };
-        let (mut state, remarks) = self.pull_request_at(run.pull_request_changes);
-        if pull.seen.as_ref() == Some(&state) && run.new_comments(&remarks).is_empty() {
+        let (mut state, comments) = self.pull_request_at(run.pull_request_changes);
+        if pull.seen.as_ref() == Some(&state) && run.new_comments(&comments).is_empty() {
             state.status = PullRequestStatus::Merged;
         }
-        Some(RunCommand::PullRequestObserved { look: run.pull_request_changes, state, remarks })
+        Some(RunCommand::PullRequestObserved { look: run.pull_request_changes, state, comments })
     }
 
     /// Whether a poll may have shown this state. A poll without news finds the pull request merged.
@@ -143,9 +143,9 @@ impl SimForge {
     /// Earlier review comments are returned again together with new ones.
     fn review_comments(&self, look: u32, rng: &mut Rng) -> Vec<ReviewComment> {
         let talkative = self.seed.is_multiple_of(3);
-        let said = |no: u32| ReviewComment::new(format!("r{no}"), "ann", "{{task}}");
-        let new = rng.percent(if talkative { 90 } else { 40 }).then(|| said(look));
-        look.checked_sub(1).map(said).into_iter().chain(new).collect()
+        let comment = |no: u32| ReviewComment::new(format!("r{no}"), "ann", "{{task}}");
+        let new = rng.percent(if talkative { 90 } else { 40 }).then(|| comment(look));
+        look.checked_sub(1).map(comment).into_iter().chain(new).collect()
     }
 
     /// In some scenarios the work changes protected files, which only the operator may land.

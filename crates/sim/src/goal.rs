@@ -231,8 +231,8 @@ pub(crate) fn reaction(
     faults: &Faults,
 ) -> Vec<AgentAction> {
     let faults = &faults_of_agents(seed, faults);
-    let said = key.bytes().fold(7u64, |sum, byte| sum.wrapping_mul(31) ^ u64::from(byte));
-    let mut rng = Rng::from_names(seed, &[32, session, u64::from(launch), said]);
+    let digest = key.bytes().fold(7u64, |sum, byte| sum.wrapping_mul(31) ^ u64::from(byte));
+    let mut rng = Rng::from_names(seed, &[32, session, u64::from(launch), digest]);
     if !faults.calm && rng.percent(12) {
         return script::reaction(seed, session, launch, key, faults);
     }
@@ -273,32 +273,35 @@ fn result(
     seed: u64,
     rng: &mut Rng,
     part: SessionPart,
-    mends: bool,
+    may_edit: bool,
     faults: &Faults,
 ) -> Vec<AgentAction> {
     let kind = if rng.percent(92) { ClaimKind::Completed } else { ClaimKind::Failed };
-    let told =
+    let result_line =
         |result| AgentAction::Line(StreamSignal::ClaimWithResult { kind, text: None, result });
-    let said = AgentAction::Line(StreamSignal::Reported(ReportBody::Claim { kind, text: None }));
+    let claim_line =
+        AgentAction::Line(StreamSignal::Reported(ReportBody::Claim { kind, text: None }));
     match part.form {
         ResultForm::Plain => {
             let good = faults.calm || rng.percent(88);
             let edit = rng.percent(95).then_some(AgentAction::Edit { good });
-            edit.into_iter().chain([said]).collect()
+            edit.into_iter().chain([claim_line]).collect()
         }
-        ResultForm::Triage if rng.percent(6) => vec![said],
+        ResultForm::Triage if rng.percent(6) => vec![claim_line],
         ResultForm::Triage => {
             let understanding = "it".to_owned();
             let needs_plan = graph::has_plan(seed) && rng.percent(70);
-            vec![told(StructuredResult::Triage(Triage { understanding, needs_plan }))]
+            vec![result_line(StructuredResult::Triage(Triage { understanding, needs_plan }))]
         }
-        ResultForm::Plan => vec![told(graph::plan_result(seed, rng, mends))],
-        ResultForm::PlanReview => vec![told(graph::review_result(rng, mends))],
+        ResultForm::Plan => vec![result_line(graph::plan_result(seed, rng, may_edit))],
+        ResultForm::PlanReview => vec![result_line(graph::review_result(rng, may_edit))],
         ResultForm::Review => {
             let findings = if rng.percent(50) { vec![finding(part.edits)] } else { Vec::new() };
-            let mends = part.edits && !findings.is_empty();
-            let edit = mends.then_some(AgentAction::Edit { good: faults.calm || rng.percent(90) });
-            edit.into_iter().chain([told(StructuredResult::Review(Review { findings }))]).collect()
+            let edits = part.edits && !findings.is_empty();
+            let edit = edits.then_some(AgentAction::Edit { good: faults.calm || rng.percent(90) });
+            edit.into_iter()
+                .chain([result_line(StructuredResult::Review(Review { findings }))])
+                .collect()
         }
     }
 }
@@ -341,18 +344,18 @@ pub(crate) fn run_actions(seed: u64, faults: &Faults) -> Vec<(u64, u64, UserActi
     }
     let mut rng = Rng::from_names(seed, &[33]);
     let busy = rng.pick(&[4, 10, 16]);
-    let deed = |rng: &mut Rng| {
+    let action = |rng: &mut Rng| {
         let at = rng.below(rng.clone().pick(&[3_000, 20_000, 60_000]));
         (1_000 + at, 0, UserAction::OnRun(run_action(rng)))
     };
-    let disturbs = |deed: &UserAction| {
+    let disturbs = |action: &UserAction| {
         matches!(
-            deed,
+            action,
             UserAction::OnRun(RunAction::Cancel | RunAction::Reject | RunAction::OnSession(_))
         )
     };
-    let deeds = (0..rng.below(busy) + 4).map(|_| deed(&mut rng));
-    deeds.filter(|(.., deed)| !is_smooth(seed) || !disturbs(deed)).collect()
+    let actions = (0..rng.below(busy) + 4).map(|_| action(&mut rng));
+    actions.filter(|(.., action)| !is_smooth(seed) || !disturbs(action)).collect()
 }
 
 fn run_action(rng: &mut Rng) -> RunAction {

@@ -65,8 +65,8 @@ fn task(no: u64) -> PlanTask {
 }
 
 /// Returns a planner's result: mostly a valid plan. A planner that was sent the errors mostly fixes them.
-pub(crate) fn plan_result(seed: u64, rng: &mut Rng, mends: bool) -> StructuredResult {
-    let faulty = rng.percent(if mends { 15 } else { 25 });
+pub(crate) fn plan_result(seed: u64, rng: &mut Rng, may_repair: bool) -> StructuredResult {
+    let faulty = rng.percent(if may_repair { 15 } else { 25 });
     let plan = serde_json::to_string(&plan(seed)).expect("a plan has string keys only");
     let text = match (faulty, rng.below(4)) {
         (false, _) => plan,
@@ -79,8 +79,8 @@ pub(crate) fn plan_result(seed: u64, rng: &mut Rng, mends: bool) -> StructuredRe
 }
 
 /// Returns a plan reviewer's result: applicable edits, inapplicable edits, or a rejection.
-pub(crate) fn review_result(rng: &mut Rng, mends: bool) -> StructuredResult {
-    let edits = match (mends, rng.below(5)) {
+pub(crate) fn review_result(rng: &mut Rng, may_edit: bool) -> StructuredResult {
+    let edits = match (may_edit, rng.below(5)) {
         (false, 0) => r#"[{"op": "remove", "id": "nobody"}]"#,
         (_, 1) => r#"[{"op": "change", "id": "t0", "title": "The first part"}]"#,
         (_, 2) => {

@@ -80,7 +80,7 @@ fn merged(run: &Run) -> BTreeSet<TaskId> {
 /// Returns the sessions that are being resumed.
 fn resumed_sessions(run: &Run) -> impl Iterator<Item = SessionId> {
     run.graph.iter().flat_map(TaskGraph::tasks).filter_map(|(_, task)| match &task.phase {
-        TaskPhase::PreparingWorktree(errand) => Some(errand.session),
+        TaskPhase::PreparingWorktree(worktree_move) => Some(worktree_move.session),
         TaskPhase::Waiting
         | TaskPhase::Working { .. }
         | TaskPhase::Queued
@@ -125,8 +125,8 @@ fn worktrees_are_exclusive(after: &Run) -> Result<(), BrokenLaw> {
 /// While tasks are worked on, the run's head is the tip of its branch.
 fn head_is_stable(before: &Run, event: &Event, after: &Run) -> Result<(), BrokenLaw> {
     let moves = matches!(event, Event::Integrated(_));
-    let stands = before.head == after.head || before.stage != RunStage::Tasks || moves;
-    law!(stands, "the head of a run with tasks is moved by {}", event.kind().0);
+    let stable = before.head == after.head || before.stage != RunStage::Tasks || moves;
+    law!(stable, "the head of a run with tasks is moved by {}", event.kind().0);
     Ok(())
 }
 

@@ -30,8 +30,8 @@ fn main() -> ExitCode {
     };
     let (mut coverage, mut events, mut failed) = (Coverage::default(), 0, 0);
     for seed in args.from..args.to {
-        let tell = if args.trace { traced } else { simulate };
-        let report = tell(seed, args.faults);
+        let simulate_seed = if args.trace { traced } else { simulate };
+        let report = simulate_seed(seed, args.faults);
         report.trace.iter().for_each(|line| println!("{line}"));
         if let Some(broken) = &report.broken {
             failed += 1;

@@ -187,16 +187,16 @@ impl Sim {
             sessions %= 2;
         }
         let kind = u64::from(faults.crashes) + 2 * u64::from(faults.users);
-        let mut deeds = script::user_actions(seed, sessions, &faults);
+        let mut actions = script::user_actions(seed, sessions, &faults);
         if has_run {
-            deeds.extend(goal::run_actions(seed, &faults));
-            deeds.sort_by_key(|(at, ..)| *at);
+            actions.extend(goal::run_actions(seed, &faults));
+            actions.sort_by_key(|(at, ..)| *at);
         }
         let mut pairs = Vec::new();
         if team::has_team(given) {
             pairs = team::teams(seed, sessions, &faults);
-            deeds.extend(team::team_actions(seed, &faults));
-            deeds.sort_by_key(|(at, ..)| *at);
+            actions.extend(team::team_actions(seed, &faults));
+            actions.sort_by_key(|(at, ..)| *at);
         }
         let specs = (0..sessions).map(|no| {
             let mut spec = script::spec(seed, no, &faults);
@@ -213,7 +213,7 @@ impl Sim {
             world: SimWorld::new(seed, faults),
             forge: SimForge::new(seed, faults),
             engine: SimEngine::with_trace(trace),
-            user_actions: deeds.into(),
+            user_actions: actions.into(),
             requests: VecDeque::new(),
             specs,
             at_once: 1,
@@ -375,9 +375,9 @@ impl Sim {
     }
 
     fn can_stop(&self, session: &Session, launch: LaunchId, step: StopStep) -> bool {
-        let owed = session.launch(launch).is_some_and(|l| l.phase == LaunchPhase::Pending);
+        let pending = session.launch(launch).is_some_and(|l| l.phase == LaunchPhase::Pending);
         let key = stop_key(launch, step);
-        if owed {
+        if pending {
             return !self.world.is_stuck(launch);
         }
         !self.world.commands.contains_key(&(session.id, key))
@@ -445,12 +445,12 @@ impl Sim {
             self.engine.tasks.remove(key);
         }
         if let Some(command) = command {
-            let told = EngineInput::Observation(launch.session, command);
+            let input = EngineInput::Observation(launch.session, command);
             self.engine
                 .observations
                 .entry(ObservationSource::Follower(launch))
                 .or_default()
-                .push_back(told);
+                .push_back(input);
         }
     }
 
@@ -463,7 +463,7 @@ impl Sim {
         if let Some(shortage) = self.short_for(key, &effect) {
             let (effect, tries) = (key.1.clone(), session.tries_of(&key.1));
             self.engine.tasks.remove(key);
-            let told = EngineInput::Observation(
+            let input = EngineInput::Observation(
                 key.0,
                 SessionCommand::EffectShortage { effect, tries, shortage },
             );
@@ -471,7 +471,7 @@ impl Sim {
                 .observations
                 .entry(ObservationSource::Effect(key.clone()))
                 .or_default()
-                .push_back(told);
+                .push_back(input);
             return Ok(());
         }
         self.find_forged_record(key, &effect);
@@ -491,8 +491,9 @@ impl Sim {
                 self.check(key, &session, *attempt, *index)?
             }
             SessionEffect::RunHook(hook) => {
-                let owed = session.hooks.iter().find(|owed| owed.key == *hook);
-                let what = owed.map_or(String::new(), |o| format!("{:?} {}", o.state, o.attempt));
+                let pending = session.hooks.iter().find(|one| one.key == *hook);
+                let what =
+                    pending.map_or(String::new(), |o| format!("{:?} {}", o.state, o.attempt));
                 self.ran(key, &what)?.map(|uncertain| {
                     let end = if uncertain {
                         HookEnd::Uncertain("power".to_owned())
@@ -507,8 +508,8 @@ impl Sim {
         if let Some(command) = result {
             self.engine.tasks.remove(key);
             let source = ObservationSource::Effect(key.clone());
-            let told = EngineInput::Observation(key.0, command);
-            self.engine.observations.entry(source).or_default().push_back(told);
+            let input = EngineInput::Observation(key.0, command);
+            self.engine.observations.entry(source).or_default().push_back(input);
         }
         Ok(())
     }
@@ -599,8 +600,8 @@ impl Sim {
         launch: LaunchId,
         step: StopStep,
     ) -> Result<Option<SessionCommand>, BrokenLaw> {
-        let owed = session.launch(launch).is_some_and(|l| l.phase == LaunchPhase::Pending);
-        if owed {
+        let pending = session.launch(launch).is_some_and(|l| l.phase == LaunchPhase::Pending);
+        if pending {
             if !self.world.holders.contains_key(&launch) {
                 self.world.cancelled_launches.insert(launch);
             }
@@ -658,9 +659,9 @@ impl Sim {
             environment: None,
             overlay: None,
         };
-        let told = SessionCommand::CheckFinished { attempt, receipt };
-        self.receipts.push((session.id, told.clone()));
-        Ok(Some(told))
+        let finished = SessionCommand::CheckFinished { attempt, receipt };
+        self.receipts.push((session.id, finished.clone()));
+        Ok(Some(finished))
     }
 
     /// The owner takes a few of its pending inputs, from any sources, in order per source.
@@ -679,12 +680,12 @@ impl Sim {
                     taken.push((None, asked));
                 }
                 Some(source) => {
-                    let told = self.take_observation(&source);
+                    let observed = self.take_observation(&source);
                     if self.faults.repeats && self.rng.percent(4) {
-                        inputs.push(told.clone());
+                        inputs.push(observed.clone());
                     }
-                    inputs.push(told.clone());
-                    taken.push((Some(source), Some(told)));
+                    inputs.push(observed.clone());
+                    taken.push((Some(source), Some(observed)));
                 }
             }
         }
@@ -754,8 +755,8 @@ impl Sim {
         for (source, input) in taken.into_iter().rev() {
             match (source, input) {
                 (None, Some(asked)) => self.requests.push_front(asked),
-                (Some(source), Some(told)) if alive => {
-                    self.engine.observations.entry(source).or_default().push_front(told);
+                (Some(source), Some(observed)) if alive => {
+                    self.engine.observations.entry(source).or_default().push_front(observed);
                 }
                 (_, _) => {}
             }

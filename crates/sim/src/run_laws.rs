@@ -246,13 +246,16 @@ fn seal_is_due(before: &Run, event: &Event) -> Result<(), BrokenLaw> {
     law!(!before.is_live(), "a run is sealed while a session works for it");
     let landed = matches!(before.landing, LandingState::Done(_));
     let ending = sealed.outcome.ending;
-    let leg = before.attempt();
+    let attempt = before.attempt();
     law!(
-        leg.stopped.is_none() || before.stage != RunStage::Land || landed || leg.landing_aborted,
+        attempt.stopped.is_none()
+            || before.stage != RunStage::Land
+            || landed
+            || attempt.landing_aborted,
         "a run is sealed as {} while it may be landing",
         ending.as_str()
     );
-    let wanted = match (&leg.stopped, &before.proof, &before.head) {
+    let wanted = match (&attempt.stopped, &before.proof, &before.head) {
         (Some(RunStop::Cancelled { .. }), _, _) => RunEnding::Cancelled,
         (Some(RunStop::Failed { .. }), _, _) => RunEnding::Failed,
         (None, Some(proof), Some(head)) if proof.is_for(head) => RunEnding::Succeeded,
@@ -260,7 +263,7 @@ fn seal_is_due(before: &Run, event: &Event) -> Result<(), BrokenLaw> {
     };
     law!(ending == wanted, "a run is sealed as {} and not as {}", ending.as_str(), wanted.as_str());
     let only_planned = before.spec.planning.only && before.stage == RunStage::PlanReview;
-    law!(leg.stopped.is_some() || landed || only_planned, "a run succeeds without landing");
+    law!(attempt.stopped.is_some() || landed || only_planned, "a run succeeds without landing");
     let tasks = before.graph.iter().flat_map(TaskGraph::tasks).flat_map(|(plan, _)| &plan.checks);
     // A check that only agents named proves nothing.
     let named_by_agents = before.agent_checks();
@@ -270,7 +273,7 @@ fn seal_is_due(before: &Run, event: &Event) -> Result<(), BrokenLaw> {
     let taken = |one: &RunSession| one.end.as_ref().is_some_and(|end| end.state == State::Accepted);
     let accepted = before.sessions.iter().any(taken);
     law!(
-        leg.stopped.is_some()
+        attempt.stopped.is_some()
             || only_planned
             || !checked
             || accepted
@@ -278,7 +281,7 @@ fn seal_is_due(before: &Run, event: &Event) -> Result<(), BrokenLaw> {
         "a run succeeds on a tree on which its checks did not pass"
     );
     let undone = before.graph.as_ref().is_some_and(|graph| !graph.is_done());
-    law!(leg.stopped.is_some() || !undone, "a run succeeds without merging all of its tasks");
+    law!(attempt.stopped.is_some() || !undone, "a run succeeds without merging all of its tasks");
     Ok(())
 }
 
@@ -306,19 +309,19 @@ fn steps_are_bounded(after: &Run) -> Result<(), BrokenLaw> {
         let counts = usize::from(no >= after.attempt().steps);
         match step {
             LandStep::Merge { .. } => merges += counts,
-            LandStep::Answer { comments: remarks } => {
+            LandStep::Answer { comments } => {
                 rounds += counts;
-                for remark in remarks {
-                    law!(seen.insert(&remark.id), "{} is handled twice", remark.id);
+                for comment in comments {
+                    law!(seen.insert(&comment.id), "{} is handled twice", comment.id);
                 }
             }
         }
     }
-    for remark in &after.comments_dropped {
+    for comment in &after.comments_dropped {
         law!(
-            seen.insert(&remark.id),
+            seen.insert(&comment.id),
             "{} is dropped, but was handled or dropped before",
-            remark.id
+            comment.id
         );
     }
     law!(merges <= MAX_MERGES && rounds <= MAX_ROUNDS, "{merges} merges and {rounds} rounds");

@@ -33,7 +33,7 @@ pub(crate) fn on_screen(spec: SessionSpec, seed: u64, no: u64) -> SessionSpec {
         return spec;
     }
     let mut spec =
-        SessionSpec { on_finish: OnFinish::Park, exit0: ExitZeroPolicy::NotAClaim, ..spec };
+        SessionSpec { on_finish: OnFinish::Park, exit_zero: ExitZeroPolicy::NotAClaim, ..spec };
     spec.agent.driver = Driver::CodexTerminal;
     spec.agent.carried = Default::default();
     if rng.percent(40) {
@@ -99,8 +99,8 @@ pub(crate) fn reaction(
     faults: &Faults,
 ) -> Vec<AgentAction> {
     let message = key.strip_suffix(RETRY_SUFFIX).unwrap_or(key);
-    let said = message.bytes().fold(7u64, |sum, byte| sum.wrapping_mul(31) ^ u64::from(byte));
-    let mut rng = Rng::from_names(seed, &[14, session, u64::from(launch), said]);
+    let digest = message.bytes().fold(7u64, |sum, byte| sum.wrapping_mul(31) ^ u64::from(byte));
+    let mut rng = Rng::from_names(seed, &[14, session, u64::from(launch), digest]);
     let presses = rng.pick(&[1, 1, 1, 2, 3]);
     let pressed = if key.ends_with(RETRY_SUFFIX) { 2 } else { 1 };
     if presses == pressed { turn(&mut rng, text, faults) } else { Vec::new() }

@@ -151,7 +151,7 @@ fn plain_spec(seed: u64, no: u64, faults: &Faults) -> SessionSpec {
         protected: Vec::new(),
         check_terms: Default::default(),
         empty_diff: rng.pick(&[EmptyDiff::Refused, EmptyDiff::Refused, EmptyDiff::Accepted]),
-        exit0: rng.pick(&[
+        exit_zero: rng.pick(&[
             ExitZeroPolicy::NotAClaim,
             ExitZeroPolicy::NotAClaim,
             ExitZeroPolicy::Completes,
@@ -262,12 +262,13 @@ pub(crate) fn reaction(
     key: &str,
     faults: &Faults,
 ) -> Vec<AgentAction> {
-    let said = key.bytes().fold(7u64, |sum, byte| sum.wrapping_mul(31) ^ u64::from(byte));
-    if let Some(acts) = rare::turn(&[session, u64::from(launch), said], seed, faults) {
+    let digest = key.bytes().fold(7u64, |sum, byte| sum.wrapping_mul(31) ^ u64::from(byte));
+    if let Some(acts) = rare::turn(&[session, u64::from(launch), digest], seed, faults) {
         return acts;
     }
-    let mut acts = turn(&mut Rng::from_names(seed, &[4, session, u64::from(launch), said]), faults);
-    let mut rng = Rng::from_names(seed, &[7, session, u64::from(launch), said]);
+    let mut acts =
+        turn(&mut Rng::from_names(seed, &[4, session, u64::from(launch), digest]), faults);
+    let mut rng = Rng::from_names(seed, &[7, session, u64::from(launch), digest]);
     // In some scenarios the account's usage limit is reached, which affects all of its sessions.
     let used_up = seed % 8 == 3 && !faults.calm;
     if rng.percent(if used_up { 70 } else { 20 }) {
@@ -275,7 +276,7 @@ pub(crate) fn reaction(
         let more = if used_up { limited(Some(0)) } else { extra_behaviour(&mut rng, faults) };
         acts.splice(at..at, more);
     }
-    let mut own = Rng::from_names(seed, &[60, session, u64::from(launch), said]);
+    let mut own = Rng::from_names(seed, &[60, session, u64::from(launch), digest]);
     if !faults.calm && own.percent(15) {
         own_turns::continued(&mut acts, &mut own);
     }
@@ -335,7 +336,7 @@ fn extra_behaviour(rng: &mut Rng, faults: &Faults) -> Vec<AgentAction> {
             };
             // The first two requests report a result whatever was answered, so some contradict the answer.
             let native = approval.native.clone();
-            let done = ["a0", "a1"].iter().position(|told| *told == native).map(|at| at == 0);
+            let done = ["a0", "a1"].iter().position(|name| *name == native).map(|at| at == 0);
             let came =
                 done.map(|done| AgentAction::Line(StreamSignal::ItemFinished { native, done }));
             let asks = [
@@ -394,12 +395,12 @@ fn turn(rng: &mut Rng, faults: &Faults) -> Vec<AgentAction> {
         return acts;
     }
     if rng.percent(65) {
-        let said = claim(final_claim(rng));
+        let report = claim(final_claim(rng));
         let by_stream = faults.calm || rng.percent(60);
         acts.push(if by_stream {
-            AgentAction::Line(StreamSignal::Reported(said))
+            AgentAction::Line(StreamSignal::Reported(report))
         } else {
-            AgentAction::Report(said)
+            AgentAction::Report(report)
         });
     }
     let ends = rng.percent(30);
@@ -452,8 +453,8 @@ fn fickle_turns(rng: &mut Rng) -> Vec<AgentAction> {
         _ => vec![AgentAction::Sleep(3_100)],
     });
     for _ in 0..=rng.below(5) {
-        let said = claim(rng.pick(&ClaimKind::ALL));
-        acts.extend([AgentAction::Sleep(rng.pick(&[150, 450, 900])), AgentAction::Report(said)]);
+        let report = claim(rng.pick(&ClaimKind::ALL));
+        acts.extend([AgentAction::Sleep(rng.pick(&[150, 450, 900])), AgentAction::Report(report)]);
     }
     let end = rng.pick(&[ProcessExit::Exit(0), ProcessExit::Exit(1), ProcessExit::Signal(9)]);
     acts.extend([AgentAction::Sleep(rng.pick(&[0, 200])), AgentAction::Exit(end)]);
@@ -570,14 +571,14 @@ pub(crate) fn user_actions(
     }
     let mut rng = Rng::from_names(seed, &[5]);
     let count = if sessions == 0 { 0 } else { rng.below(4 * sessions + 2) };
-    let mut deeds: Vec<(u64, u64, UserAction)> = (0..count)
+    let mut actions: Vec<(u64, u64, UserAction)> = (0..count)
         .map(|_| {
             let at = rng.below(rng.clone().pick(&[100, 3_000, 30_000]));
             (1_000 + at, rng.below(sessions), user_action(&mut rng))
         })
         .collect();
-    deeds.sort_by_key(|(at, ..)| *at);
-    deeds
+    actions.sort_by_key(|(at, ..)| *at);
+    actions
 }
 
 pub(crate) fn user_action(rng: &mut Rng) -> UserAction {

@@ -164,9 +164,10 @@ impl SessionWatch {
         law!(!over, "{name} was carried out on a finished attempt");
         let stopping = before.launches.last().is_some_and(|launch| launch.is_stopping());
         law!(!stopping, "{name} was carried out on a process that is being stopped");
-        let told = matches!(reaction.act, ReactionAction::Notify | ReactionAction::Nudge { .. });
+        let notifies =
+            matches!(reaction.act, ReactionAction::Notify | ReactionAction::Nudge { .. });
         let theirs = before.spec.adopted.is_some();
-        law!(told || !theirs, "{name} touched an external agent");
+        law!(notifies || !theirs, "{name} touched an external agent");
         Ok(())
     }
 
@@ -328,8 +329,8 @@ fn seal_is_due(before: &Session, at: Moment, event: &Event) -> Result<(), Broken
     let claimed =
         if good && judged.state == State::Succeeded { attempt.claim.as_ref() } else { None };
     let since = claimed.map_or(attempt.since, |claim| claim.at);
-    let stood = at.mono_ms.saturating_sub(since.mono_ms);
-    law!(stood >= window, "sealed after {stood} ms, before the window of {window} ms was over");
+    let waited = at.mono_ms.saturating_sub(since.mono_ms);
+    law!(waited >= window, "sealed after {waited} ms, before the window of {window} ms was over");
     Ok(())
 }
 
@@ -652,8 +653,8 @@ fn shortages_fail_nothing(before: &Session, event: &Event) -> Result<(), BrokenL
             _ => None,
         },
         Event::EffectShortage(e) => {
-            let owed = before.effects().iter().any(|effect| effect.key() == e.effect);
-            law!(owed, "{} waits, but is not pending", e.effect);
+            let pending = before.effects().iter().any(|effect| effect.key() == e.effect);
+            law!(pending, "{} waits, but is not pending", e.effect);
             None
         }
         Event::EffectRetried(e) => {
@@ -699,10 +700,10 @@ fn nothing_is_stranded(session: &Session, effects: &[SessionEffect]) -> Result<(
     // The conversation may be compacted before the next work begins.
     let compacts = message.kind == AgentMessageKind::Compact && session.is_parked();
     law!(!sealed || called || compacts, "the message {} outlived its attempt", message.key);
-    let way = session.launches.last().is_none_or(|launch| launch.may_be_running());
+    let running = session.launches.last().is_none_or(|launch| launch.may_be_running());
     // The user's next message to an agent that needs input resumes it, and delivers the queued ones too.
     let person = session.judgement().state == State::NeedsInput;
-    let expected = way || person || session.deadline().is_some() || !effects.is_empty();
+    let expected = running || person || session.deadline().is_some() || !effects.is_empty();
     law!(expected, "the message {} is queued for a process that has ended", message.key);
     Ok(())
 }

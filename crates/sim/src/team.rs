@@ -237,9 +237,9 @@ pub(crate) fn team_actions(seed: u64, faults: &Faults) -> Vec<(u64, u64, UserAct
         return Vec::new();
     }
     let mut rng = Rng::from_names(seed, &[53]);
-    let mut deeds = Vec::new();
+    let mut actions = Vec::new();
     let mut add =
-        |at: u64, deed: TeamUserAction| deeds.push((1_000 + at, 0, UserAction::OnTeam(deed)));
+        |at: u64, action: TeamUserAction| actions.push((1_000 + at, 0, UserAction::OnTeam(action)));
     add(rng.below(500), TeamUserAction::Acknowledge);
     let many = 6 + rng.below(14);
     for _ in 0..many {
@@ -260,7 +260,7 @@ pub(crate) fn team_actions(seed: u64, faults: &Faults) -> Vec<(u64, u64, UserAct
     for _ in 0..rng.below(3) {
         add(8_000 + rng.below(20_000), TeamUserAction::Finish);
     }
-    deeds
+    actions
 }
 
 fn team_action(rng: &mut Rng) -> TeamUserAction {

@@ -225,9 +225,14 @@ impl TeamWatch {
             }
             Event::MessageRequeued(e) => {
                 let noted = self.tracked(e.no)?;
-                let laid_aside =
+                let dead_lettered =
                     matches!(noted.status, TrackedStatus::Dead | TrackedStatus::Expired);
-                law!(laid_aside, "message {} is {}, but is requeued", e.no, noted.status.as_str());
+                law!(
+                    dead_lettered,
+                    "message {} is {}, but is requeued",
+                    e.no,
+                    noted.status.as_str()
+                );
                 self.set(e.no, TrackedStatus::Waits)?;
                 self.reported_lost.remove(&e.no);
                 self.change(e.no, |noted| {
@@ -370,9 +375,9 @@ impl TeamWatch {
         &mut self,
         task: &Team,
         lost: &[u32],
-        told: &[u32],
+        reported: &[u32],
     ) -> Result<(), BrokenLaw> {
-        let told: BTreeSet<String> = told
+        let reported: BTreeSet<String> = reported
             .iter()
             .map(|no| self.tracked(*no).map(|one| one.to.clone()))
             .collect::<Result<_, _>>()?;
@@ -398,7 +403,7 @@ impl TeamWatch {
                     || noted.dead_lettered_by.as_ref().is_some_and(|by| by.name() == name)
             };
             let mut wanted = sender.into_iter().chain(managers).filter(|name| !knows(name));
-            let missing = wanted.find(|name| !told.contains(*name));
+            let missing = wanted.find(|name| !reported.contains(*name));
             law!(missing.is_none(), "{missing:?} is not notified that message {no} is lost");
         }
         Ok(())
@@ -454,19 +459,19 @@ impl TeamWatch {
         }
     }
 
-    fn set(&mut self, no: u32, stands: TrackedStatus) -> Result<(), BrokenLaw> {
+    fn set(&mut self, no: u32, status: TrackedStatus) -> Result<(), BrokenLaw> {
         let was = &self.tracked(no)?.status;
         law!(
             *was != TrackedStatus::Acknowledged,
             "message {no} was handled, but becomes {}",
-            stands.as_str()
+            status.as_str()
         );
-        if stands.is_open() {
+        if status.is_open() {
             self.open.insert(no);
         } else {
             self.open.remove(&no);
         }
-        self.change(no, |noted| noted.status = stands);
+        self.change(no, |noted| noted.status = status);
         Ok(())
     }
 
@@ -543,15 +548,20 @@ impl TeamWatch {
         );
         let managers: Vec<&str> =
             task.bound(MemberRole::Manager).map(|one| one.name.as_str()).collect();
-        let mut told: Vec<&str> = listed.iter().map(|no| self.messages[no].to.as_str()).collect();
-        told.sort_unstable();
+        let mut notified: Vec<&str> =
+            listed.iter().map(|no| self.messages[no].to.as_str()).collect();
+        notified.sort_unstable();
         let mut wanted = managers;
         // Without a manager the operator gets the news; policies observe the work themselves.
         if wanted.is_empty() && task.spec.policy.is_none() {
             wanted.push("operator");
         }
         wanted.sort_unstable();
-        law!(told == wanted, "news of {} were sent to {told:?}, not to {wanted:?}", e.member);
+        law!(
+            notified == wanted,
+            "news of {} were sent to {notified:?}, not to {wanted:?}",
+            e.member
+        );
         let now = NewsWatermark {
             turns_ended: e.turns_ended,
             attempts_sealed: e.attempts_sealed,
@@ -623,11 +633,11 @@ impl TeamWatch {
             law!(open.is_none(), "a team is over, but message {open:?} is open");
             return Ok(());
         }
-        let untold = self.messages.iter().find(|(no, noted)| {
+        let unreported = self.messages.iter().find(|(no, noted)| {
             let lost = matches!(noted.status, TrackedStatus::Dead | TrackedStatus::Expired);
             lost && noted.kind != TeamMessageKind::Probe && !self.reported_lost.contains(no)
         });
-        law!(untold.is_none(), "a lost message was not reported: {untold:?}");
+        law!(unreported.is_none(), "a lost message was not reported: {unreported:?}");
         let due = task.deadline().filter(|at| *at <= now.mono_ms);
         law!(due.is_none(), "a due deadline of a team changed nothing");
         let waiting = task.messages.iter().filter(|message| message.is_available(now));
@@ -700,26 +710,26 @@ impl TeamWatch {
         if member.role == MemberRole::Manager {
             return Ok(());
         }
-        let told = self.sent_news.get(&member.name).copied().unwrap_or_default();
+        let sent = self.sent_news.get(&member.name).copied().unwrap_or_default();
         let ended = session.attempts.iter().filter(|one| one.is_sealed() && !one.superseded);
         let (sealed, name) = (ended.count(), &member.name);
         let lost = session.launches.iter().filter(|launch| launch.ended_unexpectedly()).count();
-        law!(told.attempts_sealed as usize == sealed, "{sealed} outcomes of {name}: sent {told:?}");
+        law!(sent.attempts_sealed as usize == sealed, "{sealed} outcomes of {name}: sent {sent:?}");
         let asked = session.requests.len();
-        law!(told.requests as usize == asked, "{asked} requests of {name}: sent {told:?}");
+        law!(sent.requests as usize == asked, "{asked} requests of {name}: sent {sent:?}");
         let failed = |launch: &Launch| matches!(launch.phase, LaunchPhase::Failed { .. });
         let settles = session.state().is_terminal()
             && !session.attempt().is_sealed()
             && session.deadline().is_some();
         let waits = settles && session.launches.iter().all(failed);
-        let all_told = told.processes_lost as usize == lost || waits;
-        law!(all_told, "{lost} lost processes of {name}: sent {told:?}");
+        let all_sent = sent.processes_lost as usize == lost || waits;
+        law!(all_sent, "{lost} lost processes of {name}: sent {sent:?}");
         let alive = session.current_launch().is_some_and(Launch::may_be_running);
         let settles = session.state().is_terminal() && !session.attempt().is_sealed();
         let under_way = u32::from(alive);
-        let turns = told.turns_ended <= session.turns
-            && (settles || told.turns_ended + under_way >= session.turns);
-        law!(turns, "{} turns of {name}: sent {told:?}", session.turns);
+        let turns = sent.turns_ended <= session.turns
+            && (settles || sent.turns_ended + under_way >= session.turns);
+        law!(turns, "{} turns of {name}: sent {sent:?}", session.turns);
         Ok(())
     }
 }

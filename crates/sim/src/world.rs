@@ -190,8 +190,8 @@ impl SimWorld {
         to: Option<&Snapshot>,
     ) -> Result<(), String> {
         let Some(to) = to else { return Ok(()) };
-        let stands = self.worktree(session).tree.clone();
-        if !self.repo.includes(&to.tree.0, &stands) {
+        let current = self.worktree(session).tree.clone();
+        if !self.repo.includes(&to.tree.0, &current) {
             return Err("it is based on unknown work".to_owned());
         }
         let place = self.worktree(session);
@@ -399,14 +399,14 @@ impl SimWorld {
     }
 
     /// Stops the holder, or removes the directory of its launch.
-    pub(crate) fn make_unobservable(&mut self, launch: LaunchId, lapse: Unobservable) {
+    pub(crate) fn make_unobservable(&mut self, launch: LaunchId, cause: Unobservable) {
         let living = |holder: &&mut SimHolder| holder.life == HolderLife::Reachable && !holder.gone;
         // An external agent has no holder.
         if self.is_adopted(launch) {
             return;
         }
         if let Some(holder) = self.holders.get_mut(&launch).filter(living) {
-            holder.unobservable = Some(lapse);
+            holder.unobservable = Some(cause);
         }
     }
 
@@ -530,8 +530,8 @@ impl SimHolder {
             None => self.exit.is_some(),
         };
         let free = self.report.is_none() && !self.reporting && !self.at_limit && !self.gone;
-        let told = self.unobservable.is_none();
-        self.life == HolderLife::Reachable && told && free && something && self.wake_ms <= now
+        let observable = self.unobservable.is_none();
+        self.life == HolderLife::Reachable && observable && free && something && self.wake_ms <= now
     }
 
     fn begin_own_turn(&mut self, turn: String, now: u64) {

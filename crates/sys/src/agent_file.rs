@@ -140,9 +140,9 @@ impl AgentDir {
     pub fn create_file(&self, below: &Path, mode: Mode) -> Result<File, Error> {
         let full = self.path.join(below);
         let names = names(below).ok_or_else(|| Error::Outside(full.clone()))?;
-        let (name, on_the_way) = names.split_last().ok_or_else(|| Error::Outside(full.clone()))?;
+        let (name, parents) = names.split_last().ok_or_else(|| Error::Outside(full.clone()))?;
         let mut there = PathBuf::new();
-        for directory in on_the_way {
+        for directory in parents {
             let parent = self.directory(&there)?;
             match mkdirat(&parent, *directory, Mode::RWXU | Mode::RWXG | Mode::RWXO) {
                 Ok(()) | Err(Errno::EXIST) => there.push(directory),
@@ -166,8 +166,8 @@ impl AgentDir {
     fn parent<'a>(&self, below: &'a Path) -> Result<(OwnedFd, &'a std::ffi::OsStr), Error> {
         let outside = || Error::Outside(self.path.join(below));
         let names = names(below).ok_or_else(outside)?;
-        let (name, on_the_way) = names.split_last().ok_or_else(outside)?;
-        Ok((self.directory(&on_the_way.iter().collect::<PathBuf>())?, name))
+        let (name, parents) = names.split_last().ok_or_else(outside)?;
+        Ok((self.directory(&parents.iter().collect::<PathBuf>())?, name))
     }
 
     /// Opens a directory below this one, without following symbolic links.

@@ -227,17 +227,17 @@ mod tests {
 
     #[test]
     fn peer_is_the_connected_process_until_exit() {
-        for way in PINNINGS {
+        for pinning in PINNINGS {
             let mut connected = connected();
-            let peer = PinnedPeer::pin(&connected.socket, way).unwrap();
+            let peer = PinnedPeer::pin(&connected.socket, pinning).unwrap();
             assert_eq!(peer.pid(), connected.process.id());
-            assert_eq!(peer.handle.is_some(), way == Pinning::Best && has_handles());
+            assert_eq!(peer.handle.is_some(), pinning == Pinning::Best && has_handles());
             peer.check().unwrap();
             connected.end();
-            assert!(matches!(peer.check(), Err(Error::Ended(_))), "{way:?}");
+            assert!(matches!(peer.check(), Err(Error::Ended(_))), "{pinning:?}");
             assert!(
-                matches!(PinnedPeer::pin(&connected.socket, way), Err(Error::Ended(_))),
-                "{way:?}"
+                matches!(PinnedPeer::pin(&connected.socket, pinning), Err(Error::Ended(_))),
+                "{pinning:?}"
             );
         }
     }

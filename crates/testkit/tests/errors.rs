@@ -6,9 +6,9 @@ use crate::agent_env::{AGENT, AgentEnv};
 
 #[track_caller]
 fn refused(output: &Output, why: &str) {
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains(why), "no {why:?} in: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains(why), "no {why:?} in: {stderr}");
     assert!(output.stdout.is_empty(), "a rejected scenario was played");
 }
 

@@ -64,10 +64,10 @@ pub(crate) fn text_of(value: &Value) -> Option<String> {
 
 pub(crate) fn yaml(text: &str) -> Result<Value, String> {
     // The library's default messages are written for programmers and mention its options.
-    let told = |why: serde_saphyr::Error| {
+    let describe = |why: serde_saphyr::Error| {
         why.without_snippet().render_with_formatter(&serde_saphyr::UserMessageFormatter)
     };
-    serde_saphyr::from_str(text).map_err(told)
+    serde_saphyr::from_str(text).map_err(describe)
 }
 
 /// Parses JSON. Duplicate keys are rejected, because parsers disagree on what they mean.

@@ -75,7 +75,7 @@ pub enum UnverifiedReason {
         how: String,
         /// The last part of the command's output. It is not part of the displayed reason, because
         /// two attempts that fail for the same reason may print different output, such as times.
-        said: String,
+        output: String,
     },
     CommandNotRun {
         why: String,
@@ -107,8 +107,8 @@ impl UnverifiedReason {
 
     /// Returns the last part of a failed command's output.
     pub fn output(&self) -> Option<&str> {
-        let Self::CommandEnded { said, .. } = self else { return None };
-        Some(said.as_str()).filter(|said| !said.is_empty())
+        let Self::CommandEnded { output, .. } = self else { return None };
+        Some(output.as_str()).filter(|output| !output.is_empty())
     }
 
     /// Whether the work could not be examined at all. In that case, different work would have the same result.
@@ -207,8 +207,8 @@ mod tests {
         let path = "a\u{1b}[2Jb".to_owned();
         let found = format!("{}\u{7}", "x".repeat(200));
         let (field, expected) = ("status".to_owned(), "\"done\"".to_owned());
-        let told = UnverifiedReason::Differs { path, field, expected, found }.to_string();
-        assert!(!told.chars().any(char::is_control), "{told:?}");
-        assert!(told.len() < 200, "{told}");
+        let reason = UnverifiedReason::Differs { path, field, expected, found }.to_string();
+        assert!(!reason.chars().any(char::is_control), "{reason:?}");
+        assert!(reason.len() < 200, "{reason}");
     }
 }

@@ -164,14 +164,14 @@ pub(crate) fn check_exists(project: &ProjectDir, key: &WorkKey) -> Result<(), Un
 /// Returns the status given in a story's file.
 pub(crate) fn status(project: &ProjectDir, key: &WorkKey) -> Result<StoryStatus, UnverifiedReason> {
     let read = read(project, key)?;
-    let told = statuses_in_front_matter(&read)?.into_iter().chain(statuses_in_head(&read.text));
-    let mut told: Vec<String> = told.collect();
-    told.dedup();
+    let statuses = statuses_in_front_matter(&read)?.into_iter().chain(statuses_in_head(&read.text));
+    let mut statuses: Vec<String> = statuses.collect();
+    statuses.dedup();
     let (path, field) = (read.path, "Status".to_owned());
-    match told.as_slice() {
+    match statuses.as_slice() {
         [] => Err(UnverifiedReason::NoField { path, field }),
-        [_] => Ok(StoryStatus { path, field, written: told.remove(0) }),
-        _ => Err(UnverifiedReason::SeveralFields { path, fields: told }),
+        [_] => Ok(StoryStatus { path, field, written: statuses.remove(0) }),
+        _ => Err(UnverifiedReason::SeveralFields { path, fields: statuses }),
     }
 }
 
@@ -181,10 +181,10 @@ fn statuses_in_front_matter(read: &ProjectText) -> Result<Vec<String>, Unverifie
         return Ok(Vec::new());
     };
     let front = field::yaml(head).map_err(malformed)?;
-    let told = ["status", "Status"].into_iter().filter_map(|name| front.get(name));
+    let values = ["status", "Status"].into_iter().filter_map(|name| front.get(name));
     let not_text =
         || UnverifiedReason::NotText { path: read.path.clone(), field: "Status".to_owned() };
-    told.map(|value| field::text_of(value).ok_or_else(not_text)).collect()
+    values.map(|value| field::text_of(value).ok_or_else(not_text)).collect()
 }
 
 /// Returns the statuses on lines before the first section. Later lines are ignored because they are
@@ -193,7 +193,7 @@ fn statuses_in_head(text: &str) -> Vec<String> {
     let front =
         field::front_matter_text(text).ok().flatten().map_or(0, |front| front.lines().count() + 2);
     let mut aside = None;
-    let mut told = Vec::new();
+    let mut statuses = Vec::new();
     for line in text.lines().skip(front) {
         let outside = aside.is_none();
         aside = MarkdownRegion::after(aside, line);
@@ -202,10 +202,10 @@ fn statuses_in_head(text: &str) -> Vec<String> {
         }
         let line = line.replace("**", "");
         if outside && let Some(status) = line.strip_prefix("Status:") {
-            told.push(status.trim().to_owned());
+            statuses.push(status.trim().to_owned());
         }
     }
-    told
+    statuses
 }
 
 /// A region of Markdown that is not ordinary text.

@@ -220,7 +220,7 @@ impl CommandTemplate {
         key: &WorkKey,
         run: impl FnOnce(&VerifierProgram) -> CommandRun,
     ) -> Result<String, UnverifiedReason> {
-        let CommandRun { ended, output: said } = run(&self.program(key)?);
+        let CommandRun { ended, output } = run(&self.program(key)?);
         let how = match ended {
             ProgramExit::Code(0) => return Ok("the command ended with exit status 0".to_owned()),
             ProgramExit::Code(code) => format!("ended with exit status {code}"),
@@ -229,7 +229,7 @@ impl CommandTemplate {
             ProgramExit::TooMuchOutput => "wrote too much and was killed".to_owned(),
             ProgramExit::NotStarted(why) => return Err(UnverifiedReason::CommandNotRun { why }),
         };
-        Err(UnverifiedReason::CommandEnded { how, said })
+        Err(UnverifiedReason::CommandEnded { how, output })
     }
 }
 

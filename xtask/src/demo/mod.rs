@@ -151,12 +151,12 @@ fn is_settled(row: &Value) -> bool {
 /// Verifies the outcomes, and that those from before the crash are the same after it.
 fn check(sessions: &[DemoSession], before: &[Value], after: &[Value]) -> Result<()> {
     for DemoSession { part, id } in sessions {
-        let told = row(id, after).context("a session is missing")?;
-        ensure!(part.has_expected_outcome(told), "{} is {told}", part.name);
+        let found = row(id, after).context("a session is missing")?;
+        ensure!(part.has_expected_outcome(found), "{} is {found}", part.name);
         if part.gate == DemoGate::First {
             let earlier = row(id, before).context("a session is missing")?;
             for key in ["state", "cause", "sealed", "claim", "exit", "rule"] {
-                ensure!(earlier[key] == told[key], "{}: {key} changed by the crash", part.name);
+                ensure!(earlier[key] == found[key], "{}: {key} changed by the crash", part.name);
             }
         }
     }

@@ -80,8 +80,8 @@ mod tests {
         let bad = bad.replace("| R3 | x | `there` |", "| R3 | x | `there`, `gone` |");
         let bad = bad.replace("| E26 | x | `there` |\n", "");
         let troubles = problems_in(&bad, &there);
-        let told = ["E26 is missing", "R2 names no test", "R3: unknown test gone"];
-        assert_eq!(troubles, told.map(|what| format!("{TABLE}: {what}")));
+        let expected = ["E26 is missing", "R2 names no test", "R3: unknown test gone"];
+        assert_eq!(troubles, expected.map(|what| format!("{TABLE}: {what}")));
     }
 
     #[test]

@@ -259,8 +259,8 @@ fn add_tools(
         changed.push((key, "the supervisor's tools use this name"));
     }
     let users = table.get(INSTRUCTIONS).and_then(Value::as_str);
-    let told = users.map_or_else(String::new, |users| format!("{users}\n\n"));
-    table.insert(INSTRUCTIONS.into(), format!("{told}{}", tools.instructions).into());
+    let prefix = users.map_or_else(String::new, |users| format!("{users}\n\n"));
+    table.insert(INSTRUCTIONS.into(), format!("{prefix}{}", tools.instructions).into());
     Ok(())
 }
 
@@ -534,8 +534,11 @@ mod tests {
     #[test]
     fn broken_config_error_has_line() {
         let error = make_from("model = \"m\"\n\nx = = 1\n", "").unwrap_err();
-        let told = error.to_string();
-        assert!(told.starts_with("cannot read /home/u/.codex/config.toml, line 3: "), "{told}");
+        let message = error.to_string();
+        assert!(
+            message.starts_with("cannot read /home/u/.codex/config.toml, line 3: "),
+            "{message}"
+        );
         let error = make_from("features = 3\n", "").unwrap_err();
         let expected = "cannot set `features.shell_snapshot`: `features` is not a table in the user's config.toml";
         assert_eq!(error.to_string(), expected);

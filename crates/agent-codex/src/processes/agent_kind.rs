@@ -64,8 +64,9 @@ pub fn is_codex(identity: &PidIdentity) -> io::Result<bool> {
 
 impl ObservedProcess {
     fn runs_codex(&self) -> bool {
-        let own = identify_by_program(self)
-            .is_some_and(|told| told.own_program && told.kind == AgentKind::Codex);
+        let own = identify_by_program(self).is_some_and(|identified| {
+            identified.own_program && identified.kind == AgentKind::Codex
+        });
         let name = self.executable.seen().and_then(|path| path.file_name()?.to_str());
         // A program that cannot be identified could be a shell.
         let is_shell =
@@ -109,9 +110,10 @@ impl<'a> ProcessTree<'a> {
     /// from an agent of the same kind above it.
     pub fn kind_from_environment(&self, process: &ObservedProcess) -> Option<AgentIdentification> {
         let kind = kind_in_environment(process)?;
-        let own_program = identify_by_program(process).is_some_and(|told| told.own_program);
+        let own_program =
+            identify_by_program(process).is_some_and(|identified| identified.own_program);
         let is_it = |above: &'a ObservedProcess| {
-            let program = identify_by_program(above).map(|told| told.kind);
+            let program = identify_by_program(above).map(|identified| identified.kind);
             kind_in_environment(above).as_ref() == Some(&kind) || program.as_ref() == Some(&kind)
         };
         let inherited = self.ancestors(process).any(is_it);
@@ -129,13 +131,15 @@ impl<'a> ProcessTree<'a> {
         let mut top = None;
         for above in self.ancestors(process) {
             match identify_by_program(above) {
-                Some(told) if told.kind == own.kind && !told.own_program => top = Some(above),
+                Some(identified) if identified.kind == own.kind && !identified.own_program => {
+                    top = Some(above)
+                }
                 Some(_) | None => break,
             }
         }
         kind_in_environment(process)?;
-        let told = self.kind_from_environment(top?)?;
-        Some(AgentIdentification { own_program: own.own_program, ..told })
+        let identified = self.kind_from_environment(top?)?;
+        Some(AgentIdentification { own_program: own.own_program, ..identified })
     }
 
     fn is_orphan(&self, process: &ObservedProcess) -> bool {
@@ -252,7 +256,7 @@ mod tests {
     use super::*;
     use crate::rollout::Rollout;
 
-    fn told(
+    fn identify(
         environment: Option<&str>,
         executable: &str,
         arguments: &[&str],
@@ -263,19 +267,19 @@ mod tests {
             arguments: ProcessProperty::Visible(arguments.iter().map(OsString::from).collect()),
             ..process()
         };
-        let told = ProcessTree::new(std::slice::from_ref(&process)).agent(&process);
-        told.map(|told| (told.kind, told.basis))
+        let identified = ProcessTree::new(std::slice::from_ref(&process)).agent(&process);
+        identified.map(|identified| (identified.kind, identified.basis))
     }
 
     #[test]
     fn environment_takes_precedence_over_program() {
         let codex = Some((AgentKind::Codex, Basis::Environment));
-        assert_eq!(told(Some("codex/0.166.0"), "/usr/bin/claude", &["claude"]), codex);
-        assert_eq!(told(Some(" Codex "), "/bin/sh", &["sh"]), codex);
+        assert_eq!(identify(Some("codex/0.166.0"), "/usr/bin/claude", &["claude"]), codex);
+        assert_eq!(identify(Some(" Codex "), "/bin/sh", &["sh"]), codex);
         let other = Some((AgentKind::Other("aider".into()), Basis::Environment));
-        assert_eq!(told(Some("aider"), "/bin/sh", &[]), other);
+        assert_eq!(identify(Some("aider"), "/bin/sh", &[]), other);
         assert_eq!(
-            told(Some(""), "/usr/bin/claude", &[]),
+            identify(Some(""), "/usr/bin/claude", &[]),
             Some((AgentKind::Claude, Basis::Executable))
         );
     }
@@ -305,25 +309,28 @@ mod tests {
 
     #[test]
     fn programs_and_their_wrappers_are_known() {
-        assert_eq!(told(None, "/opt/bin/codex", &[]), Some((AgentKind::Codex, Basis::Executable)));
+        assert_eq!(
+            identify(None, "/opt/bin/codex", &[]),
+            Some((AgentKind::Codex, Basis::Executable))
+        );
         let wrapper =
             ["node", "--no-warnings", "/x/node_modules/@openai/codex/bin/codex.js", "resume"];
         assert_eq!(
-            told(None, "/usr/bin/node", &wrapper),
+            identify(None, "/usr/bin/node", &wrapper),
             Some((AgentKind::Codex, Basis::Arguments))
         );
         let wrapper = ["/usr/bin/node", "/x/node_modules/@anthropic-ai/claude-code/cli.js"];
         assert_eq!(
-            told(None, "/usr/bin/node", &wrapper),
+            identify(None, "/usr/bin/node", &wrapper),
             Some((AgentKind::Claude, Basis::Arguments))
         );
     }
 
     #[test]
     fn argument_text_does_not_identify_agent() {
-        assert_eq!(told(None, "/usr/bin/vim", &["vim", "codex"]), None);
-        assert_eq!(told(None, "/usr/bin/node", &["node", "server.js", "codex"]), None);
-        assert_eq!(told(None, "/usr/bin/grep", &["grep", "codex", "claude"]), None);
+        assert_eq!(identify(None, "/usr/bin/vim", &["vim", "codex"]), None);
+        assert_eq!(identify(None, "/usr/bin/node", &["node", "server.js", "codex"]), None);
+        assert_eq!(identify(None, "/usr/bin/grep", &["grep", "codex", "claude"]), None);
     }
 
     /// Returns a process below another one, with this `AI_AGENT` value and command line.
@@ -341,7 +348,10 @@ mod tests {
 
     fn agents(all: &[ObservedProcess]) -> Vec<(u32, AgentKind)> {
         let agents = ProcessTree::new(all).agents();
-        agents.into_iter().map(|(process, told)| (process.identity.pid, told.kind)).collect()
+        agents
+            .into_iter()
+            .map(|(process, identified)| (process.identity.pid, identified.kind))
+            .collect()
     }
 
     #[test]

@@ -140,8 +140,8 @@ fn value(environment: &[u8], name: &[u8]) -> Option<OsString> {
 /// Parses `TMUX`, which consists of the socket's path, the server's pid and a session number. The
 /// path may contain commas.
 fn parse_tmux_origin(environment: &[u8]) -> Option<TmuxOrigin> {
-    let told = value(environment, b"TMUX=")?;
-    let mut parts = told.as_encoded_bytes().rsplitn(3, |byte| *byte == b',');
+    let variable = value(environment, b"TMUX=")?;
+    let mut parts = variable.as_encoded_bytes().rsplitn(3, |byte| *byte == b',');
     let (_, server, socket) = (parts.next()?, parts.next()?, parts.next()?);
     let server = std::str::from_utf8(server).ok().and_then(|text| text.parse().ok());
     let socket = PathBuf::from(OsString::from_vec(socket.to_vec()));

@@ -180,11 +180,11 @@ impl AppServerProtocol {
     }
 
     fn greeted(&mut self, outcome: RpcResult) -> Option<StreamSignal> {
-        let told = match outcome {
-            Ok(told) => told,
+        let reply = match outcome {
+            Ok(reply) => reply,
             Err(why) => return self.refuse(format!("codex rejected the initialization: {why}")),
         };
-        let agent = text(&told, "userAgent").unwrap_or_default();
+        let agent = text(&reply, "userAgent").unwrap_or_default();
         let Some(version) = CodexVersion::from_user_agent(agent) else {
             return self.refuse(format!("codex did not report its version: {agent:?}"));
         };
@@ -221,9 +221,9 @@ impl AppServerProtocol {
     }
 
     fn opened(&mut self, outcome: RpcResult) -> Option<StreamSignal> {
-        let opened = outcome.and_then(|told| {
-            self.settings = Some(ThreadSettings::from_answer(&told));
-            let thread = text(&told["thread"], "id").map(str::to_owned);
+        let opened = outcome.and_then(|reply| {
+            self.settings = Some(ThreadSettings::from_answer(&reply));
+            let thread = text(&reply["thread"], "id").map(str::to_owned);
             thread.ok_or_else(|| "the answer names no thread".to_owned())
         });
         match (opened, &self.opening.thread) {
@@ -266,8 +266,8 @@ impl AppServerProtocol {
             return None;
         }
         match outcome {
-            Ok(told) if is_result => {
-                self.expect_result(text(&told["turn"], "id")?);
+            Ok(reply) if is_result => {
+                self.expect_result(text(&reply["turn"], "id")?);
                 None
             }
             Ok(_) => None,

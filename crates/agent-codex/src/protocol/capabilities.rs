@@ -187,11 +187,11 @@ impl ServerCapabilities {
 }
 
 fn warning(version: CodexVersion, lacks: &[&Capability]) -> String {
-    let told = lacks.iter().filter_map(|lack| match lack.if_missing {
+    let described = lacks.iter().filter_map(|lack| match lack.if_missing {
         MissingCapability::Degrade(then) => Some(format!("{} ({then})", lack.name)),
         MissingCapability::Refuse(_) => None,
     });
-    format!("codex {version} lacks: {}", told.collect::<Vec<_>>().join("; "))
+    format!("codex {version} lacks: {}", described.collect::<Vec<_>>().join("; "))
 }
 
 /// Parses the list of methods from the rejection of an unknown one. These are all names in
@@ -249,8 +249,8 @@ mod tests {
 
     #[test]
     fn r20_documented_table_matches_code() {
-        let told = include_str!("../../../../docs/codex.md");
-        let section = told.split("\n## ").find(|part| part.starts_with("Features by version"));
+        let document = include_str!("../../../../docs/codex.md");
+        let section = document.split("\n## ").find(|part| part.starts_with("Features by version"));
         let written: Vec<&str> = section.unwrap().lines().filter(|l| l.starts_with('|')).collect();
         let rows: Vec<String> = CAPABILITIES.iter().map(row).collect();
         assert_eq!(written[2..], rows, "docs/codex.md");

@@ -158,23 +158,26 @@ mod tests {
     fn turn_end_has_last_message() {
         let mut exec = exec(None);
         let mut says = |lines: &[&str]| {
-            let told = lines.iter().filter_map(|line| exec.read(line.as_bytes())).last();
-            match told {
+            let signal = lines.iter().filter_map(|line| exec.read(line.as_bytes())).last();
+            match signal {
                 Some(StreamSignal::TurnEnded { says, .. }) => says,
                 other => panic!("{other:?}"),
             }
         };
-        let said = |text: &str| {
+        let message_line = |text: &str| {
             format!(
                 r#"{{"type":"item.completed","item":{{"type":"agent_message","text":"{text}"}}}}"#
             )
         };
         let over = r#"{"type":"turn.completed","usage":{}}"#;
-        assert_eq!(says(&[&said("one"), &said("two"), over]).as_deref(), Some("two"));
+        assert_eq!(
+            says(&[&message_line("one"), &message_line("two"), over]).as_deref(),
+            Some("two")
+        );
         assert_eq!(says(&[r#"{"type":"turn.started"}"#, over]), None);
         let long = "x".repeat(9_000);
         assert_eq!(
-            says(&[&said(&long), over]),
+            says(&[&message_line(&long), over]),
             Some(long),
             "how much of it is kept is decided once"
         );

@@ -142,15 +142,15 @@ fn choice(label: &str, description: &str) -> AnswerOption {
 /// Converts an answer to the type of its field. An answer that does not fit is passed as text,
 /// because the server can describe the problem better.
 fn value(kind: &str, given: &[String]) -> Value {
-    let said = given.first().cloned().unwrap_or_default();
+    let text = given.first().cloned().unwrap_or_default();
     let typed = match kind {
         "array" => Some(json!(given)),
-        "boolean" => said.parse::<bool>().ok().map(Value::Bool),
-        "integer" => said.parse::<i64>().ok().map(Value::from),
-        "number" => said.parse::<f64>().ok().map(Value::from),
+        "boolean" => text.parse::<bool>().ok().map(Value::Bool),
+        "integer" => text.parse::<i64>().ok().map(Value::from),
+        "number" => text.parse::<f64>().ok().map(Value::from),
         _ => None,
     };
-    typed.unwrap_or(Value::String(said))
+    typed.unwrap_or(Value::String(text))
 }
 
 #[cfg(test)]

@@ -171,15 +171,15 @@ fn turn_id(params: &Value) -> Option<String> {
     text(params.get("turn")?, "id").map(str::to_owned)
 }
 
-fn usage(thread: String, told: &Value) -> Option<CodexNotification> {
+fn usage(thread: String, params: &Value) -> Option<CodexNotification> {
     let tokens = |part: &Value| {
         let input = part["inputTokens"].as_u64()?;
         Some(TokenCounts { input, output: part["outputTokens"].as_u64().unwrap_or(0) })
     };
-    let (total, last) = (tokens(&told["total"])?, tokens(&told["last"])?);
+    let (total, last) = (tokens(&params["total"])?, tokens(&params["last"])?);
     // After a compaction there has been no call, and only the sum shows the remaining context.
-    let sum = told["last"]["totalTokens"].as_u64();
+    let sum = params["last"]["totalTokens"].as_u64();
     let filled = sum.unwrap_or_else(|| last.input.saturating_add(last.output));
-    let window = told["modelContextWindow"].as_u64();
+    let window = params["modelContextWindow"].as_u64();
     Some(CodexNotification::Usage { thread, total, last, filled, window })
 }

@@ -20,9 +20,9 @@ impl Outbox {
 
     /// Removes a line that was written. Returns true if it was pending.
     pub(crate) fn remove_written(&mut self, key: &str) -> bool {
-        let owed = self.0.len();
+        let before = self.0.len();
         self.0.retain(|write| write.key != key);
-        self.0.len() < owed
+        self.0.len() < before
     }
 
     pub(crate) fn all(&self) -> Vec<ProtocolWrite> {

@@ -26,9 +26,9 @@ const MONTHS: [&str; 12] =
 pub(crate) fn parse_reset(words: &str, now_ms: u64, zone: Option<&TimeZone>) -> Option<u64> {
     let now = Timestamp::from_millisecond(i64::try_from(now_ms).ok()?).ok()?;
     let words = words.to_ascii_lowercase();
-    let told: Vec<Option<Timestamp>> =
+    let instants: Vec<Option<Timestamp>> =
         words.split("try again ").skip(1).map(|rest| parse_time(rest, now, zone)).collect();
-    let (first, others) = told.split_first()?;
+    let (first, others) = instants.split_first()?;
     let agreed = others.iter().all(|other| other == first);
     let at = first.filter(|at| agreed && *at > now && now.duration_until(*at) <= MAX_WAIT)?;
     u64::try_from(at.as_millisecond()).ok()
@@ -61,8 +61,8 @@ fn read_span(text: &str) -> Option<SignedDuration> {
         rest = after[end..].trim_start_matches([' ', ',']);
     }
     let rounded = if smallest_ms >= 60_000.0 { MINUTE } else { SignedDuration::ZERO };
-    let told = SignedDuration::try_from_secs_f64(sum / 1000.0).ok()?;
-    (sum > 0.0).then(|| told.saturating_add(rounded))
+    let span = SignedDuration::try_from_secs_f64(sum / 1000.0).ok()?;
+    (sum > 0.0).then(|| span.saturating_add(rounded))
 }
 
 /// Returns the text up to the end of its first sentence. A decimal point does not end a sentence.
@@ -178,9 +178,9 @@ mod tests {
         // 24 October 2026, 14:00 UTC. In the following night, the hour from two to three occurs
         // twice.
         let before = 1_792_850_400_000;
-        let told = |words| parse_reset(words, before, Some(&berlin));
-        assert_eq!(told("try again at Oct 25th, 2026 2:30 AM"), None, "which of the two?");
-        assert!(told("try again at Oct 25th, 2026 3:30 AM").is_some());
+        let reset = |words| parse_reset(words, before, Some(&berlin));
+        assert_eq!(reset("try again at Oct 25th, 2026 2:30 AM"), None, "which of the two?");
+        assert!(reset("try again at Oct 25th, 2026 3:30 AM").is_some());
     }
 
     #[test]

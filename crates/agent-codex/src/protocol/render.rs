@@ -98,7 +98,7 @@ fn render_item(item: &Value) -> Option<String> {
         "agentMessage" | "plan" => non_empty(text(item, "text")?),
         "userMessage" => {
             let texts = list(item, "content").iter().filter_map(|part| text(part, "text"));
-            non_empty(&texts.collect::<Vec<_>>().join("\n")).map(|said| format!("> {said}"))
+            non_empty(&texts.collect::<Vec<_>>().join("\n")).map(|written| format!("> {written}"))
         }
         "reasoning" => {
             let summary = list(item, "summary").iter().filter_map(Value::as_str);

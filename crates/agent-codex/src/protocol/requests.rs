@@ -180,19 +180,19 @@ fn questions(id: &RpcId, params: &Value) -> Result<AgentRequest, String> {
     }
 }
 
-fn question(told: &Value) -> Option<RequestQuestion> {
-    let options = list(told, "options").iter().filter_map(|option| {
+fn question(question_json: &Value) -> Option<RequestQuestion> {
+    let options = list(question_json, "options").iter().filter_map(|option| {
         Some(choice(text(option, "label")?, text(option, "description").unwrap_or_default()))
     });
     let options: Vec<AnswerOption> = options.collect();
     Some(RequestQuestion {
-        id: text(told, "id").filter(|id| !id.is_empty())?.to_owned(),
-        header: text(told, "header").unwrap_or_default().to_owned(),
-        question: text(told, "question")?.to_owned(),
+        id: text(question_json, "id").filter(|id| !id.is_empty())?.to_owned(),
+        header: text(question_json, "header").unwrap_or_default().to_owned(),
+        question: text(question_json, "question")?.to_owned(),
         // Without options, free text is the only possible answer.
-        only_options: told["isOther"] == false && !options.is_empty(),
+        only_options: question_json["isOther"] == false && !options.is_empty(),
         options,
-        secret: told["isSecret"].as_bool().unwrap_or(false),
+        secret: question_json["isSecret"].as_bool().unwrap_or(false),
     })
 }
 

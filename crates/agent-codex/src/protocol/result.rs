@@ -84,21 +84,21 @@ pub(crate) fn parse_result(text: &str, form: ResultForm) -> Option<StreamSignal>
     let object = Some(text.trim()).filter(|text| text.starts_with('{'))?;
     let (status, summary, result) = match form {
         ResultForm::Plain => {
-            let told: RawResult = serde_json::from_str(object).ok()?;
-            (told.status, told.summary, None)
+            let result: RawResult = serde_json::from_str(object).ok()?;
+            (result.status, result.summary, None)
         }
         ResultForm::Triage => {
-            let told: RawTriage = serde_json::from_str(object).ok()?;
-            let understanding = bounded(&told.understanding, MAX_SUMMARY);
-            let triage = Triage { understanding, needs_plan: told.needs_plan };
-            (told.status, told.summary, Some(StructuredResult::Triage(triage)))
+            let result: RawTriage = serde_json::from_str(object).ok()?;
+            let understanding = bounded(&result.understanding, MAX_SUMMARY);
+            let triage = Triage { understanding, needs_plan: result.needs_plan };
+            (result.status, result.summary, Some(StructuredResult::Triage(triage)))
         }
         ResultForm::Plan | ResultForm::PlanReview => {
-            let mut told: Map<String, Value> = serde_json::from_str(object).ok()?;
+            let mut result: Map<String, Value> = serde_json::from_str(object).ok()?;
             let (status, summary) =
-                (take_string(&mut told, "status")?, take_string(&mut told, "summary")?);
+                (take_string(&mut result, "status")?, take_string(&mut result, "summary")?);
             // The run reports the errors in a plan, because it knows the rules.
-            let rest = bounded_json(told)?;
+            let rest = bounded_json(result)?;
             let result = match form {
                 ResultForm::PlanReview => StructuredResult::PlanReview(rest),
                 ResultForm::Plain | ResultForm::Triage | ResultForm::Plan | ResultForm::Review => {
@@ -108,10 +108,10 @@ pub(crate) fn parse_result(text: &str, form: ResultForm) -> Option<StreamSignal>
             (status, summary, Some(result))
         }
         ResultForm::Review => {
-            let told: RawReview = serde_json::from_str(object).ok()?;
+            let result: RawReview = serde_json::from_str(object).ok()?;
             let findings =
-                told.findings.into_iter().take(MAX_FINDINGS).map(truncate_finding).collect();
-            (told.status, told.summary, Some(StructuredResult::Review(Review { findings })))
+                result.findings.into_iter().take(MAX_FINDINGS).map(truncate_finding).collect();
+            (result.status, result.summary, Some(StructuredResult::Review(Review { findings })))
         }
     };
     let (_, kind) = STATUSES.into_iter().find(|(word, _)| *word == status)?;
@@ -123,13 +123,13 @@ pub(crate) fn parse_result(text: &str, form: ResultForm) -> Option<StreamSignal>
 }
 
 /// Removes a string field and returns it.
-fn take_string(told: &mut Map<String, Value>, name: &str) -> Option<String> {
-    told.remove(name)?.as_str().map(str::to_owned)
+fn take_string(fields: &mut Map<String, Value>, name: &str) -> Option<String> {
+    fields.remove(name)?.as_str().map(str::to_owned)
 }
 
 /// Returns the object as JSON, or `None` if the plan is too long.
-fn bounded_json(told: Map<String, Value>) -> Option<String> {
-    let text = Value::Object(told).to_string();
+fn bounded_json(fields: Map<String, Value>) -> Option<String> {
+    let text = Value::Object(fields).to_string();
     (text.len() <= MAX_PLAN).then_some(text)
 }
 
@@ -228,12 +228,12 @@ mod tests {
     fn triage_result_has_understanding() {
         let text = r#"{"status":"completed","summary":"s","understanding":"u","needs_plan":false}"#;
         let triage = Triage { understanding: "u".to_owned(), needs_plan: false };
-        let told = StreamSignal::ClaimWithResult {
+        let expected = StreamSignal::ClaimWithResult {
             kind: provost_core::lifecycle::ClaimKind::Completed,
             text: Some("s".to_owned()),
             result: StructuredResult::Triage(triage),
         };
-        assert_eq!(parse_result(text, ResultForm::Triage), Some(told));
+        assert_eq!(parse_result(text, ResultForm::Triage), Some(expected));
         assert_eq!(
             parse_result(r#"{"status":"completed","summary":"s"}"#, ResultForm::Triage),
             None

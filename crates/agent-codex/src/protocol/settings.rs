@@ -29,13 +29,13 @@ impl ThreadSettings {
         ThreadSettings::read(settings, "effort", "sandboxPolicy")
     }
 
-    fn read(told: &Value, effort: &str, sandbox: &str) -> ThreadSettings {
+    fn read(reply: &Value, effort: &str, sandbox: &str) -> ThreadSettings {
         ThreadSettings {
-            model: display_value(&told["model"]),
-            effort: display_value(&told[effort]),
-            approvals: display_value(&told["approvalPolicy"]),
-            sandbox: text(&told[sandbox], "type").map(str::to_owned),
-            network: display_value(&told[sandbox]["networkAccess"]),
+            model: display_value(&reply["model"]),
+            effort: display_value(&reply[effort]),
+            approvals: display_value(&reply["approvalPolicy"]),
+            sandbox: text(&reply[sandbox], "type").map(str::to_owned),
+            network: display_value(&reply[sandbox]["networkAccess"]),
         }
     }
 
@@ -50,17 +50,18 @@ impl ThreadSettings {
         ];
         let changed = parts.into_iter().filter(|(_, before, after)| before != after);
         let word = |value: &Option<String>| value.clone().unwrap_or_else(|| "default".to_owned());
-        let told = changed.map(|(name, before, after)| {
+        let changes = changed.map(|(name, before, after)| {
             format!("{name} {} instead of {}", word(after), word(before))
         });
-        let told = told.collect::<Vec<_>>().join(", ");
-        (!told.is_empty()).then(|| format!("the settings of the conversation changed: {told}"))
+        let changes = changes.collect::<Vec<_>>().join(", ");
+        (!changes.is_empty())
+            .then(|| format!("the settings of the conversation changed: {changes}"))
     }
 }
 
 fn display_value(value: &Value) -> Option<String> {
-    let told = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    (!value.is_null()).then(|| bounded(&told, MAX_SHOWN))
+    let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    (!value.is_null()).then(|| bounded(&shown, MAX_SHOWN))
 }
 
 #[cfg(test)]
@@ -75,15 +76,16 @@ mod tests {
         let opened = ThreadSettings::from_answer(&json!({
             "model": "a", "reasoningEffort": null, "approvalPolicy": "on-request", "sandbox": sandbox,
         }));
-        let mut told = json!({
+        let mut settings = json!({
             "model": "a", "effort": null, "approvalPolicy": "on-request", "sandboxPolicy": sandbox,
             "serviceTier": "default",
         });
-        assert_eq!(opened.describe_changes(&ThreadSettings::from_notification(&told)), None);
-        told["model"] = json!("b");
-        told["effort"] = json!("high");
-        told["sandboxPolicy"] = json!({"type": "dangerFullAccess"});
-        let changes = opened.describe_changes(&ThreadSettings::from_notification(&told)).unwrap();
+        assert_eq!(opened.describe_changes(&ThreadSettings::from_notification(&settings)), None);
+        settings["model"] = json!("b");
+        settings["effort"] = json!("high");
+        settings["sandboxPolicy"] = json!({"type": "dangerFullAccess"});
+        let changes =
+            opened.describe_changes(&ThreadSettings::from_notification(&settings)).unwrap();
         assert_eq!(
             changes,
             "the settings of the conversation changed: model b instead of a, effort high instead \

@@ -54,9 +54,9 @@ impl LimitTracker {
     }
 }
 
-fn parse_window(told: &Value) -> Option<RateLimitWindow> {
-    let resets_at_ms = told["resetsAt"].as_u64()?.checked_mul(1000)?;
-    Some(RateLimitWindow { used_percent: told["usedPercent"].as_f64()?, resets_at_ms })
+fn parse_window(window: &Value) -> Option<RateLimitWindow> {
+    let resets_at_ms = window["resetsAt"].as_u64()?.checked_mul(1000)?;
+    Some(RateLimitWindow { used_percent: window["usedPercent"].as_f64()?, resets_at_ms })
 }
 
 /// Converts a turn's status and error to its end. Reported numbers about a limit take precedence
@@ -120,8 +120,8 @@ mod tests {
         for status in ["failed", "inProgress", "", "succeeded", "Completed"] {
             assert!(matches!(end(status, &Value::Null), TurnEnd::Error(_)), "{status}");
         }
-        let TurnEnd::Error(told) = end("exploded", &Value::Null) else { panic!() };
-        assert!(told.contains("exploded"), "{told}");
+        let TurnEnd::Error(message) = end("exploded", &Value::Null) else { panic!() };
+        assert!(message.contains("exploded"), "{message}");
     }
 
     #[test]

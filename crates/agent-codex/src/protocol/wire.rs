@@ -120,8 +120,8 @@ fn params(fields: &mut Map<String, Value>) -> Value {
 fn outcome(fields: &mut Map<String, Value>) -> Option<RpcResult> {
     match (fields.remove("result"), fields.remove("error")) {
         (_, Some(error)) if !error.is_null() => {
-            let told = text(&error, "message").map_or_else(|| error.to_string(), str::to_owned);
-            Some(Err(told))
+            let message = text(&error, "message").map_or_else(|| error.to_string(), str::to_owned);
+            Some(Err(message))
         }
         (Some(result), _) => Some(Ok(result)),
         (None, _) => None,

@@ -102,7 +102,7 @@ impl RolloutFold {
     }
 
     /// Processes a line and reports its events.
-    pub fn line(&mut self, line: &RolloutLine<'_>, mut tell: impl FnMut(RolloutEvent)) {
+    pub fn line(&mut self, line: &RolloutLine<'_>, mut report: impl FnMut(RolloutEvent)) {
         if line.bytes.is_empty() || self.is_other_thread() {
             return;
         }
@@ -111,16 +111,16 @@ impl RolloutFold {
                 life.ordinal,
                 Some(life.timestamp),
                 RolloutEvent::Alive,
-                &mut tell,
+                &mut report,
             );
         }
         let head = LineHead::read(line.bytes);
-        if let Some(told) = classify_by_head(&head, line) {
-            return self.report_skimmed(head.ordinal, head.timestamp, told, &mut tell);
+        if let Some(event) = classify_by_head(&head, line) {
+            return self.report_skimmed(head.ordinal, head.timestamp, event, &mut report);
         }
         match parse_record(line.bytes) {
-            Some(record) => self.record(&record, &mut tell),
-            None => tell(RolloutEvent::Unreadable { len: line.len }),
+            Some(record) => self.record(&record, &mut report),
+            None => report(RolloutEvent::Unreadable { len: line.len }),
         }
     }
 
@@ -128,18 +128,18 @@ impl RolloutFold {
         &mut self,
         ordinal: Option<u64>,
         at: Option<&str>,
-        told: RolloutEvent,
-        tell: &mut impl FnMut(RolloutEvent),
+        event: RolloutEvent,
+        report: &mut impl FnMut(RolloutEvent),
     ) {
         if !self.is_inherited(ordinal) {
             self.note_time(at);
-            tell(told);
+            report(event);
         }
     }
 
-    fn record(&mut self, record: &RolloutRecord<'_>, tell: &mut impl FnMut(RolloutEvent)) {
+    fn record(&mut self, record: &RolloutRecord<'_>, report: &mut impl FnMut(RolloutEvent)) {
         if record.kind == "session_meta" {
-            return self.meta(record, tell);
+            return self.meta(record, report);
         }
         if self.is_inherited(record.ordinal) {
             return;
@@ -147,27 +147,28 @@ impl RolloutFold {
         self.note_time(record.timestamp.as_deref());
         let inner = record.payload::<PayloadKind>().unwrap_or_default().inner.unwrap_or_default();
         match (record.kind.as_str(), inner.as_str()) {
-            ("event_msg", "task_started" | "turn_started") => self.turn_started(record, tell),
-            ("event_msg", "task_complete" | "turn_complete") => self.turn_complete(record, tell),
-            ("event_msg", "turn_aborted") => self.turn_aborted(record, tell),
+            ("event_msg", "task_started" | "turn_started") => self.turn_started(record, report),
+            ("event_msg", "task_complete" | "turn_complete") => self.turn_complete(record, report),
+            ("event_msg", "turn_aborted") => self.turn_aborted(record, report),
             ("event_msg", "error") => {
                 self.failure = record.payload();
-                tell(RolloutEvent::Alive);
+                report(RolloutEvent::Alive);
             }
-            ("event_msg", "token_count") => self.token_count(record, tell),
-            ("event_msg", "user_message") => tell(user_message(record, self.turn.clone())),
-            ("event_msg", "item_completed") => tell(item(record)),
-            ("response_item", "function_call") => tell(plan(record)),
-            ("compacted", _) => tell(RolloutEvent::Compacted),
-            _ => tell(RolloutEvent::Alive),
+            ("event_msg", "token_count") => self.token_count(record, report),
+            ("event_msg", "user_message") => report(user_message(record, self.turn.clone())),
+            ("event_msg", "item_completed") => report(item(record)),
+            ("response_item", "function_call") => report(plan(record)),
+            ("compacted", _) => report(RolloutEvent::Compacted),
+            _ => report(RolloutEvent::Alive),
         }
     }
 
-    fn meta(&mut self, record: &RolloutRecord<'_>, tell: &mut impl FnMut(RolloutEvent)) {
+    fn meta(&mut self, record: &RolloutRecord<'_>, report: &mut impl FnMut(RolloutEvent)) {
         let meta: Option<MetaRecord> = record.payload();
-        let Some((meta, session)) = meta.and_then(|meta| meta.session().map(|said| (meta, said)))
+        let Some((meta, session)) =
+            meta.and_then(|meta| meta.session().map(|session| (meta, session)))
         else {
-            return tell(RolloutEvent::Alive);
+            return report(RolloutEvent::Alive);
         };
         match &self.own {
             Some(own) if *own == session.thread => {}
@@ -186,20 +187,20 @@ impl RolloutFold {
             self.turns =
                 session.cli_version.as_deref().map_or(TurnRecording::Unknown, turn_recording);
         }
-        tell(RolloutEvent::Session(session));
+        report(RolloutEvent::Session(session));
     }
 
-    fn turn_started(&mut self, record: &RolloutRecord<'_>, tell: &mut impl FnMut(RolloutEvent)) {
+    fn turn_started(&mut self, record: &RolloutRecord<'_>, report: &mut impl FnMut(RolloutEvent)) {
         let turn: TurnRecord = record.payload().unwrap_or_default();
         if self.is_older(turn.turn_id.as_deref()) {
             return;
         }
         (self.turns, self.failure) = (TurnRecording::Recorded, None);
         self.turn.clone_from(&turn.turn_id);
-        tell(RolloutEvent::TurnStarted { turn: turn.turn_id });
+        report(RolloutEvent::TurnStarted { turn: turn.turn_id });
     }
 
-    fn turn_complete(&mut self, record: &RolloutRecord<'_>, tell: &mut impl FnMut(RolloutEvent)) {
+    fn turn_complete(&mut self, record: &RolloutRecord<'_>, report: &mut impl FnMut(RolloutEvent)) {
         let turn: TurnRecord = record.payload().unwrap_or_default();
         let noted = self.failure.take();
         let noted = if turn.last_agent_message.is_none() { noted } else { None };
@@ -207,41 +208,41 @@ impl RolloutFold {
             Some(failure) => failure.end(),
             None => RecordedTurnEnd::Ok { last_message: turn.last_agent_message },
         };
-        self.turn_ended(turn.turn_id, end, tell);
+        self.turn_ended(turn.turn_id, end, report);
     }
 
-    fn turn_aborted(&mut self, record: &RolloutRecord<'_>, tell: &mut impl FnMut(RolloutEvent)) {
+    fn turn_aborted(&mut self, record: &RolloutRecord<'_>, report: &mut impl FnMut(RolloutEvent)) {
         let turn: TurnRecord = record.payload().unwrap_or_default();
         self.failure = None;
-        self.turn_ended(turn.turn_id, RecordedTurnEnd::Aborted { reason: turn.reason }, tell);
+        self.turn_ended(turn.turn_id, RecordedTurnEnd::Aborted { reason: turn.reason }, report);
     }
 
     fn turn_ended(
         &mut self,
         turn: Option<String>,
         end: RecordedTurnEnd,
-        tell: &mut impl FnMut(RolloutEvent),
+        report: &mut impl FnMut(RolloutEvent),
     ) {
         if self.is_older(turn.as_deref()) {
             return;
         }
         self.turn = None;
-        tell(RolloutEvent::TurnEnded { turn, end });
+        report(RolloutEvent::TurnEnded { turn, end });
     }
 
     /// Reports token counts when they change, because the same counts are recorded repeatedly.
-    fn token_count(&mut self, record: &RolloutRecord<'_>, tell: &mut impl FnMut(RolloutEvent)) {
+    fn token_count(&mut self, record: &RolloutRecord<'_>, report: &mut impl FnMut(RolloutEvent)) {
         let (tokens, limits) = record.payload::<TokenCount>().unwrap_or_default().into_parts();
         let tokens = if tokens == self.tokens { None } else { tokens };
         let limits = limits.filter(|limits| Some(limits) != self.limits.as_ref());
-        tell(RolloutEvent::Alive);
+        report(RolloutEvent::Alive);
         if let Some(tokens) = tokens {
             self.tokens = Some(tokens);
-            tell(RolloutEvent::Tokens(tokens));
+            report(RolloutEvent::Tokens(tokens));
         }
         if let Some(limits) = limits {
             self.limits = Some(limits.clone());
-            tell(RolloutEvent::Limits(limits));
+            report(RolloutEvent::Limits(limits));
         }
     }
 
@@ -290,8 +291,8 @@ pub fn read_meta(path: &Path) -> io::Result<Option<SessionMeta>> {
     let (mut tail, mut fold) = (RolloutTail::open(path, 0)?, RolloutFold::new());
     let NextLine::Line(line) = tail.next_line()? else { return Ok(None) };
     let mut found = None;
-    fold.line(&line, |told| {
-        if let RolloutEvent::Session(meta) = told {
+    fold.line(&line, |event| {
+        if let RolloutEvent::Session(meta) = event {
             found = Some(meta);
         }
     });
@@ -351,8 +352,8 @@ fn parse_record(line: &[u8]) -> Option<RolloutRecord<'_>> {
 
 fn user_message(record: &RolloutRecord<'_>, turn: Option<String>) -> RolloutEvent {
     match record.payload::<UserMessage>() {
-        Some(said) => {
-            RolloutEvent::UserMessage { turn, client_id: said.client_id, text: said.message }
+        Some(message) => {
+            RolloutEvent::UserMessage { turn, client_id: message.client_id, text: message.message }
         }
         None => RolloutEvent::Alive,
     }

@@ -65,11 +65,11 @@ mod tests {
             ScreenKind::Working,
             ScreenKind::Composer,
         ];
-        let told: Vec<_> = shown
+        let accepted: Vec<_> = shown
             .into_iter()
-            .map(|shown| steady.frame(frame(shown)).map(|told| told.kind))
+            .map(|shown| steady.frame(frame(shown)).map(|accepted| accepted.kind))
             .collect();
-        assert_eq!(told, [None, None, None, Some(ScreenKind::Working), None, None]);
+        assert_eq!(accepted, [None, None, None, Some(ScreenKind::Working), None, None]);
         assert_eq!(steady.frame(frame(ScreenKind::Composer)), Some(frame(ScreenKind::Composer)));
         assert_eq!(steady.accepted_kind(), Some(ScreenKind::Composer));
         steady.forget();
@@ -87,11 +87,11 @@ mod tests {
             super::super::classify(&text.lines().map(str::to_owned).collect::<Vec<_>>(), None)
         };
         let mut steady = FrameDebouncer::default();
-        let mut told = Vec::new();
+        let mut commands = Vec::new();
         for command in ["ls", "ls", "rm x", "rm x", "rm x"] {
             let read = steady.frame(approval(command)).and_then(|reading| reading.approval());
-            told.extend(read.and_then(|approval| approval.command));
+            commands.extend(read.and_then(|approval| approval.command));
         }
-        assert_eq!(told, ["ls", "rm x"]);
+        assert_eq!(commands, ["ls", "rm x"]);
     }
 }

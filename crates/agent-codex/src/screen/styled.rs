@@ -130,10 +130,10 @@ mod tests {
 
     #[test]
     fn bare_composer_has_draft_dialog_has_none() {
-        let said = ["› hello", "", "• Done.", ""].map(str::to_owned);
-        assert_eq!(draft_text(&parse_styles(&said)), None);
-        let bare = [&said[..], &["› half a".to_owned(), "  thought".to_owned()]].concat();
-        assert_eq!(draft_text(&parse_styles(&bare)).as_deref(), Some("half a\n thought"));
+        let lines = ["› hello", "", "• Done.", ""].map(str::to_owned);
+        assert_eq!(draft_text(&parse_styles(&lines)), None);
+        let drafted = [&lines[..], &["› half a".to_owned(), "  thought".to_owned()]].concat();
+        assert_eq!(draft_text(&parse_styles(&drafted)).as_deref(), Some("half a\n thought"));
         let choice = ["Trust?", "", "› 1. Yes", "  2. No", "", "  Press enter to confirm"];
         assert_eq!(draft_text(&parse_styles(&choice.map(str::to_owned))), None);
     }

@@ -135,8 +135,8 @@ fn turn_end_has_last_answer() {
     talk.turn_starts();
     let mut says = |thread: &str, text: &str, phase: &str| {
         let item = json!({"type": "agentMessage", "id": "m", "text": text, "phase": phase});
-        let told = json!({"threadId": thread, "turnId": "turn-1", "item": item});
-        assert_eq!(talk.note("item/completed", told), None);
+        let params = json!({"threadId": thread, "turnId": "turn-1", "item": item});
+        assert_eq!(talk.note("item/completed", params), None);
     };
     says(THREAD, "I begin.", "commentary");
     says(THREAD, "It is written.", "final_answer");
@@ -156,7 +156,7 @@ fn r9_unknown_turn_status_is_an_error() {
     let mut talk = ServerHarness::opened();
     talk.turn_starts();
     let Some(StreamSignal::TurnEnded { end, .. }) = talk.turn_ends("splendid") else { panic!() };
-    assert!(matches!(end, TurnEnd::Error(told) if told.contains("splendid")));
+    assert!(matches!(end, TurnEnd::Error(text) if text.contains("splendid")));
 }
 
 #[test]
@@ -203,11 +203,11 @@ fn f4_2_refused_message_does_not_end_turn() {
     };
     let mut talk = ServerHarness::opened();
     let unknown = refusal("m:instruction-1", "thread not found");
-    let told = talk.receive(unknown.clone());
-    assert_eq!(told, refused("instruction-1", "thread not found", false));
+    let signal = talk.receive(unknown.clone());
+    assert_eq!(signal, refused("instruction-1", "thread not found", false));
     let why = "failed to submit turn input: ActiveTurnOutputSchemaMismatch";
-    let told = talk.receive(refusal("r:result-1-0", why));
-    assert_eq!(told, refused("result-1-0", why, true), "the turn has yet to be seen");
+    let signal = talk.receive(refusal("r:result-1-0", why));
+    assert_eq!(signal, refused("result-1-0", why, true), "the turn has yet to be seen");
     talk.turn_starts();
     assert_eq!(talk.receive(unknown), refused("instruction-1", "thread not found", true));
 }
@@ -219,13 +219,13 @@ fn f4_2_no_cleanup_between_goal_turns() {
     let over = json!({"threadId": THREAD, "turn": {"id": "turn-1", "status": "completed"}});
     assert_eq!(talk.note("thread/goal/cleared", json!({"threadId": THREAD})), None);
     talk.turn_starts();
-    let told = talk.note("thread/goal/updated", goal("active"));
-    assert_eq!(told, Some(StreamSignal::Goal { active: true }));
+    let signal = talk.note("thread/goal/updated", goal("active"));
+    assert_eq!(signal, Some(StreamSignal::Goal { active: true }));
     let ended = talk.note("turn/completed", over.clone());
     assert!(matches!(ended, Some(StreamSignal::TurnEnded { end: TurnEnd::Ok, .. })), "{ended:?}");
     talk.turn_starts();
-    let told = talk.note("thread/goal/updated", goal("complete"));
-    assert_eq!(told, Some(StreamSignal::Goal { active: false }));
+    let signal = talk.note("thread/goal/updated", goal("complete"));
+    assert_eq!(signal, Some(StreamSignal::Goal { active: false }));
     assert_eq!(talk.note("turn/completed", over), None, "it is held back until it is cleaned");
     assert_eq!(talk.take_only_write()["method"], "thread/backgroundTerminals/clean");
 }
@@ -299,13 +299,14 @@ fn main_agent_tool_reports_are_answered() {
     let call =
         |tool: &str, arguments: Value| json!({"callId": "c", "tool": tool, "arguments": arguments});
     let done = json!({"status": "completed", "summary": "s"});
-    let said = talk.send_request(json!(0), "item/tool/call", call("provost_report", done.clone()));
-    assert!(matches!(said, Some(StreamSignal::Reported(ReportBody::Claim { .. }))));
+    let signal =
+        talk.send_request(json!(0), "item/tool/call", call("provost_report", done.clone()));
+    assert!(matches!(signal, Some(StreamSignal::Reported(ReportBody::Claim { .. }))));
     let reply = talk.take_only_write();
     assert_eq!((&reply["id"], &reply["result"]["success"]), (&json!(0), &json!(true)));
     let step = call("provost_progress", json!({"done": 1, "total": 2}));
-    let told = talk.send_request(json!(1), "item/tool/call", step);
-    assert_eq!(told, Some(StreamSignal::Progress(Progress { done: 1, total: 2 })));
+    let signal = talk.send_request(json!(1), "item/tool/call", step);
+    assert_eq!(signal, Some(StreamSignal::Progress(Progress { done: 1, total: 2 })));
     assert_eq!(talk.take_only_write()["id"], 1);
     for (tool, arguments) in [("provost_report", json!({})), ("other", done.clone())] {
         assert_eq!(talk.send_request(json!(2), "item/tool/call", call(tool, arguments)), None);

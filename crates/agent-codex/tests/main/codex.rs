@@ -76,9 +76,9 @@ impl CodexPaneEnv {
 
     /// Returns the hook calls so far.
     fn hook_calls(&self) -> Vec<HookCall> {
-        let told = fs::read_to_string(self.path("hooks")).unwrap_or_default();
+        let written = fs::read_to_string(self.path("hooks")).unwrap_or_default();
         let whole =
-            told.split_inclusive('\n').filter(|line| line.ends_with('\n') && line.len() > 1);
+            written.split_inclusive('\n').filter(|line| line.ends_with('\n') && line.len() > 1);
         whole.map(|line| hooks::parse_hook(line.as_bytes()).unwrap()).collect()
     }
 }
@@ -119,12 +119,12 @@ fn trusted_hooks_agree_with_rollout() {
         lab.server.screen(&pane).unwrap().iter().any(|line| line == "› hello")
     });
     lab.server.press_key(&pane, "Enter").unwrap();
-    let said =
+    let is_submission =
         |heard: &HookCall| heard.event == CodexHookEvent::PromptSubmitted { text: "hello".into() };
-    wait_until("the hooks", || lab.hook_calls().iter().any(said));
+    wait_until("the hooks", || lab.hook_calls().iter().any(is_submission));
     let heard = lab.hook_calls();
     assert_eq!(heard[0].event, CodexHookEvent::SessionStarted { source: Some("startup".into()) });
-    let submitted = heard.iter().find(|heard| said(heard)).unwrap();
+    let submitted = heard.iter().find(|heard| is_submission(heard)).unwrap();
     let places = CodexHomes::new(vec![lab.path("codex")]);
     let found = places.find(&submitted.thread).rollouts.pop().unwrap();
     assert_eq!(Some(&found.path), submitted.transcript.as_ref());
@@ -136,9 +136,9 @@ fn ends_with_error(path: &Path, submitted: &HookCall) -> bool {
     let mut tail = RolloutTail::open(path, 0).unwrap();
     let mut ended = false;
     while let NextLine::Line(line) = tail.next_line().unwrap() {
-        fold.line(&line, |told| {
+        fold.line(&line, |event| {
             if let rollout::RolloutEvent::TurnEnded { turn, end: RecordedTurnEnd::Error { .. } } =
-                told
+                event
             {
                 ended |= turn == submitted.turn;
             }
@@ -163,8 +163,8 @@ fn pane_process_is_identified_as_codex() {
     lab.wait_for_screen(ScreenKind::Composer);
     let seen = provost_agent_codex::processes::inspect(lab.pane().pid).unwrap().unwrap();
     let all = [seen];
-    let told = provost_agent_codex::processes::ProcessTree::new(&all).agents();
-    let [(seen, told)] = told.as_slice() else { panic!("{told:?}") };
-    assert_eq!(told.kind, provost_agent_codex::processes::AgentKind::Codex);
+    let agents = provost_agent_codex::processes::ProcessTree::new(&all).agents();
+    let [(seen, agent)] = agents.as_slice() else { panic!("{agents:?}") };
+    assert_eq!(agent.kind, provost_agent_codex::processes::AgentKind::Codex);
     assert_eq!(seen.cwd.seen(), Some(&lab.path("project")));
 }

@@ -53,8 +53,8 @@ fn missing_in(variable: &str) -> Vec<String> {
     due.flat_map(|need| missing_fields(&out, need)).collect()
 }
 
-fn version(told: &str) -> CodexVersion {
-    let number = told.split_whitespace().last().unwrap();
+fn version(output: &str) -> CodexVersion {
+    let number = output.split_whitespace().last().unwrap();
     let parts: Vec<u32> = number.split('.').map(|part| part.parse().unwrap()).collect();
     CodexVersion(parts[0], parts[1], parts[2])
 }

@@ -44,9 +44,9 @@ fn r5_newest_usable_candidate_is_chosen() {
     assert_eq!(fault("b"), CandidateFault::TooOld { version: AgentVersion::new(0, 99, 0) });
     assert_eq!(
         fault("c"),
-        CandidateFault::Failed { how: "exit code 3".into(), said: "broken".into() }
+        CandidateFault::Failed { how: "exit code 3".into(), output: "broken".into() }
     );
-    assert_eq!(fault("d"), CandidateFault::NotCodex { said: "codex 1.0, a codec".into() });
+    assert_eq!(fault("d"), CandidateFault::NotCodex { output: "codex 1.0, a codec".into() });
     assert_eq!(fault("e"), CandidateFault::NotExecutable);
     assert_eq!(fault("i"), CandidateFault::Missing);
     assert!(!seen.contains_key("j"), "a directory is no program");
@@ -110,7 +110,7 @@ fn r5_unusable_explicit_path_error_has_advice() {
     lab.fake_codex("a/codex", "0.150.0");
     let path = lab.search_path(&["a"]);
     let home = lab.path("home");
-    let told = |file: &Path, source: PathSource| {
+    let error = |file: &Path, source: PathSource| {
         let explicit = NamedCodex { path: file.to_owned(), source };
         find_codex(Some(&explicit), &search_environment(&path, &home)).unwrap_err().to_string()
     };
@@ -121,11 +121,11 @@ fn r5_unusable_explicit_path_error_has_advice() {
          update Codex with `npm install -g @openai/codex`",
         old.display()
     );
-    assert_eq!(told(&old, PathSource::Flag), expected);
-    let missing = told(&lab.path("x/none"), PathSource::Environment);
+    assert_eq!(error(&old, PathSource::Flag), expected);
+    let missing = error(&lab.path("x/none"), PathSource::Environment);
     assert!(missing.contains("set by PROVOST_CODEX"), "{missing}");
     assert!(missing.contains("there is no such file; correct PROVOST_CODEX"), "{missing}");
-    let directory = told(&lab.path("home"), PathSource::Config);
+    let directory = error(&lab.path("home"), PathSource::Config);
     assert!(directory.contains("set by agents.codex.path"), "{directory}");
     assert!(directory.contains("not an executable file"), "{directory}");
 }
@@ -139,9 +139,9 @@ fn no_usable_codex_error_lists_candidates() {
         // A Codex in one of the machine's known locations may be found.
         return;
     };
-    let told = error.to_string();
-    assert!(told.contains(&format!("{}: version 0.99.0 is older", old.display())), "{told}");
-    assert!(told.contains("npm install -g @openai/codex"), "{told}");
+    let message = error.to_string();
+    assert!(message.contains(&format!("{}: version 0.99.0 is older", old.display())), "{message}");
+    assert!(message.contains("npm install -g @openai/codex"), "{message}");
 }
 
 #[test]

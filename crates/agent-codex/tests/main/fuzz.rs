@@ -87,15 +87,15 @@ fn fold(driver: Driver, lines: &[Vec<u8>]) -> Vec<(Option<StreamSignal>, Vec<Str
 
 /// Asserts that a line causes at most one write, which is complete and has a valid key.
 fn written(protocol: &mut dyn Protocol) -> Vec<String> {
-    let owed = protocol.pending_writes();
-    assert!(owed.len() <= 2, "{owed:?}");
-    for write in &owed {
+    let writes = protocol.pending_writes();
+    assert!(writes.len() <= 2, "{writes:?}");
+    for write in &writes {
         line(&write.line);
         assert!(write.key.len() <= 200 && !write.key.is_empty());
         protocol.acknowledge_write(&write.key);
     }
     assert_eq!(protocol.pending_writes(), []);
-    owed.into_iter().map(|write| write.key).collect()
+    writes.into_iter().map(|write| write.key).collect()
 }
 
 /// Checks that every request can be answered, to the process that asked and to a later one.
@@ -114,9 +114,9 @@ fn assert_answerable(signal: Option<&StreamSignal>) {
                 answer: Some(answer),
                 form: ResultForm::Plain,
             };
-            let said =
+            let message =
                 encode(Driver::Codex, &message).unwrap_or_else(|| panic!("{asked:?} {reply:?}"));
-            line(&said);
+            line(&message);
         }
     }
 }
@@ -310,6 +310,6 @@ fn started() -> Instant {
 
 #[expect(clippy::disallowed_methods, reason = "the edge that reads the duration of a test run")]
 fn seconds() -> u64 {
-    let told = std::env::var("PROVOST_FUZZ_SECONDS").ok();
-    told.and_then(|told| told.parse().ok()).unwrap_or(SECONDS)
+    let seconds = std::env::var("PROVOST_FUZZ_SECONDS").ok();
+    seconds.and_then(|seconds| seconds.parse().ok()).unwrap_or(SECONDS)
 }

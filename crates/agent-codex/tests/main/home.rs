@@ -149,9 +149,9 @@ fn missing_codex_home_gets_quiet_session() {
 fn broken_user_config_error_has_line() {
     let lab = CodexHomeEnv::new();
     lab.write("home/.codex/config.toml", "model = \"m\"\n[features\n");
-    let told = prepare(&lab.session("s")).unwrap_err().to_string();
+    let message = prepare(&lab.session("s")).unwrap_err().to_string();
     let start = format!("cannot read {}, line 2: ", lab.path("home/.codex/config.toml").display());
-    assert!(told.starts_with(&start), "{told}");
+    assert!(message.starts_with(&start), "{message}");
 }
 
 #[test]
@@ -261,9 +261,9 @@ fn rich_user() -> CodexHomeEnv {
 
 /// Returns the content of a tree, without times.
 fn contents(root: &Path) -> BTreeMap<PathBuf, String> {
-    let without_time = |told: String| {
-        let mut words = told.splitn(3, ' ');
+    let without_time = |entry: String| {
+        let mut words = entry.splitn(3, ' ');
         format!("{} {}", words.next().unwrap(), words.nth(1).unwrap())
     };
-    snapshot_tree(root).into_iter().map(|(path, told)| (path, without_time(told))).collect()
+    snapshot_tree(root).into_iter().map(|(path, entry)| (path, without_time(entry))).collect()
 }

@@ -70,11 +70,11 @@ fn field(name: &str) -> u64 {
 fn read_events(tail: &mut RolloutTail) -> (Vec<RolloutEvent>, usize) {
     let (mut fold, mut found, mut alive) = (RolloutFold::new(), Vec::new(), 0);
     while let NextLine::Line(line) = tail.next_line().unwrap() {
-        fold.line(&line, |told| {
-            if told == RolloutEvent::Alive {
+        fold.line(&line, |event| {
+            if event == RolloutEvent::Alive {
                 alive += 1;
             } else {
-                found.push(told);
+                found.push(event);
             }
         });
     }

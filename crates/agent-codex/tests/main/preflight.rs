@@ -48,8 +48,8 @@ fn real_sandboxes_are_classified() {
         let mut by_hand = real::command(&lab, &file, &lab.path("scratch"));
         by_hand.arg("sandbox").args(kind).args(["--", "true"]);
         let works = by_hand.output().unwrap().status.success();
-        let told = tried(&lab, &file, &lab.search_path(&[]));
-        assert_eq!(told == Preflight::Works, works, "{}: {told:?}", file.display());
+        let result = tried(&lab, &file, &lab.search_path(&[]));
+        assert_eq!(result == Preflight::Works, works, "{}: {result:?}", file.display());
     }
 }
 

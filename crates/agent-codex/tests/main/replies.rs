@@ -112,15 +112,15 @@ fn mcp_and_permission_approvals_are_encoded() {
 #[test]
 fn e17_late_answer_includes_its_question() {
     let line = answer(&questions(&["color"]), &text("Blue"), false).unwrap();
-    let said = line["params"]["input"][0]["text"].as_str().unwrap();
+    let text = line["params"]["input"][0]["text"].as_str().unwrap();
     assert_eq!(line["method"], "turn/start");
-    assert_eq!(said, "You asked: color?\nThe answer: Blue");
+    assert_eq!(text, "You asked: color?\nThe answer: Blue");
     let approval =
         asked("item/commandExecution/requestApproval", json!({"itemId": "i", "command": "ls"}));
-    for (reply, told) in [(&APPROVALS[0], "again"), (&APPROVALS[2], "denied")] {
+    for (reply, part) in [(&APPROVALS[0], "again"), (&APPROVALS[2], "denied")] {
         let line = answer(&approval, reply, false).unwrap();
-        let said = line["params"]["input"][0]["text"].as_str().unwrap();
-        assert!(said.contains("run ls") && said.contains(told), "{said}");
+        let text = line["params"]["input"][0]["text"].as_str().unwrap();
+        assert!(text.contains("run ls") && text.contains(part), "{text}");
     }
 }
 
@@ -129,8 +129,8 @@ fn message_question_is_answered_as_text() {
     let asked = AgentRequest { native: "async:call".to_owned(), ..questions(&["1", "2"]) };
     let given = [("1", "x"), ("2", "y")].map(|(id, a)| (id.to_owned(), vec![a.to_owned()]));
     let line = answer(&asked, &RequestReply::Answers(BTreeMap::from(given)), true).unwrap();
-    let said = line["params"]["input"][0]["text"].as_str().unwrap();
-    assert_eq!(said, "You asked: 1?\nThe answer: x\n\nYou asked: 2?\nThe answer: y");
+    let text = line["params"]["input"][0]["text"].as_str().unwrap();
+    assert_eq!(text, "You asked: 1?\nThe answer: x\n\nYou asked: 2?\nThe answer: y");
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn read(fold: &mut RolloutFold, path: &Path) -> Vec<RolloutEvent> {
     let mut tail = RolloutTail::open(path, 0).unwrap();
     let mut found = Vec::new();
     while let NextLine::Line(line) = tail.next_line().unwrap() {
-        fold.line(&line, |told| found.push(told));
+        fold.line(&line, |event| found.push(event));
     }
     found
 }
@@ -32,14 +32,14 @@ fn fold_text(text: &str) -> Vec<RolloutEvent> {
     let mut found = Vec::new();
     for line in text.lines() {
         let line = RolloutLine { bytes: line.as_bytes(), len: line.len() as u64, after: 0 };
-        fold.line(&line, |told| found.push(told));
+        fold.line(&line, |event| found.push(event));
     }
     found
 }
 
 /// Returns the turns and messages as short texts.
-fn summarize(told: &[RolloutEvent]) -> Vec<String> {
-    let word = |told: &RolloutEvent| match told {
+fn summarize(events: &[RolloutEvent]) -> Vec<String> {
+    let word = |event: &RolloutEvent| match event {
         RolloutEvent::Session(meta) => Some(format!("session {}", meta.cli_version.clone()?)),
         RolloutEvent::TurnStarted { .. } => Some("started".to_owned()),
         RolloutEvent::TurnEnded { end: RecordedTurnEnd::Ok { .. }, .. } => Some("ok".to_owned()),
@@ -55,13 +55,13 @@ fn summarize(told: &[RolloutEvent]) -> Vec<String> {
         RolloutEvent::Unreadable { .. } => Some("unreadable".to_owned()),
         RolloutEvent::Tokens(_) | RolloutEvent::Limits(_) | RolloutEvent::Alive => None,
     };
-    told.iter().filter_map(word).collect()
+    events.iter().filter_map(word).collect()
 }
 
 #[test]
 fn turn_ends_are_ok_or_typed_errors() {
-    let told = fixture_events("errors-and-compaction");
-    let story = summarize(&told);
+    let events = fixture_events("errors-and-compaction");
+    let story = summarize(&events);
     let expected = [
         "session 0.166.0",
         "started",
@@ -85,11 +85,11 @@ fn turn_ends_are_ok_or_typed_errors() {
 
 #[test]
 fn token_and_limit_changes_are_reported() {
-    let told = fixture_events("errors-and-compaction");
-    let tokens: Vec<_> = told
+    let events = fixture_events("errors-and-compaction");
+    let tokens: Vec<_> = events
         .iter()
         .filter_map(
-            |told| if let RolloutEvent::Tokens(tokens) = told { Some(*tokens) } else { None },
+            |event| if let RolloutEvent::Tokens(tokens) = event { Some(*tokens) } else { None },
         )
         .collect();
     assert_eq!(tokens[0].total.total, 1050);
@@ -99,10 +99,10 @@ fn token_and_limit_changes_are_reported() {
     );
     assert_eq!(tokens[1].window, Some(258_400));
     assert!(tokens.windows(2).all(|pair| pair[0] != pair[1]));
-    let limits: Vec<_> = told
+    let limits: Vec<_> = events
         .iter()
         .filter_map(
-            |told| if let RolloutEvent::Limits(limits) = told { limits.primary } else { None },
+            |event| if let RolloutEvent::Limits(limits) = event { limits.primary } else { None },
         )
         .collect();
     assert_eq!(limits[0].used_percent, 100.0);
@@ -115,11 +115,11 @@ fn token_and_limit_changes_are_reported() {
 
 #[test]
 fn input_is_confirmed_by_client_id() {
-    let told = fixture_events("terminal");
-    let ids: Vec<_> = told
+    let events = fixture_events("terminal");
+    let ids: Vec<_> = events
         .iter()
-        .filter_map(|told| {
-            let RolloutEvent::UserMessage { client_id, text, turn } = told else { return None };
+        .filter_map(|event| {
+            let RolloutEvent::UserMessage { client_id, text, turn } = event else { return None };
             Some((client_id.as_deref()?, text.as_str(), turn.as_deref()?))
         })
         .collect();
@@ -141,9 +141,9 @@ fn an_interrupted_turn_is_aborted() {
 
 #[test]
 fn killed_turn_has_no_end() {
-    let told = fixture_events("killed-and-resumed");
+    let events = fixture_events("killed-and-resumed");
     let story: Vec<_> =
-        summarize(&told).into_iter().filter(|word| !word.starts_with("said")).collect();
+        summarize(&events).into_iter().filter(|word| !word.starts_with("said")).collect();
     assert_eq!(story, ["session 0.166.0", "started", "ok", "started", "started", "ok"]);
 }
 
@@ -158,35 +158,35 @@ fn older_history_format_yields_same_events() {
 #[test]
 fn the_oldest_supported_version_records_turns() {
     let mut fold = RolloutFold::new();
-    let told = read(&mut fold, &fixture("version-0.107"));
+    let events = read(&mut fold, &fixture("version-0.107"));
     assert_eq!(fold.turns(), TurnRecording::Recorded);
     assert!(fold.turn().is_some());
-    assert_eq!(summarize(&told).last().unwrap(), "said HANGS now");
+    assert_eq!(summarize(&events).last().unwrap(), "said HANGS now");
 }
 
 #[test]
 fn version_without_turns_reports_none() {
     let mut fold = RolloutFold::new();
-    let told = read(&mut fold, &fixture("version-0.63"));
+    let events = read(&mut fold, &fixture("version-0.63"));
     assert_eq!(fold.turns(), TurnRecording::NotRecorded);
-    let story = summarize(&told);
+    let story = summarize(&events);
     assert!(
         story.iter().all(|word| word.starts_with("said") || word.starts_with("session")),
         "{story:#?}"
     );
-    assert!(told.iter().filter(|told| **told == RolloutEvent::Alive).count() > 10);
+    assert!(events.iter().filter(|event| **event == RolloutEvent::Alive).count() > 10);
 }
 
 #[test]
 fn fork_skips_parent_history() {
-    let told = fixture_events("forked-child");
-    let RolloutEvent::Session(meta) = &told[0] else { panic!("{:?}", told[0]) };
+    let events = fixture_events("forked-child");
+    let RolloutEvent::Session(meta) = &events[0] else { panic!("{:?}", events[0]) };
     assert_eq!(meta.thread.as_str(), "01a1e07d-362f-7533-9c68-7c09cd1f5b34");
     assert_eq!(
         meta.parent.as_ref().map(ThreadId::as_str),
         Some("01a1e07d-352a-7e12-8802-a4409dd02b19")
     );
-    assert_eq!(summarize(&told), ["session 0.166.0", "started", "ok"]);
+    assert_eq!(summarize(&events), ["session 0.166.0", "started", "ok"]);
 }
 
 #[test]
@@ -269,17 +269,17 @@ fn overlong_line_still_ends_turn() {
     let check = |beginning: &str, expected: RolloutEvent| {
         let mut found = Vec::new();
         let line = RolloutLine { bytes: beginning.as_bytes(), len: 1 << 40, after: 0 };
-        RolloutFold::new().line(&line, |told| found.push(told));
+        RolloutFold::new().line(&line, |event| found.push(event));
         assert_eq!(found, [expected]);
     };
-    let said = RolloutEvent::UserMessage {
+    let message = RolloutEvent::UserMessage {
         turn: Some("t".into()),
         client_id: Some("c".into()),
         text: String::new(),
     };
     check(
         r#"{"type":"event_msg","payload":{"type":"item_completed","turn_id":"t","item":{"type":"UserMessage","client_id":"c","content":[{"te"#,
-        said,
+        message,
     );
     let ended = RolloutEvent::TurnEnded {
         turn: Some("t".into()),

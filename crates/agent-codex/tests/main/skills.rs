@@ -40,17 +40,17 @@ fn r8_used_plus_skipped_is_listed() {
 
     let skills = list(&roots);
 
-    let told: BTreeMap<String, &SkillStatus> =
+    let statuses: BTreeMap<String, &SkillStatus> =
         skills.iter().map(|skill| (of_lab(&lab, &skill.path), &skill.status)).collect();
-    let skipped = |name: &str| match told[name] {
+    let skipped = |name: &str| match statuses[name] {
         SkillStatus::Skipped(reason) => reason.clone(),
         SkillStatus::Used(_) => panic!("{name} is used"),
     };
-    assert_eq!(*told["root/plain"], SkillStatus::Used(Delivery::Linked));
-    assert_eq!(*told["root/group/inner"], SkillStatus::Used(Delivery::Linked));
+    assert_eq!(*statuses["root/plain"], SkillStatus::Used(Delivery::Linked));
+    assert_eq!(*statuses["root/group/inner"], SkillStatus::Used(Delivery::Linked));
     let within = Delivery::Within(lab.path("root/group/inner"));
-    assert_eq!(*told["root/group/inner/nested"], SkillStatus::Used(within));
-    assert_eq!(*told["target"], SkillStatus::Used(Delivery::Linked));
+    assert_eq!(*statuses["root/group/inner/nested"], SkillStatus::Used(within));
+    assert_eq!(*statuses["target"], SkillStatus::Used(Delivery::Linked));
     assert_eq!(skipped("root/a/b/c/d/e/f/g"), SkipReason::TooDeep);
     assert_eq!(skipped("root/.hidden"), SkipReason::Hidden);
     let with = lab.path("root/plain");
@@ -63,7 +63,7 @@ fn r8_used_plus_skipped_is_listed() {
     assert_eq!(skipped("root/file"), SkipReason::NotADirectory);
     assert_eq!(skipped("root/latin.tmp"), SkipReason::NotADirectory);
     assert_eq!(skipped("none"), SkipReason::NoSuchRoot);
-    assert_eq!(told.len(), 15, "{:?}", told.keys());
+    assert_eq!(statuses.len(), 15, "{:?}", statuses.keys());
 }
 
 #[test]

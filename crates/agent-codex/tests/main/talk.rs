@@ -87,16 +87,16 @@ impl ServerHarness {
 
     pub(crate) fn turn_ends(&mut self, status: &str) -> Option<StreamSignal> {
         let turn = json!({"id": "turn-1", "status": status, "error": null});
-        let told = self.note("turn/completed", json!({"threadId": THREAD, "turn": turn}));
-        let early = matches!(told, Some(StreamSignal::TurnEnded { .. }));
+        let signal = self.note("turn/completed", json!({"threadId": THREAD, "turn": turn}));
+        let early = matches!(signal, Some(StreamSignal::TurnEnded { .. }));
         assert!(!early, "what it left running is ended first");
         self.answer_cleanup()
     }
 
     /// Answers the cleanup request.
     pub(crate) fn answer_cleanup(&mut self) -> Option<StreamSignal> {
-        let owed = self.protocol.pending_writes().into_iter();
-        let clean = owed.rev().find(|write| write.key.starts_with("p:clean-"))?;
+        let writes = self.protocol.pending_writes().into_iter();
+        let clean = writes.rev().find(|write| write.key.starts_with("p:clean-"))?;
         assert_eq!(line(&clean.line)["method"], "thread/backgroundTerminals/clean");
         assert!(self.protocol.acknowledge_write(&clean.key), "it is no message of the session");
         self.receive(json!({"id": clean.key, "result": {}}))
@@ -104,12 +104,12 @@ impl ServerHarness {
 
     /// Returns the pending lines, and marks them as written.
     pub(crate) fn take_writes(&mut self) -> Vec<(String, Value)> {
-        let owed = self.protocol.pending_writes();
-        for write in &owed {
+        let writes = self.protocol.pending_writes();
+        for write in &writes {
             assert!(self.protocol.acknowledge_write(&write.key), "it was owed");
             assert!(!self.protocol.acknowledge_write(&write.key), "it is owed once");
         }
-        owed.into_iter().map(|write| (write.key, line(&write.line))).collect()
+        writes.into_iter().map(|write| (write.key, line(&write.line))).collect()
     }
 
     /// Returns the only pending line.

@@ -16,14 +16,14 @@ use super::recorded::{self, RecordedLine, Transcript};
 fn recorded_app_server_lines_are_classified() {
     let mut left = BTreeSet::new();
     for line in ["app-server", "versions"].into_iter().flat_map(recorded::received) {
-        let told = || String::from_utf8_lossy(&line).into_owned();
+        let shown = || String::from_utf8_lossy(&line).into_owned();
         match classify_line(&line) {
             LineClass::Known => {}
             LineClass::Ignored => {
                 let method: Value = serde_json::from_slice(&line).unwrap();
                 left.insert(method["method"].as_str().unwrap().to_owned());
             }
-            LineClass::Malformed | LineClass::Output => panic!("{}", told()),
+            LineClass::Malformed | LineClass::Output => panic!("{}", shown()),
         }
     }
     insta::assert_snapshot!(left.into_iter().collect::<Vec<_>>().join("\n"));

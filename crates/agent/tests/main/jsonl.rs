@@ -58,10 +58,10 @@ fn non_message_lines_are_output() {
 
 #[test]
 fn a_claim_is_testimony() {
-    let said = read(r#"{"type":"claim","claim":"completed","text":"all done"}"#);
+    let signal = read(r#"{"type":"claim","claim":"completed","text":"all done"}"#);
     let kind = ClaimKind::Completed;
     let text = Some("all done".to_owned());
-    assert_eq!(said, Some(StreamSignal::Reported(ReportBody::Claim { kind, text })));
+    assert_eq!(signal, Some(StreamSignal::Reported(ReportBody::Claim { kind, text })));
 }
 
 #[test]

@@ -93,11 +93,11 @@ impl CodexBenchEnv<'_> {
 
     /// Starts a session and returns its id.
     pub(crate) fn spawn_session(&self, more: &[&str]) -> Result<String> {
-        let told = self.run_json(&[&["spawn", "--json", "--agent", "codex"], more].concat())?;
-        told["id"]
+        let reply = self.run_json(&[&["spawn", "--json", "--agent", "codex"], more].concat())?;
+        reply["id"]
             .as_str()
             .map(str::to_owned)
-            .with_context(|| format!("the reply has no session id: {told}"))
+            .with_context(|| format!("the reply has no session id: {reply}"))
     }
 
     /// Follows the event stream from now on.

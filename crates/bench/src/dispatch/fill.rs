@@ -111,8 +111,8 @@ fn work(turn: &mut BoardTransaction<'_>, n: u64, ends: bool) -> Result<()> {
         commands.push((TeamActor::Operator, TeamCommand::Cancel { because }));
     }
     for (who, command) in &commands {
-        let told = turn.command_team(id(n), who, command, "operator");
-        anyhow::ensure!(told.is_some_and(|told| told.is_ok()), "{command:?} was rejected");
+        let result = turn.command_team(id(n), who, command, "operator");
+        anyhow::ensure!(result.is_some_and(|result| result.is_ok()), "{command:?} was rejected");
     }
     Ok(())
 }

@@ -69,6 +69,6 @@ fn daemon_with_teams(table: &FigureTable, tasks: u64) -> Result<BenchDaemon> {
 /// Returns the large number of teams. The environment can reduce it, to try the benchmark itself.
 #[expect(clippy::disallowed_methods, reason = "read once, for trying the benchmark")]
 fn large_count() -> u64 {
-    let told = std::env::var("PROVOST_BENCH_TASKS").ok();
-    told.and_then(|told| told.parse().ok()).unwrap_or(MANY)
+    let variable = std::env::var("PROVOST_BENCH_TASKS").ok();
+    variable.and_then(|variable| variable.parse().ok()).unwrap_or(MANY)
 }

@@ -74,9 +74,9 @@ impl GraphBenchEnv {
     /// Executes a plan to completion and returns the run.
     fn run(&self, plan: &[BenchTask], args: &[&str]) -> Result<Value> {
         let run = self.command(plan, args)?.arg("--json").output()?;
-        let told = String::from_utf8_lossy(&run.stdout).into_owned();
-        serde_json::from_str(&told).with_context(|| {
-            format!("the run did not print JSON: {told}{}", String::from_utf8_lossy(&run.stderr))
+        let printed = String::from_utf8_lossy(&run.stdout).into_owned();
+        serde_json::from_str(&printed).with_context(|| {
+            format!("the run did not print JSON: {printed}{}", String::from_utf8_lossy(&run.stderr))
         })
     }
 

@@ -85,8 +85,8 @@ pub(crate) fn run(table: &mut FigureTable) -> Result<()> {
 #[expect(clippy::disallowed_methods, reason = "a poll interval outside the measured time")]
 fn wait(scene: &GraphBenchEnv, id: &str, holds: impl Fn(&Value) -> bool) -> Result<Value> {
     loop {
-        let told = scene.daemon.run(&["graph", id, "--json"])?;
-        let graph = serde_json::from_slice::<Value>(&told.stdout)?["graph"].clone();
+        let output = scene.daemon.run(&["graph", id, "--json"])?;
+        let graph = serde_json::from_slice::<Value>(&output.stdout)?["graph"].clone();
         if holds(&graph) {
             return Ok(graph);
         }

@@ -69,8 +69,8 @@ fn scan(table: &mut FigureTable, rollout: &Path, size: Size) -> Result<()> {
     let megabytes = size.bytes as f64 / f64::from(1 << 20);
     for _ in 0..size.rounds {
         let (counted, bare) = time(|| scan_lines(rollout));
-        let (told, watched) = time(|| parse_lines(rollout));
-        ensure!(counted? == lines && told? == lines, "the two scans counted different lines");
+        let (parsed, watched) = time(|| parse_lines(rollout));
+        ensure!(counted? == lines && parsed? == lines, "the two scans counted different lines");
         ratio.add(bare.as_secs_f64() / watched.as_secs_f64());
         rate.add(megabytes / watched.as_secs_f64());
     }
@@ -103,7 +103,7 @@ fn scan_lines(rollout: &Path) -> Result<usize> {
 fn parse_lines(rollout: &Path) -> Result<usize> {
     let (mut tail, mut fold, mut lines) = (RolloutTail::open(rollout, 0)?, RolloutFold::new(), 0);
     while let NextLine::Line(line) = tail.next_line()? {
-        fold.line(&line, |told| drop(black_box(told)));
+        fold.line(&line, |event| drop(black_box(event)));
         lines += 1;
     }
     Ok(lines)
@@ -116,11 +116,11 @@ fn adopt(table: &mut FigureTable, rollout: &Path) -> Result<()> {
     let pid = daemon.pid()?;
     let mut happenings = BenchEventFollower::from_now(&daemon)?;
     let before = peak_kib(pid)?;
-    let (told, took) = time(|| {
+    let (result, took) = time(|| {
         daemon.run(&["adopt", "--rollout", &rollout.display().to_string(), "--json"])?;
         happenings.wait_for("turn.started", 1)
     });
-    told?;
+    result?;
     table.row(
         "memory of a daemon that reads it, above that of before",
         (peak_kib(pid)? - before) / 1024.0,

@@ -147,8 +147,8 @@ impl<'a> ExternalPanes<'a> {
         let pids: Vec<String> = agents.iter().filter(ours).map(|a| a["pid"].to_string()).collect();
         ensure!(pids.len() == self.size.sessions, "{} agents were discovered in panes", pids.len());
         let adopt = |pid: &String| {
-            let told = self.scene.run_json(&["adopt", "--pid", pid, "--json"])?;
-            told["id"].as_str().map(str::to_owned).context("the reply has no session id")
+            let reply = self.scene.run_json(&["adopt", "--pid", pid, "--json"])?;
+            reply["id"].as_str().map(str::to_owned).context("the reply has no session id")
         };
         pids.iter().map(adopt).collect()
     }
@@ -207,8 +207,8 @@ fn count_ended_turns(home: &Path) -> Result<usize> {
     for rollout in CodexHomes::new(vec![home.to_owned()]).newest(100).rollouts {
         let (mut tail, mut fold) = (RolloutTail::open(&rollout.path, 0)?, RolloutFold::new());
         while let NextLine::Line(line) = tail.next_line()? {
-            fold.line(&line, |told| {
-                turns += usize::from(matches!(told, RolloutEvent::TurnEnded { .. }))
+            fold.line(&line, |event| {
+                turns += usize::from(matches!(event, RolloutEvent::TurnEnded { .. }))
             });
         }
     }

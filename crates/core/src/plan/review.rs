@@ -74,10 +74,10 @@ fn read_review(value: &Value, faults: &mut Vec<PlanFault>) -> Option<PlanReview>
 }
 
 fn read_verdict(fields: &Map<String, Value>, faults: &mut Vec<PlanFault>) -> Option<PlanVerdict> {
-    let said = parse::required_text(fields, "verdict", &FaultLocation::Review, faults)?;
-    let verdict = PlanVerdict::ALL.into_iter().find(|verdict| verdict.as_str() == said);
+    let written = parse::required_text(fields, "verdict", &FaultLocation::Review, faults)?;
+    let verdict = PlanVerdict::ALL.into_iter().find(|verdict| verdict.as_str() == written);
     if verdict.is_none() {
-        faults.push(PlanFault::BadVerdict { found: clipped(said) });
+        faults.push(PlanFault::BadVerdict { found: clipped(written) });
     }
     verdict
 }

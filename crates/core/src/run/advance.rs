@@ -185,8 +185,8 @@ impl Run {
         if self.is_stopped_landing() && !bug!(SealedWhileLanding) {
             return None;
         }
-        let leg = self.attempt();
-        let (ending, cause, detail) = match (&leg.stopped, &self.landing) {
+        let attempt = self.attempt();
+        let (ending, cause, detail) = match (&attempt.stopped, &self.landing) {
             (Some(RunStop::Cancelled { because }), _) => {
                 (RunEnding::Cancelled, None, because.clone())
             }
@@ -200,7 +200,7 @@ impl Run {
             (None, LandingState::Open | LandingState::Requested(_)) => return None,
         };
         let outcome = RunAttemptOutcome { ending, cause, detail, head: self.head.clone(), at: now };
-        Some(RunStep::Event(RunSealed { attempt: leg.no, outcome }.into()))
+        Some(RunStep::Event(RunSealed { attempt: attempt.no, outcome }.into()))
     }
 
     /// Returns the run's ending, which is `succeeded` only if there is proof for the run's final tree.
@@ -258,7 +258,7 @@ impl Run {
         }
         let before = self.sessions.last().filter(|one| one.stage == RunStage::Work)?;
         let session = (around.session)(before.id)?;
-        let ended = self.attempts.iter().rev().find_map(|leg| leg.sealed.as_ref())?;
+        let ended = self.attempts.iter().rev().find_map(|attempt| attempt.sealed.as_ref())?;
         let text = self.resume_prompt(None, &ended.describe());
         let instruction = ResumeInstruction { key: format!("leg-{}", self.attempt().no), text };
         self.resume_session(session, around, 1, instruction)
@@ -280,10 +280,10 @@ impl Run {
             return Some(raise);
         }
         let send = session::SessionCommand::Send { key, text, mode: SendMode::Continue };
-        let owed = RunSessionOpened { session: session.id, stage: self.stage, cycle, task: None };
+        let opened = RunSessionOpened { session: session.id, stage: self.stage, cycle, task: None };
         let taken = session.decide(&send, around.now).is_ok();
         taken.then(|| {
-            RunStep::EventAndOrder(owed.into(), SessionOrder::Command(session.id, Box::new(send)))
+            RunStep::EventAndOrder(opened.into(), SessionOrder::Command(session.id, Box::new(send)))
         })
     }
 
@@ -292,8 +292,8 @@ impl Run {
         let spec = self.session_spec(no, &job)?;
         let session = self.id.session(no);
         let task = job.task.map(|task| task.id.clone());
-        let owed = RunSessionOpened { session, stage: job.stage, cycle: job.cycle, task };
-        Some(RunStep::EventAndOrder(owed.into(), SessionOrder::Open(session, Box::new(spec))))
+        let opened = RunSessionOpened { session, stage: job.stage, cycle: job.cycle, task };
+        Some(RunStep::EventAndOrder(opened.into(), SessionOrder::Open(session, Box::new(spec))))
     }
 
     /// Continues the landing, either with a step that needs a session or based on the state of the
@@ -345,17 +345,17 @@ impl Run {
         }
         let owner = match step {
             LandStep::Merge { .. } => None,
-            LandStep::Answer { comments: remarks } => {
+            LandStep::Answer { comments } => {
                 // Reuse a worktree only if it contains the newest work. Otherwise the work of other
                 // tasks or of a reviewer would be lost.
                 let owner = self.owner().filter(|one| self.has_newest_work(one));
                 let owner = owner.and_then(|one| (around.session)(one.id));
-                owner.filter(|session| self.is_checked_by_all(session)).zip(Some(remarks))
+                owner.filter(|session| self.is_checked_by_all(session)).zip(Some(comments))
             }
         };
-        let taken_up = owner.and_then(|(owner, remarks)| {
+        let taken_up = owner.and_then(|(owner, comments)| {
             let key = format!("land-{}-{no}", self.attempt().no);
-            let text = self.comments_prompt(None, remarks);
+            let text = self.comments_prompt(None, comments);
             self.resume_session(owner, around, no, ResumeInstruction { key, text })
         });
         taken_up.or_else(|| self.open_session(self.job(no)))
@@ -585,10 +585,10 @@ fn bad_end_reason(session: &Session, judged: &Judgement) -> Option<String> {
         Verification::None | Verification::Failed(_) | Verification::Passed(_) => None,
     };
     let gave_up = attempt.claim.as_ref().filter(|claim| claim.kind == ClaimKind::Failed);
-    let said = gave_up.and_then(|claim| claim.text.as_deref()?.lines().next());
-    let said =
-        said.map(|said| format!("it said: {}", said.chars().take(MAX_SAID).collect::<String>()));
-    stopped.or(said).or_else(refuted)
+    let first_line = gave_up.and_then(|claim| claim.text.as_deref()?.lines().next());
+    let first_line = first_line
+        .map(|line| format!("it said: {}", line.chars().take(MAX_SAID).collect::<String>()));
+    stopped.or(first_line).or_else(refuted)
 }
 
 /// Describes how a session ended. Excludes the usage that the run already counted.

@@ -37,7 +37,7 @@ impl Run {
     pub(super) fn worktree_moves(&self) -> impl Iterator<Item = (&PlanTask, &WorktreeMove)> {
         let tasks = self.graph.iter().flat_map(TaskGraph::tasks);
         tasks.filter_map(|(plan, task)| match &task.phase {
-            TaskPhase::PreparingWorktree(errand) => Some((plan, errand)),
+            TaskPhase::PreparingWorktree(worktree_move) => Some((plan, worktree_move)),
             TaskPhase::Waiting
             | TaskPhase::Working { .. }
             | TaskPhase::Queued
@@ -48,15 +48,17 @@ impl Run {
 
     /// Returns the worktree move with this number, if it is still in progress.
     pub fn worktree_move(&self, no: u32) -> Option<&WorktreeMove> {
-        self.worktree_moves().map(|(_, errand)| errand).find(|errand| errand.no == no)
+        self.worktree_moves()
+            .map(|(_, worktree_move)| worktree_move)
+            .find(|worktree_move| worktree_move.no == no)
     }
 
     /// Returns the number of agents that are working for the run or are about to start.
     pub fn agents_at_work(&self) -> usize {
         let agents = self.live().filter(|one| !self.is_check_only(one.stage, one.cycle));
         // In a stopped run, no agent starts after a worktree move.
-        let goes_on = self.attempt().stopped.is_none() || bug!(StoppedErrandCounted);
-        agents.count() + if goes_on { self.worktree_moves().count() } else { 0 }
+        let continues = self.attempt().stopped.is_none() || bug!(StoppedMoveCounted);
+        agents.count() + if continues { self.worktree_moves().count() } else { 0 }
     }
 
     /// Whether the run may start one more agent.
@@ -76,8 +78,8 @@ impl Run {
         around: &RunAdvanceContext<'_>,
     ) -> Option<RunStep> {
         match &task.phase {
-            TaskPhase::PreparingWorktree(errand) if errand.done => {
-                Some(self.resume_conversation(plan, task, errand, around))
+            TaskPhase::PreparingWorktree(worktree_move) if worktree_move.done => {
+                Some(self.resume_conversation(plan, task, worktree_move, around))
             }
             TaskPhase::Working { session, stage, cycle } => {
                 let end = self.session(*session)?.end.as_ref()?;
@@ -96,14 +98,14 @@ impl Run {
         &self,
         plan: &PlanTask,
         task: &TaskState,
-        errand: &WorktreeMove,
+        worktree_move: &WorktreeMove,
         around: &RunAdvanceContext<'_>,
     ) -> RunStep {
         let handed = |reason: String| {
-            let (task, from) = (plan.id.clone(), errand.session);
+            let (task, from) = (plan.id.clone(), worktree_move.session);
             RunStep::Event(HandedOver { task, from, reason }.into())
         };
-        let Some(session) = (around.session)(errand.session) else {
+        let Some(session) = (around.session)(worktree_move.session) else {
             return handed("its conversation no longer exists".to_owned());
         };
         // The session's budget was set when the session was opened, so it may be too low now.
@@ -111,21 +113,21 @@ impl Run {
             return raise;
         }
         let assign = session::SessionCommand::Assign {
-            key: format!("task-{}", errand.no),
+            key: format!("task-{}", worktree_move.no),
             text: self.task_instruction(plan, task),
             assignment: Assignment {
                 task: plan.id.clone(),
                 agent_checks: self.agent_checks(),
                 checks: self.task_checks(plan),
-                base: errand.to.clone(),
+                base: worktree_move.to.clone(),
             },
         };
         match session.decide(&assign, around.now) {
             Ok(_) => {
-                let (session, task) = (errand.session, Some(plan.id.clone()));
-                let owed = RunSessionOpened { session, stage: RunStage::Work, cycle: 1, task };
+                let (session, task) = (worktree_move.session, Some(plan.id.clone()));
+                let opened = RunSessionOpened { session, stage: RunStage::Work, cycle: 1, task };
                 RunStep::EventAndOrder(
-                    owed.into(),
+                    opened.into(),
                     SessionOrder::Command(session, Box::new(assign)),
                 )
             }

@@ -30,24 +30,22 @@ impl Run {
     }
 
     fn skip_next_effect(&self, now: Moment) -> Option<Event> {
-        let leg = self.attempt();
+        let attempt = self.attempt();
         let because = || IMPORTED_REASON.to_owned();
-        let stop = (!self.is_sealed() && leg.stopped.is_none())
+        let stop = (!self.is_sealed() && attempt.stopped.is_none())
             .then(|| RunCancelled { because: because() }.into());
         let seal = || {
             let (ending, detail, head) = (RunEnding::Cancelled, because(), self.head.clone());
             let outcome = RunAttemptOutcome { ending, cause: None, detail, head, at: now };
-            (!self.is_sealed()).then(|| RunSealed { attempt: leg.no, outcome }.into())
+            (!self.is_sealed()).then(|| RunSealed { attempt: attempt.no, outcome }.into())
         };
-        let unwritten =
-            || self.attempts.iter().find(|leg| leg.sealed.is_some() && !leg.report_written);
+        let unwritten = || {
+            self.attempts.iter().find(|attempt| attempt.sealed.is_some() && !attempt.report_written)
+        };
         stop.or_else(seal).or_else(|| self.hooks.first().map(|hook| skip_hook(hook, now))).or_else(
             || {
-                let leg = unwritten()?.no;
-                Some(
-                    RunReportWritten { attempt: leg, failure: Some(because()), changed: None }
-                        .into(),
-                )
+                let attempt = unwritten()?.no;
+                Some(RunReportWritten { attempt, failure: Some(because()), changed: None }.into())
             },
         )
     }

@@ -106,7 +106,7 @@ pub enum RunCommand {
     PullRequestObserved {
         look: u32,
         state: PullRequestState,
-        remarks: Vec<ReviewComment>,
+        comments: Vec<ReviewComment>,
     },
     Landed {
         branch: String,
@@ -243,10 +243,10 @@ impl Run {
                 let new = new && newest && self.is_landing() && !self.is_sealed();
                 event_if_new(new, PullRequestOpened { number, url, commit })
             }
-            RunCommand::PullRequestObserved { look, state, remarks }
+            RunCommand::PullRequestObserved { look, state, comments }
                 if open && (look == self.pull_request_changes || bug!(LateLookTaken)) =>
             {
-                self.observe_pull_request(state, &remarks)
+                self.observe_pull_request(state, &comments)
             }
             RunCommand::PullRequestObserved { .. } => Err(RunRejection::NothingNew),
             RunCommand::Landed { branch, commit, merged } => {
@@ -254,27 +254,27 @@ impl Run {
                 let new = !self.is_sealed() && self.is_landing();
                 event_if_new(new, WorkLanded { branch, commit, merged })
             }
-            RunCommand::LandingAborted { attempt: leg, pull } => {
-                let current = self.attempt().no == leg && !self.attempt().landing_aborted;
+            RunCommand::LandingAborted { attempt, pull } => {
+                let current = self.attempt().no == attempt && !self.attempt().landing_aborted;
                 event_if_new(
                     current && !open && !self.is_sealed(),
-                    LandingAborted { attempt: leg, pull },
+                    LandingAborted { attempt, pull },
                 )
             }
-            RunCommand::LandingFailed { attempt: leg, reason } => {
-                let current = (open || bug!(RunCancelOverwritten)) && self.attempt().no == leg;
+            RunCommand::LandingFailed { attempt, reason } => {
+                let current = (open || bug!(RunCancelOverwritten)) && self.attempt().no == attempt;
                 event_if_new(current && self.is_landing(), LandingFailed { reason })
             }
             RunCommand::HookFinished { key, end } => {
-                let owed = self.hooks.iter().any(|hook| hook.key == key);
-                event_if_new(owed, HookFinished { key, end })
+                let pending = self.hooks.iter().any(|hook| hook.key == key);
+                event_if_new(pending, HookFinished { key, end })
             }
-            RunCommand::ReportWritten { attempt: leg, failure, changed } => {
-                let owed = self
+            RunCommand::ReportWritten { attempt, failure, changed } => {
+                let pending = self
                     .attempts
                     .iter()
-                    .any(|l| l.no == leg && l.sealed.is_some() && !l.report_written);
-                event_if_new(owed, RunReportWritten { attempt: leg, failure, changed })
+                    .any(|l| l.no == attempt && l.sealed.is_some() && !l.report_written);
+                event_if_new(pending, RunReportWritten { attempt, failure, changed })
             }
             RunCommand::RecordForged { effect, moved_to } => {
                 event_if_new(true, RecordForged { effect, moved_to })
@@ -302,38 +302,40 @@ impl Run {
         let (true, Some(graph)) = (open, &self.graph) else {
             return Err(RunRejection::NothingNew);
         };
-        let errand =
-            |no: u32| self.worktree_moves().find(|(_, errand)| errand.no == no && !errand.done);
+        let pending_move = |no: u32| {
+            self.worktree_moves()
+                .find(|(_, worktree_move)| worktree_move.no == no && !worktree_move.done)
+        };
         let batch_no = graph.queue.batch.as_ref().map(|batch| batch.no);
         match command.clone() {
             RunCommand::WorktreeMoved { no } => {
-                let (plan, _) = errand(no).ok_or(RunRejection::NothingNew)?;
+                let (plan, _) = pending_move(no).ok_or(RunRejection::NothingNew)?;
                 Ok(vec![WorktreeMoved { task: plan.id.clone(), no }.into()])
             }
             RunCommand::WorktreeMoveFailed { no, reason } => {
-                let (plan, errand) = errand(no).ok_or(RunRejection::NothingNew)?;
-                let (task, from) = (plan.id.clone(), errand.session);
+                let (plan, worktree_move) = pending_move(no).ok_or(RunRejection::NothingNew)?;
+                let (task, from) = (plan.id.clone(), worktree_move.session);
                 Ok(vec![HandedOver { task, from, reason }.into()])
             }
             RunCommand::BatchMerged { batch, onto, links, conflicts } => {
-                let owed =
+                let pending =
                     graph.queue.next() == QueueStep::Merge && graph.queue.batches + 1 == batch;
                 // A batch that was merged onto an older commit came too late.
                 let newest = *self.base() == onto;
-                event_if_new(owed && newest, BatchMerged { no: batch, onto, links, conflicts })
+                event_if_new(pending && newest, BatchMerged { no: batch, onto, links, conflicts })
             }
             RunCommand::Integrated { batch, len } => {
-                let owed = graph.queue.next() == QueueStep::Integrate(len);
+                let pending = graph.queue.next() == QueueStep::Integrate(len);
                 let links = graph.queue.batch.as_ref().map(|batch| &batch.links);
                 let head = links.and_then(|links| links.get(len.checked_sub(1)?));
                 let head = head.map(|link| link.merge.clone()).ok_or(RunRejection::NothingNew)?;
-                let owed = owed && batch_no == Some(batch);
-                event_if_new(owed || bug!(LateIntegrationTaken), Integrated { batch, len, head })
+                let pending = pending && batch_no == Some(batch);
+                event_if_new(pending || bug!(LateIntegrationTaken), Integrated { batch, len, head })
             }
             RunCommand::TaskUnmergeable { batch, task, reason } => {
-                let owed =
+                let pending =
                     graph.queue.next() == QueueStep::Merge && graph.queue.batches + 1 == batch;
-                if !owed || !graph.queue.waiting.contains(&task) {
+                if !pending || !graph.queue.waiting.contains(&task) {
                     return Err(RunRejection::NothingNew);
                 }
                 let (onto, links, conflicts) = (self.base().clone(), Vec::new(), Vec::new());
@@ -341,12 +343,12 @@ impl Run {
                 Ok(vec![TaskFailed { task, detail: reason }.into(), without.into()])
             }
             RunCommand::QueueFailed { batch, reason } => {
-                let owed = match graph.queue.next() {
+                let pending = match graph.queue.next() {
                     QueueStep::Merge => graph.queue.batches + 1 == batch,
                     QueueStep::Integrate(_) => batch_no == Some(batch),
                     QueueStep::Idle | QueueStep::Prove(_) | QueueStep::Return(_) => false,
                 };
-                event_if_new(owed, RunStopped { cause: RunFailureCause::Queue, detail: reason })
+                event_if_new(pending, RunStopped { cause: RunFailureCause::Queue, detail: reason })
             }
             _ => unreachable!("decide() sends only commands about tasks here"),
         }
@@ -361,12 +363,12 @@ impl Run {
     fn observe_pull_request(
         &self,
         state: PullRequestState,
-        remarks: &[ReviewComment],
+        comments: &[ReviewComment],
     ) -> RunCommandResult {
         let LandingState::Requested(pull) = &self.landing else {
             return Err(RunRejection::NothingNew);
         };
-        let new: Vec<ReviewComment> = self.new_comments(remarks).into_iter().cloned().collect();
+        let new: Vec<ReviewComment> = self.new_comments(comments).into_iter().cloned().collect();
         if new.is_empty() && pull.seen.as_ref() == Some(&state) {
             return Err(RunRejection::NothingNew);
         }
@@ -376,8 +378,8 @@ impl Run {
         match (new.is_empty(), open && self.comment_rounds() < MAX_ROUNDS) {
             (true, _) => {}
             (false, true) => {
-                let remarks = new.into_iter().take(MAX_COMMENTS).collect();
-                let step = Box::new(LandStep::Answer { comments: remarks });
+                let comments = new.into_iter().take(MAX_COMMENTS).collect();
+                let step = Box::new(LandStep::Answer { comments });
                 events.push(LandStepAdded { step }.into());
             }
             (false, false) => events.push(ReviewCommentsDropped { comments: new }.into()),
@@ -408,8 +410,8 @@ impl Run {
                 if let Some(used) = self.used_up() {
                     return Err(RunRejection::BudgetUsedUp(used));
                 }
-                let leg = self.attempt().no + 1;
-                Ok(vec![RunResumed { attempt: leg, stage: self.stage }.into()])
+                let attempt = self.attempt().no + 1;
+                Ok(vec![RunResumed { attempt, stage: self.stage }.into()])
             }
         }
     }

@@ -59,19 +59,19 @@ impl RunEffect {
     /// Returns the key that identifies the effect within its run.
     pub fn key(&self) -> EffectKey {
         match self {
-            RunEffect::CommitLeftovers(session) => format!("head-{session}"),
-            RunEffect::MoveWorktree { no } => format!("bring-{no}"),
-            RunEffect::MergeBatch { attempt: leg, batch } => format!("merge-{leg}-{batch}"),
-            RunEffect::Integrate { attempt: leg, batch, len } => {
-                format!("integrate-{leg}-{batch}-{len}")
+            RunEffect::CommitLeftovers(session) => format!("commit-{session}"),
+            RunEffect::MoveWorktree { no } => format!("move-worktree-{no}"),
+            RunEffect::MergeBatch { attempt, batch } => format!("merge-{attempt}-{batch}"),
+            RunEffect::Integrate { attempt, batch, len } => {
+                format!("integrate-{attempt}-{batch}-{len}")
             }
-            RunEffect::Land { attempt: leg, step } => format!("land-{leg}-{step}"),
-            RunEffect::WatchPullRequest { attempt: leg, change: look } => {
-                format!("pull-{leg}-{look}")
+            RunEffect::Land { attempt, step } => format!("land-{attempt}-{step}"),
+            RunEffect::WatchPullRequest { attempt, change: look } => {
+                format!("pull-{attempt}-{look}")
             }
-            RunEffect::CheckLanded { attempt: leg } => format!("landed-{leg}"),
+            RunEffect::CheckLanded { attempt } => format!("landed-{attempt}"),
             RunEffect::RunHook(key) => format!("h{}-{}", key.no, key.event),
-            RunEffect::WriteReport { attempt: leg } => format!("card-{leg}"),
+            RunEffect::WriteReport { attempt } => format!("summary-{attempt}"),
         }
     }
 
@@ -109,43 +109,44 @@ impl RunEffect {
 impl Run {
     /// Returns all pending effects.
     pub fn effects(&self) -> Vec<RunEffect> {
-        let mut owed: Vec<RunEffect> = Vec::new();
+        let mut effects: Vec<RunEffect> = Vec::new();
         if self.is_imported() {
-            return owed;
+            return effects;
         }
         if !self.is_sealed() && self.attempt().stopped.is_none() {
-            owed.extend(
+            effects.extend(
                 self.uncommitted_sessions().map(|session| RunEffect::CommitLeftovers(session.id)),
             );
-            owed.extend(self.task_effects());
-            owed.extend(self.landing_effect());
+            effects.extend(self.task_effects());
+            effects.extend(self.landing_effect());
         }
-        owed.extend(
+        effects.extend(
             self.is_stopped_landing()
                 .then_some(RunEffect::CheckLanded { attempt: self.attempt().no }),
         );
-        owed.extend(self.hooks.iter().map(|hook| RunEffect::RunHook(hook.key)));
-        let unwritten =
-            self.attempts.iter().filter(|leg| leg.sealed.is_some() && !leg.report_written);
-        owed.extend(unwritten.map(|leg| RunEffect::WriteReport { attempt: leg.no }));
-        owed
+        effects.extend(self.hooks.iter().map(|hook| RunEffect::RunHook(hook.key)));
+        let unwritten = self
+            .attempts
+            .iter()
+            .filter(|attempt| attempt.sealed.is_some() && !attempt.report_written);
+        effects.extend(unwritten.map(|attempt| RunEffect::WriteReport { attempt: attempt.no }));
+        effects
     }
 
     fn task_effects(&self) -> impl Iterator<Item = RunEffect> {
-        let errands = self.worktree_moves().filter(|(_, errand)| !errand.done);
-        let brought = errands.map(|(_, errand)| RunEffect::MoveWorktree { no: errand.no });
+        let pending_moves = self.worktree_moves().filter(|(_, worktree_move)| !worktree_move.done);
+        let moves = pending_moves
+            .map(|(_, worktree_move)| RunEffect::MoveWorktree { no: worktree_move.no });
         let queue = self.graph.as_ref().map(|graph| &graph.queue);
-        let leg = self.attempt().no;
+        let attempt = self.attempt().no;
         let queued = queue.and_then(|queue| match queue.next() {
-            QueueStep::Merge => {
-                Some(RunEffect::MergeBatch { attempt: leg, batch: queue.batches + 1 })
-            }
+            QueueStep::Merge => Some(RunEffect::MergeBatch { attempt, batch: queue.batches + 1 }),
             QueueStep::Integrate(len) => {
-                Some(RunEffect::Integrate { attempt: leg, batch: queue.batch.as_ref()?.no, len })
+                Some(RunEffect::Integrate { attempt, batch: queue.batch.as_ref()?.no, len })
             }
             QueueStep::Idle | QueueStep::Prove(_) | QueueStep::Return(_) => None,
         });
-        brought.chain(queued)
+        moves.chain(queued)
     }
 
     fn landing_effect(&self) -> Option<RunEffect> {
@@ -153,19 +154,21 @@ impl Run {
         if self.stage != RunStage::Land || busy {
             return None;
         }
-        let (leg, step, look) = (self.attempt().no, self.steps.len(), self.pull_request_changes);
+        let (attempt, step, look) =
+            (self.attempt().no, self.steps.len(), self.pull_request_changes);
         match self.landing_need()? {
             LandingNeed::Session(..) | LandingNeed::Approval => None,
-            LandingNeed::Land => Some(RunEffect::Land { attempt: leg, step }),
-            LandingNeed::Watch => Some(RunEffect::WatchPullRequest { attempt: leg, change: look }),
+            LandingNeed::Land => Some(RunEffect::Land { attempt, step }),
+            LandingNeed::Watch => Some(RunEffect::WatchPullRequest { attempt, change: look }),
         }
     }
 
     /// Whether the run was stopped while its work was landing, so that the work might have landed.
     pub(super) fn is_stopped_landing(&self) -> bool {
-        let leg = self.attempt();
+        let attempt = self.attempt();
         let open = !matches!(self.landing, LandingState::Done(_));
-        let stopped = leg.stopped.is_some() && leg.sealed.is_none() && !leg.landing_aborted;
+        let stopped =
+            attempt.stopped.is_some() && attempt.sealed.is_none() && !attempt.landing_aborted;
         stopped && open && self.stage == RunStage::Land && !self.is_live()
     }
 

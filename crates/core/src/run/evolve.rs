@@ -117,7 +117,7 @@ impl Run {
                 }
             }
             Event::ReviewCommentsDropped(e) => {
-                self.comments_seen.extend(e.comments.iter().map(|remark| remark.id.clone()));
+                self.comments_seen.extend(e.comments.iter().map(|comment| comment.id.clone()));
                 self.comments_dropped.extend(e.comments.iter().cloned());
             }
             Event::LandingHeld(e) => {
@@ -175,9 +175,10 @@ impl Run {
             }
             Event::HookFinished(e) => self.hooks.retain(|hook| hook.key != e.key),
             Event::RunReportWritten(e) => {
-                let leg = self.attempts.iter_mut().find(|leg| leg.no == e.attempt);
-                leg.into_iter()
-                    .for_each(|leg| (leg.report_written, leg.changed) = (true, e.changed.clone()));
+                let attempt = self.attempts.iter_mut().find(|attempt| attempt.no == e.attempt);
+                attempt.into_iter().for_each(|attempt| {
+                    (attempt.report_written, attempt.changed) = (true, e.changed.clone())
+                });
             }
             Event::RecordForged(_) => self.forged_records = self.forged_records.saturating_add(1),
         }
@@ -186,8 +187,8 @@ impl Run {
     fn add_land_step(&mut self, step: &LandStep) {
         match step {
             LandStep::Merge { merge, .. } => self.set_head(merge, None),
-            LandStep::Answer { comments: remarks } => {
-                self.comments_seen.extend(remarks.iter().map(|remark| remark.id.clone()));
+            LandStep::Answer { comments } => {
+                self.comments_seen.extend(comments.iter().map(|comment| comment.id.clone()));
             }
         }
         self.steps.push(step.clone());
@@ -240,12 +241,12 @@ impl Run {
         let no = before.as_ref().map_or(self.sessions.len() as u32 + 1, |one| one.no);
         let opened_in = before.as_ref().map_or(e.stage, |one| one.opened_in);
         let counted = before.map_or_else(Default::default, |one| one.counted);
-        let (leg, id, stage, cycle) = (self.attempt().no, e.session, e.stage, e.cycle);
+        let (attempt, id, stage, cycle) = (self.attempt().no, e.session, e.stage, e.cycle);
         let (task, decisions_known, end) = (e.task.clone(), self.decisions.len(), None);
         let session = RunSession {
             id,
             no,
-            attempt: leg,
+            attempt,
             stage,
             opened_in,
             task,
@@ -299,9 +300,9 @@ impl Run {
 
     /// Sets the newest commit, and drops the proof if it was for a different tree.
     pub(super) fn set_head(&mut self, head: &Snapshot, proof: Option<TreeProof>) {
-        let stands =
+        let kept =
             self.proof.take().filter(|proof| proof.is_for(head) || bug!(ProofOutlivesCommit));
-        self.proof = proof.or(stands);
+        self.proof = proof.or(kept);
         // The approval is valid only for the tree that the operator saw.
         self.held = self.held.take().filter(|held| held.landing.tree == head.tree);
         self.head = Some(head.clone());
@@ -323,8 +324,8 @@ impl Run {
         let no = self.hooks_fired.entry(event).or_default();
         *no += u32::from(!bug!(RunHookKeyReused));
         let key = RunHookKey { event, no: *no };
-        let (leg, stage) = (self.attempt().no, self.stage);
-        self.hooks.push(PendingRunHook { key, attempt: leg, stage, at });
+        let (attempt, stage) = (self.attempt().no, self.stage);
+        self.hooks.push(PendingRunHook { key, attempt, stage, at });
     }
 }
 

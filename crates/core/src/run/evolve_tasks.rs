@@ -62,8 +62,8 @@ impl Run {
                     TaskPhase::PreparingWorktree(WorktreeMove { no, session, to, done: false });
             }
             Event::WorktreeMoved(e) => {
-                if let TaskPhase::PreparingWorktree(errand) = &mut task.phase {
-                    errand.done = errand.no == e.no;
+                if let TaskPhase::PreparingWorktree(worktree_move) = &mut task.phase {
+                    worktree_move.done = worktree_move.no == e.no;
                 }
             }
             Event::HandedOver(e) => {
@@ -139,7 +139,7 @@ impl Run {
         let Some(task) = graph.task_mut(id) else { return };
         if e.stage == RunStage::Work {
             let begun = match &task.phase {
-                TaskPhase::PreparingWorktree(errand) => errand.to.clone(),
+                TaskPhase::PreparingWorktree(worktree_move) => worktree_move.to.clone(),
                 TaskPhase::Waiting
                 | TaskPhase::Working { .. }
                 | TaskPhase::Queued

@@ -151,8 +151,8 @@ impl TaskState {
 
     /// Sets the newest commit, and drops the proof if it was for a different tree.
     pub(super) fn set_head(&mut self, head: &Snapshot, proof: Option<TreeProof>) {
-        let stands = self.proof.take().filter(|proof| proof.is_for(head));
-        self.proof = proof.or(stands);
+        let kept = self.proof.take().filter(|proof| proof.is_for(head));
+        self.proof = proof.or(kept);
         self.head = Some(head.clone());
     }
 
@@ -267,8 +267,9 @@ impl TaskGraph {
 
     /// Whether another task is resolving a conflict in one of these files.
     pub(super) fn is_resolved_by_another(&self, id: &TaskId, files: &[String]) -> bool {
-        let mends = |task: &TaskState| task.resolving_files.iter().any(|file| files.contains(file));
-        self.tasks().any(|(plan, task)| plan.id != *id && mends(task))
+        let resolves =
+            |task: &TaskState| task.resolving_files.iter().any(|file| files.contains(file));
+        self.tasks().any(|(plan, task)| plan.id != *id && resolves(task))
     }
 
     pub(super) fn merge(&mut self, id: &TaskId) {

@@ -230,8 +230,8 @@ impl Run {
     }
 
     /// Returns the review comments that have not been handled yet.
-    pub fn new_comments<'a>(&self, remarks: &'a [ReviewComment]) -> Vec<&'a ReviewComment> {
-        remarks.iter().filter(|remark| !self.comments_seen.contains(&remark.id)).collect()
+    pub fn new_comments<'a>(&self, comments: &'a [ReviewComment]) -> Vec<&'a ReviewComment> {
+        comments.iter().filter(|comment| !self.comments_seen.contains(&comment.id)).collect()
     }
 
     /// Returns the steps of the current run attempt. The limits apply to each attempt separately.

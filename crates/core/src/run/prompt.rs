@@ -194,7 +194,7 @@ pub fn placeholders() -> [&'static str; 9] {
 struct PromptValues {
     ended: String,
     files: String,
-    remarks: String,
+    comments: String,
     plan: String,
     faults: String,
     failed: String,
@@ -210,9 +210,7 @@ impl Run {
         let step = if job.stage == RunStage::Land { self.step(job.cycle) } else { None };
         match (of_task, step) {
             (Some(text), _) => text,
-            (None, Some(LandStep::Answer { comments: remarks })) => {
-                self.comments_prompt(None, remarks)
-            }
+            (None, Some(LandStep::Answer { comments })) => self.comments_prompt(None, comments),
             (None, Some(LandStep::Merge { conflicts, .. })) => self.merge_prompt(None, conflicts),
             (None, None) => {
                 let plan =
@@ -281,16 +279,16 @@ impl Run {
     pub(super) fn comments_prompt(
         &self,
         task: Option<&PlanTask>,
-        remarks: &[ReviewComment],
+        comments: &[ReviewComment],
     ) -> String {
-        let remark = |one: &ReviewComment| {
+        let comment = |one: &ReviewComment| {
             format!("{}:\n{}\n\n", quote_name(&one.by), quote_lines(&one.text))
         };
-        let remarks = remarks.iter().map(remark).collect();
+        let comments = comments.iter().map(comment).collect();
         self.render(
             PromptTemplate::ReviewComments,
             task,
-            &PromptValues { remarks, ..PromptValues::default() },
+            &PromptValues { comments, ..PromptValues::default() },
         )
     }
 
@@ -316,7 +314,7 @@ impl Run {
             "base" => Some(base),
             "ended" => Some(extras.ended.as_str()),
             "files" => Some(extras.files.trim_end()),
-            "comments" => Some(extras.remarks.trim_end()),
+            "comments" => Some(extras.comments.trim_end()),
             "plan" => Some(extras.plan.as_str()),
             "faults" => Some(extras.faults.trim_end()),
             "failed" => Some(extras.failed.trim_end()),
@@ -362,7 +360,7 @@ impl Run {
         let from = task.and_then(|task| task.handed_over.as_ref());
         let before = from.and_then(|(from, _)| self.session(*from)?.end.as_ref());
         match before.and_then(|end| end.said.as_deref()) {
-            Some(said) => section("Report of the previous agent", said),
+            Some(report) => section("Report of the previous agent", report),
             None => String::new(),
         }
     }

@@ -30,8 +30,8 @@ impl RunReason {
 impl Run {
     /// Explains the run's state: what it is waiting for, or why it ended.
     pub fn reason<'s>(&self, look: impl Fn(SessionId) -> Option<&'s Session>) -> RunReason {
-        let leg = self.attempt();
-        match (&leg.sealed, &leg.stopped) {
+        let attempt = self.attempt();
+        match (&attempt.sealed, &attempt.stopped) {
             (Some(outcome), stopped) => self.why_ended(outcome, stopped.as_ref()),
             (None, Some(stopped)) => {
                 let text = format!("{}; its sessions are being stopped", describe_stop(stopped));
@@ -72,9 +72,9 @@ impl Run {
             | RunFailureCause::Review => {}
         }
         let bad = |one: &&RunSession| one.end.as_ref().is_some_and(|end| !end.is_good());
-        let leg = self.attempt().no;
-        let mut of_leg = self.sessions.iter().rev().filter(|one| one.attempt == leg);
-        of_leg.find(bad)
+        let attempt = self.attempt().no;
+        let mut of_attempt = self.sessions.iter().rev().filter(|one| one.attempt == attempt);
+        of_attempt.find(bad)
     }
 
     fn why_running<'s>(&self, look: impl Fn(SessionId) -> Option<&'s Session>) -> RunReason {

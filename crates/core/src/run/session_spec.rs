@@ -67,7 +67,7 @@ impl Run {
                 base: Some(self.protected_base().clone()),
             },
             empty_diff: self.empty_diff(job.stage),
-            exit0: ExitZeroPolicy::NotAClaim,
+            exit_zero: ExitZeroPolicy::NotAClaim,
             on_finish: OnFinish::Close,
             bounds: bounds(&spec.bounds, &permissions),
             budget: self.remaining(),
@@ -119,8 +119,8 @@ impl Run {
         };
         let policy = self.spec.policy.clone();
         let (instruction, setup) = (None, None);
-        let (exit0, budget) = (ExitZeroPolicy::Completes, Budget::default());
-        SessionSpec { agent, instruction, setup, exit0, budget, policy, ..spec }
+        let (exit_zero, budget) = (ExitZeroPolicy::Completes, Budget::default());
+        SessionSpec { agent, instruction, setup, exit_zero, budget, policy, ..spec }
     }
 
     /// Returns the rule for empty diffs. A reviewer may find nothing to fix, but other work must

@@ -236,8 +236,8 @@ impl Run {
     }
 
     pub fn state(&self) -> RunState {
-        let leg = self.attempt();
-        match (&leg.sealed, &leg.stopped) {
+        let attempt = self.attempt();
+        match (&attempt.sealed, &attempt.stopped) {
             (Some(outcome), _) => RunState::Ended(outcome.ending),
             (None, Some(_)) => RunState::Stopping,
             (None, None) => RunState::Running,
@@ -258,14 +258,14 @@ impl Run {
     pub fn resumable_sessions(&self) -> Vec<SessionId> {
         let last = [self.sessions.last(), self.owner()];
         let mut wanted: Vec<SessionId> = last.into_iter().flatten().map(|one| one.id).collect();
-        wanted.extend(self.worktree_moves().map(|(_, errand)| errand.session));
+        wanted.extend(self.worktree_moves().map(|(_, worktree_move)| worktree_move.session));
         wanted
     }
 
     /// Returns the newest session of the current attempt, if it belongs to the current stage.
     pub(super) fn current(&self) -> Option<&RunSession> {
-        let leg = self.attempt().no;
-        let of_stage = |one: &&RunSession| one.attempt == leg && one.stage == self.stage;
+        let attempt = self.attempt().no;
+        let of_stage = |one: &&RunSession| one.attempt == attempt && one.stage == self.stage;
         self.sessions.last().filter(of_stage).filter(|one| one.task.is_none())
     }
 

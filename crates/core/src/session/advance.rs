@@ -249,9 +249,9 @@ impl Session {
         // Open approvals are void, because only the dead process could have used them. A question
         // can still be answered, and the answer resumes the work.
         let void = self.void_approvals().next().or_else(|| self.drop_undelivered_approval());
-        let owed =
+        let resume =
             || LaunchRequested { launch: self.next_launch(), why: LaunchReason::Crash }.into();
-        Some(void.unwrap_or_else(owed))
+        Some(void.unwrap_or_else(resume))
     }
 
     /// Drops the undelivered answer to an approval request, because only the process that made the

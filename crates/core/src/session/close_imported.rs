@@ -79,8 +79,8 @@ fn skip_hook(hook: &PendingHook, now: Moment) -> Event {
 
 /// Returns how a skipped hook ended. A hook that was already pending before the import may have run
 /// in the other home, but a hook that closing the session triggered did not.
-pub(crate) fn skipped_hook_end(owed: Moment, now: Moment) -> HookEnd {
-    if owed == now {
+pub(crate) fn skipped_hook_end(due: Moment, now: Moment) -> HookEnd {
+    if due == now {
         HookEnd::NotStarted(IMPORTED_REASON.to_owned())
     } else {
         HookEnd::Uncertain(IMPORTED_REASON.to_owned())

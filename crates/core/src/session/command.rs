@@ -237,7 +237,7 @@ pub enum SessionCommand {
     TypingChanged {
         launch: LaunchId,
         key: String,
-        way: TypingState,
+        state: TypingState,
     },
     OutputAtLimit {
         launch: LaunchId,

@@ -51,10 +51,10 @@ impl Session {
             return Err(SessionRejection::NothingNew);
         }
         text.map_or(Ok(()), |text| check_typeable(agent.driver, text))?;
-        let said =
+        let message =
             text.map(|text| queued_message(format!("{key}-text"), AgentMessageKind::Steer, text));
         let interrupt = queued_message(key.to_owned(), AgentMessageKind::Interrupt, "");
-        Ok(std::iter::once(interrupt).chain(said).map(Event::from).collect())
+        Ok(std::iter::once(interrupt).chain(message).map(Event::from).collect())
     }
 
     /// Asks the agent to compact its conversation as soon as no turn is open.
@@ -173,10 +173,10 @@ impl Session {
     pub(super) fn drop_stale_messages(&self) -> Option<Event> {
         let launch = self.running_launch();
         let in_turn = launch.is_some_and(Launch::is_in_turn);
-        let goes_on = launch.is_some() && self.may_continue_work();
+        let continues = launch.is_some() && self.may_continue_work();
         let moot = |message: &AgentMessage| match message.kind {
             AgentMessageKind::Interrupt => (!in_turn).then_some("the turn ended first"),
-            AgentMessageKind::Compact => (!goes_on).then_some("the conversation ended first"),
+            AgentMessageKind::Compact => (!continues).then_some("the conversation ended first"),
             AgentMessageKind::Answer => self.moot_reason(message),
             AgentMessageKind::Nudge => {
                 self.is_stale_nudge(message).then_some("its occasion ended first")

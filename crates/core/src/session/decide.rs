@@ -100,8 +100,8 @@ impl Session {
                 self.decide_hint(*launch, *by, *place, what)
             }
             SessionCommand::PaneSeen { launch, sight } => self.decide_pane(*launch, *sight),
-            SessionCommand::TypingChanged { launch, key, way } => {
-                self.decide_typing(*launch, key, *way)
+            SessionCommand::TypingChanged { launch, key, state } => {
+                self.decide_typing(*launch, key, *state)
             }
             SessionCommand::OutputAtLimit { launch } => {
                 let launch = self.known_launch(*launch)?;
@@ -131,8 +131,8 @@ impl Session {
             | SessionCommand::SnapshotFailed { .. }
             | SessionCommand::CheckFinished { .. } => self.decide_evidence(command),
             SessionCommand::HookFinished { key, end } => {
-                let owed = self.hooks.iter().any(|hook| hook.key == *key);
-                if_new(owed, HookFinished { key: *key, end: end.clone() })
+                let pending = self.hooks.iter().any(|hook| hook.key == *key);
+                if_new(pending, HookFinished { key: *key, end: end.clone() })
             }
             SessionCommand::EffectShortage { effect, tries, shortage } => {
                 self.decide_shortage(effect, *tries, shortage)
@@ -186,21 +186,23 @@ impl Session {
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "decide() is the exhaustive match")]
     fn decide_work(&self, command: &SessionCommand) -> CommandResult {
-        let owed = self.work == WorkState::Pending;
+        let pending = self.work == WorkState::Pending;
         match command.clone() {
-            SessionCommand::WorkPrepared { cwd, base } => if_new(owed, WorkPrepared { cwd, base }),
-            SessionCommand::WorkFailed { reason } => if_new(owed, WorkFailed { reason }),
+            SessionCommand::WorkPrepared { cwd, base } => {
+                if_new(pending, WorkPrepared { cwd, base })
+            }
+            SessionCommand::WorkFailed { reason } => if_new(pending, WorkFailed { reason }),
             SessionCommand::WorkRemoved => {
-                let stands = self.work != WorkState::Removed;
-                if_new(stands && self.attempt().is_sealed(), WorkRemoved {})
+                let exists = self.work != WorkState::Removed;
+                if_new(exists && self.attempt().is_sealed(), WorkRemoved {})
             }
             SessionCommand::ConversationRemoved => if_new(
                 !self.conversation_deleted && self.attempt().is_sealed(),
                 ConversationDeleted {},
             ),
             SessionCommand::SetupFinished { attempt, failure } => {
-                let owed = self.setup == SetupState::Pending && self.setup_for == attempt;
-                if_new(owed, SetupFinished { failure })
+                let pending = self.setup == SetupState::Pending && self.setup_for == attempt;
+                if_new(pending, SetupFinished { failure })
             }
             _ => unreachable!("decide() sends only commands about the place of work here"),
         }
@@ -212,16 +214,16 @@ impl Session {
     fn decide_process(&self, command: &SessionCommand) -> CommandResult {
         match command.clone() {
             SessionCommand::LaunchStarted { launch, holder, child } => {
-                let owed = self.known_launch(launch)?.phase == LaunchPhase::Pending;
-                if_new(owed, LaunchStarted { launch, holder, child })
+                let pending = self.known_launch(launch)?.phase == LaunchPhase::Pending;
+                if_new(pending, LaunchStarted { launch, holder, child })
             }
             SessionCommand::LaunchAdopted { launch, child } => {
-                let owed = self.known_launch(launch)?.phase == LaunchPhase::Pending;
-                if_new(owed && self.spec.adopted.is_some(), LaunchAdopted { launch, child })
+                let pending = self.known_launch(launch)?.phase == LaunchPhase::Pending;
+                if_new(pending && self.spec.adopted.is_some(), LaunchAdopted { launch, child })
             }
             SessionCommand::LaunchFailed { launch, reason } => {
-                let owed = self.known_launch(launch)?.phase == LaunchPhase::Pending;
-                if_new(owed, LaunchFailed { launch, reason })
+                let pending = self.known_launch(launch)?.phase == LaunchPhase::Pending;
+                if_new(pending, LaunchFailed { launch, reason })
             }
             SessionCommand::LaunchFollowed { launch } => {
                 let waits = self.handshaking_launch().is_some_and(|waiting| waiting.id == launch);
@@ -456,11 +458,11 @@ impl Session {
         progress: Progress,
         cursor: Option<Cursor>,
     ) -> CommandResult {
-        let teller = self.current_launch().ok_or(SessionRejection::NotRunning)?;
-        if launch.is_some_and(|launch| launch != teller.id) {
+        let reporter = self.current_launch().ok_or(SessionRejection::NotRunning)?;
+        if launch.is_some_and(|launch| launch != reporter.id) {
             return Err(SessionRejection::NothingNew);
         }
-        one_event(ProgressReported { launch: teller.id, progress, cursor })
+        one_event(ProgressReported { launch: reporter.id, progress, cursor })
     }
 
     fn result_status(&self, launch: LaunchId) -> ReportStatus {

@@ -138,37 +138,37 @@ impl SessionEffect {
 impl Session {
     /// Returns all effects to execute now, which excludes those that are waiting for a resource.
     pub fn effects(&self) -> Vec<SessionEffect> {
-        let mut owed = self.pending_effects();
-        owed.retain(|effect| !self.is_waiting(effect));
-        owed
+        let mut effects = self.pending_effects();
+        effects.retain(|effect| !self.is_waiting(effect));
+        effects
     }
 
     /// Returns all pending effects, including those that are waiting for a resource.
     pub(super) fn pending_effects(&self) -> Vec<SessionEffect> {
-        let mut owed = Vec::new();
+        let mut effects = Vec::new();
         if self.is_foreign() {
-            return owed;
+            return effects;
         }
         if self.work == WorkState::Pending && !self.attempt().is_sealed() {
-            owed.push(self.preparation());
+            effects.push(self.preparation());
         }
         if self.setup == SetupState::Pending
             && matches!(self.work, WorkState::Ready { .. })
             && !self.attempt().is_decided()
         {
-            owed.push(self.setup_effect());
+            effects.push(self.setup_effect());
         }
-        owed.extend(self.launches.iter().filter_map(launch_effect));
+        effects.extend(self.launches.iter().filter_map(launch_effect));
         // An external agent is watched only during its attempt, because Provost does not wait for
         // its process to exit.
         let sealed = self.attempt().is_sealed();
         let followed = self.launches.iter().filter(|l| l.is_followed() && !(l.adopted && sealed));
-        owed.extend(followed.map(|launch| SessionEffect::Follow(launch.id)));
-        owed.extend(self.next_delivery());
-        owed.extend(self.enter_retry_effect());
-        owed.extend(self.verification_effect());
-        owed.extend(self.hooks.iter().map(|hook| SessionEffect::RunHook(hook.key)));
-        owed
+        effects.extend(followed.map(|launch| SessionEffect::Follow(launch.id)));
+        effects.extend(self.next_delivery());
+        effects.extend(self.enter_retry_effect());
+        effects.extend(self.verification_effect());
+        effects.extend(self.hooks.iter().map(|hook| SessionEffect::RunHook(hook.key)));
+        effects
     }
 
     /// Returns the newest setup effect, whether or not it is pending.
@@ -261,8 +261,8 @@ impl Session {
         let untried = verifying.snapshot.is_none() && verifying.failed.is_none();
         let own =
             matches!(self.spec.work, WorkLocation::Worktree { .. }) && self.spec.run.is_none();
-        let stands = matches!(self.work, WorkState::Ready { .. });
-        let left = own && stands && untried && !attempt.is_decided() && !self.ended_on_request();
+        let ready = matches!(self.work, WorkState::Ready { .. });
+        let left = own && ready && untried && !attempt.is_decided() && !self.ended_on_request();
         left && !self.wants_verdict() && self.has_outcome()
     }
 

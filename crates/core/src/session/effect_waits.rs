@@ -39,11 +39,11 @@ impl Session {
         tries: u32,
         shortage: &Shortage,
     ) -> Result<Vec<Event>, SessionRejection> {
-        let owed = self.pending_effects();
-        let owed = owed.iter().find(|owed| owed.key() == effect && owed.can_wait_for_resource());
+        let pending = self.pending_effects();
+        let waiting = pending.iter().find(|one| one.key() == effect && one.can_wait_for_resource());
         let waits = self.effect_wait(effect).is_some_and(|wait| !wait.retrying);
         let in_time = !waits && self.tries_of(effect) == tries;
-        let current = if in_time { owed } else { None };
+        let current = if in_time { waiting } else { None };
         if let (Some(SessionEffect::StartLaunch(launch)), true) =
             (current, bug!(ShortageFailsLaunch))
         {
@@ -77,8 +77,9 @@ impl Session {
     /// Discards the waits of effects that are no longer pending.
     pub(super) fn forget_waits(&mut self) {
         if !self.effect_waits.is_empty() {
-            let owed: Vec<String> = self.pending_effects().iter().map(SessionEffect::key).collect();
-            self.effect_waits.retain(|wait| owed.contains(&wait.effect));
+            let pending: Vec<String> =
+                self.pending_effects().iter().map(SessionEffect::key).collect();
+            self.effect_waits.retain(|wait| pending.contains(&wait.effect));
         }
     }
 

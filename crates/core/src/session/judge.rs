@@ -165,8 +165,8 @@ impl Session {
         if self.is_paused_at_limit() {
             return StateOverlay::Limited;
         }
-        let owed = self.wants_verdict() && !bug!(SealIgnoresOwedCheck);
-        match (self.is_blocked(), self.tree_keeps_moving(), owed) {
+        let needs_verdict = self.wants_verdict() && !bug!(SealIgnoresPendingCheck);
+        match (self.is_blocked(), self.tree_keeps_moving(), needs_verdict) {
             (true, _, _) => StateOverlay::BlockingRequest,
             (false, true, _) => StateOverlay::MovingTree,
             (false, false, true) => StateOverlay::Verifying,
@@ -216,9 +216,10 @@ impl Session {
 
     /// Whether the process has not started yet. The table treats it as alive, since nothing has exited.
     pub fn is_starting(&self) -> bool {
-        let owed = |launch: &Launch| launch.phase == LaunchPhase::Pending && launch.stop.is_none();
+        let pending =
+            |launch: &Launch| launch.phase == LaunchPhase::Pending && launch.stop.is_none();
         let open = !self.attempt().is_sealed() && !self.attempt().is_decided();
-        open && self.current_launch().is_none_or(owed)
+        open && self.current_launch().is_none_or(pending)
     }
 
     /// Whether the turn was interrupted and the session is waiting for the user to continue it.

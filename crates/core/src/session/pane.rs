@@ -112,11 +112,11 @@ impl Session {
     }
 }
 
-fn typed_event(message: &AgentMessage, launch: LaunchId, way: TypingState) -> Event {
-    MessageTyped { key: message.key.clone(), launch, state: way }.into()
+fn typed_event(message: &AgentMessage, launch: LaunchId, state: TypingState) -> Event {
+    MessageTyped { key: message.key.clone(), launch, state }.into()
 }
 
 /// Returns why a message that may have been typed is still waiting.
-pub(super) fn unconfirmed_reason(way: TypingState) -> Option<String> {
-    (way == TypingState::Unconfirmed).then(|| UNCONFIRMED.to_owned())
+pub(super) fn unconfirmed_reason(state: TypingState) -> Option<String> {
+    (state == TypingState::Unconfirmed).then(|| UNCONFIRMED.to_owned())
 }

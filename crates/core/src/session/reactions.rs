@@ -343,14 +343,14 @@ impl Session {
     pub(super) fn hand_over(&self) -> Option<Event> {
         let begun = self.launches.iter().any(|launch| launch.why == LaunchReason::HandedOver);
         if self.handed_over && !begun && !self.attempt().is_decided() {
-            let owed =
+            let requested =
                 LaunchRequested { launch: self.next_launch(), why: LaunchReason::HandedOver };
-            return Some(owed.into());
+            return Some(requested.into());
         }
         if !self.is_handing_over() {
             return None;
         }
-        let heir = self.handing_over.as_ref()?;
+        let successor = self.handing_over.as_ref()?;
         let launch = self.current_launch()?;
         if launch.may_be_stopped() {
             return Some(self.stop_launch(launch.id, StopReason::HandedOver).into());
@@ -362,7 +362,7 @@ impl Session {
             RequestSettled { request: request.id, status: RequestStatus::Void, cursor: None }.into()
         };
         let replaced = || {
-            let (from, to) = (self.spec.agent.name.clone(), heir.agent.name.clone());
+            let (from, to) = (self.spec.agent.name.clone(), successor.agent.name.clone());
             AgentReplaced { from, to }.into()
         };
         Some(self.open_requests().next().map_or_else(replaced, void))
@@ -377,15 +377,15 @@ impl Session {
 
     /// Switches to the successor, which receives the same instruction and works in the same worktree.
     pub(super) fn switch_to_successor(&mut self, from: &str) {
-        let Some(heir) = self.handing_over.take() else { return };
-        self.spec.agent = *heir.agent;
+        let Some(successor) = self.handing_over.take() else { return };
+        self.spec.agent = *successor.agent;
         self.handed_over = true;
         (self.thread, self.context, self.limited) = (None, None, None);
         let (no, instruction) = (self.attempt().no, self.attempt().instruction.clone());
         let attempt = self.attempt_mut();
         (attempt.claim, attempt.result_requested, attempt.awaits_user) = (None, None, false);
         let instruction = instruction.unwrap_or_default();
-        let text = crate::prompt::hand_over(from, &instruction, heir.text.as_deref());
+        let text = crate::prompt::hand_over(from, &instruction, successor.text.as_deref());
         self.queue_text(format!("handed-over-{no}"), AgentMessageKind::Instruction, text);
     }
 }

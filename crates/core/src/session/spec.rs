@@ -360,7 +360,7 @@ pub struct SessionSpec {
     #[serde(default, skip_serializing_if = "CheckTerms::is_default")]
     pub check_terms: CheckTerms,
     pub empty_diff: EmptyDiff,
-    pub exit0: ExitZeroPolicy,
+    pub exit_zero: ExitZeroPolicy,
     pub on_finish: OnFinish,
     pub bounds: Bounds,
     #[serde(default)]
@@ -444,7 +444,7 @@ impl SessionSpec {
     /// protocol, this is the only way to report success.
     pub fn exit_zero_is_done(&self) -> bool {
         let judged_by_checks = !self.agent.driver.has_protocol() && !self.checks.is_empty();
-        self.exit0 == ExitZeroPolicy::Completes || judged_by_checks
+        self.exit_zero == ExitZeroPolicy::Completes || judged_by_checks
     }
 
     /// Returns where a check comes from.

@@ -142,10 +142,10 @@ impl Session {
     /// Whether an action was approved after this message was sent and, according to the agent's
     /// hooks, has not finished yet.
     pub(super) fn was_approved_after(&self, launch: &Launch, message: &AgentMessage) -> bool {
-        let tells = launch.watch.records.contains_key(&RecordSource::Hook);
+        let has_hook = launch.watch.records.contains_key(&RecordSource::Hook);
         let Some(approved) = launch.watch.approved else { return false };
         let mut later = self.messages.iter().skip_while(|one| one.key != message.key);
-        tells && later.any(|one| one.request == Some(approved))
+        has_hook && later.any(|one| one.request == Some(approved))
     }
 
     /// Remembers an approved action until the agent continues, unless the fact that it continued is
@@ -286,13 +286,13 @@ impl Session {
         if launch.is_in_recorded_turn() && !self.has_unsettled_request(launch) {
             return None;
         }
-        let doubted = |m: &'_ AgentMessage| {
+        let unconfirmed = |m: &'_ AgentMessage| {
             let queued = m.status == DeliveryStatus::Queued;
             m.typed
                 .filter(|t| queued && t.state == TypingState::Unconfirmed && t.launch == launch.id)
         };
         let long = |typed: TypedInput| typed.at.deadline(self.spec.bounds.unconfirmed_ms);
-        let found = self.messages.iter().filter_map(|m| Some((m, long(doubted(m)?))));
+        let found = self.messages.iter().filter_map(|m| Some((m, long(unconfirmed(m)?))));
         found.min_by_key(|(_, at)| *at)
     }
 

@@ -280,8 +280,9 @@ impl LaunchWatch {
     /// The screen is drawn after the escape codes arrive, so until then, text that was written
     /// during the previous turn is not visible.
     fn is_at_an_empty_prompt(&self) -> bool {
-        let drawn =
-            self.last_hint(ScreenSource::Screen).is_none_or(|said| said == SignalKind::AtPrompt);
+        let drawn = self
+            .last_hint(ScreenSource::Screen)
+            .is_none_or(|signal| signal == SignalKind::AtPrompt);
         drawn && self.shown_signal() == Some(SignalKind::AtPrompt)
     }
 
@@ -291,10 +292,10 @@ impl LaunchWatch {
     }
 
     fn newest_hint(&self) -> Option<(ScreenSource, LastSignal)> {
-        let telling = |(by, _): &(&ScreenSource, &LastSignal)| {
+        let shows_state = |(by, _): &(&ScreenSource, &LastSignal)| {
             matches!(by, ScreenSource::Osc | ScreenSource::Screen)
         };
-        let newest = self.hints.iter().filter(telling).max_by_key(|(_, seen)| seen.place);
+        let newest = self.hints.iter().filter(shows_state).max_by_key(|(_, seen)| seen.place);
         newest.map(|(by, seen)| (*by, *seen))
     }
 }
@@ -725,9 +726,9 @@ impl Session {
     /// has no deadline, because the agent reads it when it is ready, no matter how long its dialogs
     /// stay open.
     fn awaiting_confirmation(&self) -> impl Iterator<Item = (&AgentMessage, TypedInput, u64)> {
-        let waits = |way| {
+        let waits = |state| {
             matches!(
-                way,
+                state,
                 TypingState::Typing
                     | TypingState::Typed
                     | TypingState::Pressing
@@ -781,8 +782,8 @@ impl Session {
         let interrupts = message.kind == AgentMessageKind::Interrupt;
         let prompted = !answers && !interrupts;
         // A key press waits for the previous one, but not for the confirmation of a text.
-        let before = |m: &AgentMessage, way: TypingState| {
-            prompted || (m.kind == AgentMessageKind::Answer && way != TypingState::Unconfirmed)
+        let before = |m: &AgentMessage, state: TypingState| {
+            prompted || (m.kind == AgentMessageKind::Answer && state != TypingState::Unconfirmed)
         };
         let typed = |m: &AgentMessage| {
             m.status == DeliveryStatus::Queued

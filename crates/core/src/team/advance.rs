@@ -231,11 +231,11 @@ impl Team {
         } else {
             sent.clone()
         };
-        let way = DeliveryMode::Push { session: session.id, key, turns: session.turns };
+        let delivery = DeliveryMode::Push { session: session.id, key, turns: session.turns };
         let lease = MessageLease {
             no: message.offers + 1,
             consumer: member.name.clone(),
-            delivery: way,
+            delivery,
             until_ms: None,
         };
         let text = envelope::format_message(self, message, caller);

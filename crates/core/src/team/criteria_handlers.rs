@@ -113,12 +113,12 @@ impl Team {
                 self.evidence_check(evidence, Some(files))?
             }
         };
-        if let Some(owed) = self.checks.iter().find(|owed| owed.purpose == purpose) {
+        if let Some(check) = self.checks.iter().find(|check| check.purpose == purpose) {
             // Every member that requested the check receives the result once.
-            let asker = self.member_to_notify(actor).filter(|name| owed.by.as_ref() != Some(name));
-            let asker = asker.filter(|name| !owed.joined.contains(name));
+            let asker = self.member_to_notify(actor).filter(|name| check.by.as_ref() != Some(name));
+            let asker = asker.filter(|name| !check.joined.contains(name));
             let by = asker.ok_or(TeamRejection::NothingNew)?;
-            return single_event(CheckJoined { no: owed.no, by });
+            return single_event(CheckJoined { no: check.no, by });
         }
         self.check_consent(&check)?;
         // A worker can request checks only for its own work.
@@ -190,8 +190,8 @@ impl Team {
         compared: Option<&PictureComparison>,
         around: &TeamAdvanceContext<'_>,
     ) -> TeamCommandResult {
-        let owed =
-            self.checks.iter().find(|owed| owed.no == no).ok_or(TeamRejection::NothingNew)?;
+        let check =
+            self.checks.iter().find(|check| check.no == no).ok_or(TeamRejection::NothingNew)?;
         let done = CheckDone {
             no,
             receipt: Box::new(receipt.clone()),
@@ -199,7 +199,7 @@ impl Team {
         };
         let mut events = vec![done.into()];
         let evidence = CriterionEvidence::Verified(Box::new(receipt.clone()));
-        match &owed.purpose {
+        match &check.purpose {
             CheckPurpose::Criterion(no) => {
                 let judgement = CriterionJudgement::Satisfy { evidence };
                 // A failed check does not satisfy a criterion, and a criterion that was rejected in
@@ -213,10 +213,10 @@ impl Team {
                 events.extend(shown.unwrap_or_default());
             }
             CheckPurpose::Audit(audit) => {
-                events.extend(self.audit_done(*audit, owed, receipt, around))
+                events.extend(self.audit_done(*audit, check, receipt, around))
             }
         }
-        events.extend(self.report_check(owed, receipt));
+        events.extend(self.report_check(check, receipt));
         Ok(events)
     }
 
@@ -230,17 +230,17 @@ impl Team {
 
     /// Sends the result of a check, once, to every member that requested it. If a worker did, its
     /// managers receive the result as well.
-    fn report_check(&self, owed: &PendingCheck, receipt: &Receipt) -> Vec<Event> {
-        let what = match &owed.purpose {
+    fn report_check(&self, check: &PendingCheck, receipt: &Receipt) -> Vec<Event> {
+        let what = match &check.purpose {
             CheckPurpose::Criterion(no) => format!("criterion {no}"),
             CheckPurpose::Evidence { iteration, name } => {
                 format!("{name} of iteration {iteration}")
             }
             CheckPurpose::Audit(no) => format!("audit {no}"),
         };
-        let text = envelope::format_check_result(owed.no, &what, receipt);
-        let key = format!("check-{}", owed.no);
-        let askers = owed.by.iter().chain(&owed.joined).filter_map(|name| self.member(name));
+        let text = envelope::format_check_result(check.no, &what, receipt);
+        let key = format!("check-{}", check.no);
+        let askers = check.by.iter().chain(&check.joined).filter_map(|name| self.member(name));
         let askers: Vec<&TeamMember> = askers.collect();
         let own = askers.iter().enumerate().map(|(at, asker)| {
             let key = if at == 0 { key.clone() } else { format!("{key}-{}", asker.name) };
@@ -319,8 +319,8 @@ impl Team {
         let Some(asked) = self.audit.as_ref().filter(|asked| asked.no == audit) else {
             return Vec::new();
         };
-        let left = self.checks.iter().filter(|owed| owed.purpose == CheckPurpose::Audit(audit));
-        if left.filter(|owed| owed.no != done.no).count() > 0 {
+        let left = self.checks.iter().filter(|check| check.purpose == CheckPurpose::Audit(audit));
+        if left.filter(|check| check.no != done.no).count() > 0 {
             return Vec::new();
         }
         let receipts: Vec<Receipt> = asked.receipts.iter().chain([receipt]).cloned().collect();

@@ -118,9 +118,9 @@ pub(super) fn format_news(member: &TeamMember, session: &Session, seen: NewsWate
     }
     let open = session.open_requests();
     lines.extend(open.map(|request| format!("asks: {}", quote_text(&request.asked.title))));
-    if let Some(said) = agent_report(session.attempt()) {
+    if let Some(report) = agent_report(session.attempt()) {
         lines.push("says:".to_owned());
-        lines.push(quote_lines(&said));
+        lines.push(quote_lines(&report));
     }
     lines.join("\n")
 }

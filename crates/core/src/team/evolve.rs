@@ -95,9 +95,9 @@ impl Team {
                 self.checks.push(e.check.clone());
             }
             Event::CheckJoined(e) => {
-                let owed = self.checks.iter_mut().find(|owed| owed.no == e.no);
-                if let Some(owed) = owed {
-                    owed.joined.push(e.by.clone());
+                let check = self.checks.iter_mut().find(|check| check.no == e.no);
+                if let Some(check) = check {
+                    check.joined.push(e.by.clone());
                 }
             }
             Event::CheckDone(e) => self.end_check(e),
@@ -393,8 +393,8 @@ impl Team {
     /// Withdraws the last move if it was a decision to stop, because a manager that requests more
     /// work has not stopped.
     fn withdraw_last_move(&mut self, by: &TeamActor) {
-        let goes_on = self.role_of(by) == Some(MemberRole::Manager);
-        let newest = self.moves.last_mut().filter(|newest| goes_on && newest.kind.is_terminal());
+        let continues = self.role_of(by) == Some(MemberRole::Manager);
+        let newest = self.moves.last_mut().filter(|newest| continues && newest.kind.is_terminal());
         if let Some(newest) = newest {
             newest.withdrawn = true;
         }
@@ -473,8 +473,8 @@ impl Team {
     }
 
     fn end_check(&mut self, e: &CheckDone) {
-        let Some(at) = self.checks.iter().position(|owed| owed.no == e.no) else { return };
-        let owed = self.checks.remove(at);
+        let Some(at) = self.checks.iter().position(|check| check.no == e.no) else { return };
+        let check = self.checks.remove(at);
         let receipt = (*e.receipt).clone();
         self.results.push(Arc::new(CompletedCheck { no: e.no, receipt }));
         if self.results.len() > MAX_RESULTS {
@@ -483,10 +483,10 @@ impl Team {
         if self.spec.policy.is_some() {
             self.policy.record_check(e.no, &e.receipt);
         }
-        match (&owed.purpose, &mut self.audit) {
+        match (&check.purpose, &mut self.audit) {
             (CheckPurpose::Audit(no), Some(audit)) if audit.no == *no => {
                 audit.receipts.push((*e.receipt).clone());
-                let (worker, tree) = (owed.worker, e.receipt.tree.clone());
+                let (worker, tree) = (check.worker, e.receipt.tree.clone());
                 self.audited = Some(AuditedWork { worker, tree });
             }
             (CheckPurpose::Audit(_), _) => {}
@@ -498,15 +498,15 @@ impl Team {
                 {
                     looped.retract(name);
                 }
-                self.remember_failure(owed, &e.receipt);
+                self.remember_failure(check, &e.receipt);
             }
-            (CheckPurpose::Criterion(_), _) => self.remember_failure(owed, &e.receipt),
+            (CheckPurpose::Criterion(_), _) => self.remember_failure(check, &e.receipt),
         }
     }
 
     /// Remembers that a check failed, without its output, until the check is run again.
-    fn remember_failure(&mut self, owed: PendingCheck, receipt: &Receipt) {
-        let PendingCheck { purpose, worker, .. } = owed;
+    fn remember_failure(&mut self, check: PendingCheck, receipt: &Receipt) {
+        let PendingCheck { purpose, worker, .. } = check;
         self.failed.retain(|failed| failed.purpose != purpose);
         if receipt.end != CheckEnd::Exit(0) {
             let receipt = Receipt { tail: String::new(), ..receipt.clone() };

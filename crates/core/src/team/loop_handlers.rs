@@ -25,10 +25,10 @@ impl Team {
             return Err(TeamRejection::LoopRuns(running.template.name.clone()));
         }
         // Replacing the operator's loop with a weaker one would bypass its gate.
-        let owed = self.loop_state.as_ref().filter(|looped| looped.is_pending_for_operator());
-        match owed {
-            Some(owed) if actor.is_manager() => {
-                Err(TeamRejection::OperatorsLoop(owed.template.name.clone()))
+        let pending = self.loop_state.as_ref().filter(|looped| looped.is_pending_for_operator());
+        match pending {
+            Some(pending) if actor.is_manager() => {
+                Err(TeamRejection::OperatorsLoop(pending.template.name.clone()))
             }
             Some(_) | None => {
                 single_event(LoopBegun { template: Box::new(template.clone()), by: actor.clone() })

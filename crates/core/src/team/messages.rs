@@ -146,11 +146,11 @@ impl TeamMessages {
     /// Counts the messages by status.
     pub fn counts(&self) -> BTreeMap<MessageStatusKind, usize> {
         let mut counts: Vec<(MessageStatusKind, usize)> = Vec::new();
-        for stands in self.brief.iter().map(|brief| brief.status) {
+        for status in self.brief.iter().map(|brief| brief.status) {
             // A linear search is fast enough, because there are only a few kinds.
-            match counts.iter_mut().find(|(known, _)| *known == stands) {
+            match counts.iter_mut().find(|(known, _)| *known == status) {
                 Some((_, count)) => *count += 1,
-                None => counts.push((stands, 1)),
+                None => counts.push((status, 1)),
             }
         }
         counts.into_iter().collect()

@@ -121,7 +121,7 @@ pub(super) fn session_watermark(session: &Session) -> NewsWatermark {
         turns_ended,
         attempts_sealed: count(sealed),
         requests: count(session.requests.len()),
-        processes_lost: if bug!(LossNotTold) { 0 } else { count(lost) },
+        processes_lost: if bug!(LossNotReported) { 0 } else { count(lost) },
     }
 }
 

@@ -51,20 +51,22 @@ pub fn summary(config: &ManagerConfig) -> Vec<String> {
         ManagerMode::Guided => "mode guided: it acknowledges this configuration before it acts".to_owned(),
         ManagerMode::Strict => "mode strict: it acknowledges this configuration, and records a matching move before each action".to_owned(),
     }];
-    let said = |name: &str, text: &str| format!("{name}: {}", visible(text));
+    let labelled = |name: &str, text: &str| format!("{name}: {}", visible(text));
     if !config.objective.is_empty() {
-        lines.push(said("objective", &config.objective));
+        lines.push(labelled("objective", &config.objective));
     }
-    lines.extend(config.guidelines.iter().map(|text| said("guideline", text)));
-    lines.extend(config.references.iter().map(|text| said("reference", text)));
-    lines.extend(config.tools.iter().map(|text| said("needs the tool", text)));
-    lines.extend(config.questions.iter().map(|(id, text)| said(&format!("asks you ({id})"), text)));
+    lines.extend(config.guidelines.iter().map(|text| labelled("guideline", text)));
+    lines.extend(config.references.iter().map(|text| labelled("reference", text)));
+    lines.extend(config.tools.iter().map(|text| labelled("needs the tool", text)));
+    lines.extend(
+        config.questions.iter().map(|(id, text)| labelled(&format!("asks you ({id})"), text)),
+    );
     lines.extend(config.denied.iter().map(|action| format!("may not: {}", action.as_str())));
     lines
         .extend(config.epilogue.iter().map(|step| format!("before the finish: {}", step.as_str())));
     if config.adversarial {
         lines.push("before the finish: a challenge of the work as a whole".to_owned());
     }
-    lines.extend(config.on_completion.iter().map(|text| said("when it is done", text)));
+    lines.extend(config.on_completion.iter().map(|text| labelled("when it is done", text)));
     lines
 }

@@ -214,12 +214,12 @@ impl Team {
 
     /// Whether a check for this purpose is pending.
     pub fn is_being_checked(&self, purpose: &CheckPurpose) -> bool {
-        self.checks.iter().any(|owed| owed.purpose == *purpose)
+        self.checks.iter().any(|check| check.purpose == *purpose)
     }
 
     /// Returns the pending check for this subject.
     pub fn pending_check(&self, what: &CheckSubject) -> Option<&PendingCheck> {
-        self.checks.iter().find(|owed| what.matches_purpose(&owed.purpose))
+        self.checks.iter().find(|check| what.matches_purpose(&check.purpose))
     }
 
     /// Returns the last check for this purpose, if it failed.

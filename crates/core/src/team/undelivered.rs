@@ -24,7 +24,7 @@ const REPORT_KEY: &str = "undelivered-";
 impl Team {
     /// Reports all messages that were lost since the last report, in one message per recipient.
     pub(super) fn report_undelivered(&self) -> Option<TeamStep> {
-        if bug!(UndeliveredNotTold) {
+        if bug!(UndeliveredNotReported) {
             return None;
         }
         let mut reports: BTreeMap<Recipient, Vec<&TeamMessage>> = BTreeMap::new();

@@ -47,7 +47,7 @@ impl Team {
             let receipt = Box::new(result.receipt.clone());
             return WaitStatus::Done(TeamWaitResult::Checked { receipt });
         }
-        if self.checks.iter().any(|owed| owed.no == no) {
+        if self.checks.iter().any(|check| check.no == no) {
             return WaitStatus::Pending;
         }
         if let Some(over) = self.ended_status() {

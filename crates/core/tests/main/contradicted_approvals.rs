@@ -12,28 +12,28 @@ use crate::kit::{TestSession, question, send, spec};
 
 /// A session with an open approval request.
 fn with_approval_request() -> TestSession {
-    let mut bench = TestSession::running(spec());
+    let mut harness = TestSession::running(spec());
     let asked = AgentRequest { kind: RequestKind::Approval, ..question("a") };
-    bench
+    harness
         .signal(StreamSignal::TurnStarted { turn: None })
         .signal(StreamSignal::RequestOpened(asked));
-    bench
+    harness
 }
 
 fn answered(reply: RequestReply) -> TestSession {
-    let mut bench = with_approval_request();
-    let request = bench.session.requests[0].id;
-    bench.apply(SessionCommand::Answer { request, revision: 1, reply });
-    bench.signal(StreamSignal::InputWritten { key: "answer-1-1".to_owned() });
-    bench
+    let mut harness = with_approval_request();
+    let request = harness.session.requests[0].id;
+    harness.apply(SessionCommand::Answer { request, revision: 1, reply });
+    harness.signal(StreamSignal::InputWritten { key: "answer-1-1".to_owned() });
+    harness
 }
 
 fn item_finished(done: bool) -> StreamSignal {
     StreamSignal::ItemFinished { native: "a".to_owned(), done }
 }
 
-fn is_flagged(bench: &TestSession) -> bool {
-    bench.has_flag(Flag::AnswerOverridden)
+fn is_flagged(harness: &TestSession) -> bool {
+    harness.has_flag(Flag::AnswerOverridden)
 }
 
 #[test]
@@ -44,11 +44,11 @@ fn outcome_contradicting_the_answer_is_flagged() {
         (RequestReply::Approve(ApprovalScope::Once), false, true),
         (RequestReply::Approve(ApprovalScope::Session), true, false),
     ] {
-        let mut bench = answered(reply.clone());
-        let told = bench.try_signal(item_finished(done));
-        assert_eq!(told.is_ok(), flagged, "{reply:?}, done: {done}");
-        assert_eq!(is_flagged(&bench), flagged, "{reply:?}, done: {done}");
-        let otherwise = bench.session.requests[0].contradicted_by_outcome;
+        let mut harness = answered(reply.clone());
+        let result = harness.try_signal(item_finished(done));
+        assert_eq!(result.is_ok(), flagged, "{reply:?}, done: {done}");
+        assert_eq!(is_flagged(&harness), flagged, "{reply:?}, done: {done}");
+        let otherwise = harness.session.requests[0].contradicted_by_outcome;
         assert_eq!(otherwise, flagged.then_some(done), "{reply:?}, done: {done}");
     }
 }
@@ -56,24 +56,25 @@ fn outcome_contradicting_the_answer_is_flagged() {
 #[test]
 fn contradiction_is_recorded_once_for_own_answers() {
     let nothing = Err(SessionRejection::NothingNew);
-    let mut bench = with_approval_request();
-    assert_eq!(bench.try_signal(item_finished(true)), nothing, "it was not answered here");
-    let mut bench = answered(RequestReply::Deny);
+    let mut harness = with_approval_request();
+    assert_eq!(harness.try_signal(item_finished(true)), nothing, "it was not answered here");
+    let mut harness = answered(RequestReply::Deny);
     let another = StreamSignal::ItemFinished { native: "another".to_owned(), done: true };
-    assert_eq!(bench.try_signal(another), nothing);
-    assert_eq!(bench.try_signal(item_finished(true)), Ok(()));
-    assert_eq!(bench.try_signal(item_finished(true)), nothing);
-    let told = bench.log.iter().filter(|(_, e)| matches!(e, Event::RequestContradicted(_)));
-    assert_eq!(told.count(), 1);
+    assert_eq!(harness.try_signal(another), nothing);
+    assert_eq!(harness.try_signal(item_finished(true)), Ok(()));
+    assert_eq!(harness.try_signal(item_finished(true)), nothing);
+    let contradictions =
+        harness.log.iter().filter(|(_, e)| matches!(e, Event::RequestContradicted(_)));
+    assert_eq!(contradictions.count(), 1);
 }
 
 #[test]
 fn contradiction_flag_does_not_reach_next_attempt() {
-    let mut bench = answered(RequestReply::Deny);
-    bench.signal(item_finished(true));
-    assert!(is_flagged(&bench));
-    bench.exit(ProcessExit::Exit(1), StoppedBy::Itself).settle();
-    assert!(bench.sealed() && is_flagged(&bench));
-    bench.apply(send("k", SendMode::Continue));
-    assert!(!bench.sealed() && !is_flagged(&bench));
+    let mut harness = answered(RequestReply::Deny);
+    harness.signal(item_finished(true));
+    assert!(is_flagged(&harness));
+    harness.exit(ProcessExit::Exit(1), StoppedBy::Itself).settle();
+    assert!(harness.sealed() && is_flagged(&harness));
+    harness.apply(send("k", SendMode::Continue));
+    assert!(!harness.sealed() && !is_flagged(&harness));
 }

@@ -11,26 +11,26 @@ use provost_core::{
 
 use crate::kit::{TestSession, spec};
 
-fn is_stopping(bench: &TestSession) -> bool {
-    bench.session.judgement().has(Flag::Stopping)
+fn is_stopping(harness: &TestSession) -> bool {
+    harness.session.judgement().has(Flag::Stopping)
 }
 
 #[test]
 fn stopping_flag_lasts_until_exit() {
-    let mut bench = TestSession::running(spec());
-    assert!(!is_stopping(&bench));
-    bench.apply(SessionCommand::Stop);
-    assert!(is_stopping(&bench));
-    let (launch, end) = (bench.session.launches[0].id, ProcessExit::Signal(15));
-    bench.apply(SessionCommand::ProcessEnded { launch, end, by: StoppedBy::Provost });
-    assert!(!is_stopping(&bench));
+    let mut harness = TestSession::running(spec());
+    assert!(!is_stopping(&harness));
+    harness.apply(SessionCommand::Stop);
+    assert!(is_stopping(&harness));
+    let (launch, end) = (harness.session.launches[0].id, ProcessExit::Signal(15));
+    harness.apply(SessionCommand::ProcessEnded { launch, end, by: StoppedBy::Provost });
+    assert!(!is_stopping(&harness));
 }
 
 #[test]
 fn abandoned_stop_is_not_stopping() {
-    let mut bench = TestSession::running(spec());
-    bench.apply(SessionCommand::Stop);
-    let mut launch = bench.session.launches[0].clone();
+    let mut harness = TestSession::running(spec());
+    harness.apply(SessionCommand::Stop);
+    let mut launch = harness.session.launches[0].clone();
     assert!(launch.is_stopping());
     launch.stop.as_mut().expect("a stop was asked for").step = StopStep::GivenUp;
     assert!(!launch.is_stopping());
@@ -38,45 +38,45 @@ fn abandoned_stop_is_not_stopping() {
 
 #[test]
 fn unkillable_process_is_flagged_until_exit() {
-    let mut bench = TestSession::running(spec());
-    bench.apply(SessionCommand::Cancel { because: "no".to_owned() });
-    let flagged = |bench: &TestSession| bench.session.judgement().has(Flag::ProcessesMayRemain);
+    let mut harness = TestSession::running(spec());
+    harness.apply(SessionCommand::Cancel { because: "no".to_owned() });
+    let flagged = |harness: &TestSession| harness.session.judgement().has(Flag::ProcessesMayRemain);
     for step in [StopStep::Interrupt, StopStep::Terminate, StopStep::Kill] {
-        assert_eq!((bench.stop_step(), flagged(&bench)), (Some(step), false));
-        bench.advance_clock(10_000);
+        assert_eq!((harness.stop_step(), flagged(&harness)), (Some(step), false));
+        harness.advance_clock(10_000);
     }
-    bench.settle();
-    assert!(bench.sealed() && flagged(&bench));
-    let launch = bench.launch();
+    harness.settle();
+    assert!(harness.sealed() && flagged(&harness));
+    let launch = harness.launch();
     assert!(
-        !bench.has_effect(&SessionEffect::StopLaunch(launch, StopStep::GivenUp)),
+        !harness.has_effect(&SessionEffect::StopLaunch(launch, StopStep::GivenUp)),
         "its follower sees it"
     );
-    bench.end_by(ProcessExit::Signal(9), StoppedBy::Provost);
-    assert!(!flagged(&bench), "it is gone after all");
+    harness.end_by(ProcessExit::Signal(9), StoppedBy::Provost);
+    assert!(!flagged(&harness), "it is gone after all");
 }
 
 #[test]
 fn ended_hooks_are_kept_up_to_limit() {
-    let mut bench = TestSession::new(spec());
-    let first = bench.session.hooks[0].clone();
-    assert!(bench.session.hooks_ended.is_empty());
-    bench.apply(SessionCommand::HookFinished {
+    let mut harness = TestSession::new(spec());
+    let first = harness.session.hooks[0].clone();
+    assert!(harness.session.hooks_ended.is_empty());
+    harness.apply(SessionCommand::HookFinished {
         key: first.key,
         end: HookEnd::NotStarted("gone".into()),
     });
-    assert!(bench.session.hooks.iter().all(|hook| hook.key != first.key));
-    let [kept] = bench.session.hooks_ended.as_slice() else { panic!("one hook ended") };
+    assert!(harness.session.hooks.iter().all(|hook| hook.key != first.key));
+    let [kept] = harness.session.hooks_ended.as_slice() else { panic!("one hook ended") };
     assert_eq!((kept.key, &kept.end), (first.key, &HookEnd::NotStarted("gone".into())));
     let key = |no| HookKey { event: HookEvent::LateClaim, no };
     for no in 1..=MAX_HOOKS_KEPT as u32 {
-        let mut owed = first.clone();
-        owed.key = key(no);
-        bench.session.hooks.push(owed);
-        bench.apply(SessionCommand::HookFinished { key: key(no), end: HookEnd::Exit(0) });
+        let mut hook = first.clone();
+        hook.key = key(no);
+        harness.session.hooks.push(hook);
+        harness.apply(SessionCommand::HookFinished { key: key(no), end: HookEnd::Exit(0) });
     }
-    assert_eq!(bench.session.hooks_ended.len(), MAX_HOOKS_KEPT);
-    assert_eq!(bench.session.hooks_ended[0].key, key(1), "the first one is forgotten");
+    assert_eq!(harness.session.hooks_ended.len(), MAX_HOOKS_KEPT);
+    assert_eq!(harness.session.hooks_ended[0].key, key(1), "the first one is forgotten");
 }
 
 #[test]

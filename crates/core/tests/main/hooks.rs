@@ -12,35 +12,40 @@ use crate::kit::{TURN_ENDED_OK, TestSession, command_spec, question, spec};
 
 #[test]
 fn hooks_fire_for_open_start_request_and_outcome() {
-    let mut bench = TestSession::running(spec());
-    assert_eq!(bench.hooks(), ["session.opened", "session.started"]);
-    bench.signal(StreamSignal::RequestOpened(question("q")));
-    bench.signal(StreamSignal::RequestWithdrawn { native: "q".to_owned() });
-    bench.claim(ClaimKind::Completed).signal(TURN_ENDED_OK);
+    let mut harness = TestSession::running(spec());
+    assert_eq!(harness.hooks(), ["session.opened", "session.started"]);
+    harness.signal(StreamSignal::RequestOpened(question("q")));
+    harness.signal(StreamSignal::RequestWithdrawn { native: "q".to_owned() });
+    harness.claim(ClaimKind::Completed).signal(TURN_ENDED_OK);
     let asked = ["session.opened", "session.started", "session.needs_input"];
-    assert_eq!(bench.hooks(), asked, "an outcome is announced when it is sealed");
-    bench.advance_clock(50);
-    assert_eq!(bench.hooks().last().unwrap(), "session.completed");
-    assert_eq!(bench.hooks().len(), 4);
-    assert_eq!(bench.session.hooks[3].state, State::Completed);
+    assert_eq!(harness.hooks(), asked, "an outcome is announced when it is sealed");
+    harness.advance_clock(50);
+    assert_eq!(harness.hooks().last().unwrap(), "session.completed");
+    assert_eq!(harness.hooks().len(), 4);
+    assert_eq!(harness.session.hooks[3].state, State::Completed);
 }
 
 #[test]
 fn second_launch_fires_no_second_start_hook() {
-    let bench = TestSession::resumed();
-    assert_eq!(bench.hooks().iter().filter(|name| *name == "session.started").count(), 1);
+    let harness = TestSession::resumed();
+    assert_eq!(harness.hooks().iter().filter(|name| *name == "session.started").count(), 1);
 }
 
 #[test]
 fn hook_occasions_are_numbered() {
-    let mut bench = TestSession::running(spec());
+    let mut harness = TestSession::running(spec());
     for native in ["a", "b"] {
-        bench.signal(StreamSignal::RequestOpened(question(native)));
-        bench.signal(StreamSignal::RequestWithdrawn { native: native.to_owned() });
+        harness.signal(StreamSignal::RequestOpened(question(native)));
+        harness.signal(StreamSignal::RequestWithdrawn { native: native.to_owned() });
     }
     let event = HookEvent::State(State::NeedsInput);
-    let keys: Vec<HookKey> =
-        bench.session.hooks.iter().map(|hook| hook.key).filter(|key| key.event == event).collect();
+    let keys: Vec<HookKey> = harness
+        .session
+        .hooks
+        .iter()
+        .map(|hook| hook.key)
+        .filter(|key| key.event == event)
+        .collect();
     assert_eq!(keys, [HookKey { event, no: 1 }, HookKey { event, no: 2 }]);
 }
 
@@ -53,22 +58,22 @@ fn unconfigured_hook_does_not_fire() {
 
 #[test]
 fn hook_is_pending_until_finished_once() {
-    let mut bench = TestSession::running(spec());
-    let key = bench.session.hooks[0].key;
-    assert!(bench.has_effect(&SessionEffect::RunHook(key)));
+    let mut harness = TestSession::running(spec());
+    let key = harness.session.hooks[0].key;
+    assert!(harness.has_effect(&SessionEffect::RunHook(key)));
     let finished = SessionCommand::HookFinished { key, end: HookEnd::Exit(0) };
-    bench.apply(finished.clone());
-    assert!(!bench.has_effect(&SessionEffect::RunHook(key)));
-    assert_eq!(bench.hooks(), ["session.started"]);
-    assert_eq!(bench.try_apply(finished), Err(SessionRejection::NothingNew));
+    harness.apply(finished.clone());
+    assert!(!harness.has_effect(&SessionEffect::RunHook(key)));
+    assert_eq!(harness.hooks(), ["session.started"]);
+    assert_eq!(harness.try_apply(finished), Err(SessionRejection::NothingNew));
 }
 
 #[test]
 fn resolution_hook_fires_once() {
     let accept =
         SessionCommand::Resolve { to: ManualOutcome::Accepted, because: "seen".to_owned() };
-    let accepted = |bench: &TestSession| {
-        bench.hooks().iter().filter(|name| *name == "session.accepted").count()
+    let accepted = |harness: &TestSession| {
+        harness.hooks().iter().filter(|name| *name == "session.accepted").count()
     };
     let mut before = TestSession::running(command_spec());
     before.exit(ProcessExit::Exit(0), StoppedBy::Itself).apply(accept.clone());
@@ -81,7 +86,7 @@ fn resolution_hook_fires_once() {
 
 #[test]
 fn late_claim_fires_a_hook() {
-    let mut bench = TestSession::running(command_spec());
-    bench.end(ProcessExit::Exit(0)).settle().claim(ClaimKind::Completed);
-    assert_eq!(bench.hooks().last().unwrap(), "session.late_claim");
+    let mut harness = TestSession::running(command_spec());
+    harness.end(ProcessExit::Exit(0)).settle().claim(ClaimKind::Completed);
+    assert_eq!(harness.hooks().last().unwrap(), "session.late_claim");
 }

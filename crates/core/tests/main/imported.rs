@@ -10,11 +10,11 @@ use provost_core::{
 
 use crate::kit::{TestSession, spec};
 
-fn close_imported(bench: &mut TestSession) -> Vec<Event> {
-    bench.now.mono_ms += 1_000;
-    let events = bench.session.close_imported(bench.now);
+fn close_imported(harness: &mut TestSession) -> Vec<Event> {
+    harness.now.mono_ms += 1_000;
+    let events = harness.session.close_imported(harness.now);
     for event in &events {
-        bench.session.evolve(bench.now, event);
+        harness.session.evolve(harness.now, event);
     }
     events
 }
@@ -44,8 +44,8 @@ fn closing_import_cancels_only_open_attempts() {
 
 #[test]
 fn imported_hooks_end_uncertain_or_not_started() {
-    let mut bench = TestSession::running(spec());
-    let events = close_imported(&mut bench);
+    let mut harness = TestSession::running(spec());
+    let events = close_imported(&mut harness);
     let ended = |of: HookEvent| {
         let finished = |event: &Event| {
             let Event::HookFinished(e) = event else { return None };
@@ -59,9 +59,9 @@ fn imported_hooks_end_uncertain_or_not_started() {
 
 #[test]
 fn imported_session_rejects_commands_until_taken_over() {
-    let mut bench = TestSession::running(spec());
-    close_imported(&mut bench);
-    bench.session.imported = true;
+    let mut harness = TestSession::running(spec());
+    close_imported(&mut harness);
+    harness.session.imported = true;
     let send = SessionCommand::Send {
         key: "k".to_owned(),
         text: "go on".to_owned(),
@@ -71,18 +71,18 @@ fn imported_session_rejects_commands_until_taken_over() {
     for command in
         [&send, &resolve, &SessionCommand::Stop, &SessionCommand::Compact { key: "c".to_owned() }]
     {
-        let refused = bench.session.decide(command, bench.now);
+        let refused = harness.session.decide(command, harness.now);
         assert!(matches!(refused, Err(SessionRejection::Imported(_))), "{command:?}: {refused:?}");
     }
-    assert_eq!(bench.session.effects(), []);
-    bench.apply(SessionCommand::TakeOver);
-    assert!(!bench.session.is_foreign());
-    bench.apply(send);
-    assert!(!bench.session.effects().is_empty(), "it continues");
+    assert_eq!(harness.session.effects(), []);
+    harness.apply(SessionCommand::TakeOver);
+    assert!(!harness.session.is_foreign());
+    harness.apply(send);
+    assert!(!harness.session.effects().is_empty(), "it continues");
 }
 
 #[test]
 fn own_session_take_over_is_a_no_op() {
-    let bench = TestSession::running(spec());
-    assert_eq!(bench.session.decide(&SessionCommand::TakeOver, bench.now), Ok(vec![]));
+    let harness = TestSession::running(spec());
+    assert_eq!(harness.session.decide(&SessionCommand::TakeOver, harness.now), Ok(vec![]));
 }

@@ -20,8 +20,8 @@ fn message_lost(key: &str) -> SessionCommand {
 }
 
 /// Returns the key of the message to deliver next.
-fn pending_delivery(bench: &TestSession) -> Option<String> {
-    bench.session.effects().into_iter().find_map(|effect| {
+fn pending_delivery(harness: &TestSession) -> Option<String> {
+    harness.session.effects().into_iter().find_map(|effect| {
         let SessionEffect::Deliver { message, .. } = effect else { return None };
         Some(message)
     })
@@ -36,45 +36,45 @@ fn command_with_open_input() -> SessionSpec {
 
 #[test]
 fn messages_are_delivered_in_order() {
-    let mut bench = TestSession::new(spec());
-    bench.apply(send("first", SendMode::Continue));
-    bench.apply(SessionCommand::WorkPrepared {
+    let mut harness = TestSession::new(spec());
+    harness.apply(send("first", SendMode::Continue));
+    harness.apply(SessionCommand::WorkPrepared {
         cwd: "/work".to_owned(),
         base: Some(snapshot("old")),
     });
-    assert_eq!(pending_delivery(&bench), None, "no process is running yet");
-    bench.start();
+    assert_eq!(pending_delivery(&harness), None, "no process is running yet");
+    harness.start();
     for key in ["instruction-1", "first"] {
-        assert_eq!(pending_delivery(&bench).as_deref(), Some(key));
-        bench.signal(input_seen(key));
+        assert_eq!(pending_delivery(&harness).as_deref(), Some(key));
+        harness.signal(input_seen(key));
     }
-    assert_eq!(pending_delivery(&bench), None);
+    assert_eq!(pending_delivery(&harness), None);
 }
 
 #[test]
 fn stopping_agent_gets_no_messages() {
-    let mut bench = TestSession::running(spec());
-    assert!(pending_delivery(&bench).is_some());
-    bench.apply(SessionCommand::Stop);
-    assert_eq!(pending_delivery(&bench), None);
+    let mut harness = TestSession::running(spec());
+    assert!(pending_delivery(&harness).is_some());
+    harness.apply(SessionCommand::Stop);
+    assert_eq!(pending_delivery(&harness), None);
 }
 
 #[test]
 fn message_settles_once_and_drops_its_text() {
-    let mut bench = TestSession::running(spec());
-    bench.apply(send("a", SendMode::Continue)).apply(send("b", SendMode::Continue));
-    bench.signal(input_seen("a")).apply(message_lost("b"));
+    let mut harness = TestSession::running(spec());
+    harness.apply(send("a", SendMode::Continue)).apply(send("b", SendMode::Continue));
+    harness.signal(input_seen("a")).apply(message_lost("b"));
     let observed = SessionCommand::Observed {
-        launch: bench.launch(),
+        launch: harness.launch(),
         signal: input_seen("a"),
-        cursor: bench.session.launches[0].cursor,
+        cursor: harness.session.launches[0].cursor,
     };
-    assert_eq!(bench.try_apply(observed), Err(SessionRejection::NothingNew));
-    assert_eq!(bench.try_apply(message_lost("a")), Err(SessionRejection::NothingNew));
-    assert_eq!(bench.try_apply(message_lost("b")), Err(SessionRejection::NothingNew));
+    assert_eq!(harness.try_apply(observed), Err(SessionRejection::NothingNew));
+    assert_eq!(harness.try_apply(message_lost("a")), Err(SessionRejection::NothingNew));
+    assert_eq!(harness.try_apply(message_lost("b")), Err(SessionRejection::NothingNew));
     let fates: Vec<(&DeliveryStatus, &str)> =
-        bench.session.messages.iter().map(|m| (&m.status, m.text.as_str())).collect();
-    let launch = bench.launch();
+        harness.session.messages.iter().map(|m| (&m.status, m.text.as_str())).collect();
+    let launch = harness.launch();
     assert_eq!(
         fates,
         [
@@ -87,22 +87,22 @@ fn message_settles_once_and_drops_its_text() {
 
 #[test]
 fn receipt_for_unqueued_message_is_ignored() {
-    let mut bench = TestSession::running(spec());
-    let cursor = bench.session.launches[0].cursor;
+    let mut harness = TestSession::running(spec());
+    let cursor = harness.session.launches[0].cursor;
     let forged =
-        SessionCommand::Observed { launch: bench.launch(), signal: input_seen("forged"), cursor };
-    assert_eq!(bench.try_apply(forged), Err(SessionRejection::NothingNew));
+        SessionCommand::Observed { launch: harness.launch(), signal: input_seen("forged"), cursor };
+    assert_eq!(harness.try_apply(forged), Err(SessionRejection::NothingNew));
 }
 
 #[test]
 fn full_queue_rejects_until_drained() {
-    let mut bench = TestSession::running(spec());
+    let mut harness = TestSession::running(spec());
     for no in 1..MAX_QUEUED {
-        bench.apply(send(&no.to_string(), SendMode::Continue));
+        harness.apply(send(&no.to_string(), SendMode::Continue));
     }
     let more = send("one more", SendMode::Continue);
-    assert_eq!(bench.try_apply(more.clone()), Err(SessionRejection::QueueFull(MAX_QUEUED)));
-    bench.signal(input_seen("instruction-1")).apply(more);
+    assert_eq!(harness.try_apply(more.clone()), Err(SessionRejection::QueueFull(MAX_QUEUED)));
+    harness.signal(input_seen("instruction-1")).apply(more);
 }
 
 #[test]
@@ -112,16 +112,16 @@ fn plain_command_takes_input_only_while_open() {
     let mut deaf = TestSession::running(command_spec());
     assert_eq!(deaf.try_apply(steer.clone()), takes_none);
 
-    let mut bench = TestSession::new(command_with_open_input());
-    assert_eq!(bench.try_apply(steer.clone()), Err(SessionRejection::NotRunning));
-    bench.apply(SessionCommand::WorkPrepared { cwd: "/work".to_owned(), base: None });
-    bench.start();
-    bench.apply(steer);
-    assert_eq!(bench.try_apply(send("b", SendMode::Supersede)), takes_none, "it has no next one");
-    bench.exit(ProcessExit::Exit(0), StoppedBy::Itself);
-    assert_eq!(bench.try_apply(send("c", SendMode::Continue)), Err(SessionRejection::NotRunning));
-    bench.settle();
-    assert_eq!(bench.try_apply(send("d", SendMode::Continue)), takes_none);
+    let mut harness = TestSession::new(command_with_open_input());
+    assert_eq!(harness.try_apply(steer.clone()), Err(SessionRejection::NotRunning));
+    harness.apply(SessionCommand::WorkPrepared { cwd: "/work".to_owned(), base: None });
+    harness.start();
+    harness.apply(steer);
+    assert_eq!(harness.try_apply(send("b", SendMode::Supersede)), takes_none, "it has no next one");
+    harness.exit(ProcessExit::Exit(0), StoppedBy::Itself);
+    assert_eq!(harness.try_apply(send("c", SendMode::Continue)), Err(SessionRejection::NotRunning));
+    harness.settle();
+    assert_eq!(harness.try_apply(send("d", SendMode::Continue)), takes_none);
 }
 
 #[test]
@@ -133,25 +133,25 @@ fn listens_with_protocol_or_open_input() {
 
 #[test]
 fn cancelled_session_rejects_messages() {
-    let mut bench = TestSession::running(spec());
-    bench.apply(SessionCommand::Cancel { because: "no".to_owned() });
-    assert_eq!(bench.try_apply(send("a", SendMode::Continue)), Err(SessionRejection::Cancelled));
+    let mut harness = TestSession::running(spec());
+    harness.apply(SessionCommand::Cancel { because: "no".to_owned() });
+    assert_eq!(harness.try_apply(send("a", SendMode::Continue)), Err(SessionRejection::Cancelled));
 }
 
 #[test]
 fn message_after_seal_opens_next_attempt() {
     for mode in [SendMode::Continue, SendMode::Supersede] {
-        let mut bench = TestSession::running(spec());
-        bench
+        let mut harness = TestSession::running(spec());
+        harness
             .claim(ClaimKind::Completed)
             .end(ProcessExit::Exit(0))
             .settle()
             .apply(send("more", mode));
-        let attempt = bench.session.attempt();
+        let attempt = harness.session.attempt();
         assert_eq!((attempt.no, attempt.instruction.as_deref()), (2, Some("the text of more")));
-        let message = bench.session.messages.last().unwrap();
+        let message = harness.session.messages.last().unwrap();
         assert_eq!((message.key.as_str(), message.attempt), ("instruction-2", 2));
-        let first = bench.session.attempts[0].sealed.as_ref().unwrap();
+        let first = harness.session.attempts[0].sealed.as_ref().unwrap();
         assert_eq!(first.judgement.state, State::Completed, "what ended was not superseded");
     }
 }
@@ -173,20 +173,20 @@ fn message_resumes_only_agent_needing_input() {
 
 #[test]
 fn message_during_stop_is_rejected_until_sealed() {
-    let mut bench = TestSession::running(spec());
-    bench.apply(SessionCommand::Stop);
-    let said = send("a", SendMode::Continue);
-    assert_eq!(bench.try_apply(said.clone()), Err(SessionRejection::StoppedFirst));
-    bench.end_by(ProcessExit::Signal(15), StoppedBy::Provost);
+    let mut harness = TestSession::running(spec());
+    harness.apply(SessionCommand::Stop);
+    let message = send("a", SendMode::Continue);
+    assert_eq!(harness.try_apply(message.clone()), Err(SessionRejection::StoppedFirst));
+    harness.end_by(ProcessExit::Signal(15), StoppedBy::Provost);
     assert_eq!(
-        bench.try_apply(said.clone()),
+        harness.try_apply(message.clone()),
         Err(SessionRejection::StoppedFirst),
         "its end is not sealed"
     );
-    bench.settle();
-    assert!(bench.sealed() && bench.session.messages.iter().all(|m| m.key != "a"));
-    bench.apply(said);
-    assert_eq!(bench.session.attempt().no, 2, "it continues with that");
+    harness.settle();
+    assert!(harness.sealed() && harness.session.messages.iter().all(|m| m.key != "a"));
+    harness.apply(message);
+    assert_eq!(harness.session.attempt().no, 2, "it continues with that");
 
     let mut waiting = TestSession::running(spec());
     waiting.claim(ClaimKind::NeedsInput).signal(TURN_ENDED_OK).apply(SessionCommand::Stop);
@@ -198,15 +198,15 @@ fn message_during_stop_is_rejected_until_sealed() {
 
 #[test]
 fn queued_messages_are_lost_at_seal() {
-    let mut bench = TestSession::running(spec());
-    bench
+    let mut harness = TestSession::running(spec());
+    harness
         .apply(send("a", SendMode::Continue))
         .claim(ClaimKind::Completed)
         .end(ProcessExit::Exit(0));
-    bench.settle();
-    assert!(bench.sealed());
+    harness.settle();
+    assert!(harness.sealed());
     let lost = |m: &provost_core::session::AgentMessage| {
         m.status == DeliveryStatus::Undeliverable { reason: "the session ended first".to_owned() }
     };
-    assert!(bench.session.messages.iter().all(lost));
+    assert!(harness.session.messages.iter().all(lost));
 }

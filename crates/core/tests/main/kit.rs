@@ -83,7 +83,7 @@ pub(crate) fn spec() -> SessionSpec {
         protected: Vec::new(),
         check_terms: Default::default(),
         empty_diff: EmptyDiff::Refused,
-        exit0: ExitZeroPolicy::NotAClaim,
+        exit_zero: ExitZeroPolicy::NotAClaim,
         on_finish: OnFinish::Close,
         bounds: Bounds { settle_ms: 50, ..Bounds::default() },
         budget: Default::default(),
@@ -155,25 +155,25 @@ impl TestSession {
 
     /// Opens a session and starts its first launch.
     pub(crate) fn running(spec: SessionSpec) -> TestSession {
-        let mut bench = TestSession::new(spec);
+        let mut harness = TestSession::new(spec);
         let base = Some(snapshot("old"));
-        bench.apply(SessionCommand::WorkPrepared { cwd: "/work".to_owned(), base });
-        bench.start();
-        bench
+        harness.apply(SessionCommand::WorkPrepared { cwd: "/work".to_owned(), base });
+        harness.start();
+        harness
     }
 
     /// Opens a session whose first launch ended with a question and whose second launch is running.
     pub(crate) fn resumed() -> TestSession {
-        let mut bench = TestSession::running(spec());
-        bench.signal(StreamSignal::RequestOpened(question("q"))).end(ProcessExit::Exit(0));
-        let request = bench.session.requests[0].id;
-        bench.apply(SessionCommand::Answer {
+        let mut harness = TestSession::running(spec());
+        harness.signal(StreamSignal::RequestOpened(question("q"))).end(ProcessExit::Exit(0));
+        let request = harness.session.requests[0].id;
+        harness.apply(SessionCommand::Answer {
             request,
             revision: 1,
             reply: RequestReply::Text("yes".to_owned()),
         });
-        bench.start();
-        bench
+        harness.start();
+        harness
     }
 
     pub(crate) fn start(&mut self) {
@@ -297,8 +297,8 @@ impl TestSession {
     /// Runs the pending verification: snapshots `tree` and ends every check with `end`.
     pub(crate) fn verify(&mut self, tree: &str, end: CheckEnd) -> &mut Self {
         for _ in 0..10 {
-            let owed = self.session.effects();
-            let step = owed.iter().find(|effect| {
+            let pending = self.session.effects();
+            let step = pending.iter().find(|effect| {
                 matches!(
                     effect,
                     SessionEffect::TakeSnapshot { .. } | SessionEffect::RunCheck { .. }

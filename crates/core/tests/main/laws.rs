@@ -58,8 +58,8 @@ impl LawSession {
             }
             let heard_ms =
                 self.session.launch(launch).expect("it is due").stream.last_heard.mono_ms;
-            let told = self.apply(&SessionCommand::Silence { launch, heard_ms });
-            told.unwrap_or_else(|why| {
+            let result = self.apply(&SessionCommand::Silence { launch, heard_ms });
+            result.unwrap_or_else(|why| {
                 panic!("a due silence changed nothing: {why}\n{}", self.describe_log())
             });
         }
@@ -120,7 +120,7 @@ impl LawSession {
 /// Number of random stories per law. Mutation testing lowers it through `PROVOST_LAW_CASES`.
 #[expect(clippy::disallowed_methods, reason = "the environment sets how long the test may take")]
 fn cases() -> u32 {
-    std::env::var("PROVOST_LAW_CASES").map_or(3_000, |told| told.parse().expect("a number"))
+    std::env::var("PROVOST_LAW_CASES").map_or(3_000, |count| count.parse().expect("a number"))
 }
 
 /// Runs one random story and returns the session.
@@ -226,21 +226,21 @@ fn rework_is_requested_at_most_n_times() {
     for bound in 0..=3 {
         let mut spec = checked_spec();
         spec.bounds.rework = bound;
-        let mut bench = TestSession::running(spec);
+        let mut harness = TestSession::running(spec);
         for sent in 0..=bound {
-            assert_eq!(bench.session.attempt().reworks, sent);
-            assert!(bench.session.launches[0].stop.is_none(), "bound {bound}, sent {sent}");
-            bench.signal(StreamSignal::TurnStarted { turn: None }).claim(ClaimKind::Completed);
-            bench.signal(StreamSignal::TurnEnded {
+            assert_eq!(harness.session.attempt().reworks, sent);
+            assert!(harness.session.launches[0].stop.is_none(), "bound {bound}, sent {sent}");
+            harness.signal(StreamSignal::TurnStarted { turn: None }).claim(ClaimKind::Completed);
+            harness.signal(StreamSignal::TurnEnded {
                 turn: None,
                 end: TurnEnd::Ok,
                 usage: None,
                 says: None,
             });
-            bench.verify("new", CheckEnd::Exit(1));
+            harness.verify("new", CheckEnd::Exit(1));
         }
-        assert_eq!(bench.session.attempt().reworks, bound);
-        assert!(bench.session.launches[0].stop.is_some(), "at N+1 the process is ended");
+        assert_eq!(harness.session.attempt().reworks, bound);
+        assert!(harness.session.launches[0].stop.is_some(), "at N+1 the process is ended");
     }
 }
 
@@ -249,44 +249,44 @@ fn moving_tree_is_snapshotted_at_most_n_times() {
     for bound in 0..=3 {
         let mut spec = checked_spec();
         spec.bounds.snapshots = bound;
-        let mut bench = TestSession::running(spec);
-        bench.claim(ClaimKind::Completed).end(provost_core::session::ProcessExit::Exit(0));
+        let mut harness = TestSession::running(spec);
+        harness.claim(ClaimKind::Completed).end(provost_core::session::ProcessExit::Exit(0));
         for moved in 0..=bound {
             let tree = format!("tree-{moved}");
-            bench.snapshot(&tree);
-            assert_eq!(bench.state(), State::Verifying, "bound {bound}, moved {moved}");
-            bench.check(&tree, CheckEnd::Exit(0));
+            harness.snapshot(&tree);
+            assert_eq!(harness.state(), State::Verifying, "bound {bound}, moved {moved}");
+            harness.check(&tree, CheckEnd::Exit(0));
         }
-        bench.snapshot("tree-again");
-        assert_eq!(bench.state(), State::Disputed, "at N+1 the tree is disputed");
+        harness.snapshot("tree-again");
+        assert_eq!(harness.state(), State::Disputed, "at N+1 the tree is disputed");
     }
 }
 
 #[test]
 fn stop_escalates_when_each_grace_ends() {
-    let mut bench = TestSession::running(checked_spec());
-    bench.apply(SessionCommand::Stop);
-    let step = |bench: &TestSession| bench.session.launches[0].stop.unwrap().step;
+    let mut harness = TestSession::running(checked_spec());
+    harness.apply(SessionCommand::Stop);
+    let step = |harness: &TestSession| harness.session.launches[0].stop.unwrap().step;
     for next in [StopStep::Terminate, StopStep::Kill, StopStep::GivenUp] {
-        let before = step(&bench);
-        bench.advance_clock(9_999);
-        assert_eq!(step(&bench), before);
-        bench.advance_clock(1);
-        assert_eq!(step(&bench), next);
+        let before = step(&harness);
+        harness.advance_clock(9_999);
+        assert_eq!(step(&harness), before);
+        harness.advance_clock(1);
+        assert_eq!(step(&harness), next);
     }
-    bench.advance_clock(1_000_000);
-    assert_eq!(step(&bench), StopStep::GivenUp);
+    harness.advance_clock(1_000_000);
+    assert_eq!(step(&harness), StopStep::GivenUp);
 }
 
 #[test]
 fn time_limit_excludes_waiting_for_user() {
     let mut spec = checked_spec();
     spec.bounds.time_limit_ms = Some(1_000);
-    let mut bench = TestSession::running(spec);
-    bench.advance_clock(600);
-    bench.signal(StreamSignal::RequestOpened(question("q"))).advance_clock(100_000);
-    bench.signal(StreamSignal::RequestWithdrawn { native: "q".to_owned() }).advance_clock(399);
-    assert_eq!(bench.state(), State::Working);
-    bench.advance_clock(1);
-    assert_eq!(bench.state(), State::Failed);
+    let mut harness = TestSession::running(spec);
+    harness.advance_clock(600);
+    harness.signal(StreamSignal::RequestOpened(question("q"))).advance_clock(100_000);
+    harness.signal(StreamSignal::RequestWithdrawn { native: "q".to_owned() }).advance_clock(399);
+    assert_eq!(harness.state(), State::Working);
+    harness.advance_clock(1);
+    assert_eq!(harness.state(), State::Failed);
 }

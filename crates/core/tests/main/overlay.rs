@@ -75,10 +75,10 @@ fn open_question_keeps_only_liveness_flag() {
 
 #[test]
 fn unobservable_process_keeps_its_question() {
-    let mut bench = TestSession::running(spec());
-    bench.signal(StreamSignal::RequestOpened(question("q"))).signal(TURN_ENDED_OK);
-    let launch = bench.launch();
-    bench.apply(SessionCommand::ProcessUnknown { launch, why: "no permission".to_owned() });
-    assert_eq!(bench.state(), State::NeedsInput);
-    assert!(bench.has_flag(Flag::LivenessUnknown));
+    let mut harness = TestSession::running(spec());
+    harness.signal(StreamSignal::RequestOpened(question("q"))).signal(TURN_ENDED_OK);
+    let launch = harness.launch();
+    harness.apply(SessionCommand::ProcessUnknown { launch, why: "no permission".to_owned() });
+    assert_eq!(harness.state(), State::NeedsInput);
+    assert!(harness.has_flag(Flag::LivenessUnknown));
 }

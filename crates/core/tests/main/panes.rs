@@ -29,229 +29,249 @@ fn pane_spec() -> SessionSpec {
 
 /// An adopted agent at its prompt in an open pane, with a queued text.
 fn at_prompt_with_message() -> TestSession {
-    let mut bench = TestSession::new(pane_spec());
-    bench.apply(SessionCommand::WorkPrepared { cwd: "/work".to_owned(), base: None });
-    let launch = bench.launch();
+    let mut harness = TestSession::new(pane_spec());
+    harness.apply(SessionCommand::WorkPrepared { cwd: "/work".to_owned(), base: None });
+    let launch = harness.launch();
     let child = ProcessIdentity { pid: 7, start_time: 8, boot_id: "boot".to_owned() };
-    bench.apply(SessionCommand::LaunchAdopted { launch, child: Some(child) });
-    bench.apply(SessionCommand::ScreenHinted {
+    harness.apply(SessionCommand::LaunchAdopted { launch, child: Some(child) });
+    harness.apply(SessionCommand::ScreenHinted {
         launch,
         by: ScreenSource::Screen,
         place: 1,
         what: ScreenHint::AtPrompt,
     });
-    bench.apply(SessionCommand::PaneSeen { launch, sight: PaneState::Open });
-    bench.apply(send("one"));
-    bench
+    harness.apply(SessionCommand::PaneSeen { launch, sight: PaneState::Open });
+    harness.apply(send("one"));
+    harness
 }
 
 fn send(key: &str) -> SessionCommand {
     SessionCommand::Send { key: key.to_owned(), text: "hello".to_owned(), mode: SendMode::Continue }
 }
 
-fn keyed(bench: &TestSession, way: TypingState) -> SessionCommand {
-    SessionCommand::TypingChanged { launch: bench.launch(), key: "one".to_owned(), way }
+fn keyed(harness: &TestSession, state: TypingState) -> SessionCommand {
+    SessionCommand::TypingChanged { launch: harness.launch(), key: "one".to_owned(), state }
 }
 
-fn records(bench: &mut TestSession, place: u64, what: RecordSignal) {
-    let launch = bench.launch();
-    bench.apply(SessionCommand::RecordRead { launch, by: RecordSource::Rollout, place, what });
+fn records(harness: &mut TestSession, place: u64, what: RecordSignal) {
+    let launch = harness.launch();
+    harness.apply(SessionCommand::RecordRead { launch, by: RecordSource::Rollout, place, what });
 }
 
-fn input_blocked(bench: &TestSession) -> Option<InputBlocked> {
-    let launch = bench.session.current_launch().expect("it is watched");
-    bench.session.input_blocked(launch, &bench.session.messages[0])
+fn input_blocked(harness: &TestSession) -> Option<InputBlocked> {
+    let launch = harness.session.current_launch().expect("it is watched");
+    harness.session.input_blocked(launch, &harness.session.messages[0])
 }
 
-fn delivers(bench: &TestSession) -> bool {
-    bench.session.effects().iter().any(|effect| matches!(effect, SessionEffect::Deliver { .. }))
+fn delivers(harness: &TestSession) -> bool {
+    harness.session.effects().iter().any(|effect| matches!(effect, SessionEffect::Deliver { .. }))
 }
 
-fn presses(bench: &TestSession) -> bool {
-    bench.session.effects().iter().any(|effect| matches!(effect, SessionEffect::PressAgain { .. }))
+fn presses(harness: &TestSession) -> bool {
+    harness
+        .session
+        .effects()
+        .iter()
+        .any(|effect| matches!(effect, SessionEffect::PressAgain { .. }))
 }
 
 #[test]
 fn dialog_in_external_pane_cannot_be_answered() {
-    let mut bench = at_prompt_with_message();
-    let launch = bench.launch();
+    let mut harness = at_prompt_with_message();
+    let launch = harness.launch();
     let what = ScreenHint::ShowsRequest(AgentRequest { kind: RequestKind::Dialog, ..approval() });
-    bench.apply(SessionCommand::ScreenHinted { launch, by: ScreenSource::Screen, place: 2, what });
-    let request = bench.session.requests[0].id;
+    harness.apply(SessionCommand::ScreenHinted {
+        launch,
+        by: ScreenSource::Screen,
+        place: 2,
+        what,
+    });
+    let request = harness.session.requests[0].id;
     let deny = SessionCommand::Answer { request, revision: 1, reply: RequestReply::Deny };
-    assert_eq!(bench.try_apply(deny), Err(SessionRejection::ExternalAgent));
+    assert_eq!(harness.try_apply(deny), Err(SessionRejection::ExternalAgent));
 }
 
 #[test]
 fn agent_without_record_rejects_messages() {
     let mut spec = pane_spec();
     spec.agent.driver = Driver::Terminal;
-    let mut bench = TestSession::new(spec);
-    bench.apply(SessionCommand::WorkPrepared { cwd: "/work".to_owned(), base: None });
-    let launch = bench.launch();
-    bench.apply(SessionCommand::LaunchAdopted { launch, child: None });
-    assert_eq!(bench.session.receive_mode(), ReceiveMode::Nothing);
-    assert_eq!(bench.try_apply(send("one")), Err(SessionRejection::NoTranscript));
-    bench.apply(SessionCommand::ProcessUnobserved { launch, why: "it was not ours".to_owned() });
-    bench.settle();
-    assert_eq!(bench.try_apply(send("two")), Err(SessionRejection::ExternalAgentEnded));
+    let mut harness = TestSession::new(spec);
+    harness.apply(SessionCommand::WorkPrepared { cwd: "/work".to_owned(), base: None });
+    let launch = harness.launch();
+    harness.apply(SessionCommand::LaunchAdopted { launch, child: None });
+    assert_eq!(harness.session.receive_mode(), ReceiveMode::Nothing);
+    assert_eq!(harness.try_apply(send("one")), Err(SessionRejection::NoTranscript));
+    harness.apply(SessionCommand::ProcessUnobserved { launch, why: "it was not ours".to_owned() });
+    harness.settle();
+    assert_eq!(harness.try_apply(send("two")), Err(SessionRejection::ExternalAgentEnded));
 }
 
 fn interrupt() -> SessionCommand {
     SessionCommand::Interrupt { key: "leave".to_owned(), text: None }
 }
 
-fn keyed_interrupt(way: TypingState, bench: &TestSession) -> SessionCommand {
-    SessionCommand::TypingChanged { launch: bench.launch(), key: "leave".to_owned(), way }
+fn keyed_interrupt(state: TypingState, harness: &TestSession) -> SessionCommand {
+    SessionCommand::TypingChanged { launch: harness.launch(), key: "leave".to_owned(), state }
 }
 
 #[test]
 fn interrupt_and_compact_work_in_the_pane() {
-    let mut bench = at_prompt_with_message();
-    bench.apply(keyed(&bench, TypingState::Typing));
-    bench.apply(keyed(&bench, TypingState::Typed));
-    records(&mut bench, 10, RecordSignal::TurnStarted { turn: Some("a".to_owned()) });
-    records(&mut bench, 11, RecordSignal::InputTaken { text: "hello".to_owned() });
-    bench.apply(interrupt());
-    bench.apply(keyed_interrupt(TypingState::Typing, &bench));
-    bench.apply(keyed_interrupt(TypingState::Typed, &bench));
-    let fate = |bench: &TestSession, no: usize| bench.session.messages[no].status.clone();
-    assert!(matches!(fate(&bench, 1), DeliveryStatus::Delivered { .. }), "{:?}", fate(&bench, 1));
+    let mut harness = at_prompt_with_message();
+    harness.apply(keyed(&harness, TypingState::Typing));
+    harness.apply(keyed(&harness, TypingState::Typed));
+    records(&mut harness, 10, RecordSignal::TurnStarted { turn: Some("a".to_owned()) });
+    records(&mut harness, 11, RecordSignal::InputTaken { text: "hello".to_owned() });
+    harness.apply(interrupt());
+    harness.apply(keyed_interrupt(TypingState::Typing, &harness));
+    harness.apply(keyed_interrupt(TypingState::Typed, &harness));
+    let fate = |harness: &TestSession, no: usize| harness.session.messages[no].status.clone();
+    assert!(
+        matches!(fate(&harness, 1), DeliveryStatus::Delivered { .. }),
+        "{:?}",
+        fate(&harness, 1)
+    );
     let end = TurnEnd::Interrupted;
     records(
-        &mut bench,
+        &mut harness,
         12,
         RecordSignal::TurnEnded { turn: Some("a".to_owned()), end, says: None },
     );
-    let launch = bench.launch();
-    bench.apply(SessionCommand::Compact { key: "short".to_owned() });
-    assert!(delivers(&bench), "it is typed at the prompt");
-    let keyed = |way| SessionCommand::TypingChanged { launch, key: "short".to_owned(), way };
-    bench.apply(keyed(TypingState::Typing)).apply(keyed(TypingState::Typed));
+    let launch = harness.launch();
+    harness.apply(SessionCommand::Compact { key: "short".to_owned() });
+    assert!(delivers(&harness), "it is typed at the prompt");
+    let keyed = |state| SessionCommand::TypingChanged { launch, key: "short".to_owned(), state };
+    harness.apply(keyed(TypingState::Typing)).apply(keyed(TypingState::Typed));
     // The user may start a turn in an external pane, so only the compaction itself confirms the message.
-    records(&mut bench, 13, RecordSignal::TurnStarted { turn: Some("b".to_owned()) });
-    assert_eq!(fate(&bench, 2), DeliveryStatus::Queued);
-    records(&mut bench, 14, RecordSignal::Compacted);
-    assert!(matches!(fate(&bench, 2), DeliveryStatus::Delivered { .. }), "{:?}", fate(&bench, 2));
+    records(&mut harness, 13, RecordSignal::TurnStarted { turn: Some("b".to_owned()) });
+    assert_eq!(fate(&harness, 2), DeliveryStatus::Queued);
+    records(&mut harness, 14, RecordSignal::Compacted);
+    assert!(
+        matches!(fate(&harness, 2), DeliveryStatus::Delivered { .. }),
+        "{:?}",
+        fate(&harness, 2)
+    );
 }
 
 #[test]
 fn turn_end_confirms_interrupt_key() {
-    let mut bench = at_prompt_with_message();
-    records(&mut bench, 10, RecordSignal::TurnStarted { turn: Some("a".to_owned()) });
-    bench.apply(interrupt());
-    bench.apply(keyed_interrupt(TypingState::Typing, &bench));
+    let mut harness = at_prompt_with_message();
+    records(&mut harness, 10, RecordSignal::TurnStarted { turn: Some("a".to_owned()) });
+    harness.apply(interrupt());
+    harness.apply(keyed_interrupt(TypingState::Typing, &harness));
     let end = TurnEnd::Interrupted;
     records(
-        &mut bench,
+        &mut harness,
         11,
         RecordSignal::TurnEnded { turn: Some("a".to_owned()), end, says: None },
     );
-    let fate = &bench.session.messages[1].status;
+    let fate = &harness.session.messages[1].status;
     assert!(matches!(fate, DeliveryStatus::Delivered { .. }), "{fate:?}");
-    assert!(bench.try_apply(keyed_interrupt(TypingState::Typed, &bench)).is_err(), "it is settled");
+    assert!(
+        harness.try_apply(keyed_interrupt(TypingState::Typed, &harness)).is_err(),
+        "it is settled"
+    );
 }
 
 #[test]
 fn external_agent_without_pane_is_not_controlled() {
     let mut spec = pane_spec();
     spec.adopted = Some(Box::new(ExternalAgent::default()));
-    let mut bench = TestSession::new(spec);
-    bench.apply(SessionCommand::WorkPrepared { cwd: "/work".to_owned(), base: None });
-    let launch = bench.launch();
-    bench.apply(SessionCommand::LaunchAdopted { launch, child: None });
-    records(&mut bench, 10, RecordSignal::TurnStarted { turn: Some("a".to_owned()) });
-    assert_eq!(bench.try_apply(interrupt()), Err(SessionRejection::ExternalAgent));
+    let mut harness = TestSession::new(spec);
+    harness.apply(SessionCommand::WorkPrepared { cwd: "/work".to_owned(), base: None });
+    let launch = harness.launch();
+    harness.apply(SessionCommand::LaunchAdopted { launch, child: None });
+    records(&mut harness, 10, RecordSignal::TurnStarted { turn: Some("a".to_owned()) });
+    assert_eq!(harness.try_apply(interrupt()), Err(SessionRejection::ExternalAgent));
     let compact = SessionCommand::Compact { key: "short".to_owned() };
-    assert_eq!(bench.try_apply(compact), Err(SessionRejection::ExternalAgent));
+    assert_eq!(harness.try_apply(compact), Err(SessionRejection::ExternalAgent));
 }
 
 #[test]
 fn typing_needs_an_open_pane() {
-    let mut bench = at_prompt_with_message();
-    assert_eq!((input_blocked(&bench), delivers(&bench)), (None, true));
-    let launch = bench.launch();
+    let mut harness = at_prompt_with_message();
+    assert_eq!((input_blocked(&harness), delivers(&harness)), (None, true));
+    let launch = harness.launch();
     let closed =
         [PaneState::ScrolledBack, PaneState::OtherProgram, PaneState::UnsentText, PaneState::Gone];
     for sight in closed {
-        bench.apply(SessionCommand::PaneSeen { launch, sight });
+        harness.apply(SessionCommand::PaneSeen { launch, sight });
         assert_eq!(
-            (input_blocked(&bench), delivers(&bench)),
+            (input_blocked(&harness), delivers(&harness)),
             (Some(InputBlocked::Pane(sight)), false)
         );
-        let refused = bench.try_apply(keyed(&bench, TypingState::Typing));
+        let refused = harness.try_apply(keyed(&harness, TypingState::Typing));
         assert!(matches!(refused, Err(SessionRejection::NothingTyped(_))), "{refused:?}");
     }
 }
 
 #[test]
 fn typing_is_recorded_before_it_happens_once() {
-    let mut bench = at_prompt_with_message();
-    bench.apply(keyed(&bench, TypingState::Typing));
-    assert!(!delivers(&bench), "a daemon restarted after a crash types nothing");
-    assert!(bench.try_apply(keyed(&bench, TypingState::Typing)).is_err());
-    bench.apply(keyed(&bench, TypingState::Typed));
-    records(&mut bench, 10, RecordSignal::InputTaken { text: "hello".to_owned() });
-    assert!(matches!(bench.session.messages[0].status, DeliveryStatus::Delivered { .. }));
+    let mut harness = at_prompt_with_message();
+    harness.apply(keyed(&harness, TypingState::Typing));
+    assert!(!delivers(&harness), "a daemon restarted after a crash types nothing");
+    assert!(harness.try_apply(keyed(&harness, TypingState::Typing)).is_err());
+    harness.apply(keyed(&harness, TypingState::Typed));
+    records(&mut harness, 10, RecordSignal::InputTaken { text: "hello".to_owned() });
+    assert!(matches!(harness.session.messages[0].status, DeliveryStatus::Delivered { .. }));
 }
 
 #[test]
 fn half_typed_text_waits_until_turn_ends_without_it() {
-    let mut bench = at_prompt_with_message();
-    bench.apply(keyed(&bench, TypingState::Typing)).advance_clock(3_000);
-    let message = &bench.session.messages[0];
+    let mut harness = at_prompt_with_message();
+    harness.apply(keyed(&harness, TypingState::Typing)).advance_clock(3_000);
+    let message = &harness.session.messages[0];
     assert_eq!(message.typed.map(|typed| typed.state), Some(TypingState::Unconfirmed));
     assert!(message.unconfirmed_reason.as_deref().unwrap().contains("may have been typed"));
-    bench.apply(send("two")).advance_clock(20_000);
-    assert!(!delivers(&bench) && !presses(&bench), "nothing is typed after it either");
-    records(&mut bench, 10, RecordSignal::TurnStarted { turn: Some("a".to_owned()) });
+    harness.apply(send("two")).advance_clock(20_000);
+    assert!(!delivers(&harness) && !presses(&harness), "nothing is typed after it either");
+    records(&mut harness, 10, RecordSignal::TurnStarted { turn: Some("a".to_owned()) });
     let end = TurnEnd::Ok;
     records(
-        &mut bench,
+        &mut harness,
         20,
         RecordSignal::TurnEnded { turn: Some("a".to_owned()), end, says: None },
     );
-    assert!(matches!(bench.session.messages[0].status, DeliveryStatus::Undeliverable { .. }));
-    assert!(delivers(&bench), "the next one can be typed");
+    assert!(matches!(harness.session.messages[0].status, DeliveryStatus::Undeliverable { .. }));
+    assert!(delivers(&harness), "the next one can be typed");
 }
 
 #[test]
 fn record_confirms_doubtful_text() {
-    let mut bench = at_prompt_with_message();
-    bench.apply(keyed(&bench, TypingState::Typing)).advance_clock(3_000);
-    records(&mut bench, 10, RecordSignal::InputTaken { text: "hello".to_owned() });
-    assert!(matches!(bench.session.messages[0].status, DeliveryStatus::Delivered { .. }));
+    let mut harness = at_prompt_with_message();
+    harness.apply(keyed(&harness, TypingState::Typing)).advance_clock(3_000);
+    records(&mut harness, 10, RecordSignal::InputTaken { text: "hello".to_owned() });
+    assert!(matches!(harness.session.messages[0].status, DeliveryStatus::Delivered { .. }));
 }
 
 #[test]
 fn enter_is_retried_once() {
-    let mut bench = at_prompt_with_message();
-    bench.apply(keyed(&bench, TypingState::Typing));
-    bench.apply(keyed(&bench, TypingState::Typed)).advance_clock(3_000);
-    assert!(presses(&bench));
-    bench.apply(keyed(&bench, TypingState::Pressing));
-    assert!(!presses(&bench), "a daemon restarted after a crash presses nothing");
-    bench.apply(keyed(&bench, TypingState::Pressed)).advance_clock(3_000);
-    let way = bench.session.messages[0].typed.map(|typed| typed.state);
-    assert_eq!((way, delivers(&bench)), (Some(TypingState::Unconfirmed), false));
+    let mut harness = at_prompt_with_message();
+    harness.apply(keyed(&harness, TypingState::Typing));
+    harness.apply(keyed(&harness, TypingState::Typed)).advance_clock(3_000);
+    assert!(presses(&harness));
+    harness.apply(keyed(&harness, TypingState::Pressing));
+    assert!(!presses(&harness), "a daemon restarted after a crash presses nothing");
+    harness.apply(keyed(&harness, TypingState::Pressed)).advance_clock(3_000);
+    let state = harness.session.messages[0].typed.map(|typed| typed.state);
+    assert_eq!((state, delivers(&harness)), (Some(TypingState::Unconfirmed), false));
 }
 
 #[test]
 fn agent_without_pane_rejects_messages() {
     let mut spec = pane_spec();
     spec.adopted = Some(Box::default());
-    let mut bench = TestSession::new(spec);
-    bench.apply(SessionCommand::WorkPrepared { cwd: "/work".to_owned(), base: None });
-    let launch = bench.launch();
-    bench.apply(SessionCommand::LaunchAdopted { launch, child: None });
-    assert_eq!(bench.try_apply(send("one")), Err(SessionRejection::NoChannel));
+    let mut harness = TestSession::new(spec);
+    harness.apply(SessionCommand::WorkPrepared { cwd: "/work".to_owned(), base: None });
+    let launch = harness.launch();
+    harness.apply(SessionCommand::LaunchAdopted { launch, child: None });
+    assert_eq!(harness.try_apply(send("one")), Err(SessionRejection::NoChannel));
 }
 
 /// Returns a random event of an adopted session. A daemon may start an effect and crash before it
 /// reports the result.
-fn random_event(bench: &TestSession, rng: &mut Rng, place: u64) -> SessionCommand {
-    let launch = bench.launch();
-    let ways = [
+fn random_event(harness: &TestSession, rng: &mut Rng, place: u64) -> SessionCommand {
+    let launch = harness.launch();
+    let states = [
         TypingState::Typing,
         TypingState::Typed,
         TypingState::Pressing,
@@ -275,7 +295,7 @@ fn random_event(bench: &TestSession, rng: &mut Rng, place: u64) -> SessionComman
         5 if rng.percent(10) => {
             SessionCommand::ProcessUnobserved { launch, why: "gone".to_owned() }
         }
-        _ => keyed(bench, rng.pick(&ways)),
+        _ => keyed(harness, rng.pick(&states)),
     }
 }
 
@@ -288,22 +308,22 @@ fn count_typed(log: &[(Moment, Event)], wanted: TypingState) -> usize {
 #[test]
 fn random_crashes_never_type_twice_or_change_seal() {
     for seed in 0..2_000 {
-        let (mut rng, mut bench) = (Rng::new(seed), at_prompt_with_message());
+        let (mut rng, mut harness) = (Rng::new(seed), at_prompt_with_message());
         let mut sealed = None;
         for step in 0..40 {
-            let command = random_event(&bench, &mut rng, 10 + step);
+            let command = random_event(&harness, &mut rng, 10 + step);
             // Late or repeated commands are rejected, as they should be.
-            bench.try_apply(command).ok();
+            harness.try_apply(command).ok();
             if rng.percent(20) {
-                bench.advance_clock(1_500);
+                harness.advance_clock(1_500);
             }
-            let now = bench.session.attempts[0].sealed.clone();
+            let now = harness.session.attempts[0].sealed.clone();
             assert!(sealed.is_none() || sealed == now, "seed {seed} changed a seal");
             sealed = now;
         }
         let typed = (
-            count_typed(&bench.log, TypingState::Typing),
-            count_typed(&bench.log, TypingState::Pressing),
+            count_typed(&harness.log, TypingState::Typing),
+            count_typed(&harness.log, TypingState::Pressing),
         );
         assert!(typed.0 <= 1 && typed.1 <= 1, "seed {seed} typed {typed:?}");
     }
@@ -311,27 +331,27 @@ fn random_crashes_never_type_twice_or_change_seal() {
 
 #[test]
 fn f6_w1_untyped_text_stays_queued() {
-    let mut bench = at_prompt_with_message();
-    bench.apply(keyed(&bench, TypingState::Typing));
-    assert!(!delivers(&bench));
-    bench.apply(keyed(&bench, TypingState::Untyped));
-    let message = &bench.session.messages[0];
+    let mut harness = at_prompt_with_message();
+    harness.apply(keyed(&harness, TypingState::Typing));
+    assert!(!delivers(&harness));
+    harness.apply(keyed(&harness, TypingState::Untyped));
+    let message = &harness.session.messages[0];
     assert_eq!((&message.typed, &message.unconfirmed_reason), (&None, &None));
-    assert!(delivers(&bench), "it is to be typed when the pane takes it");
+    assert!(delivers(&harness), "it is to be typed when the pane takes it");
     assert!(
-        bench.try_apply(keyed(&bench, TypingState::Untyped)).is_err(),
+        harness.try_apply(keyed(&harness, TypingState::Untyped)).is_err(),
         "only what was about to be"
     );
 }
 
 #[test]
 fn f6_w1_untyped_text_to_dead_agent_is_lost() {
-    let mut bench = at_prompt_with_message();
-    bench.apply(keyed(&bench, TypingState::Typing));
-    let launch = bench.launch();
-    bench.apply(SessionCommand::ProcessUnobserved { launch, why: "it was not ours".to_owned() });
-    bench.apply(keyed(&bench, TypingState::Untyped));
-    bench.settle();
+    let mut harness = at_prompt_with_message();
+    harness.apply(keyed(&harness, TypingState::Typing));
+    let launch = harness.launch();
+    harness.apply(SessionCommand::ProcessUnobserved { launch, why: "it was not ours".to_owned() });
+    harness.apply(keyed(&harness, TypingState::Untyped));
+    harness.settle();
     let reason = "the session ended first".to_owned();
-    assert_eq!(bench.session.messages[0].status, DeliveryStatus::Undeliverable { reason });
+    assert_eq!(harness.session.messages[0].status, DeliveryStatus::Undeliverable { reason });
 }

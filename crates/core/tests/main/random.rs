@@ -60,7 +60,7 @@ pub(crate) fn random_spec(rng: &mut Rng) -> SessionSpec {
         spec.checks.clear();
     }
     spec.agent.input = rng.pick(&[CommandStdin::Closed, CommandStdin::Open]);
-    spec.exit0 = rng.pick(&[ExitZeroPolicy::NotAClaim, ExitZeroPolicy::Completes]);
+    spec.exit_zero = rng.pick(&[ExitZeroPolicy::NotAClaim, ExitZeroPolicy::Completes]);
     spec.on_finish = rng.pick(&[OnFinish::Close, OnFinish::Park]);
     spec.empty_diff = rng.pick(&[EmptyDiff::Refused, EmptyDiff::Accepted]);
     spec.setup = rng.pick(&[None, None, Some("setup".to_owned())]);
@@ -112,8 +112,9 @@ fn random_work_command(session: &Session, rng: &mut Rng) -> SessionCommand {
     let reason = "no room".to_owned();
     match rng.below(10) {
         9 => {
-            let owed = session.effects();
-            let effect = if owed.is_empty() { "work".to_owned() } else { rng.pick(&owed).key() };
+            let pending = session.effects();
+            let effect =
+                if pending.is_empty() { "work".to_owned() } else { rng.pick(&pending).key() };
             let tries = session.tries_of(&effect);
             let shortage = Shortage::new(Resource::DiskSpace, reason);
             SessionCommand::EffectShortage { effect, tries, shortage }
@@ -137,7 +138,7 @@ fn random_process_command(session: &Session, rng: &mut Rng) -> SessionCommand {
         },
         14 => {
             let key = session.messages.last().map(|message| message.key.clone());
-            let ways = [
+            let states = [
                 TypingState::Typing,
                 TypingState::Typed,
                 TypingState::Pressing,
@@ -147,7 +148,7 @@ fn random_process_command(session: &Session, rng: &mut Rng) -> SessionCommand {
             SessionCommand::TypingChanged {
                 launch,
                 key: key.unwrap_or_default(),
-                way: rng.pick(&ways),
+                state: rng.pick(&states),
             }
         }
         13 => SessionCommand::ProcessSuspended { launch, suspended: rng.percent(50) },

@@ -31,38 +31,41 @@ fn interrupt() -> ReactionAction {
 }
 
 fn hand_over() -> ReactionAction {
-    let mut heir = spec().agent;
-    heir.name = "heir".to_owned();
-    ReactionAction::HandOver { agent: Box::new(heir), text: Some("You are the second.".to_owned()) }
+    let mut successor = spec().agent;
+    successor.name = "heir".to_owned();
+    ReactionAction::HandOver {
+        agent: Box::new(successor),
+        text: Some("You are the second.".to_owned()),
+    }
 }
 
 /// A session whose agent received its instruction and is in a turn.
 fn in_turn(spec: SessionSpec) -> TestSession {
-    let mut bench = TestSession::running(spec);
-    bench.signal(StreamSignal::Ready { thread: Some("t".to_owned()) });
-    bench.signal(StreamSignal::InputWritten { key: "instruction-1".to_owned() });
-    bench.signal(StreamSignal::TurnStarted { turn: Some("u".to_owned()) });
-    bench
+    let mut harness = TestSession::running(spec);
+    harness.signal(StreamSignal::Ready { thread: Some("t".to_owned()) });
+    harness.signal(StreamSignal::InputWritten { key: "instruction-1".to_owned() });
+    harness.signal(StreamSignal::TurnStarted { turn: Some("u".to_owned()) });
+    harness
 }
 
 const FULL: StreamSignal = StreamSignal::Context(ContextUsage { used: 90, window: 100 });
 
 /// Triggers the occasion.
-fn trigger(bench: &mut TestSession, on: ReactionTrigger) {
+fn trigger(harness: &mut TestSession, on: ReactionTrigger) {
     match on {
         ReactionTrigger::Quiet => {}
         ReactionTrigger::Stalled => {
-            bench.report_silence();
+            harness.report_silence();
         }
         ReactionTrigger::NeedsInput => {
-            bench.signal(StreamSignal::RequestOpened(question("q")));
+            harness.signal(StreamSignal::RequestOpened(question("q")));
         }
         ReactionTrigger::Context { .. } => {
-            bench.signal(FULL);
+            harness.signal(FULL);
         }
         ReactionTrigger::UsageLimit => {
             let end = TurnEnd::Limited { until_ms: None, detail: "no more".to_owned() };
-            bench.signal(StreamSignal::TurnEnded {
+            harness.signal(StreamSignal::TurnEnded {
                 turn: Some("u".to_owned()),
                 end,
                 usage: None,
@@ -73,18 +76,18 @@ fn trigger(bench: &mut TestSession, on: ReactionTrigger) {
 }
 
 /// Advances the clock and reports silence if it is due.
-fn pass_with_silence(bench: &mut TestSession, ms: u64) {
-    bench.advance_clock(ms);
-    if let Some((at, DeadlineKind::Silence(launch))) = bench.session.deadline()
-        && at <= bench.now.mono_ms
+fn pass_with_silence(harness: &mut TestSession, ms: u64) {
+    harness.advance_clock(ms);
+    if let Some((at, DeadlineKind::Silence(launch))) = harness.session.deadline()
+        && at <= harness.now.mono_ms
     {
-        let heard_ms = bench.session.launch(launch).expect("it is due").stream.last_heard.mono_ms;
-        bench.try_apply(SessionCommand::Silence { launch, heard_ms }).ok();
+        let heard_ms = harness.session.launch(launch).expect("it is due").stream.last_heard.mono_ms;
+        harness.try_apply(SessionCommand::Silence { launch, heard_ms }).ok();
     }
 }
 
-fn reactions_done(bench: &TestSession) -> usize {
-    bench.log.iter().filter(|(_, event)| matches!(event, Event::ReactionDone(_))).count()
+fn reactions_done(harness: &TestSession) -> usize {
+    harness.log.iter().filter(|(_, event)| matches!(event, Event::ReactionDone(_))).count()
 }
 
 fn has_message(session: &Session, kind: AgentMessageKind) -> bool {
@@ -112,15 +115,19 @@ fn reaction_fires_once_after_its_delay() {
             if !act.applies_to(on) {
                 continue;
             }
-            let mut bench = in_turn(reacting(on, act.clone()));
-            trigger(&mut bench, on);
-            pass_with_silence(&mut bench, 99);
-            assert_eq!(reactions_done(&bench), 0, "{on:?} {act:?}");
-            pass_with_silence(&mut bench, 1);
-            assert_eq!(reactions_done(&bench), 1, "{on:?} {act:?}");
-            pass_with_silence(&mut bench, 100_000);
-            assert_eq!(reactions_done(&bench), 1, "{on:?} {act:?}: one occasion is answered once");
-            let hooks = bench.hooks();
+            let mut harness = in_turn(reacting(on, act.clone()));
+            trigger(&mut harness, on);
+            pass_with_silence(&mut harness, 99);
+            assert_eq!(reactions_done(&harness), 0, "{on:?} {act:?}");
+            pass_with_silence(&mut harness, 1);
+            assert_eq!(reactions_done(&harness), 1, "{on:?} {act:?}");
+            pass_with_silence(&mut harness, 100_000);
+            assert_eq!(
+                reactions_done(&harness),
+                1,
+                "{on:?} {act:?}: one occasion is answered once"
+            );
+            let hooks = harness.hooks();
             assert_eq!(hooks.iter().filter(|hook| *hook == "session.reaction").count(), 1);
         }
     }
@@ -141,8 +148,8 @@ fn each_act_answers_only_its_occasions() {
 fn reaction_performs_its_act() {
     let mut nudged = in_turn(reacting(ReactionTrigger::Quiet, nudge()));
     pass_with_silence(&mut nudged, 100);
-    let said = nudged.session.messages.last().unwrap();
-    assert_eq!((said.kind, said.text.as_str()), (AgentMessageKind::Nudge, "go on"));
+    let sent = nudged.session.messages.last().unwrap();
+    assert_eq!((sent.kind, sent.text.as_str()), (AgentMessageKind::Nudge, "go on"));
     assert_eq!(nudged.state(), State::Working, "it neither starts nor ends a turn");
 
     let mut left = in_turn(reacting(ReactionTrigger::Quiet, interrupt()));
@@ -163,35 +170,42 @@ fn reaction_performs_its_act() {
 }
 
 /// Ends the turn at a usage limit that has already passed.
-fn reach_passed_limit(bench: &mut TestSession) {
+fn reach_passed_limit(harness: &mut TestSession) {
     let end = TurnEnd::Limited { until_ms: Some(0), detail: "no more".to_owned() };
-    bench.signal(StreamSignal::TurnEnded { turn: None, end, usage: None, says: None });
+    harness.signal(StreamSignal::TurnEnded { turn: None, end, usage: None, says: None });
 }
 
 #[test]
 fn passed_usage_limit_is_reacted_to_before_it_is_lifted() {
     let mut given = reacting(ReactionTrigger::UsageLimit, ReactionAction::ResumeLater);
     (given.reactions[0].after_ms, given.bounds.limit_jitter_ms) = (0, 0);
-    let mut bench = in_turn(given.clone());
-    reach_passed_limit(&mut bench);
-    assert_eq!(reactions_done(&bench), 1);
+    let mut harness = in_turn(given.clone());
+    reach_passed_limit(&mut harness);
+    assert_eq!(reactions_done(&harness), 1);
     assert!(
-        bench.session.limited.is_none() && has_message(&bench.session, AgentMessageKind::Continue)
+        harness.session.limited.is_none()
+            && has_message(&harness.session, AgentMessageKind::Continue)
     );
 
     given.reactions[0].after_ms = 1;
-    let mut bench = in_turn(given);
-    reach_passed_limit(&mut bench);
-    bench.advance_clock(100);
-    assert_eq!(reactions_done(&bench), 0, "the limit passed before the reaction was due");
+    let mut harness = in_turn(given);
+    reach_passed_limit(&mut harness);
+    harness.advance_clock(100);
+    assert_eq!(reactions_done(&harness), 0, "the limit passed before the reaction was due");
 }
 
 #[test]
 fn missed_interrupt_sends_no_text() {
-    let mut bench = in_turn(reacting(ReactionTrigger::Quiet, interrupt()));
-    pass_with_silence(&mut bench, 100);
-    bench.signal(StreamSignal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None, says: None });
-    let next: Vec<_> = bench.session.effects().into_iter().filter_map(delivered_message).collect();
+    let mut harness = in_turn(reacting(ReactionTrigger::Quiet, interrupt()));
+    pass_with_silence(&mut harness, 100);
+    harness.signal(StreamSignal::TurnEnded {
+        turn: None,
+        end: TurnEnd::Ok,
+        usage: None,
+        says: None,
+    });
+    let next: Vec<_> =
+        harness.session.effects().into_iter().filter_map(delivered_message).collect();
     assert_eq!(next, ["result-1-0"]);
 }
 
@@ -199,71 +213,72 @@ fn missed_interrupt_sends_no_text() {
 fn reactions_repeat_up_to_attempt_total() {
     let mut given = reacting(ReactionTrigger::Quiet, ReactionAction::Notify);
     given.reactions[0].total = 2;
-    let mut bench = in_turn(given);
+    let mut harness = in_turn(given);
     for heard in 1..=4 {
-        pass_with_silence(&mut bench, 100);
-        pass_with_silence(&mut bench, 100);
-        assert_eq!(reactions_done(&bench), heard.min(2), "after {heard} silences");
-        bench.signal(StreamSignal::Progress(provost_core::session::Progress { done: 1, total: 2 }));
+        pass_with_silence(&mut harness, 100);
+        pass_with_silence(&mut harness, 100);
+        assert_eq!(reactions_done(&harness), heard.min(2), "after {heard} silences");
+        harness
+            .signal(StreamSignal::Progress(provost_core::session::Progress { done: 1, total: 2 }));
     }
-    bench.apply(send("next", SendMode::Supersede));
-    bench.signal(StreamSignal::TurnStarted { turn: None });
-    pass_with_silence(&mut bench, 100);
-    assert_eq!(reactions_done(&bench), 3, "another attempt counts for itself");
+    harness.apply(send("next", SendMode::Supersede));
+    harness.signal(StreamSignal::TurnStarted { turn: None });
+    pass_with_silence(&mut harness, 100);
+    assert_eq!(reactions_done(&harness), 3, "another attempt counts for itself");
 }
 
 #[test]
 fn reaction_repeats_per_occasion_at_its_interval() {
     let mut given = reacting(ReactionTrigger::NeedsInput, ReactionAction::Notify);
     (given.reactions[0].times, given.reactions[0].after_ms) = (3, 5_000);
-    let mut bench = in_turn(given);
-    trigger(&mut bench, ReactionTrigger::NeedsInput);
+    let mut harness = in_turn(given);
+    trigger(&mut harness, ReactionTrigger::NeedsInput);
     for (after, expected) in [(4_999, 0), (1, 1), (4_999, 1), (1, 2), (5_000, 3), (50_000, 3)] {
-        pass_with_silence(&mut bench, after);
-        assert_eq!(reactions_done(&bench), expected);
+        pass_with_silence(&mut harness, after);
+        assert_eq!(reactions_done(&harness), expected);
     }
 }
 
 #[test]
 fn activity_cancels_quiet_reaction() {
-    let mut bench = in_turn(reacting(ReactionTrigger::Quiet, nudge()));
-    let launch = bench.launch();
-    bench.advance_clock(150);
-    assert_eq!(reactions_done(&bench), 0, "only the reader of the stream knows");
-    bench.apply(SessionCommand::Silence { launch, heard_ms: bench.now.mono_ms });
-    assert_eq!(reactions_done(&bench), 0);
-    pass_with_silence(&mut bench, 100);
-    assert_eq!(reactions_done(&bench), 1);
+    let mut harness = in_turn(reacting(ReactionTrigger::Quiet, nudge()));
+    let launch = harness.launch();
+    harness.advance_clock(150);
+    assert_eq!(reactions_done(&harness), 0, "only the reader of the stream knows");
+    harness.apply(SessionCommand::Silence { launch, heard_ms: harness.now.mono_ms });
+    assert_eq!(reactions_done(&harness), 0);
+    pass_with_silence(&mut harness, 100);
+    assert_eq!(reactions_done(&harness), 1);
 }
 
 #[test]
 fn m06_quiet_and_stalled_are_counted_separately() {
     let mut given = reacting(ReactionTrigger::Quiet, ReactionAction::Notify);
     given.reactions[0].after_ms = given.bounds.stale_ms + 500;
-    let mut bench = in_turn(given);
-    bench.report_silence();
-    assert_eq!((bench.state(), reactions_done(&bench)), (State::Stalled, 0));
-    pass_with_silence(&mut bench, 499);
-    assert_eq!(reactions_done(&bench), 0);
-    pass_with_silence(&mut bench, 1);
-    assert_eq!((bench.state(), reactions_done(&bench)), (State::Stalled, 1));
+    let mut harness = in_turn(given);
+    harness.report_silence();
+    assert_eq!((harness.state(), reactions_done(&harness)), (State::Stalled, 0));
+    pass_with_silence(&mut harness, 499);
+    assert_eq!(reactions_done(&harness), 0);
+    pass_with_silence(&mut harness, 1);
+    assert_eq!((harness.state(), reactions_done(&harness)), (State::Stalled, 1));
 }
 
 #[test]
 fn ended_or_ending_session_gets_no_reaction() {
     let ends: [fn(&mut TestSession); 4] = [
-        |bench| {
-            bench.apply(SessionCommand::Cancel { because: "so".to_owned() });
+        |harness| {
+            harness.apply(SessionCommand::Cancel { because: "so".to_owned() });
         },
-        |bench| {
-            bench.apply(SessionCommand::Stop);
+        |harness| {
+            harness.apply(SessionCommand::Stop);
         },
-        |bench| {
-            bench.claim(ClaimKind::Completed).signal(TURN_ENDED_OK).settle();
+        |harness| {
+            harness.claim(ClaimKind::Completed).signal(TURN_ENDED_OK).settle();
         },
-        |bench| {
+        |harness| {
             let to = provost_core::session::ManualOutcome::Failed;
-            bench.apply(SessionCommand::Resolve { to, because: "so".to_owned() });
+            harness.apply(SessionCommand::Resolve { to, because: "so".to_owned() });
         },
     ];
     for (no, end) in ends.into_iter().enumerate() {
@@ -276,11 +291,11 @@ fn ended_or_ending_session_gets_no_reaction() {
             if (no, on) == (2, ReactionTrigger::NeedsInput) {
                 continue;
             }
-            let mut bench = in_turn(reacting(on, ReactionAction::Notify));
-            trigger(&mut bench, on);
-            end(&mut bench);
-            pass_with_silence(&mut bench, 200);
-            assert_eq!(reactions_done(&bench), 0, "{no} {on:?}");
+            let mut harness = in_turn(reacting(on, ReactionAction::Notify));
+            trigger(&mut harness, on);
+            end(&mut harness);
+            pass_with_silence(&mut harness, 200);
+            assert_eq!(reactions_done(&harness), 0, "{no} {on:?}");
         }
     }
 }
@@ -298,69 +313,72 @@ fn external_agent_is_only_nudged_or_notified() {
         let mut given = reacting(ReactionTrigger::Quiet, act);
         (given.agent.driver, given.instruction) = (Driver::CodexTerminal, None);
         given.adopted = Some(Box::new(ExternalAgent { pane, ..ExternalAgent::default() }));
-        let mut bench = TestSession::new(given);
-        bench.apply(SessionCommand::WorkPrepared { cwd: "/work".to_owned(), base: None });
-        let launch = bench.launch();
-        bench.apply(SessionCommand::LaunchAdopted { launch, child: None });
+        let mut harness = TestSession::new(given);
+        harness.apply(SessionCommand::WorkPrepared { cwd: "/work".to_owned(), base: None });
+        let launch = harness.launch();
+        harness.apply(SessionCommand::LaunchAdopted { launch, child: None });
         let what = RecordSignal::TurnStarted { turn: None };
         let by = provost_core::session::RecordSource::Rollout;
-        bench.apply(SessionCommand::RecordRead { launch, by, place: 1, what });
-        pass_with_silence(&mut bench, 100);
+        harness.apply(SessionCommand::RecordRead { launch, by, place: 1, what });
+        pass_with_silence(&mut harness, 100);
         assert_eq!(
-            reactions_done(&bench),
+            reactions_done(&harness),
             expected,
             "{:?}",
-            bench.session.spec.reactions[0].act.as_str()
+            harness.session.spec.reactions[0].act.as_str()
         );
     }
 }
 
 #[test]
 fn r18_successor_starts_after_former_agent_is_gone() {
-    let mut bench = in_turn(reacting(ReactionTrigger::Stalled, hand_over()));
-    bench.apply(send("waits", SendMode::Continue));
-    bench.report_silence();
-    pass_with_silence(&mut bench, 100);
-    let stop = bench.session.launches[0].stop.expect("the former is ended first");
+    let mut harness = in_turn(reacting(ReactionTrigger::Stalled, hand_over()));
+    harness.apply(send("waits", SendMode::Continue));
+    harness.report_silence();
+    pass_with_silence(&mut harness, 100);
+    let stop = harness.session.launches[0].stop.expect("the former is ended first");
     assert_eq!(
-        (stop.why, bench.session.spec.agent.name.as_str()),
+        (stop.why, harness.session.spec.agent.name.as_str()),
         (StopReason::HandedOver, "test")
     );
-    let launch = bench.launch();
+    let launch = harness.launch();
     let by = provost_core::session::StoppedBy::Provost;
-    bench.exit(provost_core::session::ProcessExit::Signal(15), by);
-    bench.advance_clock(60_000);
-    assert!(!bench.sealed(), "the end of the former agent is not the end of the work");
-    assert_eq!(bench.session.launches.len(), 1, "its tree is not known to be gone");
-    bench
+    harness.exit(provost_core::session::ProcessExit::Signal(15), by);
+    harness.advance_clock(60_000);
+    assert!(!harness.sealed(), "the end of the former agent is not the end of the work");
+    assert_eq!(harness.session.launches.len(), 1, "its tree is not known to be gone");
+    harness
         .apply(SessionCommand::ProcessTreeGone { launch, leftovers: 0, verified: true })
         .signal(StreamSignal::Closed);
-    assert_eq!(bench.session.launches[1].why, LaunchReason::HandedOver);
-    assert_eq!((bench.session.spec.agent.name.as_str(), &bench.session.thread), ("heir", &None));
-    let replaced = |event: &Event| matches!(event, Event::AgentReplaced(e) if e.to == "heir");
-    assert!(bench.log.iter().any(|(_, event)| replaced(event)));
-    bench.start();
-    let told = bench.session.effects().into_iter().find_map(delivered_message);
-    assert_eq!(told.as_deref(), Some("handed-over-1"), "before all that waits");
-    let text = &bench.session.messages.iter().find(|m| m.key == "handed-over-1").unwrap().text;
-    assert!(text.contains("do it") && text.contains("(test)") && text.contains("second"), "{text}");
-    bench.signal(StreamSignal::TurnStarted { turn: None }).report_silence();
-    pass_with_silence(&mut bench, 10_000);
-    assert_eq!(reactions_done(&bench), 1, "work is handed over once");
-    assert_eq!(bench.decide(&SessionCommand::Tick), Ok(vec![]));
+    assert_eq!(harness.session.launches[1].why, LaunchReason::HandedOver);
     assert_eq!(
-        bench.decide(&SessionCommand::Compact { key: "c".to_owned() }).map(|e| e.len()),
+        (harness.session.spec.agent.name.as_str(), &harness.session.thread),
+        ("heir", &None)
+    );
+    let replaced = |event: &Event| matches!(event, Event::AgentReplaced(e) if e.to == "heir");
+    assert!(harness.log.iter().any(|(_, event)| replaced(event)));
+    harness.start();
+    let delivered = harness.session.effects().into_iter().find_map(delivered_message);
+    assert_eq!(delivered.as_deref(), Some("handed-over-1"), "before all that waits");
+    let text = &harness.session.messages.iter().find(|m| m.key == "handed-over-1").unwrap().text;
+    assert!(text.contains("do it") && text.contains("(test)") && text.contains("second"), "{text}");
+    harness.signal(StreamSignal::TurnStarted { turn: None }).report_silence();
+    pass_with_silence(&mut harness, 10_000);
+    assert_eq!(reactions_done(&harness), 1, "work is handed over once");
+    assert_eq!(harness.decide(&SessionCommand::Tick), Ok(vec![]));
+    assert_eq!(
+        harness.decide(&SessionCommand::Compact { key: "c".to_owned() }).map(|e| e.len()),
         Ok(1)
     );
 }
 
 #[test]
 fn claim_during_hand_over_is_accepted() {
-    let mut bench = in_turn(reacting(ReactionTrigger::Stalled, hand_over()));
-    bench.report_silence();
-    pass_with_silence(&mut bench, 100);
-    bench.claim(ClaimKind::Completed);
-    bench.end(provost_core::session::ProcessExit::Exit(0)).settle();
-    assert_eq!((bench.state(), bench.session.launches.len()), (State::Completed, 1));
-    assert_eq!(bench.decide(&SessionCommand::Stop), Err(SessionRejection::NotRunning));
+    let mut harness = in_turn(reacting(ReactionTrigger::Stalled, hand_over()));
+    harness.report_silence();
+    pass_with_silence(&mut harness, 100);
+    harness.claim(ClaimKind::Completed);
+    harness.end(provost_core::session::ProcessExit::Exit(0)).settle();
+    assert_eq!((harness.state(), harness.session.launches.len()), (State::Completed, 1));
+    assert_eq!(harness.decide(&SessionCommand::Stop), Err(SessionRejection::NotRunning));
 }

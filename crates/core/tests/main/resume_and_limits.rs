@@ -20,21 +20,21 @@ fn codex() -> SessionSpec {
 
 /// A session whose agent named its thread, received its instruction and is working.
 fn working(spec: SessionSpec) -> TestSession {
-    let mut bench = TestSession::running(spec);
-    begin_work(&mut bench);
-    bench
+    let mut harness = TestSession::running(spec);
+    begin_work(&mut harness);
+    harness
 }
 
-fn begin_work(bench: &mut TestSession) {
-    bench.signal(StreamSignal::Ready { thread: Some("t".to_owned()) });
-    while let Some(SessionEffect::Deliver { message, .. }) = pending_delivery(bench) {
-        bench.signal(StreamSignal::InputWritten { key: message });
+fn begin_work(harness: &mut TestSession) {
+    harness.signal(StreamSignal::Ready { thread: Some("t".to_owned()) });
+    while let Some(SessionEffect::Deliver { message, .. }) = pending_delivery(harness) {
+        harness.signal(StreamSignal::InputWritten { key: message });
     }
-    bench.signal(StreamSignal::TurnStarted { turn: Some("turn".to_owned()) });
+    harness.signal(StreamSignal::TurnStarted { turn: Some("turn".to_owned()) });
 }
 
-fn pending_delivery(bench: &TestSession) -> Option<SessionEffect> {
-    bench
+fn pending_delivery(harness: &TestSession) -> Option<SessionEffect> {
+    harness
         .session
         .effects()
         .into_iter()
@@ -58,110 +58,117 @@ fn turn_ended(end: TurnEnd) -> StreamSignal {
 
 #[test]
 fn messages_wait_until_thread_is_named() {
-    let mut bench = TestSession::running(codex());
-    assert_eq!(pending_delivery(&bench), None);
-    bench.signal(StreamSignal::Ready { thread: Some("t".to_owned()) });
-    assert!(pending_delivery(&bench).is_some());
+    let mut harness = TestSession::running(codex());
+    assert_eq!(pending_delivery(&harness), None);
+    harness.signal(StreamSignal::Ready { thread: Some("t".to_owned()) });
+    assert!(pending_delivery(&harness).is_some());
 }
 
 #[test]
 fn missing_thread_name_fails_the_launch() {
-    let mut bench = TestSession::running(codex());
-    bench.advance_clock(59_999);
-    assert_eq!(bench.state(), State::Working);
-    bench.advance_clock(1);
-    let judged = bench.session.judgement();
+    let mut harness = TestSession::running(codex());
+    harness.advance_clock(59_999);
+    assert_eq!(harness.state(), State::Working);
+    harness.advance_clock(1);
+    let judged = harness.session.judgement();
     assert_eq!((judged.state, judged.cause), (State::Failed, Some(Cause::Launch)));
 }
 
 #[test]
 fn handshake_timeout_restarts_with_new_daemon() {
-    let mut bench = TestSession::new(codex());
-    bench.apply(SessionCommand::WorkPrepared { cwd: "/work".to_owned(), base: None });
-    bench.advance_clock(3_600_000).start();
+    let mut harness = TestSession::new(codex());
+    harness.apply(SessionCommand::WorkPrepared { cwd: "/work".to_owned(), base: None });
+    harness.advance_clock(3_600_000).start();
     assert_eq!(
-        bench.state(),
+        harness.state(),
         State::Working,
         "the timeout starts with the process, not with the request"
     );
-    bench.now.mono_ms += 3_600_000;
-    let launch = bench.launch();
-    bench.apply(SessionCommand::LaunchFollowed { launch });
-    bench.advance_clock(59_999);
-    assert_eq!(bench.state(), State::Working, "a new daemon has as much time as the first");
-    let waiting = bench.session.clone();
-    bench.advance_clock(1);
-    assert_eq!(bench.cause(), Some(Cause::Launch));
-    bench.session = waiting;
-    bench.signal(StreamSignal::Ready { thread: None });
+    harness.now.mono_ms += 3_600_000;
+    let launch = harness.launch();
+    harness.apply(SessionCommand::LaunchFollowed { launch });
+    harness.advance_clock(59_999);
+    assert_eq!(harness.state(), State::Working, "a new daemon has as much time as the first");
+    let waiting = harness.session.clone();
+    harness.advance_clock(1);
+    assert_eq!(harness.cause(), Some(Cause::Launch));
+    harness.session = waiting;
+    harness.signal(StreamSignal::Ready { thread: None });
     assert_eq!(
-        bench.try_apply(SessionCommand::LaunchFollowed { launch }),
+        harness.try_apply(SessionCommand::LaunchFollowed { launch }),
         Err(SessionRejection::NothingNew)
     );
 }
 
 #[test]
 fn refusing_agent_fails_launch_with_reason() {
-    let mut bench = TestSession::running(codex());
-    bench.signal(StreamSignal::Refused { reason: "too old".to_owned() });
-    let stopped = bench.session.attempt().stopped.clone().map(|(_, detail)| detail);
+    let mut harness = TestSession::running(codex());
+    harness.signal(StreamSignal::Refused { reason: "too old".to_owned() });
+    let stopped = harness.session.attempt().stopped.clone().map(|(_, detail)| detail);
     assert_eq!(stopped.as_deref(), Some("too old"));
 }
 
 #[test]
 fn crashed_agent_resumes_at_most_n_times() {
-    let mut bench = working(codex());
+    let mut harness = working(codex());
     for resume in 1..=2 {
-        bench.end(ProcessExit::Signal(9));
-        assert_eq!(bench.session.launches.len(), resume + 1);
-        assert_eq!(bench.session.launches[resume].why, LaunchReason::Crash);
-        assert_eq!(bench.state(), State::Working);
-        bench.start();
-        let told = bench.session.messages.last().expect("it gets a continuation message").clone();
-        assert_eq!(told.kind, AgentMessageKind::Continue);
-        assert!(told.text.contains("signal 9") && told.text.contains("do it"), "{}", told.text);
-        begin_work(&mut bench);
+        harness.end(ProcessExit::Signal(9));
+        assert_eq!(harness.session.launches.len(), resume + 1);
+        assert_eq!(harness.session.launches[resume].why, LaunchReason::Crash);
+        assert_eq!(harness.state(), State::Working);
+        harness.start();
+        let message =
+            harness.session.messages.last().expect("it gets a continuation message").clone();
+        assert_eq!(message.kind, AgentMessageKind::Continue);
+        assert!(
+            message.text.contains("signal 9") && message.text.contains("do it"),
+            "{}",
+            message.text
+        );
+        begin_work(&mut harness);
     }
-    bench.end(ProcessExit::Signal(9)).settle();
-    assert_eq!(bench.session.launches.len(), 3);
-    assert_eq!(bench.state(), State::Failed);
+    harness.end(ProcessExit::Signal(9)).settle();
+    assert_eq!(harness.session.launches.len(), 3);
+    assert_eq!(harness.state(), State::Failed);
 }
 
 #[test]
 fn crashed_agent_is_not_sealed_before_tree_ends() {
-    let mut bench = working(codex());
-    bench.exit(ProcessExit::Signal(9), StoppedBy::Itself);
-    assert_eq!(bench.session.deadline(), None, "only what is observed ends the wait");
-    bench.advance_clock(3_600_000);
-    assert!(!bench.sealed());
-    let launch = bench.launch();
-    bench.signal(StreamSignal::Closed).apply(SessionCommand::ProcessTreeGone {
+    let mut harness = working(codex());
+    harness.exit(ProcessExit::Signal(9), StoppedBy::Itself);
+    assert_eq!(harness.session.deadline(), None, "only what is observed ends the wait");
+    harness.advance_clock(3_600_000);
+    assert!(!harness.sealed());
+    let launch = harness.launch();
+    harness.signal(StreamSignal::Closed).apply(SessionCommand::ProcessTreeGone {
         launch,
         leftovers: 1,
         verified: true,
     });
-    assert_eq!(bench.session.launches[1].why, LaunchReason::Crash);
+    assert_eq!(harness.session.launches[1].why, LaunchReason::Crash);
 }
 
 #[test]
 fn agent_dead_before_input_gets_only_instruction() {
-    let mut bench = TestSession::running(codex());
-    bench.signal(StreamSignal::Ready { thread: Some("t".to_owned()) }).end(ProcessExit::Signal(9));
-    let kinds: Vec<AgentMessageKind> = bench.session.messages.iter().map(|m| m.kind).collect();
+    let mut harness = TestSession::running(codex());
+    harness
+        .signal(StreamSignal::Ready { thread: Some("t".to_owned()) })
+        .end(ProcessExit::Signal(9));
+    let kinds: Vec<AgentMessageKind> = harness.session.messages.iter().map(|m| m.kind).collect();
     assert_eq!(kinds, [AgentMessageKind::Instruction]);
 }
 
 #[test]
 fn unnamed_or_claimed_agent_is_not_resumed() {
-    let mut bench = TestSession::running(codex());
-    bench.end(ProcessExit::Signal(9));
-    assert_eq!(bench.session.launches[1].why, LaunchReason::Retry, "it is begun anew, once");
-    bench.start();
-    bench.end(ProcessExit::Signal(9)).settle();
-    assert_eq!((bench.session.launches.len(), bench.state()), (2, State::Failed));
-    let mut bench = working(codex());
-    bench.claim(provost_core::lifecycle::ClaimKind::Completed).end(ProcessExit::Exit(1)).settle();
-    assert_eq!((bench.session.launches.len(), bench.state()), (1, State::Disputed));
+    let mut harness = TestSession::running(codex());
+    harness.end(ProcessExit::Signal(9));
+    assert_eq!(harness.session.launches[1].why, LaunchReason::Retry, "it is begun anew, once");
+    harness.start();
+    harness.end(ProcessExit::Signal(9)).settle();
+    assert_eq!((harness.session.launches.len(), harness.state()), (2, State::Failed));
+    let mut harness = working(codex());
+    harness.claim(provost_core::lifecycle::ClaimKind::Completed).end(ProcessExit::Exit(1)).settle();
+    assert_eq!((harness.session.launches.len(), harness.state()), (1, State::Disputed));
 }
 
 #[test]
@@ -170,22 +177,23 @@ fn question_survives_its_process_approval_does_not() {
         (RequestKind::Question, State::NeedsInput, RequestStatus::Open),
         (RequestKind::Approval, State::Working, RequestStatus::Void),
     ] {
-        let mut bench = working(codex());
-        bench
+        let mut harness = working(codex());
+        harness
             .signal(StreamSignal::RequestOpened(request_of_kind(kind)))
             .end(ProcessExit::Signal(9));
-        bench.start();
-        bench.signal(StreamSignal::Ready { thread: Some("t".to_owned()) });
-        assert_eq!((bench.state(), bench.session.requests[0].status), (state, fate));
+        harness.start();
+        harness.signal(StreamSignal::Ready { thread: Some("t".to_owned()) });
+        assert_eq!((harness.state(), harness.session.requests[0].status), (state, fate));
         if kind == RequestKind::Approval {
-            let (request, reply) = (bench.session.requests[0].id, RequestReply::Deny);
-            let late = bench.try_apply(SessionCommand::Answer { request, revision: 1, reply });
+            let (request, reply) = (harness.session.requests[0].id, RequestReply::Deny);
+            let late = harness.try_apply(SessionCommand::Answer { request, revision: 1, reply });
             let why = "the process that asked has ended";
             assert_eq!(late, Err(SessionRejection::RequestSettled(request, why)));
         }
-        let told = bench.session.messages.iter().any(|m| m.kind == AgentMessageKind::Continue);
+        let continued =
+            harness.session.messages.iter().any(|m| m.kind == AgentMessageKind::Continue);
         assert_eq!(
-            told,
+            continued,
             kind == RequestKind::Approval,
             "an agent that waits for an answer gets no continuation"
         );
@@ -198,129 +206,131 @@ fn undelivered_approval_is_lost_answer_is_kept() {
         (RequestKind::Approval, RequestReply::Approve(provost_core::request::ApprovalScope::Once)),
         (RequestKind::Question, RequestReply::Text("blue".to_owned())),
     ] {
-        let mut bench = working(codex());
-        bench.signal(StreamSignal::RequestOpened(request_of_kind(kind)));
-        let request = bench.session.requests[0].id;
-        bench
+        let mut harness = working(codex());
+        harness.signal(StreamSignal::RequestOpened(request_of_kind(kind)));
+        let request = harness.session.requests[0].id;
+        harness
             .apply(SessionCommand::Answer { request, revision: 1, reply })
             .end(ProcessExit::Signal(9));
-        bench.start();
-        let lost: Vec<&Event> = bench.log.iter().map(|(_, event)| event).collect();
+        harness.start();
+        let lost: Vec<&Event> = harness.log.iter().map(|(_, event)| event).collect();
         let lost = lost.iter().any(|event| matches!(event, Event::MessageLost(_)));
         assert_eq!(
             lost,
             kind == RequestKind::Approval,
             "an approval is only for the process that asked"
         );
-        assert_eq!(bench.session.launches.len(), 2);
+        assert_eq!(harness.session.launches.len(), 2);
     }
 }
 
 #[test]
 fn stopped_session_keeps_question_voids_approval() {
     let withdrawn = || StreamSignal::RequestWithdrawn { native: "q".to_owned() };
-    let answer = |bench: &TestSession, reply| SessionCommand::Answer {
-        request: bench.session.requests[0].id,
+    let answer = |harness: &TestSession, reply| SessionCommand::Answer {
+        request: harness.session.requests[0].id,
         revision: 1,
         reply,
     };
-    let mut bench = working(codex());
-    bench
+    let mut harness = working(codex());
+    harness
         .signal(StreamSignal::RequestOpened(request_of_kind(RequestKind::Approval)))
         .apply(SessionCommand::Stop);
-    let late = answer(&bench, RequestReply::Approve(provost_core::request::ApprovalScope::Once));
-    let why = bench.try_apply(late).expect_err("the session was stopped").to_string();
+    let late = answer(&harness, RequestReply::Approve(provost_core::request::ApprovalScope::Once));
+    let why = harness.try_apply(late).expect_err("the session was stopped").to_string();
     assert!(why.ends_with("no longer open: the session was stopped"), "{why}");
-    let mut bench = working(codex());
-    bench
+    let mut harness = working(codex());
+    harness
         .signal(StreamSignal::RequestOpened(request_of_kind(RequestKind::Question)))
         .apply(SessionCommand::Stop);
     let again = SessionCommand::Observed {
-        launch: bench.launch(),
+        launch: harness.launch(),
         signal: withdrawn(),
         cursor: Cursor { offset: 1_000_000, skip: 0 },
     };
     assert_eq!(
-        bench.try_apply(again),
+        harness.try_apply(again),
         Err(SessionRejection::NothingNew),
         "it had to, since it ends"
     );
-    let said = answer(&bench, RequestReply::Text("blue".to_owned()));
-    let request = bench.session.requests[0].id;
-    assert_eq!(bench.try_apply(said.clone()), Err(SessionRejection::BeingStopped(request)));
-    bench
+    let blue = answer(&harness, RequestReply::Text("blue".to_owned()));
+    let request = harness.session.requests[0].id;
+    assert_eq!(harness.try_apply(blue.clone()), Err(SessionRejection::BeingStopped(request)));
+    harness
         .signal(turn_ended(TurnEnd::Interrupted))
         .end_by(ProcessExit::Signal(15), StoppedBy::Provost)
         .settle();
-    assert_eq!((bench.state(), bench.sealed()), (State::NeedsInput, false));
-    bench.apply(said);
-    assert_eq!(bench.session.launches[1].why, LaunchReason::Answer);
-    let mut bench = working(codex());
-    bench.signal(StreamSignal::RequestOpened(request_of_kind(RequestKind::Question)));
-    bench.apply(SessionCommand::Cancel { because: String::new() }).signal(withdrawn());
+    assert_eq!((harness.state(), harness.sealed()), (State::NeedsInput, false));
+    harness.apply(blue);
+    assert_eq!(harness.session.launches[1].why, LaunchReason::Answer);
+    let mut harness = working(codex());
+    harness.signal(StreamSignal::RequestOpened(request_of_kind(RequestKind::Question)));
+    harness.apply(SessionCommand::Cancel { because: String::new() }).signal(withdrawn());
     assert_eq!(
-        bench.session.requests[0].status,
+        harness.session.requests[0].status,
         RequestStatus::Void,
         "the agent did not withdraw it"
     );
-    let why =
-        bench.try_apply(answer(&bench, RequestReply::Deny)).expect_err("it is over").to_string();
+    let why = harness
+        .try_apply(answer(&harness, RequestReply::Deny))
+        .expect_err("it is over")
+        .to_string();
     assert!(why.ends_with("the session was cancelled"), "{why}");
 }
 
 #[test]
 fn usage_limit_is_waited_out_then_resumed() {
-    let mut bench = working(codex());
-    let until = u64::try_from(bench.now.wall_ms).expect("later than 1970") + 3_600_000;
-    bench.signal(turn_ended(TurnEnd::Limited {
+    let mut harness = working(codex());
+    let until = u64::try_from(harness.now.wall_ms).expect("later than 1970") + 3_600_000;
+    harness.signal(turn_ended(TurnEnd::Limited {
         until_ms: Some(until),
         detail: "used up".to_owned(),
     }));
-    let limited = |bench: &TestSession| bench.session.judgement().has(Flag::Limited);
-    assert!(limited(&bench) && bench.state() == State::Working);
-    bench.advance_clock(3_599_999);
-    assert!(limited(&bench), "not before its time, and no silence is shown meanwhile");
-    bench.advance_clock(bench.session.spec.bounds.limit_jitter_ms + 1);
-    assert!(!limited(&bench));
-    let last = bench.session.messages.last().expect("it gets a continuation message");
+    let limited = |harness: &TestSession| harness.session.judgement().has(Flag::Limited);
+    assert!(limited(&harness) && harness.state() == State::Working);
+    harness.advance_clock(3_599_999);
+    assert!(limited(&harness), "not before its time, and no silence is shown meanwhile");
+    harness.advance_clock(harness.session.spec.bounds.limit_jitter_ms + 1);
+    assert!(!limited(&harness));
+    let last = harness.session.messages.last().expect("it gets a continuation message");
     assert_eq!(last.kind, AgentMessageKind::Continue);
-    assert!(pending_delivery(&bench).is_some());
+    assert!(pending_delivery(&harness).is_some());
 }
 
 #[test]
 fn usage_limit_is_waited_for_at_most_n_times() {
     let mut spec = codex();
     spec.bounds.limit_waits = 2;
-    let mut bench = working(spec);
+    let mut harness = working(spec);
     let limit = || turn_ended(TurnEnd::Limited { until_ms: None, detail: "used up".to_owned() });
     for _ in 0..2 {
-        bench.signal(limit());
-        assert_eq!(bench.state(), State::Working);
-        bench.advance_clock(16 * 60 * 1_000);
-        begin_work(&mut bench);
+        harness.signal(limit());
+        assert_eq!(harness.state(), State::Working);
+        harness.advance_clock(16 * 60 * 1_000);
+        begin_work(&mut harness);
     }
-    bench.signal(limit()).settle();
-    let judged = bench.session.judgement();
+    harness.signal(limit()).settle();
+    let judged = harness.session.judgement();
     assert_eq!((judged.state, judged.cause), (State::Failed, Some(Cause::AgentError)));
 }
 
 #[test]
 fn a09_limit_slot_moves_the_wait_end() {
-    let mut bench = working(codex());
-    let slot = |bench: &mut TestSession, at_ms| {
-        let now = bench.now;
-        bench.session.evolve(now, &provost_core::session::LimitSlot { at_ms }.into());
+    let mut harness = working(codex());
+    let slot = |harness: &mut TestSession, at_ms| {
+        let now = harness.now;
+        harness.session.evolve(now, &provost_core::session::LimitSlot { at_ms }.into());
     };
-    slot(&mut bench, 7);
-    assert_eq!((bench.session.limited.clone(), bench.session.released_ms), (None, None));
-    bench.signal(turn_ended(TurnEnd::Limited { until_ms: None, detail: String::new() }));
-    assert_eq!(bench.session.limit_wait(), bench.session.limited.as_ref());
-    let at = bench.now.mono_ms + 40_000_000;
-    slot(&mut bench, at);
-    bench.advance_clock(39_999_999);
-    assert!(bench.session.limit_wait().is_some());
-    bench.advance_clock(1);
-    assert_eq!((bench.session.limit_wait(), bench.session.released_ms), (None, Some(at)));
+    slot(&mut harness, 7);
+    assert_eq!((harness.session.limited.clone(), harness.session.released_ms), (None, None));
+    harness.signal(turn_ended(TurnEnd::Limited { until_ms: None, detail: String::new() }));
+    assert_eq!(harness.session.limit_wait(), harness.session.limited.as_ref());
+    let at = harness.now.mono_ms + 40_000_000;
+    slot(&mut harness, at);
+    harness.advance_clock(39_999_999);
+    assert!(harness.session.limit_wait().is_some());
+    harness.advance_clock(1);
+    assert_eq!((harness.session.limit_wait(), harness.session.released_ms), (None, Some(at)));
 }
 
 #[test]
@@ -329,11 +339,11 @@ fn a09_jitter_derives_from_account_or_session() {
         let mut spec = codex();
         spec.agent.carried.account = account.map(str::to_owned);
         spec.bounds.limit_jitter_ms = spread;
-        let mut bench = working(spec);
-        bench.signal(turn_ended(TurnEnd::Limited { until_ms: Some(0), detail: String::new() }));
-        let told = bench.now.mono_ms;
+        let mut harness = working(spec);
+        harness.signal(turn_ended(TurnEnd::Limited { until_ms: Some(0), detail: String::new() }));
+        let reported_ms = harness.now.mono_ms;
         // A wait of 0 ms ends at once.
-        bench.session.limit_wait().map_or(0, |wait| wait.until_mono_ms - told)
+        harness.session.limit_wait().map_or(0, |wait| wait.until_mono_ms - reported_ms)
     };
     // FNV-1a of these texts; it must never change.
     assert_eq!(until(Some("a"), 10_000), 0xaf63_dc4c_8601_ec8c_u64 % 10_000);
@@ -345,57 +355,61 @@ fn a09_jitter_derives_from_account_or_session() {
 
 #[test]
 fn cancelled_session_ignores_limit_reset() {
-    let mut bench = working(codex());
-    bench.signal(turn_ended(TurnEnd::Limited { until_ms: None, detail: String::new() }));
-    bench.apply(SessionCommand::Cancel { because: "enough".to_owned() });
-    assert_eq!(bench.session.limit_wait(), None);
-    bench.advance_clock(10 * 3_600_000);
-    assert!(bench.session.messages.iter().all(|m| m.kind != AgentMessageKind::Continue));
+    let mut harness = working(codex());
+    harness.signal(turn_ended(TurnEnd::Limited { until_ms: None, detail: String::new() }));
+    harness.apply(SessionCommand::Cancel { because: "enough".to_owned() });
+    assert_eq!(harness.session.limit_wait(), None);
+    harness.advance_clock(10 * 3_600_000);
+    assert!(harness.session.messages.iter().all(|m| m.kind != AgentMessageKind::Continue));
 }
 
 #[test]
 fn token_budget_stops_work_and_can_be_raised() {
     let mut spec = codex();
     spec.budget = Budget { tokens: Some(100), turns: None };
-    let mut bench = working(spec);
-    let use_up = |bench: &mut TestSession, input, output| {
-        bench.signal(StreamSignal::Usage(Usage { input, output }));
+    let mut harness = working(spec);
+    let use_up = |harness: &mut TestSession, input, output| {
+        harness.signal(StreamSignal::Usage(Usage { input, output }));
     };
-    use_up(&mut bench, 60, 39);
-    assert_eq!(bench.state(), State::Working);
-    use_up(&mut bench, 1, 0);
-    let judged = bench.session.judgement();
+    use_up(&mut harness, 60, 39);
+    assert_eq!(harness.state(), State::Working);
+    use_up(&mut harness, 1, 0);
+    let judged = harness.session.judgement();
     assert_eq!((judged.state, judged.cause), (State::Failed, Some(Cause::Budget)));
-    bench.signal(turn_ended(TurnEnd::Interrupted)).end(ProcessExit::Exit(0)).settle();
-    assert!(bench.sealed());
+    harness.signal(turn_ended(TurnEnd::Interrupted)).end(ProcessExit::Exit(0)).settle();
+    assert!(harness.sealed());
     let raise = |tokens| SessionCommand::RaiseBudget { tokens: Some(tokens), turns: None };
-    assert!(matches!(bench.try_apply(raise(100)), Err(SessionRejection::BudgetNotRaised(_))));
+    assert!(matches!(harness.try_apply(raise(100)), Err(SessionRejection::BudgetNotRaised(_))));
     for mode in [SendMode::Continue, SendMode::Supersede] {
-        let Err(SessionRejection::BudgetUsedUp(used_up)) = bench.try_apply(send("early", mode))
+        let Err(SessionRejection::BudgetUsedUp(used_up)) = harness.try_apply(send("early", mode))
         else {
             panic!("an attempt would end as it begins")
         };
-        let told = (used_up.detail.as_str(), used_up.raise_flags);
-        assert_eq!(told, ("100 of 100 tokens are used", "--tokens N"));
+        let refused = (used_up.detail.as_str(), used_up.raise_flags);
+        assert_eq!(refused, ("100 of 100 tokens are used", "--tokens N"));
     }
-    bench.apply(raise(200));
-    bench.apply(send("k", SendMode::Continue));
-    bench.start();
-    begin_work(&mut bench);
-    assert_eq!(bench.state(), State::Working, "what was used before still counts, and is not all");
-    use_up(&mut bench, 100, 0);
-    assert_eq!(bench.state(), State::Failed);
+    harness.apply(raise(200));
+    harness.apply(send("k", SendMode::Continue));
+    harness.start();
+    begin_work(&mut harness);
+    assert_eq!(
+        harness.state(),
+        State::Working,
+        "what was used before still counts, and is not all"
+    );
+    use_up(&mut harness, 100, 0);
+    assert_eq!(harness.state(), State::Failed);
 }
 
 #[test]
 fn turn_budget_stops_after_last_turn() {
     let mut spec = codex();
     spec.budget = Budget { tokens: None, turns: Some(1) };
-    let mut bench = working(spec);
-    bench.advance_clock(1_000);
-    assert_eq!(bench.state(), State::Working, "the one that was begun is within");
-    bench.signal(turn_ended(TurnEnd::Ok));
-    assert_eq!(bench.session.judgement().cause, Some(Cause::Budget));
+    let mut harness = working(spec);
+    harness.advance_clock(1_000);
+    assert_eq!(harness.state(), State::Working, "the one that was begun is within");
+    harness.signal(turn_ended(TurnEnd::Ok));
+    assert_eq!(harness.session.judgement().cause, Some(Cause::Budget));
 }
 
 #[test]
@@ -408,20 +422,20 @@ fn exhausted_budget_rejects_instruction_with_hint() {
     ] {
         let mut spec = codex();
         spec.budget = Budget { tokens, turns };
-        let mut bench = working(spec);
-        bench.claim(ClaimKind::Completed);
+        let mut harness = working(spec);
+        harness.claim(ClaimKind::Completed);
         let usage = Some(Usage { input: 4, output: 1 });
-        bench.signal(StreamSignal::TurnEnded { turn: None, end: TurnEnd::Ok, usage, says: None });
-        let steered = bench.decide(&send("steer", SendMode::Continue));
+        harness.signal(StreamSignal::TurnEnded { turn: None, end: TurnEnd::Ok, usage, says: None });
+        let steered = harness.decide(&send("steer", SendMode::Continue));
         assert!(steered.is_ok(), "what is said to the open attempt is decided by its own budget");
-        bench.settle();
-        assert_eq!(bench.state(), State::Completed, "the claim came within the budget");
-        let told = match bench.decide(&send("next", SendMode::Continue)) {
+        harness.settle();
+        assert_eq!(harness.state(), State::Completed, "the claim came within the budget");
+        let flags = match harness.decide(&send("next", SendMode::Continue)) {
             Err(SessionRejection::BudgetUsedUp(used_up)) => Some(used_up.raise_flags),
             Err(other) => panic!("{other}"),
             Ok(_) => None,
         };
-        assert_eq!(told, raise);
+        assert_eq!(flags, raise);
     }
 }
 
@@ -435,28 +449,28 @@ fn one_shot_exit_0_needs_a_successful_turn() {
     ] {
         let mut spec = spec();
         spec.agent.driver = Driver::CodexExec;
-        spec.exit0 = provost_core::session::ExitZeroPolicy::Completes;
-        let mut bench = TestSession::running(spec);
-        bench.signal(StreamSignal::TurnStarted { turn: None });
+        spec.exit_zero = provost_core::session::ExitZeroPolicy::Completes;
+        let mut harness = TestSession::running(spec);
+        harness.signal(StreamSignal::TurnStarted { turn: None });
         if let Some(end) = end.clone() {
             let usage = Some(Usage { input: 3, output: 4 });
-            bench.signal(StreamSignal::TurnEnded { turn: None, end, usage, says: None });
-            assert_eq!(bench.session.usage, Usage { input: 3, output: 4 });
+            harness.signal(StreamSignal::TurnEnded { turn: None, end, usage, says: None });
+            assert_eq!(harness.session.usage, Usage { input: 3, output: 4 });
         }
-        bench.end(ProcessExit::Exit(0)).settle();
-        assert_eq!(bench.state(), state, "{end:?}");
+        harness.end(ProcessExit::Exit(0)).settle();
+        assert_eq!(harness.state(), state, "{end:?}");
     }
 }
 
 #[test]
 fn repeated_warning_is_kept_once() {
-    let mut bench = working(codex());
+    let mut harness = working(codex());
     let warned = StreamSignal::Warned { text: "no questions".to_owned() };
-    bench.signal(warned.clone());
+    harness.signal(warned.clone());
     let cursor = provost_core::session::Cursor { offset: 1_000_000, skip: 0 };
-    let again = SessionCommand::Observed { launch: bench.launch(), signal: warned, cursor };
-    assert_eq!(bench.try_apply(again), Err(SessionRejection::NothingNew));
-    assert_eq!(bench.session.warnings, ["no questions"]);
+    let again = SessionCommand::Observed { launch: harness.launch(), signal: warned, cursor };
+    assert_eq!(harness.try_apply(again), Err(SessionRejection::NothingNew));
+    assert_eq!(harness.session.warnings, ["no questions"]);
 }
 
 #[test]
@@ -479,7 +493,7 @@ fn policy_settles_approval_once_without_user() {
         ("bash -lc 'cargo test && rm -rf /'", Some(RequestReply::Deny)),
         ("cargo build", None),
     ] {
-        let mut bench = working(spec.clone());
+        let mut harness = working(spec.clone());
         let found = |word| ProgramLookup { word, file: Some("/bin/x".to_owned()), refused: None };
         let programs = provost_core::policy::programs(command).into_iter().map(found).collect();
         let subject = provost_core::request::ApprovalSubject {
@@ -487,16 +501,16 @@ fn policy_settles_approval_once_without_user() {
             lookup: Some(CommandLookup { in_worktree: true, programs }),
             ..Default::default()
         };
-        bench.signal(StreamSignal::RequestOpened(AgentRequest {
+        harness.signal(StreamSignal::RequestOpened(AgentRequest {
             subject: Some(Box::new(subject)),
             ..request_of_kind(RequestKind::Approval)
         }));
-        let ruled = bench.log.iter().filter(|(_, e)| matches!(e, Event::RequestRuled(_))).count();
+        let ruled = harness.log.iter().filter(|(_, e)| matches!(e, Event::RequestRuled(_))).count();
         assert_eq!(ruled, usize::from(reply.is_some()), "{command}");
-        let given = bench.session.messages.last().and_then(|message| message.reply.clone());
+        let given = harness.session.messages.last().and_then(|message| message.reply.clone());
         assert_eq!(given, reply, "{command}");
         let state = if reply.is_some() { State::Working } else { State::NeedsInput };
-        assert_eq!(bench.state(), state, "{command}");
+        assert_eq!(harness.state(), state, "{command}");
     }
 }
 
@@ -509,95 +523,95 @@ fn only_configured_approvals_expire() {
     ] {
         let mut spec = codex();
         spec.bounds.approval_ms = approval_ms;
-        let mut bench = working(spec);
-        bench.signal(StreamSignal::RequestOpened(request_of_kind(kind))).advance_clock(59_999);
-        assert_eq!(bench.session.requests[0].status, RequestStatus::Open);
-        bench.advance_clock(1);
-        let denied = bench.session.messages.last().and_then(|message| message.reply.clone());
+        let mut harness = working(spec);
+        harness.signal(StreamSignal::RequestOpened(request_of_kind(kind))).advance_clock(59_999);
+        assert_eq!(harness.session.requests[0].status, RequestStatus::Open);
+        harness.advance_clock(1);
+        let denied = harness.session.messages.last().and_then(|message| message.reply.clone());
         assert_eq!(denied, expires.then_some(RequestReply::Deny), "{kind:?} {approval_ms:?}");
         let fate = if expires { RequestStatus::Answered } else { RequestStatus::Open };
-        assert_eq!(bench.session.requests[0].status, fate);
-        bench.apply(SessionCommand::Cancel { because: String::new() }).advance_clock(60_000);
+        assert_eq!(harness.session.requests[0].status, fate);
+        harness.apply(SessionCommand::Cancel { because: String::new() }).advance_clock(60_000);
     }
 }
 
 #[test]
 fn removed_conversation_is_not_resumed() {
-    let mut bench = working(codex());
+    let mut harness = working(codex());
     assert_eq!(
-        bench.try_apply(SessionCommand::ConversationRemoved),
+        harness.try_apply(SessionCommand::ConversationRemoved),
         Err(SessionRejection::NothingNew),
         "it is in use"
     );
-    bench.claim(ClaimKind::Completed).signal(turn_ended(TurnEnd::Ok)).settle();
-    bench
+    harness.claim(ClaimKind::Completed).signal(turn_ended(TurnEnd::Ok)).settle();
+    harness
         .end_by(ProcessExit::Signal(15), StoppedBy::Provost)
         .apply(SessionCommand::ConversationRemoved);
     assert_eq!(
-        bench.try_apply(SessionCommand::ConversationRemoved),
+        harness.try_apply(SessionCommand::ConversationRemoved),
         Err(SessionRejection::NothingNew),
         "once"
     );
     let gone = Err(SessionRejection::ConversationGone);
-    assert_eq!(bench.try_apply(send("again", SendMode::Continue)), gone);
-    assert_eq!((bench.state(), bench.session.attempts.len()), (State::Completed, 1));
+    assert_eq!(harness.try_apply(send("again", SendMode::Continue)), gone);
+    assert_eq!((harness.state(), harness.session.attempts.len()), (State::Completed, 1));
 }
 
 #[test]
 fn one_shot_session_resumes_only_after_it_ended() {
     let mut spec = codex();
     spec.agent.driver = Driver::CodexExec;
-    let mut bench = TestSession::running(spec);
+    let mut harness = TestSession::running(spec);
     let say = || send("again", SendMode::Continue);
-    bench.signal(StreamSignal::Ready { thread: Some("t".to_owned()) });
+    harness.signal(StreamSignal::Ready { thread: Some("t".to_owned()) });
     for mode in [SendMode::Continue, SendMode::Supersede] {
-        let early = bench.decide(&send("early", mode));
+        let early = harness.decide(&send("early", mode));
         assert_eq!(
             early,
             Err(SessionRejection::OneShotBusy("test".to_owned())),
             "not while it runs"
         );
     }
-    bench.end(ProcessExit::Exit(0)).settle();
-    let mut nameless = TestSession::running(bench.session.spec.clone());
+    harness.end(ProcessExit::Exit(0)).settle();
+    let mut nameless = TestSession::running(harness.session.spec.clone());
     nameless.end(ProcessExit::Exit(0)).settle();
     assert_eq!(
         nameless.try_apply(say()),
         Err(SessionRejection::OneShotWithoutConversation("test".to_owned()))
     );
-    bench.apply(say());
-    assert_eq!((bench.session.attempts.len(), bench.session.launches.len()), (2, 2));
-    assert_eq!(bench.session.attempt().no, 2);
+    harness.apply(say());
+    assert_eq!((harness.session.attempts.len(), harness.session.launches.len()), (2, 2));
+    assert_eq!(harness.session.attempt().no, 2);
 }
 
 #[test]
 fn one_shot_live_after_seal_rejects_messages() {
     let mut spec = codex();
     spec.agent.driver = Driver::CodexExec;
-    let mut bench = TestSession::running(spec);
-    bench.apply(SessionCommand::Resolve {
+    let mut harness = TestSession::running(spec);
+    harness.apply(SessionCommand::Resolve {
         to: provost_core::session::ManualOutcome::Failed,
         because: String::new(),
     });
-    assert!(bench.sealed() && bench.session.launches[0].may_be_running());
-    let sent = bench.decide(&send("early", SendMode::Continue));
+    assert!(harness.sealed() && harness.session.launches[0].may_be_running());
+    let sent = harness.decide(&send("early", SendMode::Continue));
     assert_eq!(sent, Err(SessionRejection::OneShotBusy("test".to_owned())));
 }
 
 #[test]
 fn only_crash_in_named_thread_resumes_after_drain() {
-    let mut bench = working(codex());
-    bench.exit(ProcessExit::Signal(9), StoppedBy::Itself);
-    let launch = bench.launch();
-    bench.apply(SessionCommand::ProcessTreeGone { launch, leftovers: 0, verified: true });
-    assert_eq!(bench.session.launches.len(), 1, "its journal may still bring something");
-    bench.signal(StreamSignal::Closed);
-    assert_eq!(bench.session.launches.len(), 2);
+    let mut harness = working(codex());
+    harness.exit(ProcessExit::Signal(9), StoppedBy::Itself);
+    let launch = harness.launch();
+    harness.apply(SessionCommand::ProcessTreeGone { launch, leftovers: 0, verified: true });
+    assert_eq!(harness.session.launches.len(), 1, "its journal may still bring something");
+    harness.signal(StreamSignal::Closed);
+    assert_eq!(harness.session.launches.len(), 2);
 
     let ended = |end: ProcessExit, by: StoppedBy| {
-        let mut bench = working(codex());
-        bench.end_by(end, by);
-        bench.session.launches.len()
+        let mut harness = working(codex());
+        harness.end_by(end, by);
+        harness.session.launches.len()
     };
     assert_eq!(ended(ProcessExit::Exit(0), StoppedBy::Itself), 1, "it left of its own will");
     assert_eq!(ended(ProcessExit::Signal(9), StoppedBy::Provost), 1, "it was ended");
@@ -639,59 +653,62 @@ fn stopped_or_cancelled_agent_is_not_resumed() {
 fn approval_expiry_is_a_deadline() {
     let mut spec = codex();
     (spec.bounds.approval_ms, spec.bounds.time_limit_ms) = (Some(60_000), None);
-    let mut bench = working(spec);
-    bench.signal(StreamSignal::RequestOpened(request_of_kind(RequestKind::Approval)));
-    let at = bench.session.requests[0].at.mono_ms + 60_000;
+    let mut harness = working(spec);
+    harness.signal(StreamSignal::RequestOpened(request_of_kind(RequestKind::Approval)));
+    let at = harness.session.requests[0].at.mono_ms + 60_000;
     assert_eq!(
-        bench.session.deadline(),
+        harness.session.deadline(),
         Some((at, provost_core::session::DeadlineKind::ApprovalExpiry))
     );
 }
 
 #[test]
 fn warnings_are_capped() {
-    let mut bench = working(codex());
+    let mut harness = working(codex());
     for no in 0..provost_core::limits::MAX_WARNINGS {
-        bench.signal(StreamSignal::Warned { text: format!("warning {no}") });
+        harness.signal(StreamSignal::Warned { text: format!("warning {no}") });
     }
     let more = StreamSignal::Warned { text: "one more".to_owned() };
-    assert_eq!(bench.try_signal(more), Err(SessionRejection::NothingNew));
-    assert_eq!(bench.session.warnings.len(), provost_core::limits::MAX_WARNINGS);
+    assert_eq!(harness.try_signal(more), Err(SessionRejection::NothingNew));
+    assert_eq!(harness.session.warnings.len(), provost_core::limits::MAX_WARNINGS);
 }
 
 #[test]
 fn budget_can_only_be_raised() {
     let mut spec = codex();
     spec.budget = Budget { tokens: Some(100), turns: Some(5) };
-    let bench = working(spec);
-    let raise = |tokens, turns| bench.decide(&SessionCommand::RaiseBudget { tokens, turns });
+    let harness = working(spec);
+    let raise = |tokens, turns| harness.decide(&SessionCommand::RaiseBudget { tokens, turns });
     assert_eq!(raise(None, None), Err(SessionRejection::NothingNew));
-    let told = |what: &str| Err(SessionRejection::BudgetNotRaised(what.to_owned()));
-    assert_eq!(raise(None, Some(5)), told("5 turns"));
-    assert_eq!(raise(Some(200), Some(4)), told("5 turns"));
-    assert_eq!(raise(Some(100), Some(6)), told("100 tokens"));
+    let not_raised = |what: &str| Err(SessionRejection::BudgetNotRaised(what.to_owned()));
+    assert_eq!(raise(None, Some(5)), not_raised("5 turns"));
+    assert_eq!(raise(Some(200), Some(4)), not_raised("5 turns"));
+    assert_eq!(raise(Some(100), Some(6)), not_raised("100 tokens"));
     assert_eq!(raise(None, Some(6)).map(|events| events.len()), Ok(1));
 }
 
 #[test]
 fn request_of_ended_session_names_why_it_is_void() {
-    let mut bench = working(codex());
-    bench.signal(StreamSignal::RequestOpened(request_of_kind(RequestKind::Approval)));
-    let request = bench.session.requests[0].id;
-    bench.apply(SessionCommand::Stop).end_by(ProcessExit::Signal(15), StoppedBy::Provost).settle();
+    let mut harness = working(codex());
+    harness.signal(StreamSignal::RequestOpened(request_of_kind(RequestKind::Approval)));
+    let request = harness.session.requests[0].id;
+    harness
+        .apply(SessionCommand::Stop)
+        .end_by(ProcessExit::Signal(15), StoppedBy::Provost)
+        .settle();
     let answer = SessionCommand::Answer { request, revision: 1, reply: RequestReply::Deny };
     let settled = |why| Err(SessionRejection::RequestSettled(request, why));
-    assert_eq!(bench.decide(&answer), settled("the session was stopped"));
+    assert_eq!(harness.decide(&answer), settled("the session was stopped"));
 
     let mut spec = codex();
     spec.bounds.resumes = 0;
-    let mut bench = working(spec);
-    bench.signal(StreamSignal::RequestOpened(request_of_kind(RequestKind::Approval)));
-    bench.end(ProcessExit::Signal(9)).settle();
-    let request = bench.session.requests[0].id;
+    let mut harness = working(spec);
+    harness.signal(StreamSignal::RequestOpened(request_of_kind(RequestKind::Approval)));
+    harness.end(ProcessExit::Signal(9)).settle();
+    let request = harness.session.requests[0].id;
     let answer = SessionCommand::Answer { request, revision: 1, reply: RequestReply::Deny };
     assert_eq!(
-        bench.decide(&answer),
+        harness.decide(&answer),
         Err(SessionRejection::RequestSettled(request, "the session ended"))
     );
 }

@@ -25,42 +25,42 @@ const INTERRUPTED: StreamSignal =
 fn interrupted_turn_waits_for_the_user() {
     let mut limited = spec();
     limited.bounds.time_limit_ms = Some(1_000);
-    let mut bench = TestSession::running(limited);
-    bench.signal(TURN_STARTED).signal(INTERRUPTED).settle().advance_clock(1_000_000);
-    assert_eq!((bench.state(), bench.sealed()), (State::Idle, false), "waiting costs no time");
-    assert!(bench.has_flag(Flag::Interrupted) && bench.session.awaits_user());
-    assert!(bench.session.attempt().result_requested.is_none());
-    bench.apply(send("next", SendMode::Continue)).signal(TURN_STARTED);
-    assert!(!bench.session.awaits_user());
-    bench.signal(TURN_ENDED_OK);
-    assert!(bench.session.attempt().result_requested.is_some(), "this turn is finished");
+    let mut harness = TestSession::running(limited);
+    harness.signal(TURN_STARTED).signal(INTERRUPTED).settle().advance_clock(1_000_000);
+    assert_eq!((harness.state(), harness.sealed()), (State::Idle, false), "waiting costs no time");
+    assert!(harness.has_flag(Flag::Interrupted) && harness.session.awaits_user());
+    assert!(harness.session.attempt().result_requested.is_none());
+    harness.apply(send("next", SendMode::Continue)).signal(TURN_STARTED);
+    assert!(!harness.session.awaits_user());
+    harness.signal(TURN_ENDED_OK);
+    assert!(harness.session.attempt().result_requested.is_some(), "this turn is finished");
 }
 
 #[test]
 fn late_interrupt_does_not_finish_the_turn() {
-    let mut bench = TestSession::running(spec());
-    bench.signal(TURN_STARTED);
-    bench.apply(SessionCommand::Interrupt { key: "i".to_owned(), text: None });
+    let mut harness = TestSession::running(spec());
+    harness.signal(TURN_STARTED);
+    harness.apply(SessionCommand::Interrupt { key: "i".to_owned(), text: None });
     // A user at the screen interrupted first.
-    bench.signal(INTERRUPTED);
-    assert!(bench.session.awaits_user());
-    assert!(bench.session.attempt().result_requested.is_none());
-    let mut bench = TestSession::running(spec());
-    bench.signal(TURN_STARTED);
-    bench.apply(SessionCommand::Interrupt { key: "i".to_owned(), text: None });
-    bench.signal(TURN_ENDED_OK);
-    assert!(bench.session.attempt().result_requested.is_some(), "the turn ended first, and well");
+    harness.signal(INTERRUPTED);
+    assert!(harness.session.awaits_user());
+    assert!(harness.session.attempt().result_requested.is_none());
+    let mut harness = TestSession::running(spec());
+    harness.signal(TURN_STARTED);
+    harness.apply(SessionCommand::Interrupt { key: "i".to_owned(), text: None });
+    harness.signal(TURN_ENDED_OK);
+    assert!(harness.session.attempt().result_requested.is_some(), "the turn ended first, and well");
 }
 
 #[test]
 fn user_stop_ends_as_stopped_unless_claimed() {
-    let stop = |mut bench: TestSession| {
-        bench
+    let stop = |mut harness: TestSession| {
+        harness
             .apply(SessionCommand::Stop)
             .end_by(ProcessExit::Signal(15), StoppedBy::Provost)
             .settle();
-        assert!(bench.sealed());
-        (bench.state(), bench.session.judgement().rule)
+        assert!(harness.sealed());
+        (harness.state(), harness.session.judgement().rule)
     };
     assert_eq!(stop(TestSession::running(command_spec())), (State::Stopped, Rule::Ended));
     let mut claimed = TestSession::running(spec());
@@ -77,24 +77,24 @@ fn user_stop_ends_as_stopped_unless_claimed() {
 
 #[test]
 fn stop_before_start_is_not_a_failed_launch() {
-    let mut bench = TestSession::new(command_spec());
-    bench.apply(SessionCommand::WorkPrepared { cwd: "/work".to_owned(), base: None });
-    assert!(bench.has_flag(Flag::Starting));
-    bench.apply(SessionCommand::Stop);
-    let launch = bench.launch();
-    bench
+    let mut harness = TestSession::new(command_spec());
+    harness.apply(SessionCommand::WorkPrepared { cwd: "/work".to_owned(), base: None });
+    assert!(harness.has_flag(Flag::Starting));
+    harness.apply(SessionCommand::Stop);
+    let launch = harness.launch();
+    harness
         .apply(SessionCommand::LaunchFailed { launch, reason: "it was called off".to_owned() })
         .settle();
-    assert_eq!((bench.state(), bench.cause()), (State::Stopped, None));
+    assert_eq!((harness.state(), harness.cause()), (State::Stopped, None));
 }
 
 #[test]
 fn stopped_work_stays_stopped_after_checks() {
-    let mut bench = TestSession::running(checked_spec());
-    bench.apply(SessionCommand::Stop).end_by(ProcessExit::Signal(15), StoppedBy::Provost);
-    assert_eq!(bench.state(), State::Verifying);
-    bench.verify("new", CheckEnd::Exit(1)).settle();
-    assert_eq!((bench.state(), bench.cause()), (State::Stopped, None));
+    let mut harness = TestSession::running(checked_spec());
+    harness.apply(SessionCommand::Stop).end_by(ProcessExit::Signal(15), StoppedBy::Provost);
+    assert_eq!(harness.state(), State::Verifying);
+    harness.verify("new", CheckEnd::Exit(1)).settle();
+    assert_eq!((harness.state(), harness.cause()), (State::Stopped, None));
 }
 
 #[test]
@@ -102,10 +102,10 @@ fn answer_resumes_only_what_takes_an_answer() {
     for (driver, flagged) in [(Driver::Jsonl, true), (Driver::Command, false)] {
         let mut spec = spec();
         spec.agent.driver = driver;
-        let mut bench = TestSession::running(spec);
-        bench.claim(ClaimKind::NeedsInput).end(ProcessExit::Exit(0));
+        let mut harness = TestSession::running(spec);
+        harness.claim(ClaimKind::NeedsInput).end(ProcessExit::Exit(0));
         assert_eq!(
-            (bench.state(), bench.has_flag(Flag::AnswerResumes)),
+            (harness.state(), harness.has_flag(Flag::AnswerResumes)),
             (State::NeedsInput, flagged)
         );
     }
@@ -119,7 +119,7 @@ fn in_worktree() -> SessionSpec {
         copy: Vec::new(),
         base: None,
     };
-    SessionSpec { work, exit0: ExitZeroPolicy::Completes, ..command_spec() }
+    SessionSpec { work, exit_zero: ExitZeroPolicy::Completes, ..command_spec() }
 }
 
 #[test]
@@ -129,23 +129,23 @@ fn cancelled_session_is_sealed_after_its_worktree_is_made() {
     let made = SessionCommand::WorkPrepared { cwd: "/tree".to_owned(), base: None };
     let failed = SessionCommand::WorkFailed { reason: "no such commit".to_owned() };
     for result in [made, failed] {
-        let mut bench = TestSession::new(in_worktree());
-        bench.apply(cancel()).settle().advance_clock(60_000);
-        assert_eq!((bench.state(), bench.sealed()), (State::Cancelled, false));
-        assert!(bench.has_effect(&make), "git may be writing");
-        bench.apply(result).settle();
-        assert_eq!((bench.state(), bench.sealed()), (State::Cancelled, true));
-        assert!(bench.session.launches.is_empty());
+        let mut harness = TestSession::new(in_worktree());
+        harness.apply(cancel()).settle().advance_clock(60_000);
+        assert_eq!((harness.state(), harness.sealed()), (State::Cancelled, false));
+        assert!(harness.has_effect(&make), "git may be writing");
+        harness.apply(result).settle();
+        assert_eq!((harness.state(), harness.sealed()), (State::Cancelled, true));
+        assert!(harness.session.launches.is_empty());
     }
 
-    let mut bench = TestSession::new(in_worktree());
-    bench.apply(shortage_of(&bench, &make));
-    bench.apply(cancel()).settle();
-    assert!(bench.sealed(), "git does not run while its effect waits for a resource");
+    let mut harness = TestSession::new(in_worktree());
+    harness.apply(shortage_of(&harness, &make));
+    harness.apply(cancel()).settle();
+    assert!(harness.sealed(), "git does not run while its effect waits for a resource");
 }
 
-fn commits(bench: &TestSession) -> bool {
-    bench.session.effects().iter().any(|one| matches!(one, SessionEffect::TakeSnapshot { .. }))
+fn commits(harness: &TestSession) -> bool {
+    harness.session.effects().iter().any(|one| matches!(one, SessionEffect::TakeSnapshot { .. }))
 }
 
 #[test]
@@ -153,41 +153,41 @@ fn unchecked_worktree_is_committed_before_seal() {
     for (end, state) in
         [(ProcessExit::Exit(0), State::Completed), (ProcessExit::Exit(1), State::Failed)]
     {
-        let mut bench = TestSession::running(in_worktree());
-        assert!(!commits(&bench), "it works");
-        bench.exit(end, StoppedBy::Itself).settle();
-        assert!(!bench.sealed() && !commits(&bench), "something of it may still write");
-        let launch = bench.launch();
-        bench.signal(StreamSignal::Closed);
-        bench
+        let mut harness = TestSession::running(in_worktree());
+        assert!(!commits(&harness), "it works");
+        harness.exit(end, StoppedBy::Itself).settle();
+        assert!(!harness.sealed() && !commits(&harness), "something of it may still write");
+        let launch = harness.launch();
+        harness.signal(StreamSignal::Closed);
+        harness
             .apply(SessionCommand::ProcessTreeGone { launch, leftovers: 0, verified: true })
             .settle();
-        assert_eq!((bench.state(), bench.sealed()), (state, false), "{end:?}");
-        assert!(commits(&bench));
-        bench.snapshot("new").settle();
-        assert_eq!((bench.state(), bench.sealed(), commits(&bench)), (state, true, false));
-        let sealed = bench.session.attempt().sealed.clone().unwrap();
+        assert_eq!((harness.state(), harness.sealed()), (state, false), "{end:?}");
+        assert!(commits(&harness));
+        harness.snapshot("new").settle();
+        assert_eq!((harness.state(), harness.sealed(), commits(&harness)), (state, true, false));
+        let sealed = harness.session.attempt().sealed.clone().unwrap();
         assert_eq!(sealed.tree, Some(TreeId("new".to_owned())));
-        assert_eq!(bench.session.verification().as_str(), "none");
+        assert_eq!(harness.session.verification().as_str(), "none");
     }
 }
 
 #[test]
 fn failed_commit_without_checks_refutes_nothing() {
-    let mut bench = TestSession::running(in_worktree());
-    bench.end(ProcessExit::Exit(0));
+    let mut harness = TestSession::running(in_worktree());
+    harness.end(ProcessExit::Exit(0));
     let reason = "no room".to_owned();
-    bench.apply(SessionCommand::SnapshotFailed { attempt: 1, no: 1, reason }).settle();
-    assert_eq!((bench.state(), bench.sealed()), (State::Completed, true));
-    assert!(!bench.has_flag(Flag::ChecksUnfinished));
+    harness.apply(SessionCommand::SnapshotFailed { attempt: 1, no: 1, reason }).settle();
+    assert_eq!((harness.state(), harness.sealed()), (State::Completed, true));
+    assert!(!harness.has_flag(Flag::ChecksUnfinished));
 }
 
 #[test]
 fn stopped_or_cancelled_work_is_not_committed() {
     for command in [SessionCommand::Stop, SessionCommand::Cancel { because: "no".to_owned() }] {
-        let mut bench = TestSession::running(in_worktree());
-        bench.apply(command).end_by(ProcessExit::Signal(15), StoppedBy::Provost).settle();
-        assert!(bench.sealed() && !commits(&bench));
+        let mut harness = TestSession::running(in_worktree());
+        harness.apply(command).end_by(ProcessExit::Signal(15), StoppedBy::Provost).settle();
+        assert!(harness.sealed() && !commits(&harness));
     }
 }
 
@@ -203,31 +203,31 @@ fn dismiss(at_once: bool) -> SessionCommand {
 
 #[test]
 fn dismissed_member_ends_after_its_turn() {
-    let mut bench = TestSession::running(member());
-    bench.apply(SessionCommand::MessageLost {
+    let mut harness = TestSession::running(member());
+    harness.apply(SessionCommand::MessageLost {
         key: "instruction-1".to_owned(),
         reason: "told".to_owned(),
     });
-    bench.signal(TURN_STARTED).apply(dismiss(false));
-    assert!(bench.session.launches[0].stop.is_none(), "it ends its turn first");
-    bench.signal(TURN_ENDED_OK);
-    assert_eq!(bench.session.launches[0].stop.unwrap().why, StopReason::TeamEnded);
-    bench.end_by(ProcessExit::Signal(15), StoppedBy::Provost).settle();
-    assert_eq!((bench.state(), bench.sealed()), (State::Stopped, true));
+    harness.signal(TURN_STARTED).apply(dismiss(false));
+    assert!(harness.session.launches[0].stop.is_none(), "it ends its turn first");
+    harness.signal(TURN_ENDED_OK);
+    assert_eq!(harness.session.launches[0].stop.unwrap().why, StopReason::TeamEnded);
+    harness.end_by(ProcessExit::Signal(15), StoppedBy::Provost).settle();
+    assert_eq!((harness.state(), harness.sealed()), (State::Stopped, true));
 
-    let mut bench = TestSession::running(member());
-    bench.signal(TURN_STARTED).apply(dismiss(true));
-    assert_eq!(bench.session.launches[0].stop.unwrap().why, StopReason::TeamEnded);
+    let mut harness = TestSession::running(member());
+    harness.signal(TURN_STARTED).apply(dismiss(true));
+    assert_eq!(harness.session.launches[0].stop.unwrap().why, StopReason::TeamEnded);
 }
 
 #[test]
 fn only_team_sessions_can_be_dismissed() {
-    let mut bench = TestSession::running(spec());
-    assert_eq!(bench.try_apply(dismiss(true)), Err(SessionRejection::StopExternally));
-    let mut bench = TestSession::new(member());
-    bench.apply(dismiss(false)).settle();
-    assert_eq!(bench.state(), State::Cancelled, "it is not started any more");
-    let mut bench = TestSession::running(member());
-    bench.signal(TURN_STARTED).apply(dismiss(false));
-    assert_eq!(bench.try_apply(dismiss(false)), Err(SessionRejection::NothingNew));
+    let mut harness = TestSession::running(spec());
+    assert_eq!(harness.try_apply(dismiss(true)), Err(SessionRejection::StopExternally));
+    let mut harness = TestSession::new(member());
+    harness.apply(dismiss(false)).settle();
+    assert_eq!(harness.state(), State::Cancelled, "it is not started any more");
+    let mut harness = TestSession::running(member());
+    harness.signal(TURN_STARTED).apply(dismiss(false));
+    assert_eq!(harness.try_apply(dismiss(false)), Err(SessionRejection::NothingNew));
 }

@@ -112,7 +112,7 @@ fn work_location_has_top_and_branch() {
     };
     let detached = WorkLocation::Detached { top: top(), path: "/tree".to_owned(), base };
     let places = [worktree, detached, WorkLocation::InPlace { top: top() }, WorkLocation::Plain];
-    let told = places.each_ref().map(|work| (work.top(), work.branch()));
+    let locations = places.each_ref().map(|work| (work.top(), work.branch()));
     let repo = Some("/repo");
-    assert_eq!(told, [(repo, Some("provost/x")), (repo, None), (repo, None), (None, None)]);
+    assert_eq!(locations, [(repo, Some("provost/x")), (repo, None), (repo, None), (None, None)]);
 }

@@ -10,8 +10,12 @@ use provost_core::{
 
 use crate::kit::{TURN_ENDED_OK, TestSession, command_spec, question, send, spec};
 
-fn observed(bench: &TestSession, signal: StreamSignal, offset: u64) -> SessionCommand {
-    SessionCommand::Observed { launch: bench.launch(), signal, cursor: Cursor { offset, skip: 0 } }
+fn observed(harness: &TestSession, signal: StreamSignal, offset: u64) -> SessionCommand {
+    SessionCommand::Observed {
+        launch: harness.launch(),
+        signal,
+        cursor: Cursor { offset, skip: 0 },
+    }
 }
 
 fn retrying() -> StreamSignal {
@@ -20,15 +24,15 @@ fn retrying() -> StreamSignal {
 
 #[test]
 fn line_is_folded_once_stream_end_regardless_of_cursor() {
-    let mut bench = TestSession::running(command_spec());
-    bench.apply(observed(&bench, TURN_ENDED_OK, 30));
+    let mut harness = TestSession::running(command_spec());
+    harness.apply(observed(&harness, TURN_ENDED_OK, 30));
     for offset in [29, 30] {
-        let again = observed(&bench, TURN_ENDED_OK, offset);
-        assert_eq!(bench.try_apply(again), Err(SessionRejection::NothingNew));
+        let again = observed(&harness, TURN_ENDED_OK, offset);
+        assert_eq!(harness.try_apply(again), Err(SessionRejection::NothingNew));
     }
-    bench.apply(observed(&bench, StreamSignal::Closed, 30));
-    let again = observed(&bench, StreamSignal::Closed, 31);
-    assert_eq!(bench.try_apply(again), Err(SessionRejection::NothingNew), "it closed already");
+    harness.apply(observed(&harness, StreamSignal::Closed, 30));
+    let again = observed(&harness, StreamSignal::Closed, 31);
+    assert_eq!(harness.try_apply(again), Err(SessionRejection::NothingNew), "it closed already");
 }
 
 #[test]
@@ -50,153 +54,153 @@ fn signal_is_folded_once_into_its_launch() {
         StreamSignal::Closed,
     ];
     for signal in signals {
-        let mut bench = TestSession::resumed();
-        bench.signal(StreamSignal::RequestOpened(question("open")));
-        let older = bench.session.launches[0].clone();
-        let observed = observed(&bench, signal.clone(), 10_000);
-        bench.apply(observed.clone());
-        assert_eq!(bench.session.launches[1].cursor.offset, 10_000, "{signal:?}");
-        assert_eq!(bench.try_apply(observed), Err(SessionRejection::NothingNew), "{signal:?}");
-        assert_eq!(bench.session.launches[0], older, "{signal:?}");
+        let mut harness = TestSession::resumed();
+        harness.signal(StreamSignal::RequestOpened(question("open")));
+        let older = harness.session.launches[0].clone();
+        let observed = observed(&harness, signal.clone(), 10_000);
+        harness.apply(observed.clone());
+        assert_eq!(harness.session.launches[1].cursor.offset, 10_000, "{signal:?}");
+        assert_eq!(harness.try_apply(observed), Err(SessionRejection::NothingNew), "{signal:?}");
+        assert_eq!(harness.session.launches[0], older, "{signal:?}");
     }
 }
 
 #[test]
 fn usage_adds_up_and_last_progress_wins() {
-    let mut bench = TestSession::running(spec());
-    bench.signal(StreamSignal::Ready { thread: Some("t".to_owned()) });
-    bench.signal(StreamSignal::Ready { thread: None });
-    assert_eq!(bench.session.thread.as_deref(), Some("t"));
+    let mut harness = TestSession::running(spec());
+    harness.signal(StreamSignal::Ready { thread: Some("t".to_owned()) });
+    harness.signal(StreamSignal::Ready { thread: None });
+    assert_eq!(harness.session.thread.as_deref(), Some("t"));
     for done in [1, 2] {
-        bench.signal(StreamSignal::Usage(Usage { input: 10, output: 1 }));
-        bench.signal(StreamSignal::Progress(Progress { done, total: 5 }));
+        harness.signal(StreamSignal::Usage(Usage { input: 10, output: 1 }));
+        harness.signal(StreamSignal::Progress(Progress { done, total: 5 }));
     }
-    assert_eq!(bench.session.usage, Usage { input: 20, output: 2 });
-    assert_eq!(bench.session.progress, Some(Progress { done: 2, total: 5 }));
+    assert_eq!(harness.session.usage, Usage { input: 20, output: 2 });
+    assert_eq!(harness.session.progress, Some(Progress { done: 2, total: 5 }));
 }
 
 #[test]
 fn agent_at_output_limit_waits_for_raise() {
-    let mut bench = TestSession::running(spec());
-    let at_limit = SessionCommand::OutputAtLimit { launch: bench.launch() };
-    bench.apply(at_limit.clone());
-    assert!(bench.has_flag(Flag::OutputLimit));
-    assert_eq!(bench.try_apply(at_limit.clone()), Err(SessionRejection::NothingNew));
-    let now = bench.session.output_limit;
+    let mut harness = TestSession::running(spec());
+    let at_limit = SessionCommand::OutputAtLimit { launch: harness.launch() };
+    harness.apply(at_limit.clone());
+    assert!(harness.has_flag(Flag::OutputLimit));
+    assert_eq!(harness.try_apply(at_limit.clone()), Err(SessionRejection::NothingNew));
+    let now = harness.session.output_limit;
     for bytes in [now - 1, now] {
         let refused = Err(SessionRejection::LimitNotRaised { now });
-        assert_eq!(bench.try_apply(SessionCommand::RaiseLimit { bytes }), refused);
+        assert_eq!(harness.try_apply(SessionCommand::RaiseLimit { bytes }), refused);
     }
-    bench.apply(SessionCommand::RaiseLimit { bytes: now + 1 });
-    assert_eq!(bench.session.output_limit, now + 1);
-    assert!(!bench.has_flag(Flag::OutputLimit));
-    bench.apply(at_limit).exit(ProcessExit::Exit(0), StoppedBy::Itself);
-    assert!(!bench.has_flag(Flag::OutputLimit), "no process waits any more");
+    harness.apply(SessionCommand::RaiseLimit { bytes: now + 1 });
+    assert_eq!(harness.session.output_limit, now + 1);
+    assert!(!harness.has_flag(Flag::OutputLimit));
+    harness.apply(at_limit).exit(ProcessExit::Exit(0), StoppedBy::Itself);
+    assert!(!harness.has_flag(Flag::OutputLimit), "no process waits any more");
 }
 
 #[test]
 fn agent_waits_for_disk_space() {
-    let mut bench = TestSession::running(spec());
-    let launch = bench.launch();
+    let mut harness = TestSession::running(spec());
+    let launch = harness.launch();
     let (full, flows) = (
         SessionCommand::OutputDiskFull { launch, dir: "/home".to_owned() },
         SessionCommand::OutputResumed { launch },
     );
-    assert_eq!(bench.try_apply(flows.clone()), Err(SessionRejection::NothingNew));
-    bench.apply(full.clone());
-    assert!(bench.has_flag(Flag::DiskFull) && !bench.has_flag(Flag::OutputLimit));
-    assert_eq!(bench.session.launches[0].disk_full.as_deref(), Some("/home"));
-    assert_eq!(bench.try_apply(full.clone()), Err(SessionRejection::NothingNew));
-    bench.apply(flows);
-    assert!(!bench.has_flag(Flag::DiskFull));
-    bench.apply(full).exit(ProcessExit::Exit(0), StoppedBy::Itself);
-    assert!(!bench.has_flag(Flag::DiskFull), "no process waits any more");
+    assert_eq!(harness.try_apply(flows.clone()), Err(SessionRejection::NothingNew));
+    harness.apply(full.clone());
+    assert!(harness.has_flag(Flag::DiskFull) && !harness.has_flag(Flag::OutputLimit));
+    assert_eq!(harness.session.launches[0].disk_full.as_deref(), Some("/home"));
+    assert_eq!(harness.try_apply(full.clone()), Err(SessionRejection::NothingNew));
+    harness.apply(flows);
+    assert!(!harness.has_flag(Flag::DiskFull));
+    harness.apply(full).exit(ProcessExit::Exit(0), StoppedBy::Itself);
+    assert!(!harness.has_flag(Flag::DiskFull), "no process waits any more");
 }
 
 #[test]
 fn lost_output_is_flagged_and_reading_continues() {
-    let mut bench = TestSession::running(spec());
-    bench.apply(observed(&bench, TURN_ENDED_OK, 500));
+    let mut harness = TestSession::running(spec());
+    harness.apply(observed(&harness, TURN_ENDED_OK, 500));
     let cursor = Cursor { offset: 100, skip: 0 };
-    let lost = SessionCommand::OutputLost { launch: bench.launch(), cursor };
-    assert!(!bench.has_flag(Flag::OutputLost));
-    bench.apply(lost.clone());
-    assert!(bench.has_flag(Flag::OutputLost));
-    assert_eq!(bench.session.launches[0].cursor, cursor);
-    assert_eq!(bench.try_apply(lost), Err(SessionRejection::NothingNew));
+    let lost = SessionCommand::OutputLost { launch: harness.launch(), cursor };
+    assert!(!harness.has_flag(Flag::OutputLost));
+    harness.apply(lost.clone());
+    assert!(harness.has_flag(Flag::OutputLost));
+    assert_eq!(harness.session.launches[0].cursor, cursor);
+    assert_eq!(harness.try_apply(lost), Err(SessionRejection::NothingNew));
 }
 
 #[test]
 fn oversized_line_is_flagged() {
-    let mut bench = TestSession::running(spec());
-    assert!(!bench.has_flag(Flag::OversizedOutput));
-    bench.signal(StreamSignal::Oversized { bytes: 1 << 30 });
-    assert!(bench.has_flag(Flag::OversizedOutput));
+    let mut harness = TestSession::running(spec());
+    assert!(!harness.has_flag(Flag::OversizedOutput));
+    harness.signal(StreamSignal::Oversized { bytes: 1 << 30 });
+    assert!(harness.has_flag(Flag::OversizedOutput));
 }
 
 #[test]
 fn retrying_flag_lasts_until_next_signal_or_exit() {
-    let mut bench = TestSession::running(spec());
-    bench.signal(retrying());
-    assert!(bench.has_flag(Flag::Retrying));
-    assert_eq!(bench.session.retry_reason(), Some("again"));
-    bench.signal(StreamSignal::TurnStarted { turn: None });
-    assert!(!bench.has_flag(Flag::Retrying));
-    assert_eq!(bench.session.retry_reason(), None);
-    bench.signal(retrying()).exit(ProcessExit::Exit(1), StoppedBy::Itself);
-    assert!(!bench.has_flag(Flag::Retrying));
-    assert_eq!(bench.session.retry_reason(), None);
+    let mut harness = TestSession::running(spec());
+    harness.signal(retrying());
+    assert!(harness.has_flag(Flag::Retrying));
+    assert_eq!(harness.session.retry_reason(), Some("again"));
+    harness.signal(StreamSignal::TurnStarted { turn: None });
+    assert!(!harness.has_flag(Flag::Retrying));
+    assert_eq!(harness.session.retry_reason(), None);
+    harness.signal(retrying()).exit(ProcessExit::Exit(1), StoppedBy::Itself);
+    assert!(!harness.has_flag(Flag::Retrying));
+    assert_eq!(harness.session.retry_reason(), None);
 }
 
 #[test]
 fn retrying_does_not_end_a_stall() {
-    let mut bench = TestSession::running(spec());
-    bench.report_silence().signal(retrying());
-    assert_eq!(bench.state(), State::Stalled);
-    bench.signal(StreamSignal::Progress(Progress { done: 1, total: 2 }));
-    assert_eq!(bench.state(), State::Working);
+    let mut harness = TestSession::running(spec());
+    harness.report_silence().signal(retrying());
+    assert_eq!(harness.state(), State::Stalled);
+    harness.signal(StreamSignal::Progress(Progress { done: 1, total: 2 }));
+    assert_eq!(harness.state(), State::Working);
 }
 
 #[test]
 fn leftovers_and_unverified_tree_are_flagged() {
     for (leftovers, verified) in [(0, true), (2, true), (0, false)] {
-        let mut bench = TestSession::running(spec());
-        let launch = bench.launch();
-        bench.exit(ProcessExit::Exit(0), StoppedBy::Itself);
-        assert!(!bench.has_flag(Flag::Leftovers) && !bench.has_flag(Flag::ProcessesMayRemain));
-        bench.apply(SessionCommand::ProcessTreeGone { launch, leftovers, verified });
-        assert_eq!(bench.has_flag(Flag::Leftovers), leftovers > 0);
-        assert_eq!(bench.has_flag(Flag::ProcessesMayRemain), !verified);
+        let mut harness = TestSession::running(spec());
+        let launch = harness.launch();
+        harness.exit(ProcessExit::Exit(0), StoppedBy::Itself);
+        assert!(!harness.has_flag(Flag::Leftovers) && !harness.has_flag(Flag::ProcessesMayRemain));
+        harness.apply(SessionCommand::ProcessTreeGone { launch, leftovers, verified });
+        assert_eq!(harness.has_flag(Flag::Leftovers), leftovers > 0);
+        assert_eq!(harness.has_flag(Flag::ProcessesMayRemain), !verified);
     }
 }
 
 #[test]
 fn new_instruction_makes_parked_agent_working() {
-    let mut bench = TestSession::running(SessionSpec { on_finish: OnFinish::Park, ..spec() });
-    bench.claim(ClaimKind::Completed).signal(TURN_ENDED_OK).advance_clock(50);
-    bench.apply(send("next", SendMode::Continue));
-    assert_eq!(bench.state(), State::Working, "a turn is expected of it");
-    assert!(bench.session.attempt().result_requested.is_none());
-    assert_eq!(bench.session.launches[0].attempt, 2);
-    assert!(bench.session.attempts[0].is_sealed());
+    let mut harness = TestSession::running(SessionSpec { on_finish: OnFinish::Park, ..spec() });
+    harness.claim(ClaimKind::Completed).signal(TURN_ENDED_OK).advance_clock(50);
+    harness.apply(send("next", SendMode::Continue));
+    assert_eq!(harness.state(), State::Working, "a turn is expected of it");
+    assert!(harness.session.attempt().result_requested.is_none());
+    assert_eq!(harness.session.launches[0].attempt, 2);
+    assert!(harness.session.attempts[0].is_sealed());
 }
 
 #[test]
 fn new_instruction_restarts_silence_window() {
-    let mut bench = TestSession::running(spec());
-    bench.report_silence();
-    assert_eq!(bench.state(), State::Stalled);
-    bench.apply(send("next", SendMode::Supersede));
-    assert_eq!(bench.state(), State::Working);
-    assert!(bench.session.attempts[0].is_decided());
-    let window = bench.session.deadline().unwrap().0 - bench.now.mono_ms;
-    assert_eq!(window, bench.session.spec.bounds.stale_ms);
+    let mut harness = TestSession::running(spec());
+    harness.report_silence();
+    assert_eq!(harness.state(), State::Stalled);
+    harness.apply(send("next", SendMode::Supersede));
+    assert_eq!(harness.state(), State::Working);
+    assert!(harness.session.attempts[0].is_decided());
+    let window = harness.session.deadline().unwrap().0 - harness.now.mono_ms;
+    assert_eq!(window, harness.session.spec.bounds.stale_ms);
 }
 
 #[test]
 fn turn_error_of_older_launch_is_no_claim() {
-    let mut bench = TestSession::resumed();
-    let launch = bench.session.launches[0].id;
+    let mut harness = TestSession::resumed();
+    let launch = harness.session.launches[0].id;
     let signal = StreamSignal::TurnEnded {
         turn: None,
         end: TurnEnd::Error("late".to_owned()),
@@ -204,17 +208,17 @@ fn turn_error_of_older_launch_is_no_claim() {
         says: None,
     };
     let cursor = Cursor { offset: 10_000, skip: 0 };
-    bench.apply(SessionCommand::Observed { launch, signal, cursor });
-    assert!(bench.session.attempt().claim.is_none());
+    harness.apply(SessionCommand::Observed { launch, signal, cursor });
+    assert!(harness.session.attempt().claim.is_none());
 }
 
 #[test]
 fn open_turn_has_a_name_until_it_ends() {
-    let mut bench = TestSession::running(spec());
-    let turn = |bench: &TestSession| bench.session.launches[0].turn().map(str::to_owned);
-    assert_eq!(turn(&bench), None);
-    bench.signal(StreamSignal::TurnStarted { turn: Some("first".to_owned()) });
-    assert_eq!(turn(&bench).as_deref(), Some("first"));
-    bench.signal(TURN_ENDED_OK);
-    assert_eq!(turn(&bench), None);
+    let mut harness = TestSession::running(spec());
+    let turn = |harness: &TestSession| harness.session.launches[0].turn().map(str::to_owned);
+    assert_eq!(turn(&harness), None);
+    harness.signal(StreamSignal::TurnStarted { turn: Some("first".to_owned()) });
+    assert_eq!(turn(&harness).as_deref(), Some("first"));
+    harness.signal(TURN_ENDED_OK);
+    assert_eq!(turn(&harness), None);
 }

@@ -25,142 +25,147 @@ fn approval_request(native: &str) -> AgentRequest {
     AgentRequest { native: native.to_owned(), ..approval() }
 }
 
-fn approve(bench: &mut TestSession, no: usize) {
-    let (request, revision) = (bench.session.requests[no].id, bench.session.requests[no].revision);
-    bench.apply(SessionCommand::Answer {
+fn approve(harness: &mut TestSession, no: usize) {
+    let (request, revision) =
+        (harness.session.requests[no].id, harness.session.requests[no].revision);
+    harness.apply(SessionCommand::Answer {
         request,
         revision,
         reply: RequestReply::Approve(ApprovalScope::Once),
     });
 }
 
-fn set_viewers(bench: &mut TestSession, people: u32) {
-    let launch = bench.launch();
-    bench.apply(SessionCommand::ViewersChanged { launch, people });
+fn set_viewers(harness: &mut TestSession, people: u32) {
+    let launch = harness.launch();
+    harness.apply(SessionCommand::ViewersChanged { launch, people });
 }
 
-fn send_interrupt(bench: &mut TestSession) {
-    bench.apply(SessionCommand::Interrupt { key: "leave".to_owned(), text: None });
+fn send_interrupt(harness: &mut TestSession) {
+    harness.apply(SessionCommand::Interrupt { key: "leave".to_owned(), text: None });
 }
 
-fn presses(bench: &TestSession) -> bool {
-    bench.session.effects().iter().any(|effect| matches!(effect, SessionEffect::PressAgain { .. }))
+fn presses(harness: &TestSession) -> bool {
+    harness
+        .session
+        .effects()
+        .iter()
+        .any(|effect| matches!(effect, SessionEffect::PressAgain { .. }))
 }
 
-fn typing_state(bench: &TestSession) -> Option<TypingState> {
-    bench.session.messages[0].typed.map(|typed| typed.state)
+fn typing_state(harness: &TestSession) -> Option<TypingState> {
+    harness.session.messages[0].typed.map(|typed| typed.state)
 }
 
-fn loss_reason(bench: &TestSession, no: usize) -> String {
-    let fate = &bench.session.messages[no].status;
+fn loss_reason(harness: &TestSession, no: usize) -> String {
+    let fate = &harness.session.messages[no].status;
     let DeliveryStatus::Undeliverable { reason } = fate else { panic!("{fate:?}") };
     reason.clone()
 }
 
 /// A session whose request was answered while a viewer is attached.
 fn answered_while_attended() -> TestSession {
-    let mut bench = TestSession::running(terminal_spec());
-    bench.begin_turn(10, "a").record(20, RecordSignal::RequestOpened(approval_request("one")));
-    bench.show(ScreenSource::Osc, 30, ScreenHint::ShowsRequest(approval()));
-    bench.show(ScreenSource::Screen, 40, ScreenHint::ShowsRequest(approval()));
-    set_viewers(&mut bench, 1);
-    approve(&mut bench, 0);
+    let mut harness = TestSession::running(terminal_spec());
+    harness.begin_turn(10, "a").record(20, RecordSignal::RequestOpened(approval_request("one")));
+    harness.show(ScreenSource::Osc, 30, ScreenHint::ShowsRequest(approval()));
+    harness.show(ScreenSource::Screen, 40, ScreenHint::ShowsRequest(approval()));
+    set_viewers(&mut harness, 1);
+    approve(&mut harness, 0);
     assert_eq!(
-        (input_blocked(&bench), pending_delivery(&bench)),
+        (input_blocked(&harness), pending_delivery(&harness)),
         (Some(InputBlocked::Attended), None)
     );
-    bench
+    harness
 }
 
 #[test]
 fn waiting_answer_is_lost_if_settled_at_screen() {
-    let mut bench = answered_while_attended();
-    bench.show(ScreenSource::Osc, 50, ScreenHint::Working);
-    assert!(loss_reason(&bench, 0).contains("settled at the agent's screen"));
-    bench.record(60, RecordSignal::RequestOpened(approval_request("two")));
-    bench.show(ScreenSource::Osc, 70, ScreenHint::ShowsRequest(approval()));
-    bench.show(ScreenSource::Screen, 80, ScreenHint::Working);
-    bench.show(ScreenSource::Screen, 90, ScreenHint::ShowsRequest(approval()));
-    set_viewers(&mut bench, 0);
-    assert_eq!(pending_delivery(&bench), None, "the second was not answered");
-    let request = bench.session.requests[0].id;
+    let mut harness = answered_while_attended();
+    harness.show(ScreenSource::Osc, 50, ScreenHint::Working);
+    assert!(loss_reason(&harness, 0).contains("settled at the agent's screen"));
+    harness.record(60, RecordSignal::RequestOpened(approval_request("two")));
+    harness.show(ScreenSource::Osc, 70, ScreenHint::ShowsRequest(approval()));
+    harness.show(ScreenSource::Screen, 80, ScreenHint::Working);
+    harness.show(ScreenSource::Screen, 90, ScreenHint::ShowsRequest(approval()));
+    set_viewers(&mut harness, 0);
+    assert_eq!(pending_delivery(&harness), None, "the second was not answered");
+    let request = harness.session.requests[0].id;
     let late = SessionCommand::Answer { request, revision: 1, reply: RequestReply::Deny };
-    let refused = bench.try_apply(late).unwrap_err();
+    let refused = harness.try_apply(late).unwrap_err();
     assert!(refused.to_string().contains("settled at the agent's screen"), "{refused}");
 }
 
 #[test]
 fn record_loses_waiting_answer_confirms_typed_one() {
-    let mut bench = answered_while_attended();
-    bench.record(50, RecordSignal::Continued);
-    assert!(matches!(first_message_fate(&bench), DeliveryStatus::Undeliverable { .. }));
-    let mut bench = answered_while_attended();
-    set_viewers(&mut bench, 0);
-    let key = pending_delivery(&bench).expect("it is seen to ask");
-    bench.signal(StreamSignal::InputWritten { key }).advance_clock(3_000);
-    assert_eq!(typing_state(&bench), Some(TypingState::Unconfirmed));
-    bench.record(50, RecordSignal::Continued);
-    assert!(matches!(first_message_fate(&bench), DeliveryStatus::Delivered { .. }));
+    let mut harness = answered_while_attended();
+    harness.record(50, RecordSignal::Continued);
+    assert!(matches!(first_message_fate(&harness), DeliveryStatus::Undeliverable { .. }));
+    let mut harness = answered_while_attended();
+    set_viewers(&mut harness, 0);
+    let key = pending_delivery(&harness).expect("it is seen to ask");
+    harness.signal(StreamSignal::InputWritten { key }).advance_clock(3_000);
+    assert_eq!(typing_state(&harness), Some(TypingState::Unconfirmed));
+    harness.record(50, RecordSignal::Continued);
+    assert!(matches!(first_message_fate(&harness), DeliveryStatus::Delivered { .. }));
 }
 
 #[test]
 fn answer_is_typed_for_newest_request_only() {
-    let mut bench = answered_while_attended();
-    bench.record(50, RecordSignal::RequestOpened(approval_request("two")));
-    set_viewers(&mut bench, 0);
-    assert_eq!(pending_delivery(&bench), None);
-    let launch = bench.session.current_launch().expect("it runs");
-    let why = bench.session.input_blocked(launch, &bench.session.messages[0]);
+    let mut harness = answered_while_attended();
+    harness.record(50, RecordSignal::RequestOpened(approval_request("two")));
+    set_viewers(&mut harness, 0);
+    assert_eq!(pending_delivery(&harness), None);
+    let launch = harness.session.current_launch().expect("it runs");
+    let why = harness.session.input_blocked(launch, &harness.session.messages[0]);
     assert_eq!(why, Some(InputBlocked::OtherRequestOpen));
-    approve(&mut bench, 1);
+    approve(&mut harness, 1);
     assert_eq!(
-        input_blocked(&bench),
+        input_blocked(&harness),
         Some(InputBlocked::OtherRequestOpen),
         "it is unknown which of the two is shown"
     );
-    bench.record(60, RecordSignal::Continued);
-    assert!(!loss_reason(&bench, 0).is_empty() && !loss_reason(&bench, 1).is_empty());
+    harness.record(60, RecordSignal::Continued);
+    assert!(!loss_reason(&harness, 0).is_empty() && !loss_reason(&harness, 1).is_empty());
 }
 
 #[test]
 fn answer_to_revised_request_is_lost() {
-    let mut bench = answered_while_attended();
-    bench.record(50, RecordSignal::RequestOpened(approval_request("one")));
-    assert_eq!(bench.session.requests[0].revision, 2);
-    assert!(loss_reason(&bench, 0).contains("asked again"));
-    approve(&mut bench, 0);
-    set_viewers(&mut bench, 0);
-    assert_eq!(pending_delivery(&bench).as_deref(), Some("answer-1-2"));
+    let mut harness = answered_while_attended();
+    harness.record(50, RecordSignal::RequestOpened(approval_request("one")));
+    assert_eq!(harness.session.requests[0].revision, 2);
+    assert!(loss_reason(&harness, 0).contains("asked again"));
+    approve(&mut harness, 0);
+    set_viewers(&mut harness, 0);
+    assert_eq!(pending_delivery(&harness).as_deref(), Some("answer-1-2"));
 }
 
 #[test]
 fn early_policy_answer_does_not_duplicate_request() {
-    let mut bench = TestSession::running(terminal_spec());
-    bench.begin_turn(10, "a").record(20, RecordSignal::RequestOpened(approval()));
-    approve(&mut bench, 0);
-    bench.show(ScreenSource::Osc, 30, ScreenHint::ShowsRequest(approval()));
-    bench.show(ScreenSource::Screen, 40, ScreenHint::ShowsRequest(approval()));
-    assert_eq!(bench.session.requests.len(), 1);
-    assert_eq!(pending_delivery(&bench).as_deref(), Some("answer-1-1"));
+    let mut harness = TestSession::running(terminal_spec());
+    harness.begin_turn(10, "a").record(20, RecordSignal::RequestOpened(approval()));
+    approve(&mut harness, 0);
+    harness.show(ScreenSource::Osc, 30, ScreenHint::ShowsRequest(approval()));
+    harness.show(ScreenSource::Screen, 40, ScreenHint::ShowsRequest(approval()));
+    assert_eq!(harness.session.requests.len(), 1);
+    assert_eq!(pending_delivery(&harness).as_deref(), Some("answer-1-1"));
 }
 
 #[test]
 fn answer_for_ended_process_is_lost() {
-    let mut bench = answered_while_attended();
-    bench.end(ProcessExit::Exit(0)).settle();
-    assert!(loss_reason(&bench, 0).contains("ended"));
+    let mut harness = answered_while_attended();
+    harness.end(ProcessExit::Exit(0)).settle();
+    assert!(loss_reason(&harness, 0).contains("ended"));
 }
 
 #[test]
 fn terminal_questions_are_answered_at_screen_only() {
     for kind in [RequestKind::Dialog, RequestKind::Question] {
-        let mut bench = TestSession::running(terminal_spec());
-        bench.show(
+        let mut harness = TestSession::running(terminal_spec());
+        harness.show(
             ScreenSource::Screen,
             10,
             ScreenHint::ShowsRequest(AgentRequest { kind, ..approval() }),
         );
-        let request = bench.session.requests[0].id;
+        let request = harness.session.requests[0].id;
         let answers = RequestReply::Answers([("a".to_owned(), vec!["b".to_owned()])].into());
         for reply in [
             RequestReply::Text("1".to_owned()),
@@ -168,12 +173,12 @@ fn terminal_questions_are_answered_at_screen_only() {
             RequestReply::Deny,
             RequestReply::Approve(ApprovalScope::Once),
         ] {
-            let refused = bench.try_apply(SessionCommand::Answer { request, revision: 1, reply });
+            let refused = harness.try_apply(SessionCommand::Answer { request, revision: 1, reply });
             assert_eq!(refused, Err(SessionRejection::ScreenOnly(request)));
         }
-        assert!(bench.session.messages.iter().all(|message| message.request.is_none()));
+        assert!(harness.session.messages.iter().all(|message| message.request.is_none()));
         assert_eq!(
-            (bench.state(), bench.session.requests[0].status),
+            (harness.state(), harness.session.requests[0].status),
             (State::NeedsInput, RequestStatus::Open)
         );
     }
@@ -181,95 +186,109 @@ fn terminal_questions_are_answered_at_screen_only() {
 
 #[test]
 fn request_of_ended_agent_is_not_at_a_screen() {
-    let mut bench = TestSession::running(terminal_spec());
+    let mut harness = TestSession::running(terminal_spec());
     let dialog = AgentRequest { kind: RequestKind::Dialog, ..approval() };
-    bench.begin_turn(10, "a").record(20, RecordSignal::RequestOpened(dialog));
-    bench.end(ProcessExit::Exit(0));
-    let request = bench.session.requests[0].id;
+    harness.begin_turn(10, "a").record(20, RecordSignal::RequestOpened(dialog));
+    harness.end(ProcessExit::Exit(0));
+    let request = harness.session.requests[0].id;
     let deny = SessionCommand::Answer { request, revision: 1, reply: RequestReply::Deny };
-    assert_eq!(bench.try_apply(deny), Err(SessionRejection::NotRunning));
-    bench.apply(send("more", "go on"));
-    assert_eq!(bench.session.launches.len(), 2, "what is said resumes it");
+    assert_eq!(harness.try_apply(deny), Err(SessionRejection::NotRunning));
+    harness.apply(send("more", "go on"));
+    assert_eq!(harness.session.launches.len(), 2, "what is said resumes it");
 }
 
 #[test]
 fn interrupt_follows_the_pending_answer() {
-    let mut bench = TestSession::running(terminal_spec());
-    bench.begin_turn(10, "a").show(ScreenSource::Screen, 20, ScreenHint::ShowsRequest(approval()));
-    send_interrupt(&mut bench);
-    assert_eq!(pending_delivery(&bench), None, "the key would answer what it asks");
-    approve(&mut bench, 0);
-    assert_eq!(pending_delivery(&bench).as_deref(), Some("answer-1-1"));
-    bench.signal(StreamSignal::InputWritten { key: "answer-1-1".to_owned() });
-    assert_eq!(pending_delivery(&bench), None, "what was approved is not called off");
-    bench.show(ScreenSource::Screen, 30, ScreenHint::Working);
-    assert_eq!(pending_delivery(&bench).as_deref(), Some("leave"));
+    let mut harness = TestSession::running(terminal_spec());
+    harness.begin_turn(10, "a").show(
+        ScreenSource::Screen,
+        20,
+        ScreenHint::ShowsRequest(approval()),
+    );
+    send_interrupt(&mut harness);
+    assert_eq!(pending_delivery(&harness), None, "the key would answer what it asks");
+    approve(&mut harness, 0);
+    assert_eq!(pending_delivery(&harness).as_deref(), Some("answer-1-1"));
+    harness.signal(StreamSignal::InputWritten { key: "answer-1-1".to_owned() });
+    assert_eq!(pending_delivery(&harness), None, "what was approved is not called off");
+    harness.show(ScreenSource::Screen, 30, ScreenHint::Working);
+    assert_eq!(pending_delivery(&harness).as_deref(), Some("leave"));
 }
 
 #[test]
 fn interrupt_waits_only_for_later_approvals() {
-    let hook = |bench: &mut TestSession, what| {
-        let launch = bench.launch();
-        bench.apply(SessionCommand::RecordRead { launch, by: RecordSource::Hook, place: 0, what });
+    let hook = |harness: &mut TestSession, what| {
+        let launch = harness.launch();
+        harness.apply(SessionCommand::RecordRead {
+            launch,
+            by: RecordSource::Hook,
+            place: 0,
+            what,
+        });
     };
     for approved_first in [false, true] {
-        let mut bench = TestSession::running(terminal_spec());
-        hook(&mut bench, RecordSignal::TurnStarted { turn: Some("a".to_owned()) });
-        hook(&mut bench, RecordSignal::RequestOpened(approval()));
-        bench.show(ScreenSource::Screen, 20, ScreenHint::ShowsRequest(approval()));
+        let mut harness = TestSession::running(terminal_spec());
+        hook(&mut harness, RecordSignal::TurnStarted { turn: Some("a".to_owned()) });
+        hook(&mut harness, RecordSignal::RequestOpened(approval()));
+        harness.show(ScreenSource::Screen, 20, ScreenHint::ShowsRequest(approval()));
         if !approved_first {
-            send_interrupt(&mut bench);
+            send_interrupt(&mut harness);
         }
-        approve(&mut bench, 0);
-        bench.signal(StreamSignal::InputWritten { key: "answer-1-1".to_owned() });
-        bench.show(ScreenSource::Screen, 30, ScreenHint::Working);
+        approve(&mut harness, 0);
+        harness.signal(StreamSignal::InputWritten { key: "answer-1-1".to_owned() });
+        harness.show(ScreenSource::Screen, 30, ScreenHint::Working);
         if approved_first {
-            send_interrupt(&mut bench);
-            assert_eq!(pending_delivery(&bench).as_deref(), Some("leave"));
+            send_interrupt(&mut harness);
+            assert_eq!(pending_delivery(&harness).as_deref(), Some("leave"));
             continue;
         }
-        assert_eq!(pending_delivery(&bench), None, "it would call off what was approved");
-        hook(&mut bench, RecordSignal::Continued);
-        assert_eq!(pending_delivery(&bench).as_deref(), Some("leave"));
+        assert_eq!(pending_delivery(&harness), None, "it would call off what was approved");
+        hook(&mut harness, RecordSignal::Continued);
+        assert_eq!(pending_delivery(&harness).as_deref(), Some("leave"));
     }
 }
 
 #[test]
 fn interrupt_waits_for_answer_until_it_is_lost() {
-    let mut bench = answered_while_attended();
-    send_interrupt(&mut bench);
-    let launch = bench.session.current_launch().expect("it runs");
-    let why = bench.session.input_blocked(launch, &bench.session.messages[1]);
-    assert_eq!((why, pending_delivery(&bench)), (Some(InputBlocked::Attended), None));
-    bench.show(ScreenSource::Osc, 50, ScreenHint::Working);
-    set_viewers(&mut bench, 0);
-    assert_eq!(pending_delivery(&bench).as_deref(), Some("leave"));
+    let mut harness = answered_while_attended();
+    send_interrupt(&mut harness);
+    let launch = harness.session.current_launch().expect("it runs");
+    let why = harness.session.input_blocked(launch, &harness.session.messages[1]);
+    assert_eq!((why, pending_delivery(&harness)), (Some(InputBlocked::Attended), None));
+    harness.show(ScreenSource::Osc, 50, ScreenHint::Working);
+    set_viewers(&mut harness, 0);
+    assert_eq!(pending_delivery(&harness).as_deref(), Some("leave"));
 }
 
 #[test]
 fn protocol_interrupt_follows_the_answer() {
-    let mut bench = TestSession::running(crate::kit::spec());
-    bench.signal(StreamSignal::InputWritten { key: "instruction-1".to_owned() });
-    bench.signal(StreamSignal::TurnStarted { turn: Some("u".to_owned()) });
-    bench.signal(StreamSignal::RequestOpened(approval()));
-    approve(&mut bench, 0);
-    send_interrupt(&mut bench);
-    assert_eq!(pending_delivery(&bench).as_deref(), Some("answer-1-1"));
-    bench.signal(StreamSignal::InputWritten { key: "answer-1-1".to_owned() });
-    assert_eq!(pending_delivery(&bench).as_deref(), Some("leave"));
+    let mut harness = TestSession::running(crate::kit::spec());
+    harness.signal(StreamSignal::InputWritten { key: "instruction-1".to_owned() });
+    harness.signal(StreamSignal::TurnStarted { turn: Some("u".to_owned()) });
+    harness.signal(StreamSignal::RequestOpened(approval()));
+    approve(&mut harness, 0);
+    send_interrupt(&mut harness);
+    assert_eq!(pending_delivery(&harness).as_deref(), Some("answer-1-1"));
+    harness.signal(StreamSignal::InputWritten { key: "answer-1-1".to_owned() });
+    assert_eq!(pending_delivery(&harness).as_deref(), Some("leave"));
 }
 
 #[test]
 fn enter_is_not_pressed_into_a_new_request() {
-    let mut bench = typed_hello();
-    bench.show(ScreenSource::Screen, 20, ScreenHint::ShowsRequest(approval())).advance_clock(3_000);
-    assert_eq!((presses(&bench), typing_state(&bench)), (false, Some(TypingState::Unconfirmed)));
-    let mut bench = typed_hello();
-    bench.advance_clock(3_000);
-    assert!(presses(&bench));
-    bench.show(ScreenSource::Screen, 20, ScreenHint::ShowsRequest(approval()));
+    let mut harness = typed_hello();
+    harness
+        .show(ScreenSource::Screen, 20, ScreenHint::ShowsRequest(approval()))
+        .advance_clock(3_000);
     assert_eq!(
-        (presses(&bench), typing_state(&bench)),
+        (presses(&harness), typing_state(&harness)),
+        (false, Some(TypingState::Unconfirmed))
+    );
+    let mut harness = typed_hello();
+    harness.advance_clock(3_000);
+    assert!(presses(&harness));
+    harness.show(ScreenSource::Screen, 20, ScreenHint::ShowsRequest(approval()));
+    assert_eq!(
+        (presses(&harness), typing_state(&harness)),
         (false, Some(TypingState::Unconfirmed)),
         "it is called off"
     );
@@ -277,115 +296,127 @@ fn enter_is_not_pressed_into_a_new_request() {
 
 #[test]
 fn enter_is_not_retried_after_turn_or_viewer() {
-    let mut bench = typed_hello();
-    bench.advance_clock(10).begin_turn(20, "a").advance_clock(3_000);
-    assert_eq!((presses(&bench), typing_state(&bench)), (false, Some(TypingState::Unconfirmed)));
-    let mut bench = typed_and_attended();
-    bench.advance_clock(3_000);
-    assert_eq!((presses(&bench), typing_state(&bench)), (false, Some(TypingState::Unconfirmed)));
-    let mut bench = typed_hello();
-    bench
+    let mut harness = typed_hello();
+    harness.advance_clock(10).begin_turn(20, "a").advance_clock(3_000);
+    assert_eq!(
+        (presses(&harness), typing_state(&harness)),
+        (false, Some(TypingState::Unconfirmed))
+    );
+    let mut harness = typed_and_attended();
+    harness.advance_clock(3_000);
+    assert_eq!(
+        (presses(&harness), typing_state(&harness)),
+        (false, Some(TypingState::Unconfirmed))
+    );
+    let mut harness = typed_hello();
+    harness
         .advance_clock(10)
         .begin_turn(20, "a")
         .advance_clock(10)
         .end_turn(30, "a")
         .advance_clock(3_000);
-    assert!(!presses(&bench), "the turn that took it is over");
+    assert!(!presses(&harness), "the turn that took it is over");
 }
 
 #[test]
 fn user_draft_blocks_typing() {
-    let mut bench = TestSession::running(terminal_spec());
-    bench.show(ScreenSource::Osc, 10, ScreenHint::AtPrompt).show(
+    let mut harness = TestSession::running(terminal_spec());
+    harness.show(ScreenSource::Osc, 10, ScreenHint::AtPrompt).show(
         ScreenSource::Screen,
         20,
         ScreenHint::UnsentText,
     );
-    bench.apply(send("one", "hello"));
+    harness.apply(send("one", "hello"));
     assert_eq!(
-        (input_blocked(&bench), pending_delivery(&bench)),
+        (input_blocked(&harness), pending_delivery(&harness)),
         (Some(InputBlocked::UnsentText), None)
     );
-    bench.show(ScreenSource::Screen, 30, ScreenHint::AtPrompt);
-    assert_eq!((input_blocked(&bench), pending_delivery(&bench).as_deref()), (None, Some("one")));
+    harness.show(ScreenSource::Screen, 30, ScreenHint::AtPrompt);
+    assert_eq!(
+        (input_blocked(&harness), pending_delivery(&harness).as_deref()),
+        (None, Some("one"))
+    );
 }
 
 #[test]
 fn undrawn_screen_blocks_typing() {
-    let mut bench = TestSession::running(terminal_spec());
-    bench.show(ScreenSource::Screen, 10, ScreenHint::Working).begin_turn(20, "a").end_turn(30, "a");
-    bench.show(ScreenSource::Osc, 40, ScreenHint::AtPrompt).apply(send("one", "hello"));
-    assert_eq!(input_blocked(&bench), Some(InputBlocked::NotAtPrompt));
-    bench.show(ScreenSource::Screen, 50, ScreenHint::AtPrompt);
-    assert_eq!(input_blocked(&bench), None);
+    let mut harness = TestSession::running(terminal_spec());
+    harness
+        .show(ScreenSource::Screen, 10, ScreenHint::Working)
+        .begin_turn(20, "a")
+        .end_turn(30, "a");
+    harness.show(ScreenSource::Osc, 40, ScreenHint::AtPrompt).apply(send("one", "hello"));
+    assert_eq!(input_blocked(&harness), Some(InputBlocked::NotAtPrompt));
+    harness.show(ScreenSource::Screen, 50, ScreenHint::AtPrompt);
+    assert_eq!(input_blocked(&harness), None);
 }
 
 #[test]
 fn turn_possibly_by_user_is_not_a_compaction() {
     let compact = || SessionCommand::Compact { key: "compact".to_owned() };
-    let told = |bench: &mut TestSession| {
-        bench.show(ScreenSource::Osc, 10, ScreenHint::AtPrompt).apply(compact());
-        bench.signal(StreamSignal::InputWritten { key: "compact".to_owned() }).advance_clock(10);
+    let ask_to_compact = |harness: &mut TestSession| {
+        harness.show(ScreenSource::Osc, 10, ScreenHint::AtPrompt).apply(compact());
+        harness.signal(StreamSignal::InputWritten { key: "compact".to_owned() }).advance_clock(10);
     };
-    let mut bench = TestSession::running(terminal_spec());
-    told(&mut bench);
-    set_viewers(&mut bench, 1);
-    bench.begin_turn(20, "a");
-    assert!(bench.session.compacting().is_none());
-    assert_eq!(bench.session.turns, 1, "it is a turn of the work");
-    bench.record(30, RecordSignal::Compacted);
+    let mut harness = TestSession::running(terminal_spec());
+    ask_to_compact(&mut harness);
+    set_viewers(&mut harness, 1);
+    harness.begin_turn(20, "a");
+    assert!(harness.session.compacting().is_none());
+    assert_eq!(harness.session.turns, 1, "it is a turn of the work");
+    harness.record(30, RecordSignal::Compacted);
     assert!(
-        matches!(first_message_fate(&bench), DeliveryStatus::Delivered { .. }),
+        matches!(first_message_fate(&harness), DeliveryStatus::Delivered { .. }),
         "its record says so"
     );
-    let mut bench = TestSession::running(terminal_spec());
-    told(&mut bench);
-    bench.begin_turn(20, "c");
-    assert_eq!((bench.session.compacting().is_some(), bench.session.turns), (true, 0));
+    let mut harness = TestSession::running(terminal_spec());
+    ask_to_compact(&mut harness);
+    harness.begin_turn(20, "c");
+    assert_eq!((harness.session.compacting().is_some(), harness.session.turns), (true, 0));
 }
 
 /// "hello" was typed, and a viewer was attached afterwards.
 fn typed_and_attended() -> TestSession {
-    let mut bench = typed_hello();
-    bench.advance_clock(10);
-    set_viewers(&mut bench, 1);
-    set_viewers(&mut bench, 0);
-    bench.advance_clock(10);
-    bench
+    let mut harness = typed_hello();
+    harness.advance_clock(10);
+    set_viewers(&mut harness, 1);
+    set_viewers(&mut harness, 0);
+    harness.advance_clock(10);
+    harness
 }
 
 #[test]
 fn text_no_turn_took_is_lost_and_next_is_typed() {
-    let mut bench = typed_hello();
-    bench.apply(send("two", "and this"));
-    bench.advance_clock(10).begin_turn(20, "a").advance_clock(10).end_turn(30, "a");
-    assert!(loss_reason(&bench, 0).contains("transcript does not show it"));
-    assert_eq!(pending_delivery(&bench).as_deref(), Some("two"));
+    let mut harness = typed_hello();
+    harness.apply(send("two", "and this"));
+    harness.advance_clock(10).begin_turn(20, "a").advance_clock(10).end_turn(30, "a");
+    assert!(loss_reason(&harness, 0).contains("transcript does not show it"));
+    assert_eq!(pending_delivery(&harness).as_deref(), Some("two"));
 }
 
 #[test]
 fn unconfirmed_text_is_lost_after_timeout() {
-    let mut bench = typed_hello();
-    bench.apply(send("two", "and this")).advance_clock(3_000);
-    bench.signal(StreamSignal::InputWritten { key: enter_retry_key("one") }).advance_clock(3_000);
+    let mut harness = typed_hello();
+    harness.apply(send("two", "and this")).advance_clock(3_000);
+    harness.signal(StreamSignal::InputWritten { key: enter_retry_key("one") }).advance_clock(3_000);
     assert_eq!(
-        (first_message_fate(&bench), typing_state(&bench)),
+        (first_message_fate(&harness), typing_state(&harness)),
         (&DeliveryStatus::Queued, Some(TypingState::Unconfirmed))
     );
-    bench.advance_clock(29_999);
+    harness.advance_clock(29_999);
     assert_eq!(
-        (first_message_fate(&bench), pending_delivery(&bench)),
+        (first_message_fate(&harness), pending_delivery(&harness)),
         (&DeliveryStatus::Queued, None)
     );
-    bench.advance_clock(1);
-    assert!(loss_reason(&bench, 0).contains("transcript does not show it"));
-    assert_eq!(pending_delivery(&bench).as_deref(), Some("two"));
+    harness.advance_clock(1);
+    assert!(loss_reason(&harness, 0).contains("transcript does not show it"));
+    assert_eq!(pending_delivery(&harness).as_deref(), Some("two"));
 }
 
 #[test]
 fn attended_text_is_lost_only_after_second_turn() {
-    let mut bench = typed_and_attended();
-    bench
+    let mut harness = typed_and_attended();
+    harness
         .begin_turn(20, "a")
         .advance_clock(10)
         .end_turn(30, "a")
@@ -393,80 +424,80 @@ fn attended_text_is_lost_only_after_second_turn() {
         .begin_turn(40, "b")
         .advance_clock(600_000);
     assert_eq!(
-        (first_message_fate(&bench), typing_state(&bench)),
+        (first_message_fate(&harness), typing_state(&harness)),
         (&DeliveryStatus::Queued, Some(TypingState::Unconfirmed))
     );
-    bench.record(50, RecordSignal::InputTaken { text: "hello".to_owned() });
-    assert!(matches!(first_message_fate(&bench), DeliveryStatus::Delivered { .. }));
-    let mut bench = typed_and_attended();
-    bench.begin_turn(20, "a").end_turn(30, "a").begin_turn(40, "b").end_turn(50, "b");
-    assert!(matches!(first_message_fate(&bench), DeliveryStatus::Undeliverable { .. }));
+    harness.record(50, RecordSignal::InputTaken { text: "hello".to_owned() });
+    assert!(matches!(first_message_fate(&harness), DeliveryStatus::Delivered { .. }));
+    let mut harness = typed_and_attended();
+    harness.begin_turn(20, "a").end_turn(30, "a").begin_turn(40, "b").end_turn(50, "b");
+    assert!(matches!(first_message_fate(&harness), DeliveryStatus::Undeliverable { .. }));
 }
 
 #[test]
 fn answer_and_interrupt_skip_unconfirmed_text() {
-    let mut bench = typed_hello();
-    bench.advance_clock(10).begin_turn(20, "a").advance_clock(3_000);
-    assert_eq!(typing_state(&bench), Some(TypingState::Unconfirmed));
-    bench.show(ScreenSource::Screen, 30, ScreenHint::ShowsRequest(approval()));
-    approve(&mut bench, 0);
-    let key = pending_delivery(&bench).expect("it is seen to ask");
-    bench.signal(StreamSignal::InputWritten { key }).show(
+    let mut harness = typed_hello();
+    harness.advance_clock(10).begin_turn(20, "a").advance_clock(3_000);
+    assert_eq!(typing_state(&harness), Some(TypingState::Unconfirmed));
+    harness.show(ScreenSource::Screen, 30, ScreenHint::ShowsRequest(approval()));
+    approve(&mut harness, 0);
+    let key = pending_delivery(&harness).expect("it is seen to ask");
+    harness.signal(StreamSignal::InputWritten { key }).show(
         ScreenSource::Screen,
         40,
         ScreenHint::Working,
     );
-    send_interrupt(&mut bench);
-    assert_eq!(pending_delivery(&bench).as_deref(), Some("leave"));
+    send_interrupt(&mut harness);
+    assert_eq!(pending_delivery(&harness).as_deref(), Some("leave"));
 }
 
 #[test]
 fn control_characters_are_ignored_when_confirming() {
-    let mut bench = TestSession::running(terminal_spec());
-    bench
+    let mut harness = TestSession::running(terminal_spec());
+    harness
         .show(ScreenSource::Osc, 10, ScreenHint::AtPrompt)
         .apply(send("one", "ring\u{7} the\r\nbell\u{9b}"));
-    bench.signal(StreamSignal::InputWritten { key: "one".to_owned() });
-    bench.record(20, RecordSignal::InputTaken { text: "ring the\nbell".to_owned() });
-    assert!(matches!(first_message_fate(&bench), DeliveryStatus::Delivered { .. }));
+    harness.signal(StreamSignal::InputWritten { key: "one".to_owned() });
+    harness.record(20, RecordSignal::InputTaken { text: "ring the\nbell".to_owned() });
+    assert!(matches!(first_message_fate(&harness), DeliveryStatus::Delivered { .. }));
 }
 
 #[test]
 fn unconfirmed_instruction_times_out() {
     let spec = SessionSpec { instruction: Some("do it".to_owned()), ..terminal_spec() };
-    let mut bench = TestSession::running(spec);
-    bench.apply(send("two", "and this")).begin_turn(10, "a").end_turn(20, "a");
-    bench.show(ScreenSource::Osc, 30, ScreenHint::AtPrompt).advance_clock(30_000);
-    assert!(matches!(first_message_fate(&bench), DeliveryStatus::Undeliverable { .. }));
-    assert_eq!(pending_delivery(&bench).as_deref(), Some("two"));
+    let mut harness = TestSession::running(spec);
+    harness.apply(send("two", "and this")).begin_turn(10, "a").end_turn(20, "a");
+    harness.show(ScreenSource::Osc, 30, ScreenHint::AtPrompt).advance_clock(30_000);
+    assert!(matches!(first_message_fate(&harness), DeliveryStatus::Undeliverable { .. }));
+    assert_eq!(pending_delivery(&harness).as_deref(), Some("two"));
 }
 
 #[test]
 fn message_during_start_is_typed() {
-    let mut bench = TestSession::new(terminal_spec());
-    bench.apply(SessionCommand::WorkPrepared { cwd: "/work".to_owned(), base: None });
-    let launch = bench.launch();
-    assert!(bench.has_effect(&SessionEffect::StartLaunch(launch)), "with what was said before");
-    bench.apply(send("one", "hello"));
-    bench.start();
-    assert_eq!(bench.session.command_line_message(launch), None);
-    bench.show(ScreenSource::Osc, 10, ScreenHint::AtPrompt);
-    assert_eq!(pending_delivery(&bench).as_deref(), Some("one"));
+    let mut harness = TestSession::new(terminal_spec());
+    harness.apply(SessionCommand::WorkPrepared { cwd: "/work".to_owned(), base: None });
+    let launch = harness.launch();
+    assert!(harness.has_effect(&SessionEffect::StartLaunch(launch)), "with what was said before");
+    harness.apply(send("one", "hello"));
+    harness.start();
+    assert_eq!(harness.session.command_line_message(launch), None);
+    harness.show(ScreenSource::Osc, 10, ScreenHint::AtPrompt);
+    assert_eq!(pending_delivery(&harness).as_deref(), Some("one"));
 }
 
 #[test]
 fn instruction_before_start_is_on_command_line() {
-    let mut bench =
+    let mut harness =
         TestSession::new(SessionSpec { instruction: Some("do it".to_owned()), ..terminal_spec() });
-    bench.apply(SessionCommand::WorkPrepared { cwd: "/work".to_owned(), base: None });
-    bench.apply(send("two", "and this"));
-    bench.start();
-    let given = bench.session.command_line_message(bench.launch()).expect("it is given");
+    harness.apply(SessionCommand::WorkPrepared { cwd: "/work".to_owned(), base: None });
+    harness.apply(send("two", "and this"));
+    harness.start();
+    let given = harness.session.command_line_message(harness.launch()).expect("it is given");
     assert_eq!(
         (given.text.as_str(), given.typed.map(|t| t.state)),
         ("do it", Some(TypingState::CommandLine))
     );
-    assert_eq!(input_blocked(&bench), Some(InputBlocked::EarlierInputUnconfirmed));
+    assert_eq!(input_blocked(&harness), Some(InputBlocked::EarlierInputUnconfirmed));
 }
 
 #[test]
@@ -489,12 +520,12 @@ fn shell_escape_or_empty_text_is_rejected() {
             Err(SessionRejection::RunsAsShellCommand),
             "{text:?}"
         );
-        let mut bench = TestSession::running(terminal_spec());
-        assert_eq!(bench.try_apply(send("one", text)), Err(SessionRejection::RunsAsShellCommand));
-        bench.begin_turn(10, "a");
+        let mut harness = TestSession::running(terminal_spec());
+        assert_eq!(harness.try_apply(send("one", text)), Err(SessionRejection::RunsAsShellCommand));
+        harness.begin_turn(10, "a");
         let leave =
             SessionCommand::Interrupt { key: "leave".to_owned(), text: Some(text.to_owned()) };
-        assert_eq!(bench.try_apply(leave), Err(SessionRejection::RunsAsShellCommand));
+        assert_eq!(harness.try_apply(leave), Err(SessionRejection::RunsAsShellCommand));
     }
     assert_eq!(
         check_typeable(Driver::CodexTerminal, "\u{7}\n "),
@@ -507,18 +538,18 @@ fn shell_escape_or_empty_text_is_rejected() {
 
 #[test]
 fn interrupted_turn_loses_untyped_answer() {
-    let mut bench = answered_while_attended();
+    let mut harness = answered_while_attended();
     let end = TurnEnd::Interrupted;
-    bench.record(50, RecordSignal::TurnEnded { turn: Some("a".to_owned()), end, says: None });
-    assert!(matches!(first_message_fate(&bench), DeliveryStatus::Undeliverable { .. }));
-    assert_eq!(bench.session.requests[0].status, RequestStatus::Answered, "it left Open once");
+    harness.record(50, RecordSignal::TurnEnded { turn: Some("a".to_owned()), end, says: None });
+    assert!(matches!(first_message_fate(&harness), DeliveryStatus::Undeliverable { .. }));
+    assert_eq!(harness.session.requests[0].status, RequestStatus::Answered, "it left Open once");
     let lost = |event: &Event| matches!(event, Event::MessageLost(_));
-    assert_eq!(bench.log.iter().filter(|(_, event)| lost(event)).count(), 1);
+    assert_eq!(harness.log.iter().filter(|(_, event)| lost(event)).count(), 1);
 }
 
 /// Returns a random event of a terminal session.
-fn random_event(bench: &TestSession, rng: &mut Rng, place: u64) -> SessionCommand {
-    let launch = bench.launch();
+fn random_event(harness: &TestSession, rng: &mut Rng, place: u64) -> SessionCommand {
+    let launch = harness.launch();
     let hinted = |by, what| SessionCommand::ScreenHinted { launch, by, place, what };
     let recorded = |by, what| SessionCommand::RecordRead { launch, by, place, what };
     let screen = rng.pick(&[ScreenSource::Osc, ScreenSource::Screen, ScreenSource::Screen]);
@@ -542,7 +573,7 @@ fn random_event(bench: &TestSession, rng: &mut Rng, place: u64) -> SessionComman
         13 => SessionCommand::Interrupt { key: format!("leave-{place}"), text: None },
         14 if rng.percent(20) => SessionCommand::Compact { key: format!("compact-{place}") },
         15 => send(&format!("send-{place}"), "hello"),
-        _ => match bench.session.open_requests().last() {
+        _ => match harness.session.open_requests().last() {
             Some(open) if rng.percent(40) => {
                 let reply =
                     rng.pick(&[RequestReply::Approve(ApprovalScope::Once), RequestReply::Deny]);
@@ -554,16 +585,16 @@ fn random_event(bench: &TestSession, rng: &mut Rng, place: u64) -> SessionComman
 }
 
 /// Lets the holder write the pending input, as its journal shows.
-fn write_pending(bench: &mut TestSession) {
-    let pressed = bench.session.effects().into_iter().find_map(|effect| {
+fn write_pending(harness: &mut TestSession) {
+    let pressed = harness.session.effects().into_iter().find_map(|effect| {
         if let SessionEffect::PressAgain { message, .. } = effect {
             Some(enter_retry_key(&message))
         } else {
             None
         }
     });
-    if let Some(key) = pressed.or_else(|| pending_delivery(bench)) {
-        bench.signal(StreamSignal::InputWritten { key });
+    if let Some(key) = pressed.or_else(|| pending_delivery(harness)) {
+        harness.signal(StreamSignal::InputWritten { key });
     }
 }
 
@@ -571,23 +602,23 @@ fn write_pending(bench: &mut TestSession) {
 fn typing_laws_hold_in_random_order() {
     let mut seen = [0, 0, 0];
     for seed in 0..3_000 {
-        let (mut rng, mut bench) = (Rng::new(seed), TestSession::running(terminal_spec()));
-        let watch = SessionWatch::start(&bench.session);
+        let (mut rng, mut harness) = (Rng::new(seed), TestSession::running(terminal_spec()));
+        let watch = SessionWatch::start(&harness.session);
         for step in 0..60 {
-            let command = random_event(&bench, &mut rng, 10 + step);
+            let command = random_event(&harness, &mut rng, 10 + step);
             // Late or repeated commands are rejected, as they should be.
-            bench.try_apply(command).ok();
-            bench.advance_clock(rng.pick(&[0, 5, 5, 300, 3_000]));
-            let told = watch.check_settled(&bench.session, bench.now);
-            assert_eq!(told, Ok(()), "seed {seed}: {:#?}", bench.log);
-            seen[0] += usize::from(pending_delivery(&bench).is_some());
-            seen[1] += usize::from(presses(&bench));
+            harness.try_apply(command).ok();
+            harness.advance_clock(rng.pick(&[0, 5, 5, 300, 3_000]));
+            let settled = watch.check_settled(&harness.session, harness.now);
+            assert_eq!(settled, Ok(()), "seed {seed}: {:#?}", harness.log);
+            seen[0] += usize::from(pending_delivery(&harness).is_some());
+            seen[1] += usize::from(presses(&harness));
             if rng.percent(60) {
-                write_pending(&mut bench);
+                write_pending(&mut harness);
             }
         }
         let lost = |m: &&AgentMessage| matches!(m.status, DeliveryStatus::Undeliverable { .. });
-        seen[2] += bench.session.messages.iter().filter(lost).count();
+        seen[2] += harness.session.messages.iter().filter(lost).count();
     }
     assert!(seen.iter().all(|times| *times > 300), "the stories are about nothing: {seen:?}");
 }

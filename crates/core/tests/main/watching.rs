@@ -36,11 +36,11 @@ pub(crate) fn identity() -> ProcessIdentity {
 
 /// A session that adopted an external agent.
 pub(crate) fn adopted_session(spec: SessionSpec) -> TestSession {
-    let mut bench = TestSession::new(spec);
-    bench.apply(SessionCommand::WorkPrepared { cwd: "/work".to_owned(), base: None });
-    let launch = bench.launch();
-    bench.apply(SessionCommand::LaunchAdopted { launch, child: Some(identity()) });
-    bench
+    let mut harness = TestSession::new(spec);
+    harness.apply(SessionCommand::WorkPrepared { cwd: "/work".to_owned(), base: None });
+    let launch = harness.launch();
+    harness.apply(SessionCommand::LaunchAdopted { launch, child: Some(identity()) });
+    harness
 }
 
 /// Shorthands for observations, each at its own position.
@@ -90,8 +90,8 @@ pub(crate) fn approval() -> AgentRequest {
     }
 }
 
-pub(crate) fn pending_delivery(bench: &TestSession) -> Option<String> {
-    bench.session.effects().into_iter().find_map(|effect| match effect {
+pub(crate) fn pending_delivery(harness: &TestSession) -> Option<String> {
+    harness.session.effects().into_iter().find_map(|effect| match effect {
         SessionEffect::Deliver { message, .. } => Some(message),
         SessionEffect::PrepareWork { .. }
         | SessionEffect::RunSetup { .. }
@@ -105,203 +105,216 @@ pub(crate) fn pending_delivery(bench: &TestSession) -> Option<String> {
     })
 }
 
-pub(crate) fn input_blocked(bench: &TestSession) -> Option<InputBlocked> {
-    let message = bench.session.messages.last().expect("something was sent");
-    let launch = bench.session.current_launch().expect("it runs");
-    bench.session.input_blocked(launch, message)
+pub(crate) fn input_blocked(harness: &TestSession) -> Option<InputBlocked> {
+    let message = harness.session.messages.last().expect("something was sent");
+    let launch = harness.session.current_launch().expect("it runs");
+    harness.session.input_blocked(launch, message)
 }
 
 #[test]
 fn terminal_without_instruction_stays_idle() {
-    let mut bench = TestSession::running(terminal_spec());
-    bench.advance_clock(3_600_000);
-    assert_eq!(bench.state(), State::Idle);
-    assert!(bench.session.current_launch().is_some_and(|launch| launch.stop.is_none()));
-    assert!(bench.session.attempt().result_requested.is_none());
+    let mut harness = TestSession::running(terminal_spec());
+    harness.advance_clock(3_600_000);
+    assert_eq!(harness.state(), State::Idle);
+    assert!(harness.session.current_launch().is_some_and(|launch| launch.stop.is_none()));
+    assert!(harness.session.attempt().result_requested.is_none());
 }
 
 #[test]
 fn turn_in_two_records_counts_once() {
-    let mut bench = TestSession::running(terminal_spec());
-    let launch = bench.launch();
+    let mut harness = TestSession::running(terminal_spec());
+    let launch = harness.launch();
     let begin = RecordSignal::TurnStarted { turn: Some("a".to_owned()) };
-    bench.apply(SessionCommand::RecordRead {
+    harness.apply(SessionCommand::RecordRead {
         launch,
         by: RecordSource::Hook,
         place: 0,
         what: begin.clone(),
     });
-    assert_eq!((bench.state(), bench.session.turns), (State::Working, 1));
-    bench.record(10, begin);
-    assert_eq!(bench.session.turns, 1);
-    bench.end_turn(20, "a");
-    assert_eq!(bench.state(), State::Idle);
+    assert_eq!((harness.state(), harness.session.turns), (State::Working, 1));
+    harness.record(10, begin);
+    assert_eq!(harness.session.turns, 1);
+    harness.end_turn(20, "a");
+    assert_eq!(harness.state(), State::Idle);
     let end = RecordSignal::TurnEnded {
         turn: Some("a".to_owned()),
         end: TurnEnd::Interrupted,
         says: None,
     };
     let late = SessionCommand::RecordRead { launch, by: RecordSource::Hook, place: 0, what: end };
-    assert_eq!(bench.try_apply(late), Err(SessionRejection::NothingNew));
+    assert_eq!(harness.try_apply(late), Err(SessionRejection::NothingNew));
     let before = RecordSignal::TurnStarted { turn: Some("b".to_owned()) };
     let read =
         SessionCommand::RecordRead { launch, by: RecordSource::Rollout, place: 20, what: before };
-    assert_eq!(bench.try_apply(read), Err(SessionRejection::NothingNew), "that place was read");
+    assert_eq!(harness.try_apply(read), Err(SessionRejection::NothingNew), "that place was read");
 }
 
 #[test]
 fn end_of_other_turn_is_ignored() {
-    let mut bench = TestSession::running(terminal_spec());
-    bench.begin_turn(10, "ours").end_turn(20, "hidden");
-    assert_eq!(bench.state(), State::Working);
-    bench.end_turn(30, "ours");
-    assert_eq!(bench.state(), State::Idle);
+    let mut harness = TestSession::running(terminal_spec());
+    harness.begin_turn(10, "ours").end_turn(20, "hidden");
+    assert_eq!(harness.state(), State::Working);
+    harness.end_turn(30, "ours");
+    assert_eq!(harness.state(), State::Idle);
 }
 
 #[test]
 fn screen_signals_do_not_end_turn_or_reset_silence() {
-    let mut bench = TestSession::running(terminal_spec());
-    bench.begin_turn(10, "a");
+    let mut harness = TestSession::running(terminal_spec());
+    harness.begin_turn(10, "a");
     let shown =
         [ScreenHint::Finished, ScreenHint::AtPrompt, ScreenHint::Working, ScreenHint::Finished];
     for (place, what) in (20..).zip(shown) {
-        bench.advance_clock(60_000).show(ScreenSource::Osc, place, what);
-        assert_eq!(bench.state(), State::Working);
+        harness.advance_clock(60_000).show(ScreenSource::Osc, place, what);
+        assert_eq!(harness.state(), State::Working);
     }
-    let (at, due) = bench.session.deadline().expect("the window runs");
-    assert_eq!(due, provost_core::session::DeadlineKind::Silence(bench.launch()));
-    assert_eq!(at, bench.now.mono_ms + 60_000, "it began with the turn");
+    let (at, due) = harness.session.deadline().expect("the window runs");
+    assert_eq!(due, provost_core::session::DeadlineKind::Silence(harness.launch()));
+    assert_eq!(at, harness.now.mono_ms + 60_000, "it began with the turn");
 }
 
 #[test]
 fn repeated_screen_signal_is_not_recorded() {
-    let mut bench = TestSession::running(terminal_spec());
-    bench.show(ScreenSource::Title, 10, ScreenHint::Working);
-    let launch = bench.launch();
+    let mut harness = TestSession::running(terminal_spec());
+    harness.show(ScreenSource::Title, 10, ScreenHint::Working);
+    let launch = harness.launch();
     let again =
         |place, what| SessionCommand::ScreenHinted { launch, by: ScreenSource::Title, place, what };
-    assert_eq!(bench.try_apply(again(20, ScreenHint::Working)), Err(SessionRejection::NothingNew));
-    assert_eq!(bench.try_apply(again(10, ScreenHint::Finished)), Err(SessionRejection::NothingNew));
-    assert_eq!(bench.try_apply(again(30, ScreenHint::Finished)), Ok(()));
+    assert_eq!(
+        harness.try_apply(again(20, ScreenHint::Working)),
+        Err(SessionRejection::NothingNew)
+    );
+    assert_eq!(
+        harness.try_apply(again(10, ScreenHint::Finished)),
+        Err(SessionRejection::NothingNew)
+    );
+    assert_eq!(harness.try_apply(again(30, ScreenHint::Finished)), Ok(()));
 }
 
 #[test]
 fn hook_and_screen_approval_is_one_request() {
-    let mut bench = TestSession::running(terminal_spec());
-    bench.begin_turn(10, "a").record(20, RecordSignal::RequestOpened(approval()));
-    bench.show(ScreenSource::Osc, 30, ScreenHint::ShowsRequest(approval()));
-    assert_eq!((bench.state(), bench.session.requests.len()), (State::NeedsInput, 1));
-    bench.show(ScreenSource::Osc, 40, ScreenHint::Working);
-    assert_eq!(bench.session.requests[0].status, RequestStatus::AnsweredElsewhere);
-    assert_eq!(bench.state(), State::Working);
+    let mut harness = TestSession::running(terminal_spec());
+    harness.begin_turn(10, "a").record(20, RecordSignal::RequestOpened(approval()));
+    harness.show(ScreenSource::Osc, 30, ScreenHint::ShowsRequest(approval()));
+    assert_eq!((harness.state(), harness.session.requests.len()), (State::NeedsInput, 1));
+    harness.show(ScreenSource::Osc, 40, ScreenHint::Working);
+    assert_eq!(harness.session.requests[0].status, RequestStatus::AnsweredElsewhere);
+    assert_eq!(harness.state(), State::Working);
 }
 
 #[test]
 fn screen_does_not_settle_recorded_question() {
-    let mut bench = TestSession::running(terminal_spec());
+    let mut harness = TestSession::running(terminal_spec());
     let asked = AgentRequest { kind: RequestKind::Question, ..approval() };
-    bench.begin_turn(10, "a").record(20, RecordSignal::RequestOpened(asked));
-    bench.show(ScreenSource::Osc, 30, ScreenHint::Working).show(
+    harness.begin_turn(10, "a").record(20, RecordSignal::RequestOpened(asked));
+    harness.show(ScreenSource::Osc, 30, ScreenHint::Working).show(
         ScreenSource::Osc,
         40,
         ScreenHint::AtPrompt,
     );
-    assert_eq!(bench.state(), State::NeedsInput);
-    bench.record(50, RecordSignal::Continued);
-    assert_eq!(bench.state(), State::Working);
+    assert_eq!(harness.state(), State::NeedsInput);
+    harness.record(50, RecordSignal::Continued);
+    assert_eq!(harness.state(), State::Working);
 }
 
 #[test]
 fn screen_dialog_needs_input_until_it_vanishes() {
-    let mut bench = TestSession::running(terminal_spec());
+    let mut harness = TestSession::running(terminal_spec());
     let dialog = AgentRequest { kind: RequestKind::Dialog, ..approval() };
-    bench.show(ScreenSource::Screen, 10, ScreenHint::ShowsRequest(dialog));
-    assert_eq!(bench.state(), State::NeedsInput);
-    bench.show(ScreenSource::Screen, 20, ScreenHint::AtPrompt);
-    assert_eq!(bench.state(), State::Idle);
+    harness.show(ScreenSource::Screen, 10, ScreenHint::ShowsRequest(dialog));
+    assert_eq!(harness.state(), State::NeedsInput);
+    harness.show(ScreenSource::Screen, 20, ScreenHint::AtPrompt);
+    assert_eq!(harness.state(), State::Idle);
 }
 
 #[test]
 fn text_is_typed_at_an_empty_prompt_only() {
-    let mut bench = TestSession::running(terminal_spec());
-    bench.apply(send("one", "hello"));
-    assert_eq!(input_blocked(&bench), Some(InputBlocked::NotAtPrompt));
-    assert_eq!(pending_delivery(&bench), None);
-    bench.begin_turn(10, "a").show(ScreenSource::Osc, 20, ScreenHint::AtPrompt);
+    let mut harness = TestSession::running(terminal_spec());
+    harness.apply(send("one", "hello"));
+    assert_eq!(input_blocked(&harness), Some(InputBlocked::NotAtPrompt));
+    assert_eq!(pending_delivery(&harness), None);
+    harness.begin_turn(10, "a").show(ScreenSource::Osc, 20, ScreenHint::AtPrompt);
     assert_eq!(
-        input_blocked(&bench),
+        input_blocked(&harness),
         Some(InputBlocked::TurnOpen),
         "a forged prompt unlocks nothing"
     );
-    bench.end_turn(30, "a").show(ScreenSource::Screen, 40, ScreenHint::ShowsRequest(approval()));
-    assert_eq!(input_blocked(&bench), Some(InputBlocked::RequestOpen));
-    bench.show(ScreenSource::Screen, 50, ScreenHint::AtPrompt);
-    let launch = bench.launch();
-    bench.apply(SessionCommand::ViewersChanged { launch, people: 1 });
-    assert_eq!(input_blocked(&bench), Some(InputBlocked::Attended));
-    bench.apply(SessionCommand::ViewersChanged { launch, people: 0 });
-    bench.apply(SessionCommand::ProcessSuspended { launch, suspended: true });
-    assert_eq!(input_blocked(&bench), Some(InputBlocked::Suspended));
-    bench.apply(SessionCommand::ProcessSuspended { launch, suspended: false });
-    assert_eq!((input_blocked(&bench), pending_delivery(&bench).as_deref()), (None, Some("one")));
+    harness.end_turn(30, "a").show(ScreenSource::Screen, 40, ScreenHint::ShowsRequest(approval()));
+    assert_eq!(input_blocked(&harness), Some(InputBlocked::RequestOpen));
+    harness.show(ScreenSource::Screen, 50, ScreenHint::AtPrompt);
+    let launch = harness.launch();
+    harness.apply(SessionCommand::ViewersChanged { launch, people: 1 });
+    assert_eq!(input_blocked(&harness), Some(InputBlocked::Attended));
+    harness.apply(SessionCommand::ViewersChanged { launch, people: 0 });
+    harness.apply(SessionCommand::ProcessSuspended { launch, suspended: true });
+    assert_eq!(input_blocked(&harness), Some(InputBlocked::Suspended));
+    harness.apply(SessionCommand::ProcessSuspended { launch, suspended: false });
+    assert_eq!(
+        (input_blocked(&harness), pending_delivery(&harness).as_deref()),
+        (None, Some("one"))
+    );
 }
 
 /// A terminal session with "hello" typed at its prompt.
 pub(crate) fn typed_hello() -> TestSession {
-    let mut bench = TestSession::running(terminal_spec());
-    bench.show(ScreenSource::Osc, 10, ScreenHint::AtPrompt).apply(send("one", "hello"));
-    bench.signal(StreamSignal::InputWritten { key: "one".to_owned() });
-    bench
+    let mut harness = TestSession::running(terminal_spec());
+    harness.show(ScreenSource::Osc, 10, ScreenHint::AtPrompt).apply(send("one", "hello"));
+    harness.signal(StreamSignal::InputWritten { key: "one".to_owned() });
+    harness
 }
 
-pub(crate) fn first_message_fate(bench: &TestSession) -> &DeliveryStatus {
-    &bench.session.messages[0].status
+pub(crate) fn first_message_fate(harness: &TestSession) -> &DeliveryStatus {
+    &harness.session.messages[0].status
 }
 
 #[test]
 fn instruction_is_typed_though_turn_is_expected() {
-    let mut bench = TestSession::running(terminal_spec());
-    bench.begin_turn(10, "a").end_turn(20, "a").show(ScreenSource::Screen, 5, ScreenHint::AtPrompt);
-    bench.apply(SessionCommand::Report {
+    let mut harness = TestSession::running(terminal_spec());
+    harness.begin_turn(10, "a").end_turn(20, "a").show(
+        ScreenSource::Screen,
+        5,
+        ScreenHint::AtPrompt,
+    );
+    harness.apply(SessionCommand::Report {
         from: Reporter::Operator,
         testimony: ReportBody::Claim { kind: ClaimKind::Completed, text: None },
     });
-    bench.advance_clock(60_000);
-    assert!(bench.session.attempt().is_sealed());
-    bench.apply(send("next", "next instruction"));
-    assert_eq!((bench.state(), bench.session.attempt().no), (State::Working, 2));
-    assert_eq!(input_blocked(&bench), None, "no turn is open by its own record");
-    assert_eq!(pending_delivery(&bench).as_deref(), Some("instruction-2"));
-    bench.begin_turn(30, "b");
-    bench.apply(send("more", "and more"));
-    assert_eq!(input_blocked(&bench), Some(InputBlocked::TurnOpen));
+    harness.advance_clock(60_000);
+    assert!(harness.session.attempt().is_sealed());
+    harness.apply(send("next", "next instruction"));
+    assert_eq!((harness.state(), harness.session.attempt().no), (State::Working, 2));
+    assert_eq!(input_blocked(&harness), None, "no turn is open by its own record");
+    assert_eq!(pending_delivery(&harness).as_deref(), Some("instruction-2"));
+    harness.begin_turn(30, "b");
+    harness.apply(send("more", "and more"));
+    assert_eq!(input_blocked(&harness), Some(InputBlocked::TurnOpen));
     let (key, text) = ("other".to_owned(), "something else".to_owned());
-    bench.apply(SessionCommand::Send { key, text, mode: SendMode::Supersede });
-    assert_eq!(bench.session.attempt().no, 3);
+    harness.apply(SessionCommand::Send { key, text, mode: SendMode::Supersede });
+    assert_eq!(harness.session.attempt().no, 3);
     assert_eq!(
-        input_blocked(&bench),
+        input_blocked(&harness),
         Some(InputBlocked::TurnOpen),
         "the turn of before is still open"
     );
-    bench.end_turn(40, "b");
-    assert_eq!(input_blocked(&bench), None);
+    harness.end_turn(40, "b");
+    assert_eq!(input_blocked(&harness), None);
 }
 
 #[test]
 fn rollout_not_hook_ends_a_turn() {
-    let mut bench = TestSession::running(terminal_spec());
-    let launch = bench.launch();
+    let mut harness = TestSession::running(terminal_spec());
+    let launch = harness.launch();
     let stop = |turn: &str| SessionCommand::RecordRead {
         launch,
         by: RecordSource::Hook,
         place: 0,
         what: RecordSignal::TurnEnded { turn: Some(turn.to_owned()), end: TurnEnd::Ok, says: None },
     };
-    bench.begin_turn(10, "a");
-    assert_eq!(bench.try_apply(stop("a")), Err(SessionRejection::NothingNew));
-    assert_eq!(bench.state(), State::Working);
-    bench.end_turn(20, "a");
-    assert_eq!(bench.state(), State::Idle);
+    harness.begin_turn(10, "a");
+    assert_eq!(harness.try_apply(stop("a")), Err(SessionRejection::NothingNew));
+    assert_eq!(harness.state(), State::Working);
+    harness.end_turn(20, "a");
+    assert_eq!(harness.state(), State::Idle);
     // The oldest versions record no turns in the rollout; there, only the hook reports them.
     let mut old = TestSession::running(terminal_spec());
     let begin = RecordSignal::TurnStarted { turn: Some("a".to_owned()) };
@@ -312,35 +325,35 @@ fn rollout_not_hook_ends_a_turn() {
 
 #[test]
 fn unchanged_screen_after_osc_idle_is_news() {
-    let mut bench = TestSession::running(terminal_spec());
-    bench.show(ScreenSource::Screen, 5, ScreenHint::AtPrompt).show(
+    let mut harness = TestSession::running(terminal_spec());
+    harness.show(ScreenSource::Screen, 5, ScreenHint::AtPrompt).show(
         ScreenSource::Osc,
         7,
         ScreenHint::Finished,
     );
-    bench.apply(send("k", "text"));
+    harness.apply(send("k", "text"));
     assert_eq!(
-        input_blocked(&bench),
+        input_blocked(&harness),
         Some(InputBlocked::NotAtPrompt),
         "the screen was not read since"
     );
-    bench.show(ScreenSource::Screen, 9, ScreenHint::AtPrompt);
-    assert_eq!(input_blocked(&bench), None);
+    harness.show(ScreenSource::Screen, 9, ScreenHint::AtPrompt);
+    assert_eq!(input_blocked(&harness), None);
 }
 
 #[test]
 fn unchanged_screen_after_osc_working_is_news() {
-    let mut bench = TestSession::running(terminal_spec());
-    bench.show(ScreenSource::Screen, 5, ScreenHint::AtPrompt).show(
+    let mut harness = TestSession::running(terminal_spec());
+    harness.show(ScreenSource::Screen, 5, ScreenHint::AtPrompt).show(
         ScreenSource::Osc,
         7,
         ScreenHint::Working,
     );
-    bench.apply(send("k", "text"));
-    assert_eq!(input_blocked(&bench), Some(InputBlocked::NotAtPrompt));
-    bench.show(ScreenSource::Screen, 9, ScreenHint::AtPrompt);
-    assert_eq!(input_blocked(&bench), None);
-    let launch = bench.launch();
+    harness.apply(send("k", "text"));
+    assert_eq!(input_blocked(&harness), Some(InputBlocked::NotAtPrompt));
+    harness.show(ScreenSource::Screen, 9, ScreenHint::AtPrompt);
+    assert_eq!(input_blocked(&harness), None);
+    let launch = harness.launch();
     let again = SessionCommand::ScreenHinted {
         launch,
         by: ScreenSource::Screen,
@@ -348,7 +361,7 @@ fn unchanged_screen_after_osc_working_is_news() {
         what: ScreenHint::AtPrompt,
     };
     assert_eq!(
-        bench.try_apply(again),
+        harness.try_apply(again),
         Err(SessionRejection::NothingNew),
         "nothing was said between"
     );
@@ -356,211 +369,226 @@ fn unchanged_screen_after_osc_working_is_news() {
 
 #[test]
 fn rollout_confirms_typed_text() {
-    let mut bench = typed_hello();
+    let mut harness = typed_hello();
     assert_eq!(
-        *first_message_fate(&bench),
+        *first_message_fate(&harness),
         DeliveryStatus::Queued,
         "it reached the terminal, not yet the agent"
     );
-    assert_eq!(pending_delivery(&bench), None, "it is not typed twice");
-    bench.record(20, RecordSignal::InputTaken { text: "something else".to_owned() });
-    assert_eq!(*first_message_fate(&bench), DeliveryStatus::Queued);
-    bench.record(30, RecordSignal::InputTaken { text: " hello \n".to_owned() });
-    assert!(matches!(first_message_fate(&bench), DeliveryStatus::Delivered { .. }));
+    assert_eq!(pending_delivery(&harness), None, "it is not typed twice");
+    harness.record(20, RecordSignal::InputTaken { text: "something else".to_owned() });
+    assert_eq!(*first_message_fate(&harness), DeliveryStatus::Queued);
+    harness.record(30, RecordSignal::InputTaken { text: " hello \n".to_owned() });
+    assert!(matches!(first_message_fate(&harness), DeliveryStatus::Delivered { .. }));
 }
 
 #[test]
 fn unconfirmed_text_gets_one_enter_then_waits() {
-    let mut bench = typed_hello();
-    bench.advance_clock(2_999);
-    assert_eq!(bench.session.messages[0].typed.map(|typed| typed.state), Some(TypingState::Typed));
-    bench.advance_clock(1);
-    let (launch, message) = (bench.launch(), "one".to_owned());
+    let mut harness = typed_hello();
+    harness.advance_clock(2_999);
+    assert_eq!(
+        harness.session.messages[0].typed.map(|typed| typed.state),
+        Some(TypingState::Typed)
+    );
+    harness.advance_clock(1);
+    let (launch, message) = (harness.launch(), "one".to_owned());
     let press = SessionEffect::PressAgain { launch, message };
-    assert!(bench.session.effects().contains(&press));
-    bench.signal(StreamSignal::InputWritten { key: enter_retry_key("one") });
-    assert!(!bench.session.effects().contains(&press));
-    bench.advance_clock(3_000);
-    assert_eq!(*first_message_fate(&bench), DeliveryStatus::Queued);
-    assert!(bench.session.messages[0].unconfirmed_reason.is_some());
-    assert_eq!(pending_delivery(&bench), None, "it may already be at the prompt");
+    assert!(harness.session.effects().contains(&press));
+    harness.signal(StreamSignal::InputWritten { key: enter_retry_key("one") });
+    assert!(!harness.session.effects().contains(&press));
+    harness.advance_clock(3_000);
+    assert_eq!(*first_message_fate(&harness), DeliveryStatus::Queued);
+    assert!(harness.session.messages[0].unconfirmed_reason.is_some());
+    assert_eq!(pending_delivery(&harness), None, "it may already be at the prompt");
 }
 
 #[test]
 fn command_line_instruction_is_confirmed_late() {
     let instruction = Some("do it".to_owned());
-    let mut bench = TestSession::running(SessionSpec { instruction, ..terminal_spec() });
-    assert_eq!(pending_delivery(&bench), None);
-    bench.advance_clock(60_000);
-    assert_eq!(*first_message_fate(&bench), DeliveryStatus::Queued);
-    bench.record(10, RecordSignal::InputTaken { text: "do it".to_owned() });
-    assert!(matches!(first_message_fate(&bench), DeliveryStatus::Delivered { .. }));
+    let mut harness = TestSession::running(SessionSpec { instruction, ..terminal_spec() });
+    assert_eq!(pending_delivery(&harness), None);
+    harness.advance_clock(60_000);
+    assert_eq!(*first_message_fate(&harness), DeliveryStatus::Queued);
+    harness.record(10, RecordSignal::InputTaken { text: "do it".to_owned() });
+    assert!(matches!(first_message_fate(&harness), DeliveryStatus::Delivered { .. }));
 }
 
 #[test]
 fn answer_is_typed_and_confirmed_by_next_screen() {
-    let mut bench = TestSession::running(terminal_spec());
-    bench.begin_turn(10, "a").show(ScreenSource::Screen, 20, ScreenHint::ShowsRequest(approval()));
-    let request = bench.session.requests[0].id;
-    bench.apply(SessionCommand::Answer {
+    let mut harness = TestSession::running(terminal_spec());
+    harness.begin_turn(10, "a").show(
+        ScreenSource::Screen,
+        20,
+        ScreenHint::ShowsRequest(approval()),
+    );
+    let request = harness.session.requests[0].id;
+    harness.apply(SessionCommand::Answer {
         request,
         revision: 1,
         reply: RequestReply::Approve(ApprovalScope::Once),
     });
-    let key = pending_delivery(&bench).expect("it is seen to ask");
-    bench.signal(StreamSignal::InputWritten { key });
-    bench.show(ScreenSource::Screen, 30, ScreenHint::Working);
-    assert!(matches!(first_message_fate(&bench), DeliveryStatus::Delivered { .. }));
+    let key = pending_delivery(&harness).expect("it is seen to ask");
+    harness.signal(StreamSignal::InputWritten { key });
+    harness.show(ScreenSource::Screen, 30, ScreenHint::Working);
+    assert!(matches!(first_message_fate(&harness), DeliveryStatus::Delivered { .. }));
 }
 
 #[test]
 fn answer_waits_until_request_is_drawn() {
-    let mut bench = TestSession::running(terminal_spec());
-    bench.begin_turn(10, "a").record(20, RecordSignal::RequestOpened(approval()));
-    bench.show(ScreenSource::Osc, 30, ScreenHint::ShowsRequest(approval()));
-    let request = bench.session.requests[0].id;
-    bench.apply(SessionCommand::Answer {
+    let mut harness = TestSession::running(terminal_spec());
+    harness.begin_turn(10, "a").record(20, RecordSignal::RequestOpened(approval()));
+    harness.show(ScreenSource::Osc, 30, ScreenHint::ShowsRequest(approval()));
+    let request = harness.session.requests[0].id;
+    harness.apply(SessionCommand::Answer {
         request,
         revision: 1,
         reply: RequestReply::Approve(ApprovalScope::Once),
     });
     assert_eq!(
-        input_blocked(&bench),
+        input_blocked(&harness),
         Some(InputBlocked::RequestNotShown),
         "a key would go elsewhere"
     );
-    bench.show(ScreenSource::Screen, 40, ScreenHint::ShowsRequest(approval()));
-    let key = pending_delivery(&bench).expect("it is drawn now");
-    bench.signal(StreamSignal::InputWritten { key });
-    bench.show(ScreenSource::Title, 50, ScreenHint::Working);
+    harness.show(ScreenSource::Screen, 40, ScreenHint::ShowsRequest(approval()));
+    let key = pending_delivery(&harness).expect("it is drawn now");
+    harness.signal(StreamSignal::InputWritten { key });
+    harness.show(ScreenSource::Title, 50, ScreenHint::Working);
     assert_eq!(
-        *first_message_fate(&bench),
+        *first_message_fate(&harness),
         DeliveryStatus::Queued,
         "the title never showed a question"
     );
-    bench.show(ScreenSource::Osc, 60, ScreenHint::Working);
-    assert!(matches!(first_message_fate(&bench), DeliveryStatus::Delivered { .. }));
+    harness.show(ScreenSource::Osc, 60, ScreenHint::Working);
+    assert!(matches!(first_message_fate(&harness), DeliveryStatus::Delivered { .. }));
 }
 
 #[test]
 fn interrupt_waits_for_undrawn_request() {
-    let mut bench = TestSession::running(terminal_spec());
-    bench.begin_turn(10, "a").record(20, RecordSignal::RequestOpened(approval()));
-    let request = bench.session.open_requests().next().unwrap().id;
-    bench.apply(SessionCommand::Interrupt { key: "leave".to_owned(), text: None });
-    assert_eq!(pending_delivery(&bench), None);
-    bench.apply(SessionCommand::Answer {
+    let mut harness = TestSession::running(terminal_spec());
+    harness.begin_turn(10, "a").record(20, RecordSignal::RequestOpened(approval()));
+    let request = harness.session.open_requests().next().unwrap().id;
+    harness.apply(SessionCommand::Interrupt { key: "leave".to_owned(), text: None });
+    assert_eq!(pending_delivery(&harness), None);
+    harness.apply(SessionCommand::Answer {
         request,
         revision: 1,
         reply: RequestReply::Approve(ApprovalScope::Once),
     });
-    assert_eq!(pending_delivery(&bench), None, "neither the answer nor what would call it off");
-    bench.show(ScreenSource::Screen, 5, ScreenHint::ShowsRequest(approval()));
-    assert!(pending_delivery(&bench).is_some_and(|key| key.starts_with("answer")));
+    assert_eq!(pending_delivery(&harness), None, "neither the answer nor what would call it off");
+    harness.show(ScreenSource::Screen, 5, ScreenHint::ShowsRequest(approval()));
+    assert!(pending_delivery(&harness).is_some_and(|key| key.starts_with("answer")));
 }
 
 #[test]
 fn late_turn_start_keeps_open_request() {
-    let mut bench = TestSession::running(terminal_spec());
-    bench.show(ScreenSource::Screen, 10, ScreenHint::ShowsRequest(approval()));
-    assert_eq!(bench.state(), State::NeedsInput);
-    bench.begin_turn(20, "a");
-    assert_eq!(bench.state(), State::NeedsInput, "it is still on the screen");
-    bench.show(ScreenSource::Screen, 30, ScreenHint::Working);
-    assert_eq!(bench.state(), State::Working);
+    let mut harness = TestSession::running(terminal_spec());
+    harness.show(ScreenSource::Screen, 10, ScreenHint::ShowsRequest(approval()));
+    assert_eq!(harness.state(), State::NeedsInput);
+    harness.begin_turn(20, "a");
+    assert_eq!(harness.state(), State::NeedsInput, "it is still on the screen");
+    harness.show(ScreenSource::Screen, 30, ScreenHint::Working);
+    assert_eq!(harness.state(), State::Working);
 }
 
 #[test]
 fn stale_screen_does_not_settle_approval() {
-    let mut bench = TestSession::running(terminal_spec());
-    bench.begin_turn(10, "a").record(20, RecordSignal::RequestOpened(approval()));
-    bench.show(ScreenSource::Osc, 30, ScreenHint::ShowsRequest(approval()));
-    bench.show(ScreenSource::Screen, 40, ScreenHint::Working);
-    assert_eq!(bench.state(), State::NeedsInput, "its question is yet to be drawn");
-    bench.show(ScreenSource::Osc, 50, ScreenHint::Working);
-    assert_eq!(bench.state(), State::Working);
+    let mut harness = TestSession::running(terminal_spec());
+    harness.begin_turn(10, "a").record(20, RecordSignal::RequestOpened(approval()));
+    harness.show(ScreenSource::Osc, 30, ScreenHint::ShowsRequest(approval()));
+    harness.show(ScreenSource::Screen, 40, ScreenHint::Working);
+    assert_eq!(harness.state(), State::NeedsInput, "its question is yet to be drawn");
+    harness.show(ScreenSource::Osc, 50, ScreenHint::Working);
+    assert_eq!(harness.state(), State::Working);
 }
 
 #[test]
 fn stale_screen_does_not_settle_inferred_request() {
-    let mut bench = TestSession::running(terminal_spec());
-    bench.begin_turn(10, "a").show(ScreenSource::Osc, 20, ScreenHint::ShowsRequest(approval()));
-    bench.show(ScreenSource::Screen, 30, ScreenHint::Working);
-    assert_eq!(bench.state(), State::NeedsInput, "its question is yet to be drawn");
-    bench.show(ScreenSource::Screen, 40, ScreenHint::ShowsRequest(approval()));
-    assert_eq!(bench.session.requests.len(), 1);
-    bench.show(ScreenSource::Screen, 50, ScreenHint::Working);
-    assert_eq!(bench.state(), State::Working);
+    let mut harness = TestSession::running(terminal_spec());
+    harness.begin_turn(10, "a").show(ScreenSource::Osc, 20, ScreenHint::ShowsRequest(approval()));
+    harness.show(ScreenSource::Screen, 30, ScreenHint::Working);
+    assert_eq!(harness.state(), State::NeedsInput, "its question is yet to be drawn");
+    harness.show(ScreenSource::Screen, 40, ScreenHint::ShowsRequest(approval()));
+    assert_eq!(harness.session.requests.len(), 1);
+    harness.show(ScreenSource::Screen, 50, ScreenHint::Working);
+    assert_eq!(harness.state(), State::Working);
 }
 
 #[test]
 fn answer_overtakes_blocked_text() {
-    let mut bench = TestSession::running(terminal_spec());
-    bench.begin_turn(10, "a").show(ScreenSource::Screen, 20, ScreenHint::ShowsRequest(approval()));
-    bench.apply(send("one", "hello"));
-    assert_eq!(pending_delivery(&bench), None);
-    let request = bench.session.requests[0].id;
-    bench.apply(SessionCommand::Answer { request, revision: 1, reply: RequestReply::Deny });
-    assert_eq!(pending_delivery(&bench).as_deref(), Some("answer-1-1"));
+    let mut harness = TestSession::running(terminal_spec());
+    harness.begin_turn(10, "a").show(
+        ScreenSource::Screen,
+        20,
+        ScreenHint::ShowsRequest(approval()),
+    );
+    harness.apply(send("one", "hello"));
+    assert_eq!(pending_delivery(&harness), None);
+    let request = harness.session.requests[0].id;
+    harness.apply(SessionCommand::Answer { request, revision: 1, reply: RequestReply::Deny });
+    assert_eq!(pending_delivery(&harness).as_deref(), Some("answer-1-1"));
 }
 
 #[test]
 fn unconfirmed_answer_gets_no_enter_retry() {
-    let mut bench = TestSession::running(terminal_spec());
-    bench.begin_turn(10, "a").show(ScreenSource::Screen, 20, ScreenHint::ShowsRequest(approval()));
-    let request = bench.session.requests[0].id;
-    bench.apply(SessionCommand::Answer { request, revision: 1, reply: RequestReply::Deny });
-    let key = pending_delivery(&bench).expect("it is seen to ask");
-    bench.signal(StreamSignal::InputWritten { key }).advance_clock(3_000);
+    let mut harness = TestSession::running(terminal_spec());
+    harness.begin_turn(10, "a").show(
+        ScreenSource::Screen,
+        20,
+        ScreenHint::ShowsRequest(approval()),
+    );
+    let request = harness.session.requests[0].id;
+    harness.apply(SessionCommand::Answer { request, revision: 1, reply: RequestReply::Deny });
+    let key = pending_delivery(&harness).expect("it is seen to ask");
+    harness.signal(StreamSignal::InputWritten { key }).advance_clock(3_000);
     let presses = |effect: &SessionEffect| matches!(effect, SessionEffect::PressAgain { .. });
-    assert!(!bench.session.effects().iter().any(presses));
-    assert!(bench.session.messages[0].unconfirmed_reason.is_some());
+    assert!(!harness.session.effects().iter().any(presses));
+    assert!(harness.session.messages[0].unconfirmed_reason.is_some());
 }
 
 #[test]
 fn answer_to_undrawn_request_is_blocked() {
-    let mut bench = TestSession::running(terminal_spec());
-    bench.begin_turn(10, "a").record(20, RecordSignal::RequestOpened(approval()));
-    let request = bench.session.requests[0].id;
-    bench.apply(SessionCommand::Answer { request, revision: 1, reply: RequestReply::Deny });
-    assert_eq!(input_blocked(&bench), Some(InputBlocked::RequestNotShown));
-    assert_eq!(pending_delivery(&bench), None);
+    let mut harness = TestSession::running(terminal_spec());
+    harness.begin_turn(10, "a").record(20, RecordSignal::RequestOpened(approval()));
+    let request = harness.session.requests[0].id;
+    harness.apply(SessionCommand::Answer { request, revision: 1, reply: RequestReply::Deny });
+    assert_eq!(input_blocked(&harness), Some(InputBlocked::RequestNotShown));
+    assert_eq!(pending_delivery(&harness), None);
 }
 
 #[test]
 fn suspended_process_is_not_stalled() {
-    let mut bench = TestSession::running(terminal_spec());
-    let launch = bench.launch();
-    bench.begin_turn(10, "a").apply(SessionCommand::ProcessSuspended { launch, suspended: true });
-    assert!(bench.has_flag(Flag::Suspended));
-    assert_eq!(bench.session.deadline(), None, "nothing is expected of it");
-    bench.apply(SessionCommand::ProcessSuspended { launch, suspended: false });
-    assert!(!bench.has_flag(Flag::Suspended));
-    assert!(bench.session.deadline().is_some());
+    let mut harness = TestSession::running(terminal_spec());
+    let launch = harness.launch();
+    harness.begin_turn(10, "a").apply(SessionCommand::ProcessSuspended { launch, suspended: true });
+    assert!(harness.has_flag(Flag::Suspended));
+    assert_eq!(harness.session.deadline(), None, "nothing is expected of it");
+    harness.apply(SessionCommand::ProcessSuspended { launch, suspended: false });
+    assert!(!harness.has_flag(Flag::Suspended));
+    assert!(harness.session.deadline().is_some());
 }
 
 #[test]
 fn retrying_keeps_the_silence_window() {
-    let mut bench = TestSession::running(terminal_spec());
-    bench.begin_turn(10, "a").advance_clock(200_000);
+    let mut harness = TestSession::running(terminal_spec());
+    harness.begin_turn(10, "a").advance_clock(200_000);
     let detail = "Reconnecting".to_owned();
-    bench.show(ScreenSource::Screen, 20, ScreenHint::Retrying { detail });
-    assert!(bench.has_flag(Flag::Retrying));
-    assert_eq!(bench.session.deadline().map(|(at, _)| at), Some(bench.now.mono_ms + 100_000));
+    harness.show(ScreenSource::Screen, 20, ScreenHint::Retrying { detail });
+    assert!(harness.has_flag(Flag::Retrying));
+    assert_eq!(harness.session.deadline().map(|(at, _)| at), Some(harness.now.mono_ms + 100_000));
 }
 
 #[test]
 fn adopted_agent_exit_has_no_code() {
-    let mut bench = adopted_session(adopted_spec(false));
-    assert_eq!(bench.state(), State::Idle);
-    bench.begin_turn(10, "a").advance_clock(1_000);
-    assert_eq!(bench.state(), State::Working);
-    let launch = bench.launch();
-    bench.apply(SessionCommand::ProcessUnobserved { launch, why: "it was not ours".to_owned() });
-    bench.settle();
-    assert_eq!(bench.state(), State::ExitedWithoutClaim);
-    assert!(bench.has_flag(Flag::ExitCodeUnobserved) && bench.has_flag(Flag::Adopted));
-    assert_eq!(bench.session.launches.len(), 1, "it is not started again");
+    let mut harness = adopted_session(adopted_spec(false));
+    assert_eq!(harness.state(), State::Idle);
+    harness.begin_turn(10, "a").advance_clock(1_000);
+    assert_eq!(harness.state(), State::Working);
+    let launch = harness.launch();
+    harness.apply(SessionCommand::ProcessUnobserved { launch, why: "it was not ours".to_owned() });
+    harness.settle();
+    assert_eq!(harness.state(), State::ExitedWithoutClaim);
+    assert!(harness.has_flag(Flag::ExitCodeUnobserved) && harness.has_flag(Flag::Adopted));
+    assert_eq!(harness.session.launches.len(), 1, "it is not started again");
 }
 
 #[test]
@@ -568,75 +596,82 @@ fn adopted_agent_without_record_is_flagged() {
     let mut spec = adopted_spec(true);
     let later = spec.clone();
     spec.adopted.as_mut().unwrap().rollout = Some("/r".to_owned());
-    let bench = adopted_session(spec.clone());
-    assert!(!bench.has_flag(Flag::TurnsUnobservable), "its record tells of them");
-    let mut bench = adopted_session(later);
-    assert!(bench.has_flag(Flag::TurnsUnobservable), "it has written nothing yet");
-    let launch = bench.launch();
+    let harness = adopted_session(spec.clone());
+    assert!(!harness.has_flag(Flag::TurnsUnobservable), "its record tells of them");
+    let mut harness = adopted_session(later);
+    assert!(harness.has_flag(Flag::TurnsUnobservable), "it has written nothing yet");
+    let launch = harness.launch();
     let (by, what) = (RecordSource::Rollout, RecordSignal::ThreadNamed { thread: "t".to_owned() });
-    bench.apply(SessionCommand::RecordRead { launch, by, place: 1, what });
-    bench.begin_turn(10, "a");
-    assert_eq!((bench.state(), bench.has_flag(Flag::TurnsUnobservable)), (State::Working, false));
+    harness.apply(SessionCommand::RecordRead { launch, by, place: 1, what });
+    harness.begin_turn(10, "a");
+    assert_eq!(
+        (harness.state(), harness.has_flag(Flag::TurnsUnobservable)),
+        (State::Working, false)
+    );
     spec.agent.driver = Driver::Terminal;
-    let mut bench = adopted_session(spec);
-    assert_eq!((bench.state(), bench.has_flag(Flag::TurnsUnobservable)), (State::Idle, true));
-    let launch = bench.launch();
-    bench.apply(SessionCommand::ProcessUnobserved { launch, why: "it was not ours".to_owned() });
-    bench.settle();
-    assert!(!bench.has_flag(Flag::TurnsUnobservable), "it has ended");
+    let mut harness = adopted_session(spec);
+    assert_eq!((harness.state(), harness.has_flag(Flag::TurnsUnobservable)), (State::Idle, true));
+    let launch = harness.launch();
+    harness.apply(SessionCommand::ProcessUnobserved { launch, why: "it was not ours".to_owned() });
+    harness.settle();
+    assert!(!harness.has_flag(Flag::TurnsUnobservable), "it has ended");
 }
 
 #[test]
 fn request_of_ended_adopted_agent_is_void() {
-    let mut bench = adopted_session(adopted_spec(true));
-    bench.begin_turn(10, "a").show(ScreenSource::Screen, 20, ScreenHint::ShowsRequest(approval()));
-    assert_eq!(bench.state(), State::NeedsInput);
-    let request = bench.session.requests[0].id;
-    let launch = bench.launch();
-    bench.apply(SessionCommand::ProcessUnobserved { launch, why: "it was not ours".to_owned() });
-    bench.settle();
-    assert_eq!(bench.state(), State::ExitedWithoutClaim);
-    assert!(bench.session.attempt().is_sealed());
+    let mut harness = adopted_session(adopted_spec(true));
+    harness.begin_turn(10, "a").show(
+        ScreenSource::Screen,
+        20,
+        ScreenHint::ShowsRequest(approval()),
+    );
+    assert_eq!(harness.state(), State::NeedsInput);
+    let request = harness.session.requests[0].id;
+    let launch = harness.launch();
+    harness.apply(SessionCommand::ProcessUnobserved { launch, why: "it was not ours".to_owned() });
+    harness.settle();
+    assert_eq!(harness.state(), State::ExitedWithoutClaim);
+    assert!(harness.session.attempt().is_sealed());
     let answer = SessionCommand::Answer {
         request,
         revision: 1,
         reply: RequestReply::Approve(ApprovalScope::Once),
     };
     let why = "the process that asked has ended";
-    assert_eq!(bench.try_apply(answer), Err(SessionRejection::RequestSettled(request, why)));
+    assert_eq!(harness.try_apply(answer), Err(SessionRejection::RequestSettled(request, why)));
 }
 
 #[test]
 fn adopted_agent_is_never_stopped() {
-    let mut bench = adopted_session(adopted_spec(true));
-    assert_eq!(bench.try_apply(SessionCommand::Stop), Err(SessionRejection::StopExternally));
-    bench.apply(SessionCommand::Cancel { because: "enough".to_owned() });
-    bench.settle();
-    assert_eq!(bench.state(), State::Cancelled);
-    assert!(bench.session.attempt().is_sealed(), "its process need not end for that");
+    let mut harness = adopted_session(adopted_spec(true));
+    assert_eq!(harness.try_apply(SessionCommand::Stop), Err(SessionRejection::StopExternally));
+    harness.apply(SessionCommand::Cancel { because: "enough".to_owned() });
+    harness.settle();
+    assert_eq!(harness.state(), State::Cancelled);
+    assert!(harness.session.attempt().is_sealed(), "its process need not end for that");
     let follows = |effect: &SessionEffect| matches!(effect, SessionEffect::Follow(_));
-    assert!(!bench.session.effects().iter().any(follows), "it is no longer watched");
-    assert!(bench.log.iter().all(|(_, event)| !matches!(event, Event::StopRequested(_))));
+    assert!(!harness.session.effects().iter().any(follows), "it is no longer watched");
+    assert!(harness.log.iter().all(|(_, event)| !matches!(event, Event::StopRequested(_))));
 }
 
 #[test]
 fn adopted_agent_without_pane_rejects_messages() {
-    let mut bench = adopted_session(adopted_spec(false));
-    assert_eq!(bench.try_apply(send("one", "hello")), Err(SessionRejection::NoChannel));
-    let mut bench = adopted_session(adopted_spec(true));
-    assert_eq!(bench.try_apply(send("one", "hello")), Ok(()));
-    let launch = bench.launch();
-    bench.apply(SessionCommand::ProcessUnobserved { launch, why: "it left".to_owned() });
-    assert_eq!(bench.try_apply(send("two", "hello")), Err(SessionRejection::ExternalAgentEnded));
+    let mut harness = adopted_session(adopted_spec(false));
+    assert_eq!(harness.try_apply(send("one", "hello")), Err(SessionRejection::NoChannel));
+    let mut harness = adopted_session(adopted_spec(true));
+    assert_eq!(harness.try_apply(send("one", "hello")), Ok(()));
+    let launch = harness.launch();
+    harness.apply(SessionCommand::ProcessUnobserved { launch, why: "it left".to_owned() });
+    assert_eq!(harness.try_apply(send("two", "hello")), Err(SessionRejection::ExternalAgentEnded));
 }
 
 #[test]
 fn unobservable_adopted_agent_is_not_ended() {
-    let mut bench = adopted_session(adopted_spec(false));
-    let launch = bench.launch();
-    bench.apply(SessionCommand::ProcessUnknown { launch, why: "could not look".to_owned() });
-    bench.advance_clock(24 * 3_600_000);
-    assert!(!bench.state().is_terminal());
+    let mut harness = adopted_session(adopted_spec(false));
+    let launch = harness.launch();
+    harness.apply(SessionCommand::ProcessUnknown { launch, why: "could not look".to_owned() });
+    harness.advance_clock(24 * 3_600_000);
+    assert!(!harness.state().is_terminal());
     let mut unseen = TestSession::new(adopted_spec(false));
     unseen.apply(SessionCommand::WorkPrepared { cwd: "/work".to_owned(), base: None });
     let launch = unseen.launch();
@@ -649,9 +684,9 @@ fn unobservable_adopted_agent_is_not_ended() {
 
 #[test]
 fn last_signal_of_each_source_is_kept() {
-    let mut bench = TestSession::running(terminal_spec());
-    bench.begin_turn(10, "a").show(ScreenSource::Title, 20, ScreenHint::Working);
-    let watch = &bench.session.current_launch().expect("it runs").watch;
+    let mut harness = TestSession::running(terminal_spec());
+    harness.begin_turn(10, "a").show(ScreenSource::Title, 20, ScreenHint::Working);
+    let watch = &harness.session.current_launch().expect("it runs").watch;
     let record = watch.records.get(&RecordSource::Rollout).expect("it spoke");
     assert_eq!((record.said, record.place), (SignalKind::TurnStarted, 10));
     let hint = watch.hints.get(&ScreenSource::Title).expect("it showed");
@@ -660,69 +695,81 @@ fn last_signal_of_each_source_is_kept() {
 
 #[test]
 fn screen_signal_after_exit_is_ignored() {
-    let mut bench = TestSession::running(terminal_spec());
-    bench
+    let mut harness = TestSession::running(terminal_spec());
+    harness
         .begin_turn(10, "a")
         .show(ScreenSource::Osc, 20, ScreenHint::Working)
         .end(ProcessExit::Signal(9));
-    assert_eq!(bench.state(), State::Failed);
-    let launch = bench.launch();
+    assert_eq!(harness.state(), State::Failed);
+    let launch = harness.launch();
     let what = ScreenHint::AtPrompt;
     let late = SessionCommand::ScreenHinted { launch, by: ScreenSource::Osc, place: 30, what };
-    assert_eq!(bench.try_apply(late), Err(SessionRejection::NothingNew));
+    assert_eq!(harness.try_apply(late), Err(SessionRejection::NothingNew));
 }
 
 #[test]
 fn answer_to_adopted_agent_needs_live_pane() {
     for pane in [false, true] {
-        let mut bench = adopted_session(adopted_spec(pane));
-        bench.begin_turn(10, "a").record(20, RecordSignal::RequestOpened(approval()));
-        let (launch, request) = (bench.launch(), bench.session.requests[0].id);
+        let mut harness = adopted_session(adopted_spec(pane));
+        harness.begin_turn(10, "a").record(20, RecordSignal::RequestOpened(approval()));
+        let (launch, request) = (harness.launch(), harness.session.requests[0].id);
         let answer = || SessionCommand::Answer { request, revision: 1, reply: RequestReply::Deny };
         if !pane {
-            assert_eq!(bench.try_apply(answer()), Err(SessionRejection::NoChannel));
+            assert_eq!(harness.try_apply(answer()), Err(SessionRejection::NoChannel));
         }
-        bench.apply(SessionCommand::ProcessUnobserved { launch, why: "it left".to_owned() });
+        harness.apply(SessionCommand::ProcessUnobserved { launch, why: "it left".to_owned() });
         let why = "the process that asked has ended";
-        assert_eq!(bench.try_apply(answer()), Err(SessionRejection::RequestSettled(request, why)));
-        assert_eq!(bench.session.launches.len(), 1, "it is not started again");
+        assert_eq!(
+            harness.try_apply(answer()),
+            Err(SessionRejection::RequestSettled(request, why))
+        );
+        assert_eq!(harness.session.launches.len(), 1, "it is not started again");
     }
 }
 
 #[test]
 fn lasting_contradiction_is_shown_without_effect() {
-    let mut bench = TestSession::running(terminal_spec());
-    let launch = bench.launch();
+    let mut harness = TestSession::running(terminal_spec());
+    let launch = harness.launch();
     let started = RecordSignal::TurnStarted { turn: Some("u".to_owned()) };
-    bench.apply(SessionCommand::RecordRead {
+    harness.apply(SessionCommand::RecordRead {
         launch,
         by: RecordSource::Rollout,
         place: 1,
         what: started,
     });
     let by = ScreenSource::Osc;
-    bench.apply(SessionCommand::ScreenHinted { launch, by, place: 1, what: ScreenHint::Working });
-    let found = |bench: &TestSession| bench.session.launches[0].contradiction(bench.now.mono_ms);
-    bench.advance_clock(10_000);
-    assert_eq!(found(&bench), None);
-    bench.apply(SessionCommand::ScreenHinted { launch, by, place: 2, what: ScreenHint::AtPrompt });
-    bench.advance_clock(1_999);
-    assert_eq!(found(&bench), None, "one source is often later than the other");
-    bench.advance_clock(1);
-    let told = found(&bench).expect("it lasts");
-    assert_eq!((told.shows, told.by, told.in_turn), (SignalKind::AtPrompt, by, true));
-    assert_eq!(bench.state(), State::Working);
+    harness.apply(SessionCommand::ScreenHinted { launch, by, place: 1, what: ScreenHint::Working });
+    let found =
+        |harness: &TestSession| harness.session.launches[0].contradiction(harness.now.mono_ms);
+    harness.advance_clock(10_000);
+    assert_eq!(found(&harness), None);
+    harness.apply(SessionCommand::ScreenHinted {
+        launch,
+        by,
+        place: 2,
+        what: ScreenHint::AtPrompt,
+    });
+    harness.advance_clock(1_999);
+    assert_eq!(found(&harness), None, "one source is often later than the other");
+    harness.advance_clock(1);
+    let contradiction = found(&harness).expect("it lasts");
+    assert_eq!(
+        (contradiction.shows, contradiction.by, contradiction.in_turn),
+        (SignalKind::AtPrompt, by, true)
+    );
+    assert_eq!(harness.state(), State::Working);
     let ended =
         RecordSignal::TurnEnded { turn: Some("u".to_owned()), end: TurnEnd::Ok, says: None };
-    bench.apply(SessionCommand::RecordRead {
+    harness.apply(SessionCommand::RecordRead {
         launch,
         by: RecordSource::Rollout,
         place: 2,
         what: ended,
     });
-    assert_eq!(found(&bench), None);
-    bench.apply(SessionCommand::ScreenHinted { launch, by, place: 3, what: ScreenHint::Working });
-    bench.advance_clock(2_000);
-    assert_eq!(found(&bench).map(|told| told.in_turn), Some(false));
-    assert_eq!(bench.state(), State::Idle);
+    assert_eq!(found(&harness), None);
+    harness.apply(SessionCommand::ScreenHinted { launch, by, place: 3, what: ScreenHint::Working });
+    harness.advance_clock(2_000);
+    assert_eq!(found(&harness).map(|contradiction| contradiction.in_turn), Some(false));
+    assert_eq!(harness.state(), State::Idle);
 }

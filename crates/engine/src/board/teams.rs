@@ -116,9 +116,9 @@ impl Board {
         changes: &mut CommitChanges,
     ) {
         let id = task.id;
-        let owed = task.effects();
+        let effects = task.effects();
         let effects: BTreeMap<EffectKey, TeamEffect> =
-            owed.into_iter().map(|effect| (effect.key(), effect)).collect();
+            effects.into_iter().map(|effect| (effect.key(), effect)).collect();
         let before = self.tasks.remove(id).map(|held| held.effects).unwrap_or_default();
         let started = effects.iter().filter(|(key, _)| !before.contains_key(*key));
         changes.start_team_effects.extend(started.map(|(_, effect)| (id, effect.clone())));
@@ -227,21 +227,22 @@ impl BoardTransaction<'_> {
     /// Adds events to a team and sends its sessions the commands that the events require. Returns
     /// these sessions.
     fn apply_team_events(&mut self, id: TeamId, events: &[Event], actor: &str) -> Vec<SessionId> {
-        let said =
+        let commands =
             |task: &Team| events.iter().flat_map(|event| task.session_commands(event)).collect();
-        let mut said: Vec<_> = self.team(id).map(said).unwrap_or_default();
+        let mut commands: Vec<_> = self.team(id).map(commands).unwrap_or_default();
         for event in events {
             self.add_team_event(id, event.clone(), actor);
         }
         // Don't dismiss a session that another team still needs.
         let dismisses = |command: &_| matches!(command, session::SessionCommand::Dismiss { .. });
-        said.retain(|(session, command)| !dismisses(command) || self.teams_of(*session).is_empty());
-        for (session, command) in &said {
+        commands
+            .retain(|(session, command)| !dismisses(command) || self.teams_of(*session).is_empty());
+        for (session, command) in &commands {
             // The team has already checked that the session accepts the command. If the session is
             // gone, it needs no command.
             drop(self.decide(*session, command, actor));
         }
-        said.into_iter().map(|(session, _)| session).collect()
+        commands.into_iter().map(|(session, _)| session).collect()
     }
 
     /// Applies the follow-up steps of every team to which a session is bound.
@@ -352,8 +353,8 @@ impl TeamDraft {
         let due = self.expected / stream::SNAPSHOT_EVERY != after / stream::SNAPSHOT_EVERY;
         let recorded = |(event, actor): &(Event, String)| stream::new_team_event(event, actor);
         // A search for the text of a message should find the message, not the team.
-        let said = |(event, _): &(Event, String)| projection::team::is_message_event(event);
-        let found_by = self.expected == 0 || !self.events.iter().all(said);
+        let is_message = |(event, _): &(Event, String)| projection::team::is_message_event(event);
+        let found_by = self.expected == 0 || !self.events.iter().all(is_message);
         StreamWrite {
             stream: stream::team_stream_id(self.task.id),
             expected: self.expected,
@@ -409,7 +410,12 @@ mod tests {
             };
             lab.turn(|turn| drop(turn.open_team(id(), spec, &[], "operator").cloned()));
             let (name, labels) = ("hand".to_owned(), MemberLabels::default());
-            lab.tell(TeamCommand::Bind { name, role: MemberRole::Worker, session: None, labels });
+            lab.command(TeamCommand::Bind {
+                name,
+                role: MemberRole::Worker,
+                session: None,
+                labels,
+            });
             lab
         }
 
@@ -426,7 +432,7 @@ mod tests {
             }
         }
 
-        fn tell(&mut self, command: TeamCommand) -> Vec<Event> {
+        fn command(&mut self, command: TeamCommand) -> Vec<Event> {
             let mut came = Vec::new();
             self.turn(|turn| {
                 let done = turn.command_team(id(), &TeamActor::Operator, &command, "operator");
@@ -436,7 +442,7 @@ mod tests {
         }
 
         fn post(&mut self, key: &str) {
-            self.tell(TeamCommand::Post(Box::new(NewMessage {
+            self.command(TeamCommand::Post(Box::new(NewMessage {
                 key: key.to_owned(),
                 correlation: None,
                 channel: MessageChannel::Cli,
@@ -458,7 +464,7 @@ mod tests {
     fn stored_team_folds_to_board_state() {
         let mut lab = TeamTestBoard::paired();
         lab.post("first");
-        lab.tell(TeamCommand::Next { consumer: "hand".to_owned() });
+        lab.command(TeamCommand::Next { consumer: "hand".to_owned() });
         let stream = stream::team_stream_id(id());
         let records = lab.ledger.read_stream(&stream, 0).expect("memory can be read");
         let folded = stream::fold_team(&stream, None, &records).expect("it was written by us");
@@ -472,7 +478,7 @@ mod tests {
     fn offered_message_returns_at_its_deadline() {
         let mut lab = TeamTestBoard::paired();
         lab.post("first");
-        lab.tell(TeamCommand::Next { consumer: "hand".to_owned() });
+        lab.command(TeamCommand::Next { consumer: "hand".to_owned() });
         assert_eq!(lab.board.next_deadline(), Some(10));
         lab.now = 10;
         lab.turn(|_| ());
@@ -483,7 +489,7 @@ mod tests {
     #[test]
     fn closed_team_is_evicted() {
         let mut lab = TeamTestBoard::paired();
-        lab.tell(TeamCommand::Cancel { because: "it is not needed any more".to_owned() });
+        lab.command(TeamCommand::Cancel { because: "it is not needed any more".to_owned() });
         assert_eq!(lab.board.team(id()), None);
         assert_eq!(lab.board.teams().count(), 0);
     }

@@ -90,7 +90,7 @@ fn spec() -> SessionSpec {
         "name": "s", "role": null, "project": null, "cwd": "/",
         "agent": {"name": "a", "driver": "jsonl", "argv": ["a"], "env": {}, "pass_env": []},
         "instruction": "do it", "work": "plain", "setup": null, "checks": ["check"], "keep": [],
-        "empty_diff": "accepted", "exit0": "not_a_claim", "on_finish": "close", "bounds": {}, "hooks": {},
+        "empty_diff": "accepted", "exit_zero": "not_a_claim", "on_finish": "close", "bounds": {}, "hooks": {},
     }))
     .expect("it is a spec")
 }

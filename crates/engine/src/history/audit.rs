@@ -19,9 +19,9 @@ use crate::{projection, stream::TEAM};
 pub fn audit(ledger: &dyn ReadLedger, id: TeamId, content: bool) -> Result<AuditReply, ApiError> {
     let past = TeamHistory::read(ledger, id)?;
     let own = past.entries.iter().filter(|one| one.row.stream == TEAM);
-    let mut deeds: Vec<_> = own.map(|one| one.row.clone()).collect();
+    let mut actions: Vec<_> = own.map(|one| one.row.clone()).collect();
     if !content {
-        deeds.iter_mut().for_each(redact);
+        actions.iter_mut().for_each(redact);
     }
     let criteria = projection::team::row(&past.task).criteria;
     let criteria = criteria.into_iter().map(|row| audited_row(&past, row, content)).collect();
@@ -34,7 +34,7 @@ pub fn audit(ledger: &dyn ReadLedger, id: TeamId, content: bool) -> Result<Audit
         sessions,
         content,
         audited,
-        actions: deeds,
+        actions,
         criteria,
         divergences,
     })

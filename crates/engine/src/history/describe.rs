@@ -47,7 +47,7 @@ impl EventDescription {
         EventDescription { refused: Some(code.into()), ..self }
     }
 
-    fn said(self) -> EventDescription {
+    fn message(self) -> EventDescription {
         EventDescription { is_message: true, ..self }
     }
 
@@ -113,7 +113,7 @@ pub(super) fn describe_team_event(event: &TaskEvent) -> EventDescription {
                 e.source.as_str()
             ))
             .text(&e.text)
-            .said()
+            .message()
         }
         TaskEvent::CriterionJudged(e) => describe_judgement(e.no, &e.judgement).by(&e.by),
         TaskEvent::CommandsApproved(e) => {
@@ -189,7 +189,9 @@ fn describe_member_event(event: &TaskEvent) -> EventDescription {
                 .text(&e.because)
         }
         TaskEvent::MemberRotated(e) => {
-            EventDescription::new(format!("{} replaced {}", e.to, e.from)).text(&e.handover).said()
+            EventDescription::new(format!("{} replaced {}", e.to, e.from))
+                .text(&e.handover)
+                .message()
         }
         TaskEvent::MemberLabelled(e) => EventDescription::new(format!("{} labelled", e.name)),
         TaskEvent::ContractAcknowledged(e) => EventDescription {
@@ -208,7 +210,7 @@ fn describe_message_event(event: &TaskEvent) -> EventDescription {
             let iteration = e.iteration.map(|no| format!(" of iteration {no}")).unwrap_or_default();
             let (kind, to, trust) = (e.kind.as_str(), e.to.name(), e.trust.as_str());
             let what = format!("{kind}{iteration} to {to} ({trust})");
-            let description = EventDescription::new(what).text(&e.text).by(&e.from).said();
+            let description = EventDescription::new(what).text(&e.text).by(&e.from).message();
             let channel = Some(e.channel.as_str());
             (e.no, EventDescription { channel, correlation: e.correlation.clone(), ..description })
         }
@@ -216,13 +218,13 @@ fn describe_message_event(event: &TaskEvent) -> EventDescription {
             (e.no, EventDescription::new("later news added").text(&e.text).by(&TeamActor::Provost))
         }
         TaskEvent::MessageOffered(e) => {
-            let way = match &e.lease.delivery {
+            let mode = match &e.lease.delivery {
                 DeliveryMode::Push { session, .. } => {
                     format!("sent to session {}", session.short())
                 }
                 DeliveryMode::Pull => "taken".to_owned(),
             };
-            let description = EventDescription::new(format!("{way} (offer {})", e.lease.no));
+            let description = EventDescription::new(format!("{mode} (offer {})", e.lease.no));
             (e.no, EventDescription { by: Some(e.lease.consumer.clone()), ..description })
         }
         TaskEvent::MessageAccepted(e) => {
@@ -435,7 +437,7 @@ pub(super) fn describe_session_event(event: &SessionEvent) -> Option<EventDescri
         }
         SessionEvent::AttemptOpened(e) => EventDescription::new(format!("attempt {} opened", e.no))
             .text(e.instruction.as_deref().unwrap_or_default())
-            .said(),
+            .message(),
         SessionEvent::LaunchStarted(e) => {
             EventDescription::new(format!("launch {} started", e.launch.no))
         }
@@ -449,7 +451,7 @@ pub(super) fn describe_session_event(event: &SessionEvent) -> Option<EventDescri
         SessionEvent::TurnEnded(e) => match &e.end {
             TurnEnd::Ok => EventDescription::new("turn ended")
                 .text(e.says.as_deref().unwrap_or_default())
-                .said(),
+                .message(),
             TurnEnd::Interrupted => EventDescription::new("turn interrupted"),
             TurnEnd::Error(why) => EventDescription::new("turn ended with an error").text(why),
             TurnEnd::Limited { detail, .. } => {
@@ -458,12 +460,12 @@ pub(super) fn describe_session_event(event: &SessionEvent) -> Option<EventDescri
         },
         SessionEvent::ClaimMade(e) => {
             let what = format!("{} claims {}", e.source.as_str(), e.kind.as_str());
-            EventDescription::new(what).text(e.text.as_deref().unwrap_or_default()).said()
+            EventDescription::new(what).text(e.text.as_deref().unwrap_or_default()).message()
         }
         SessionEvent::RequestOpened(e) => {
             EventDescription::new(format!("asks, request {}", e.request.no))
                 .text(&e.asked.title)
-                .said()
+                .message()
         }
         SessionEvent::RequestSettled(e) => {
             EventDescription::new(format!("request {} {}", e.request.no, fate_text(&e.status)))

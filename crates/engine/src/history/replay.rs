@@ -58,8 +58,8 @@ pub fn replay(
         ReplayForm::Compact => replay_summary::summary_rows(&past),
         ReplayForm::Timeline => past.entries.iter().map(|one| one.row.clone()).collect(),
         ReplayForm::Transcript => {
-            let said = past.entries.iter().filter(|one| one.is_message);
-            said.map(|one| one.row.clone()).collect()
+            let messages = past.entries.iter().filter(|one| one.is_message);
+            messages.map(|one| one.row.clone()).collect()
         }
     };
     if !content {
@@ -290,7 +290,7 @@ impl TeamHistory {
         let correlation =
             description.correlation.or_else(|| links.correlations.get(&message?).cloned());
         // A message sent by a team is shown only once, as part of the team's stream.
-        let said = description.is_message && (own || linked.is_none());
+        let is_message = description.is_message && (own || linked.is_none());
         let row = HistoryRow {
             seq: record.seq,
             at: record.at.wall_ms,
@@ -309,7 +309,7 @@ impl TeamHistory {
             text_bytes: description.text.as_ref().map(String::len),
             text: description.text.map(|text| projection::session::clip_to(&text, MAX_TEXT_BYTES)),
         };
-        HistoryEntry { row, is_message: said }
+        HistoryEntry { row, is_message }
     }
 
     /// Returns the name of the member for a peer whose identity the socket proved.

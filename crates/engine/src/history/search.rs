@@ -98,8 +98,8 @@ fn find_streams_of_kind(
     hit: impl Fn(&ProjectionRef<'_>) -> Option<HitRow>,
 ) -> Result<Vec<HitRow>, ApiError> {
     let mut hits = Vec::new();
-    let found = ledger.find_streams(kind, by, limit, &mut |card| {
-        hits.extend(hit(&card));
+    let found = ledger.find_streams(kind, by, limit, &mut |projection| {
+        hits.extend(hit(&projection));
         ControlFlow::Continue(())
     });
     if found.map_err(|why| read_error(&why))? {
@@ -110,8 +110,8 @@ fn find_streams_of_kind(
     }
 }
 
-fn parse_projection<T: serde::de::DeserializeOwned>(card: &ProjectionRef<'_>) -> Option<T> {
-    serde_json::from_str(card.projection.as_deref()?).ok()
+fn parse_projection<T: serde::de::DeserializeOwned>(projection: &ProjectionRef<'_>) -> Option<T> {
+    serde_json::from_str(projection.projection.as_deref()?).ok()
 }
 
 /// Returns a hit in which only the identity is filled in.
@@ -142,23 +142,23 @@ fn history_commands(id: &str) -> Vec<String> {
     vec![format!("provost replay {id}"), format!("provost audit {id}")]
 }
 
-fn task_hit(card: &ProjectionRef<'_>) -> Option<HitRow> {
-    let row: TeamRow = parse_projection(card)?;
+fn task_hit(projection: &ProjectionRef<'_>) -> Option<HitRow> {
+    let row: TeamRow = parse_projection(projection)?;
     let next = [format!("provost team show {}", short(&row.id))];
     let next = next.into_iter().chain(history_commands(&row.id)).collect();
     Some(HitRow {
         next,
-        ..base_hit(SearchScope::Teams, &row.id, &row.name, &row.state, card.archived)
+        ..base_hit(SearchScope::Teams, &row.id, &row.name, &row.state, projection.archived)
     })
 }
 
-fn run_hit(card: &ProjectionRef<'_>) -> Option<HitRow> {
-    let row: RunRow = parse_projection(card)?;
+fn run_hit(projection: &ProjectionRef<'_>) -> Option<HitRow> {
+    let row: RunRow = parse_projection(projection)?;
     let id = short(&row.id);
     let next = vec![format!("provost status {id}"), format!("provost events {id}")];
     Some(HitRow {
         next,
-        ..base_hit(SearchScope::Runs, &row.id, &row.name, &row.state, card.archived)
+        ..base_hit(SearchScope::Runs, &row.id, &row.name, &row.state, projection.archived)
     })
 }
 
@@ -180,14 +180,15 @@ fn find_sessions(
     Ok(found)
 }
 
-fn session_hit(card: &ProjectionRef<'_>) -> Option<HitRow> {
-    let row: SessionRow = parse_projection(card)?;
+fn session_hit(projection: &ProjectionRef<'_>) -> Option<HitRow> {
+    let row: SessionRow = parse_projection(projection)?;
     let id = short(&row.id);
     let mut next = vec![format!("provost status {id}"), format!("provost logs {id}")];
     if !row.terminal {
         next.push(format!("provost send {id} TEXT"));
     }
-    let found = base_hit(SearchScope::Sessions, &row.id, &row.name, &row.state, card.archived);
+    let found =
+        base_hit(SearchScope::Sessions, &row.id, &row.name, &row.state, projection.archived);
     Some(HitRow { role: row.role, communication: row.communication, next, ..found })
 }
 
@@ -196,9 +197,10 @@ fn member_of(ledger: &dyn ReadLedger, id: &str) -> Result<Option<MemberRow>, Api
     let Ok(SessionId(uuid)) = id.parse::<SessionId>() else { return Ok(None) };
     let Some(sought) = TermQuery::new(&uuid.simple().to_string()) else { return Ok(None) };
     let mut member = None;
-    let found = ledger.find_streams(TEAM, Lookup::Parts(&sought), 10, &mut |card| {
+    let found = ledger.find_streams(TEAM, Lookup::Parts(&sought), 10, &mut |projection| {
         // Members of a closed team no longer receive messages.
-        let row: Option<TeamRow> = parse_projection(&card).filter(|row: &TeamRow| !row.terminal);
+        let row: Option<TeamRow> =
+            parse_projection(&projection).filter(|row: &TeamRow| !row.terminal);
         let members = row.into_iter().flat_map(|row| row.members);
         member = members
             .filter(|member| !member.left)
@@ -218,9 +220,9 @@ fn find_pairs(
     limit: usize,
 ) -> Result<Vec<HitRow>, ApiError> {
     let mut hits: Vec<HitRow> = Vec::new();
-    let found = ledger.find_streams(TEAM, Lookup::Parts(sought), limit, &mut |card| {
-        let row: Option<TeamRow> = parse_projection(&card);
-        hits.extend(row.into_iter().flat_map(|row| pair_hits(&row, sought, card.archived)));
+    let found = ledger.find_streams(TEAM, Lookup::Parts(sought), limit, &mut |projection| {
+        let row: Option<TeamRow> = parse_projection(&projection);
+        hits.extend(row.into_iter().flat_map(|row| pair_hits(&row, sought, projection.archived)));
         if hits.len() < limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
     found.map_err(|why| read_error(&why))?;
@@ -317,8 +319,9 @@ fn fill_name(ledger: &dyn ReadLedger, hit: &mut HitRow) -> Result<(), ApiError> 
     }
     let Ok(stream) = StreamId::new(hit.name.clone()) else { return Ok(()) };
     let state = ledger.stream(&stream).map_err(|why| read_error(&why))?;
-    let card = state.and_then(|state| state.projection);
-    let named = card.and_then(|card| serde_json::from_str::<NamedProjection>(&card).ok());
+    let projection = state.and_then(|state| state.projection);
+    let named =
+        projection.and_then(|projection| serde_json::from_str::<NamedProjection>(&projection).ok());
     hit.name = named.map(|named| named.name).unwrap_or_default();
     Ok(())
 }

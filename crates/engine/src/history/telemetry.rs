@@ -260,8 +260,10 @@ fn team_figures_row(
     figures: &TeamFigures,
 ) -> Result<Option<TeamStatsRow>, ApiError> {
     let state = ledger.stream(&stream::team_stream_id(id)).map_err(|why| read_error(&why))?;
-    let card = state.and_then(|state| state.projection);
-    let Some(row) = card.and_then(|card| serde_json::from_str::<TeamRow>(&card).ok()) else {
+    let projection = state.and_then(|state| state.projection);
+    let Some(row) =
+        projection.and_then(|projection| serde_json::from_str::<TeamRow>(&projection).ok())
+    else {
         return Ok(None);
     };
     let mut sessions: Vec<&String> =
@@ -292,8 +294,9 @@ fn tokens_used(ledger: &dyn ReadLedger, session: &str) -> Result<u64, ApiError> 
     }
     let Ok(id) = session.parse() else { return Ok(0) };
     let state = ledger.stream(&stream::session_stream_id(id)).map_err(|why| read_error(&why))?;
-    let card = state.and_then(|state| state.projection);
-    let row = card.and_then(|card| serde_json::from_str::<UsageProjection>(&card).ok());
+    let projection = state.and_then(|state| state.projection);
+    let row =
+        projection.and_then(|projection| serde_json::from_str::<UsageProjection>(&projection).ok());
     Ok(row.map_or(0, |row| row.usage.input + row.usage.output))
 }
 

@@ -180,13 +180,13 @@ fn member_json(member: &TeamMember, session: Option<&Session>) -> Value {
     row
 }
 
-fn check_json(owed: &PendingCheck) -> Value {
-    let what = match &owed.purpose {
+fn check_json(check: &PendingCheck) -> Value {
+    let what = match &check.purpose {
         CheckPurpose::Criterion(no) => format!("criterion {no}"),
         CheckPurpose::Evidence { name, .. } => name.clone(),
         CheckPurpose::Audit(no) => format!("audit {no}"),
     };
-    json!({"check": owed.no, "command": clip_to(&owed.command, MAX_SHORT_BYTES), "for": what})
+    json!({"check": check.no, "command": clip_to(&check.command, MAX_SHORT_BYTES), "for": what})
 }
 
 /// Lists the newest messages to or from this member, and counts those that are waiting.

@@ -61,8 +61,8 @@ pub(crate) fn live_row<'s>(run: &Run, look: impl Fn(SessionId) -> Option<&'s Ses
 
 /// Builds the row of a run.
 pub fn row(run: &Run) -> RunRow {
-    let (spec, leg) = (&run.spec, run.attempt());
-    let outcome = leg.sealed.as_ref();
+    let (spec, attempt) = (&run.spec, run.attempt());
+    let outcome = attempt.sealed.as_ref();
     let why = run.reason(|_| None);
     let proved = run.proof.as_ref().zip(run.head.as_ref()).is_some_and(|(p, head)| p.is_for(head));
     RunRow {
@@ -83,7 +83,7 @@ pub fn row(run: &Run) -> RunRow {
         detail: stop_detail(run),
         shortage: None,
         stage: run.stage.as_str().to_owned(),
-        attempt: leg.no,
+        attempt: attempt.no,
         sessions: newest(&run.sessions).map(session_row).collect(),
         requests: Vec::new(),
         decisions: newest(&run.decisions).map(decision_row).collect(),

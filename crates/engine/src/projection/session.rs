@@ -169,8 +169,8 @@ pub fn explain(session: &Session, now_ms: u64) -> (Vec<WhyFact>, String) {
         let place = format!("inferred from byte {} of the terminal output", seen.place);
         let over = launch.and_then(|launch| stale_signal_suffix(launch, *by, seen, now_ms));
         let over = over.unwrap_or_default();
-        let said = format!("{}{over}", seen.said.describe());
-        add("hint", &said, by.as_str(), Some(seen.at.wall_ms), Some(place));
+        let shown = format!("{}{over}", seen.said.describe());
+        add("hint", &shown, by.as_str(), Some(seen.at.wall_ms), Some(place));
     }
     if let Some(sight) = watch.and_then(|watch| watch.pane) {
         add("pane", sight.describe(), "tmux", None, None);

@@ -66,7 +66,7 @@ fn build_row(task: &Team, caller: &ProvostInvocation, who: &TeamActor, most: usi
         since: task.since.wall_ms,
         opened_at: task.opened.wall_ms,
         members: task.members.iter().take(most).map(|one| member_row(task, one, caller)).collect(),
-        messages: counts.map(|(stands, count)| (stands.as_str().to_owned(), count)).collect(),
+        messages: counts.map(|(status, count)| (status.as_str().to_owned(), count)).collect(),
         for_operator: task.messages.for_operator(),
         criteria: task.criteria.iter().map(|one| criterion_row(task, one)).collect(),
         awaits_consent: task.commands_awaiting_consent().into_iter().map(str::to_owned).collect(),

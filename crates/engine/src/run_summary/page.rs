@@ -202,8 +202,8 @@ mod tests {
     #[test]
     fn forge_markdown_has_no_mentions_or_links() {
         let mut page = ReportPage::new("x");
-        let said = "ask @octo @@team/x, see https://a.example and WWW.b.example, as in o/r#12 \u{202e}\u{200b}c\\d #e a@b.example";
-        page.add_section("Said", [PagePart::Quote(said.to_owned())]);
+        let text = "ask @octo @@team/x, see https://a.example and WWW.b.example, as in o/r#12 \u{202e}\u{200b}c\\d #e a@b.example";
+        page.add_section("Said", [PagePart::Quote(text.to_owned())]);
         let expected = "> ask `@`octo `@@`team/x, see https`://`a.example and `WWW.`b.example, as in o/r`#`12 \u{fffd}\u{fffd}c\\\\d \\#e a`@`b.example";
         assert_eq!(page.to_forge_markdown(), format!("# x\n\n## Said\n\n{expected}\n"));
     }

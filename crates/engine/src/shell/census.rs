@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn majority_of_five_or_more_dead_is_implausible() {
-        let doubted: Vec<(usize, usize)> = (0..=8)
+        let implausible: Vec<(usize, usize)> = (0..=8)
             .flat_map(|live| (0..=live).map(move |dead| (live, dead)))
             .filter(|(live, dead)| is_implausible(*live, *dead))
             .collect();
@@ -137,6 +137,6 @@ mod tests {
             (8, 7),
             (8, 8),
         ];
-        assert_eq!(doubted, expected);
+        assert_eq!(implausible, expected);
     }
 }

@@ -95,7 +95,7 @@ pub(crate) struct Effects {
     home: Home,
     records: StartRecords,
     holders: Holders,
-    teller: ObservationSender,
+    observations: ObservationSender,
 }
 
 impl Effects {
@@ -103,13 +103,13 @@ impl Effects {
         home: &Home,
         key: &[u8; 32],
         holders: &Holders,
-        teller: &ObservationSender,
+        observations: &ObservationSender,
     ) -> Effects {
         Effects {
             home: home.clone(),
             records: StartRecords::new(home, key),
             holders: holders.clone(),
-            teller: teller.clone(),
+            observations: observations.clone(),
         }
     }
 
@@ -463,11 +463,11 @@ impl Effects {
         match owner {
             EffectOwner::Session(session) => {
                 let command = session::SessionCommand::RecordForged { effect, moved_to };
-                self.teller.send(session, command).await;
+                self.observations.send(session, command).await;
             }
             EffectOwner::Run(run) => {
                 let command = run::RunCommand::RecordForged { effect, moved_to };
-                self.teller.send_run(run, command).await;
+                self.observations.send_run(run, command).await;
             }
         }
     }

@@ -39,7 +39,7 @@ pub(super) fn encode_message(
         return provost_agent_codex::encode(session.spec.agent.driver, &interrupt);
     }
     if let Some(returned) = &message.returned {
-        let said = AgentInput::ToolResult {
+        let result = AgentInput::ToolResult {
             key,
             native: &returned.native,
             ok: returned.ok,
@@ -48,7 +48,7 @@ pub(super) fn encode_message(
             live: returned.launch == launch,
             form: session.spec.agent.settings.result,
         };
-        return provost_agent_codex::encode(session.spec.agent.driver, &said);
+        return provost_agent_codex::encode(session.spec.agent.driver, &result);
     }
     let saying = AgentInput::Message {
         key,

@@ -170,7 +170,7 @@ struct RunningEffect {
 #[derive(Clone)]
 struct EffectContext {
     world: EngineWorld,
-    teller: ObservationSender,
+    observations: ObservationSender,
     handle: EngineHandle,
     clock: Clock,
     effects: Effects,
@@ -186,11 +186,11 @@ struct EffectContext {
 impl Executor {
     pub(crate) fn new(
         world: EngineWorld,
-        teller: ObservationSender,
+        observations: ObservationSender,
         handle: EngineHandle,
         clock: Clock,
     ) -> Executor {
-        let effects = Effects::new(&world.home, &world.key, &world.holders, &teller);
+        let effects = Effects::new(&world.home, &world.key, &world.holders, &observations);
         let git_calls = GitCalls::new(&world, &effects);
         let checks = CheckRunner {
             home: world.home.clone(),
@@ -205,7 +205,7 @@ impl Executor {
         let starting = StartingLaunches::default();
         let context = EffectContext {
             world,
-            teller,
+            observations,
             handle,
             clock,
             effects,
@@ -293,7 +293,7 @@ impl Executor {
                     return;
                 }
             };
-            context.teller.send_run(run.id, result).await;
+            context.observations.send_run(run.id, result).await;
         });
     }
 
@@ -319,7 +319,7 @@ impl Executor {
                     return;
                 }
             };
-            context.teller.send_team(task.id, result).await;
+            context.observations.send_team(task.id, result).await;
         });
     }
 
@@ -351,10 +351,10 @@ impl Executor {
         let panics = known.unwrap_or(0).saturating_add(1);
         let Some((subject, effect)) = self.forget_task(id) else { return };
         self.panics.insert((subject, effect.clone()), panics);
-        let teller = self.context.teller.clone();
+        let observations = self.context.observations.clone();
         self.tasks.spawn(async move {
             supervised_command::sleep(Duration::from_millis(retry_after_ms(panics))).await;
-            teller.effect_lost(subject, effect).await;
+            observations.effect_lost(subject, effect).await;
         });
     }
 
@@ -445,7 +445,7 @@ impl EffectContext {
             let met = shortage::shortage_in_session(&command);
             let command = met
                 .map_or(command, |met| effect_short(session, &effect, self.refine_shortage(met)));
-            self.teller.send(session.id, command).await;
+            self.observations.send(session.id, command).await;
         }
     }
 
@@ -462,7 +462,7 @@ impl EffectContext {
                 panes: &self.panes,
                 moves: &self.world.moves,
                 handle: self.handle.clone(),
-                teller: self.teller.clone(),
+                observations: self.observations.clone(),
                 clock: self.clock,
                 census: self.world.census.clone(),
             };
@@ -474,7 +474,7 @@ impl EffectContext {
                     // The agent is external, so its end no longer matters once its attempt is sealed.
                     () = supervised_command::wait_for_cancel(&mut cancel) => {}
                 }
-                self.teller.forget(launch);
+                self.observations.forget(launch);
                 self.panes.forget(launch);
                 self.world.moves.forget(launch);
             }
@@ -484,7 +484,7 @@ impl EffectContext {
         let link = FollowerLink {
             dir: self.world.home.launch(launch),
             world: self.world.clone(),
-            teller: self.teller.clone(),
+            observations: self.observations.clone(),
             handle: self.handle.clone(),
             clock: self.clock,
         };
@@ -496,7 +496,7 @@ impl EffectContext {
                 () = record => {}
             }
             codex::remove_remains(&self.world.home, launch);
-            self.teller.forget(launch);
+            self.observations.forget(launch);
             self.world.moves.forget(launch);
             self.world.holders.reap();
         }
@@ -511,9 +511,9 @@ impl EffectContext {
         let writes = session.spec.agent.driver == Driver::CodexTerminal;
         let watch = writes.then(|| {
             let [(_, home), _] = codex::session_environment(&self.world.home, session.id);
-            let (handle, teller) = (self.handle.clone(), self.teller.clone());
+            let (handle, observations) = (self.handle.clone(), self.observations.clone());
             let (wanted, moves) = (RolloutSource::InHome(home), &self.world.moves);
-            RolloutWatch::new(session, launch, wanted, moves, handle, teller, self.clock)
+            RolloutWatch::new(session, launch, wanted, moves, handle, observations, self.clock)
         });
         async move {
             match watch {
@@ -669,8 +669,8 @@ impl EffectContext {
         launch: LaunchId,
         dir: &Path,
     ) -> Result<(), String> {
-        let owed = session.launch(launch).map_or(0, |launch| launch.requested_at.mono_ms);
-        if owed > self.since_ms {
+        let requested = session.launch(launch).map_or(0, |launch| launch.requested_at.mono_ms);
+        if requested > self.since_ms {
             return Ok(());
         }
         let traces = self.world.holders.traces(dir);
@@ -760,8 +760,8 @@ impl EffectContext {
     }
 
     fn typist(&self, session: &Session, launch: LaunchId) -> Option<Typist> {
-        let (handle, teller) = (self.handle.clone(), self.teller.clone());
-        Typist::new(session, launch, self.panes.clone(), handle, teller)
+        let (handle, observations) = (self.handle.clone(), self.observations.clone());
+        Typist::new(session, launch, self.panes.clone(), handle, observations)
     }
 
     /// Types a message into the pane of an external agent. The transcript shows when the agent received it.

@@ -110,7 +110,7 @@ pub(crate) struct Follower {
 pub(crate) struct FollowerLink {
     pub(crate) dir: PathBuf,
     pub(crate) world: EngineWorld,
-    pub(crate) teller: ObservationSender,
+    pub(crate) observations: ObservationSender,
     pub(crate) handle: EngineHandle,
     pub(crate) clock: Clock,
 }
@@ -169,7 +169,7 @@ impl Follower {
         let recorded = session.launch(launch)?;
         let from = recorded.cursor;
         // The first successful read withdraws a report from before a restart.
-        let told_unknown = recorded.process() == ProcessFact::Unknown;
+        let reported_unknown = recorded.process() == ProcessFact::Unknown;
         let (driver, bounds) = (session.spec.agent.driver, &session.spec.bounds);
         let opening = ConversationOptions {
             zone: agent_time_zone(session),
@@ -207,7 +207,7 @@ impl Follower {
             reported_end: recorded.has_ended(),
             ending: Duration::from_millis(bounds.drain_ms.saturating_add(bounds.stop_grace_ms))
                 .saturating_add(ENDING_GRACE),
-            reported_unknown: told_unknown,
+            reported_unknown,
             implausible: false,
             caught_up: false,
             disk_full: recorded.disk_full.is_some(),
@@ -397,7 +397,7 @@ impl Follower {
     /// Reports, once, that everything that happened earlier has been reported.
     async fn report_caught_up(&mut self) {
         if !std::mem::replace(&mut self.caught_up, true) {
-            self.link.teller.caught_up(self.launch).await;
+            self.link.observations.caught_up(self.launch).await;
         }
     }
 
@@ -622,7 +622,9 @@ impl Follower {
             }
             JournalChannel::Stdout => self.take_output(frame).await,
             JournalChannel::Stderr if self.stderr_is_log => {}
-            JournalChannel::Stderr => self.link.teller.note_heard(self.launch, self.printed_ms),
+            JournalChannel::Stderr => {
+                self.link.observations.note_heard(self.launch, self.printed_ms)
+            }
             JournalChannel::Stdin => {
                 // The protocol's own writes are not reported. Otherwise they would cause held
                 // signals to be recorded, and the end of a turn would have to wait for that.
@@ -668,14 +670,14 @@ impl Follower {
             moves |= self.read_line(delivered.line, delivered.after).await;
         }
         if moves {
-            self.link.teller.note_heard(self.launch, self.printed_ms);
+            self.link.observations.note_heard(self.launch, self.printed_ms);
         }
     }
 
     /// Handles terminal output.
     async fn take_terminal_output(&mut self, bytes: &[u8]) {
         if self.output_is_activity {
-            self.link.teller.note_heard(self.launch, self.printed_ms);
+            self.link.observations.note_heard(self.launch, self.printed_ms);
         }
         let launch = self.launch;
         let now = self.link.clock.now().mono_ms;
@@ -826,7 +828,7 @@ impl Follower {
             .chain(then)
             .collect();
         if !commands.is_empty() {
-            self.link.teller.send_all(launch.session, commands).await;
+            self.link.observations.send_all(launch.session, commands).await;
         }
     }
 }

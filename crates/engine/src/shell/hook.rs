@@ -34,14 +34,14 @@ impl HookJob {
         name: String,
         environment: &DaemonEnvironment,
     ) -> Option<HookJob> {
-        let owed = session.hooks.iter().find(|hook| hook.key == key)?;
+        let hook = session.hooks.iter().find(|hook| hook.key == key)?;
         let spec = session.spec.hooks.get(&key.event)?.clone();
         Some(HookJob {
             effect: EffectName { owner: EffectOwner::Session(session.id), key: name },
             spec,
             env: environment.for_command(&session.spec),
             cwd: session.spec.project.clone().unwrap_or_else(|| session.spec.cwd.clone()),
-            payload: payload(session, owed),
+            payload: payload(session, hook),
         })
     }
 
@@ -51,13 +51,13 @@ impl HookJob {
         name: String,
         environment: &DaemonEnvironment,
     ) -> Option<HookJob> {
-        let owed = run.hooks.iter().find(|hook| hook.key == key)?;
+        let hook = run.hooks.iter().find(|hook| hook.key == key)?;
         Some(HookJob {
             effect: EffectName { owner: EffectOwner::Run(run.id), key: name },
             spec: run.spec.hooks.get(&key.event)?.clone(),
             env: environment.for_agent(&run.spec.agent),
             cwd: run.spec.project.clone(),
-            payload: run_payload(run, owed),
+            payload: run_payload(run, hook),
         })
     }
 
@@ -101,13 +101,13 @@ fn hook_end(by: EndCause, end: ProcessEnd) -> HookEnd {
 }
 
 /// Returns the input for a run's hook: the event, and the run's current row.
-fn run_payload(run: &Run, owed: &PendingRunHook) -> String {
+fn run_payload(run: &Run, hook: &PendingRunHook) -> String {
     json!({
-        "event": owed.key.event.to_string(),
-        "occasion": owed.key.no,
-        "at": owed.at.wall_ms,
-        "attempt": owed.attempt,
-        "stage": owed.stage.as_str(),
+        "event": hook.key.event.to_string(),
+        "occasion": hook.key.no,
+        "at": hook.at.wall_ms,
+        "attempt": hook.attempt,
+        "stage": hook.stage.as_str(),
         "run": projection::run::row(run),
     })
     .to_string()
@@ -120,15 +120,15 @@ fn reaction(session: &Session, name: &str) -> Option<Value> {
 }
 
 /// Returns the input for a session's hook: the event, and the session's current row.
-fn payload(session: &Session, owed: &PendingHook) -> String {
+fn payload(session: &Session, hook: &PendingHook) -> String {
     json!({
-        "event": owed.key.event.to_string(),
-        "occasion": owed.key.no,
-        "at": owed.at.wall_ms,
-        "attempt": owed.attempt,
-        "state": owed.state.word(),
-        "cause": owed.cause.map(|cause| cause.word()),
-        "reaction": owed.reaction.as_ref().and_then(|name| reaction(session, name)),
+        "event": hook.key.event.to_string(),
+        "occasion": hook.key.no,
+        "at": hook.at.wall_ms,
+        "attempt": hook.attempt,
+        "state": hook.state.word(),
+        "cause": hook.cause.map(|cause| cause.word()),
+        "reaction": hook.reaction.as_ref().and_then(|name| reaction(session, name)),
         "session": projection::session::row(session),
     })
     .to_string()

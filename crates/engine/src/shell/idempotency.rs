@@ -214,11 +214,11 @@ impl TeamTerms {
             TeamRequest::Open { spec, .. } => {
                 TeamTerms { spec: Some((**spec).clone()), ..TeamTerms::default() }
             }
-            TeamRequest::Pair { pairing, .. } => TeamTerms {
-                spec: Some(pairing.spec.clone()),
-                members: pairing.members.iter().map(|one| (one.name.clone(), one.role)).collect(),
-                criteria: pairing.criteria.iter().map(|one| one.text.clone()).collect(),
-                template: pairing.template.as_deref().cloned(),
+            TeamRequest::Pair { start, .. } => TeamTerms {
+                spec: Some(start.spec.clone()),
+                members: start.members.iter().map(|one| (one.name.clone(), one.role)).collect(),
+                criteria: start.criteria.iter().map(|one| one.text.clone()).collect(),
+                template: start.template.as_deref().cloned(),
             },
             _ => TeamTerms::default(),
         }

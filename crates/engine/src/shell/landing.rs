@@ -28,8 +28,8 @@ pub(crate) fn land(git: &Git, run: &Run, step: usize) -> RunCommand {
 }
 
 /// Determines whether the work has landed on a branch of this repository.
-pub(crate) fn check_landed(git: &Git, run: &Run, leg: u32) -> RunCommand {
-    let over = RunCommand::LandingAborted { attempt: leg, pull: None };
+pub(crate) fn check_landed(git: &Git, run: &Run, attempt: u32) -> RunCommand {
+    let over = RunCommand::LandingAborted { attempt, pull: None };
     let found = LandingSite::of(git, run).and_then(|site| site.find_landed());
     // If this cannot be determined, the work counts as not landed.
     found.ok().flatten().unwrap_or(over)
@@ -176,8 +176,8 @@ impl<'a> LandingSite<'a> {
         let conflicts: Vec<String> = files.iter().map(ToString::to_string).collect();
         let [work, onto] = [work, onto].map(|commit| CommitId(commit.to_string()));
         let merge = self.head.clone();
-        let stands = !conflicts.is_empty();
-        Ok(stands.then_some(LandStep::Merge { onto, work, merge, conflicts }))
+        let unresolved = !conflicts.is_empty();
+        Ok(unresolved.then_some(LandStep::Merge { onto, work, merge, conflicts }))
     }
 
     fn commit_merge(&self, parents: &[&Oid], message: CommitMessage) -> Result<Oid, String> {

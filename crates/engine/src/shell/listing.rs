@@ -70,18 +70,20 @@ impl Listing {
         self.role.is_some() || self.state.is_some() || self.project.is_some()
     }
 
-    fn matches(&self, card: &str) -> bool {
+    fn matches(&self, projection: &str) -> bool {
         if !self.has_filter() {
             return true;
         }
         // If a projection cannot be parsed, show it anyway instead of hiding it.
-        let Ok(card) = serde_json::from_str::<ListedProjection<'_>>(card) else { return true };
+        let Ok(projection) = serde_json::from_str::<ListedProjection<'_>>(projection) else {
+            return true;
+        };
         let is = |wanted: &Option<String>, found: Option<&str>| {
             wanted.as_deref().is_none_or(|wanted| found == Some(wanted))
         };
-        is(&self.role, card.role.as_deref())
-            && is(&self.state, Some(&card.state))
-            && is(&self.project, card.project.as_deref())
+        is(&self.role, projection.role.as_deref())
+            && is(&self.state, Some(&projection.state))
+            && is(&self.project, projection.project.as_deref())
     }
 
     /// Visits the matching projections: first the open ones, then the closed ones, newest first.
@@ -120,15 +122,16 @@ impl Listing {
         mut show: impl FnMut(&str) -> ControlFlow<()>,
     ) -> Result<bool, Error> {
         let (mut shown, mut more) = (ShownCounts::default(), false);
-        visit_projections(kind, ledger, &mut |card| {
-            let Some(text) = card.projection.as_deref().filter(|text| self.matches(text)) else {
+        visit_projections(kind, ledger, &mut |projection| {
+            let Some(text) = projection.projection.as_deref().filter(|text| self.matches(text))
+            else {
                 return ControlFlow::Continue(());
             };
-            if !self.extent.has_space(card.open, &shown) {
+            if !self.extent.has_space(projection.open, &shown) {
                 more = true;
                 return ControlFlow::Break(());
             }
-            if card.open {
+            if projection.open {
                 shown.open += 1;
             } else {
                 shown.closed += 1;
@@ -149,8 +152,8 @@ fn visit_projections(
     loop {
         let query = ProjectionQuery { kind, show: StreamFilter::OpenFirst, after, limit: 500 };
         let mut stop = false;
-        after = ledger.list_projections(query, &mut |card| {
-            let on = visit(card);
+        after = ledger.list_projections(query, &mut |projection| {
+            let on = visit(projection);
             stop = on.is_break();
             on
         })?;
@@ -175,9 +178,9 @@ pub(crate) fn find_by_name(
     text: &str,
 ) -> Result<Vec<(String, String)>, Error> {
     let mut found = Vec::new();
-    let mut look = |card: ProjectionRef<'_>| {
-        let meant = card.projection.as_deref().and_then(|shown| match_name(shown, text));
-        let (open, created) = (card.open, card.created_seq);
+    let mut look = |projection: ProjectionRef<'_>| {
+        let meant = projection.projection.as_deref().and_then(|shown| match_name(shown, text));
+        let (open, created) = (projection.open, projection.created_seq);
         found.extend(meant.map(|meant| NameMatch { open, created, ..meant }));
         if found.len() < MAX_MATCHES { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
@@ -220,15 +223,15 @@ fn has_no_search_terms(text: &str) -> bool {
 }
 
 /// Parses a projection. Returns `None` if the text does not match it.
-fn match_name(card: &str, text: &str) -> Option<NameMatch> {
-    let card = serde_json::from_str::<ListedProjection<'_>>(card).ok()?;
+fn match_name(projection: &str, text: &str) -> Option<NameMatch> {
+    let projection = serde_json::from_str::<ListedProjection<'_>>(projection).ok()?;
     let long = text.len() >= MIN_PART_LEN;
-    let plain = card.id.replace('-', "");
+    let plain = projection.id.replace('-', "");
     let short = plain.get(plain.len().saturating_sub(SHORT_LEN)..).unwrap_or_default();
-    let starts = [plain.as_str(), short, &card.id].iter().any(|id| id.starts_with(text));
+    let starts = [plain.as_str(), short, &projection.id].iter().any(|id| id.starts_with(text));
     let by_id = long && (starts || plain.ends_with(text));
-    let by_name = card.name == text;
-    let (id, name) = (card.id.into_owned(), card.name.into_owned());
+    let by_name = projection.name == text;
+    let (id, name) = (projection.id.into_owned(), projection.name.into_owned());
     (by_name || by_id).then_some(NameMatch { id, name, by_name, open: false, created: 0 })
 }
 

@@ -172,9 +172,9 @@ impl<'a> QueueSite<'a> {
             let merged = merge(&tip, work).map_err(attribute_failure(id))?;
             if !merged.conflicts.is_empty() {
                 // A conflict is resolved on the task's own branch, so that branch is the first parent here.
-                let mended = merge(work, &tip).map_err(attribute_failure(id))?;
+                let merged = merge(work, &tip).map_err(attribute_failure(id))?;
                 let files = merged.conflicts.iter().map(ToString::to_string).collect();
-                return Ok(Err((snapshot(&mended.commit, &mended.tree), files)));
+                return Ok(Err((snapshot(&merged.commit, &merged.tree), files)));
             }
             merged.tree
         };
@@ -264,20 +264,22 @@ impl<'a> QueueSite<'a> {
     }
 
     fn move_worktree(&self, no: u32) -> Result<(), String> {
-        let errand = self.run.worktree_move(no).ok_or("no worktree move is pending")?;
+        let worktree_move = self.run.worktree_move(no).ok_or("no worktree move is pending")?;
         let (path, branch) =
-            self.run.worktree(errand.session).ok_or("the run has no such worktree")?;
+            self.run.worktree(worktree_move.session).ok_or("the run has no such worktree")?;
         if !Path::new(&path).is_dir() {
             return Err(format!("its worktree {path} is gone"));
         }
-        let Some(to) = &errand.to else { return Ok(()) };
+        let Some(to) = &worktree_move.to else { return Ok(()) };
         let name = RefName::from_branch(&branch);
         match fast_forward(self.git, &self.project, &name, &parse_oid(&to.commit)?)
             .map_err(describe_error)?
         {
             FastForward::Done => Ok(()),
             // Resolved conflicts are merged without the commit that contained the conflict markers.
-            FastForward::Diverged(found) if self.is_recorded_work(errand.session, &found) => {
+            FastForward::Diverged(found)
+                if self.is_recorded_work(worktree_move.session, &found) =>
+            {
                 move_branch(self.git, &self.project, &name, &found, &parse_oid(&to.commit)?)
                     .map_err(describe_error)
             }

@@ -65,6 +65,6 @@ pub use shortage::ShortageWaits;
 pub use start_record::output_directory;
 pub use supervised_command::{Holders, error_chain};
 pub use team_requests::{
-    NewCriterion, NewMember, NewSession, OWN_TEAM, Pairing, TeamCaller, TeamRequest,
+    NewCriterion, NewMember, NewSession, OWN_TEAM, TeamCaller, TeamRequest, TeamStart,
 };
 pub use verifier::{VerifierCommand, VerifierEnd, run_verifier};

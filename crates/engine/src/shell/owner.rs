@@ -155,11 +155,11 @@ impl Owner {
         let (orders, dispatched) = mpsc::channel(MAX_WAITING);
         let events = broadcast::Sender::new(MAX_SUBSCRIBER_LAG);
         let heard = Arc::default();
-        let teller = ObservationSender { inputs: sender.clone(), heard: Arc::clone(&heard) };
+        let observations = ObservationSender { inputs: sender.clone(), heard: Arc::clone(&heard) };
         let handle = EngineHandle { inputs: sender, events: events.clone() };
         let secrets = world.secrets.clone();
         let (caller, home, waits) = (world.caller(), world.home.clone(), world.waits.clone());
-        let executor = Executor::new(world, teller, handle.clone(), clock);
+        let executor = Executor::new(world, observations, handle.clone(), clock);
         let executor = Box::pin(executor.run(dispatched));
         let mut owner = Owner {
             board: Board::with_caller(caller.clone()),
@@ -407,12 +407,12 @@ impl Owner {
                     // The caller may be gone, in which case it needs no reply.
                     drop(asker.send(reply.and(Err(failure))));
                     if keeps {
-                        let nobody = tokio::sync::oneshot::channel().0;
+                        let unused = tokio::sync::oneshot::channel().0;
                         self.kept_reports.push(PendingRequest {
                             request: ask,
                             actor,
                             key,
-                            reply: nobody,
+                            reply: unused,
                         });
                     }
                 }
@@ -707,24 +707,24 @@ impl Owner {
         match subject {
             Subject::Session(id) => {
                 let Some(session) = self.board.session(id) else { return };
-                let owed = session.effects().into_iter().find(|effect| effect.key() == key);
-                if let Some(effect) = owed {
+                let pending = session.effects().into_iter().find(|effect| effect.key() == key);
+                if let Some(effect) = pending {
                     let session = Arc::new(session.clone());
                     self.order(EffectOrder::Start { session, effect }).await;
                 }
             }
             Subject::Run(id) => {
                 let Some(run) = self.board.run(id) else { return };
-                let owed = run.effects().into_iter().find(|effect| effect.key() == key);
-                if let Some(effect) = owed {
+                let pending = run.effects().into_iter().find(|effect| effect.key() == key);
+                if let Some(effect) = pending {
                     let run = Arc::new(run.clone());
                     self.order(EffectOrder::StartRun { run, effect }).await;
                 }
             }
             Subject::Team(id) => {
                 let Some(task) = self.board.team(id) else { return };
-                let owed = task.effects().into_iter().find(|effect| effect.key() == key);
-                if let Some(effect) = owed {
+                let pending = task.effects().into_iter().find(|effect| effect.key() == key);
+                if let Some(effect) = pending {
                     let (task, worker) = (Arc::new(task.clone()), self.worker_of(task, &effect));
                     self.order(EffectOrder::StartTeam { task, worker, effect }).await;
                 }
@@ -734,8 +734,8 @@ impl Owner {
 
     /// Returns the session whose work a team's effect concerns, even if the session is closed.
     fn worker_of(&self, task: &Team, effect: &team::TeamEffect) -> Option<Arc<Session>> {
-        let team::TeamEffect::RunCheck(owed) = effect;
-        let id = task.member(&owed.worker)?.session?;
+        let team::TeamEffect::RunCheck(check) = effect;
+        let id = task.member(&check.worker)?.session?;
         let held = self.board.session(id).cloned();
         let stored = || {
             self.fold_stream::<Session>(&stream::session_stream_id(id), stream::fold_session).ok()

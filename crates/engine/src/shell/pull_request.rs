@@ -75,9 +75,9 @@ fn land_failed(run: &Run, reason: String) -> RunCommand {
 }
 
 /// Determines whether a pull request was created for a run that was stopped.
-pub(crate) async fn check_requested(forge: ForgeClient<'_>, leg: u32, key: &str) -> RunCommand {
+pub(crate) async fn check_requested(forge: ForgeClient<'_>, attempt: u32, key: &str) -> RunCommand {
     let run = forge.run;
-    forge.wait_for_earlier_calls(leg).await;
+    forge.wait_for_earlier_calls(attempt).await;
     let pull = match &run.landing {
         LandingState::Open => forge.find_pull(&format!("{key}.list")).await.ok().flatten(),
         LandingState::Requested(_) | LandingState::Done(_) => None,
@@ -86,7 +86,7 @@ pub(crate) async fn check_requested(forge: ForgeClient<'_>, leg: u32, key: &str)
     let pull = pull.zip(commit).map(|(ListedPullRequest { number, url, .. }, commit)| {
         PullRequest { number, url, commit, seen: None }
     });
-    RunCommand::LandingAborted { attempt: leg, pull }
+    RunCommand::LandingAborted { attempt, pull }
 }
 
 /// Communicates with the forge on behalf of one run.
@@ -117,8 +117,8 @@ impl ForgeClient<'_> {
     }
 
     /// Waits for calls that outlived the daemon that made them, because their results matter.
-    async fn wait_for_earlier_calls(&self, leg: u32) {
-        let key = RunEffect::Land { attempt: leg, step: self.run.steps.len() }.key();
+    async fn wait_for_earlier_calls(&self, attempt: u32) {
+        let key = RunEffect::Land { attempt, step: self.run.steps.len() }.key();
         for call in ["push", "create"] {
             let effect = self.effect(&format!("{key}.{call}"));
             self.effects.wait_for_end(&effect, TIME_LIMIT_MS).await;
@@ -201,16 +201,16 @@ impl ForgeClient<'_> {
         let (mut failed, mut looks) = (0, 0);
         loop {
             match self.fetch_state(key, pull).await {
-                Ok((state, remarks)) => {
+                Ok((state, comments)) => {
                     failed = 0;
                     looks += 1;
                     // External checks start some time after a push.
                     let early = state.checks == PullRequestChecks::None && looks <= patience;
                     let new = pull.seen.as_ref() != Some(&state)
-                        || !self.run.new_comments(&remarks).is_empty();
+                        || !self.run.new_comments(&comments).is_empty();
                     if new && !early {
                         let look = self.run.pull_request_changes;
-                        return Ok(RunCommand::PullRequestObserved { look, state, remarks });
+                        return Ok(RunCommand::PullRequestObserved { look, state, comments });
                     }
                 }
                 Err(why) if failed >= MAX_FAILED_QUERIES => return Err(why),
@@ -275,9 +275,9 @@ impl ForgeClient<'_> {
                 read_output(&dir, JournalChannel::Stdout).await
             }
             Ok(FinishedEffect { finished: CommandEnd::Ended { .. }, dir }) => {
-                let said = read_output(&dir, JournalChannel::Stderr).await?;
-                let said = provost_git::printable(said.trim().as_bytes());
-                Err(format!("`{name}` failed: {said}"))
+                let printed = read_output(&dir, JournalChannel::Stderr).await?;
+                let printed = provost_git::printable(printed.trim().as_bytes());
+                Err(format!("`{name}` failed: {printed}"))
             }
             Ok(FinishedEffect { finished: CommandEnd::Uncertain(why), .. }) => {
                 Err(format!("`{name}`: {why}"))

@@ -139,16 +139,17 @@ impl Owner {
     fn stored_row(&self, id: SessionId, named: &str) -> Result<String, ApiError> {
         let state =
             self.ledger.stream(&stream::session_stream_id(id)).map_err(|why| read_error(&why))?;
-        let card =
+        let projection =
             state.and_then(|state| state.projection).ok_or_else(|| self.no_session(named))?;
-        Ok(format!("{{\"ok\":true,\"session\":{card}}}"))
+        Ok(format!("{{\"ok\":true,\"session\":{projection}}}"))
     }
 
     fn stored_run(&self, id: RunId, named: &str) -> Result<String, ApiError> {
         let state =
             self.ledger.stream(&stream::run_stream_id(id)).map_err(|why| read_error(&why))?;
-        let card = state.and_then(|state| state.projection).ok_or_else(|| self.no_run(named))?;
-        Ok(format!("{{\"ok\":true,\"run\":{card}}}"))
+        let projection =
+            state.and_then(|state| state.projection).ok_or_else(|| self.no_run(named))?;
+        Ok(format!("{{\"ok\":true,\"run\":{projection}}}"))
     }
 
     fn graph_reply(&mut self, named: &str) -> Result<String, ApiError> {
@@ -173,18 +174,18 @@ impl Owner {
 
     fn list_runs(&self, limit: usize) -> Result<String, ApiError> {
         let listing = Listing { extent: ListingExtent::LiveAnd(limit), ..Listing::default() };
-        let (cards, more) = self.list_run_rows(&listing)?;
-        Ok(format!("{{\"ok\":true,\"runs\":[{}],\"more\":{more}}}", cards.join(",")))
+        let (rows, more) = self.list_run_rows(&listing)?;
+        Ok(format!("{{\"ok\":true,\"runs\":[{}],\"more\":{more}}}", rows.join(",")))
     }
 
     /// Returns the runs in a listing, and whether there are more.
     fn list_run_rows(&self, listing: &Listing) -> Result<(Vec<String>, bool), ApiError> {
-        let mut cards = Vec::new();
-        let shown = listing.visit_runs(&self.ledger, |card| {
-            cards.push(self.live_card(card).unwrap_or_else(|| card.to_owned()));
+        let mut rows = Vec::new();
+        let shown = listing.visit_runs(&self.ledger, |projection| {
+            rows.push(self.live_projection(projection).unwrap_or_else(|| projection.to_owned()));
             ControlFlow::Continue(())
         });
-        Ok((cards, shown.map_err(|why| read_error(&why))?))
+        Ok((rows, shown.map_err(|why| read_error(&why))?))
     }
 
     fn live_row(&self, run: &Run) -> RunRow {
@@ -196,9 +197,9 @@ impl Owner {
     }
 
     /// Returns the live row of a run, given its stored projection. None if the run is not on the board.
-    fn live_card(&self, card: &str) -> Option<String> {
-        let card: RunRow = serde_json::from_str(card).ok()?;
-        let run = self.board.run(card.id.parse().ok()?)?;
+    fn live_projection(&self, projection: &str) -> Option<String> {
+        let projection: RunRow = serde_json::from_str(projection).ok()?;
+        let run = self.board.run(projection.id.parse().ok()?)?;
         serde_json::to_string(&self.live_row(run)).ok()
     }
 
@@ -248,11 +249,11 @@ impl Owner {
         let mut text = String::from("{\"ok\":true,\"sessions\":[");
         let (mut first, overlay) = (true, self.overlay());
         let more = listing
-            .visit(&self.ledger, |card| {
+            .visit(&self.ledger, |projection| {
                 if !std::mem::take(&mut first) {
                     text.push(',');
                 }
-                text.push_str(overlaid(&overlay, card).unwrap_or(card));
+                text.push_str(overlaid(&overlay, projection).unwrap_or(projection));
                 ControlFlow::Continue(())
             })
             .map_err(|why| read_error(&why))?;
@@ -589,10 +590,10 @@ pub(crate) fn read_error(why: &provost_ledger::Error) -> ApiError {
 }
 
 /// Finds the newer row of a session, given the projection that the ledger has of it.
-fn overlaid<'a>(overlay: &'a BTreeMap<String, String>, card: &str) -> Option<&'a str> {
+fn overlaid<'a>(overlay: &'a BTreeMap<String, String>, projection: &str) -> Option<&'a str> {
     if overlay.is_empty() {
         return None;
     }
-    let row: SessionRow = serde_json::from_str(card).ok()?;
+    let row: SessionRow = serde_json::from_str(projection).ok()?;
     overlay.get(&row.id).map(String::as_str)
 }

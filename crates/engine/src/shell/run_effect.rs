@@ -73,7 +73,7 @@ impl RunEffects<'_> {
             RunEffect::WatchPullRequest { .. } => {
                 pull_request::watch_pull(forge, &key, cancel).await
             }
-            RunEffect::CheckLanded { attempt: leg } => self.check_landed(run, &key, leg).await,
+            RunEffect::CheckLanded { attempt } => self.check_landed(run, &key, attempt).await,
             RunEffect::RunHook(hook) => {
                 let job = HookJob::from_run(run, hook, key, &world.environment);
                 let end = match job {
@@ -84,13 +84,13 @@ impl RunEffects<'_> {
                 };
                 RunCommand::HookFinished { key: hook, end }
             }
-            RunEffect::WriteReport { attempt: leg } => {
+            RunEffect::WriteReport { attempt } => {
                 let (git, dir, run) = (world.git.clone(), world.home.run(run.id), run.clone());
                 supervised_command::blocking(move || {
                     let changes = run_summary::WorkChanges::read(&git, &run);
                     let changed = changes.first_guarded();
-                    let written = run_summary::write(&dir, &run, leg, changes);
-                    RunCommand::ReportWritten { attempt: leg, failure: written.err(), changed }
+                    let written = run_summary::write(&dir, &run, attempt, changes);
+                    RunCommand::ReportWritten { attempt, failure: written.err(), changed }
                 })
                 .await
             }
@@ -140,15 +140,17 @@ impl RunEffects<'_> {
         }
     }
 
-    async fn check_landed(self, run: &Run, key: &str, leg: u32) -> RunCommand {
+    async fn check_landed(self, run: &Run, key: &str, attempt: u32) -> RunCommand {
         let RunEffects { world, effects, .. } = self;
         match run.spec.land {
             LandMode::Pr => {
-                pull_request::check_requested(ForgeClient { world, effects, run }, leg, key).await
+                pull_request::check_requested(ForgeClient { world, effects, run }, attempt, key)
+                    .await
             }
             LandMode::Branch | LandMode::Merge => {
                 let git = self.git_calls.settled_git(Subject::Run(run.id)).await;
-                blocking_git(git, run, move |git, run| landing::check_landed(git, run, leg)).await
+                blocking_git(git, run, move |git, run| landing::check_landed(git, run, attempt))
+                    .await
             }
         }
     }

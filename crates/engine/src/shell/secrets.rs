@@ -71,9 +71,9 @@ impl Secrets {
     }
 
     /// Masks secrets in a report about a session.
-    pub(crate) fn mask_testimony(&self, session: SessionId, said: &ReportBody) -> ReportBody {
+    pub(crate) fn mask_testimony(&self, session: SessionId, report: &ReportBody) -> ReportBody {
         let forms = self.masks(session);
-        match said {
+        match report {
             ReportBody::Claim { kind, text } => ReportBody::Claim {
                 kind: *kind,
                 text: text.as_ref().map(|text| mask_text(text, &forms)),

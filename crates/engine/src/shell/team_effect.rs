@@ -33,14 +33,14 @@ pub(crate) async fn run_effect(
     effect: TeamEffect,
     cancel: watch::Receiver<bool>,
 ) -> TeamCommand {
-    let TeamEffect::RunCheck(owed) = effect;
+    let TeamEffect::RunCheck(check) = effect;
     // A worker without its own worktree works in the team's checkout.
     let worker = worker.filter(|worker| worker.spec.work != WorkLocation::Plain);
     let worker = worker.map_or_else(|| placeholder_worker(task), |worker| (*worker).clone());
-    let no = owed.no;
-    let (receipt, compared) = match owed.pictures.clone() {
+    let no = check.no;
+    let (receipt, compared) = match check.pictures.clone() {
         Some(pictures) => compare_pictures(git, worker, *pictures, no).await,
-        None => (Box::pin(run_check(git, checks, task, worker, owed, cancel)).await, None),
+        None => (Box::pin(run_check(git, checks, task, worker, check, cancel)).await, None),
     };
     TeamCommand::CheckDone { no, receipt: Box::new(receipt), compared: compared.map(Box::new) }
 }
@@ -87,16 +87,16 @@ async fn run_check(
     checks: &CheckRunner,
     task: &Team,
     worker: Session,
-    owed: PendingCheck,
+    check: PendingCheck,
     cancel: watch::Receiver<bool>,
 ) -> Receipt {
     let (git, looked) = (git.clone(), worker.clone());
     let taken =
-        supervised_command::blocking(move || worktree::commit_work(&git, &looked, owed.no)).await;
+        supervised_command::blocking(move || worktree::commit_work(&git, &looked, check.no)).await;
     let (snapshot, _) = match taken {
         Ok(taken) => taken,
         // Without a commit, the receipt has no tree.
-        Err(why) => return unfinished_receipt(&owed.command, TreeId(String::new()), why),
+        Err(why) => return unfinished_receipt(&check.command, TreeId(String::new()), why),
     };
     let bounds = &task.spec.bounds;
     let bounds = Bounds {
@@ -106,13 +106,13 @@ async fn run_check(
     };
     // The key contains the tree, so that a check on a different tree from before a restart is not reused.
     let base = base_of(&worker);
-    let key = format!("team-{}-check-{}-{}", task.id.short(), owed.no, short(&snapshot.tree));
+    let key = format!("team-{}-check-{}-{}", task.id.short(), check.no, short(&snapshot.tree));
     let job = CheckJob {
         session: worker.id,
         spec: SessionSpec { bounds, ..worker.spec },
         snapshot,
         base,
-        command: owed.command,
+        command: check.command,
         key,
     };
     checks.run(job, cancel).await
@@ -155,7 +155,7 @@ fn placeholder_worker(task: &Team) -> Session {
         protected: Vec::new(),
         check_terms: Default::default(),
         empty_diff: EmptyDiff::Accepted,
-        exit0: ExitZeroPolicy::NotAClaim,
+        exit_zero: ExitZeroPolicy::NotAClaim,
         on_finish: OnFinish::Close,
         bounds: Bounds::default(),
         budget: Default::default(),

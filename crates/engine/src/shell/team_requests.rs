@@ -61,7 +61,7 @@ pub const OWN_TEAM: &str = "@";
 
 /// A new team with its members, criteria, loop and first messages.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Pairing {
+pub struct TeamStart {
     pub spec: TeamSpec,
     pub members: Vec<NewMember>,
     /// Criteria from the caller, which are accepted and not just proposed.
@@ -116,7 +116,7 @@ pub enum TeamRequest {
     /// Opens a team with all of its members, or does nothing.
     Pair {
         id: TeamId,
-        pairing: Box<Pairing>,
+        start: Box<TeamStart>,
     },
     Command {
         task: String,
@@ -238,8 +238,8 @@ impl Owner {
         if let TeamRequest::Command { command, .. } = ask {
             return command.bound_session().into_iter().collect();
         }
-        let TeamRequest::Pair { pairing, .. } = ask else { return Vec::new() };
-        let named = pairing.members.iter().filter_map(|member| match &member.session {
+        let TeamRequest::Pair { start, .. } = ask else { return Vec::new() };
+        let named = start.members.iter().filter_map(|member| match &member.session {
             Some(NewSession::Existing(session)) => self.resolve(session).ok(),
             Some(NewSession::New { .. }) | None => None,
         });
@@ -307,15 +307,15 @@ impl Owner {
             stream::TEAM,
             FoundBy::Parts(&sought),
             MAX_CANDIDATES,
-            &mut |card| {
-                let row = card.projection.as_deref().map(serde_json::from_str::<TeamRow>);
+            &mut |projection| {
+                let row = projection.projection.as_deref().map(serde_json::from_str::<TeamRow>);
                 // The index may match any text, so compare with the members.
                 let own = row.and_then(Result::ok).filter(|row| {
                     let mut sessions = row.members.iter().filter_map(|one| one.session.as_deref());
                     sessions.any(|one| one == session.to_string())
                 });
                 let id = own.and_then(|row| row.id.parse().ok());
-                newest = newest.max(id.map(|id| (card.created_seq, id)));
+                newest = newest.max(id.map(|id| (projection.created_seq, id)));
                 ControlFlow::Continue(())
             },
         );
@@ -359,13 +359,13 @@ impl Owner {
                 .with_team(task, by, |task, owner| handoff_reply(task, member.as_deref(), &owner.caller)),
             TeamRequest::List { limit } => {
                 let listing = Listing { extent: ListingExtent::LiveAnd(*limit), ..Listing::default() };
-                let mut cards = Vec::new();
-                let shown = listing.visit_teams(&self.ledger, |card| {
-                    cards.push(card.to_owned());
+                let mut rows = Vec::new();
+                let shown = listing.visit_teams(&self.ledger, |projection| {
+                    rows.push(projection.to_owned());
                     ControlFlow::Continue(())
                 });
                 let more = shown.map_err(|why| read_error(&why))?;
-                Ok(format!("{{\"ok\":true,\"teams\":[{}],\"more\":{more}}}", cards.join(",")))
+                Ok(format!("{{\"ok\":true,\"teams\":[{}],\"more\":{more}}}", rows.join(",")))
             }
             TeamRequest::BoundSessions => {
                 let open = self.board.teams().filter(|task| !task.phase.is_over());
@@ -439,7 +439,7 @@ impl Owner {
     ) -> Result<String, ApiError> {
         match ask {
             TeamRequest::Open { id, spec } => self.open_team(turn, *id, spec, actor),
-            TeamRequest::Pair { id, pairing } => self.open_pair(turn, *id, pairing, actor),
+            TeamRequest::Pair { id, start } => self.open_pair(turn, *id, start, actor),
             TeamRequest::Command { task, by, command } => {
                 let id = self.resolve_team(task, by)?;
                 let who = resolve_actor(turn, id, by)?;
@@ -512,12 +512,12 @@ impl Owner {
         &self,
         turn: &mut BoardTransaction<'_>,
         id: TeamId,
-        pairing: &Pairing,
+        start: &TeamStart,
         actor: &str,
     ) -> Result<String, ApiError> {
-        check_name_free(turn, &pairing.spec.name, None)?;
+        check_name_free(turn, &start.spec.name, None)?;
         let mut commands = Vec::new();
-        for member in &pairing.members {
+        for member in &start.members {
             let session = match &member.session {
                 Some(NewSession::Existing(named)) => Some(self.resolve(named)?),
                 Some(NewSession::New { id, .. }) => Some(*id),
@@ -526,22 +526,22 @@ impl Owner {
             let (name, labels) = (member.name.clone(), member.labels.clone());
             commands.push(TeamCommand::Bind { name, role: member.role, session, labels });
         }
-        for criterion in &pairing.criteria {
+        for criterion in &start.criteria {
             let NewCriterion { text, rationale, needs } = criterion.clone();
             commands.push(TeamCommand::ProposeAccepted { text, rationale, needs });
         }
-        let template = pairing.template.iter().cloned();
+        let template = start.template.iter().cloned();
         commands.extend(template.map(|template| TeamCommand::BeginLoop { template }));
-        let posts = pairing.posts.iter().cloned();
+        let posts = start.posts.iter().cloned();
         commands.extend(posts.map(|post| TeamCommand::Post(Box::new(post))));
-        let new = self.new_sessions(pairing);
-        turn.open_team_with_sessions(id, pairing.spec.clone(), &commands, &new, actor).map_err(
+        let new = self.new_sessions(start);
+        turn.open_team_with_sessions(id, start.spec.clone(), &commands, &new, actor).map_err(
             |why| {
                 // The hint cannot show a team yet.
                 ApiError::new(error_code(&why), why.to_string()).next("provost team start --help")
             },
         )?;
-        for member in &pairing.members {
+        for member in &start.members {
             if let Some(NewSession::New { id, spec }) = &member.session {
                 turn.open(*id, (**spec).clone(), actor);
             }
@@ -551,8 +551,8 @@ impl Owner {
     }
 
     /// Returns the new sessions of a pair in their initial state.
-    fn new_sessions(&self, pairing: &Pairing) -> Vec<Session> {
-        let new = pairing.members.iter().filter_map(|member| match &member.session {
+    fn new_sessions(&self, start: &TeamStart) -> Vec<Session> {
+        let new = start.members.iter().filter_map(|member| match &member.session {
             Some(NewSession::New { id, spec }) => Some((*id, spec.clone())),
             Some(NewSession::Existing(_)) | None => None,
         });

@@ -203,7 +203,7 @@ fn began_after(
         .ok()
         .flatten()
         .and_then(|id| ledger.stream(&id).ok().flatten())
-        .is_some_and(|state| state.pending.iter().any(|owed| owed.key == *key));
+        .is_some_and(|state| state.pending.iter().any(|pending| pending.key == *key));
     !is_pending && holder.started_at.is_some_and(|at| at > last)
 }
 

@@ -78,7 +78,7 @@ fn half_written_checkout_keeps_user_changes() {
         lab.write("a.txt", change);
         let status = lab.user(&lab.top(), &["status", "--porcelain"]);
         let refused = fast_forward(&lab.git, &lab.project(), &main_branch(), &done).unwrap_err();
-        assert!(matches!(&refused, Error::Refused { said, .. } if said.contains("a.txt")));
+        assert!(matches!(&refused, Error::Refused { output, .. } if output.contains("a.txt")));
         assert_eq!(lab.user(&lab.top(), &["status", "--porcelain"]), status);
         assert_eq!(lab.rev("main"), before);
     }

@@ -58,7 +58,10 @@ fn blocking_user_changes_are_kept_and_named() {
     lab.write("a.txt", "mine\n");
     let refused =
         fast_forward(&lab.git, &project, &RefName::from_branch("main"), &done).unwrap_err();
-    assert!(matches!(&refused, Error::Refused { said, .. } if said.contains("a.txt")), "{refused}");
+    assert!(
+        matches!(&refused, Error::Refused { output, .. } if output.contains("a.txt")),
+        "{refused}"
+    );
     assert_eq!(fs::read_to_string(lab.top().join("a.txt")).unwrap(), "mine\n");
     assert_eq!(lab.rev("main"), before);
 
@@ -68,7 +71,10 @@ fn blocking_user_changes_are_kept_and_named() {
     lab.write("c.txt", "mine\n");
     let refused =
         fast_forward(&lab.git, &project, &RefName::from_branch("main"), &done).unwrap_err();
-    assert!(matches!(&refused, Error::Refused { said, .. } if said.contains("c.txt")), "{refused}");
+    assert!(
+        matches!(&refused, Error::Refused { output, .. } if output.contains("c.txt")),
+        "{refused}"
+    );
     assert_eq!(fs::read_to_string(lab.top().join("c.txt")).unwrap(), "mine\n");
 }
 
@@ -156,10 +162,11 @@ fn conflict_tree_has_both_sides_and_can_be_fixed() {
     let text = lab.user(&lab.top(), &["show", &format!("{}:a.txt", merged.commit)]);
     assert!(text.contains("ours") && text.contains("theirs") && text.contains("======="), "{text}");
 
-    let mended = lab.user(&lab.top(), &["rev-parse", &format!("{done}^{{tree}}")]);
-    let mended = Oid::new(mended.trim()).unwrap();
+    let resolved = lab.user(&lab.top(), &["rev-parse", &format!("{done}^{{tree}}")]);
+    let resolved = Oid::new(resolved.trim()).unwrap();
     let united =
-        commit_merge(&lab.git, &project, &mended, &[&done, &onto], &says("merge"), 1_000).unwrap();
+        commit_merge(&lab.git, &project, &resolved, &[&done, &onto], &says("merge"), 1_000)
+            .unwrap();
     let came = fast_forward(&lab.git, &project, &RefName::from_branch("main"), &united).unwrap();
     assert_eq!(came, FastForward::Done);
     let log = lab.user(&lab.top(), &["log", "--format=%H"]);

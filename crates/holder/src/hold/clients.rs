@@ -243,14 +243,14 @@ impl HolderClient {
     /// Schedules a notice. Several reports of journal growth are merged until the client has read
     /// what was sent before.
     fn schedule(&mut self, notice: HolderNotice) {
-        let Some(owed) = &mut self.pending else { return };
+        let Some(pending) = &mut self.pending else { return };
         match notice {
-            HolderNotice::Journal { end } => owed.journal = Some(end),
-            HolderNotice::Limit { limited } => owed.limited = Some(limited),
-            HolderNotice::Viewers { count: people } => owed.people = Some(people),
-            HolderNotice::Suspended { suspended } => owed.suspended = Some(suspended),
-            HolderNotice::Exited => owed.exited = true,
-            HolderNotice::Gone => owed.gone = true,
+            HolderNotice::Journal { end } => pending.journal = Some(end),
+            HolderNotice::Limit { limited } => pending.limited = Some(limited),
+            HolderNotice::Viewers { count: people } => pending.people = Some(people),
+            HolderNotice::Suspended { suspended } => pending.suspended = Some(suspended),
+            HolderNotice::Exited => pending.exited = true,
+            HolderNotice::Gone => pending.gone = true,
         }
     }
 
@@ -282,13 +282,13 @@ impl HolderClient {
 
     /// Moves the pending notices to the send buffer.
     fn queue_pending(&mut self) {
-        let Some(owed) = self.pending.as_mut().map(std::mem::take) else { return };
-        let journal = owed.journal.map(|end| HolderNotice::Journal { end });
-        let limit = owed.limited.map(|limited| HolderNotice::Limit { limited });
-        let visits = owed.people.map(|people| HolderNotice::Viewers { count: people });
-        let suspended = owed.suspended.map(|suspended| HolderNotice::Suspended { suspended });
-        let exited = owed.exited.then_some(HolderNotice::Exited);
-        let gone = owed.gone.then_some(HolderNotice::Gone);
+        let Some(pending) = self.pending.as_mut().map(std::mem::take) else { return };
+        let journal = pending.journal.map(|end| HolderNotice::Journal { end });
+        let limit = pending.limited.map(|limited| HolderNotice::Limit { limited });
+        let visits = pending.people.map(|people| HolderNotice::Viewers { count: people });
+        let suspended = pending.suspended.map(|suspended| HolderNotice::Suspended { suspended });
+        let exited = pending.exited.then_some(HolderNotice::Exited);
+        let gone = pending.gone.then_some(HolderNotice::Gone);
         for notice in [journal, limit, visits, suspended, exited, gone].into_iter().flatten() {
             self.queue(&notice);
         }

@@ -155,10 +155,10 @@ mod tests {
 
     fn masked(forms: &[&str], parts: &[&str]) -> String {
         let (masks, mut veiled) = (masks(forms), MaskedStream::default());
-        let mut told: Vec<u8> =
+        let mut output: Vec<u8> =
             parts.iter().flat_map(|part| veiled.take(part.as_bytes(), &masks)).collect();
-        told.extend(veiled.finish());
-        String::from_utf8(told).unwrap()
+        output.extend(veiled.finish());
+        String::from_utf8(output).unwrap()
     }
 
     #[test]
@@ -201,9 +201,9 @@ mod tests {
         let line =
             |text: &str| serde_json::json!({"n": 1_712_345_678_i64, "text": text}).to_string();
         for (secret, text) in [("12345678", "12345678"), ("tok-12345", "\tok-12345 tok-12345")] {
-            let told = masked(&[secret], &[&line(text)]);
-            let read: serde_json::Value = serde_json::from_str(&told).unwrap();
-            assert!(!told.contains(secret) && read["n"].is_i64(), "{told}");
+            let output = masked(&[secret], &[&line(text)]);
+            let read: serde_json::Value = serde_json::from_str(&output).unwrap();
+            assert!(!output.contains(secret) && read["n"].is_i64(), "{output}");
         }
     }
 

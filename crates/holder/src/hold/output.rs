@@ -249,11 +249,11 @@ impl CommandOutput {
         let relay = if channel == JournalChannel::Stdout { self.out.as_mut() } else { None };
         let Some(OutputStream::Relay { receiver, text }) = relay else {
             self.total += read as u64;
-            let told = self.secret_mask.take(channel, bytes);
+            let masked = self.secret_mask.take(channel, bytes);
             if let Some(shown) = &mut self.unseen {
-                shown.extend_from_slice(&told);
+                shown.extend_from_slice(&masked);
             }
-            return append(channel, &told, journal, now);
+            return append(channel, &masked, journal, now);
         };
         text.clear();
         let heard = receiver.decode(bytes, text);
@@ -303,11 +303,11 @@ impl CommandOutput {
         journal: &mut JournalWriter,
         now: u64,
     ) -> io::Result<()> {
-        let told = self.secret_mask.finish(channel);
+        let masked = self.secret_mask.finish(channel);
         if let Some(shown) = &mut self.unseen {
-            shown.extend_from_slice(&told);
+            shown.extend_from_slice(&masked);
         }
-        append(channel, &told, journal, now)
+        append(channel, &masked, journal, now)
     }
 
     /// Returns the maximum number of bytes that a stream may contain. A terminal reports only the

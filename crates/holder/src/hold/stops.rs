@@ -53,10 +53,10 @@ pub(super) enum TtyPosition {
 
 impl StopWatch {
     pub(super) fn watch(leader: Pid) -> io::Result<Self> {
-        let (seen, tell) = io::pipe()?;
+        let (seen, report) = io::pipe()?;
         let seen = nonblocking(seen.into()).ok_or(io::ErrorKind::Unsupported)?;
         let watcher = thread::Builder::new().name("stops".into()).stack_size(STACK);
-        watcher.spawn(move || watch(leader, tell))?;
+        watcher.spawn(move || watch(leader, report))?;
         Ok(Self { seen })
     }
 
@@ -97,7 +97,7 @@ impl StopChange {
 }
 
 /// Reports every change until the leader exits or the reader is gone.
-fn watch(leader: Pid, mut tell: impl Write) {
+fn watch(leader: Pid, mut report: impl Write) {
     let changes = WaitIdOptions::STOPPED | WaitIdOptions::CONTINUED;
     // The exit is only observed here. The leader's owner reaps it.
     let any = changes | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
@@ -109,7 +109,7 @@ fn watch(leader: Pid, mut tell: impl Write) {
         }
         let taken = waitid(WaitId::Pid(leader), changes | WaitIdOptions::NOHANG);
         let Ok(Some(status)) = taken else { continue };
-        if tell.write_all(&[byte(&status)]).is_err() {
+        if report.write_all(&[byte(&status)]).is_err() {
             return;
         }
     }
@@ -146,14 +146,14 @@ mod tests {
     #[test]
     fn terminal_stop_is_continued_unless_in_background() {
         let reaction = |signal, standing| stopped(signal).reaction(standing, false);
-        let told = StopReaction::Report { suspended: true };
+        let reported = StopReaction::Report { suspended: true };
         for standing in [TtyPosition::Foreground, TtyPosition::Background] {
             assert_eq!(reaction(Signal::TSTP, standing), StopReaction::Wake);
-            assert_eq!(reaction(Signal::STOP, standing), told);
+            assert_eq!(reaction(Signal::STOP, standing), reported);
         }
         for signal in [Signal::TTIN, Signal::TTOU] {
             assert_eq!(reaction(signal, TtyPosition::Foreground), StopReaction::Wake);
-            assert_eq!(reaction(signal, TtyPosition::Background), told);
+            assert_eq!(reaction(signal, TtyPosition::Background), reported);
         }
     }
 }

@@ -102,10 +102,10 @@ impl OpenStreamCache {
             if write.open {
                 let known = || self.open.get(&write.stream).and_then(|head| head.terms_digest);
                 let found_by = write.search_terms.as_ref().map(fts::digest).or_else(known);
-                let owed = write.pending.clone();
+                let pending = write.pending.clone();
                 self.open.insert(
                     write.stream.clone(),
-                    CachedStream { version, pending: owed, terms_digest: found_by },
+                    CachedStream { version, pending, terms_digest: found_by },
                 );
             } else {
                 self.open.remove(&write.stream);

@@ -70,13 +70,13 @@ struct Section {
 
 fn check_archivable(db: &Db, stream: &StreamId) -> Result<(), ArchiveError> {
     let place = db.run(|conn| rows::position(conn, stream))?;
-    let owed = db.run(|conn| rows::pending_of(conn, stream))?;
+    let pending = db.run(|conn| rows::pending_of(conn, stream))?;
     let stream = stream.clone();
-    match (place, owed.into_iter().next()) {
+    match (place, pending.into_iter().next()) {
         (None, _) => Err(ArchiveError::Missing { stream }),
         (Some(place), _) if place.archived => Err(ArchiveError::AlreadyArchived { stream }),
         (Some(place), _) if place.open => Err(ArchiveError::Open { stream }),
-        (Some(_), Some(owed)) => Err(ArchiveError::Pending { stream, key: owed.key }),
+        (Some(_), Some(pending)) => Err(ArchiveError::Pending { stream, key: pending.key }),
         (Some(_), None) => Ok(()),
     }
 }

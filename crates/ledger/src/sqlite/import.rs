@@ -321,7 +321,7 @@ fn put_caches(
     folded: &FoldedStream,
 ) -> rusqlite::Result<()> {
     rows::set_open(conn, stream, folded.open)?;
-    rows::set_card(conn, stream, folded.projection.as_deref())?;
+    rows::set_projection(conn, stream, folded.projection.as_deref())?;
     rows::replace_pending(conn, stream, &folded.pending)?;
     match &folded.snapshot {
         Some(snapshot) => rows::put_snapshot(conn, stream, version, snapshot),

@@ -60,7 +60,7 @@ impl<T: HasDb> ReadLedger for T {
 
     fn stream(&self, stream: &StreamId) -> Result<Option<StreamState>, Error> {
         self.db().run(|conn| {
-            let sql = format!("SELECT {HEAD}, card FROM stream WHERE id = ?1");
+            let sql = format!("SELECT {HEAD}, projection FROM stream WHERE id = ?1");
             let mut statement = conn.prepare_cached(&sql)?;
             statement.query_row([stream.as_str()], |row| state(self.db(), row)).optional()
         })
@@ -73,8 +73,9 @@ impl<T: HasDb> ReadLedger for T {
     fn open_streams(&self) -> Result<Vec<StreamState>, Error> {
         self.db().run(|conn| {
             let sql = format!(
-                "SELECT {HEAD}, card FROM stream
-                 WHERE id IN (SELECT id FROM stream WHERE open = 1 UNION SELECT stream FROM owed)
+                "SELECT {HEAD}, projection FROM stream
+                 WHERE id IN (SELECT id FROM stream WHERE open = 1
+                              UNION SELECT stream FROM pending_items)
                  ORDER BY created_seq"
             );
             let mut statement = conn.prepare(&sql)?;
@@ -86,7 +87,7 @@ impl<T: HasDb> ReadLedger for T {
     fn due_timers(&self, mono_ms: u64) -> Result<Vec<(StreamId, PendingItem)>, Error> {
         self.db().run(|conn| {
             let mut statement = conn.prepare_cached(
-                "SELECT stream, key, kind, due_mono_ms FROM owed
+                "SELECT stream, key, kind, due_mono_ms FROM pending_items
                  WHERE due_mono_ms <= ?1 ORDER BY due_mono_ms, stream, key",
             )?;
             let due = statement.query_map([int(mono_ms)], |row| {
@@ -106,8 +107,9 @@ impl<T: HasDb> ReadLedger for T {
             return Ok(query.after);
         }
         for half in query.halves() {
-            let end =
-                self.db().run(|_| visit_cards(self.db(), query.kind, half, &mut left, visit))?;
+            let end = self
+                .db()
+                .run(|_| visit_projections(self.db(), query.kind, half, &mut left, visit))?;
             if end.is_some() {
                 return Ok(end);
             }
@@ -134,13 +136,13 @@ impl<T: HasDb> ReadLedger for T {
         let query = format!("subject : \"{kind}\" AND {found}");
         self.db().run(|conn| {
             let sql = format!(
-                "SELECT {HEAD}, card FROM stream_words
+                "SELECT {HEAD}, projection FROM stream_words
                  CROSS JOIN stream ON stream.created_seq = stream_words.rowid
                  WHERE stream_words MATCH ?1 ORDER BY stream_words.rowid DESC LIMIT ?2"
             );
             let mut statement = conn.prepare_cached(&sql)?;
             let rows = statement.query(params![query, int(limit as u64)])?;
-            until_break(rows, |row| Ok(visit(card(row)?)))
+            until_break(rows, |row| Ok(visit(projection(row)?)))
         })?;
         Ok(true)
     }
@@ -210,7 +212,8 @@ impl<T: HasDb> ReadLedger for T {
             let mut statement = conn.prepare(
                 "SELECT id FROM stream
                  WHERE open = 0 AND archive_file IS NULL AND changed_ms < ?1
-                   AND NOT EXISTS (SELECT 1 FROM owed WHERE owed.stream = stream.id)
+                   AND NOT EXISTS (SELECT 1 FROM pending_items
+                                   WHERE pending_items.stream = stream.id)
                  ORDER BY created_seq LIMIT ?2",
             )?;
             let ids = statement.query_map(params![before_wall_ms, int(limit as u64)], |row| {
@@ -281,7 +284,7 @@ fn visit_rows(
     fault.map_or(Ok(()), Err)
 }
 
-fn visit_cards(
+fn visit_projections(
     db: &Db,
     kind: &str,
     half: ListCursor,
@@ -289,17 +292,17 @@ fn visit_cards(
     visit: &mut dyn FnMut(ProjectionRef<'_>) -> VisitFlow,
 ) -> rusqlite::Result<Option<ListCursor>> {
     let sql = format!(
-        "SELECT {HEAD}, card FROM stream
+        "SELECT {HEAD}, projection FROM stream
          WHERE kind = ?1 AND open = ?2 AND created_seq < ?3 ORDER BY created_seq DESC LIMIT ?4"
     );
     let mut statement = db.conn.prepare_cached(&sql)?;
     let created = int(half.created_seq);
     let mut rows = statement.query(params![kind, half.open, created, int(*left)])?;
     while let Some(row) = rows.next()? {
-        let card = card(row)?;
-        let cursor = card.cursor();
+        let projection = projection(row)?;
+        let cursor = projection.cursor();
         *left -= 1;
-        if visit(card).is_break() || *left == 0 {
+        if visit(projection).is_break() || *left == 0 {
             return Ok(Some(cursor));
         }
     }
@@ -333,7 +336,7 @@ fn state(db: &Db, row: &Row<'_>) -> rusqlite::Result<StreamState> {
     })
 }
 
-fn card<'r>(row: &'r Row<'_>) -> rusqlite::Result<ProjectionRef<'r>> {
+fn projection<'r>(row: &'r Row<'_>) -> rusqlite::Result<ProjectionRef<'r>> {
     Ok(ProjectionRef {
         stream: text(row, 0)?,
         version: count(row, 1)?,

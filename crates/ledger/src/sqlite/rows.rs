@@ -94,7 +94,7 @@ pub(crate) fn insert_record(conn: &Connection, record: RecordedEventRef<'_>) -> 
 
 pub(crate) fn insert_stream(conn: &Connection, row: &StreamRow<'_>) -> Result<()> {
     conn.prepare_cached(
-        "INSERT INTO stream (id, kind, created_seq, version, open, changed_ms, card)
+        "INSERT INTO stream (id, kind, created_seq, version, open, changed_ms, projection)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     )?
     .execute(params![
@@ -110,9 +110,11 @@ pub(crate) fn insert_stream(conn: &Connection, row: &StreamRow<'_>) -> Result<()
 }
 
 pub(crate) fn update_stream(conn: &Connection, row: &StreamRow<'_>) -> Result<()> {
-    conn.prepare_cached("UPDATE stream SET version = ?2, changed_ms = ?3, card = ?4 WHERE id = ?1")?
-        .execute(params![row.stream.as_str(), int(row.version), row.changed_ms, row.projection,])
-        .map(drop)
+    conn.prepare_cached(
+        "UPDATE stream SET version = ?2, changed_ms = ?3, projection = ?4 WHERE id = ?1",
+    )?
+    .execute(params![row.stream.as_str(), int(row.version), row.changed_ms, row.projection,])
+    .map(drop)
 }
 
 /// Opens or closes a stream. This is separate from [`update_stream`], because it moves the stream
@@ -123,9 +125,13 @@ pub(crate) fn set_open(conn: &Connection, stream: &StreamId, open: bool) -> Resu
         .map(drop)
 }
 
-pub(crate) fn set_card(conn: &Connection, stream: &StreamId, card: Option<&str>) -> Result<()> {
-    conn.prepare_cached("UPDATE stream SET card = ?2 WHERE id = ?1")?
-        .execute(params![stream.as_str(), card])
+pub(crate) fn set_projection(
+    conn: &Connection,
+    stream: &StreamId,
+    projection: Option<&str>,
+) -> Result<()> {
+    conn.prepare_cached("UPDATE stream SET projection = ?2 WHERE id = ?1")?
+        .execute(params![stream.as_str(), projection])
         .map(drop)
 }
 
@@ -134,18 +140,19 @@ pub(crate) fn set_card(conn: &Connection, stream: &StreamId, card: Option<&str>)
 pub(crate) fn replace_pending(
     conn: &Connection,
     stream: &StreamId,
-    owed: &[PendingItem],
+    pending: &[PendingItem],
 ) -> Result<()> {
-    let mut wanted: Vec<&PendingItem> = owed.iter().collect();
+    let mut wanted: Vec<&PendingItem> = pending.iter().collect();
     wanted.sort();
     if pending_of(conn, stream)?.iter().eq(wanted) {
         return Ok(());
     }
-    conn.prepare_cached("DELETE FROM owed WHERE stream = ?1")?.execute([stream.as_str()])?;
+    conn.prepare_cached("DELETE FROM pending_items WHERE stream = ?1")?
+        .execute([stream.as_str()])?;
     let mut statement = conn.prepare_cached(
-        "INSERT INTO owed (stream, key, kind, due_mono_ms) VALUES (?1, ?2, ?3, ?4)",
+        "INSERT INTO pending_items (stream, key, kind, due_mono_ms) VALUES (?1, ?2, ?3, ?4)",
     )?;
-    for one in owed {
+    for one in pending {
         let due = one.due_mono_ms.map(int);
         statement.execute(params![stream.as_str(), one.key, one.kind, due])?;
     }
@@ -153,8 +160,9 @@ pub(crate) fn replace_pending(
 }
 
 pub(crate) fn pending_of(conn: &Connection, stream: &StreamId) -> Result<Vec<PendingItem>> {
-    let mut statement = conn
-        .prepare_cached("SELECT key, kind, due_mono_ms FROM owed WHERE stream = ?1 ORDER BY key")?;
+    let mut statement = conn.prepare_cached(
+        "SELECT key, kind, due_mono_ms FROM pending_items WHERE stream = ?1 ORDER BY key",
+    )?;
     statement.query_map([stream.as_str()], |row| pending_item(row, 0))?.collect()
 }
 

@@ -12,7 +12,7 @@ CREATE TABLE event (
   UNIQUE (stream, version)
 ) STRICT;
 
--- One row per stream. `kind` is the part of `id` before the slash; `card` is a cache.
+-- One row per stream. `kind` is the part of `id` before the slash; `projection` is a cache.
 CREATE TABLE stream (
   id TEXT NOT NULL PRIMARY KEY,
   kind TEXT NOT NULL,
@@ -20,7 +20,7 @@ CREATE TABLE stream (
   version INTEGER NOT NULL,
   open INTEGER NOT NULL,
   changed_ms INTEGER NOT NULL,
-  card TEXT,
+  projection TEXT,
   archive_file TEXT,
   archive_offset INTEGER,
   archive_bytes INTEGER,
@@ -30,8 +30,8 @@ CREATE INDEX stream_listing ON stream (kind, open, created_seq);
 CREATE INDEX stream_age ON stream (created_seq);
 CREATE INDEX stream_open ON stream (id) WHERE open = 1;
 
--- Effects (without a due time) and timers that a stream owes.
-CREATE TABLE owed (
+-- Pending effects (without a due time) and timers of a stream.
+CREATE TABLE pending_items (
   stream TEXT NOT NULL REFERENCES stream (id),
   key TEXT NOT NULL,
   kind TEXT NOT NULL,

@@ -250,8 +250,8 @@ impl LedgerCheck<'_> {
         id: &StreamId,
         folded: &FoldedStream,
         open: bool,
-        owed: &[PendingItem],
-        card: Option<&str>,
+        pending: &[PendingItem],
+        projection: Option<&str>,
     ) {
         let word = |open| if open { "open" } else { "closed" };
         if folded.open != open {
@@ -261,18 +261,18 @@ impl LedgerCheck<'_> {
         }
         let mut wanted = folded.pending.clone();
         wanted.sort();
-        if wanted != owed {
-            let keys = |owed: &[PendingItem]| {
-                owed.iter().map(|o| o.key.clone()).collect::<Vec<_>>().join(", ")
+        if wanted != pending {
+            let keys = |pending: &[PendingItem]| {
+                pending.iter().map(|o| o.key.clone()).collect::<Vec<_>>().join(", ")
             };
             let what = format!(
                 "its pending items are stored as [{}], its events say [{}]",
-                keys(owed),
+                keys(pending),
                 keys(&wanted)
             );
             self.report(Some(id), what, REBUILD);
         }
-        if folded.projection.as_deref() != card {
+        if folded.projection.as_deref() != projection {
             self.report(Some(id), "its projection does not match its events", REBUILD);
         }
     }

@@ -130,7 +130,7 @@ fn spec(
         protected: Vec::new(),
         check_terms: Default::default(),
         empty_diff: EmptyDiff::Refused,
-        exit0: ExitZeroPolicy::NotAClaim,
+        exit_zero: ExitZeroPolicy::NotAClaim,
         on_finish: OnFinish::Park,
         bounds: bounds(&config),
         budget: budget(&config),
@@ -161,10 +161,11 @@ fn check_cwd(given: &Path, found: &DiscoveredAgent) -> Result<(), ApiError> {
 /// Returns the reactions for an adopted agent. Only notifications and nudges apply to it, and the
 /// project's other reactions do not.
 fn reactions(config: &Resolved, driver: Driver) -> Result<Vec<Reaction>, ApiError> {
-    let nobody = |name: &str| Err(usage(format!("an adopted agent cannot hand over to {name:?}")));
+    let no_successor =
+        |name: &str| Err(usage(format!("an adopted agent cannot hand over to {name:?}")));
     let mut config = config.clone();
     config.reactions.retain(|_, one| matches!(one.act, Act::Notify | Act::Nudge));
-    spawn::reactions::build(&config, driver, nobody)
+    spawn::reactions::build(&config, driver, no_successor)
 }
 
 fn agent(found: &DiscoveredAgent) -> AgentSpec {

@@ -63,8 +63,8 @@ pub(crate) fn run(context: &Context, args: &AgentToolsArgs) -> CliResult {
 /// Forwards a call to the supervisor and returns the response to the call.
 fn handle_call(context: &Context, nonce: &str, call: &McpCall) -> Vec<u8> {
     let taken = match &call.content {
-        McpCallContent::Testimony(said) => {
-            send_report(context, nonce, &call.id(), said).map(|()| call.acknowledge())
+        McpCallContent::Testimony(report) => {
+            send_report(context, nonce, &call.id(), report).map(|()| call.acknowledge())
         }
         McpCallContent::TeamCall(asked) => send_team_call(context, nonce, &call.id(), asked)
             .map(|reply| call.result(&reply.answer, reply.accepted)),
@@ -78,9 +78,9 @@ fn send_report(
     context: &Context,
     nonce: &str,
     id: &str,
-    said: &ReportBody,
+    body: &ReportBody,
 ) -> Result<(), ApiError> {
-    let mut request = report::to_request(said);
+    let mut request = report::to_request(body);
     report_delivery::add_identity(context, &mut request);
     let key = report_key(request.launch.as_deref().unwrap_or_default(), nonce, id);
     report_delivery::deliver(context, &request, &key).map(drop)

@@ -112,8 +112,8 @@ pub(super) fn repeat_change(
 ) -> CliResult {
     let request = format!("{}.q{}", row.id, no.unwrap_or(1));
     let answer = AnswerRequest { request, revision: u32::MAX, ..given };
-    change(context, &row.id, "answer", &answer, key).map_err(|told| match no {
-        Some(_) => told,
+    change(context, &row.id, "answer", &answer, key).map_err(|why| match no {
+        Some(_) => why,
         None => error.into(),
     })
 }

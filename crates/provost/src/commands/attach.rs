@@ -121,7 +121,7 @@ const DETACH_HINT: &str = "attached: press Ctrl-\\ to detach; the agent keeps ru
 /// Reports the state of the session after the user has detached.
 fn report_detached(context: &Context, client: &Client, id: &str) -> CliResult {
     let row = target::find_session(client, id)?;
-    let (said, next) = match (row.terminal, ui::is_interrupted(&row)) {
+    let (notice, next) = match (row.terminal, ui::is_interrupted(&row)) {
         (true, _) => ("detached; the session has ended", next_commands(&row)),
         (false, true) => (
             "detached; the turn was interrupted, and the session is waiting for your next instruction",
@@ -133,7 +133,7 @@ fn report_detached(context: &Context, client: &Client, id: &str) -> CliResult {
             ("detached; the agent keeps running", next.to_vec())
         }
     };
-    context.ui.notice(said);
+    context.ui.notice(notice);
     context.ui.next(&next);
     Ok(ExitCode::SUCCESS)
 }
@@ -543,9 +543,9 @@ mod tests {
     #[test]
     fn help_names_minimum_version() {
         let help = AttachArgs::augment_args(clap::Command::new("attach"));
-        let told = help.get_long_about().unwrap().to_string();
+        let help_text = help.get_long_about().unwrap().to_string();
         let since = format!("from version {}.{} on", LISTENS.0, LISTENS.1);
-        assert!(told.contains(&since) && LISTENS.2 == 0, "{told}");
+        assert!(help_text.contains(&since) && LISTENS.2 == 0, "{help_text}");
     }
 
     #[test]
@@ -572,10 +572,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (place, row) = (shell::Home::new(dir.path()), codex_row());
         let launch = attachable(&row).unwrap().launch;
-        let told = |row: &SessionRow| check_listening(&place, row, launch).unwrap_err().message;
-        assert!(told(&row).contains("is not listening on"), "{}", told(&row));
+        let message = |row: &SessionRow| check_listening(&place, row, launch).unwrap_err().message;
+        assert!(message(&row).contains("is not listening on"), "{}", message(&row));
         let over = SessionRow { terminal: true, ..row };
-        assert!(told(&over).contains("has ended"), "{}", told(&over));
+        assert!(message(&over).contains("has ended"), "{}", message(&over));
         let socket = codex::attach_socket(&place, launch);
         std::fs::create_dir_all(socket.parent().unwrap()).unwrap();
         std::fs::write(socket, "").unwrap();

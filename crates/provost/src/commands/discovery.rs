@@ -275,11 +275,13 @@ fn by_pid(pid: u32) -> Result<DiscoveredAgent, ApiError> {
         ApiError::new(ErrorCode::NotFound, format!("there is no process {pid}"))
             .next("provost discover")
     })?;
-    let told = family.agent(process).or_else(|| family.kind_from_environment(process));
-    match told {
-        Some(told) => {
-            resolve_launcher(from_process(process, &told), &agents(&family), &parents_in(&all))
-        }
+    let identified = family.agent(process).or_else(|| family.kind_from_environment(process));
+    match identified {
+        Some(identified) => resolve_launcher(
+            from_process(process, &identified),
+            &agents(&family),
+            &parents_in(&all),
+        ),
         None => Err(not_an_agent(&family, process)),
     }
 }
@@ -489,7 +491,7 @@ fn agent_processes() -> Result<Vec<DiscoveredAgent>, ApiError> {
 fn agents(family: &ProcessTree<'_>) -> Vec<DiscoveredAgent> {
     let of_others =
         family.agents().into_iter().filter(|(one, _)| !belongs_to_launch(one.identity.pid));
-    of_others.map(|(process, told)| from_process(process, &told)).collect()
+    of_others.map(|(process, identified)| from_process(process, &identified)).collect()
 }
 
 /// Whether a process belongs to one of Provost's launches, according to the mark in its environment
@@ -548,8 +550,8 @@ fn sockets(context: &Context, agents: &[DiscoveredAgent]) -> BTreeSet<PathBuf> {
     tmux::sockets(&directory).unwrap_or_default().into_iter().chain(named).collect()
 }
 
-fn from_process(process: &ObservedProcess, told: &AgentIdentification) -> DiscoveredAgent {
-    let known_by = match told.basis {
+fn from_process(process: &ObservedProcess, identified: &AgentIdentification) -> DiscoveredAgent {
+    let known_by = match identified.basis {
         Basis::Environment => "AI_AGENT",
         Basis::Executable => "its program",
         Basis::Arguments => "its arguments",
@@ -561,9 +563,9 @@ fn from_process(process: &ObservedProcess, told: &AgentIdentification) -> Discov
         unobservable("the open files", &process.rollouts),
     ];
     let found = DiscoveredAgent {
-        agent: kind(&told.kind),
+        agent: kind(&identified.kind),
         evidence: known_by,
-        own_program: told.own_program,
+        own_program: identified.own_program,
         process: Some(process.identity.clone()),
         argv: arguments.map(|word| word.to_string_lossy().into_owned()).collect(),
         cwd: process.cwd.seen().cloned(),

@@ -67,8 +67,8 @@ impl GcItem {
         let place = self.kept_ref.as_deref().unwrap_or("a separate ref");
         let dropped = (self.dropped_commits > 0)
             .then(|| format!("{} dropped commits are kept at {place}", self.dropped_commits));
-        let told: Vec<String> = ignored.into_iter().chain(dropped).collect();
-        if told.is_empty() { String::new() } else { format!(" ({})", told.join("; ")) }
+        let parts: Vec<String> = ignored.into_iter().chain(dropped).collect();
+        if parts.is_empty() { String::new() } else { format!(" ({})", parts.join("; ")) }
     }
 }
 

@@ -93,11 +93,11 @@ fn list(context: &Context) -> CliResult {
     let next: Vec<String> =
         topics.iter().map(|topic| format!("provost guide {}", topic.as_str())).collect();
     if context.ui.json {
-        let told: Vec<Value> = topics
+        let rows: Vec<Value> = topics
             .iter()
             .map(|topic| json!({"topic": topic.as_str(), "about": topic.about()}))
             .collect();
-        context.ui.result(json!({"ok": true, "topics": told}), &next)?;
+        context.ui.result(json!({"ok": true, "topics": rows}), &next)?;
         return Ok(ExitCode::SUCCESS);
     }
     let lines: Vec<String> =
@@ -109,10 +109,10 @@ fn list(context: &Context) -> CliResult {
 
 fn show(context: &Context, topic: Topic, loops: &[AvailableLoop]) -> CliResult {
     if context.ui.json {
-        let told: Vec<Value> = loops.iter().map(AvailableLoop::to_json).collect();
+        let rows: Vec<Value> = loops.iter().map(AvailableLoop::to_json).collect();
         let mut value = json!({"ok": true, "topic": topic.as_str(), "text": topic.text()});
         if topic == Topic::Loops {
-            value["loops"] = json!(told);
+            value["loops"] = json!(rows);
         }
         context.ui.result(value, &[])?;
         return Ok(ExitCode::SUCCESS);
@@ -132,9 +132,10 @@ fn show(context: &Context, topic: Topic, loops: &[AvailableLoop]) -> CliResult {
 /// Wraps a text to the width of the screen. Commands are not wrapped, so that they can be copied.
 fn wrap_text(text: &str, screen: Screen) -> Vec<String> {
     let lines = text.trim_end().lines().flat_map(|line| {
-        let said = line.trim_start();
-        let indent = line.len() - said.len();
-        let item = said.starts_with("- ") || said.starts_with(|first: char| first.is_ascii_digit());
+        let item_text = line.trim_start();
+        let indent = line.len() - item_text.len();
+        let item = item_text.starts_with("- ")
+            || item_text.starts_with(|first: char| first.is_ascii_digit());
         if indent >= 4 {
             vec![line.to_owned()]
         } else {
@@ -283,11 +284,11 @@ mod tests {
     fn member_commands_in_guides_use_as_flag() {
         for topic in [Topic::Managing, Topic::Member, Topic::Review] {
             let all = commands(topic.text()).into_iter().filter(|one| one.contains("TEAM"));
-            let of_nobody = |one: &String| {
+            let without_member = |one: &String| {
                 let opens = ["provost team start", "provost team handoff", "provost team ping"];
                 !one.contains("--as NAME") && !opens.iter().any(|words| one.starts_with(words))
             };
-            let stray: Vec<String> = all.filter(of_nobody).collect();
+            let stray: Vec<String> = all.filter(without_member).collect();
             assert!(stray.is_empty(), "{}: {stray:#?}", topic.as_str());
         }
     }

@@ -34,10 +34,10 @@ pub(crate) struct InterruptArgs {
 
 pub(crate) fn run(context: &Context, args: &InterruptArgs) -> CliResult {
     let read = |text: &str| input::read_text("the message", text);
-    let said = |text: &Option<String>| text.as_deref().map(read).transpose();
+    let read_text = |text: &Option<String>| text.as_deref().map(read).transpose();
     match (args.member.member()?, &args.first, &args.second) {
         (Some(member), text, None) => {
-            let (member, text) = (member.to_owned(), said(text)?);
+            let (member, text) = (member.to_owned(), read_text(text)?);
             let key = format!("leave-{}", args.key.get(context));
             let command = TeamCommand::Interrupt { member, key, text };
             args.member.team.target(context).change(context, &command, &args.key)
@@ -52,7 +52,7 @@ pub(crate) fn run(context: &Context, args: &InterruptArgs) -> CliResult {
                 context,
                 session,
                 "interrupt",
-                &InterruptRequest { text: said(text)? },
+                &InterruptRequest { text: read_text(text)? },
                 &args.key,
             )
         }

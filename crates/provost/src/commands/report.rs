@@ -152,10 +152,10 @@ fn show_dropped(context: &Context, launch: LaunchId, path: &Path) -> CliResult {
         let value = json!({"ok": true, "status": "recorded", "id": id, "dropped": path});
         context.ui.result(value, &[])?;
     } else {
-        let told = format!(
+        let line = format!(
             "the report is recorded in {path}, because the daemon is not reachable; the daemon will read it later"
         );
-        context.ui.line(&told)?;
+        context.ui.line(&line)?;
     }
     Ok(ExitCode::SUCCESS)
 }

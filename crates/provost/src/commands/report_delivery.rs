@@ -42,7 +42,7 @@ pub(crate) fn deliver(
         Err(error) if error.code == ErrorCode::Storage => {
             save_to_drop_box(context, request, key, error.clone()).map_err(|_| error)
         }
-        told => told.map(ReportOutcome::Delivered),
+        result => result.map(ReportOutcome::Delivered),
     }
 }
 

@@ -93,17 +93,17 @@ fn install(context: &Context, args: &SkillsDirArgs) -> CliResult {
     let root = skills_dir(context, args)?;
     let mut plans = Vec::new();
     for stub in &STUBS {
-        let deed = stub.plan_install(&root).map_err(|why| failed(stub, &root, &why))?;
-        if let StubAction::Refuse(why) = deed {
+        let action = stub.plan_install(&root).map_err(|why| failed(stub, &root, &why))?;
+        if let StubAction::Refuse(why) = action {
             let path = stub.directory(&root).display().to_string();
             let message = format!("cannot install {path}, nothing was changed: {why}");
             return Err(ApiError::new(ErrorCode::Refused, message).into());
         }
-        plans.push((stub, deed));
+        plans.push((stub, action));
     }
     if !args.dry_run {
-        for (stub, deed) in &plans {
-            stub.perform(*deed, &root).map_err(|why| failed(stub, &root, &why))?;
+        for (stub, action) in &plans {
+            stub.perform(*action, &root).map_err(|why| failed(stub, &root, &why))?;
         }
     }
     show_plans(context, &plans, &root, args.dry_run)
@@ -120,17 +120,17 @@ fn remove(context: &Context, args: &SkillsDirArgs) -> CliResult {
     for stub in &STUBS {
         match stub.plan_remove(&root).map_err(|why| failed(stub, &root, &why))? {
             StubAction::Refuse(why) => kept.push((stub, why)),
-            deed @ (StubAction::Write
+            action @ (StubAction::Write
             | StubAction::Replace
             | StubAction::Remove
             | StubAction::Nothing) => {
-                plans.push((stub, deed));
+                plans.push((stub, action));
             }
         }
     }
     if !args.dry_run {
-        for (stub, deed) in &plans {
-            stub.perform(*deed, &root).map_err(|why| failed(stub, &root, &why))?;
+        for (stub, action) in &plans {
+            stub.perform(*action, &root).map_err(|why| failed(stub, &root, &why))?;
         }
     }
     if kept.is_empty() {
@@ -138,12 +138,12 @@ fn remove(context: &Context, args: &SkillsDirArgs) -> CliResult {
     }
     let stay =
         |(stub, why): &(&Stub, &str)| format!("{} is kept: {why}", stub.directory(&root).display());
-    let gone = plans.iter().filter(|(_, deed)| *deed == StubAction::Remove).map(|(stub, _)| {
+    let gone = plans.iter().filter(|(_, action)| *action == StubAction::Remove).map(|(stub, _)| {
         let would = if args.dry_run { "would be " } else { "" };
         format!("{} {would}removed", stub.directory(&root).display())
     });
-    let told: Vec<String> = kept.iter().map(stay).chain(gone).collect();
-    Err(ApiError::new(ErrorCode::Refused, told.join("; ")).into())
+    let reasons: Vec<String> = kept.iter().map(stay).chain(gone).collect();
+    Err(ApiError::new(ErrorCode::Refused, reasons.join("; ")).into())
 }
 
 fn skills_dir(context: &Context, args: &SkillsDirArgs) -> Result<PathBuf, ApiError> {
@@ -174,28 +174,28 @@ fn show_plans(
 ) -> CliResult {
     let next = ["provost guide managing".to_owned()];
     if context.ui.json {
-        let told: Vec<Value> = plans
+        let rows: Vec<Value> = plans
             .iter()
-            .map(|(stub, deed)| {
+            .map(|(stub, action)| {
                 let path = stub.directory(root).display().to_string();
-                json!({"name": stub.name, "path": path, "done": action_name(*deed)})
+                json!({"name": stub.name, "path": path, "done": action_name(*action)})
             })
             .collect();
-        context.ui.result(json!({"ok": true, "dry_run": dry_run, "skills": told}), &next)?;
+        context.ui.result(json!({"ok": true, "dry_run": dry_run, "skills": rows}), &next)?;
         return Ok(ExitCode::SUCCESS);
     }
     let would = if dry_run { "would be " } else { "" };
     let lines: Vec<String> = plans
         .iter()
-        .map(|(stub, deed)| {
+        .map(|(stub, action)| {
             let path = escape_line(&stub.directory(root).display().to_string());
-            match deed {
+            match action {
                 StubAction::Nothing => format!("{path}: up to date"),
                 StubAction::Write
                 | StubAction::Replace
                 | StubAction::Remove
                 | StubAction::Refuse(_) => {
-                    format!("{path}: {would}{}", action_name(*deed))
+                    format!("{path}: {would}{}", action_name(*action))
                 }
             }
         })
@@ -204,8 +204,8 @@ fn show_plans(
     Ok(ExitCode::SUCCESS)
 }
 
-fn action_name(deed: StubAction) -> &'static str {
-    match deed {
+fn action_name(action: StubAction) -> &'static str {
+    match action {
         StubAction::Write => "installed",
         StubAction::Replace => "replaced",
         StubAction::Remove => "removed",
@@ -218,9 +218,9 @@ fn show(context: &Context, skills: &[Skill]) -> CliResult {
     let used = skills.iter().filter(|skill| skill.is_used()).count();
     let (listed, skipped) = (skills.len(), skills.len() - used);
     if context.ui.json {
-        let told: Vec<Value> = skills.iter().map(skill_json).collect();
+        let rows: Vec<Value> = skills.iter().map(skill_json).collect();
         let value =
-            json!({"ok": true, "listed": listed, "used": used, "skipped": skipped, "skills": told});
+            json!({"ok": true, "listed": listed, "used": used, "skipped": skipped, "skills": rows});
         context.ui.result(value, &[])?;
         return Ok(ExitCode::SUCCESS);
     }

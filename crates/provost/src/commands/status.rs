@@ -199,8 +199,8 @@ fn overview(context: &Context, client: &Client) -> Result<(), Error> {
         let requests: Vec<_> = rows.iter().flat_map(|row| &row.requests).collect();
         let runs: Vec<_> = reply.runs.iter().filter(|run| !run.terminal).collect();
         let mut value = json!({"ok": true, "counts": counts, "live": live, "runs": runs, "requests": requests, "shortages": reply.shortages, "more": reply.more});
-        let told = waiting.iter();
-        value["for_operator"] = told
+        let messages = waiting.iter();
+        value["for_operator"] = messages
             .map(|row| json!({"team": row.id, "name": row.name, "messages": row.for_operator}))
             .collect();
         reply.add_condition(&mut value);

@@ -37,15 +37,15 @@ pub(crate) struct SummaryArgs {
     #[arg(long)]
     html: bool,
     /// Summary of the N-th time the run ended [default: the newest]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    leg: Option<u32>,
+    #[arg(long = "leg", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    attempt: Option<u32>,
 }
 
 pub(crate) fn run(context: &Context, args: &SummaryArgs) -> CliResult {
     let row = target::find_run(&context.daemon()?, &args.id)?;
     let ended = if row.sealed { row.attempt } else { row.attempt - 1 };
-    let leg = args.leg.unwrap_or(ended);
-    if leg == 0 || leg > ended {
+    let attempt = args.attempt.unwrap_or(ended);
+    if attempt == 0 || attempt > ended {
         let message = format!(
             "run {} has not ended that many times, so this summary does not exist",
             ui::short_id(&row.id)
@@ -53,13 +53,14 @@ pub(crate) fn run(context: &Context, args: &SummaryArgs) -> CliResult {
         let error = ApiError::new(ErrorCode::Refused, message);
         return Err(run::next_commands(&row).into_iter().fold(error, ApiError::next).into());
     }
-    let name = format!("card-{leg}.{}", if args.html { "html" } else { "md" });
+    let name = format!("summary-{attempt}.{}", if args.html { "html" } else { "md" });
     let path = context.trusted_home()?.path.join("runs").join(&row.id).join(name);
-    let text = read_card(&path, row.sealed_at.unwrap_or_default())
-        .map_err(|why| card_error(&row.id, &why))?;
+    let text = read_summary(&path, row.sealed_at.unwrap_or_default())
+        .map_err(|why| summary_error(&row.id, &why))?;
     if context.ui.json {
-        let card = json!({"ok": true, "id": row.id, "attempt": leg, "path": path, "text": text});
-        context.ui.result(card, &[])?;
+        let summary =
+            json!({"ok": true, "id": row.id, "attempt": attempt, "path": path, "text": text});
+        context.ui.result(summary, &[])?;
     } else {
         context.ui.raw(text.as_bytes())?;
     }
@@ -68,7 +69,7 @@ pub(crate) fn run(context: &Context, args: &SummaryArgs) -> CliResult {
 
 /// Reads a summary. The file is written right after the outcome is published, so if it is missing,
 /// it may still appear.
-fn read_card(path: &Path, sealed_at: i64) -> io::Result<String> {
+fn read_summary(path: &Path, sealed_at: i64) -> io::Result<String> {
     let until = sealed_at.saturating_add(WRITE_TIMEOUT_MS);
     loop {
         match agent_file::read_text(path, MAX_CARD).map_err(io::Error::from) {
@@ -80,7 +81,7 @@ fn read_card(path: &Path, sealed_at: i64) -> io::Result<String> {
     }
 }
 
-fn card_error(id: &str, why: &io::Error) -> ApiError {
+fn summary_error(id: &str, why: &io::Error) -> ApiError {
     let short = ui::short_id(id);
     let (code, message) = if why.kind() == io::ErrorKind::NotFound {
         let message = format!(

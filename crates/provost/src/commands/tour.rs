@@ -71,7 +71,7 @@ pub(crate) fn run(context: &Context, args: &TourArgs) -> CliResult {
     ctrl_c::handle_interrupt(move || heard.store(true, Ordering::Relaxed))
         .map_err(|why| failed("handle Ctrl-C", &why))?;
     let place = TourDir::create(context)?;
-    let told = play(context, &place, script::parse(args.tour.text()), &interrupted);
+    let result = play(context, &place, script::parse(args.tour.text()), &interrupted);
     if args.keep {
         context.ui.line(&format!(
             "\nThe tour's files are in {}; to look around:",
@@ -84,7 +84,7 @@ pub(crate) fn run(context: &Context, args: &TourArgs) -> CliResult {
     } else {
         place.remove()?;
     }
-    told
+    result
 }
 
 fn play(

@@ -130,8 +130,8 @@ fn ended_teams(ledger: &Path, before: i64) -> Result<Vec<String>, ApiError> {
     let reader = SqliteReader::open(ledger).map_err(ledger_error)?;
     let mut ids = Vec::new();
     Listing::default()
-        .visit_teams(&reader, |card| {
-            let row = serde_json::from_str::<TeamRow>(card).ok();
+        .visit_teams(&reader, |projection| {
+            let row = serde_json::from_str::<TeamRow>(projection).ok();
             ids.extend(row.filter(|row| row.terminal && row.since < before).map(|row| row.id));
             std::ops::ControlFlow::Continue(())
         })
@@ -143,8 +143,8 @@ fn sealed_runs(ledger: &Path) -> Result<Vec<RunRow>, ApiError> {
     let reader = SqliteReader::open(ledger).map_err(ledger_error)?;
     let mut rows = Vec::new();
     Listing::default()
-        .visit_runs(&reader, |card| {
-            let row = serde_json::from_str::<RunRow>(card).ok();
+        .visit_runs(&reader, |projection| {
+            let row = serde_json::from_str::<RunRow>(projection).ok();
             rows.extend(row.filter(|row| row.sealed));
             std::ops::ControlFlow::Continue(())
         })
@@ -160,9 +160,9 @@ fn sealed_sessions(ledger: &Path) -> Result<Vec<SessionRow>, ApiError> {
     let reader = SqliteReader::open(ledger).map_err(ledger_error)?;
     let mut rows = Vec::new();
     Listing::default()
-        .visit(&reader, |card| {
+        .visit(&reader, |projection| {
             // Skip a session whose projection cannot be read.
-            let row = serde_json::from_str::<SessionRow>(card).ok();
+            let row = serde_json::from_str::<SessionRow>(projection).ok();
             let over = |row: &SessionRow| {
                 row.sealed
                     && row.process != "alive"
@@ -184,8 +184,8 @@ fn runs_to_keep(
     let reader = SqliteReader::open(ledger).map_err(ledger_error)?;
     let mut runs = BTreeMap::new();
     Listing::default()
-        .visit_runs(&reader, |card| {
-            if let Ok(row) = serde_json::from_str::<RunRow>(card) {
+        .visit_runs(&reader, |projection| {
+            if let Ok(row) = serde_json::from_str::<RunRow>(projection) {
                 let resumable = matches!(row.state.as_str(), "failed" | "cancelled");
                 let recent = row.sealed_at.is_some_and(|at| at >= resumed_since);
                 let reason = if !row.sealed {
@@ -381,10 +381,10 @@ fn remove_output(home: &Home, session: &str, apply: bool) -> Vec<PathBuf> {
 
 /// Removes the summaries of a run, and the journals of its hooks and landings.
 fn remove_run_output(home: &Home, run: RunId, apply: bool) -> Vec<PathBuf> {
-    let cards = Some(home.run(run)).filter(|cards| cards.exists());
+    let summaries = Some(home.run(run)).filter(|summaries| summaries.exists());
     let held = owned_paths(&home.checks(), &run.to_string());
     remove_traces(home, &run.to_string(), apply);
-    remove_dirs(cards.into_iter().chain(held).collect(), apply)
+    remove_dirs(summaries.into_iter().chain(held).collect(), apply)
 }
 
 /// Removes the start records of an owner's effects, and forged records that were set aside.

@@ -425,13 +425,13 @@ fn write_listing(
         .flatten()
         .filter_map(|row| Some((row["id"].as_str()?, row)))
         .collect();
-    let visited = listing.visit(&reader, |card| {
+    let visited = listing.visit(&reader, |projection| {
         if !std::mem::take(&mut first) {
             chunk.push(',');
         }
-        match newer_row(&newer, card) {
+        match newer_row(&newer, projection) {
             Some(row) => chunk.push_str(&row.to_string()),
-            None => chunk.push_str(card),
+            None => chunk.push_str(projection),
         }
         if chunk.len() >= CHUNK {
             gone = sender.blocking_send(Ok(std::mem::take(&mut chunk).into())).is_err();
@@ -448,8 +448,8 @@ fn write_listing(
         return Err(());
     }
     let mut runs: Vec<String> = Vec::new();
-    let visited = listing.visit_runs(&reader, |card| {
-        runs.push(card.to_owned());
+    let visited = listing.visit_runs(&reader, |projection| {
+        runs.push(projection.to_owned());
         std::ops::ControlFlow::Continue(())
     });
     visited.map_err(|why| failed(why.to_string()))?;
@@ -462,12 +462,12 @@ fn write_listing(
 }
 
 /// Returns the newer row of a session, if it could not be written to the ledger yet.
-fn newer_row<'a>(newer: &BTreeMap<&str, &'a Value>, card: &str) -> Option<&'a Value> {
+fn newer_row<'a>(newer: &BTreeMap<&str, &'a Value>, projection: &str) -> Option<&'a Value> {
     if newer.is_empty() {
         return None;
     }
-    let card: Value = serde_json::from_str(card).ok()?;
-    newer.get(card["id"].as_str()?).copied()
+    let projection: Value = serde_json::from_str(projection).ok()?;
+    newer.get(projection["id"].as_str()?).copied()
 }
 
 #[expect(clippy::disallowed_methods, reason = "the time that a client takes is measured here")]

@@ -285,9 +285,9 @@ fn start(home: &ProvostHome) -> Result<(), ApiError> {
     let mut rest = String::new();
     lines.read_to_string(&mut rest).map_err(|why| start_error("read from the daemon", &why))?;
     child.wait().map_err(|why| start_error("wait for the daemon", &why))?;
-    let said = format!("{first}{rest}");
-    let said: serde_json::Value = serde_json::from_str(&said).unwrap_or_default();
-    match serde_json::from_value::<provost_api::ErrorBody>(said) {
+    let reply = format!("{first}{rest}");
+    let reply: serde_json::Value = serde_json::from_str(&reply).unwrap_or_default();
+    match serde_json::from_value::<provost_api::ErrorBody>(reply) {
         Ok(body) => Err(body.error),
         Err(_) => {
             let message = format!("the daemon did not start; see {}", log.display());

@@ -59,22 +59,22 @@ pub(crate) fn format_duration_long(ms: u64) -> String {
 /// Replaces every duration in milliseconds in a sentence, such as `30000 ms`, by a readable one.
 pub(crate) fn expand_durations(sentence: &str) -> String {
     let words: Vec<&str> = sentence.split(' ').collect();
-    let mut said: Vec<String> = Vec::with_capacity(words.len());
+    let mut expanded: Vec<String> = Vec::with_capacity(words.len());
     let mut at = 0;
     while let Some(word) = words.get(at) {
         let unit = words.get(at + 1).and_then(|unit| unit.strip_prefix("ms"));
         match (word.parse().ok(), unit.filter(|rest| !rest.starts_with(char::is_alphanumeric))) {
             (Some(ms), Some(rest)) => {
-                said.push(format!("{}{rest}", format_duration_long(ms)));
+                expanded.push(format!("{}{rest}", format_duration_long(ms)));
                 at += 2;
             }
             _ => {
-                said.push((*word).to_owned());
+                expanded.push((*word).to_owned());
                 at += 1;
             }
         }
     }
-    said.join(" ")
+    expanded.join(" ")
 }
 
 /// Formats a size in the largest suitable unit.
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn long_durations_have_two_units() {
-        let said: Vec<_> =
+        let formatted: Vec<_> =
             [0, 250, 1_500, 30_000, 90_000, 600_000, 5_400_000, 3_600_000, 90_000_000]
                 .into_iter()
                 .map(format_duration_long)
@@ -118,7 +118,7 @@ mod tests {
             "1 h",
             "1 d 1 h",
         ];
-        assert_eq!(said, expected);
+        assert_eq!(formatted, expected);
     }
 
     #[test]

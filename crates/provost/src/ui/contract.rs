@@ -12,29 +12,29 @@ pub(crate) fn contract_detail(
     row: &TeamRow,
     config: &ManagerConfig,
 ) -> Vec<String> {
-    let mut card = DetailView::new(paint, screen, 0);
+    let mut detail = DetailView::new(paint, screen, 0);
     let name = paint.paint(Tone::Bold, &escape_line(&row.name));
-    card.line(&format!("{name} · revision {}, mode {}", config.revision, config.mode.as_str()));
+    detail.line(&format!("{name} · revision {}, mode {}", config.revision, config.mode.as_str()));
     if !config.objective.is_empty() {
-        card.text("objective", &config.objective);
+        detail.text("objective", &config.objective);
     }
-    config.guidelines.iter().for_each(|one| card.text("guideline", one));
-    config.references.iter().for_each(|one| card.text("reference", one));
-    config.denied.iter().for_each(|action| card.label("may not", action.describe()));
-    config.tools.iter().for_each(|tool| card.text("tool", tool));
+    config.guidelines.iter().for_each(|one| detail.text("guideline", one));
+    config.references.iter().for_each(|one| detail.text("reference", one));
+    config.denied.iter().for_each(|action| detail.label("may not", action.describe()));
+    config.tools.iter().for_each(|tool| detail.text("tool", tool));
     let steps: Vec<String> =
         config.epilogue.iter().map(|step| step.as_str().replace('_', " ")).collect();
     if !steps.is_empty() {
-        card.label("epilogue", &steps.join(", "));
+        detail.label("epilogue", &steps.join(", "));
     }
     if config.adversarial {
-        card.label("finish", "needs an attempt to disprove the work");
+        detail.label("finish", "needs an attempt to disprove the work");
     }
     for (id, question) in &config.questions {
-        card.text("ask", &format!("{id}: {question}"));
+        detail.text("ask", &format!("{id}: {question}"));
     }
     if let Some(then) = &config.on_completion {
-        card.text("then", then);
+        detail.text("then", then);
     }
     for member in row.members.iter().filter(|one| one.role == "manager" && !one.left) {
         let read = match member.acknowledged_revision {
@@ -42,10 +42,10 @@ pub(crate) fn contract_detail(
             Some(revision) => format!("has accepted revision {revision}"),
             None => "has not accepted it".to_owned(),
         };
-        card.label("manager", &format!("{} {read}", escape_line(&member.name)));
+        detail.label("manager", &format!("{} {read}", escape_line(&member.name)));
     }
     if let Some(policy) = &row.policy {
-        card.label("manager", &format!("policy {}", escape_line(policy)));
+        detail.label("manager", &format!("policy {}", escape_line(policy)));
     }
-    card.into_lines()
+    detail.into_lines()
 }

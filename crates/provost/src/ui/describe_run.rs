@@ -242,8 +242,8 @@ fn describe_land_step(step: &Value) -> String {
         (true, 1) => "merged with the branch, 1 file in conflict".to_owned(),
         (true, files) => format!("merged with the branch, {files} files in conflict"),
         (false, _) => {
-            let remarks = array_len(&step["answer"]["comments"]);
-            format!("{remarks} review comments of the pull request go back to the agent")
+            let comments = array_len(&step["answer"]["comments"]);
+            format!("{comments} review comments of the pull request go back to the agent")
         }
     }
 }
@@ -259,14 +259,14 @@ fn spec_field<'a>(data: &'a Value, name: &str) -> &'a str {
 fn describe_session_ended(session: &str, end: &Value) -> String {
     let state = spaced(end["state"].as_str().unwrap_or("ended"));
     let cause = end["cause"].as_str().map(|cause| format!(" ({})", spaced(cause)));
-    let said = end["said"].as_str().map(|said| format!(": {said}"));
+    let report = end["said"].as_str().map(|report| format!(": {report}"));
     let found = end["result"]["review"]["findings"].as_array();
     let found = found.map(|all| match all.len() {
         0 => ", nothing found".to_owned(),
         1 => ", 1 finding".to_owned(),
         several => format!(", {several} findings"),
     });
-    let parts = [cause, found, said].into_iter().flatten().collect::<String>();
+    let parts = [cause, found, report].into_iter().flatten().collect::<String>();
     format!("session {session} ended as {state}{parts}")
 }
 
@@ -307,18 +307,19 @@ mod tests {
 
     #[test]
     fn run_events_are_described() {
-        let told = |kind: &str, data: Value| describe_run_event(kind, &data).unwrap_or_default();
+        let describe =
+            |kind: &str, data: Value| describe_run_event(kind, &data).unwrap_or_default();
         let session = "0199aa11-0000-7000-8000-0000deadbef0";
         let found = json!({"session": session, "end": {"state": "completed", "cause": null, "said": "s",
             "result": {"review": {"findings": [{"title": "t", "severity": "low", "file": null}]}}}});
         assert_eq!(
-            told("run.session_ended", found),
+            describe("run.session_ended", found),
             "session deadbef0 ended as completed, 1 finding: s"
         );
         let question = json!({"request": format!("{session}.q2"), "revision": 1});
-        assert_eq!(told("run.request_observed", question), "deadbef0.q2 needs an answer");
+        assert_eq!(describe("run.request_observed", question), "deadbef0.q2 needs an answer");
         let secret = json!({"decision": {"question": "Which token?", "answer": null}});
-        assert_eq!(told("run.decision_made", secret), "decided: Which token? → a secret");
+        assert_eq!(describe("run.decision_made", secret), "decided: Which token? → a secret");
         assert_eq!(describe_run_event("run.something_newer", &json!({})), None);
     }
 }

@@ -41,18 +41,18 @@ pub(crate) fn session_detail(
     now_ms: i64,
     row: &SessionRow,
 ) -> Vec<String> {
-    let mut card = DetailView::new(paint, screen, now_ms);
-    card.head(row);
-    card.state(row);
-    card.facts(row);
-    card.setup(row);
-    row.checks.iter().enumerate().for_each(|(at, check)| card.check(at + 1, check));
-    row.requests.iter().for_each(|request| card.request(request));
-    card.location(row);
-    card.reports(row);
-    card.hooks(row);
-    row.warnings.iter().for_each(|warning| card.text_lines("warning", warning));
-    card.lines
+    let mut detail = DetailView::new(paint, screen, now_ms);
+    detail.head(row);
+    detail.state(row);
+    detail.facts(row);
+    detail.setup(row);
+    row.checks.iter().enumerate().for_each(|(at, check)| detail.check(at + 1, check));
+    row.requests.iter().for_each(|request| detail.request(request));
+    detail.location(row);
+    detail.reports(row);
+    detail.hooks(row);
+    row.warnings.iter().for_each(|warning| detail.text_lines("warning", warning));
+    detail.lines
 }
 
 /// Explains a state in one sentence, followed by the facts behind it.
@@ -161,13 +161,13 @@ pub(crate) fn overview(
         lines.push(String::new());
         lines.extend(session_lines(paint, screen, now_ms, live));
     }
-    let mut card = DetailView { paint, screen, now_ms, lines };
+    let mut detail = DetailView { paint, screen, now_ms, lines };
     let asking: Vec<_> = rows.iter().flat_map(|row| &row.requests).collect();
     if !asking.is_empty() {
-        card.lines.push(String::new());
+        detail.lines.push(String::new());
     }
-    asking.into_iter().for_each(|request| card.request(request));
-    card.lines
+    asking.into_iter().for_each(|request| detail.request(request));
+    detail.lines
 }
 
 /// Shows pending requests, with the commands that answer them.
@@ -177,9 +177,9 @@ pub(crate) fn requests(
     now_ms: i64,
     requests: &[RequestRow],
 ) -> Vec<String> {
-    let mut card = DetailView::new(paint, screen, now_ms);
-    requests.iter().for_each(|request| card.request(request));
-    card.lines
+    let mut detail = DetailView::new(paint, screen, now_ms);
+    requests.iter().for_each(|request| detail.request(request));
+    detail.lines
 }
 
 /// The labeled lines of a detail view.
@@ -241,8 +241,8 @@ impl DetailView {
         }
         let source = row.claim_source.as_deref().map(|source| format!(" by {}", spaced(source)));
         let at = row.claimed_at.map(|at| format!(", {}", ago(self.now_ms, at)));
-        let said = row.claim_text.as_deref().map(|text| format!(": {text}"));
-        let parts = [Some(spaced(&row.claim)), source, at, said];
+        let report = row.claim_text.as_deref().map(|text| format!(": {text}"));
+        let parts = [Some(spaced(&row.claim)), source, at, report];
         self.text("claim", &parts.into_iter().flatten().collect::<String>());
         self.label("process", &describe_process(row));
         self.label("activity", &escape_line(&row.activity));

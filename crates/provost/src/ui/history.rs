@@ -168,7 +168,7 @@ pub(crate) fn hit_lines(paint: Paint, screen: Screen, hits: &[HitRow]) -> Vec<St
     let mut table = Table::new(&columns).with_optional(&["MESSAGES"]);
     for hit in hits {
         let member = hit.member.as_deref().map(|name| format!(" · {name}")).unwrap_or_default();
-        let way = hit.communication.as_ref().map(|how| match how.receive.as_str() {
+        let delivery = hit.communication.as_ref().map(|how| match how.receive.as_str() {
             "polls" => "polled",
             "nothing" => "none",
             _ => "pushed",
@@ -179,7 +179,7 @@ pub(crate) fn hit_lines(paint: Paint, screen: Screen, hits: &[HitRow]) -> Vec<St
             (Tone::Bold, short_id(&hit.id)),
             (Tone::Plain, clip(&escape_line(&format!("{}{member}", hit.name)), 40)),
             (Tone::Plain, clip(&escape_line(&format!("{}{archived}", describe_hit(hit))), 60)),
-            (Tone::Dim, way.unwrap_or_default().to_owned()),
+            (Tone::Dim, delivery.unwrap_or_default().to_owned()),
         ]);
     }
     table.lines(paint, screen)

@@ -147,8 +147,8 @@ pub(crate) fn run_detail(
     row: &RunRow,
     beside: RunExtras<'_>,
 ) -> Vec<String> {
-    let mut card = DetailView::new(paint, screen, now_ms);
-    card.line(&format!(
+    let mut detail = DetailView::new(paint, screen, now_ms);
+    detail.line(&format!(
         "{} · run {}",
         paint.paint(Tone::Bold, &escape_line(&row.name)),
         escape_line(&row.id)
@@ -156,56 +156,56 @@ pub(crate) fn run_detail(
     let (tone, state) = describe_run_state(row);
     let since = paint.paint(Tone::Dim, &for_how_long(now_ms, row.since));
     let sealed = if row.sealed { ", sealed" } else { "" };
-    card.label("state", &format!("{}{sealed} · {since}", paint.paint(tone, &state)));
-    card.label("stage", &spaced(&row.stage));
-    if let Some(detail) = row.detail.as_deref().filter(|detail| !detail.is_empty()) {
-        card.text_lines("reason", detail);
+    detail.label("state", &format!("{}{sealed} · {since}", paint.paint(tone, &state)));
+    detail.label("stage", &spaced(&row.stage));
+    if let Some(reason) = row.detail.as_deref().filter(|reason| !reason.is_empty()) {
+        detail.text_lines("reason", reason);
     }
     if let Some(shortage) = &row.shortage {
-        card.text("waiting", &shortage.detail);
+        detail.text("waiting", &shortage.detail);
     }
-    card.text("goal", &row.goal);
+    detail.text("goal", &row.goal);
     if let Some(understanding) = &row.understanding {
-        card.text("intent", understanding);
+        detail.text("intent", understanding);
     }
-    row.requests.iter().for_each(|request| card.request(request));
+    row.requests.iter().for_each(|request| detail.request(request));
     if row.awaits_approval {
-        show_approval(&mut card, paint, row);
+        show_approval(&mut detail, paint, row);
     }
     if let Some(graph) = beside.graph {
-        show_plan(&mut card, paint, screen, row, graph);
+        show_plan(&mut detail, paint, screen, row, graph);
     }
     // The sessions that work on tasks are already shown in the plan.
     let shown = row.sessions.iter().filter(|one| beside.graph.is_none() || is_run_wide(one));
-    shown.for_each(|session| card.label("session", &describe_run_session(session)));
+    shown.for_each(|session| detail.label("session", &describe_run_session(session)));
     for decision in &row.decisions {
         let answer = decision.answer.as_ref().map_or("a secret".to_owned(), |all| all.join("; "));
-        card.text("decided", &format!("{} → {answer}", decision.question));
+        detail.text("decided", &format!("{} → {answer}", decision.question));
     }
-    row.checks.iter().enumerate().for_each(|(at, check)| card.check(at + 1, check));
-    row.findings.iter().for_each(|finding| show_finding(&mut card, finding));
-    show_landing(&mut card, row);
-    show_usage(&mut card, row);
+    row.checks.iter().enumerate().for_each(|(at, check)| detail.check(at + 1, check));
+    row.findings.iter().for_each(|finding| show_finding(&mut detail, finding));
+    show_landing(&mut detail, row);
+    show_usage(&mut detail, row);
     if !row.terminal
         && let Some(heard) = beside.heard
     {
-        card.label("last event", &ago(now_ms, heard));
+        detail.label("last event", &ago(now_ms, heard));
     }
-    row.warnings.iter().for_each(|warning| card.text_lines("warning", warning));
-    card.into_lines()
+    row.warnings.iter().for_each(|warning| detail.text_lines("warning", warning));
+    detail.into_lines()
 }
 
 /// Shows a run's pending approval, with the commands that answer it.
-fn show_approval(card: &mut DetailView, paint: Paint, row: &RunRow) {
+fn show_approval(detail: &mut DetailView, paint: Paint, row: &RunRow) {
     let waits = describe_approval(row);
-    card.label("request", &paint.paint(Tone::Warn, &format!("approval: {waits}")));
+    detail.label("request", &paint.paint(Tone::Warn, &format!("approval: {waits}")));
     let approval = row.approval.clone().unwrap_or_default();
-    approval.commands.iter().for_each(|command| card.text("would run", command));
+    approval.commands.iter().for_each(|command| detail.text("would run", command));
     let diff = approval.diff.as_deref().unwrap_or_default();
     for line in diff.lines() {
-        card.unwrapped_line(&format!("{:INDENT$}{}", "", escape_line(line)));
+        detail.unwrapped_line(&format!("{:INDENT$}{}", "", escape_line(line)));
     }
-    approval_commands(row).iter().for_each(|command| card.command(command));
+    approval_commands(row).iter().for_each(|command| detail.command(command));
 }
 
 /// Describes what a pending approval is about.
@@ -240,23 +240,23 @@ pub(crate) fn approval_commands(row: &RunRow) -> Vec<String> {
 
 /// Shows the tasks in the plan, and the merge queue.
 fn show_plan(
-    card: &mut DetailView,
+    detail: &mut DetailView,
     paint: Paint,
     screen: Screen,
     row: &RunRow,
     graph: &RunGraphRow,
 ) {
     if let Some(counts) = &row.tasks {
-        card.label("tasks", &describe_counts(counts));
+        detail.label("tasks", &describe_counts(counts));
     }
     for line in
         graph_lines(paint, screen.narrowed_by(INDENT), &task_rows(graph), GraphExtent::Folded)
     {
-        card.unwrapped_line(&format!("{:INDENT$}{line}", ""));
+        detail.unwrapped_line(&format!("{:INDENT$}{line}", ""));
     }
     let queue = if row.terminal { None } else { describe_queue(&graph.queue) };
     if let Some(queue) = queue {
-        card.label("queue", &queue);
+        detail.label("queue", &queue);
     }
 }
 
@@ -274,21 +274,21 @@ fn describe_run_session(session: &RunSessionRow) -> String {
     format!("{} {}{cycle}: {state}", short_id(&session.id), spaced(&session.stage))
 }
 
-fn show_finding(card: &mut DetailView, finding: &FindingRow) {
+fn show_finding(detail: &mut DetailView, finding: &FindingRow) {
     let place = match (&finding.file, finding.line) {
         (Some(file), Some(line)) => format!(" ({file}:{line})"),
         (Some(file), None) => format!(" ({file})"),
         (None, _) => String::new(),
     };
     let fate = if finding.open { "open" } else { "settled" };
-    card.text("finding", &format!("{fate}, {}: {}{place}", finding.severity, finding.title));
+    detail.text("finding", &format!("{fate}, {}: {}{place}", finding.severity, finding.title));
 }
 
-fn show_landing(card: &mut DetailView, row: &RunRow) {
+fn show_landing(detail: &mut DetailView, row: &RunRow) {
     if let Some(commit) = &row.commit {
         let proved = if row.verified { ", every check passed on its tree" } else { "" };
         let commit = commit.get(..12).unwrap_or(commit);
-        card.label("commit", &format!("{}{proved}", escape_line(commit)));
+        detail.label("commit", &format!("{}{proved}", escape_line(commit)));
     }
     let target = row.target.as_deref().unwrap_or("no branch");
     let text = match (&row.landing.branch, row.landing.merged) {
@@ -296,31 +296,31 @@ fn show_landing(card: &mut DetailView, row: &RunRow) {
         (Some(branch), false) => format!("on branch {branch}"),
         (None, _) => format!("as {}, from {target}", row.landing.mode),
     };
-    card.label(if row.landing.done { "landed" } else { "lands" }, &escape_line(&text));
+    detail.label(if row.landing.done { "landed" } else { "lands" }, &escape_line(&text));
     if let Some(pull) = &row.landing.pull_request {
         let checks =
-            pull.checks.as_deref().map_or(String::new(), |said| format!(", checks {said}"));
-        card.label("pull request", &escape_line(&format!("{}{checks}", pull.url)));
+            pull.checks.as_deref().map_or(String::new(), |checks| format!(", checks {checks}"));
+        detail.label("pull request", &escape_line(&format!("{}{checks}", pull.url)));
         if pull.left_out > 0 {
             let text = format!(
                 "{} comments of users without write access (run.comments_from)",
                 pull.left_out
             );
-            card.label("left out", &text);
+            detail.label("left out", &text);
         }
     }
-    for remark in &row.landing.unaddressed_comments {
-        card.label("not addressed", &escape_line(remark));
+    for comment in &row.landing.unaddressed_comments {
+        detail.label("not addressed", &escape_line(comment));
     }
 }
 
-fn show_usage(card: &mut DetailView, row: &RunRow) {
+fn show_usage(detail: &mut DetailView, row: &RunRow) {
     if row.usage.input > 0 || row.usage.output > 0 {
         let of = row.budget.tokens.map(|tokens| format!(", of {tokens}")).unwrap_or_default();
         let text = format!("{} in, {} out{of}", row.usage.input, row.usage.output);
-        card.label("tokens", &text);
+        detail.label("tokens", &text);
         if let Some(cost) = &row.cost {
-            card.label("cost", &escape_line(&format!("{} {}", cost.amount, cost.currency)));
+            detail.label("cost", &escape_line(&format!("{} {}", cost.amount, cost.currency)));
         }
     }
 }

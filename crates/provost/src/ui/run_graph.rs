@@ -95,10 +95,10 @@ mod tests {
 
     #[test]
     fn f1_a12_queue_without_its_own_check_counts_none() {
-        let told =
+        let describe =
             |batches, checks| describe_queue(&QueueRow { batches, checks, ..QueueRow::default() });
-        assert_eq!(told(1, 0).as_deref(), Some("1 batch so far"));
-        assert_eq!(told(2, 1).as_deref(), Some("2 batches and 1 check so far"));
-        assert_eq!(told(0, 0), None);
+        assert_eq!(describe(1, 0).as_deref(), Some("1 batch so far"));
+        assert_eq!(describe(2, 1).as_deref(), Some("2 batches and 1 check so far"));
+        assert_eq!(describe(0, 0), None);
     }
 }

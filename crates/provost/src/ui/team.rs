@@ -100,56 +100,56 @@ pub(crate) fn for_operator_lines(paint: Paint, rows: &[TeamRow]) -> Vec<String> 
 
 /// Shows a team in detail.
 pub(crate) fn team_detail(paint: Paint, screen: Screen, now_ms: i64, row: &TeamRow) -> Vec<String> {
-    let mut card = DetailView::new(paint, screen, now_ms);
-    card.line(&format!(
+    let mut detail = DetailView::new(paint, screen, now_ms);
+    detail.line(&format!(
         "{} · team {}",
         paint.paint(Tone::Bold, &escape_line(&row.name)),
         escape_line(&row.id)
     ));
     let (tone, state) = describe_team_state(row);
     let since = paint.paint(Tone::Dim, &for_how_long(now_ms, row.since));
-    card.label("state", &format!("{} · {since}", paint.paint(tone, &state)));
+    detail.label("state", &format!("{} · {since}", paint.paint(tone, &state)));
     if let Some(because) = &row.because {
-        card.text("because", because);
+        detail.text("because", because);
     }
-    card.text("goal", &row.goal);
-    row.checks.iter().for_each(|check| card.text("check", check));
-    row.members.iter().for_each(|one| card.label("member", &describe_member(paint, now_ms, one)));
+    detail.text("goal", &row.goal);
+    row.checks.iter().for_each(|check| detail.text("check", check));
+    row.members.iter().for_each(|one| detail.label("member", &describe_member(paint, now_ms, one)));
     if let Some(policy) = &row.policy {
-        card.label("manager", &format!("policy {}", escape_line(policy)));
+        detail.label("manager", &format!("policy {}", escape_line(policy)));
     }
-    work_locations(row).iter().for_each(|place| card.label("work", place));
+    work_locations(row).iter().for_each(|place| detail.label("work", place));
     let counts: Vec<String> =
         row.messages.iter().map(|(standing, count)| format!("{count} {standing}")).collect();
     if !counts.is_empty() {
-        card.label("messages", &counts.join(" · "));
+        detail.label("messages", &counts.join(" · "));
     }
     if row.for_operator > 0 {
-        card.label("for you", &format!("{} not handled yet", row.for_operator));
+        detail.label("for you", &format!("{} not handled yet", row.for_operator));
     }
-    row.criteria.iter().for_each(|one| card.label("criterion", &describe_criterion(paint, one)));
+    row.criteria.iter().for_each(|one| detail.label("criterion", &describe_criterion(paint, one)));
     for command in &row.awaits_consent {
-        card.text("would run", &format!("{command} (written by a member; needs your consent)"));
+        detail.text("would run", &format!("{command} (written by a member; needs your consent)"));
     }
     if !row.awaits_consent.is_empty() {
-        card.command(&format!("provost approve {}", short_id(&row.id)));
+        detail.command(&format!("provost approve {}", short_id(&row.id)));
     }
     if let Some(looped) = &row.loop_row {
-        card.label("loop", &loop_summary(paint, looped));
+        detail.label("loop", &loop_summary(paint, looped));
     }
     if let Some(newest) = row.moves.last() {
-        card.text("move", &format!("{}: {} ({})", newest.kind, newest.because, newest.by));
+        detail.text("move", &format!("{}: {} ({})", newest.kind, newest.because, newest.by));
     }
     for blocker in &row.allowed {
-        card.text("allowed", &format!("{}: {}", blocker.code, blocker.text));
+        detail.text("allowed", &format!("{}: {}", blocker.code, blocker.text));
     }
     for blocker in &row.blockers {
-        card.text("open", &format!("{}: {}", blocker.code, blocker.text));
+        detail.text("open", &format!("{}: {}", blocker.code, blocker.text));
         if let Some(printed) = &blocker.printed {
-            card.text("printed", printed);
+            detail.text("printed", printed);
         }
     }
-    card.into_lines()
+    detail.into_lines()
 }
 
 fn describe_member(paint: Paint, now_ms: i64, row: &MemberRow) -> String {
@@ -230,22 +230,22 @@ fn proof_suffix(row: &CriterionRow) -> String {
 
 /// Shows the criteria that were proposed from a text.
 pub(crate) fn draft_lines(paint: Paint, screen: Screen, row: &DraftRow) -> Vec<String> {
-    let mut card = DetailView::new(paint, screen, 0);
+    let mut detail = DetailView::new(paint, screen, 0);
     let word = if row.dry_run { "would be proposed" } else { "proposed" };
     let from =
         paint.paint(Tone::Dim, &format!("({}, {})", row.source, escape_line(&row.rationale)));
-    card.line(&format!("{} {word} {from}", row.proposed.len()));
+    detail.line(&format!("{} {word} {from}", row.proposed.len()));
     for one in &row.proposed {
         let no = one.no.map_or_else(|| "-".to_owned(), |no| no.to_string());
-        card.text(&no, &one.text);
+        detail.text(&no, &one.text);
     }
     for one in &row.left_out {
-        card.text("left out", &format!("{}: {}", one.why.replace('_', " "), one.text));
+        detail.text("left out", &format!("{}: {}", one.why.replace('_', " "), one.text));
     }
     if row.more_left_out > 0 {
-        card.text("left out", &format!("{} more", row.more_left_out));
+        detail.text("left out", &format!("{} more", row.more_left_out));
     }
-    card.into_lines()
+    detail.into_lines()
 }
 
 /// Lists criteria with their evidence.
@@ -301,8 +301,8 @@ pub(crate) fn loop_lines(
     task: &TeamRow,
     row: &LoopRow,
 ) -> Vec<String> {
-    let mut card = DetailView::new(paint, screen, 0);
-    card.line(&format!(
+    let mut detail = DetailView::new(paint, screen, 0);
+    detail.line(&format!(
         "{} · {}",
         paint.paint(Tone::Bold, &escape_line(&task.name)),
         loop_summary(paint, row)
@@ -328,7 +328,7 @@ pub(crate) fn loop_lines(
         });
         let seen = verified.or(asserted);
         let seen = paint.paint(Tone::Dim, &seen.unwrap_or_default());
-        card.label(
+        detail.label(
             "evidence",
             &format!("{} {}{seen}{checked}", paint.paint(tone, word), escape_line(name)),
         );
@@ -336,26 +336,26 @@ pub(crate) fn loop_lines(
     for advance in &row.advances {
         let (to, message) = (advance.to, advance.message);
         let by = escape_line(&advance.consumer);
-        card.label(
+        detail.label(
             "advance",
             &format!("iteration {to} started when {by} accepted message {message}"),
         );
     }
-    card.label("cleanup", &escape_line(&row.cleanup));
-    card.label("limits", &describe_limits(row));
-    card.label("backlog", &format!("{} stored, not yet accepted", row.backlog));
+    detail.label("cleanup", &escape_line(&row.cleanup));
+    detail.label("limits", &describe_limits(row));
+    detail.label("backlog", &format!("{} stored, not yet accepted", row.backlog));
     let backlog: Vec<String> =
         task.messages.iter().map(|(standing, count)| format!("{count} {standing}")).collect();
     if !backlog.is_empty() {
-        card.label("messages", &backlog.join(" · "));
+        detail.label("messages", &backlog.join(" · "));
     }
     if let Some(last) = &row.last_refusal {
-        card.text("refused", &format!("{} times, last: {last}", row.refusals));
+        detail.text("refused", &format!("{} times, last: {last}", row.refusals));
     }
     if let Some(ended) = &row.ended {
-        card.label("ended", &escape_line(ended));
+        detail.label("ended", &escape_line(ended));
     }
-    card.into_lines()
+    detail.into_lines()
 }
 
 /// Describes the limits of a loop, and how much of each is used.

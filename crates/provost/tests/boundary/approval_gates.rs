@@ -448,11 +448,11 @@ fn f5_m2_agent_check_is_labelled() {
         assert_eq!(origins(&row), expected, "{row:#}");
         let status = planned.env.home.provost(&["status", &id]).ok().stdout.clone();
         assert!(status.contains("written by an agent"), "{status}");
-        let card = eventually("the card is written", || {
-            let card = planned.env.home.provost(&["summary", &id]);
-            if card.code() == Some(0) { Ok(card.stdout) } else { Err(card.stderr) }
+        let summary = eventually("the card is written", || {
+            let summary = planned.env.home.provost(&["summary", &id]);
+            if summary.code() == Some(0) { Ok(summary.stdout) } else { Err(summary.stderr) }
         });
-        assert!(card.contains("written by an agent"), "{card}");
+        assert!(summary.contains("written by an agent"), "{summary}");
     }
 }
 

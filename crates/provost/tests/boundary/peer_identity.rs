@@ -129,9 +129,9 @@ fn f2_6_holder_rejects_other_launches_and_checks() {
         &["--worktree", "--check", &check],
     );
     stage.wait_sealed(&checked);
-    let said = fs::read_to_string(stage.file("said")).unwrap();
-    assert_eq!(said.lines().count(), ops.len() * 3, "{said}");
-    assert!(said.lines().all(|line| line.contains("forbidden")), "{said}");
+    let replies = fs::read_to_string(stage.file("said")).unwrap();
+    assert_eq!(replies.lines().count(), ops.len() * 3, "{replies}");
+    assert!(replies.lines().all(|line| line.contains("forbidden")), "{replies}");
     assert_eq!((received(), stage.status(&victim)["state"].clone()), (before, json!("working")));
 }
 
@@ -221,10 +221,10 @@ fn assert_reused_pid_rejected(by_start_time: bool) {
     // A process started by the operator gets the pid of the peer that connected.
     let mut innocent = spawn_with_pid(pid.trim().parse().unwrap());
     fs::write(stage.file("go"), "").unwrap();
-    let said = eventually("the answer", || read_nonempty(stage.file("said")));
+    let reply = eventually("the answer", || read_nonempty(stage.file("said")));
     innocent.kill().unwrap();
     innocent.wait().unwrap();
-    assert!(said.starts_with("403 ") && said.contains("has exited"), "{said}");
+    assert!(reply.starts_with("403 ") && reply.contains("has exited"), "{reply}");
     stage.wait_sealed(&id);
 }
 
@@ -243,8 +243,8 @@ fn f2_7_peers_are_served_without_pidfd() {
     let mut stage = TestEnv::new();
     stage.home.set_env("PROVOST_TEST_PIN_BY_START_TIME", "1");
     let id = spawn_script(&stage, &format!("{} > said; sleep 600", operator_query(&stage)));
-    let said = eventually("the answer", || read_nonempty(stage.file("said")));
-    assert!(said.starts_with("403 "), "{said}");
+    let reply = eventually("the answer", || read_nonempty(stage.file("said")));
+    assert!(reply.starts_with("403 "), "{reply}");
     stage.provost(&["stop", &id]).ok();
     stage.wait_sealed(&id);
 }
@@ -273,8 +273,8 @@ fn f2_8c_git_orphan_is_not_operator_and_is_reaped() {
     let repo = stage.repo("work");
     let id =
         stage.spawn_scenario_in(repo.path(), "[[step]]\nreport = \"completed\"\n", &["--worktree"]);
-    let said = eventually("the answer", || read_nonempty(stage.file("said")));
-    assert!(said.starts_with("403 "), "{said}");
+    let reply = eventually("the answer", || read_nonempty(stage.file("said")));
+    assert!(reply.starts_with("403 "), "{reply}");
     let marked = fs::read_to_string(stage.file("marked")).unwrap();
     assert!(marked.contains("PROVOST_LAUNCH=helper"), "{marked}");
     let parent = fs::read_to_string(stage.file("parent")).unwrap();
@@ -336,8 +336,8 @@ fn f2_9_orphan_of_killed_holder_is_not_operator() {
             stage.daemon().stop();
         }
         stage.status(&id);
-        let said = ask_escaped(&stage);
-        assert!(said.starts_with("409 ") && said.contains("from a terminal"), "{said}");
+        let reply = ask_escaped(&stage);
+        assert!(reply.starts_with("409 ") && reply.contains("from a terminal"), "{reply}");
         assert!(ask_as_operator(&stage).starts_with("200 "), "the test is older than the launch");
     }
     fs::write(stage.file("end"), "").unwrap();
@@ -477,13 +477,13 @@ fn cron_and_scripts_are_operator_with_lost_launch() {
     eventually("its daemon answers", || read_nonempty(stage.file("ready")));
     create_lost_launch(&stage);
     for name in ["cron", "script"] {
-        let said = release_script(&stage, name);
-        assert!(said.starts_with("200 "), "{name}: {said}");
+        let reply = release_script(&stage, name);
+        assert!(reply.starts_with("200 "), "{name}: {reply}");
     }
     // A process that outlived its shell and is younger than the launch looks like an agent.
     run_detached(&format!("({}) & :", waiting_script(&stage, "nohup", &operator_query(&stage))));
-    let said = release_script(&stage, "nohup");
-    assert!(said.starts_with("409 ") && said.contains("from a terminal"), "{said}");
+    let reply = release_script(&stage, "nohup");
+    assert!(reply.starts_with("409 ") && reply.contains("from a terminal"), "{reply}");
     stage.daemon().stop();
     running.wait().unwrap();
 }
@@ -495,15 +495,15 @@ fn orphan_is_operator_without_lost_launch() {
     let ended = spawn_script(&stage, "true");
     stage.wait_sealed(&ended);
     run_detached(&format!("({}) & :", waiting_script(&stage, "nohup", &operator_query(&stage))));
-    let said = release_script(&stage, "nohup");
-    assert!(said.starts_with("200 "), "{said}");
+    let reply = release_script(&stage, "nohup");
+    assert!(reply.starts_with("200 "), "{reply}");
     // The same holds for launches that ended after another daemon took over.
     stage.daemon().kill();
     stage.provost(&["stop", &id]).ok();
     stage.wait_sealed(&id);
     run_detached(&format!("({}) & :", waiting_script(&stage, "again", &operator_query(&stage))));
-    let said = release_script(&stage, "again");
-    assert!(said.starts_with("200 "), "{said}");
+    let reply = release_script(&stage, "again");
+    assert!(reply.starts_with("200 "), "{reply}");
 }
 
 #[test]
@@ -522,9 +522,9 @@ fn unit_in_its_own_cgroup_is_operator() {
     create_lost_launch(&stage);
     let unit = waiting_script(&stage, "unit", &operator_query(&stage));
     run_detached(&format!("(echo 0 > {}/cgroup.procs; {unit}) & :", group.display()));
-    let said = release_script(&stage, "unit");
+    let reply = release_script(&stage, "unit");
     eventually("the control group is empty", || fs::remove_dir(&group).is_ok().then_some(()));
-    assert!(said.starts_with("200 "), "{said}");
+    assert!(reply.starts_with("200 "), "{reply}");
 }
 
 /// Home, daemon and launches run in a PID namespace; the operator enters it as `docker exec` does.
@@ -566,10 +566,10 @@ fn operator_may_enter_pid_namespace() {
     });
     let mut command = Command::new("nsenter");
     command.args(["-t", &init.to_string(), "-p", "-m", "sh", "-c", &operator_query(&stage)]);
-    let said = output_of(command).stdout;
+    let reply = output_of(command).stdout;
     kill(init);
     container.wait().unwrap();
-    assert!(said.starts_with("200 "), "{said}");
+    assert!(reply.starts_with("200 "), "{reply}");
 }
 
 #[test]
@@ -601,9 +601,12 @@ fn f2_16_launch_cannot_read_as_another_member() {
     ];
     let id = spawn_script(&stage, &script.join("\n"));
     stage.wait_sealed(&id);
-    let said = fs::read_to_string(stage.file("said")).unwrap();
-    assert_eq!(said.lines().count(), script.len(), "{said}");
-    assert!(!said.contains(PLAN) && said.lines().all(|line| !line.starts_with("200")), "{said}");
+    let replies = fs::read_to_string(stage.file("said")).unwrap();
+    assert_eq!(replies.lines().count(), script.len(), "{replies}");
+    assert!(
+        !replies.contains(PLAN) && replies.lines().all(|line| !line.starts_with("200")),
+        "{replies}"
+    );
     // The operator can read as any member.
     let own = stage.provost(&["team", "overview", "limits", "--as", "hand", "--json"]).ok().json();
     assert_eq!(own["cycle"]["proposals"]["worker"]["text"], PLAN);
@@ -616,8 +619,8 @@ fn f2_20_only_operator_sees_variable_names() {
     let info = format!("perl {} get {} /v1/daemon", write_client(&stage), daemon_socket(&stage));
     let id = spawn_script(&stage, &format!("{info} > said; env > env"));
     stage.wait_sealed(&id);
-    let said = fs::read_to_string(stage.file("said")).unwrap();
-    assert!(said.starts_with("200 ") && !said.contains("VERY_SECRET_NAME"), "{said}");
+    let reply = fs::read_to_string(stage.file("said")).unwrap();
+    assert!(reply.starts_with("200 ") && !reply.contains("VERY_SECRET_NAME"), "{reply}");
     assert!(stage.daemon().status().unwrap().to_string().contains("VERY_SECRET_NAME"));
     // `XDG_RUNTIME_DIR` leads to the user's message bus, which starts programs outside every holder.
     let given = fs::read_to_string(stage.file("env")).unwrap();
@@ -717,8 +720,8 @@ fn f2_17_agent_killing_its_holder_is_detected() {
         );
         fs::write(stage.file("login.sh"), line).unwrap();
         run_detached(&format!("(cd {}; setsid sh login.sh; true) & :", stage.root().display()));
-        let said = eventually("its answer", || read_nonempty(stage.file("login.said")));
-        assert!(said.starts_with("200 "), "{said}");
+        let reply = eventually("its answer", || read_nonempty(stage.file("login.said")));
+        assert!(reply.starts_with("200 "), "{reply}");
     }
     provost_unprivileged(&stage, &["daemon", "stop"]).ok();
 }
@@ -738,10 +741,10 @@ fn f2_20_reads_are_refused_to_other_users() {
         let mut socket = UnixStream::connect(daemon_socket(&stage)).unwrap();
         let head = format!("GET {path} HTTP/1.1\r\nhost: provost\r\nconnection: close\r\n\r\n");
         socket.write_all(head.as_bytes()).unwrap();
-        let mut said = String::new();
-        socket.read_to_string(&mut said).unwrap();
-        assert!(said.starts_with("HTTP/1.1 403"), "{path}: {said}");
-        assert!(said.contains("you are user 0"), "{path}: {said}");
+        let mut reply = String::new();
+        socket.read_to_string(&mut reply).unwrap();
+        assert!(reply.starts_with("HTTP/1.1 403"), "{path}: {reply}");
+        assert!(reply.contains("you are user 0"), "{path}: {reply}");
     }
     provost_unprivileged(&stage, &["daemon", "stop"]).ok();
 }

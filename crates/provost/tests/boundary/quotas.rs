@@ -116,10 +116,10 @@ fn f2_15_launch_over_request_limit_is_refused() {
     eventually_within(2 * COMMAND_TIMEOUT, "a request is refused", || {
         home.root().join("asked").exists().then_some(())
     });
-    let said: Value =
+    let reply: Value =
         serde_json::from_str(&fs::read_to_string(home.root().join("said")).unwrap()).unwrap();
-    let message = said["error"]["message"].as_str().unwrap_or_default();
-    assert!(message.contains("16 requests of this launch"), "{said}");
+    let message = reply["error"]["message"].as_str().unwrap_or_default();
+    assert!(message.contains("16 requests of this launch"), "{reply}");
     fs::write(home.root().join("stop"), "").unwrap();
     home.wait_state(&id, |row| row["sealed"] == true);
 }
@@ -237,7 +237,7 @@ open(my $done, '>', 'posted'); close $done;
     eventually_within(COMMAND_TIMEOUT, "everything is posted", || {
         home.root().join("posted").exists().then_some(())
     });
-    let said = fs::read_to_string(home.root().join("said")).unwrap();
-    assert_eq!(said.matches("64 MiB of requests per daemon run").count(), 1, "{said}");
+    let replies = fs::read_to_string(home.root().join("said")).unwrap();
+    assert_eq!(replies.matches("64 MiB of requests per daemon run").count(), 1, "{replies}");
     home.wait_state(&id, |row| row["sealed"] == true);
 }

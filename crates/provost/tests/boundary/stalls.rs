@@ -242,18 +242,18 @@ fn f2_15_unread_listings_do_not_block_changes() {
 #[test]
 fn f2_15_reports_over_budget_are_refused() {
     let home = quick_home();
-    let (said, stop) = (home.root().join("said"), home.root().join("stop"));
+    let (reply_file, stop) = (home.root().join("said"), home.root().join("stop"));
     let script = format!(
         "head -c 400000 /dev/zero | tr '\\0' v > text; i=0; while [ $i -lt 30 ]; do \"$PROVOST_BIN\" report working --message - --json < text >> {}; i=$((i+1)); done; echo > done; while [ ! -e {} ]; do sleep 0.1; done",
-        said.display(),
+        reply_file.display(),
         stop.display()
     );
     let id = spawn(&home, &script);
     eventually_within(Duration::from_secs(60), "all reports are made", || {
         home.root().join("done").exists().then_some(())
     });
-    let said = fs::read_to_string(&said).unwrap();
-    let refused: Vec<Value> = said
+    let replies = fs::read_to_string(&reply_file).unwrap();
+    let refused: Vec<Value> = replies
         .lines()
         .filter_map(|line| serde_json::from_str(line).ok())
         .filter(|reply: &Value| reply["ok"] == false)

@@ -327,11 +327,15 @@ fn r13_agent_can_neither_approve_nor_answer() {
         );
         let id = stage.spawn(&["--sandbox", sandbox, "Try it."]);
         assert_eq!(stage.wait_sealed(&id)["state"], "completed");
-        let (codes, said) = (stage.repo.read("code"), stage.repo.read("printed"));
+        let (codes, printed) = (stage.repo.read("code"), stage.repo.read("printed"));
         let all_refused = codes.lines().count() == 3 && codes.lines().all(|code| code != "0");
-        assert!(all_refused, "{sandbox}: {codes} {said}");
+        assert!(all_refused, "{sandbox}: {codes} {printed}");
         if sandbox == "full-access" {
-            assert_eq!(said.matches("an agent may only report about itself").count(), 2, "{said}");
+            assert_eq!(
+                printed.matches("an agent may only report about itself").count(),
+                2,
+                "{printed}"
+            );
         }
         assert_eq!(wait_request(&stage, &asking, 1), asked, "{sandbox}: nothing was settled");
         assert_eq!(read_outside(&stage), "");

@@ -157,8 +157,8 @@ fn e22_attach_offers_no_other_model() {
     let Some(stage) = CodexEnv::new(ASKS_TWICE) else { return };
     let config = stage.codex_home().join("config.toml");
     let text = fs::read_to_string(&config).unwrap();
-    let untold = text.lines().filter(|line| !line.starts_with(&format!("{MODEL:?} =")));
-    fs::write(&config, untold.collect::<Vec<_>>().join("\n")).unwrap();
+    let kept = text.lines().filter(|line| !line.starts_with(&format!("{MODEL:?} =")));
+    fs::write(&config, kept.collect::<Vec<_>>().join("\n")).unwrap();
     let id = stage.spawn(&["Write both files."]);
     wait_request_id(&stage, &id, "q1");
     let screen = TmuxScreen::run_provost(&stage, &["attach", &id]);

@@ -131,8 +131,8 @@ fn a09_reaction_bounds_waits_for_usage_limit() {
 fn t05_unreachable_model_retries_then_stalls() {
     let Some(stage) = CodexEnv::new("") else { return };
     stage.configure("[session]\nstale_after = \"3s\"\n");
-    let nobody = "http://127.0.0.1:9/v1";
-    let config = codex_config(TestedCodex::Pinned.model(), nobody)
+    let unreachable = "http://127.0.0.1:9/v1";
+    let config = codex_config(TestedCodex::Pinned.model(), unreachable)
         .replace("stream_max_retries = 0", "stream_max_retries = 100");
     std::fs::write(stage.codex_home().join("config.toml"), config).unwrap();
     let id = stage.spawn(&["Work."]);

@@ -123,8 +123,8 @@ fn session_without_conversation_is_not_resumed() {
     stage.model.release("door");
     assert_eq!(stage.wait_sealed(&id)["state"], "completed");
     stage.wait_state(&id, |row| row["process"] != "alive");
-    let said = stage.provost(&["gc", "--apply", "--older-than", "0s"]).ok().stdout.clone();
-    assert!(said.contains("can no longer be resumed"), "{said}");
+    let output = stage.provost(&["gc", "--apply", "--older-than", "0s"]).ok().stdout.clone();
+    assert!(output.contains("can no longer be resumed"), "{output}");
     for arguments in [&["resume", &id][..], &["send", &id, "Go on."]] {
         let refused = stage.provost(arguments);
         assert!(refused.assert_code(4).stderr.contains("cannot be resumed"), "{refused:#?}");

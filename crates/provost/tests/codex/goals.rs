@@ -65,9 +65,9 @@ exec "$REAL" "$@""#,
     let id = stage.spawn(&["Do it."]);
     let row = stage.wait_sealed(&id);
     assert_eq!(row["state"], "completed", "{row:#}");
-    let owed = stage.events_of(&id, "launch.requested");
-    let why: Vec<_> = owed.iter().map(|event| event["data"]["why"].clone()).collect();
-    assert_eq!(why, ["first", "retry"], "{owed:#?}");
+    let requested = stage.events_of(&id, "launch.requested");
+    let why: Vec<_> = requested.iter().map(|event| event["data"]["why"].clone()).collect();
+    assert_eq!(why, ["first", "retry"], "{requested:#?}");
     stage.model.assert_all_as_scripted();
 }
 

@@ -56,10 +56,10 @@ fn a07_typed_text_is_confirmed_by_rollout() {
     let row = stage.home.wait_state(&id, |row| row["messages"][2]["reason"].is_string());
     assert_eq!(row["messages"][2]["status"], "queued", "{row:#}");
     let facts = status_facts(&stage, &id);
-    let said = |fact: &str, source: &str| {
+    let has_fact = |fact: &str, source: &str| {
         facts.iter().any(|one| one["fact"] == fact && one["source"] == source)
     };
-    assert!(said("record", "rollout") && said("record", "hook"), "{facts:#?}");
+    assert!(has_fact("record", "rollout") && has_fact("record", "hook"), "{facts:#?}");
     stage.home.provost(&["stop", &id]).ok();
     stage.home.wait_state(&id, |row| row["launches"][0]["phase"] == "ended");
 }

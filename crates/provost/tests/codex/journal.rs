@@ -31,15 +31,16 @@ impl LaunchJournal {
             LineAssembler::resume(JournalChannel::Stdout, JournalCursor { offset: 0, skip: 0 });
         for frame in frames.map(Result::unwrap) {
             journal.input.extend(input_message(&frame));
-            let said = lines.feed(&frame).into_iter().filter_map(|line| parse_message(&line.line));
-            journal.output.extend(said);
+            let messages =
+                lines.feed(&frame).into_iter().filter_map(|line| parse_message(&line.line));
+            journal.output.extend(messages);
         }
         journal
     }
 
     /// Returns the keys of all messages whose text contains `text`.
     pub(crate) fn keys_containing(&self, text: &str) -> Vec<&str> {
-        let meant = self.input.iter().filter(|(_, said)| said.contains(text));
+        let meant = self.input.iter().filter(|(_, written)| written.contains(text));
         meant.map(|(key, _)| key.as_str()).collect()
     }
 }

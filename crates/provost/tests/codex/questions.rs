@@ -158,10 +158,10 @@ fn code_mode_question_does_not_block_work() {
     stage.home.provost(&["answer", &id, "Blue"]).ok();
     stage.model.release("door");
     let heard = stage.model.wait_for_request("the answer", |recorded| {
-        recorded.request.prompts().iter().any(|said| said.contains("Blue"))
+        recorded.request.prompts().iter().any(|prompt| prompt.contains("Blue"))
     });
     assert!(
-        heard.request.prompts().iter().any(|said| said.contains("Which colour?")),
+        heard.request.prompts().iter().any(|prompt| prompt.contains("Which colour?")),
         "{:?}",
         heard.request.prompts()
     );
@@ -259,7 +259,7 @@ fn e14_unknown_request_gets_an_error() {
     let row = stage.wait_sealed(&id);
     let asked = LaunchJournal::read(&stage, &id, 1).output;
     let asked: Vec<&Value> =
-        asked.iter().filter(|said| said["method"] == "currentTime/read").collect();
+        asked.iter().filter(|message| message["method"] == "currentTime/read").collect();
     assert_eq!(asked.len(), 1, "it was asked");
     assert_eq!(
         LaunchJournal::read(&stage, &id, 1)
@@ -289,7 +289,8 @@ fn e15_unshowable_questions_are_rejected() {
     assert_eq!(row["state"], "completed", "{row:#}");
     assert_eq!(stage.events_of(&id, "request.opened").len(), 0, "no request was opened");
     let journal = LaunchJournal::read(&stage, &id, 1);
-    let asked = journal.output.iter().filter(|said| said["method"] == "item/tool/requestUserInput");
+    let asked =
+        journal.output.iter().filter(|message| message["method"] == "item/tool/requestUserInput");
     assert_eq!(asked.count(), 2);
     for why in ["larger than", "two questions have the same id"] {
         assert_eq!(journal.keys_containing(why).len(), 1, "{why}");
@@ -391,8 +392,8 @@ fn a04_question_survives_a_day_and_both_kills() {
     assert_eq!(row["state"], "completed", "{row:#}");
     assert_eq!(row["thread"], thread, "the same conversation");
     assert_eq!(row["launches"].as_array().unwrap().len(), 2, "{row:#}");
-    let said = stage.model.requests().pop().unwrap().request.prompts();
-    assert_eq!(said.iter().filter(|said| said.contains("Blue")).count(), 1, "{said:#?}");
+    let prompts = stage.model.requests().pop().unwrap().request.prompts();
+    assert_eq!(prompts.iter().filter(|prompt| prompt.contains("Blue")).count(), 1, "{prompts:#?}");
     stage.model.assert_nothing_unexpected();
 }
 
@@ -422,8 +423,8 @@ fn a04_stop_voids_open_approval() {
     let Some(stage) = CodexEnv::new(&turn_with_result(asks)) else { return };
     let id = stage.spawn(&["Write x."]);
     wait_request(&stage, &id, 1);
-    let said = stage.provost(&["stop", &id]);
-    assert!(!said.ok().stderr.contains("provost approve"), "{said:#?}");
+    let stopped = stage.provost(&["stop", &id]);
+    assert!(!stopped.ok().stderr.contains("provost approve"), "{stopped:#?}");
     let late = stage.provost(&["approve", &format!("{id}.q1")]);
     assert!(late.assert_code(4).stderr.contains("the session was stopped"), "{late:#?}");
     stage.wait_state(&id, |row| row["process"] != "alive");
@@ -482,11 +483,11 @@ fn a07_sent_text_reaches_agent_by_protocol() {
         stage.model.release("door");
         let row = stage.wait_sealed(&id);
         assert_eq!(row["state"], "completed", "{which:?} {row:#}");
-        let said = stage.model.requests().pop().unwrap().request.prompts();
+        let prompts = stage.model.requests().pop().unwrap().request.prompts();
         assert_eq!(
-            said.iter().filter(|said| said.contains("Also update the changelog.")).count(),
+            prompts.iter().filter(|prompt| prompt.contains("Also update the changelog.")).count(),
             1,
-            "{said:#?}"
+            "{prompts:#?}"
         );
         stage.model.assert_all_as_scripted();
     }

@@ -114,8 +114,9 @@ fn secret_repeated_by_agent_is_masked() {
         assert_only_in(&stage, &id, canary, "codex");
         let logs = stage.provost(&["logs", &id, "--raw"]).ok().stdout.clone();
         assert!(logs.contains("You said ") && logs.contains("*****"), "{which:?}: {logs}");
-        let said = stage.model.requests();
-        let heard = said.iter().filter(|made| made.request.last_output().contains(canary)).count();
+        let requests = stage.model.requests();
+        let heard =
+            requests.iter().filter(|made| made.request.last_output().contains(canary)).count();
         assert!(heard >= 2, "the agent knows it: {heard}");
 
         // The next process may receive the whole conversation again.

@@ -93,11 +93,11 @@ fn manager_and_worker_finish_a_team_with_tools() {
             all.iter().filter(|one| one["to"] == name && one["status"] == "acknowledged").count()
         };
         assert_eq!(to("hand"), 1, "{which:?}: {listed:#}");
-        let said = listed["messages"].as_array().unwrap().iter().any(|one| {
+        let arrived = listed["messages"].as_array().unwrap().iter().any(|one| {
             let text = one["text"].as_str().unwrap();
             one["to"] == "boss" && text.contains("says:\n> Ready.")
         });
-        assert!(said, "{which:?}: the worker's answer did not reach its manager: {listed:#}");
+        assert!(arrived, "{which:?}: the worker's answer did not reach its manager: {listed:#}");
     }
 }
 

@@ -88,9 +88,9 @@ fn started_processes_inherit_no_descriptors() {
     shell.args(spawn.get_args()).current_dir(home.root()).env_clear();
     shell.envs(spawn.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let output = shell.output().expect("bash can be run");
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let said: serde_json::Value = serde_json::from_str(&said).expect("one JSON value");
-    let id = said["id"].as_str().expect("an id").to_owned();
+    let reply = String::from_utf8_lossy(&output.stdout).into_owned();
+    let reply: serde_json::Value = serde_json::from_str(&reply).expect("one JSON value");
+    let id = reply["id"].as_str().expect("an id").to_owned();
     let row = home.wait_state(&id, |row| row["launches"][0]["pid"].is_u64());
     let agent = u32::try_from(row["launches"][0]["pid"].as_u64().expect("a pid")).expect("small");
     let holder = provost_sys::process::ancestors(agent).expect("it lives")[0].pid;

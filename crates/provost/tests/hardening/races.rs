@@ -88,8 +88,8 @@ fn stopping_daemon_is_replaced_for_waiting_commands() {
         let racers = asked.map(|args| start_with_stderr(&home, args));
         for racer in racers {
             let output = racer.wait_with_output().expect("provost ends");
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert!(output.status.success(), "round {round}: {said}");
+            let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(output.status.success(), "round {round}: {stderr}");
         }
         home.provost(&["ls"]).ok();
         assert!(home.path().join("daemon.sock").exists(), "round {round}");
@@ -136,9 +136,9 @@ fn start_with_stderr(home: &TestHome, args: &[&str]) -> Child {
 
 fn finish_spawn(racer: Child) -> String {
     let output = racer.wait_with_output().expect("provost ends");
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{said}");
-    let value: Value = serde_json::from_str(&said).expect("one JSON value");
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{stdout}");
+    let value: Value = serde_json::from_str(&stdout).expect("one JSON value");
     crate::kit::string_value(&value["id"])
 }
 

@@ -78,9 +78,9 @@ fn help_is_a_json_object_with_json_flag() {
     let world = CliEnv::new();
     for arguments in [&["help", "ls", "--json"][..], &["ls", "--help", "--json"]] {
         let ran = world.run(arguments);
-        let said = ran.json();
-        assert_eq!((ran.code, &said["ok"]), (0, &true.into()), "{ran:?}");
-        assert!(said["help"].as_str().unwrap().contains("Usage: provost ls"), "{ran:?}");
+        let reply = ran.json();
+        assert_eq!((ran.code, &reply["ok"]), (0, &true.into()), "{ran:?}");
+        assert!(reply["help"].as_str().unwrap().contains("Usage: provost ls"), "{ran:?}");
     }
     let wrong = world.run(&["help", "nothing", "--json"]);
     assert_eq!(wrong.code, 2, "{wrong:?}");

@@ -69,11 +69,12 @@ fn write_operator_attempts(stage: &TestEnv, other: &str) -> (String, usize) {
         "daemon stop".to_owned(),
     ];
     let codes = stage.file("codes");
-    let said = stage.file("said");
-    let mut script = format!("{home} {bin} ls >/dev/null 2>>{said}; echo look $? >> {codes}\n");
+    let output_file = stage.file("said");
+    let mut script =
+        format!("{home} {bin} ls >/dev/null 2>>{output_file}; echo look $? >> {codes}\n");
     for one in &asked {
         for before in ["", "env -i", "setsid -w env -i"] {
-            let line = format!("{before} env {home} {bin} {one} >>{said} 2>&1");
+            let line = format!("{before} env {home} {bin} {one} >>{output_file} 2>&1");
             script.push_str(&format!("{line}; echo $? >> {codes}\n"));
         }
     }
@@ -112,10 +113,10 @@ fn assert_all_refused(stage: &TestEnv, tries: usize, other: &str) {
         let codes = fs::read_to_string(stage.file("codes")).unwrap_or_default();
         (codes.lines().count() == tries + 1).then_some(codes)
     });
-    let said = fs::read_to_string(stage.file("said")).unwrap();
+    let output = fs::read_to_string(stage.file("said")).unwrap();
     let (look, others) = codes.split_once('\n').unwrap();
-    assert_eq!(look, "look 0", "{said}");
-    assert!(others.lines().all(|code| code == "4"), "{codes}\n{said}");
+    assert_eq!(look, "look 0", "{output}");
+    assert!(others.lines().all(|code| code == "4"), "{codes}\n{output}");
     let row = stage.status(other);
     assert_eq!((&row["state"], &row["claim"]), (&json!("working"), &json!("none")));
     assert_eq!(stage.list_sessions().len(), 2);
@@ -173,9 +174,12 @@ fn agent_killing_its_holder_is_not_the_operator() {
     let row = stage.wait_sealed(&id);
     assert!(row["flags"].to_string().contains("exit_code_unobserved"), "{row}");
     let codes = fs::read_to_string(stage.file("codes")).unwrap();
-    let said = fs::read_to_string(stage.file("said")).unwrap();
-    assert_eq!(codes, "4\n4\n", "{said}");
-    assert!(said.contains("only report") && said.contains("that the daemon started"), "{said}");
+    let output = fs::read_to_string(stage.file("said")).unwrap();
+    assert_eq!(codes, "4\n4\n", "{output}");
+    assert!(
+        output.contains("only report") && output.contains("that the daemon started"),
+        "{output}"
+    );
     assert_eq!(stage.status(&other)["state"], "working");
     // The operator's process is older than that launch, or asks after it is gone.
     stage.home.provost(&["cancel", &other]).ok();

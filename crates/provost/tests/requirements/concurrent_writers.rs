@@ -17,9 +17,9 @@ fn e08_concurrent_writes_are_neither_lost_nor_doubled() {
     let mut running = Vec::new();
     for no in 0..WRITERS {
         // Two processes use each key at the same time. Only one of them writes, once.
-        let (key, said) = (format!("key-{}", no / 2), format!("said {}", no / 2));
-        let report = ["report", "working", "--session", &id, "--message", &said, "--key", &key];
-        let send = ["send", &id, &said, "--key", &key];
+        let (key, text) = (format!("key-{}", no / 2), format!("said {}", no / 2));
+        let report = ["report", "working", "--session", &id, "--message", &text, "--key", &key];
+        let send = ["send", &id, &text, "--key", &key];
         for arguments in [&report[..], &send[..]] {
             let mut command = stage.home.command(arguments);
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());

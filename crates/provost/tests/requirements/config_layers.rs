@@ -69,7 +69,7 @@ fn r12_project_off_beats_user_on() {
     let spec = stage.spec(&id);
     assert_eq!((&spec["bounds"]["time_limit_ms"], &spec["hooks"]), (&Value::Null, &json!({})));
     assert_eq!(
-        (&spec["exit0"], &spec["empty_diff"], &spec["setup"]),
+        (&spec["exit_zero"], &spec["empty_diff"], &spec["setup"]),
         (&json!("not_a_claim"), &json!("refused"), &Value::Null)
     );
     assert!(!repo.path().join("hook-ran").exists());

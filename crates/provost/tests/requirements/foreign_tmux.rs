@@ -236,15 +236,15 @@ fn f6_w4_no_focus_event_reaches_a_watched_agent() {
     }
     let id = theirs.adopt_in(&stage.home, "agent");
     // An agent that is not watched gets the same input from tmux.
-    let said = |name: &str, line: &str| {
+    let printed = |name: &str, line: &str| {
         theirs.type_line(name, line);
         eventually("the line", || theirs.received_input(name).contains(line).then_some(()));
         theirs.received_input(name)
     };
-    assert_eq!(said("agent", "one"), said("other", "one"), "while it is watched");
+    assert_eq!(printed("agent", "one"), printed("other", "one"), "while it is watched");
     stage.home.provost(&["cancel", &id]).ok();
     stage.wait_sealed(&id);
-    assert_eq!(said("agent", "two"), said("other", "two"), "after that");
+    assert_eq!(printed("agent", "two"), printed("other", "two"), "after that");
     assert!(
         !theirs.received_input("agent").contains("\u{1b}[I"),
         "{:?}",
@@ -302,8 +302,8 @@ fn f6_w14_waiting_plain_command_needs_input() {
     let id = stage.spawn_scenario(scenario, &[]);
     let row = stage.wait(&id, "needs_input");
     assert_eq!(row["process"], "alive", "{row:#}");
-    let told = stage.home.provost(&["monitor", &id, "--json"]).assert_code(7).json();
-    assert_eq!(told["results"][0]["result"], "needs_input", "{told:#}");
+    let report = stage.home.provost(&["monitor", &id, "--json"]).assert_code(7).json();
+    assert_eq!(report["results"][0]["result"], "needs_input", "{report:#}");
     fs::write(stage.home.root().join("go"), "").unwrap();
     stage.wait(&id, "working");
     fs::write(stage.home.root().join("end"), "").unwrap();

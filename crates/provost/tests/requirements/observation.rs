@@ -99,8 +99,8 @@ fn m15_hundred_concurrent_starts_do_not_mix() {
         let id = reply["id"].as_str().unwrap().to_owned();
         let row = stage.wait_sealed(&id);
         assert_eq!(row["name"], format!("s{no}"));
-        let said = stage.home.provost(&["logs", &id]).ok().stdout.clone();
-        assert_eq!(said.lines().next(), Some(format!("mine-{no}-{id}").as_str()));
+        let output = stage.home.provost(&["logs", &id]).ok().stdout.clone();
+        assert_eq!(output.lines().next(), Some(format!("mine-{no}-{id}").as_str()));
         assert!(ids.insert(id), "an id was given twice");
     }
     assert_eq!(stage.list_sessions().len(), 100);

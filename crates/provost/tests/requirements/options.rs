@@ -155,7 +155,7 @@ fn session_effect(key: &str) -> Option<(&'static str, Value)> {
         "session.limit_jitter" => ("/bounds/limit_jitter_ms", json!(60)),
         "session.limit_spacing" => ("/bounds/limit_spacing_ms", json!(70)),
         "session.rework" => ("/bounds/rework", json!(7)),
-        "session.exit_zero_completes" => ("/exit0", json!("completes")),
+        "session.exit_zero_completes" => ("/exit_zero", json!("completes")),
         "session.allow_empty_diff" => ("/empty_diff", json!("accepted")),
         "verify.checks" => ("/checks", json!(["true"])),
         "verify.time_limit" => ("/bounds/check_time_ms", json!(67_000)),
@@ -566,7 +566,7 @@ fn spawn_flags() -> Vec<SpawnFlag> {
             spec["agent"]["settings"]["accept_trust"] == true
         }),
         flag("--once", &["--agent", "codex", "--once", "x"], |spec, _| {
-            spec["agent"]["driver"] == "codex_exec" && spec["exit0"] == "completes"
+            spec["agent"]["driver"] == "codex_exec" && spec["exit_zero"] == "completes"
         }),
         flag(
             "--codex-path",

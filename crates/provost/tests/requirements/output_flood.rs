@@ -37,12 +37,12 @@ echo '{{"type":"turn_ended","status":"ok"}}'"#
 fn final_progress_is_shown() {
     let mut stage = TestEnv::new();
     stage.home.set_env("PROVOST_SESSION_STOP_GRACE", "150ms");
-    let said: String = (1..=5)
+    let reports: String = (1..=5)
         .map(|done| {
             format!("[[step]]\nemit = {{ type = \"progress\", done = {done}, total = 9 }}\n")
         })
         .collect();
-    stage.configure_talker(&format!("{said}[[step]]\nhang = true\n"), "");
+    stage.configure_talker(&format!("{reports}[[step]]\nhang = true\n"), "");
     let id = stage.spawn_in(stage.home.root(), &["--agent", "talker", "talk"]);
     stage.home.wait_state(&id, |row| row["progress"]["done"] == 5);
     stage.home.provost(&["cancel", &id]).ok();

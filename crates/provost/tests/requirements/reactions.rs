@@ -197,8 +197,8 @@ fn handover_keeps_worktree_and_is_recorded() {
     let id = stage.spawn_in(repo.path(), &arguments);
     let row = stage.wait_sealed(&id);
     assert_eq!((&row["state"], &row["agent"]), (&json!("succeeded"), &json!("second")), "{row:#}");
-    let said = row["claim_text"].as_str().unwrap();
-    assert!(said.contains("Another agent (first)") && said.ends_with("do it"), "{said}");
+    let claimed = row["claim_text"].as_str().unwrap();
+    assert!(claimed.contains("Another agent (first)") && claimed.ends_with("do it"), "{claimed}");
     let replaced = &stage.events_of(&id, "agent.replaced")[0]["data"];
     assert_eq!((&replaced["from"], &replaced["to"]), (&json!("first"), &json!("second")));
     assert_eq!((reaction_count(&stage, &id), row["launches"].as_array().unwrap().len()), (1, 2));

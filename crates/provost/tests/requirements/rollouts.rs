@@ -181,7 +181,7 @@ fn agent_is_adopted_once_until_unwatched() {
     let mut agent = start_agent(&theirs);
     let (number, record) = (agent.id(), text(&theirs.path));
     let pid = number.to_string();
-    let ways = [["--pid", pid.as_str()], ["--rollout", &record]];
+    let arguments = [["--pid", pid.as_str()], ["--rollout", &record]];
     let began = eventually("it has its record open", || {
         let discovered = stage.home.provost(&["discover", "--json"]).ok().json();
         let agents = discovered["agents"].as_array().unwrap().clone();
@@ -191,7 +191,8 @@ fn agent_is_adopted_once_until_unwatched() {
     // Eight commands run at once, so that the daemon decides at least two of them together.
     let asked: Vec<Child> = (0..8)
         .map(|no| {
-            let mut adopt = stage.home.command(&["adopt", ways[no % 2][0], ways[no % 2][1]]);
+            let mut adopt =
+                stage.home.command(&["adopt", arguments[no % 2][0], arguments[no % 2][1]]);
             adopt.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
         })
         .collect();
@@ -220,7 +221,7 @@ enum AdoptionStep {
 
 /// Adopts an agent, performs these steps in order, and returns the session with its sealed row.
 #[track_caller]
-fn adopt_then(deeds: &[AdoptionStep]) -> (TestEnv, String, Value) {
+fn adopt_then(steps: &[AdoptionStep]) -> (TestEnv, String, Value) {
     let stage = TestEnv::new();
     let theirs = ForeignRollout::start(&stage);
     theirs.start_turn("a");
@@ -228,8 +229,8 @@ fn adopt_then(deeds: &[AdoptionStep]) -> (TestEnv, String, Value) {
     let pid = agent.id();
     let id = theirs.adopt(&stage);
     stage.wait(&id, "working");
-    for deed in deeds {
-        match deed {
+    for step in steps {
+        match step {
             AdoptionStep::KillDaemon => drop(stage.home.daemon().kill()),
             AdoptionStep::StopDaemon => stage.home.daemon().stop(),
             AdoptionStep::EndAgent => {

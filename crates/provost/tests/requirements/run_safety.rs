@@ -76,14 +76,14 @@ fn old_run_leftovers_are_removed() {
     let site = RunEnv::new(WORK_LINE);
     let id = site.open_run(&["--check", "true"]);
     site.wait_sealed(&id);
-    let cards = site.stage.home.path().join("runs").join(&id);
-    eventually("the summary", || cards.join("card-1.md").exists().then_some(()));
+    let summaries = site.stage.home.path().join("runs").join(&id);
+    eventually("the summary", || summaries.join("summary-1.md").exists().then_some(()));
     let young = site.stage.provost(&["gc", "--apply", "--json"]).ok().json();
-    assert!(cards.exists(), "{young:#}");
+    assert!(summaries.exists(), "{young:#}");
     let old = site.stage.provost(&["gc", "--apply", "--older-than", "0s", "--json"]).ok().json();
     let removed = old["removed"].as_array().unwrap();
     let named = removed.iter().filter(|one| one["run"] == *id).count();
-    assert_eq!((named, cards.exists()), (1, false), "{old:#}");
+    assert_eq!((named, summaries.exists()), (1, false), "{old:#}");
     let gone = site.stage.provost(&["summary", &id]);
     assert!(gone.assert_code(3).stderr.contains("provost gc"), "{gone:#?}");
 }

@@ -292,8 +292,8 @@ fn f1_s6_live_process_after_finish_is_shown() {
     let status = stage.provost(&["daemon", "status"]).ok().stdout.clone();
     assert!(status.contains("agents      1 running"), "{status}");
     let stopped = stage.provost(&["daemon", "stop"]);
-    let said = "daemon stopped; 1 agent is still running (provost ls)";
-    assert!(stopped.ok().stderr.contains(said), "{stopped:#?}");
+    let notice = "daemon stopped; 1 agent is still running (provost ls)";
+    assert!(stopped.ok().stderr.contains(notice), "{stopped:#?}");
     stage.provost(&["stop", &id]).ok();
     eventually("the agent is gone", || (!is_running(pid)).then_some(()));
     stage.wait_state(&id, |row| row["launches"][0]["phase"] == "ended");

@@ -159,12 +159,12 @@ fn thread_suffix(name: &str) -> u64 {
 }
 
 /// Waits until the newest signal from this source about a terminal has this label.
-pub(crate) fn wait_screen_signal(home: &TestHome, id: &str, by: &str, said: &str) {
-    eventually(&format!("{by} says {said}"), || {
+pub(crate) fn wait_screen_signal(home: &TestHome, id: &str, by: &str, signal: &str) {
+    eventually(&format!("{by} says {signal}"), || {
         let hints = home.events_of(id, "signal.inferred");
         let last = hints.into_iter().rev().find(|event| event["data"]["by"] == by);
         let last = last.unwrap_or_default();
-        if last["data"]["said"] == said { Ok(()) } else { Err(last.to_string()) }
+        if last["data"]["said"] == signal { Ok(()) } else { Err(last.to_string()) }
     });
 }
 
@@ -200,14 +200,14 @@ fn m14_text_goes_to_the_adopted_pane_despite_prefixes() {
 fn a07_enter_is_retried_only_after_the_exact_text() {
     let stage = TestEnv::new();
     let Some(theirs) = ForeignTmux::start(&stage, &["stays", "grows"]) else { return };
-    let doubted = |row: &Value| {
+    let unconfirmed = |row: &Value| {
         let reason = row["messages"][0]["reason"].as_str().unwrap_or_default();
         reason.contains("may have been typed")
     };
     for (name, lines) in [("stays", 2), ("grows", 1)] {
         let id = theirs.adopt_in(&stage.home, name);
         stage.home.provost(&["send", &id, &format!("it {name}")]).ok();
-        stage.home.wait_state(&id, doubted);
+        stage.home.wait_state(&id, unconfirmed);
         assert_eq!(
             theirs.received_input(name).lines().count(),
             lines,
@@ -326,9 +326,9 @@ fn t06_pane_flood_is_bounded_and_delays_no_one() {
     eventually("the flood began", || {
         theirs.received_input("flood").contains("flood").then_some(())
     });
-    for said in ["working", "idle", "working", "idle"] {
-        theirs.type_line("other", said);
-        let word = if said == "idle" { "at_prompt" } else { said };
+    for state in ["working", "idle", "working", "idle"] {
+        theirs.type_line("other", state);
+        let word = if state == "idle" { "at_prompt" } else { state };
         wait_screen_signal(&stage.home, &other, "title", word);
         most = most.max(memory_kib(server));
     }
@@ -351,9 +351,9 @@ fn t09_two_supervisors_lose_and_press_nothing() {
     let one = theirs.adopt_in(&stage.home, "agent");
     let two = theirs.adopt_in(&second.home, "agent");
     theirs.tmux(&["resize-window", "-t", &theirs.pane_id("agent"), "-x", "100", "-y", "30"]);
-    for said in ["working", "idle"] {
-        theirs.type_line("agent", said);
-        let word = if said == "idle" { "at_prompt" } else { said };
+    for state in ["working", "idle"] {
+        theirs.type_line("agent", state);
+        let word = if state == "idle" { "at_prompt" } else { state };
         wait_screen_signal(&stage.home, &one, "title", word);
         wait_screen_signal(&second.home, &two, "title", word);
     }

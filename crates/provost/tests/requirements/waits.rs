@@ -152,11 +152,11 @@ fn ctrl_c_ends_the_wait_not_the_session() {
     let pid = stage.pid("left");
     interrupt(waiting.id());
     let output = waiting.wait_with_output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(130), "{said}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{stderr}");
     let short = &id.trim()[id.trim().len() - 8..];
-    assert!(said.contains(&format!("session {short} continues")), "{said}");
-    assert!(said.contains(&format!("provost logs {short} -f")), "{said}");
+    assert!(stderr.contains(&format!("session {short} continues")), "{stderr}");
+    assert!(stderr.contains(&format!("provost logs {short} -f")), "{stderr}");
     assert!(crate::kit::is_running(pid));
     assert_eq!(stage.status("left")["process"], "alive");
 }

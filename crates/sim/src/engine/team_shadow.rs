@@ -232,7 +232,7 @@ pub(crate) fn sessions(task: &Team) -> Vec<SessionId> {
 /// Returns the running check for a check request.
 fn running(task: Option<&Team>, command: &TeamCommand) -> Option<TeamWaitTarget> {
     let TeamCommand::Check { what } = command else { return None };
-    task?.pending_check(what).map(|owed| TeamWaitTarget::Check(owed.no))
+    task?.pending_check(what).map(|check| TeamWaitTarget::Check(check.no))
 }
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else is answered with a number")]

@@ -34,12 +34,12 @@ impl Sim {
         if self.rng.permille(2) && !self.world.holders.is_empty() {
             self.deaths += 1;
             let launches: Vec<LaunchId> = self.world.holders.keys().copied().collect();
-            let (launch, lapse) = (
+            let (launch, cause) = (
                 self.rng.pick(&launches),
                 self.rng.pick(&[Unobservable::Stopped, Unobservable::Vanished]),
             );
-            self.world.make_unobservable(launch, lapse);
-            self.engine.note(|| format!("— {launch} lapses: {lapse:?}"));
+            self.world.make_unobservable(launch, cause);
+            self.engine.note(|| format!("— {launch} lapses: {cause:?}"));
         }
         if self.rng.permille(1) {
             self.deaths += 1;

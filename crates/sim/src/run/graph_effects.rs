@@ -19,7 +19,7 @@ impl Sim {
     }
 
     pub(super) fn move_worktree(&mut self, run: &Run, no: u32) -> RunCommand {
-        let Some(errand) = run.worktree_move(no).cloned() else {
+        let Some(worktree_move) = run.worktree_move(no).cloned() else {
             return RunCommand::WorktreeMoveFailed { no, reason: "there is none".to_owned() };
         };
         if self.fails_randomly(42, run, no, 12) {
@@ -28,7 +28,7 @@ impl Sim {
                 reason: "its worktree is gone".to_owned(),
             };
         }
-        match self.world.move_worktree(errand.session, errand.to.as_ref()) {
+        match self.world.move_worktree(worktree_move.session, worktree_move.to.as_ref()) {
             Ok(()) => RunCommand::WorktreeMoved { no },
             Err(reason) => RunCommand::WorktreeMoveFailed { no, reason },
         }

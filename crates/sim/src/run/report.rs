@@ -51,8 +51,8 @@ pub struct SimReport {
 }
 
 pub(super) fn run_outcome(run: &Run) -> SimRunOutcome {
-    let ended = |leg: &RunAttempt| {
-        let sealed = leg.sealed.as_ref();
+    let ended = |attempt: &RunAttempt| {
+        let sealed = attempt.sealed.as_ref();
         let cause = sealed.and_then(|outcome| outcome.cause);
         (sealed.map(|outcome| outcome.ending.as_str()), cause.map(|cause| cause.as_str()))
     };

@@ -84,14 +84,15 @@ impl Sim {
             RunEffect::Integrate { batch, len, .. } => {
                 Some(self.integrate(&task.run, *batch, *len)?)
             }
-            RunEffect::Land { attempt: leg, .. } => self.land(key, &task, *leg)?,
+            RunEffect::Land { attempt, .. } => self.land(key, &task, *attempt)?,
             RunEffect::WatchPullRequest { .. } => self.forge.poll_pull_request(&task.run),
-            RunEffect::CheckLanded { attempt: leg } => {
-                Some(self.forge.poll_landing(&task.run, *leg))
+            RunEffect::CheckLanded { attempt } => {
+                Some(self.forge.poll_landing(&task.run, *attempt))
             }
             RunEffect::RunHook(hook) => {
-                let owed = task.run.hooks.iter().find(|owed| owed.key == *hook);
-                let what = owed.map_or(String::new(), |o| format!("{:?} {}", o.stage, o.attempt));
+                let pending = task.run.hooks.iter().find(|one| one.key == *hook);
+                let what =
+                    pending.map_or(String::new(), |o| format!("{:?} {}", o.stage, o.attempt));
                 self.ran(&as_session(key), &what)?.map(|uncertain| run::RunCommand::HookFinished {
                     key: *hook,
                     end: if uncertain {
@@ -101,19 +102,21 @@ impl Sim {
                     },
                 })
             }
-            RunEffect::WriteReport { attempt: leg } => {
-                Some(run::RunCommand::ReportWritten { attempt: *leg, failure: None, changed: None })
-            }
+            RunEffect::WriteReport { attempt } => Some(run::RunCommand::ReportWritten {
+                attempt: *attempt,
+                failure: None,
+                changed: None,
+            }),
         };
         if let Some(command) = result {
             self.engine.run_tasks.remove(key);
-            let told = EngineInput::RunObservation(key.0, command);
-            self.past_observations.push(told.clone());
+            let input = EngineInput::RunObservation(key.0, command);
+            self.past_observations.push(input.clone());
             self.engine
                 .observations
                 .entry(ObservationSource::RunEffect(key.clone()))
                 .or_default()
-                .push_back(told);
+                .push_back(input);
         }
         Ok(())
     }
@@ -146,7 +149,7 @@ impl Sim {
         &mut self,
         key: &RunEffectKey,
         task: &RunEffectTask,
-        leg: u32,
+        attempt: u32,
     ) -> Result<Option<run::RunCommand>, BrokenLaw> {
         if !task.lands {
             if let Some(task) = self.engine.run_tasks.get_mut(key) {
@@ -157,14 +160,14 @@ impl Sim {
             }
             return Ok(None);
         }
-        self.may_land(key.0, leg)?;
+        self.may_land(key.0, attempt)?;
         Ok(Some(self.forge.land(&task.run)))
     }
 
     /// Nothing lands once the run attempt that wanted it is sealed.
-    fn may_land(&self, id: RunId, leg: u32) -> Result<(), BrokenLaw> {
-        let legs = self.engine.run(id).map_or(&[][..], |run| &run.attempts);
-        match legs.iter().find(|one| one.no == leg).and_then(|one| one.sealed.as_ref()) {
+    fn may_land(&self, id: RunId, attempt: u32) -> Result<(), BrokenLaw> {
+        let attempts = self.engine.run(id).map_or(&[][..], |run| &run.attempts);
+        match attempts.iter().find(|one| one.no == attempt).and_then(|one| one.sealed.as_ref()) {
             Some(outcome) => {
                 Err(format!("work lands after its run was {}", outcome.ending.as_str()))
             }
@@ -270,8 +273,8 @@ impl Sim {
             {
                 self.engine.run(id).map_or(Ok(()), |run| self.all_work_is_merged(run))
             }
-            run::Event::WorktreeMoveRequested(owed) => {
-                self.worktree_is_free(owed.session)?;
+            run::Event::WorktreeMoveRequested(requested) => {
+                self.worktree_is_free(requested.session)?;
                 self.cancel_on_the_way(id);
                 Ok(())
             }
@@ -313,11 +316,11 @@ impl Sim {
         }
     }
 
-    pub(super) fn do_run_action(&mut self, deed: RunAction) {
+    pub(super) fn do_run_action(&mut self, action: RunAction) {
         let runs: Vec<RunId> = self.engine.runs().map(|run| run.id).collect();
         let id = if runs.len() > 1 { self.rng.pick(&runs) } else { runs[0] };
         let Some(run) = self.engine.run(id) else { return };
-        let command = match deed {
+        let command = match action {
             RunAction::Cancel => run::RunCommand::Cancel { because: "enough".to_owned() },
             RunAction::Resume => run::RunCommand::Resume,
             RunAction::RaiseBudget => {
@@ -337,14 +340,14 @@ impl Sim {
                     None => run::RunCommand::RejectPlan { because },
                 }
             }
-            RunAction::OnSession(deed) => {
+            RunAction::OnSession(action) => {
                 // Messages of users to a session that the run no longer needs are not the run's concern.
                 let live: Vec<SessionId> = run.live().map(|live| live.id).collect();
                 if live.is_empty() {
                     return;
                 }
                 let id = self.rng.pick(&live);
-                return self.do_session_action(id, *deed);
+                return self.do_session_action(id, *action);
             }
         };
         self.ask_run(id, command);

@@ -43,8 +43,8 @@ impl Sim {
     /// same.
     pub(super) fn run_short(&mut self) {
         let mut rng = Rng::from_names(self.seed, &[42, self.steps]);
-        let told = self.faults.calm || Rng::from_names(self.seed, &[41]).percent(20);
-        let may = self.faults.shortages && told && self.shortages < MAX_SHORTAGES;
+        let chosen = self.faults.calm || Rng::from_names(self.seed, &[41]).percent(20);
+        let may = self.faults.shortages && chosen && self.shortages < MAX_SHORTAGES;
         if may && rng.permille(60) {
             self.shortages += 1;
             self.world.short_until = self.world.now_ms + rng.below(60_000);

@@ -223,14 +223,14 @@ impl Sim {
 
     /// Runs a check on a worker's current tree. Its result is observed later, or never.
     pub(super) fn execute_team_effect(&mut self, key: &TeamEffectKey) -> Result<(), BrokenLaw> {
-        let Some(TeamEffect::RunCheck(owed)) = self.engine.team_effects.get(key).cloned() else {
+        let Some(TeamEffect::RunCheck(check)) = self.engine.team_effects.get(key).cloned() else {
             return Ok(());
         };
-        let worker = self.engine.team(key.0).and_then(|task| task.member(&owed.worker)?.session);
+        let worker = self.engine.team(key.0).and_then(|task| task.member(&check.worker)?.session);
         let tree = self.world.tree_of(worker);
         // The key includes the tree, so that a result on another tree is not reused.
         let at = (SessionId(key.0.0), format!("{}-{tree}", key.1));
-        let Some(uncertain) = self.ran(&at, &format!("{} on {tree}", owed.command))? else {
+        let Some(uncertain) = self.ran(&at, &format!("{} on {tree}", check.command))? else {
             return Ok(());
         };
         let end = match (uncertain, tree.starts_with("good")) {
@@ -239,7 +239,7 @@ impl Sim {
             (false, false) => CheckEnd::Exit(1),
         };
         let receipt = Receipt {
-            command: owed.command,
+            command: check.command,
             tree: provost_core::ids::TreeId(tree),
             end,
             duration_ms: 1,
@@ -251,31 +251,31 @@ impl Sim {
             overlay: None,
         };
         let done =
-            TeamCommand::CheckDone { no: owed.no, receipt: Box::new(receipt), compared: None };
+            TeamCommand::CheckDone { no: check.no, receipt: Box::new(receipt), compared: None };
         self.engine.team_effects.remove(key);
-        let told = EngineInput::TeamObservation(key.0, done);
-        self.past_observations.push(told.clone());
+        let input = EngineInput::TeamObservation(key.0, done);
+        self.past_observations.push(input.clone());
         self.engine
             .observations
             .entry(ObservationSource::TeamEffect(key.clone()))
             .or_default()
-            .push_back(told);
+            .push_back(input);
         Ok(())
     }
 
     // Actions of users and members.
 
-    pub(super) fn do_team_action(&mut self, deed: TeamUserAction) {
+    pub(super) fn do_team_action(&mut self, action: TeamUserAction) {
         let ids: Vec<TeamId> = self.engine.teams().map(|task| task.id).collect();
         if ids.is_empty() {
             return;
         }
         let id = self.rng.pick(&ids);
         let Some(task) = self.engine.team(id).cloned() else { return };
-        if let TeamUserAction::Pull = deed {
+        if let TeamUserAction::Pull = action {
             return self.make_pull(&task);
         }
-        let Some((by, command)) = self.choose(&task, deed) else { return };
+        let Some((by, command)) = self.choose(&task, action) else { return };
         self.record_move_for(&task, &by, &command);
         // A caller without a timely reply asks again: the message keeps its key, but the request is new.
         if self.faults.repeats && self.rng.percent(10) {
@@ -347,10 +347,10 @@ impl Sim {
         }
     }
 
-    fn choose(&mut self, task: &Team, deed: TeamUserAction) -> Option<(TeamActor, TeamCommand)> {
+    fn choose(&mut self, task: &Team, action: TeamUserAction) -> Option<(TeamActor, TeamCommand)> {
         let because = EXPLANATION.to_owned();
         let steers = self.actor_for(task, MemberRole::Manager);
-        let command = match deed {
+        let command = match action {
             TeamUserAction::Post => return self.post(task),
             TeamUserAction::Repost => return self.repost(task),
             TeamUserAction::Pull => return None,
@@ -359,10 +359,10 @@ impl Sim {
                 TeamCommand::CancelMessage { no, because }
             }
             TeamUserAction::Requeue => {
-                let laid_aside = |one: &TeamMessage| {
+                let dead_lettered = |one: &TeamMessage| {
                     matches!(one.status, MessageStatus::Dead { .. } | MessageStatus::Expired)
                 };
-                let no = self.message(task, laid_aside)?;
+                let no = self.message(task, dead_lettered)?;
                 let to = if self.rng.percent(40) { self.random_member(task) } else { None };
                 TeamCommand::Requeue { no, because, to }
             }
@@ -462,8 +462,8 @@ impl Sim {
     }
 
     fn repost(&mut self, task: &Team) -> Option<(TeamActor, TeamCommand)> {
-        let of_somebody = |message: &TeamMessage| message.from != TeamActor::Provost;
-        let no = self.message(task, of_somebody)?;
+        let from_member = |message: &TeamMessage| message.from != TeamActor::Provost;
+        let no = self.message(task, from_member)?;
         let message = task.message(no)?;
         let post = NewMessage {
             key: message.key.clone(),
@@ -603,8 +603,8 @@ impl Sim {
         self.waits_were_answered()?;
         for taker in self.consumers.iter().filter(|taker| taker.pulls_eagerly) {
             // Messages held when the team ended stay with their holders. A law of the team covers the rest.
-            let goes_on = |task: &&Team| !task.is_paused() && !task.phase.is_over();
-            let Some(task) = self.engine.team(taker.task).filter(goes_on) else { continue };
+            let continues = |task: &&Team| !task.is_paused() && !task.phase.is_over();
+            let Some(task) = self.engine.team(taker.task).filter(continues) else { continue };
             let mut open = task.messages.iter().filter(|message| !message.status.is_over());
             if let Some(message) = open.find(|message| message.to.name() == taker.consumer) {
                 return Err(format!(

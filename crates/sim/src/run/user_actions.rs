@@ -11,16 +11,16 @@ use crate::script::{self, UserAction};
 
 impl Sim {
     pub(super) fn do_user_action(&mut self) {
-        let Some((_, no, deed)) = self.user_actions.pop_front() else { return };
-        self.do_session_action(script::session_id(self.seed, no), deed);
+        let Some((_, no, action)) = self.user_actions.pop_front() else { return };
+        self.do_session_action(script::session_id(self.seed, no), action);
     }
 
-    pub(super) fn do_session_action(&mut self, id: SessionId, deed: UserAction) {
+    pub(super) fn do_session_action(&mut self, id: SessionId, action: UserAction) {
         let Some(session) = self.engine.shadow(id) else { return };
         let because = "so it is".to_owned();
-        let command = match deed {
-            UserAction::OnRun(deed) => return self.do_run_action(deed),
-            UserAction::OnTeam(deed) => return self.do_team_action(deed),
+        let command = match action {
+            UserAction::OnRun(action) => return self.do_run_action(action),
+            UserAction::OnTeam(action) => return self.do_team_action(action),
             UserAction::Cancel => SessionCommand::Cancel { because },
             UserAction::Stop => SessionCommand::Stop,
             UserAction::Resolve(to) => SessionCommand::Resolve { to, because },

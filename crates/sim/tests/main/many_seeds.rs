@@ -53,19 +53,19 @@ fn seeds_break_no_law() {
 }
 
 fn run_all(seeds: Range<u64>) -> Coverage {
-    let told: Vec<(Coverage, Vec<String>)> = thread::scope(|scope| {
-        let tell = |no| {
+    let results: Vec<(Coverage, Vec<String>)> = thread::scope(|scope| {
+        let spawn = |no| {
             scope.spawn({
                 let seeds = seeds.clone();
                 move || run_worker(no, seeds)
             })
         };
-        let workers: Vec<_> = (0..WORKERS).map(tell).collect();
+        let workers: Vec<_> = (0..WORKERS).map(spawn).collect();
         workers.into_iter().map(|worker| worker.join().expect("a worker panicked")).collect()
     });
     let mut coverage = Coverage::default();
     let mut broken = Vec::new();
-    for (visited, failures) in told {
+    for (visited, failures) in results {
         coverage.merge(&visited);
         broken.extend(failures);
     }

@@ -92,8 +92,8 @@ impl Model for OneSession {
 
     fn actions(&self, node: &SessionNode, actions: &mut Vec<SessionModelStep>) {
         actions.push(SessionModelStep::Tick);
-        let told = commands(&node.session).into_iter();
-        let new = told.filter(|command| node.session.decide(command, node.now).is_ok());
+        let all = commands(&node.session).into_iter();
+        let new = all.filter(|command| node.session.decide(command, node.now).is_ok());
         actions.extend(new.map(SessionModelStep::Command));
     }
 
@@ -269,10 +269,10 @@ fn begin_checked() -> SessionNode {
     let mut node = begin(&["check".to_owned()]);
     let launch = node.session.launches[0].id;
     let at = |offset| Cursor { offset, skip: 0 };
-    let said = ReportBody::Claim { kind: ClaimKind::Completed, text: None };
+    let report = ReportBody::Claim { kind: ClaimKind::Completed, text: None };
     node.apply(&SessionCommand::Observed {
         launch,
-        signal: StreamSignal::Reported(said),
+        signal: StreamSignal::Reported(report),
         cursor: at(1),
     });
     let over = StreamSignal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None, says: None };
@@ -292,16 +292,16 @@ fn commands(session: &Session) -> Vec<SessionCommand> {
         let again = launch.cursor;
         let observed =
             |signal: StreamSignal, cursor| SessionCommand::Observed { launch: id, signal, cursor };
-        let said = |kind| StreamSignal::Reported(ReportBody::Claim { kind, text: None });
+        let claim = |kind| StreamSignal::Reported(ReportBody::Claim { kind, text: None });
         all.extend([
             observed(StreamSignal::TurnStarted { turn: None }, next),
             observed(
                 StreamSignal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None, says: None },
                 next,
             ),
-            observed(said(ClaimKind::Completed), next),
-            observed(said(ClaimKind::Completed), again),
-            observed(said(ClaimKind::Failed), next),
+            observed(claim(ClaimKind::Completed), next),
+            observed(claim(ClaimKind::Completed), again),
+            observed(claim(ClaimKind::Failed), next),
             observed(StreamSignal::RequestOpened(asked()), next),
             observed(StreamSignal::RequestWithdrawn { native: "q".to_owned() }, next),
             observed(StreamSignal::Closed, next),
@@ -328,7 +328,7 @@ fn commands(session: &Session) -> Vec<SessionCommand> {
         }
     }
     all.extend(proof(session));
-    all.extend(deeds(session));
+    all.extend(user_commands(session));
     all
 }
 
@@ -365,7 +365,7 @@ fn proof(session: &Session) -> Vec<SessionCommand> {
     ]
 }
 
-fn deeds(session: &Session) -> Vec<SessionCommand> {
+fn user_commands(session: &Session) -> Vec<SessionCommand> {
     let because = String::new();
     let newest = session.requests.last().map(|request| (request.id, request.revision));
     let answer = newest.map(|(request, revision)| SessionCommand::Answer {
@@ -414,7 +414,7 @@ fn spec(checks: &[String]) -> SessionSpec {
         protected: Vec::new(),
         check_terms: Default::default(),
         empty_diff: EmptyDiff::Refused,
-        exit0: ExitZeroPolicy::NotAClaim,
+        exit_zero: ExitZeroPolicy::NotAClaim,
         on_finish: OnFinish::Close,
         bounds: Bounds {
             settle_ms: TICK,

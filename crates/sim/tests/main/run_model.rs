@@ -93,7 +93,7 @@ impl Hash for RunNode {
 macro_rules! reaches {
     ($name:literal, $ending:ident) => {
         Property::sometimes($name, |_: &OneRun, node: &RunNode| {
-            let ended = node.run.attempts.iter().filter_map(|leg| leg.sealed.as_ref());
+            let ended = node.run.attempts.iter().filter_map(|attempt| attempt.sealed.as_ref());
             ended.map(|outcome| outcome.ending).any(|ending| ending == RunEnding::$ending)
         })
     };
@@ -244,8 +244,8 @@ impl RunNode {
             RunModelAction::Resume => self.apply_command(&RunCommand::Resume),
         }
         self.end_preparations();
-        let owed: BTreeSet<String> = self.run.effects().iter().map(RunEffect::key).collect();
-        self.outside.begun.retain(|key| owed.contains(key));
+        let pending: BTreeSet<String> = self.run.effects().iter().map(RunEffect::key).collect();
+        self.outside.begun.retain(|key| pending.contains(key));
     }
 
     /// Ends git for sessions that are over before their worktree was made, because only then they are sealed.
@@ -275,13 +275,13 @@ impl RunNode {
                 self.outside.landing = Some(Box::new(self.run.clone()));
                 return;
             }
-            (RunEffect::CheckLanded { attempt: leg }, _) => {
+            (RunEffect::CheckLanded { attempt }, _) => {
                 let head = self.run.head.as_ref().map(|head| head.commit.clone());
                 let found = head.filter(|commit| self.outside.landed.contains(&commit.0));
-                found.map_or(RunCommand::LandingAborted { attempt: *leg, pull: None }, landed)
+                found.map_or(RunCommand::LandingAborted { attempt: *attempt, pull: None }, landed)
             }
-            (RunEffect::WriteReport { attempt: leg }, _) => {
-                RunCommand::ReportWritten { attempt: *leg, failure: None, changed: None }
+            (RunEffect::WriteReport { attempt }, _) => {
+                RunCommand::ReportWritten { attempt: *attempt, failure: None, changed: None }
             }
             (
                 RunEffect::WatchPullRequest { .. }
@@ -297,11 +297,9 @@ impl RunNode {
 
     fn finish_landing(&mut self, answer: EffectAnswer) {
         let Some(run) = self.outside.landing.take() else { return };
-        let leg = run.attempt().no;
+        let attempt = run.attempt().no;
         let command = match answer {
-            EffectAnswer::Failure => {
-                RunCommand::LandingFailed { attempt: leg, reason: String::new() }
-            }
+            EffectAnswer::Failure => RunCommand::LandingFailed { attempt, reason: String::new() },
             EffectAnswer::Moved => {
                 RunCommand::TargetMoved { step: run.steps.len(), merge: merge() }
             }
@@ -316,8 +314,8 @@ impl RunNode {
     /// Lands in the world. Never happens for a sealed run attempt.
     fn land(&mut self, run: &Run) -> Option<CommitId> {
         let commit = run.head.as_ref()?.commit.clone();
-        let leg = self.run.attempts.iter().find(|leg| leg.no == run.attempt().no)?;
-        if let Some(outcome) = &leg.sealed {
+        let attempt = self.run.attempts.iter().find(|attempt| attempt.no == run.attempt().no)?;
+        if let Some(outcome) = &attempt.sealed {
             let word = outcome.ending.as_str();
             self.broke(&format!("work lands after its run was sealed as {word}"));
         }

@@ -21,7 +21,7 @@ const WORKERS: usize = 2;
 /// that it prints.
 fn recorded_seed(bug: Bug) -> u64 {
     match bug {
-        Bug::SealIgnoresOwedCheck => 0,
+        Bug::SealIgnoresPendingCheck => 0,
         Bug::LateClaimApplied => 0,
         Bug::EvidenceOfAnotherTree => 266,
         Bug::FenceRemoved => 155,
@@ -50,7 +50,7 @@ fn recorded_seed(bug: Bug) -> u64 {
         Bug::ConversationShared => 100,
         Bug::LateIntegrationTaken => 44,
         Bug::QueueForgotten => 580,
-        Bug::StoppedErrandCounted => 60,
+        Bug::StoppedMoveCounted => 60,
         Bug::WorktreeTakenFromAgent => 36,
         Bug::StaleLeaseTaken => 161,
         Bug::LeaseNeverEnds => 17,
@@ -58,11 +58,11 @@ fn recorded_seed(bug: Bug) -> u64 {
         Bug::WrittenIsBegun => 201,
         Bug::KeyStoredTwice => 9,
         Bug::GivenNewsChanged => 17,
-        Bug::LossNotTold => 9,
+        Bug::LossNotReported => 9,
         Bug::GateForgotten => 153,
         Bug::WaitSkipsState => 25,
         Bug::EndNotNoticed => 473,
-        Bug::UndeliveredNotTold => 17,
+        Bug::UndeliveredNotReported => 17,
         Bug::OutlivedGitIgnored => 328,
         Bug::LeftWhileLanding => 336,
         Bug::ShortageFailsLaunch => 7,

@@ -107,8 +107,8 @@ fn paste_is_bracketed() {
 #[test]
 fn missing_server_differs_from_missing_pane() {
     let Some(lab) = TmuxTestEnv::new("exec cat") else { return };
-    let nobody = TmuxServer::new(lab.path("nobody"));
-    assert!(matches!(nobody.panes(), Err(Error::NoServer(_))), "{:?}", nobody.panes());
+    let missing = TmuxServer::new(lab.path("nobody"));
+    assert!(matches!(missing.panes(), Err(Error::NoServer(_))), "{:?}", missing.panes());
     assert!(!lab.path("nobody").exists(), "no server was started");
     let refused = lab.server.press_key(&PaneId::parse("%99").unwrap(), "y");
     assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");

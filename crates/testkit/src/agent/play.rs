@@ -129,7 +129,7 @@ impl<'a> ScenarioPlayer<'a> {
             StepAction::WaitInput(wait) => return self.wait_input(&wait.wanted.kind, wait.on_eof),
             StepAction::ReadLine(read) => return self.read_line(read.on_eof),
             StepAction::Record(line) => screen::record(line, known)?,
-            StepAction::Hook(said) => screen::hook(said, known)?,
+            StepAction::Hook(input) => screen::hook(input, known)?,
             StepAction::ReadKeys(_) => return self.read_keys(),
             StepAction::Spawn(spawn) => self.children.extend(children::spawn(spawn, known)?),
             StepAction::IgnoreTerm(_) => return Err(self.replace_self()),

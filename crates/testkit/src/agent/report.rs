@@ -78,8 +78,8 @@ fn run_provost(
         files::write(path, &String::from_utf8_lossy(&output.stdout))?;
     }
     expect_exit("provost", output.status.code(), expected).map_err(|error| {
-        let said = String::from_utf8_lossy(&output.stderr);
-        Error::Step(format!("{error}; it said: {}", said.trim()))
+        let printed = String::from_utf8_lossy(&output.stderr);
+        Error::Step(format!("{error}; it said: {}", printed.trim()))
     })
 }
 

@@ -47,18 +47,18 @@ fn line(kind: &str, payload: &Value) -> String {
 
 /// Passes the input of a Codex hook to the program that the hook would run.
 pub(super) fn hook(
-    said: &Map<String, Value>,
+    input: &Map<String, Value>,
     known: &BTreeMap<String, String>,
 ) -> Result<(), Error> {
-    let mut said = filled_in(&Value::Object(said.clone()), known);
-    if said.get("session_id").is_none() {
-        said["session_id"] = THREAD.into();
+    let mut input = filled_in(&Value::Object(input.clone()), known);
+    if input.get("session_id").is_none() {
+        input["session_id"] = THREAD.into();
     }
     let mut command = Command::new(provost());
     command.arg("agent-hook").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().map_err(Error::io("run provost"))?;
     let mut stdin = child.stdin.take().expect("the standard input is a pipe");
-    stdin.write_all(said.to_string().as_bytes()).map_err(Error::io("write to a hook"))?;
+    stdin.write_all(input.to_string().as_bytes()).map_err(Error::io("write to a hook"))?;
     drop(stdin);
     child.wait().map(drop).map_err(Error::io("run provost"))
 }

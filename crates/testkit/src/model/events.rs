@@ -455,10 +455,11 @@ mod tests {
 
     #[test]
     fn usage_limit_reset_is_sent_where_scripted() {
-        let limit = |told: &str| {
-            let told =
-                format!("usage_limit = {{ resets_at = 1800000000, reset_location = '{told}' }}");
-            let plain = plain(&response(&told)).unwrap();
+        let limit = |location: &str| {
+            let location = format!(
+                "usage_limit = {{ resets_at = 1800000000, reset_location = '{location}' }}"
+            );
+            let plain = plain(&response(&location)).unwrap();
             let body: Value = serde_json::from_str(&plain.body).unwrap();
             assert_eq!(
                 (plain.status, &body["error"]["type"]),

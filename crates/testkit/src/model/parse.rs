@@ -414,7 +414,7 @@ mod tests {
 
     #[test]
     fn misspelt_key_error_has_path_and_suggestion() {
-        for (text, told) in [
+        for (text, expected) in [
             ("tread = 1", "scenario: unknown key `tread`; did you mean `thread`?"),
             ("[usage]\ninptu = 1", "scenario: usage: unknown key `inptu`; did you mean `input`?"),
             ("[[thread]]\nnam = 'x'", "thread 1: unknown key `nam`; did you mean `name`?"),
@@ -427,13 +427,13 @@ mod tests {
                 "thread 1, turn 1: unknown key `responses`; did you mean `response`?",
             ),
         ] {
-            assert_eq!(complaint(text), told);
+            assert_eq!(complaint(text), expected);
         }
     }
 
     #[test]
     fn misspelt_items_and_ends_are_errors() {
-        for (text, told) in [
+        for (text, expected) in [
             ("itmes = []", "unknown key `itmes`; did you mean `items`?"),
             (
                 "items = [{ mesage = 'x' }]",
@@ -466,18 +466,18 @@ mod tests {
             ("rate_limits = { first = {} }", "unknown key `first`"),
             ("rate_limits = { primary = {} }", "`used_percent` is missing"),
         ] {
-            let said = in_response(text);
-            assert!(said.starts_with("thread 1, turn 1, response 1"), "{said}");
-            assert!(said.contains(told), "no {told:?} in {said}");
+            let error = in_response(text);
+            assert!(error.starts_with("thread 1, turn 1, response 1"), "{error}");
+            assert!(error.contains(expected), "no {expected:?} in {error}");
         }
     }
 
     #[test]
     fn only_last_element_repeats_forever() {
-        let said = complaint(
+        let error = complaint(
             "[[thread]]\nturn = [{ response = [{ repeat = 'forever' }, { items = [] }] }]",
         );
-        assert_eq!(said, "thread 1, turn 1: only the last response can be repeated forever");
+        assert_eq!(error, "thread 1, turn 1: only the last response can be repeated forever");
         let scenario = ModelScenario::parse(
             "[[thread]]\nturn = [{ response = [{ repeat = 2 }, { repeat = 'forever' }] }]",
         );

@@ -90,8 +90,8 @@ impl ModelRequest {
 
     /// Returns all messages of users and other agents, including those that Codex adds in their name.
     pub fn prompts(&self) -> Vec<String> {
-        let said = |item: &&Value| item["role"] == "user" || item["type"] == "agent_message";
-        self.input().iter().filter(said).map(|item| text_of(&item["content"])).collect()
+        let is_prompt = |item: &&Value| item["role"] == "user" || item["type"] == "agent_message";
+        self.input().iter().filter(is_prompt).map(|item| text_of(&item["content"])).collect()
     }
 
     /// Returns the outputs of tools with the ids of their calls, oldest first.
@@ -180,18 +180,18 @@ mod tests {
 
     #[test]
     fn hidden_requests_are_recognized() {
-        let said =
+        let purpose =
             |text: &str| request(&[], json!({"input": [{"role": "user", "content": text}]})).kind();
         assert_eq!(
-            said("Generate a concise, single-line task title for this"),
+            purpose("Generate a concise, single-line task title for this"),
             RequestPurpose::Title
         );
         assert_eq!(
-            said("You are performing a CONTEXT CHECKPOINT COMPACTION."),
+            purpose("You are performing a CONTEXT CHECKPOINT COMPACTION."),
             RequestPurpose::Compaction
         );
-        assert_eq!(said("anything"), RequestPurpose::Turn);
-        let told = [("x-codex-turn-metadata", r#"{"request_kind":"compaction"}"#)];
-        assert_eq!(request(&told, json!({})).kind(), RequestPurpose::Compaction);
+        assert_eq!(purpose("anything"), RequestPurpose::Turn);
+        let headers = [("x-codex-turn-metadata", r#"{"request_kind":"compaction"}"#)];
+        assert_eq!(request(&headers, json!({})).kind(), RequestPurpose::Compaction);
     }
 }

@@ -182,9 +182,9 @@ impl Position {
             ScriptPlace { thread: thread.name.clone(), turn: number, response: begun.requested };
         let turn = begun.turn.and_then(|turn| thread.turns.get(turn));
         let turn = turn.ok_or_else(|| format!("{} has no turn {number}", thread.name))?;
-        let goes_on = |last: &&Response| last.repeat == RepeatCount::Forever;
+        let continues = |last: &&Response| last.repeat == RepeatCount::Forever;
         let response = turn.responses.get(place.response - 1);
-        let response = response.or_else(|| turn.responses.last().filter(goes_on));
+        let response = response.or_else(|| turn.responses.last().filter(continues));
         let response = response.ok_or_else(|| format!("there is no {place}"))?;
         Ok((place, response.clone()))
     }
@@ -304,17 +304,17 @@ mod tests {
              { response = [{ items = [{ message = 'first' }] }] },
              { repeat = 'forever', response = [{ items = [{ message = 'other' }] }] }]",
         );
-        let said = |script: &mut Script, turn: &str, prompt: &str| {
+        let reply = |script: &mut Script, turn: &str, prompt: &str| {
             let (_, response) = script.answer(&asks("t", turn, prompt));
             let item = response.unwrap().items.remove(0);
             let ScriptedItem::Message(message) = item else { panic!("{item:?}") };
             message.text
         };
-        assert_eq!(said(&mut script, "1", "x"), "first");
+        assert_eq!(reply(&mut script, "1", "x"), "first");
         assert_eq!(script.left_over(), ["a, turn 1: 0 of 1 responses were asked for"]);
-        assert_eq!(said(&mut script, "2", "y"), "other");
-        assert_eq!(said(&mut script, "3", "a RED light"), "red");
-        assert_eq!(said(&mut script, "4", "a RED light"), "other");
+        assert_eq!(reply(&mut script, "2", "y"), "other");
+        assert_eq!(reply(&mut script, "3", "a RED light"), "red");
+        assert_eq!(reply(&mut script, "4", "a RED light"), "other");
         assert_eq!(script.left_over(), Vec::<String>::new());
     }
 

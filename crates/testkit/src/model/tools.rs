@@ -168,13 +168,13 @@ pub(super) fn call(call: &ToolCallItem, tools: &Tools) -> ToolInvocation {
         Some(namespace) => format!("{namespace}__{}", call.tool),
         None => call.tool.clone(),
     };
-    let told = || function(&call.tool, call.namespace.as_deref(), call.args.clone());
+    let plain_call = || function(&call.tool, call.namespace.as_deref(), call.args.clone());
     if tools.get(&call.tool).is_none() && tools.is_nested(&nested) {
         return script(format!("text(await tools.{nested}({}));", call.args));
     }
     match (&call.namespace, offered(&call.tool, call.args.clone(), tools)) {
         (None, Some(called)) => called,
-        (Some(_), _) | (None, None) => told(),
+        (Some(_), _) | (None, None) => plain_call(),
     }
 }
 

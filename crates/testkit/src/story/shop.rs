@@ -130,7 +130,7 @@ fn planner() -> String {
         task("help", "Help", "Write the part for help.", &["money"], &[]),
         task("receipt", "Receipt", "Write the receipt.", &["cart", "tax", "stock", "labels"], &[]),
     ];
-    let told = serde_json::json!({"status": "completed", "summary": "planned", "tasks": tasks});
+    let result = serde_json::json!({"status": "completed", "summary": "planned", "tasks": tasks});
     format!(
         r#"
 [[thread]]
@@ -138,7 +138,7 @@ name = "planner"
 when = {{ prompt = "Divide it into tasks" }}
 turn = [{{ response = [
   {{ items = [{{ ask = [{{ id = "currency", header = "Currency", question = "{QUESTION}", options = [{{ label = "{ANSWER}", description = "euro" }}, {{ label = "USD", description = "dollar" }}] }}] }}] }},
-  {{ items = [{{ message = '{told}' }}] }},
+  {{ items = [{{ message = '{result}' }}] }},
 ] }}]
 "#
     )
@@ -147,8 +147,8 @@ turn = [{{ response = [
 /// Returns a conversation that starts with this task and has these turns. Provost asks for the
 /// result after each turn.
 fn conversation(begins: &str, turns: &[&str]) -> String {
-    let told = r#"  { response = [{ items = [{ json = { status = "completed", summary = "done" } }] }] },"#;
-    let turns: String = turns.iter().map(|turn| format!("{turn}{told}\n")).collect();
+    let turn_end = r#"  { response = [{ items = [{ json = { status = "completed", summary = "done" } }] }] },"#;
+    let turns: String = turns.iter().map(|turn| format!("{turn}{turn_end}\n")).collect();
     format!("\n[[thread]]\nwhen = {{ prompt = \"{begins}\" }}\nturn = [\n{turns}]\n")
 }
 

@@ -98,8 +98,8 @@ fn command_runs_with_scripted_options() {
                 .contains("/usr\n")
         );
         // `codex exec` never asks, so Codex reports to the model that questions are not allowed.
-        let told = ended.messages()[0];
-        assert!(told.contains("approval policy is Never"), "{variant:?}: {told}");
+        let message = ended.messages()[0];
+        assert!(message.contains("approval policy is Never"), "{variant:?}: {message}");
     }
 }
 

@@ -108,7 +108,8 @@ fn bad_usage_and_scenarios_are_errors() {
     let bad = dir.path().join("bad.toml");
     std::fs::write(&bad, "[[thread]]\nturns = []").unwrap();
     let run = |args: &[&str]| Command::new(PROGRAM).args(args).output().unwrap();
-    let told = |output: Output| (output.status.code(), String::from_utf8(output.stderr).unwrap());
+    let code_and_stderr =
+        |output: Output| (output.status.code(), String::from_utf8(output.stderr).unwrap());
     for (args, why) in [
         (&[][..], "a scenario is missing"),
         (&["x", "--prot", "1"], "unknown option `--prot`"),
@@ -116,8 +117,8 @@ fn bad_usage_and_scenarios_are_errors() {
         (&["/nonexistent.toml"], "read the scenario /nonexistent.toml"),
         (&[bad.to_str().unwrap()], "unknown key `turns`; did you mean `turn`?"),
     ] {
-        let (code, said) = told(run(args));
-        assert_eq!(code, Some(2), "{said}");
-        assert!(said.contains(why), "no {why:?} in {said}");
+        let (code, stderr) = code_and_stderr(run(args));
+        assert_eq!(code, Some(2), "{stderr}");
+        assert!(stderr.contains(why), "no {why:?} in {stderr}");
     }
 }

@@ -49,8 +49,8 @@ fn blocking_questions_and_answers_are_relayed() {
             json!({"answers": {"color": {"answers": ["Blue"]}, "token": {"answers": ["x"]}}}),
         );
         client.wait("the turn's end", |message| message["method"] == "turn/completed");
-        let told = server.requests()[1].request.last_output();
-        assert!(told.contains("Blue"), "{told}");
+        let output = server.requests()[1].request.last_output();
+        assert!(output.contains("Blue"), "{output}");
         server.assert_all_as_scripted();
     }
 }
@@ -132,8 +132,8 @@ fn dynamic_tool_is_called_with_its_arguments() {
             json!({"contentItems": [{"type": "inputText", "text": "noted"}], "success": true}),
         );
         client.wait("the turn's end", |message| message["method"] == "turn/completed");
-        let told = server.requests()[1].request.last_output();
-        assert!(told.contains("noted"), "{variant:?}: {told}");
+        let output = server.requests()[1].request.last_output();
+        assert!(output.contains("noted"), "{variant:?}: {output}");
         server.assert_all_as_scripted();
     }
 }

@@ -66,12 +66,12 @@ impl FileTracker {
 
     fn records(&self) -> Result<IssueRecords, Error> {
         let path = &self.settings.path;
-        let told = |why: io::Error| {
+        let error = |why: io::Error| {
             Error::Request(format!("cannot read the issue directory {}: {why}", path.display()))
         };
         let mut records = IssueRecords::new();
-        for entry in fs::read_dir(path).map_err(told)? {
-            let entry = entry.map_err(told)?;
+        for entry in fs::read_dir(path).map_err(error)? {
+            let entry = entry.map_err(error)?;
             let name = entry.file_name().to_string_lossy().into_owned();
             if !name.ends_with(".md") || name.starts_with('.') || name == README {
                 continue;
@@ -158,8 +158,8 @@ fn read(path: &Path) -> Result<String, String> {
 
 /// Parses an issue from a file's text. The id defaults to the file's name.
 fn issue(text: &str, stem: &str) -> Result<Issue, String> {
-    let told = |why: workflow::Error| why.to_string();
-    let parts = split(text).map_err(told)?;
+    let error = |why: workflow::Error| why.to_string();
+    let parts = split(text).map_err(error)?;
     let mut fields = Fields::new("", parts.front);
     let id = name(&mut fields, "id")?.unwrap_or_else(|| stem.to_owned());
     let title = match name(&mut fields, "title")? {

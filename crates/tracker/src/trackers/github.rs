@@ -129,14 +129,14 @@ impl GitHubTracker {
     fn list(&self, state: &str, found: &mut IssueList) -> Result<(), Error> {
         let limit = self.settings.limit;
         let text = self.gh(&["issue", "list", "--state", state, "--limit", &limit.to_string()])?;
-        let told: Vec<Value> = parse(&text)?;
+        let rows: Vec<Value> = parse(&text)?;
         // `gh` handles the pagination itself. At the limit, further issues may exist that it did not return.
-        if told.len() >= limit as usize {
+        if rows.len() >= limit as usize {
             return Err(Error::Pagination(format!(
                 "there are at least {limit} {state} issues; raise tracker.provider.limit"
             )));
         }
-        for one in told {
+        for one in rows {
             match self.issue(&one) {
                 Ok(issue) => found.issues.push(issue),
                 Err(why) => found.warnings.push(format!("issue {}: {why}", one["number"])),
@@ -177,38 +177,38 @@ impl GitHubTracker {
         }
     }
 
-    fn issue(&self, told: &Value) -> Result<Issue, String> {
-        let told = GhIssue::deserialize(told).map_err(|why| why.to_string())?;
-        if told.title.trim().is_empty() {
+    fn issue(&self, row: &Value) -> Result<Issue, String> {
+        let issue = GhIssue::deserialize(row).map_err(|why| why.to_string())?;
+        if issue.title.trim().is_empty() {
             return Err("the issue has no title".to_owned());
         }
         let text =
             |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
-        let names = normalize_labels(told.labels.iter().map(|label| &label.name));
+        let names = normalize_labels(issue.labels.iter().map(|label| &label.name));
         Ok(Issue {
-            id: told.number.to_string(),
-            identifier: format!("#{}", told.number),
-            state: self.state(&told.state, &names)?,
+            id: issue.number.to_string(),
+            identifier: format!("#{}", issue.number),
+            state: self.state(&issue.state, &names)?,
             priority: self.priority(&names),
             dispatchable: !names.contains(&self.settings.blocked_label),
-            description: text(&told.body),
+            description: text(&issue.body),
             branch_name: None,
-            url: text(&told.url),
-            assignee_id: told.assignees.first().and_then(|one| text(&one["login"])),
-            created_at: text(&told.created_at).as_deref().and_then(normalize_instant),
-            updated_at: text(&told.updated_at).as_deref().and_then(normalize_instant),
-            native_ref: Some(native(told.number, text(&told.id))),
-            title: told.title,
+            url: text(&issue.url),
+            assignee_id: issue.assignees.first().and_then(|one| text(&one["login"])),
+            created_at: text(&issue.created_at).as_deref().and_then(normalize_instant),
+            updated_at: text(&issue.updated_at).as_deref().and_then(normalize_instant),
+            native_ref: Some(native(issue.number, text(&issue.id))),
+            title: issue.title,
             labels: names,
             blocked_by: Vec::new(),
         })
     }
 
     /// Returns the state of an issue. More than one state label is an error, because the state would be ambiguous.
-    fn state(&self, told: &str, names: &[String]) -> Result<String, String> {
+    fn state(&self, state: &str, names: &[String]) -> Result<String, String> {
         let mut named =
             names.iter().filter_map(|name| name.strip_prefix(&self.settings.state_prefix));
-        match (told.to_lowercase().as_str(), named.next().map(str::trim), named.next()) {
+        match (state.to_lowercase().as_str(), named.next().map(str::trim), named.next()) {
             (CLOSED, ..) => Ok(CLOSED.to_owned()),
             (OPEN, Some(_), Some(_)) => Err("several labels name a state".to_owned()),
             (OPEN, Some(name), None) if !name.is_empty() => Ok(name.to_owned()),

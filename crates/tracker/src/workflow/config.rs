@@ -126,8 +126,8 @@ pub(super) fn read(
     };
     unknown.extend([polling, workspace, top].into_iter().flat_map(Fields::unknown));
     unknown.sort();
-    let told = unknown.iter().map(|key| format!("unknown key {key} has no effect"));
-    Ok((config, told.collect()))
+    let warnings = unknown.iter().map(|key| format!("unknown key {key} has no effect"));
+    Ok((config, warnings.collect()))
 }
 
 fn tracker(
@@ -235,10 +235,10 @@ mod tests {
     }
 
     #[track_caller]
-    fn refused(front: &str, told: &str) {
+    fn refused(front: &str, expected: &str) {
         let error = read(front).unwrap_err();
         assert_eq!(error.class(), "invalid_workflow_config", "{front}");
-        assert!(error.to_string().contains(told), "{error}");
+        assert!(error.to_string().contains(expected), "{error}");
     }
 
     #[test]

@@ -39,10 +39,10 @@ fn map(yaml: &str) -> Result<Map<String, Value>, Error> {
         return Ok(Map::new());
     }
     // The library's default messages are written for programmers and mention its options.
-    let told = |why: serde_saphyr::Error| {
+    let describe = |why: serde_saphyr::Error| {
         why.without_snippet().render_with_formatter(&serde_saphyr::UserMessageFormatter)
     };
-    let parsed: Value = serde_saphyr::from_str(yaml).map_err(|why| Error::Parse(told(why)))?;
+    let parsed: Value = serde_saphyr::from_str(yaml).map_err(|why| Error::Parse(describe(why)))?;
     match parsed {
         Value::Object(map) => Ok(map),
         // The front matter is empty or contains only comments.

@@ -33,8 +33,8 @@ impl IssueTemplate {
             .build()
             .map_err(|why| Error::TemplateParse(why.to_string()))?;
         let template = parser.parse(&self.text).map_err(|why| parse_error(&why.to_string()))?;
-        let told = |why: String| Error::TemplateRender(why);
-        let object = liquid::to_object(issue).map_err(|why| told(format!("the issue: {why}")))?;
+        let error = |why: String| Error::TemplateRender(why);
+        let object = liquid::to_object(issue).map_err(|why| error(format!("the issue: {why}")))?;
         let missed = RefCell::new(None);
         let issue = StrictObject { name: "issue.", object, inner: None, missed: &missed };
         let mut object = Object::new();
@@ -44,9 +44,9 @@ impl IssueTemplate {
         );
         let globals =
             StrictObject { name: "", object, inner: Some(Box::new(issue)), missed: &missed };
-        let text = template.render(&globals).map_err(|why| told(why.to_string()))?;
+        let text = template.render(&globals).map_err(|why| error(why.to_string()))?;
         match missed.take() {
-            Some(name) => Err(told(format!("{name} is not known"))),
+            Some(name) => Err(error(format!("{name} is not known"))),
             None => Ok(text.trim().to_owned()),
         }
     }

@@ -11,161 +11,170 @@ use provost_core::{
 use super::kit::{TestRun, planned_spec};
 use crate::{
     kit::snapshot,
-    runs::kit::{question_request, remark},
+    runs::kit::{comment, question_request},
 };
 
 #[test]
 fn r21_decision_reaches_later_tasks() {
-    let mut bench = TestRun::open(planned_spec(&[("a", &[]), ("b", &["a"]), ("c", &["a"])]));
-    bench.start().signal(StreamSignal::RequestOpened(question_request(
+    let mut harness = TestRun::open(planned_spec(&[("a", &[]), ("b", &["a"]), ("c", &["a"])]));
+    harness.start().signal(StreamSignal::RequestOpened(question_request(
         "n1",
         "db",
         "Which database?",
     )));
-    bench
+    harness
         .answer(RequestReply::Text("SQLite".to_owned()))
         .finish_work("a1")
         .integrate_task("a")
         .finish_worktree_move("b");
     for name in ["b", "c"] {
-        let told = bench.focus_task(name).instruction();
-        assert!(told.contains("- Which database?\n  Decided: SQLite"), "{name}: {told}");
+        let instruction = harness.focus_task(name).instruction();
+        assert!(
+            instruction.contains("- Which database?\n  Decided: SQLite"),
+            "{name}: {instruction}"
+        );
     }
 }
 
 #[test]
 fn r21_decision_answers_same_question_of_live_tasks() {
-    let mut bench = TestRun::open(planned_spec(&[("a", &[]), ("b", &[])]));
-    bench.focus_task("b").start().signal(StreamSignal::RequestOpened(question_request(
+    let mut harness = TestRun::open(planned_spec(&[("a", &[]), ("b", &[])]));
+    harness.focus_task("b").start().signal(StreamSignal::RequestOpened(question_request(
         "n2",
         "db",
         "Which database?",
     )));
-    let of_b = bench.live_session();
-    assert_eq!(bench.sessions[&of_b].open_requests().count(), 1);
-    bench.focus_task("a").start().signal(StreamSignal::RequestOpened(question_request(
+    let of_b = harness.live_session();
+    assert_eq!(harness.sessions[&of_b].open_requests().count(), 1);
+    harness.focus_task("a").start().signal(StreamSignal::RequestOpened(question_request(
         "n1",
         "db",
         "Which database?",
     )));
-    bench.answer(RequestReply::Text("SQLite".to_owned()));
-    assert_eq!(bench.sessions[&of_b].open_requests().count(), 0, "both have the one answer");
-    assert_eq!(bench.run.decisions.len(), 1);
+    harness.answer(RequestReply::Text("SQLite".to_owned()));
+    assert_eq!(harness.sessions[&of_b].open_requests().count(), 0, "both have the one answer");
+    assert_eq!(harness.run.decisions.len(), 1);
 }
 
 /// Returns the texts of the decision messages that a task's session got.
-fn decision_messages(bench: &TestRun, name: &str) -> Vec<String> {
-    let session = &bench.sessions[&bench.task(name).session().expect("the task has a session")];
-    let told = session.messages.iter().filter(|one| one.key.starts_with("decision-"));
-    told.map(|one| one.text.clone()).collect()
+fn decision_messages(harness: &TestRun, name: &str) -> Vec<String> {
+    let session = &harness.sessions[&harness.task(name).session().expect("the task has a session")];
+    let messages = session.messages.iter().filter(|one| one.key.starts_with("decision-"));
+    messages.map(|one| one.text.clone()).collect()
 }
 
 #[test]
 fn r21_decision_is_sent_once_to_live_tasks() {
-    let mut bench = TestRun::open(planned_spec(&[("a", &[]), ("b", &[]), ("c", &[])]));
-    bench.focus_task("c").start();
-    bench.focus_task("b").start().signal(StreamSignal::TurnStarted { turn: None });
-    bench.focus_task("a").start().signal(StreamSignal::RequestOpened(question_request(
+    let mut harness = TestRun::open(planned_spec(&[("a", &[]), ("b", &[]), ("c", &[])]));
+    harness.focus_task("c").start();
+    harness.focus_task("b").start().signal(StreamSignal::TurnStarted { turn: None });
+    harness.focus_task("a").start().signal(StreamSignal::RequestOpened(question_request(
         "n1",
         "db",
         "Which database?",
     )));
-    assert!(decision_messages(&bench, "b").is_empty());
-    bench.answer(RequestReply::Text("SQLite".to_owned())).advance_clock(1).advance_clock(1);
+    assert!(decision_messages(&harness, "b").is_empty());
+    harness.answer(RequestReply::Text("SQLite".to_owned())).advance_clock(1).advance_clock(1);
     for name in ["b", "c"] {
-        let [text] = &decision_messages(&bench, name)[..] else {
-            panic!("{name}: {:?}", decision_messages(&bench, name))
+        let [text] = &decision_messages(&harness, name)[..] else {
+            panic!("{name}: {:?}", decision_messages(&harness, name))
         };
         assert!(text.contains("- Which database?\n  Decided: SQLite"), "{text}");
     }
-    assert!(decision_messages(&bench, "a").is_empty(), "it has the answer");
-    bench.focus_task("a").signal(StreamSignal::RequestOpened(question_request(
+    assert!(decision_messages(&harness, "a").is_empty(), "it has the answer");
+    harness.focus_task("a").signal(StreamSignal::RequestOpened(question_request(
         "n2",
         "os",
         "Which system?",
     )));
-    bench.answer(RequestReply::Text("Linux".to_owned()));
-    assert_eq!(decision_messages(&bench, "b").len(), 2, "each by itself");
+    harness.answer(RequestReply::Text("Linux".to_owned()));
+    assert_eq!(decision_messages(&harness, "b").len(), 2, "each by itself");
 }
 
 #[test]
 fn r21_decision_skips_waiting_or_done_tasks() {
-    let mut bench = TestRun::open(planned_spec(&[("a", &[]), ("b", &[]), ("c", &[])]));
-    bench.focus_task("b").start().signal(StreamSignal::RequestOpened(question_request(
+    let mut harness = TestRun::open(planned_spec(&[("a", &[]), ("b", &[]), ("c", &[])]));
+    harness.focus_task("b").start().signal(StreamSignal::RequestOpened(question_request(
         "n2",
         "os",
         "Which system?",
     )));
-    bench.focus_task("c").start().turn(ClaimKind::Completed, None);
-    bench.focus_task("a").start().signal(StreamSignal::RequestOpened(question_request(
+    harness.focus_task("c").start().turn(ClaimKind::Completed, None);
+    harness.focus_task("a").start().signal(StreamSignal::RequestOpened(question_request(
         "n1",
         "db",
         "Which database?",
     )));
-    bench.answer(RequestReply::Text("SQLite".to_owned()));
-    assert!(decision_messages(&bench, "b").is_empty() && decision_messages(&bench, "c").is_empty());
-    bench.focus_task("b").answer(RequestReply::Text("Linux".to_owned()));
-    assert_eq!(decision_messages(&bench, "b").len(), 1, "the decision is sent once it works again");
+    harness.answer(RequestReply::Text("SQLite".to_owned()));
+    assert!(
+        decision_messages(&harness, "b").is_empty() && decision_messages(&harness, "c").is_empty()
+    );
+    harness.focus_task("b").answer(RequestReply::Text("Linux".to_owned()));
+    assert_eq!(
+        decision_messages(&harness, "b").len(),
+        1,
+        "the decision is sent once it works again"
+    );
 }
 
 #[test]
 fn r21_secret_decision_is_not_sent() {
-    let mut bench = TestRun::open(planned_spec(&[("a", &[]), ("b", &[])]));
-    bench.focus_task("b").start();
+    let mut harness = TestRun::open(planned_spec(&[("a", &[]), ("b", &[])]));
+    harness.focus_task("b").start();
     let mut asked = question_request("n1", "key", "Which key?");
     asked.questions[0].secret = true;
-    bench.focus_task("a").start().signal(StreamSignal::RequestOpened(asked));
-    bench.answer(RequestReply::Text("hush".to_owned()));
-    assert_eq!((bench.run.decisions.len(), decision_messages(&bench, "b").len()), (1, 0));
+    harness.focus_task("a").start().signal(StreamSignal::RequestOpened(asked));
+    harness.answer(RequestReply::Text("hush".to_owned()));
+    assert_eq!((harness.run.decisions.len(), decision_messages(&harness, "b").len()), (1, 0));
 }
 
 /// A run with two merged tasks and an open pull request.
 fn with_pull_request() -> TestRun {
-    let mut bench =
+    let mut harness =
         TestRun::open(RunSpec { land: LandMode::Pr, ..planned_spec(&[("a", &[]), ("b", &[])]) });
-    bench
+    harness
         .focus_task("a")
         .finish_work("a1")
         .focus_task("b")
         .finish_work("b1")
         .merge_batch(&[("a", "a1"), ("b", "both")]);
-    bench.check_merge("both", CheckEnd::Exit(0)).integrate().open_pull_request("both");
-    bench
+    harness.check_merge("both", CheckEnd::Exit(0)).integrate().open_pull_request("both");
+    harness
 }
 
 #[test]
 fn review_comments_are_fixed_on_the_merged_head() {
-    let mut bench = with_pull_request();
-    bench.see_pull(PullRequestChecks::Passed, &[remark("r1", "mend it")]);
-    let last = bench.last_session();
+    let mut harness = with_pull_request();
+    harness.see_pull(PullRequestChecks::Passed, &[comment("r1", "mend it")]);
+    let last = harness.last_session();
     assert_eq!(last.no, 4, "no existing worktree has all of the work");
-    let provost_core::session::WorkLocation::Worktree { base, .. } = &bench.session(4).spec.work
+    let provost_core::session::WorkLocation::Worktree { base, .. } = &harness.session(4).spec.work
     else {
         panic!("it needs a worktree to fix anything")
     };
     assert_eq!(base, &Some(snapshot("both").commit));
-    assert!(bench.instruction().contains("> mend it"));
+    assert!(harness.instruction().contains("> mend it"));
 }
 
 #[test]
 fn review_comments_go_to_agent_of_newest_work() {
     let spec = RunSpec { land: LandMode::Pr, ..planned_spec(&[("a", &[]), ("b", &["a"])]) };
-    let mut bench = TestRun::open(spec);
-    bench
+    let mut harness = TestRun::open(spec);
+    harness
         .finish_work("a1")
         .integrate_task("a")
         .finish_worktree_move("b")
         .finish_work("b1")
         .integrate_task("b")
         .open_pull_request("b1");
-    bench.see_pull(PullRequestChecks::Passed, &[remark("r1", "mend it")]);
+    harness.see_pull(PullRequestChecks::Passed, &[comment("r1", "mend it")]);
     assert_eq!(
-        bench.last_session().no,
+        harness.last_session().no,
         1,
         "it continues in the conversation that has all of the work"
     );
-    bench.finish_work("b2").open_pull_request("b2");
-    assert_eq!(bench.run.head, Some(snapshot("b2")));
+    harness.finish_work("b2").open_pull_request("b2");
+    assert_eq!(harness.run.head, Some(snapshot("b2")));
 }
 
 #[test]
@@ -174,22 +183,22 @@ fn review_comments_need_a_session_with_all_checks() {
     let mut tasks = spec.planning.given.take().expect("a plan is given").tasks().to_vec();
     tasks[0].checks = vec!["own".to_owned()];
     spec.planning.given = Some(provost_core::plan::Plan::new(tasks).expect("it is one"));
-    let mut bench = TestRun::open(spec);
-    bench
+    let mut harness = TestRun::open(spec);
+    harness
         .focus_task("a")
         .finish_work("a1")
         .integrate_task("a")
         .finish_worktree_move("b")
         .focus_task("b")
         .finish_work("b1");
-    let worker = bench.task("b").worker.expect("it was worked on");
-    bench
+    let worker = harness.task("b").worker.expect("it was worked on");
+    harness
         .merge_batch(&[("b", "b1")])
         .check_merge("b1", CheckEnd::Exit(0))
         .integrate()
         .open_pull_request("b1");
-    bench.see_pull(PullRequestChecks::Passed, &[remark("r1", "mend it")]);
-    assert_ne!(bench.last_session().id, worker, "it is checked for its own task alone");
-    let spec = &bench.sessions[&bench.last_session().id].spec;
+    harness.see_pull(PullRequestChecks::Passed, &[comment("r1", "mend it")]);
+    assert_ne!(harness.last_session().id, worker, "it is checked for its own task alone");
+    let spec = &harness.sessions[&harness.last_session().id].spec;
     assert_eq!(spec.checks, ["check", "own"]);
 }

@@ -80,7 +80,7 @@ impl TestRun {
 
     /// Builds the result of the pending merge: the merged tasks, each with its tree, and the conflicting ones.
     pub(crate) fn batch_merged(&self, links: &[(&str, &str)], conflicts: &[&str]) -> RunCommand {
-        let owed = self.run.effects().into_iter().find_map(|effect| {
+        let pending = self.run.effects().into_iter().find_map(|effect| {
             if let RunEffect::MergeBatch { batch, .. } = effect { Some(batch) } else { None }
         });
         let onto = self.run.base().clone();
@@ -94,7 +94,12 @@ impl TestRun {
             files: vec![format!("src/{name}.rs")],
         });
         let (links, conflicts) = (links.collect(), met.collect());
-        RunCommand::BatchMerged { batch: owed.expect("a merge is pending"), onto, links, conflicts }
+        RunCommand::BatchMerged {
+            batch: pending.expect("a merge is pending"),
+            onto,
+            links,
+            conflicts,
+        }
     }
 
     pub(crate) fn merge_batch(&mut self, links: &[(&str, &str)]) -> &mut Self {
@@ -119,7 +124,7 @@ impl TestRun {
     }
 
     pub(crate) fn integrated(&self) -> RunCommand {
-        let owed = self.run.effects().into_iter().find_map(|effect| match effect {
+        let pending = self.run.effects().into_iter().find_map(|effect| match effect {
             RunEffect::Integrate { batch, len, .. } => Some(RunCommand::Integrated { batch, len }),
             RunEffect::CommitLeftovers(_)
             | RunEffect::MoveWorktree { .. }
@@ -130,7 +135,7 @@ impl TestRun {
             | RunEffect::RunHook(_)
             | RunEffect::WriteReport { .. } => None,
         });
-        owed.expect("an integration is pending")
+        pending.expect("an integration is pending")
     }
 
     pub(crate) fn integrate(&mut self) -> &mut Self {
@@ -150,10 +155,10 @@ impl TestRun {
 
     /// Returns the number of a task's pending worktree move.
     pub(crate) fn worktree_move_no(&self, name: &str) -> u32 {
-        let TaskPhase::PreparingWorktree(errand) = &self.task(name).phase else {
+        let TaskPhase::PreparingWorktree(worktree_move) = &self.task(name).phase else {
             panic!("{name} is {}", self.phase_name(name))
         };
-        errand.no
+        worktree_move.no
     }
 
     pub(crate) fn finish_worktree_move(&mut self, name: &str) -> &mut Self {

@@ -45,31 +45,31 @@ fn accepting_review(edits: &Value) -> Option<StructuredResult> {
 
 #[test]
 fn unreviewed_plan_starts_at_once() {
-    let mut bench = TestRun::open(planned(ReviewMode::Off));
-    assert_eq!((bench.run.stage, bench.last_session().stage), (RunStage::Plan, RunStage::Plan));
-    bench.finish_session("old", plan_result(&two_task_plan()));
-    assert_eq!(bench.stages(), [RunStage::Plan, RunStage::PlanReview, RunStage::Tasks]);
-    assert_eq!(bench.working_names(), ["a"]);
-    assert!(bench.hooks().contains(&"run.planned".to_owned()), "{:?}", bench.hooks());
+    let mut harness = TestRun::open(planned(ReviewMode::Off));
+    assert_eq!((harness.run.stage, harness.last_session().stage), (RunStage::Plan, RunStage::Plan));
+    harness.finish_session("old", plan_result(&two_task_plan()));
+    assert_eq!(harness.stages(), [RunStage::Plan, RunStage::PlanReview, RunStage::Tasks]);
+    assert_eq!(harness.working_names(), ["a"]);
+    assert!(harness.hooks().contains(&"run.planned".to_owned()), "{:?}", harness.hooks());
 }
 
 #[test]
 fn e1_empty_plan_fails_the_run() {
-    let mut bench = TestRun::open(planned(ReviewMode::Off));
+    let mut harness = TestRun::open(planned(ReviewMode::Off));
     let empty = json!({"tasks": []});
-    bench.finish_session("old", plan_json_result(&empty));
-    assert_eq!((bench.run.stage, bench.run.sessions.len()), (RunStage::Plan, 1));
-    let asked = bench.instruction().to_owned();
+    harness.finish_session("old", plan_json_result(&empty));
+    assert_eq!((harness.run.stage, harness.run.sessions.len()), (RunStage::Plan, 1));
+    let asked = harness.instruction().to_owned();
     assert!(asked.contains("- the plan has no tasks: expected at least one\n"), "{asked}");
-    bench.finish_session("old", plan_json_result(&empty));
+    harness.finish_session("old", plan_json_result(&empty));
     assert_eq!(
-        (bench.ending(), bench.outcome().cause),
+        (harness.ending(), harness.outcome().cause),
         (RunEnding::Failed, Some(RunFailureCause::Plan))
     );
     let detail =
         "the result is still not a valid plan: the plan has no tasks: expected at least one";
-    assert_eq!(bench.outcome().detail, detail);
-    assert!(bench.run.graph.is_none());
+    assert_eq!(harness.outcome().detail, detail);
+    assert!(harness.run.graph.is_none());
 }
 
 #[test]
@@ -77,13 +77,13 @@ fn e2_plan_cannot_set_task_state() {
     for field in ["status", "state", "attempts", "started_at"] {
         let mut task = one_task();
         task[field] = json!("done");
-        let mut bench = TestRun::open(planned(ReviewMode::Off));
-        bench.finish_session("old", plan_json_result(&json!({"tasks": [task]})));
+        let mut harness = TestRun::open(planned(ReviewMode::Off));
+        harness.finish_session("old", plan_json_result(&json!({"tasks": [task]})));
         assert!(
-            bench.instruction().contains(&format!("has an unknown field \"{field}\"")),
+            harness.instruction().contains(&format!("has an unknown field \"{field}\"")),
             "{field}"
         );
-        assert!(bench.run.planned.is_none());
+        assert!(harness.run.planned.is_none());
     }
 }
 
@@ -96,16 +96,16 @@ fn e2_plan_faults_are_returned_once_for_repair() {
         {"id": "d", "title": "D", "instruction": "Do."},
         {"id": "d", "title": "D", "instruction": "Do."},
     ]});
-    let mut bench = TestRun::open(planned(ReviewMode::Off));
-    let first = bench.live_session();
-    bench.finish_session("old", plan_json_result(&faulty));
-    assert_eq!(bench.live_session(), first, "its planner fixes it in the same conversation");
-    let (_, faults) = &bench.run.plan_faults[0];
+    let mut harness = TestRun::open(planned(ReviewMode::Off));
+    let first = harness.live_session();
+    harness.finish_session("old", plan_json_result(&faulty));
+    assert_eq!(harness.live_session(), first, "its planner fixes it in the same conversation");
+    let (_, faults) = &harness.run.plan_faults[0];
     assert_eq!(faults.len(), 3, "{faults:?}");
-    let asked = bench.instruction();
+    let asked = harness.instruction();
     assert!(faults.iter().all(|fault| asked.contains(&format!("- {fault}\n"))), "{asked}");
-    bench.finish_session("old", plan_result(&two_task_plan()));
-    assert_eq!((bench.run.stage, bench.count_events("run.plan_invalid")), (RunStage::Tasks, 1));
+    harness.finish_session("old", plan_result(&two_task_plan()));
+    assert_eq!((harness.run.stage, harness.count_events("run.plan_invalid")), (RunStage::Tasks, 1));
 }
 
 #[test]
@@ -114,25 +114,25 @@ fn invalid_or_missing_plan_is_reported() {
         (Some(StructuredResult::Plan("no plan".to_owned())), "expected ident"),
         (None, "no plan was returned"),
     ] {
-        let mut bench = TestRun::open(planned(ReviewMode::Off));
-        bench.finish_session("old", result);
-        assert!(bench.instruction().contains(fault), "{}", bench.instruction());
+        let mut harness = TestRun::open(planned(ReviewMode::Off));
+        harness.finish_session("old", result);
+        assert!(harness.instruction().contains(fault), "{}", harness.instruction());
     }
 }
 
 #[test]
 fn plan_faults_go_to_new_agent_if_not_resumable() {
-    let mut bench = TestRun::open(planned(ReviewMode::Off));
-    let first = bench.live_session();
-    bench.start().turn(
+    let mut harness = TestRun::open(planned(ReviewMode::Off));
+    let first = harness.live_session();
+    harness.start().turn(
         provost_core::lifecycle::ClaimKind::Completed,
         plan_json_result(&json!({"tasks": []})),
     );
     // The worktree is removed before the run can resume the session.
-    bench.sessions.get_mut(&first).unwrap().work = session::WorkState::Removed;
-    bench.end_session(first);
-    assert_ne!(bench.live_session(), first);
-    let asked = bench.instruction();
+    harness.sessions.get_mut(&first).unwrap().work = session::WorkState::Removed;
+    harness.end_session(first);
+    assert_ne!(harness.live_session(), first);
+    let asked = harness.instruction();
     assert!(asked.starts_with("Read the task below"), "{asked}");
     assert!(asked.contains("- the plan has no tasks: expected at least one"), "{asked}");
 }
@@ -141,154 +141,157 @@ fn plan_faults_go_to_new_agent_if_not_resumable() {
 fn quoted_plan_faults_are_capped() {
     let task = |no: u32| json!({"id": format!("t{no}"), "title": "", "instruction": "Do."});
     let tasks: Vec<Value> = (0..100).map(task).collect();
-    let mut bench = TestRun::open(planned(ReviewMode::Off));
-    bench.finish_session("old", plan_json_result(&json!({"tasks": tasks})));
-    assert_eq!(bench.run.plan_faults[0].1.len(), 20);
-    assert_eq!(bench.instruction().matches("has an empty text").count(), 20);
-    bench.finish_session("old", plan_json_result(&json!({"tasks": tasks})));
-    assert_eq!(bench.outcome().detail.matches("has an empty text").count(), 20);
+    let mut harness = TestRun::open(planned(ReviewMode::Off));
+    harness.finish_session("old", plan_json_result(&json!({"tasks": tasks})));
+    assert_eq!(harness.run.plan_faults[0].1.len(), 20);
+    assert_eq!(harness.instruction().matches("has an empty text").count(), 20);
+    harness.finish_session("old", plan_json_result(&json!({"tasks": tasks})));
+    assert_eq!(harness.outcome().detail.matches("has an empty text").count(), 20);
 }
 
 #[test]
 fn plan_is_not_repaired_on_exhausted_budget() {
     let mut spec = planned(ReviewMode::Off);
     spec.budget.turns = Some(1);
-    let mut bench = TestRun::open(spec);
-    bench.finish_session("old", plan_json_result(&json!({"tasks": []})));
+    let mut harness = TestRun::open(spec);
+    harness.finish_session("old", plan_json_result(&json!({"tasks": []})));
     assert_eq!(
-        (bench.ending(), bench.outcome().cause),
+        (harness.ending(), harness.outcome().cause),
         (RunEnding::Failed, Some(RunFailureCause::Budget))
     );
 }
 
 #[test]
 fn failed_planner_fails_the_run() {
-    let mut bench = TestRun::open(planned(ReviewMode::Off));
-    bench.fail_session();
+    let mut harness = TestRun::open(planned(ReviewMode::Off));
+    harness.fail_session();
     assert_eq!(
-        (bench.ending(), bench.outcome().cause),
+        (harness.ending(), harness.outcome().cause),
         (RunEnding::Failed, Some(RunFailureCause::Plan))
     );
-    bench.apply(RunCommand::Resume);
-    assert_eq!((bench.run.stage, bench.last_session().no), (RunStage::Plan, 2));
+    harness.apply(RunCommand::Resume);
+    assert_eq!((harness.run.stage, harness.last_session().no), (RunStage::Plan, 2));
 }
 
 #[test]
 fn plan_reviewer_can_edit_the_plan() {
-    let mut bench = TestRun::open(planned(ReviewMode::Repair));
-    bench.finish_session("old", plan_result(&two_task_plan()));
-    assert_eq!(bench.last_session().stage, RunStage::PlanReview);
-    assert!(bench.instruction().contains("\"id\": \"b\""), "it is shown the plan");
+    let mut harness = TestRun::open(planned(ReviewMode::Repair));
+    harness.finish_session("old", plan_result(&two_task_plan()));
+    assert_eq!(harness.last_session().stage, RunStage::PlanReview);
+    assert!(harness.instruction().contains("\"id\": \"b\""), "it is shown the plan");
     let task = json!({"id": "c", "title": "C", "instruction": "Do.", "after": [], "criteria": [], "checks": [], "scope": []});
     let edits = json!([{"op": "release", "id": "b", "on": "a"}, {"op": "add", "task": task}]);
-    bench.finish_session("old", accepting_review(&edits));
+    harness.finish_session("old", accepting_review(&edits));
     assert_eq!(
-        (bench.run.stage, bench.working_names()),
+        (harness.run.stage, harness.working_names()),
         (RunStage::Tasks, vec!["a".into(), "b".into(), "c".into()])
     );
 }
 
 #[test]
 fn edits_of_report_only_review_are_ignored() {
-    let mut bench = TestRun::open(planned(ReviewMode::Report));
-    bench.finish_session("old", plan_result(&two_task_plan()));
-    bench
+    let mut harness = TestRun::open(planned(ReviewMode::Report));
+    harness.finish_session("old", plan_result(&two_task_plan()));
+    harness
         .finish_session("old", accepting_review(&json!([{"op": "release", "id": "b", "on": "a"}])));
-    assert_eq!(bench.working_names(), ["a"]);
-    assert_eq!(*bench.run.planned.as_ref().unwrap().plan, two_task_plan());
+    assert_eq!(harness.working_names(), ["a"]);
+    assert_eq!(*harness.run.planned.as_ref().unwrap().plan, two_task_plan());
 }
 
 #[test]
 fn e2_invalid_plan_edit_is_returned_once() {
-    let mut bench = TestRun::open(planned(ReviewMode::Repair));
-    bench.finish_session("old", plan_result(&two_task_plan()));
+    let mut harness = TestRun::open(planned(ReviewMode::Repair));
+    harness.finish_session("old", plan_result(&two_task_plan()));
     let cycle = json!([{"op": "depend", "id": "a", "on": "b"}]);
-    bench.finish_session("old", accepting_review(&cycle));
-    assert!(bench.instruction().contains("edit number 1 cannot be applied"));
-    bench.finish_session("old", accepting_review(&cycle));
+    harness.finish_session("old", accepting_review(&cycle));
+    assert!(harness.instruction().contains("edit number 1 cannot be applied"));
+    harness.finish_session("old", accepting_review(&cycle));
     assert_eq!(
-        (bench.ending(), bench.outcome().cause),
+        (harness.ending(), harness.outcome().cause),
         (RunEnding::Failed, Some(RunFailureCause::Plan))
     );
 }
 
 #[test]
 fn reviewer_edits_respect_the_task_limit() {
-    let mut bench = TestRun::open(planned(ReviewMode::Repair));
-    bench.finish_session("old", plan_result(&two_task_plan()));
+    let mut harness = TestRun::open(planned(ReviewMode::Repair));
+    harness.finish_session("old", plan_result(&two_task_plan()));
     let task = |no: usize| json!({"id": format!("t{no}"), "title": "T", "instruction": "Do.", "after": [], "criteria": [], "checks": [], "scope": []});
     let add = |no: usize| json!({"op": "add", "task": task(no)});
     let edits: Vec<Value> = (0..MAX_PLANNED).map(add).collect();
-    bench.finish_session("old", accepting_review(&json!(edits)));
-    let asked = bench.instruction();
+    harness.finish_session("old", accepting_review(&json!(edits)));
+    let asked = harness.instruction();
     assert!(asked.contains("the plan has 202 tasks: expected at most 200"), "{asked}");
 }
 
 #[test]
 fn e4_rejected_plan_fails_with_hook_and_reason() {
-    let mut bench = TestRun::open(planned(ReviewMode::Report));
-    bench.finish_session("old", plan_result(&two_task_plan()));
+    let mut harness = TestRun::open(planned(ReviewMode::Report));
+    harness.finish_session("old", plan_result(&two_task_plan()));
     let rejected = json!({"verdict": "reject", "reason": "it misses the point", "edits": []});
-    bench.finish_session("old", Some(StructuredResult::PlanReview(rejected.to_string())));
+    harness.finish_session("old", Some(StructuredResult::PlanReview(rejected.to_string())));
     assert_eq!(
-        (bench.ending(), bench.outcome().cause),
+        (harness.ending(), harness.outcome().cause),
         (RunEnding::Failed, Some(RunFailureCause::Plan))
     );
-    assert_eq!(bench.outcome().detail, "the plan was rejected: it misses the point");
-    assert_eq!(bench.hooks().last().map(String::as_str), Some("run.failed"));
-    assert!(bench.run.graph.is_none(), "nothing of it is worked on");
+    assert_eq!(harness.outcome().detail, "the plan was rejected: it misses the point");
+    assert_eq!(harness.hooks().last().map(String::as_str), Some("run.failed"));
+    assert!(harness.run.graph.is_none(), "nothing of it is worked on");
 }
 
 #[test]
 fn e4_user_can_reject_a_plan() {
-    let mut bench =
+    let mut harness =
         TestRun::open(with_planning(planned_spec(&[("a", &[])]), |all| all.approve = true));
-    bench.apply(RunCommand::RejectPlan { because: "not now".to_owned() });
+    harness.apply(RunCommand::RejectPlan { because: "not now".to_owned() });
     assert_eq!(
-        (bench.ending(), bench.outcome().cause),
+        (harness.ending(), harness.outcome().cause),
         (RunEnding::Failed, Some(RunFailureCause::Plan))
     );
-    assert_eq!(bench.outcome().detail, "the plan was rejected: not now");
-    assert_eq!(bench.try_apply(RunCommand::ApprovePlan), Err(RunRejection::NoPlanToApprove));
-    bench.apply(RunCommand::Resume);
-    assert!(bench.run.awaits_approval(), "the resumed run asks again");
+    assert_eq!(harness.outcome().detail, "the plan was rejected: not now");
+    assert_eq!(harness.try_apply(RunCommand::ApprovePlan), Err(RunRejection::NoPlanToApprove));
+    harness.apply(RunCommand::Resume);
+    assert!(harness.run.awaits_approval(), "the resumed run asks again");
 }
 
 #[test]
 fn plan_waits_for_required_approval() {
-    let mut bench =
+    let mut harness =
         TestRun::open(with_planning(planned(ReviewMode::Off), |all| all.approve = true));
-    assert_eq!(bench.try_apply(RunCommand::ApprovePlan), Err(RunRejection::NoPlanToApprove));
-    bench.finish_session("old", plan_result(&two_task_plan()));
-    assert!(bench.run.awaits_approval());
-    assert!(bench.pending_effects().is_empty() && bench.working_names().is_empty());
-    bench.apply(RunCommand::ApprovePlan);
-    assert_eq!((bench.run.stage, bench.working_names()), (RunStage::Tasks, vec!["a".to_owned()]));
-    assert_eq!(bench.try_apply(RunCommand::ApprovePlan), Err(RunRejection::NoPlanToApprove));
+    assert_eq!(harness.try_apply(RunCommand::ApprovePlan), Err(RunRejection::NoPlanToApprove));
+    harness.finish_session("old", plan_result(&two_task_plan()));
+    assert!(harness.run.awaits_approval());
+    assert!(harness.pending_effects().is_empty() && harness.working_names().is_empty());
+    harness.apply(RunCommand::ApprovePlan);
+    assert_eq!(
+        (harness.run.stage, harness.working_names()),
+        (RunStage::Tasks, vec!["a".to_owned()])
+    );
+    assert_eq!(harness.try_apply(RunCommand::ApprovePlan), Err(RunRejection::NoPlanToApprove));
 }
 
 #[test]
 fn plan_only_run_ends_with_its_plan() {
-    let mut bench = TestRun::open(with_planning(planned(ReviewMode::Off), |all| all.only = true));
-    bench.finish_session("old", plan_result(&two_task_plan()));
-    assert_eq!((bench.ending(), bench.run.stage), (RunEnding::Completed, RunStage::PlanReview));
-    assert!(bench.run.graph.is_none());
+    let mut harness = TestRun::open(with_planning(planned(ReviewMode::Off), |all| all.only = true));
+    harness.finish_session("old", plan_result(&two_task_plan()));
+    assert_eq!((harness.ending(), harness.run.stage), (RunEnding::Completed, RunStage::PlanReview));
+    assert!(harness.run.graph.is_none());
     let spec =
         with_planning(planned(ReviewMode::Off), |all| (all.only, all.approve) = (true, true));
-    let mut bench = TestRun::open(spec);
-    bench.finish_session("old", plan_result(&two_task_plan()));
-    assert!(!bench.run.is_sealed());
-    bench.apply(RunCommand::ApprovePlan);
-    assert_eq!(bench.ending(), RunEnding::Completed);
+    let mut harness = TestRun::open(spec);
+    harness.finish_session("old", plan_result(&two_task_plan()));
+    assert!(!harness.run.is_sealed());
+    harness.apply(RunCommand::ApprovePlan);
+    assert_eq!(harness.ending(), RunEnding::Completed);
 }
 
 #[test]
 fn given_plan_skips_planning_and_review() {
     let mut spec = planned_spec(&[("a", &[])]);
     (spec.triage, spec.reviews.plan) = (true, ReviewMode::Repair);
-    let bench = TestRun::open(spec);
-    assert_eq!(bench.stages(), [RunStage::PlanReview, RunStage::Tasks]);
-    assert_eq!(bench.working_names(), ["a"]);
+    let harness = TestRun::open(spec);
+    assert_eq!(harness.stages(), [RunStage::PlanReview, RunStage::Tasks]);
+    assert_eq!(harness.working_names(), ["a"]);
 }
 
 #[test]
@@ -303,13 +306,13 @@ fn triage_decides_planning_only_in_auto_mode() {
             triage: true,
             ..with_planning(planned(ReviewMode::Off), |all| all.mode = mode)
         };
-        let mut bench = TestRun::open(spec);
+        let mut harness = TestRun::open(spec);
         let understanding = "it".to_owned();
-        bench.finish_session(
+        harness.finish_session(
             "old",
             Some(StructuredResult::Triage(Triage { understanding, needs_plan })),
         );
-        assert_eq!(bench.run.stage, then, "{mode:?} {needs_plan}");
+        assert_eq!(harness.run.stage, then, "{mode:?} {needs_plan}");
     }
 }
 
@@ -330,62 +333,62 @@ fn rule(decision: RuleDecision, words: &str) -> Policy {
 fn agent_plan_commands_wait_for_consent() {
     let mut spec = planned(ReviewMode::Off);
     spec.checks = vec!["mine".to_owned()];
-    let mut bench = TestRun::open(spec);
-    bench.finish_session("old", plan_json_result(&checked_plan(&["mine", "touch x", "touch x"])));
-    assert_eq!(bench.run.approval(), Some(PendingRunApproval::Plan(vec!["touch x"])));
-    assert!(bench.working_names().is_empty(), "nothing is begun before");
-    bench.apply(RunCommand::ApprovePlan);
-    assert_eq!(bench.working_names(), ["a"]);
-    let session = bench.session(2);
+    let mut harness = TestRun::open(spec);
+    harness.finish_session("old", plan_json_result(&checked_plan(&["mine", "touch x", "touch x"])));
+    assert_eq!(harness.run.approval(), Some(PendingRunApproval::Plan(vec!["touch x"])));
+    assert!(harness.working_names().is_empty(), "nothing is begun before");
+    harness.apply(RunCommand::ApprovePlan);
+    assert_eq!(harness.working_names(), ["a"]);
+    let session = harness.session(2);
     assert_eq!(session.spec.checks, ["mine", "touch x"]);
     assert_eq!(session.spec.check_terms.agent_checks, ["touch x"]);
-    assert!(bench.run.consented.contains("touch x"));
+    assert!(harness.run.consented.contains("touch x"));
 }
 
 #[test]
 fn policy_allows_or_denies_plan_commands() {
     let spec = RunSpec { policy: rule(RuleDecision::Allow, "touch"), ..planned(ReviewMode::Off) };
-    let mut bench = TestRun::open(spec);
-    bench.finish_session("old", plan_json_result(&checked_plan(&["touch x"])));
-    assert_eq!(bench.working_names(), ["a"]);
+    let mut harness = TestRun::open(spec);
+    harness.finish_session("old", plan_json_result(&checked_plan(&["touch x"])));
+    assert_eq!(harness.working_names(), ["a"]);
     let spec = RunSpec { policy: rule(RuleDecision::Deny, "touch"), ..planned(ReviewMode::Off) };
-    let mut bench = TestRun::open(spec);
-    bench.finish_session("old", plan_json_result(&checked_plan(&["touch x"])));
-    let asked = bench.instruction().to_owned();
+    let mut harness = TestRun::open(spec);
+    harness.finish_session("old", plan_json_result(&checked_plan(&["touch x"])));
+    let asked = harness.instruction().to_owned();
     assert!(asked.contains("denied by the approval rule"), "{asked}");
-    bench.finish_session("old", plan_json_result(&checked_plan(&["touch x"])));
+    harness.finish_session("old", plan_json_result(&checked_plan(&["touch x"])));
     assert_eq!(
-        (bench.ending(), bench.outcome().cause),
+        (harness.ending(), harness.outcome().cause),
         (RunEnding::Failed, Some(RunFailureCause::Plan))
     );
 }
 
 #[test]
 fn commands_added_by_review_wait_for_consent() {
-    let mut bench = TestRun::open(planned(ReviewMode::Repair));
-    bench.finish_session("old", plan_result(&two_task_plan()));
-    assert!(!bench.run.awaits_approval());
+    let mut harness = TestRun::open(planned(ReviewMode::Repair));
+    harness.finish_session("old", plan_result(&two_task_plan()));
+    assert!(!harness.run.awaits_approval());
     let edits = json!([{"op": "change", "id": "a", "checks": ["touch y"]}]);
-    bench.finish_session("old", accepting_review(&edits));
-    assert_eq!(bench.run.approval(), Some(PendingRunApproval::Plan(vec!["touch y"])));
+    harness.finish_session("old", accepting_review(&edits));
+    assert_eq!(harness.run.approval(), Some(PendingRunApproval::Plan(vec!["touch y"])));
 }
 
 #[test]
 fn commands_of_given_plan_need_no_consent() {
     let plan: Plan = serde_json::from_value(checked_plan(&["touch x"])).expect("it is a plan");
     let planning = PlanningSpec { given: Some(plan), ..PlanningSpec::default() };
-    let bench = TestRun::open(RunSpec { planning, ..run_spec() });
-    assert_eq!(bench.working_names(), ["a"]);
-    assert!(bench.run.agent_checks().is_empty());
+    let harness = TestRun::open(RunSpec { planning, ..run_spec() });
+    assert_eq!(harness.working_names(), ["a"]);
+    assert!(harness.run.agent_checks().is_empty());
 }
 
 #[test]
 fn agent_check_refutes_but_never_proves() {
     let mut spec = planned(ReviewMode::Off);
     (spec.checks, spec.policy) = (Vec::new(), rule(RuleDecision::Allow, "own"));
-    let mut bench = TestRun::open(spec);
-    bench.finish_session("old", plan_json_result(&checked_plan(&["own"])));
-    let session = bench.session(2);
+    let mut harness = TestRun::open(spec);
+    harness.finish_session("old", plan_json_result(&checked_plan(&["own"])));
+    let session = harness.session(2);
     assert_eq!(session.spec.checks, ["own"]);
     assert!(!session.spec.has_trusted_check());
 }

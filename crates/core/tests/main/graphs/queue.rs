@@ -137,10 +137,10 @@ impl QueueSim {
                 self.run.graph.as_ref().expect("it is there").task(&name).expect("it is there");
             let mut tree =
                 task.base.as_ref().map(|base| works_in_tree(&base.tree)).unwrap_or_default();
-            let mended = u32::from(task.returned.is_some());
+            let repairs = u32::from(task.returned.is_some());
             tree.retain(|(no, _)| format!("t{no}") != name.as_str());
-            tree.insert((name.as_str()[1..].parse().expect("it is there"), mended));
-            let gives_up = mended > 0 && self.agents == AgentsOnReturn::GiveUp;
+            tree.insert((name.as_str()[1..].parse().expect("it is there"), repairs));
+            let gives_up = repairs > 0 && self.agents == AgentsOnReturn::GiveUp;
             let end = if gives_up {
                 SessionEnd {
                     cause: Some(lifecycle::Cause::SelfReported),
@@ -154,8 +154,8 @@ impl QueueSim {
         self.advance();
     }
 
-    fn is_bad(&self, (no, mended): &(usize, u32)) -> bool {
-        *mended == 0 && self.bad.contains(no)
+    fn is_bad(&self, (no, repairs): &(usize, u32)) -> bool {
+        *repairs == 0 && self.bad.contains(no)
     }
 
     /// Merges like the shell does: a task that conflicts with an earlier one of its batch waits for the next batch.
@@ -194,8 +194,8 @@ impl QueueSim {
     /// Runs the queue to the end and returns the number of checks.
     fn run_to_end(&mut self) -> u32 {
         for _ in 0..10_000 {
-            let owed = self.run.effects().into_iter().next();
-            match owed {
+            let pending = self.run.effects().into_iter().next();
+            match pending {
                 Some(RunEffect::MergeBatch { batch, .. }) => self.apply(&self.merge(batch)),
                 Some(RunEffect::Integrate { batch, len, .. }) => {
                     self.apply(&RunCommand::Integrated { batch, len });
@@ -221,14 +221,14 @@ impl QueueSim {
 /// Returns the task results in a tree: the task number, and 1 if it was fixed.
 fn works_in_tree(tree: &TreeId) -> BTreeSet<(usize, u32)> {
     let work = |word: &str| {
-        let (no, mended) = word.split_once('.')?;
-        Some((no.parse().ok()?, mended.parse().ok()?))
+        let (no, repairs) = word.split_once('.')?;
+        Some((no.parse().ok()?, repairs.parse().ok()?))
     };
     tree.0.split(' ').filter_map(work).collect()
 }
 
 fn commit(works: &BTreeSet<(usize, u32)>) -> Snapshot {
-    let words: Vec<String> = works.iter().map(|(no, mended)| format!("{no}.{mended}")).collect();
+    let words: Vec<String> = works.iter().map(|(no, repairs)| format!("{no}.{repairs}")).collect();
     let tree = words.join(" ");
     Snapshot { commit: CommitId(format!("commit of {tree}")), tree: TreeId(tree) }
 }

@@ -19,56 +19,59 @@ fn reviewed(mode: ReviewMode) -> TestRun {
 
 #[test]
 fn task_is_reviewed_while_others_continue() {
-    let mut bench = reviewed(ReviewMode::Report);
-    bench.focus_task("a").finish_work("a1");
-    assert_eq!((bench.phase_name("a"), bench.phase_name("b")), ("review", "working"));
-    let last = bench.last_session().clone();
+    let mut harness = reviewed(ReviewMode::Report);
+    harness.focus_task("a").finish_work("a1");
+    assert_eq!((harness.phase_name("a"), harness.phase_name("b")), ("review", "working"));
+    let last = harness.last_session().clone();
     assert_eq!((last.stage, last.task), (RunStage::TaskReview, Some(id("a"))));
-    let told = bench.focus_task("a").instruction().to_owned();
-    assert!(told.contains("`git diff commit-of-old`") && told.contains("Do a."), "{told}");
-    bench.finish_review("a1", vec![finding("slow")]);
-    assert_eq!(bench.phase_name("a"), "queued", "a report is a report");
-    assert_eq!(bench.run.open_findings().count(), 1);
-    bench.focus_task("b").finish_work("b1").focus_task("b");
-    assert!(!bench.instruction().contains("slow"), "that is about another task");
+    let instruction = harness.focus_task("a").instruction().to_owned();
+    assert!(
+        instruction.contains("`git diff commit-of-old`") && instruction.contains("Do a."),
+        "{instruction}"
+    );
+    harness.finish_review("a1", vec![finding("slow")]);
+    assert_eq!(harness.phase_name("a"), "queued", "a report is a report");
+    assert_eq!(harness.run.open_findings().count(), 1);
+    harness.focus_task("b").finish_work("b1").focus_task("b");
+    assert!(!harness.instruction().contains("slow"), "that is about another task");
 }
 
 #[test]
 fn repairing_review_repeats_up_to_cycle_limit() {
-    let mut bench = reviewed(ReviewMode::Repair);
-    bench
+    let mut harness = reviewed(ReviewMode::Repair);
+    harness
         .focus_task("a")
         .finish_work("a1")
         .focus_task("a")
         .finish_review("a2", vec![finding("slow")]);
-    assert_eq!((bench.phase_name("a"), bench.last_session().cycle), ("review", 2));
-    assert_eq!(bench.task("a").head, Some(snapshot("a2")));
-    bench.focus_task("a").finish_review("a3", vec![finding("slow")]);
-    assert_eq!(bench.phase_name("a"), "queued");
-    bench.integrate_task("a");
-    assert_eq!(bench.run.head, Some(snapshot("a3")));
+    assert_eq!((harness.phase_name("a"), harness.last_session().cycle), ("review", 2));
+    assert_eq!(harness.task("a").head, Some(snapshot("a2")));
+    harness.focus_task("a").finish_review("a3", vec![finding("slow")]);
+    assert_eq!(harness.phase_name("a"), "queued");
+    harness.integrate_task("a");
+    assert_eq!(harness.run.head, Some(snapshot("a3")));
 }
 
 #[test]
 fn repairing_review_without_findings_is_last() {
-    let mut bench = reviewed(ReviewMode::Repair);
-    bench.focus_task("a").finish_work("a1").focus_task("a").finish_review("a1", Vec::new());
-    assert_eq!(bench.phase_name("a"), "queued");
+    let mut harness = reviewed(ReviewMode::Repair);
+    harness.focus_task("a").finish_work("a1").focus_task("a").finish_review("a1", Vec::new());
+    assert_eq!(harness.phase_name("a"), "queued");
 }
 
 #[test]
 fn review_without_result_fails_only_its_task() {
-    let mut bench = reviewed(ReviewMode::Report);
-    bench.focus_task("a").finish_work("a1").focus_task("a").finish_session("a1", None);
-    assert_eq!((bench.phase_name("a"), bench.phase_name("b")), ("failed", "working"));
-    bench
+    let mut harness = reviewed(ReviewMode::Report);
+    harness.focus_task("a").finish_work("a1").focus_task("a").finish_session("a1", None);
+    assert_eq!((harness.phase_name("a"), harness.phase_name("b")), ("failed", "working"));
+    harness
         .focus_task("b")
         .finish_work("b1")
         .focus_task("b")
         .finish_session("b1", Some(review_result(Vec::new())))
         .integrate_task("b");
     assert_eq!(
-        bench.outcome().detail,
+        harness.outcome().detail,
         "1 of 2 tasks are merged; a: the review returned no findings"
     );
 }
@@ -77,108 +80,108 @@ fn review_without_result_fails_only_its_task() {
 fn reviewed_with_one_second_limit(mode: ReviewMode) -> TestRun {
     let mut spec = planned_spec(&[("a", &[])]);
     (spec.reviews.task, spec.bounds.time_limit_ms) = (mode, Some(1_000));
-    let mut bench = TestRun::open(spec);
-    bench.finish_work("a1");
-    bench
+    let mut harness = TestRun::open(spec);
+    harness.finish_work("a1");
+    harness
 }
 
 /// Lets the reviewer exceed its time limit.
-fn run_past_time_limit(bench: &mut TestRun) {
-    let id = bench.live_session();
-    bench.start().signal(StreamSignal::TurnStarted { turn: None }).end_session(id);
+fn run_past_time_limit(harness: &mut TestRun) {
+    let id = harness.live_session();
+    harness.start().signal(StreamSignal::TurnStarted { turn: None }).end_session(id);
 }
 
 #[test]
 fn failed_reviewer_is_replaced_on_same_work() {
-    let mut bench = reviewed_with_one_second_limit(ReviewMode::Repair);
-    bench.finish_review("a2", vec![finding("slow")]);
-    let broken = bench.live_session();
-    run_past_time_limit(&mut bench);
-    assert_eq!((bench.phase_name("a"), bench.count_events("run.task_retried")), ("review", 1));
-    assert_ne!(bench.live_session(), broken);
-    let base = &bench.sessions[&bench.live_session()].spec.work;
+    let mut harness = reviewed_with_one_second_limit(ReviewMode::Repair);
+    harness.finish_review("a2", vec![finding("slow")]);
+    let broken = harness.live_session();
+    run_past_time_limit(&mut harness);
+    assert_eq!((harness.phase_name("a"), harness.count_events("run.task_retried")), ("review", 1));
+    assert_ne!(harness.live_session(), broken);
+    let base = &harness.sessions[&harness.live_session()].spec.work;
     assert!(format!("{base:?}").contains("commit-of-a2"), "the fix is kept: {base:?}");
-    assert_eq!(bench.task("a").workers.len(), 1, "the work is not done again");
-    bench.finish_review("a2", Vec::new());
-    assert_eq!((bench.phase_name("a"), bench.task("a").retries), ("queued", 1));
+    assert_eq!(harness.task("a").workers.len(), 1, "the work is not done again");
+    harness.finish_review("a2", Vec::new());
+    assert_eq!((harness.phase_name("a"), harness.task("a").retries), ("queued", 1));
 }
 
 #[test]
 fn failed_reviews_share_the_retry_limit() {
-    let mut bench = reviewed_with_one_second_limit(ReviewMode::Report);
+    let mut harness = reviewed_with_one_second_limit(ReviewMode::Report);
     for reviews in 1..=2 {
-        assert_eq!(bench.phase_name("a"), "review", "review {reviews}");
-        run_past_time_limit(&mut bench);
+        assert_eq!(harness.phase_name("a"), "review", "review {reviews}");
+        run_past_time_limit(&mut harness);
     }
-    assert_eq!((bench.phase_name("a"), bench.ending()), ("failed", RunEnding::Failed));
-    assert!(bench.outcome().detail.contains("(timeout)"), "{}", bench.outcome().detail);
+    assert_eq!((harness.phase_name("a"), harness.ending()), ("failed", RunEnding::Failed));
+    assert!(harness.outcome().detail.contains("(timeout)"), "{}", harness.outcome().detail);
 }
 
 #[test]
 fn unchecked_work_is_committed_before_merge() {
     let spec = RunSpec { checks: Vec::new(), ..planned_spec(&[("a", &[]), ("b", &[])]) };
-    let mut bench = TestRun::open(spec);
-    bench.focus_task("a").finish_work("a1").focus_task("b").finish_work("b1");
-    assert_eq!(bench.pending_effects().len(), 2, "both heads are taken");
-    let of_b = bench.task("b").session().unwrap();
+    let mut harness = TestRun::open(spec);
+    harness.focus_task("a").finish_work("a1").focus_task("b").finish_work("b1");
+    assert_eq!(harness.pending_effects().len(), 2, "both heads are taken");
+    let of_b = harness.task("b").session().unwrap();
     let taken = RunCommand::CommitRecorded {
         session: of_b,
         head: snapshot("b1"),
         caveats: Default::default(),
     };
-    bench.apply(taken.clone());
-    assert!(bench.try_apply(taken).is_err(), "once");
-    assert_eq!((bench.phase_name("a"), bench.phase_name("b")), ("working", "queued"));
-    bench.merge_batch(&[("b", "b1")]).integrate();
-    assert_eq!(bench.count_events("run.batch_verified"), 1, "nothing is to be checked");
-    bench.take_head("a1").merge_batch(&[("a", "m")]).integrate().land("m");
-    assert_eq!(bench.ending(), RunEnding::Completed, "nothing was there to prove it by");
+    harness.apply(taken.clone());
+    assert!(harness.try_apply(taken).is_err(), "once");
+    assert_eq!((harness.phase_name("a"), harness.phase_name("b")), ("working", "queued"));
+    harness.merge_batch(&[("b", "b1")]).integrate();
+    assert_eq!(harness.count_events("run.batch_verified"), 1, "nothing is to be checked");
+    harness.take_head("a1").merge_batch(&[("a", "m")]).integrate().land("m");
+    assert_eq!(harness.ending(), RunEnding::Completed, "nothing was there to prove it by");
 }
 
 #[test]
 fn uncommittable_work_is_retried_then_fails() {
     let spec = RunSpec { checks: Vec::new(), ..planned_spec(&[("a", &[])]) };
-    let mut bench = TestRun::open(spec);
+    let mut harness = TestRun::open(spec);
     for _ in 0..2 {
-        let session = bench.finish_work("a1").task("a").session().unwrap();
-        bench.apply(RunCommand::CommitFailed { session, reason: "index.lock".to_owned() });
-        if bench.phase_name("a") == "starting" {
-            bench.finish_worktree_move("a");
+        let session = harness.finish_work("a1").task("a").session().unwrap();
+        harness.apply(RunCommand::CommitFailed { session, reason: "index.lock".to_owned() });
+        if harness.phase_name("a") == "starting" {
+            harness.finish_worktree_move("a");
         }
     }
-    assert_eq!(bench.ending(), RunEnding::Failed);
-    assert!(bench.outcome().detail.ends_with("a: index.lock"), "{}", bench.outcome().detail);
+    assert_eq!(harness.ending(), RunEnding::Failed);
+    assert!(harness.outcome().detail.ends_with("a: index.lock"), "{}", harness.outcome().detail);
 }
 
 #[test]
 fn accepted_check_moves_head_only_on_integration() {
-    let mut bench = TestRun::open(planned_spec(&[("a", &[]), ("b", &[])]));
-    bench.focus_task("a").finish_work("a1").merge_batch(&[("a", "m1")]);
-    let checking = bench.run.live().find(|one| one.stage == RunStage::Tasks).unwrap().id;
+    let mut harness = TestRun::open(planned_spec(&[("a", &[]), ("b", &[])]));
+    harness.focus_task("a").finish_work("a1").merge_batch(&[("a", "m1")]);
+    let checking = harness.run.live().find(|one| one.stage == RunStage::Tasks).unwrap().id;
     let (to, because) = (provost_core::session::ManualOutcome::Accepted, "I looked".to_owned());
-    bench
+    harness
         .apply_to_session(checking, provost_core::session::SessionCommand::Resolve { to, because });
-    bench.end_session(checking);
-    assert_eq!(bench.pending_effects(), ["integrate-1-1-1"]);
-    assert_eq!(bench.run.head, None);
-    bench.integrate();
-    assert_eq!(bench.run.head, Some(snapshot("m1")));
-    assert!(bench.run.proof.is_none(), "an acceptance by the user is not a proof");
+    harness.end_session(checking);
+    assert_eq!(harness.pending_effects(), ["integrate-1-1-1"]);
+    assert_eq!(harness.run.head, None);
+    harness.integrate();
+    assert_eq!(harness.run.head, Some(snapshot("m1")));
+    assert!(harness.run.proof.is_none(), "an acceptance by the user is not a proof");
 }
 
 #[test]
 fn final_review_starts_from_merged_head() {
     let mut spec = planned_spec(&[("a", &[])]);
     spec.reviews.whole = ReviewMode::Repair;
-    let mut bench = TestRun::open(spec);
-    bench.finish_work("a1").integrate_task("a");
+    let mut harness = TestRun::open(spec);
+    harness.finish_work("a1").integrate_task("a");
     assert_eq!(
-        (bench.run.stage, bench.working_names()),
+        (harness.run.stage, harness.working_names()),
         (RunStage::FinalReview, vec!["final_review".to_owned()])
     );
-    bench.finish_review("a2", Vec::new()).land("a2");
+    harness.finish_review("a2", Vec::new()).land("a2");
     assert_eq!(
-        (bench.ending(), bench.run.head.clone()),
+        (harness.ending(), harness.run.head.clone()),
         (RunEnding::Succeeded, Some(snapshot("a2")))
     );
 }

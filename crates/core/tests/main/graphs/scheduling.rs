@@ -11,36 +11,36 @@ use crate::runs::kit::run_spec;
 
 #[test]
 fn e20_ready_task_never_waits_for_unrelated_one() {
-    let mut bench = TestRun::open(planned_spec(&[
+    let mut harness = TestRun::open(planned_spec(&[
         ("slow", &[]),
         ("a", &[]),
         ("b", &["a"]),
         ("after-slow", &["slow"]),
     ]));
     assert_eq!(
-        bench.working_names(),
+        harness.working_names(),
         ["a", "slow"],
         "all that is ready, each in a worktree of its own"
     );
-    bench.focus_task("slow").start();
-    bench.focus_task("a").finish_work("a1").integrate_task("a").finish_worktree_move("b");
-    assert_eq!(bench.working_names(), ["b", "slow"], "neither task waited");
-    bench.focus_task("b").finish_work("b1").integrate_task("b");
-    assert_eq!((bench.phase_name("b"), bench.phase_name("after-slow")), ("merged", "waiting"));
-    assert_eq!(bench.run.head.as_ref().unwrap().tree.0, "b1");
-    bench
+    harness.focus_task("slow").start();
+    harness.focus_task("a").finish_work("a1").integrate_task("a").finish_worktree_move("b");
+    assert_eq!(harness.working_names(), ["b", "slow"], "neither task waited");
+    harness.focus_task("b").finish_work("b1").integrate_task("b");
+    assert_eq!((harness.phase_name("b"), harness.phase_name("after-slow")), ("merged", "waiting"));
+    assert_eq!(harness.run.head.as_ref().unwrap().tree.0, "b1");
+    harness
         .focus_task("slow")
         .finish_work("s1")
         .merge_batch(&[("slow", "m2")])
         .check_merge("m2", PASSED)
         .integrate();
-    bench
+    harness
         .finish_worktree_move("after-slow")
         .focus_task("after-slow")
         .finish_work("s2")
         .integrate_task("after-slow")
         .land("s2");
-    assert_eq!(bench.ending(), provost_core::run::RunEnding::Succeeded);
+    assert_eq!(harness.ending(), provost_core::run::RunEnding::Succeeded);
 }
 
 const PASSED: provost_core::verdict::CheckEnd = provost_core::verdict::CheckEnd::Exit(0);
@@ -49,42 +49,42 @@ const PASSED: provost_core::verdict::CheckEnd = provost_core::verdict::CheckEnd:
 fn e20_unanswerable_session_does_not_block_others() {
     let mut spec = planned_spec(&[("a", &[]), ("b", &[]), ("c", &["b"])]);
     spec.answers = [("q".to_owned(), vec!["so".to_owned()])].into();
-    let mut bench = TestRun::open(spec);
-    bench.focus_task("a").start().signal(session::StreamSignal::TurnStarted { turn: None });
+    let mut harness = TestRun::open(spec);
+    harness.focus_task("a").start().signal(session::StreamSignal::TurnStarted { turn: None });
     let stop = session::SessionCommand::Stop;
-    bench.apply_to_live(stop);
+    harness.apply_to_live(stop);
     let asked = crate::runs::kit::question_request("n", "q", "which?");
-    bench.signal(session::StreamSignal::RequestOpened(asked));
+    harness.signal(session::StreamSignal::RequestOpened(asked));
     assert_eq!(
-        bench.sessions[&bench.live_session()].open_requests().count(),
+        harness.sessions[&harness.live_session()].open_requests().count(),
         1,
         "it ends, and hears nothing"
     );
-    bench.focus_task("b").finish_work("b1").integrate_task("b");
-    assert_eq!(bench.phase_name("b"), "merged");
-    bench.finish_worktree_move("c");
-    assert_eq!(bench.working_names(), ["a", "c"]);
+    harness.focus_task("b").finish_work("b1").integrate_task("b");
+    assert_eq!(harness.phase_name("b"), "merged");
+    harness.finish_worktree_move("c");
+    assert_eq!(harness.working_names(), ["a", "c"]);
 }
 
 #[test]
 fn parallel_limit_is_respected() {
     let spec =
         with_planning(planned_spec(&[("a", &[]), ("b", &[]), ("c", &[])]), |all| all.parallel = 2);
-    let mut bench = TestRun::open(spec);
-    assert_eq!(bench.working_names(), ["a", "b"]);
-    bench.focus_task("b").finish_work("b1");
-    assert_eq!(bench.working_names(), ["a", "c"], "a finished task frees its slot");
-    bench.integrate_task("b");
-    assert_eq!(bench.working_names(), ["a", "c"]);
+    let mut harness = TestRun::open(spec);
+    assert_eq!(harness.working_names(), ["a", "b"]);
+    harness.focus_task("b").finish_work("b1");
+    assert_eq!(harness.working_names(), ["a", "c"], "a finished task frees its slot");
+    harness.integrate_task("b");
+    assert_eq!(harness.working_names(), ["a", "c"]);
 }
 
 #[test]
 fn merge_checks_do_not_use_agent_slots() {
     let spec = with_planning(planned_spec(&[("a", &[]), ("b", &[])]), |all| all.parallel = 1);
-    let mut bench = TestRun::open(spec);
-    bench.focus_task("a").finish_work("a1").merge_batch(&[("a", "m1")]);
-    assert_eq!(bench.working_names(), ["b", "tasks"]);
-    assert_eq!(bench.run.agents_at_work(), 1);
+    let mut harness = TestRun::open(spec);
+    harness.focus_task("a").finish_work("a1").merge_batch(&[("a", "m1")]);
+    assert_eq!(harness.working_names(), ["b", "tasks"]);
+    assert_eq!(harness.run.agents_at_work(), 1);
 }
 
 #[test]
@@ -92,8 +92,8 @@ fn agents_of_other_runs_count_for_machine_limit() {
     let spec = with_planning(planned_spec(&[("a", &[]), ("b", &[]), ("c", &[])]), |all| {
         all.machine_parallel = 3
     });
-    let mut bench = TestRun::open(spec.clone());
-    assert_eq!(bench.working_names(), ["a", "b", "c"]);
+    let mut harness = TestRun::open(spec.clone());
+    assert_eq!(harness.working_names(), ["a", "b", "c"]);
     let full = RunSpec { planning: spec.planning.clone(), ..spec };
     let mut other = TestRun::open(with_planning(full, |all| all.machine_parallel = 1));
     assert_eq!(other.working_names(), ["a"]);
@@ -103,9 +103,9 @@ fn agents_of_other_runs_count_for_machine_limit() {
     other.agents_of_other_runs = 0;
     other.advance();
     assert_eq!(other.working_names(), ["b"]);
-    bench.agents_of_other_runs = 9;
-    bench.focus_task("a").finish_work("a1");
-    assert_eq!(bench.working_names(), ["b", "c"], "live sessions are not stopped");
+    harness.agents_of_other_runs = 9;
+    harness.focus_task("a").finish_work("a1");
+    assert_eq!(harness.working_names(), ["b", "c"], "live sessions are not stopped");
 }
 
 #[test]
@@ -113,24 +113,24 @@ fn worktree_move_uses_an_agent_slot() {
     let spec = with_planning(planned_spec(&[("a", &[]), ("b", &["a"]), ("c", &["a"])]), |all| {
         all.parallel = 1
     });
-    let mut bench = TestRun::open(spec);
-    bench.focus_task("a").finish_work("a1").integrate_task("a");
-    assert_eq!((bench.phase_name("b"), bench.phase_name("c")), ("starting", "waiting"));
-    assert_eq!(bench.run.agents_at_work(), 1);
+    let mut harness = TestRun::open(spec);
+    harness.focus_task("a").finish_work("a1").integrate_task("a");
+    assert_eq!((harness.phase_name("b"), harness.phase_name("c")), ("starting", "waiting"));
+    assert_eq!(harness.run.agents_at_work(), 1);
 }
 
 #[test]
 fn worktree_move_of_stopped_run_frees_its_slot() {
-    let mut bench = TestRun::open(planned_spec(&[("a", &[]), ("b", &["a"]), ("slow", &[])]));
-    bench.focus_task("slow").start().focus_task("a").finish_work("a1").integrate_task("a");
-    assert_eq!((bench.phase_name("b"), bench.run.agents_at_work()), ("starting", 2));
-    bench.cancel();
-    assert_eq!(bench.run.agents_at_work(), 1, "a live session keeps its slot until its end");
-    bench.end_all();
-    assert_eq!((bench.run.is_sealed(), bench.run.agents_at_work()), (true, 0));
-    bench.apply(RunCommand::Resume);
+    let mut harness = TestRun::open(planned_spec(&[("a", &[]), ("b", &["a"]), ("slow", &[])]));
+    harness.focus_task("slow").start().focus_task("a").finish_work("a1").integrate_task("a");
+    assert_eq!((harness.phase_name("b"), harness.run.agents_at_work()), ("starting", 2));
+    harness.cancel();
+    assert_eq!(harness.run.agents_at_work(), 1, "a live session keeps its slot until its end");
+    harness.end_all();
+    assert_eq!((harness.run.is_sealed(), harness.run.agents_at_work()), (true, 0));
+    harness.apply(RunCommand::Resume);
     assert_eq!(
-        (bench.phase_name("b"), bench.run.agents_at_work()),
+        (harness.phase_name("b"), harness.run.agents_at_work()),
         ("starting", 2),
         "and has it again"
     );
@@ -138,18 +138,22 @@ fn worktree_move_of_stopped_run_frees_its_slot() {
 
 #[test]
 fn r18_chain_keeps_one_conversation() {
-    let mut bench = TestRun::open(planned_spec(&[("a", &[]), ("b", &["a"]), ("c", &["b"])]));
-    let first = bench.live_session();
-    bench.focus_task("a").finish_work("a1").integrate_task("a");
-    assert_eq!(bench.pending_effects(), ["bring-1"], "its worktree is brought to what was merged");
-    let to = bench.run.worktree_move(1).unwrap().to.clone();
-    assert_eq!(to, bench.run.head);
-    bench.finish_worktree_move("b");
-    assert_eq!(bench.live_session(), first);
-    assert!(bench.instruction().starts_with("That is done, checked and merged"));
-    assert!(bench.instruction().contains("b: Title of b\n\nDo b."));
-    assert_eq!(bench.session(1).spec.task, Some(id("b")));
-    bench
+    let mut harness = TestRun::open(planned_spec(&[("a", &[]), ("b", &["a"]), ("c", &["b"])]));
+    let first = harness.live_session();
+    harness.focus_task("a").finish_work("a1").integrate_task("a");
+    assert_eq!(
+        harness.pending_effects(),
+        ["move-worktree-1"],
+        "its worktree is brought to what was merged"
+    );
+    let to = harness.run.worktree_move(1).unwrap().to.clone();
+    assert_eq!(to, harness.run.head);
+    harness.finish_worktree_move("b");
+    assert_eq!(harness.live_session(), first);
+    assert!(harness.instruction().starts_with("That is done, checked and merged"));
+    assert!(harness.instruction().contains("b: Title of b\n\nDo b."));
+    assert_eq!(harness.session(1).spec.task, Some(id("b")));
+    harness
         .focus_task("b")
         .finish_work("b1")
         .integrate_task("b")
@@ -157,36 +161,36 @@ fn r18_chain_keeps_one_conversation() {
         .focus_task("c")
         .finish_work("c1")
         .integrate_task("c");
-    assert_eq!((bench.run.sessions.len(), bench.count_events("run.handed_over")), (1, 0));
-    assert_eq!(bench.session(1).attempts.len(), 3);
+    assert_eq!((harness.run.sessions.len(), harness.count_events("run.handed_over")), (1, 0));
+    assert_eq!(harness.session(1).attempts.len(), 3);
 }
 
 #[test]
 fn r18_only_one_successor_continues_conversation() {
-    let mut bench = TestRun::open(planned_spec(&[("a", &[]), ("b", &["a"]), ("c", &["a"])]));
-    bench.focus_task("a").finish_work("a1").integrate_task("a");
-    assert_eq!((bench.phase_name("b"), bench.phase_name("c")), ("starting", "working"));
-    assert_eq!(bench.run.sessions.len(), 2);
-    bench.finish_worktree_move("b");
-    assert_eq!(bench.working_names(), ["b", "c"]);
+    let mut harness = TestRun::open(planned_spec(&[("a", &[]), ("b", &["a"]), ("c", &["a"])]));
+    harness.focus_task("a").finish_work("a1").integrate_task("a");
+    assert_eq!((harness.phase_name("b"), harness.phase_name("c")), ("starting", "working"));
+    assert_eq!(harness.run.sessions.len(), 2);
+    harness.finish_worktree_move("b");
+    assert_eq!(harness.working_names(), ["b", "c"]);
 }
 
 #[test]
 fn r18_hand_over_is_recorded_and_explained() {
-    let mut bench = TestRun::open(planned_spec(&[("a", &[]), ("b", &["a"])]));
-    let first = bench.live_session();
-    bench.focus_task("a").finish_work("a1").integrate_task("a");
-    bench
+    let mut harness = TestRun::open(planned_spec(&[("a", &[]), ("b", &["a"])]));
+    let first = harness.live_session();
+    harness.focus_task("a").finish_work("a1").integrate_task("a");
+    harness
         .apply(RunCommand::WorktreeMoveFailed { no: 1, reason: "its worktree is gone".to_owned() });
     let (task, from, reason) = (id("b"), first, "its worktree is gone".to_owned());
     let recorded = HandedOver { task, from, reason }.into();
-    assert!(bench.log.iter().any(|(_, event)| *event == recorded));
-    assert_ne!(bench.focus_task("b").live_session(), first);
-    let told = bench.instruction().to_owned();
-    assert!(told.starts_with("Do the task below"), "{told}");
-    assert!(told.contains("## Report of the previous agent\n\nso"), "{told}");
-    bench.finish_work("b1").integrate_task("b").land("b1");
-    assert_eq!(bench.ending(), provost_core::run::RunEnding::Succeeded);
+    assert!(harness.log.iter().any(|(_, event)| *event == recorded));
+    assert_ne!(harness.focus_task("b").live_session(), first);
+    let instruction = harness.instruction().to_owned();
+    assert!(instruction.starts_with("Do the task below"), "{instruction}");
+    assert!(instruction.contains("## Report of the previous agent\n\nso"), "{instruction}");
+    harness.finish_work("b1").integrate_task("b").land("b1");
+    assert_eq!(harness.ending(), provost_core::run::RunEnding::Succeeded);
 }
 
 #[test]
@@ -194,42 +198,45 @@ fn r18_plain_command_is_followed_by_new_session() {
     let mut spec = planned_spec(&[("a", &[]), ("b", &["a"])]);
     spec.agent.driver = Driver::Command;
     spec.agent.settings.questions = false;
-    let mut bench = TestRun::open(RunSpec { checks: run_spec().checks, ..spec });
-    let first = bench.live_session();
-    bench.start().turn(provost_core::lifecycle::ClaimKind::Completed, None);
-    let launch = bench.sessions[&first].launches.last().unwrap().id;
+    let mut harness = TestRun::open(RunSpec { checks: run_spec().checks, ..spec });
+    let first = harness.live_session();
+    harness.start().turn(provost_core::lifecycle::ClaimKind::Completed, None);
+    let launch = harness.sessions[&first].launches.last().unwrap().id;
     let (end, by) = (session::ProcessExit::Exit(0), session::StoppedBy::Itself);
-    bench
+    harness
         .apply_to_live(session::SessionCommand::ProcessEnded { launch, end, by })
         .signal(session::StreamSignal::Closed);
-    bench.apply_to_live(session::SessionCommand::ProcessTreeGone {
+    harness.apply_to_live(session::SessionCommand::ProcessTreeGone {
         launch,
         leftovers: 0,
         verified: true,
     });
-    bench.verify("a1", PASSED).end_session(first);
-    bench.integrate_task("a").finish_worktree_move("b");
-    assert_eq!(bench.count_events("run.handed_over"), 1);
-    assert_ne!(bench.live_session(), first);
-    assert_eq!(bench.working_names(), ["b"]);
+    harness.verify("a1", PASSED).end_session(first);
+    harness.integrate_task("a").finish_worktree_move("b");
+    assert_eq!(harness.count_events("run.handed_over"), 1);
+    assert_ne!(harness.live_session(), first);
+    assert_eq!(harness.working_names(), ["b"]);
 }
 
 #[test]
 fn r18_handed_over_task_keeps_its_session_on_resume() {
-    let mut bench = TestRun::open(planned_spec(&[("a", &[]), ("b", &["a"])]));
-    bench.focus_task("a").finish_work("a1").integrate_task("a");
-    bench
+    let mut harness = TestRun::open(planned_spec(&[("a", &[]), ("b", &["a"])]));
+    harness.focus_task("a").finish_work("a1").integrate_task("a");
+    harness
         .apply(RunCommand::WorktreeMoveFailed { no: 1, reason: "its worktree is gone".to_owned() });
-    let second = bench.focus_task("b").live_session();
-    bench.start().cancel().end_session(second).apply(RunCommand::Resume);
+    let second = harness.focus_task("b").live_session();
+    harness.start().cancel().end_session(second).apply(RunCommand::Resume);
     assert_eq!(
-        bench.run.worktree_move(2).map(|errand| (errand.session, errand.to.clone())),
+        harness
+            .run
+            .worktree_move(2)
+            .map(|worktree_move| (worktree_move.session, worktree_move.to.clone())),
         Some((second, None))
     );
-    bench.finish_worktree_move("b");
-    assert_eq!(bench.live_session(), second);
+    harness.finish_worktree_move("b");
+    assert_eq!(harness.live_session(), second);
     assert!(
-        bench.instruction().starts_with("The work was interrupted before it was done: cancelled")
+        harness.instruction().starts_with("The work was interrupted before it was done: cancelled")
     );
 }
 
@@ -237,74 +244,80 @@ fn r18_handed_over_task_keeps_its_session_on_resume() {
 fn r18_conversation_continues_on_raised_budget() {
     let mut spec = planned_spec(&[("a", &[]), ("b", &["a"])]);
     spec.budget.tokens = Some(100);
-    let mut bench = TestRun::open(spec);
-    let first = bench.live_session();
-    bench
+    let mut harness = TestRun::open(spec);
+    let first = harness.live_session();
+    harness
         .start()
         .signal(session::StreamSignal::TurnStarted { turn: None })
         .use_tokens(100)
         .end_session(first);
-    bench
+    harness
         .apply(RunCommand::RaiseBudget { tokens: Some(300), turns: None })
         .apply(RunCommand::Resume);
-    bench.finish_worktree_move("a");
-    assert_eq!((bench.live_session(), bench.count_events("run.handed_over")), (first, 0));
+    harness.finish_worktree_move("a");
+    assert_eq!((harness.live_session(), harness.count_events("run.handed_over")), (first, 0));
 }
 
 /// A chain of two tasks; the first is merged while its agent is still being stopped.
 fn merged_while_agent_ends() -> TestRun {
-    let mut bench = TestRun::open(planned_spec(&[("a", &[]), ("b", &["a"])]));
-    bench
+    let mut harness = TestRun::open(planned_spec(&[("a", &[]), ("b", &["a"])]));
+    harness
         .start()
         .turn(ClaimKind::Completed, None)
         .verify("a1", PASSED)
         .advance_clock(50)
         .integrate_task("a");
-    bench
+    harness
 }
 
 #[test]
 fn worktree_is_untouched_until_its_agent_ended() {
-    let mut bench = merged_while_agent_ends();
-    assert_eq!((bench.phase_name("a"), bench.phase_name("b")), ("merged", "waiting"));
+    let mut harness = merged_while_agent_ends();
+    assert_eq!((harness.phase_name("a"), harness.phase_name("b")), ("merged", "waiting"));
     assert!(
-        bench.pending_effects().is_empty(),
+        harness.pending_effects().is_empty(),
         "nothing is brought anywhere: {:?}",
-        bench.pending_effects()
+        harness.pending_effects()
     );
-    let first = bench.run.id.session(1);
-    bench.end_session(first);
+    let first = harness.run.id.session(1);
+    harness.end_session(first);
     assert_eq!(
-        (bench.phase_name("b"), bench.pending_effects()),
-        ("starting", vec!["bring-1".to_owned()])
+        (harness.phase_name("b"), harness.pending_effects()),
+        ("starting", vec!["move-worktree-1".to_owned()])
     );
-    bench.finish_worktree_move("b");
-    assert_eq!(bench.live_session(), first, "in the same conversation");
+    harness.finish_worktree_move("b");
+    assert_eq!(harness.live_session(), first, "in the same conversation");
 }
 
 #[test]
 fn unkillable_agent_keeps_worktree_and_hands_over() {
-    let mut bench = merged_while_agent_ends();
+    let mut harness = merged_while_agent_ends();
     (0..4).for_each(|_| {
-        bench.advance_clock(20_000);
+        harness.advance_clock(20_000);
     });
     assert_eq!(
-        (bench.count_events("run.handed_over"), bench.count_events("run.worktree_move_requested")),
+        (
+            harness.count_events("run.handed_over"),
+            harness.count_events("run.worktree_move_requested")
+        ),
         (1, 0)
     );
-    assert_ne!(bench.focus_task("b").live_session(), bench.run.id.session(1));
-    assert_eq!(bench.task("b").hand_overs[0].1, "its agent could not be stopped");
+    assert_ne!(harness.focus_task("b").live_session(), harness.run.id.session(1));
+    assert_eq!(harness.task("b").hand_overs[0].1, "its agent could not be stopped");
 }
 
 #[test]
 fn task_waiting_for_conversation_blocks_no_other() {
     let tasks: [(&str, &[&str]); 3] = [("a", &[]), ("b", &["a"]), ("c", &["a"])];
-    let mut bench = TestRun::open(planned_spec(&tasks));
-    bench
+    let mut harness = TestRun::open(planned_spec(&tasks));
+    harness
         .start()
         .turn(ClaimKind::Completed, None)
         .verify("a1", PASSED)
         .advance_clock(50)
         .integrate_task("a");
-    assert_eq!((bench.phase_name("b"), bench.working_names()), ("waiting", vec!["c".to_owned()]));
+    assert_eq!(
+        (harness.phase_name("b"), harness.working_names()),
+        ("waiting", vec!["c".to_owned()])
+    );
 }

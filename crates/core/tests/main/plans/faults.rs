@@ -35,7 +35,7 @@ fn e2_plan_rejects_status_fields() {
         let task = faults(&json!({"tasks": [with(field, "done")]}));
         let place = FaultLocation::Task(id("a"));
         assert!(
-            matches!(&task[..], [PlanFault::ForeignField { place: at, field: told, .. }] if *at == place && told == field),
+            matches!(&task[..], [PlanFault::ForeignField { place: at, field: name, .. }] if *at == place && name == field),
             "{task:?}"
         );
         let plan = faults(&json!({"tasks": [task_json("a")], field: true}));
@@ -111,8 +111,8 @@ fn invalid_id_is_rejected() {
     let long = "x".repeat(41);
     for bad in ["", "-a", "A", "a b", "a/b", "a.b", "ä", "a\n", &long] {
         assert!(bad.parse::<provost_core::plan::TaskId>().is_err(), "{bad:?}");
-        let told = describe_faults(&[with("id", bad)]);
-        assert!(told[0].starts_with("task number 1, in \"id\": "), "{told:?}");
+        let described = describe_faults(&[with("id", bad)]);
+        assert!(described[0].starts_with("task number 1, in \"id\": "), "{described:?}");
     }
     for good in ["a", "0", "a-", "0-b-1", &long[..40]] {
         assert_eq!(id(good).as_str(), good);
@@ -226,9 +226,9 @@ fn all_faults_are_reported_at_once() {
 fn reported_faults_are_capped() {
     let faults = faults(&json!({"tasks": vec![json!(1); MAX_REPORTED + 2]}));
     assert_eq!(faults.len(), MAX_REPORTED + 2);
-    let told = format_faults(&faults);
-    assert_eq!(told.lines().count(), MAX_REPORTED + 1);
-    assert!(told.ends_with("- and 2 more"), "{told}");
+    let report = format_faults(&faults);
+    assert_eq!(report.lines().count(), MAX_REPORTED + 1);
+    assert!(report.ends_with("- and 2 more"), "{report}");
 }
 
 /// The location helps the author of the plan to find the fault.

@@ -59,8 +59,8 @@ fn plan_schema_is_strict_and_complete() {
     assert_strict(&schema);
     let task = &schema["properties"]["tasks"]["items"]["properties"];
     let known: Vec<&String> = task.as_object().unwrap().keys().collect();
-    let said = task_json("a");
-    let read: Vec<&String> = said.as_object().unwrap().keys().collect();
+    let parsed = task_json("a");
+    let read: Vec<&String> = parsed.as_object().unwrap().keys().collect();
     assert_eq!(known, read);
 }
 

@@ -19,9 +19,9 @@ fn answers(given: &[(&str, &str)]) -> RequestReply {
     )
 }
 
-fn decided(bench: &TestRun) -> Vec<(&str, &str, Option<Vec<String>>)> {
-    let told = bench.run.decisions.iter();
-    told.map(|one| (one.id.as_str(), one.question.as_str(), one.answer.clone())).collect()
+fn decided(harness: &TestRun) -> Vec<(&str, &str, Option<Vec<String>>)> {
+    let decisions = harness.run.decisions.iter();
+    decisions.map(|one| (one.id.as_str(), one.question.as_str(), one.answer.clone())).collect()
 }
 
 fn secret(native: &str) -> AgentRequest {
@@ -32,64 +32,91 @@ fn secret(native: &str) -> AgentRequest {
 
 #[test]
 fn answer_is_kept_once_and_in_later_prompts() {
-    let mut bench = TestRun::open(triaged_spec());
-    bench.start().signal(StreamSignal::RequestOpened(question_request(
+    let mut harness = TestRun::open(triaged_spec());
+    harness.start().signal(StreamSignal::RequestOpened(question_request(
         "n1",
         "scope",
         "Per user or per address?",
     )));
-    assert_eq!(bench.hooks(), ["run.opened", "run.question"]);
-    bench.answer(RequestReply::Text("per user".to_owned()));
+    assert_eq!(harness.hooks(), ["run.opened", "run.question"]);
+    harness.answer(RequestReply::Text("per user".to_owned()));
     let kept = ("scope", "Per user or per address?", Some(vec!["per user".to_owned()]));
-    assert_eq!(decided(&bench), std::slice::from_ref(&kept));
-    bench.finish_session("old", Some(triage_result("per user")));
-    assert_eq!(decided(&bench), [kept], "the end adds nothing");
-    assert!(bench.instruction().contains("- Per user or per address?\n  Decided: per user"));
+    assert_eq!(decided(&harness), std::slice::from_ref(&kept));
+    harness.finish_session("old", Some(triage_result("per user")));
+    assert_eq!(decided(&harness), [kept], "the end adds nothing");
+    assert!(harness.instruction().contains("- Per user or per address?\n  Decided: per user"));
 }
 
 #[test]
 fn repeated_question_is_answered_automatically() {
-    let mut bench = TestRun::open(triaged_spec());
-    bench.start().signal(StreamSignal::RequestOpened(question_request("n1", "scope", "Per user?")));
-    bench.answer(answers(&[("scope", "yes")]));
-    bench.finish_session("old", Some(triage_result("per user")));
-    bench.start().signal(StreamSignal::RequestOpened(question_request("n9", "scope", "Per user?")));
-    let request = &bench.session(2).requests[0];
+    let mut harness = TestRun::open(triaged_spec());
+    harness.start().signal(StreamSignal::RequestOpened(question_request(
+        "n1",
+        "scope",
+        "Per user?",
+    )));
+    harness.answer(answers(&[("scope", "yes")]));
+    harness.finish_session("old", Some(triage_result("per user")));
+    harness.start().signal(StreamSignal::RequestOpened(question_request(
+        "n9",
+        "scope",
+        "Per user?",
+    )));
+    let request = &harness.session(2).requests[0];
     assert_eq!(request.status, RequestStatus::Answered);
-    assert_eq!(bench.session(2).messages.last().unwrap().reply, Some(answers(&[("scope", "yes")])));
-    assert_eq!(bench.run.decisions.len(), 1);
-    let questions = bench.hooks().iter().filter(|name| *name == "run.question").count();
+    assert_eq!(
+        harness.session(2).messages.last().unwrap().reply,
+        Some(answers(&[("scope", "yes")]))
+    );
+    assert_eq!(harness.run.decisions.len(), 1);
+    let questions = harness.hooks().iter().filter(|name| *name == "run.question").count();
     assert_eq!(questions, 1, "no hook fires for a question that needs no answer");
 }
 
 #[test]
 fn other_question_with_same_id_is_asked() {
-    let mut bench = TestRun::open(run_spec());
-    bench.start().signal(StreamSignal::RequestOpened(question_request("n1", "scope", "Per user?")));
-    bench.answer(answers(&[("scope", "yes")]));
-    bench.signal(StreamSignal::RequestOpened(question_request("n2", "scope", "Per address?")));
-    assert_eq!(bench.session(1).open_requests().count(), 1);
-    bench.signal(StreamSignal::RequestOpened(question_request("n3", "other", "Per user?")));
-    assert_eq!(bench.session(1).open_requests().count(), 2, "another name is another question");
+    let mut harness = TestRun::open(run_spec());
+    harness.start().signal(StreamSignal::RequestOpened(question_request(
+        "n1",
+        "scope",
+        "Per user?",
+    )));
+    harness.answer(answers(&[("scope", "yes")]));
+    harness.signal(StreamSignal::RequestOpened(question_request("n2", "scope", "Per address?")));
+    assert_eq!(harness.session(1).open_requests().count(), 1);
+    harness.signal(StreamSignal::RequestOpened(question_request("n3", "other", "Per user?")));
+    assert_eq!(harness.session(1).open_requests().count(), 2, "another name is another question");
 }
 
 #[test]
 fn revised_question_is_a_new_decision() {
-    let mut bench = TestRun::open(run_spec());
-    bench.start().signal(StreamSignal::RequestOpened(question_request("n1", "scope", "Per user?")));
-    bench.answer(answers(&[("scope", "no")]));
-    bench.signal(StreamSignal::RequestOpened(question_request("n1", "scope", "Per address then?")));
-    assert_eq!(bench.session(1).requests[0].revision, 2);
-    bench.answer(answers(&[("scope", "yes")]));
-    let words: Vec<&str> = decided(&bench).into_iter().map(|(_, words, _)| words).collect();
+    let mut harness = TestRun::open(run_spec());
+    harness.start().signal(StreamSignal::RequestOpened(question_request(
+        "n1",
+        "scope",
+        "Per user?",
+    )));
+    harness.answer(answers(&[("scope", "no")]));
+    harness.signal(StreamSignal::RequestOpened(question_request(
+        "n1",
+        "scope",
+        "Per address then?",
+    )));
+    assert_eq!(harness.session(1).requests[0].revision, 2);
+    harness.answer(answers(&[("scope", "yes")]));
+    let words: Vec<&str> = decided(&harness).into_iter().map(|(_, words, _)| words).collect();
     assert_eq!(words, ["Per user?", "Per address then?"]);
 }
 
 #[test]
 fn request_hook_fires_once_per_revision() {
-    let mut bench = TestRun::open(run_spec());
-    bench.start().signal(StreamSignal::RequestOpened(question_request("n1", "scope", "Per user?")));
-    bench.advance_clock(10).signal(StreamSignal::RequestOpened(question_request(
+    let mut harness = TestRun::open(run_spec());
+    harness.start().signal(StreamSignal::RequestOpened(question_request(
+        "n1",
+        "scope",
+        "Per user?",
+    )));
+    harness.advance_clock(10).signal(StreamSignal::RequestOpened(question_request(
         "n1",
         "scope",
         "Per address?",
@@ -103,40 +130,41 @@ fn request_hook_fires_once_per_revision() {
         questions: Vec::new(),
         ..question_request("a1", "-", "-")
     };
-    bench.signal(StreamSignal::RequestOpened(approval));
-    let seen: Vec<u32> = bench.run.seen.iter().map(|(_, revision)| *revision).collect();
+    harness.signal(StreamSignal::RequestOpened(approval));
+    let seen: Vec<u32> = harness.run.seen.iter().map(|(_, revision)| *revision).collect();
     assert_eq!(seen, [1, 2, 1]);
-    assert_eq!(bench.hooks().iter().filter(|name| *name == "run.question").count(), 3);
-    bench.answer(RequestReply::Text("yes".to_owned()));
-    assert_eq!(bench.run.decisions.len(), 1);
+    assert_eq!(harness.hooks().iter().filter(|name| *name == "run.question").count(), 3);
+    harness.answer(RequestReply::Text("yes".to_owned()));
+    assert_eq!(harness.run.decisions.len(), 1);
 }
 
 #[test]
 fn approval_is_not_a_decision() {
-    let mut bench = TestRun::open(run_spec());
+    let mut harness = TestRun::open(run_spec());
     let approval =
         AgentRequest { kind: RequestKind::Approval, ..question_request("a1", "ok", "May I?") };
-    bench.start().signal(StreamSignal::RequestOpened(approval.clone()));
-    bench.answer(RequestReply::Deny);
-    assert!(bench.run.decisions.is_empty());
-    bench.signal(StreamSignal::RequestOpened(AgentRequest { native: "a2".to_owned(), ..approval }));
-    assert_eq!(bench.session(1).open_requests().count(), 1, "each is asked for");
+    harness.start().signal(StreamSignal::RequestOpened(approval.clone()));
+    harness.answer(RequestReply::Deny);
+    assert!(harness.run.decisions.is_empty());
+    harness
+        .signal(StreamSignal::RequestOpened(AgentRequest { native: "a2".to_owned(), ..approval }));
+    assert_eq!(harness.session(1).open_requests().count(), 1, "each is asked for");
 }
 
 #[test]
 fn secret_answer_is_not_kept_and_is_asked_again() {
     let mut spec = triaged_spec();
     spec.answers.insert("key".to_owned(), vec!["beforehand".to_owned()]);
-    let mut bench = TestRun::open(spec);
-    bench.start().signal(StreamSignal::RequestOpened(secret("n1")));
-    assert_eq!(bench.session(1).open_requests().count(), 1, "no secret is given by itself");
-    bench.answer(RequestReply::Text("hunter2".to_owned()));
-    assert_eq!(decided(&bench), [("key", "Which key?", None)]);
-    bench.finish_session("old", Some(triage_result("it")));
-    assert!(bench.instruction().contains("Decided: given, and kept secret"));
-    bench.start().signal(StreamSignal::RequestOpened(secret("n2")));
-    assert_eq!(bench.session(2).open_requests().count(), 1);
-    let record = format!("{:?}{:?}", bench.log, bench.run);
+    let mut harness = TestRun::open(spec);
+    harness.start().signal(StreamSignal::RequestOpened(secret("n1")));
+    assert_eq!(harness.session(1).open_requests().count(), 1, "no secret is given by itself");
+    harness.answer(RequestReply::Text("hunter2".to_owned()));
+    assert_eq!(decided(&harness), [("key", "Which key?", None)]);
+    harness.finish_session("old", Some(triage_result("it")));
+    assert!(harness.instruction().contains("Decided: given, and kept secret"));
+    harness.start().signal(StreamSignal::RequestOpened(secret("n2")));
+    assert_eq!(harness.session(2).open_requests().count(), 1);
+    let record = format!("{:?}{:?}", harness.log, harness.run);
     assert!(!record.contains("hunter2"));
 }
 
@@ -151,9 +179,9 @@ fn request_with_secret_is_not_auto_answered() {
     };
     let mut asked = secret("n1");
     asked.questions.push(one_question("scope", "Which?"));
-    let mut bench = TestRun::open(spec);
-    bench.start().signal(StreamSignal::RequestOpened(asked));
-    assert_eq!(bench.session(1).open_requests().count(), 1);
+    let mut harness = TestRun::open(spec);
+    harness.start().signal(StreamSignal::RequestOpened(asked));
+    assert_eq!(harness.session(1).open_requests().count(), 1);
 }
 
 #[test]
@@ -162,15 +190,19 @@ fn preset_answers_apply_if_they_cover_the_request() {
         answers: BTreeMap::from([("scope".to_owned(), vec!["per user".to_owned()])]),
         ..run_spec()
     };
-    let mut bench = TestRun::open(spec);
-    bench.start().signal(StreamSignal::RequestOpened(question_request("n1", "scope", "Which?")));
-    assert_eq!(bench.session(1).requests[0].status, RequestStatus::Answered);
-    assert_eq!(decided(&bench), [("scope", "Which?", Some(vec!["per user".to_owned()]))]);
+    let mut harness = TestRun::open(spec);
+    harness.start().signal(StreamSignal::RequestOpened(question_request("n1", "scope", "Which?")));
+    assert_eq!(harness.session(1).requests[0].status, RequestStatus::Answered);
+    assert_eq!(decided(&harness), [("scope", "Which?", Some(vec!["per user".to_owned()]))]);
     let mut two = question_request("n2", "scope", "Which?");
     two.questions.push(one_question("size", "How many?"));
-    bench.signal(StreamSignal::RequestOpened(two));
-    assert_eq!(bench.session(1).open_requests().count(), 1, "the user has to answer a part of it");
-    assert_eq!(bench.hooks(), ["run.opened", "run.question"]);
+    harness.signal(StreamSignal::RequestOpened(two));
+    assert_eq!(
+        harness.session(1).open_requests().count(),
+        1,
+        "the user has to answer a part of it"
+    );
+    assert_eq!(harness.hooks(), ["run.opened", "run.question"]);
 }
 
 #[test]
@@ -187,41 +219,45 @@ fn preset_answer_outside_options_is_not_used() {
         only_options: true,
         ..asked.questions[0].clone()
     };
-    let mut bench = TestRun::open(spec);
-    bench.start().signal(StreamSignal::RequestOpened(asked));
-    assert_eq!(bench.hooks(), ["run.opened", "run.question"]);
-    bench.apply(RunCommand::RaiseBudget { tokens: Some(200), turns: None });
-    let budget = bench.session(1).budget.tokens;
+    let mut harness = TestRun::open(spec);
+    harness.start().signal(StreamSignal::RequestOpened(asked));
+    assert_eq!(harness.hooks(), ["run.opened", "run.question"]);
+    harness.apply(RunCommand::RaiseBudget { tokens: Some(200), turns: None });
+    let budget = harness.session(1).budget.tokens;
     assert_eq!(budget, Some(200), "the rest continues meanwhile");
-    bench.answer(answers(&[("scope", "user")]));
-    assert_eq!(bench.run.decisions.len(), 1);
+    harness.answer(answers(&[("scope", "user")]));
+    assert_eq!(harness.run.decisions.len(), 1);
 }
 
 #[test]
 fn question_without_text_uses_header_or_title() {
-    let mut bench = TestRun::open(run_spec());
+    let mut harness = TestRun::open(run_spec());
     let mut asked = question_request("n1", "a", "");
     asked.questions.push(RequestQuestion { header: "Size".to_owned(), ..one_question("b", "") });
-    bench.start().signal(StreamSignal::RequestOpened(asked));
-    bench.answer(answers(&[("a", "1"), ("b", "2")]));
-    let words: Vec<&str> = decided(&bench).into_iter().map(|(_, words, _)| words).collect();
+    harness.start().signal(StreamSignal::RequestOpened(asked));
+    harness.answer(answers(&[("a", "1"), ("b", "2")]));
+    let words: Vec<&str> = decided(&harness).into_iter().map(|(_, words, _)| words).collect();
     assert_eq!(words, ["A question", "Size"]);
 }
 
 #[test]
 fn withdrawn_question_is_not_a_decision() {
-    let mut bench = TestRun::open(run_spec());
-    bench.start().signal(StreamSignal::RequestOpened(question_request("n1", "scope", "Per user?")));
-    bench.signal(StreamSignal::RequestWithdrawn { native: "n1".to_owned() });
-    assert!(bench.run.decisions.is_empty());
-    assert_eq!(bench.run.stage, RunStage::Work);
+    let mut harness = TestRun::open(run_spec());
+    harness.start().signal(StreamSignal::RequestOpened(question_request(
+        "n1",
+        "scope",
+        "Per user?",
+    )));
+    harness.signal(StreamSignal::RequestWithdrawn { native: "n1".to_owned() });
+    assert!(harness.run.decisions.is_empty());
+    assert_eq!(harness.run.stage, RunStage::Work);
 }
 
 #[test]
 fn stopping_run_fires_no_question_hook() {
-    let mut bench = TestRun::open(run_spec());
-    bench.start().cancel();
-    bench.signal(StreamSignal::RequestOpened(question_request("n1", "scope", "Per user?")));
-    assert_eq!(bench.hooks(), ["run.opened"]);
-    assert!(bench.run.seen.is_empty());
+    let mut harness = TestRun::open(run_spec());
+    harness.start().cancel();
+    harness.signal(StreamSignal::RequestOpened(question_request("n1", "scope", "Per user?")));
+    assert_eq!(harness.hooks(), ["run.opened"]);
+    assert!(harness.run.seen.is_empty());
 }

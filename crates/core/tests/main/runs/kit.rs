@@ -130,7 +130,7 @@ pub(crate) fn one_question(id: &str, words: &str) -> RequestQuestion {
     }
 }
 
-pub(crate) fn remark(id: &str, text: &str) -> ReviewComment {
+pub(crate) fn comment(id: &str, text: &str) -> ReviewComment {
     ReviewComment::new(id.to_owned(), "ann", text)
 }
 
@@ -167,7 +167,7 @@ impl TestRun {
         let now = Moment { wall_ms: 1_000_000, mono_ms: 1_000 };
         let opened = RunOpened { spec: Box::new(spec) };
         let run = Run::open(RunId(uuid::Uuid::from_u128(0x100)), now, &opened);
-        let mut bench = TestRun {
+        let mut harness = TestRun {
             run,
             sessions: BTreeMap::new(),
             log: vec![(now, opened.into())],
@@ -178,8 +178,8 @@ impl TestRun {
             focus: None,
             cursor: 0,
         };
-        bench.advance();
-        bench
+        harness.advance();
+        harness
     }
 
     pub(crate) fn try_apply(&mut self, command: RunCommand) -> Result<(), RunRejection> {
@@ -331,8 +331,8 @@ impl TestRun {
         command: session::SessionCommand,
     ) -> &mut Self {
         let shown = format!("{command:?}");
-        let told = self.try_session(id, &command);
-        told.unwrap_or_else(|why| panic!("{shown} was rejected: {why}"));
+        let result = self.try_session(id, &command);
+        result.unwrap_or_else(|why| panic!("{shown} was rejected: {why}"));
         self.advance();
         self
     }
@@ -444,7 +444,7 @@ impl TestRun {
             let session = &self.sessions[&id];
             let attempt = session.attempt().no;
             let no = session.attempt().verifying.taken + 1;
-            let owed = session.effects().into_iter().find(|effect| {
+            let pending = session.effects().into_iter().find(|effect| {
                 matches!(
                     effect,
                     session::SessionEffect::TakeSnapshot { .. }
@@ -453,7 +453,7 @@ impl TestRun {
             });
             let caveats = Default::default();
             let snapshot = snapshot(tree);
-            match owed {
+            match pending {
                 Some(session::SessionEffect::TakeSnapshot { .. }) => {
                     self.apply_to_live(session::SessionCommand::SnapshotTaken {
                         attempt,
@@ -571,7 +571,7 @@ impl TestRun {
     }
 
     pub(crate) fn head_taken(&self, tree: &str) -> RunCommand {
-        let owed = self.run.effects().into_iter().find_map(|effect| match effect {
+        let pending = self.run.effects().into_iter().find_map(|effect| match effect {
             RunEffect::CommitLeftovers(session) => Some(session),
             RunEffect::MoveWorktree { .. }
             | RunEffect::MergeBatch { .. }
@@ -582,7 +582,7 @@ impl TestRun {
             | RunEffect::RunHook(_)
             | RunEffect::WriteReport { .. } => None,
         });
-        let session = owed.expect("a head is pending");
+        let session = pending.expect("a head is pending");
         RunCommand::CommitRecorded { session, head: snapshot(tree), caveats: Default::default() }
     }
 
@@ -597,22 +597,22 @@ impl TestRun {
     pub(crate) fn pull_seen(
         &self,
         checks: PullRequestChecks,
-        remarks: &[ReviewComment],
+        comments: &[ReviewComment],
     ) -> RunCommand {
         let state = PullRequestState { status: OPEN_PULL, checks, left_out: 0 };
         RunCommand::PullRequestObserved {
             look: self.run.pull_request_changes,
             state,
-            remarks: remarks.to_vec(),
+            comments: comments.to_vec(),
         }
     }
 
     pub(crate) fn see_pull(
         &mut self,
         checks: PullRequestChecks,
-        remarks: &[ReviewComment],
+        comments: &[ReviewComment],
     ) -> &mut Self {
-        let seen = self.pull_seen(checks, remarks);
+        let seen = self.pull_seen(checks, comments);
         self.apply(seen)
     }
 
@@ -622,7 +622,7 @@ impl TestRun {
         self.apply(RunCommand::PullRequestObserved {
             look: self.run.pull_request_changes,
             state,
-            remarks: Vec::new(),
+            comments: Vec::new(),
         })
     }
 

@@ -12,169 +12,170 @@ use super::kit::{
     unchecked_spec,
 };
 
-fn cancel_live_session(bench: &mut TestRun) -> SessionId {
-    let id = bench.live_session();
-    bench.start().cancel().end_session(id);
+fn cancel_live_session(harness: &mut TestRun) -> SessionId {
+    let id = harness.live_session();
+    harness.start().cancel().end_session(id);
     id
 }
 
 #[test]
 fn resume_keeps_conversation_and_worktree() {
-    let mut bench = TestRun::open(triaged_spec());
-    bench.finish_session("old", Some(triage_result("it")));
-    let id = cancel_live_session(&mut bench);
-    bench.apply(RunCommand::Resume);
-    assert_eq!((bench.run.attempt().no, bench.run.stage), (2, RunStage::Work));
-    assert_eq!(bench.live_session(), id);
+    let mut harness = TestRun::open(triaged_spec());
+    harness.finish_session("old", Some(triage_result("it")));
+    let id = cancel_live_session(&mut harness);
+    harness.apply(RunCommand::Resume);
+    assert_eq!((harness.run.attempt().no, harness.run.stage), (2, RunStage::Work));
+    assert_eq!(harness.live_session(), id);
     assert_eq!(
-        (bench.last_session().no, bench.last_session().attempt, bench.last_session().cycle),
+        (harness.last_session().no, harness.last_session().attempt, harness.last_session().cycle),
         (2, 2, 1)
     );
-    assert_eq!(bench.session(2).attempts.len(), 2);
+    assert_eq!(harness.session(2).attempts.len(), 2);
     assert!(
-        bench
+        harness
             .instruction()
             .starts_with("The work was interrupted before it was done: cancelled (enough).")
     );
-    bench.finish_work("new").land("new");
-    assert_eq!(bench.ending(), RunEnding::Succeeded);
+    harness.finish_work("new").land("new");
+    assert_eq!(harness.ending(), RunEnding::Succeeded);
     assert_eq!(
-        bench.run.attempts[0].sealed.as_ref().unwrap().ending,
+        harness.run.attempts[0].sealed.as_ref().unwrap().ending,
         RunEnding::Cancelled,
         "it stays"
     );
     let hooks = ["run.opened", "run.cancelled", "run.succeeded"];
-    assert_eq!(bench.hooks(), hooks);
+    assert_eq!(harness.hooks(), hooks);
 }
 
 #[test]
 fn each_run_attempt_writes_its_own_report() {
-    let mut bench = TestRun::open(run_spec());
-    cancel_live_session(&mut bench);
-    bench.apply(RunCommand::Resume);
-    cancel_live_session(&mut bench);
-    let cards = bench.run.effects().into_iter().map(|effect| effect.key());
-    let cards: Vec<String> = cards.filter(|key| key.starts_with("card")).collect();
-    assert_eq!(cards, ["card-1", "card-2"]);
-    assert_eq!(bench.run.hooks_fired.values().copied().max(), Some(2), "each is announced");
+    let mut harness = TestRun::open(run_spec());
+    cancel_live_session(&mut harness);
+    harness.apply(RunCommand::Resume);
+    cancel_live_session(&mut harness);
+    let reports = harness.run.effects().into_iter().map(|effect| effect.key());
+    let reports: Vec<String> = reports.filter(|key| key.starts_with("summary")).collect();
+    assert_eq!(reports, ["summary-1", "summary-2"]);
+    assert_eq!(harness.run.hooks_fired.values().copied().max(), Some(2), "each is announced");
 }
 
 #[test]
 fn stages_without_conversation_restart() {
-    let mut bench = TestRun::open(triaged_spec());
-    cancel_live_session(&mut bench);
-    bench.apply(RunCommand::Resume);
-    assert_eq!((bench.run.stage, bench.last_session().no), (RunStage::Triage, 2));
-    let mut bench = TestRun::open(reviewed_spec(ReviewMode::Report, ReviewMode::Off));
-    bench.finish_work("new");
-    cancel_live_session(&mut bench);
-    bench.apply(RunCommand::Resume);
+    let mut harness = TestRun::open(triaged_spec());
+    cancel_live_session(&mut harness);
+    harness.apply(RunCommand::Resume);
+    assert_eq!((harness.run.stage, harness.last_session().no), (RunStage::Triage, 2));
+    let mut harness = TestRun::open(reviewed_spec(ReviewMode::Report, ReviewMode::Off));
+    harness.finish_work("new");
+    cancel_live_session(&mut harness);
+    harness.apply(RunCommand::Resume);
     assert_eq!(
-        (bench.run.stage, bench.last_session().no, bench.last_session().cycle),
+        (harness.run.stage, harness.last_session().no, harness.last_session().cycle),
         (RunStage::TaskReview, 3, 1)
     );
 }
 
 #[test]
 fn failed_run_can_be_resumed() {
-    let mut bench = TestRun::open(run_spec());
-    bench.fail_session();
-    assert_eq!(bench.outcome().cause, Some(RunFailureCause::Work));
-    bench.apply(RunCommand::Resume).finish_work("new").land("new");
-    assert_eq!(bench.ending(), RunEnding::Succeeded);
+    let mut harness = TestRun::open(run_spec());
+    harness.fail_session();
+    assert_eq!(harness.outcome().cause, Some(RunFailureCause::Work));
+    harness.apply(RunCommand::Resume).finish_work("new").land("new");
+    assert_eq!(harness.ending(), RunEnding::Succeeded);
 }
 
 #[test]
 fn uncommitted_work_is_retried_on_resume() {
-    let mut bench = TestRun::open(unchecked_spec());
-    bench.finish_work("-");
-    let session = bench.run.id.session(1);
-    bench.apply(RunCommand::CommitFailed { session, reason: "no room".to_owned() });
-    bench.apply(RunCommand::Resume).finish_work("-").take_head("new").land("new");
-    assert_eq!(bench.ending(), RunEnding::Completed);
+    let mut harness = TestRun::open(unchecked_spec());
+    harness.finish_work("-");
+    let session = harness.run.id.session(1);
+    harness.apply(RunCommand::CommitFailed { session, reason: "no room".to_owned() });
+    harness.apply(RunCommand::Resume).finish_work("-").take_head("new").land("new");
+    assert_eq!(harness.ending(), RunEnding::Completed);
 }
 
 #[test]
 fn unresumable_session_is_replaced() {
-    let mut bench = TestRun::open(run_spec());
-    let id = cancel_live_session(&mut bench);
-    bench.apply_to_session(id, session::SessionCommand::WorkRemoved);
-    bench.apply(RunCommand::Resume);
-    assert_eq!((bench.last_session().no, bench.session(2).attempts.len()), (2, 1));
+    let mut harness = TestRun::open(run_spec());
+    let id = cancel_live_session(&mut harness);
+    harness.apply_to_session(id, session::SessionCommand::WorkRemoved);
+    harness.apply(RunCommand::Resume);
+    assert_eq!((harness.last_session().no, harness.session(2).attempts.len()), (2, 1));
     let mut spec = run_spec();
     spec.agent.driver = Driver::Command;
-    let mut bench = TestRun::open(spec);
-    cancel_live_session(&mut bench);
-    bench.apply(RunCommand::Resume);
-    assert_eq!(bench.last_session().no, 2, "a command takes no second instruction");
+    let mut harness = TestRun::open(spec);
+    cancel_live_session(&mut harness);
+    harness.apply(RunCommand::Resume);
+    assert_eq!(harness.last_session().no, 2, "a command takes no second instruction");
 }
 
 #[test]
 fn user_work_on_session_is_kept_on_resume() {
-    let mut bench = TestRun::open(run_spec());
-    let id = cancel_live_session(&mut bench);
+    let mut harness = TestRun::open(run_spec());
+    let id = cancel_live_session(&mut harness);
     let send = session::SessionCommand::Send {
         key: "mine".to_owned(),
         text: "try this".to_owned(),
         mode: session::SendMode::Continue,
     };
-    bench.user_sessions.insert(id);
-    bench.apply_to_session(id, send);
-    assert_eq!(bench.ending(), RunEnding::Cancelled, "the run has ended");
+    harness.user_sessions.insert(id);
+    harness.apply_to_session(id, send);
+    assert_eq!(harness.ending(), RunEnding::Cancelled, "the run has ended");
     let because = "done".to_owned();
-    bench.apply_to_session(
+    harness.apply_to_session(
         id,
         session::SessionCommand::Resolve { to: ManualOutcome::Accepted, because },
     );
-    bench.user_sessions.clear();
-    bench.apply(RunCommand::Resume);
-    assert_eq!(bench.live_session(), id);
-    assert_eq!(bench.session(1).attempts.len(), 3);
+    harness.user_sessions.clear();
+    harness.apply(RunCommand::Resume);
+    assert_eq!(harness.live_session(), id);
+    assert_eq!(harness.session(1).attempts.len(), 3);
 }
 
 #[test]
 fn unresolved_merge_restarts_on_resume() {
-    let mut bench = TestRun::open(landing_spec(LandMode::Merge));
-    bench
+    let mut harness = TestRun::open(landing_spec(LandMode::Merge));
+    harness
         .finish_work("new")
         .apply(RunCommand::TargetMoved { step: 0, merge: merge_step("m", &["a"]) });
-    bench.fail_session().apply(RunCommand::LandingAborted { attempt: 1, pull: None });
-    assert_eq!(bench.outcome().cause, Some(RunFailureCause::Landing));
-    bench.apply(RunCommand::Resume);
+    harness.fail_session().apply(RunCommand::LandingAborted { attempt: 1, pull: None });
+    assert_eq!(harness.outcome().cause, Some(RunFailureCause::Landing));
+    harness.apply(RunCommand::Resume);
     assert_eq!(
-        (bench.run.stage, bench.last_session().no, bench.last_session().cycle),
+        (harness.run.stage, harness.last_session().no, harness.last_session().cycle),
         (RunStage::Land, 3, 1)
     );
-    bench.finish_work("mended");
-    assert_eq!(bench.pending_effects(), ["land-2-1"]);
-    bench.land("mended");
-    assert_eq!(bench.ending(), RunEnding::Succeeded);
+    harness.finish_work("mended");
+    assert_eq!(harness.pending_effects(), ["land-2-1"]);
+    harness.land("mended");
+    assert_eq!(harness.ending(), RunEnding::Succeeded);
 }
 
 #[test]
 fn resume_resets_the_merge_limit() {
-    let mut bench = TestRun::open(RunSpec { land: LandMode::Merge, ..unchecked_spec() });
-    bench.finish_work("-").take_head("new");
+    let mut harness = TestRun::open(RunSpec { land: LandMode::Merge, ..unchecked_spec() });
+    harness.finish_work("-").take_head("new");
     for step in 0..5 {
-        bench.apply(RunCommand::TargetMoved { step, merge: merge_step(&format!("m{step}"), &[]) });
+        harness
+            .apply(RunCommand::TargetMoved { step, merge: merge_step(&format!("m{step}"), &[]) });
     }
-    bench.apply(RunCommand::TargetMoved { step: 5, merge: merge_step("m5", &[]) });
-    assert_eq!(bench.outcome().cause, Some(RunFailureCause::Landing));
+    harness.apply(RunCommand::TargetMoved { step: 5, merge: merge_step("m5", &[]) });
+    assert_eq!(harness.outcome().cause, Some(RunFailureCause::Landing));
     assert_eq!(
-        bench.outcome().detail,
+        harness.outcome().detail,
         "the branch moved 5 times while the work was being merged with it"
     );
-    bench.apply(RunCommand::Resume);
-    bench.apply(RunCommand::TargetMoved { step: 5, merge: merge_step("m5", &[]) });
-    assert_eq!(bench.pending_effects(), ["land-2-6"]);
+    harness.apply(RunCommand::Resume);
+    harness.apply(RunCommand::TargetMoved { step: 5, merge: merge_step("m5", &[]) });
+    assert_eq!(harness.pending_effects(), ["land-2-6"]);
 }
 
 #[test]
 fn live_run_cannot_be_resumed() {
-    let mut bench = TestRun::open(run_spec());
-    assert!(bench.try_apply(RunCommand::Resume).is_err());
-    bench.start().cancel();
-    assert!(bench.try_apply(RunCommand::Resume).is_err());
-    assert_eq!(bench.state(1), State::Cancelled);
-    assert_eq!(bench.run.attempts.len(), 1);
+    let mut harness = TestRun::open(run_spec());
+    assert!(harness.try_apply(RunCommand::Resume).is_err());
+    harness.start().cancel();
+    assert!(harness.try_apply(RunCommand::Resume).is_err());
+    assert_eq!(harness.state(1), State::Cancelled);
+    assert_eq!(harness.run.attempts.len(), 1);
 }

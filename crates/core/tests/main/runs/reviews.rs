@@ -16,40 +16,40 @@ fn repaired(title: &str) -> Finding {
 
 #[test]
 fn report_review_runs_once_findings_stay_open() {
-    let mut bench = TestRun::open(reviewed_spec(ReviewMode::Report, ReviewMode::Off));
-    bench.finish_work("new").finish_review("new", vec![finding("slow"), repaired("typo")]);
-    assert_eq!(bench.run.stage, RunStage::Land);
-    let open: Vec<&str> = bench.run.open_findings().map(|one| one.title.as_str()).collect();
+    let mut harness = TestRun::open(reviewed_spec(ReviewMode::Report, ReviewMode::Off));
+    harness.finish_work("new").finish_review("new", vec![finding("slow"), repaired("typo")]);
+    assert_eq!(harness.run.stage, RunStage::Land);
+    let open: Vec<&str> = harness.run.open_findings().map(|one| one.title.as_str()).collect();
     assert_eq!(open, ["slow"]);
-    assert_eq!(bench.run.head, Some(snapshot("new")), "a report does not change the work");
-    bench.land("new");
-    assert_eq!(bench.ending(), RunEnding::Succeeded, "findings are reported and refute nothing");
-    assert_eq!(bench.hooks(), ["run.opened", "run.findings", "run.succeeded"]);
+    assert_eq!(harness.run.head, Some(snapshot("new")), "a report does not change the work");
+    harness.land("new");
+    assert_eq!(harness.ending(), RunEnding::Succeeded, "findings are reported and refute nothing");
+    assert_eq!(harness.hooks(), ["run.opened", "run.findings", "run.succeeded"]);
 }
 
 #[test]
 fn repair_review_repeats_up_to_cycle_limit() {
-    let mut bench = TestRun::open(reviewed_spec(ReviewMode::Repair, ReviewMode::Off));
-    bench.finish_work("new").finish_review("mended", vec![repaired("slow")]);
-    assert_eq!((bench.run.stage, bench.last_session().cycle), (RunStage::TaskReview, 2));
-    assert_eq!(bench.session(3).spec.name, "limit-task_review-2");
-    bench.finish_review("mended-2", vec![repaired("slower")]);
-    assert_eq!(bench.run.stage, RunStage::Land, "twice is enough");
-    bench.land("mended-2");
-    assert_eq!(bench.ending(), RunEnding::Succeeded);
-    assert_eq!(bench.run.reviews.len(), 2);
+    let mut harness = TestRun::open(reviewed_spec(ReviewMode::Repair, ReviewMode::Off));
+    harness.finish_work("new").finish_review("mended", vec![repaired("slow")]);
+    assert_eq!((harness.run.stage, harness.last_session().cycle), (RunStage::TaskReview, 2));
+    assert_eq!(harness.session(3).spec.name, "limit-task_review-2");
+    harness.finish_review("mended-2", vec![repaired("slower")]);
+    assert_eq!(harness.run.stage, RunStage::Land, "twice is enough");
+    harness.land("mended-2");
+    assert_eq!(harness.ending(), RunEnding::Succeeded);
+    assert_eq!(harness.run.reviews.len(), 2);
 }
 
 #[test]
 fn repair_review_without_findings_is_last() {
-    let mut bench = TestRun::open(reviewed_spec(ReviewMode::Repair, ReviewMode::Off));
-    bench
+    let mut harness = TestRun::open(reviewed_spec(ReviewMode::Repair, ReviewMode::Off));
+    harness
         .finish_work("new")
         .finish_review("mended", vec![finding("slow")])
         .finish_review("mended", Vec::new());
-    assert_eq!(bench.run.stage, RunStage::Land);
-    assert_eq!(bench.run.open_findings().count(), 0, "the last review of the stage counts");
-    let mut bench = TestRun::open(RunSpec {
+    assert_eq!(harness.run.stage, RunStage::Land);
+    assert_eq!(harness.run.open_findings().count(), 0, "the last review of the stage counts");
+    let mut harness = TestRun::open(RunSpec {
         reviews: ReviewModes {
             plan: ReviewMode::Off,
             task: ReviewMode::Repair,
@@ -58,89 +58,93 @@ fn repair_review_without_findings_is_last() {
         },
         ..run_spec()
     });
-    bench.finish_work("new").finish_review("mended", vec![finding("slow")]);
-    assert_eq!((bench.run.stage, bench.run.open_findings().count()), (RunStage::Land, 1));
+    harness.finish_work("new").finish_review("mended", vec![finding("slow")]);
+    assert_eq!((harness.run.stage, harness.run.open_findings().count()), (RunStage::Land, 1));
 }
 
 #[test]
 fn open_findings_come_from_both_review_stages() {
-    let mut bench = TestRun::open(reviewed_spec(ReviewMode::Report, ReviewMode::Report));
-    bench
+    let mut harness = TestRun::open(reviewed_spec(ReviewMode::Report, ReviewMode::Report));
+    harness
         .finish_work("new")
         .finish_review("new", vec![finding("one")])
         .finish_review("new", vec![finding("two")]);
-    let open: Vec<&str> = bench.run.open_findings().map(|one| one.title.as_str()).collect();
+    let open: Vec<&str> = harness.run.open_findings().map(|one| one.title.as_str()).collect();
     assert_eq!(open, ["one", "two"]);
-    assert_eq!(bench.run.reviews[1].stage, RunStage::FinalReview);
+    assert_eq!(harness.run.reviews[1].stage, RunStage::FinalReview);
 }
 
 #[test]
 fn refuted_repair_keeps_head_and_proof() {
-    let mut bench = TestRun::open(reviewed_spec(ReviewMode::Repair, ReviewMode::Off));
-    bench.finish_work("new");
-    let proof = bench.run.proof.clone().expect("the work was proved");
+    let mut harness = TestRun::open(reviewed_spec(ReviewMode::Repair, ReviewMode::Off));
+    harness.finish_work("new");
+    let proof = harness.run.proof.clone().expect("the work was proved");
     assert!(proof.is_for(&snapshot("new")) && !proof.is_for(&snapshot("mended")));
-    let id = bench.live_session();
-    bench
+    let id = harness.live_session();
+    harness
         .start()
         .turn(ClaimKind::Completed, Some(super::kit::review_result(vec![finding("slow")])));
-    bench.verify("broken", CheckEnd::Exit(1)).end_session(id);
+    harness.verify("broken", CheckEnd::Exit(1)).end_session(id);
     assert_eq!(
-        (bench.ending(), bench.outcome().cause),
+        (harness.ending(), harness.outcome().cause),
         (RunEnding::Failed, Some(RunFailureCause::Review))
     );
-    assert_eq!(bench.run.head, Some(snapshot("new")), "a refuted repair does not become the head");
-    assert!(bench.run.proof.is_some());
+    assert_eq!(
+        harness.run.head,
+        Some(snapshot("new")),
+        "a refuted repair does not become the head"
+    );
+    assert!(harness.run.proof.is_some());
 }
 
 #[test]
 fn unchecked_repair_is_committed_without_proof() {
-    let mut bench = TestRun::open(RunSpec {
+    let mut harness = TestRun::open(RunSpec {
         checks: Vec::new(),
         ..reviewed_spec(ReviewMode::Repair, ReviewMode::Off)
     });
-    bench.finish_work("-").take_head("new").finish_review("-", Vec::new());
-    assert_eq!(bench.pending_effects(), [format!("head-{}", bench.run.id.session(2))]);
-    assert_eq!(bench.run.stage, RunStage::TaskReview);
-    bench.take_head("mended").land("mended");
-    assert_eq!(bench.ending(), RunEnding::Completed);
-    assert_eq!(bench.outcome().head, Some(snapshot("mended")));
+    harness.finish_work("-").take_head("new").finish_review("-", Vec::new());
+    assert_eq!(harness.pending_effects(), [format!("commit-{}", harness.run.id.session(2))]);
+    assert_eq!(harness.run.stage, RunStage::TaskReview);
+    harness.take_head("mended").land("mended");
+    assert_eq!(harness.ending(), RunEnding::Completed);
+    assert_eq!(harness.outcome().head, Some(snapshot("mended")));
 }
 
 #[test]
 fn uncommittable_repair_fails_the_run() {
-    let mut bench = TestRun::open(RunSpec {
+    let mut harness = TestRun::open(RunSpec {
         checks: Vec::new(),
         ..reviewed_spec(ReviewMode::Repair, ReviewMode::Off)
     });
-    bench.finish_work("-").take_head("new").finish_review("-", Vec::new());
-    let session = bench.run.id.session(2);
-    bench.apply(RunCommand::CommitFailed { session, reason: "index.lock".to_owned() });
+    harness.finish_work("-").take_head("new").finish_review("-", Vec::new());
+    let session = harness.run.id.session(2);
+    harness.apply(RunCommand::CommitFailed { session, reason: "index.lock".to_owned() });
     assert_eq!(
-        (bench.outcome().cause, bench.outcome().detail.as_str()),
+        (harness.outcome().cause, harness.outcome().detail.as_str()),
         (Some(RunFailureCause::Review), "index.lock")
     );
 }
 
 #[test]
 fn review_without_findings_result_fails() {
-    let mut bench = TestRun::open(reviewed_spec(ReviewMode::Report, ReviewMode::Off));
-    bench.finish_work("new").finish_work("new");
+    let mut harness = TestRun::open(reviewed_spec(ReviewMode::Report, ReviewMode::Off));
+    harness.finish_work("new").finish_work("new");
     assert_eq!(
-        (bench.ending(), bench.outcome().cause),
+        (harness.ending(), harness.outcome().cause),
         (RunEnding::Failed, Some(RunFailureCause::Review))
     );
-    assert_eq!(bench.outcome().detail, "the review returned no findings");
-    let mut bench = TestRun::open(reviewed_spec(ReviewMode::Report, ReviewMode::Off));
-    bench.finish_work("new").finish_session("new", Some(triage_result("it")));
+    assert_eq!(harness.outcome().detail, "the review returned no findings");
+    let mut harness = TestRun::open(reviewed_spec(ReviewMode::Report, ReviewMode::Off));
+    harness.finish_work("new").finish_session("new", Some(triage_result("it")));
     assert_eq!(
-        bench.outcome().cause,
+        harness.outcome().cause,
         Some(RunFailureCause::Review),
         "a triage result is not a review"
     );
-    let mut bench = TestRun::open(reviewed_spec(ReviewMode::Report, ReviewMode::Off));
-    bench.finish_work("new").fail_session();
-    assert_eq!(bench.outcome().cause, Some(RunFailureCause::Review));
+    let mut harness = TestRun::open(reviewed_spec(ReviewMode::Report, ReviewMode::Off));
+    harness.finish_work("new").fail_session();
+    assert_eq!(harness.outcome().cause, Some(RunFailureCause::Review));
 }
 
 #[test]
@@ -149,11 +153,11 @@ fn disabled_reviews_are_skipped() {
         (ReviewMode::Off, ReviewMode::Report, RunStage::FinalReview),
         (ReviewMode::Report, ReviewMode::Off, RunStage::TaskReview),
     ] {
-        let mut bench = TestRun::open(reviewed_spec(task, whole));
-        bench.finish_work("new");
-        assert_eq!(bench.run.stage, reviewing);
-        bench.finish_review("new", Vec::new());
-        assert_eq!(bench.run.stage, RunStage::Land);
+        let mut harness = TestRun::open(reviewed_spec(task, whole));
+        harness.finish_work("new");
+        assert_eq!(harness.run.stage, reviewing);
+        harness.finish_review("new", Vec::new());
+        assert_eq!(harness.run.stage, RunStage::Land);
     }
     assert_eq!(ReviewModes::default().mode_for(RunStage::TaskReview), ReviewMode::Report);
     assert_eq!(ReviewModes::default().mode_for(RunStage::FinalReview), ReviewMode::Off);

@@ -43,13 +43,13 @@ fn expected_row(stage: RunStage, mode: ReviewMode) -> Option<StageRow> {
 fn permission_table_matches_every_stage() {
     for stage in RunStage::ALL {
         for mode in MODES {
-            let told = stage.permissions(mode).map(|permissions| {
+            let row = stage.permissions(mode).map(|permissions| {
                 let StagePermissions { edits, asks, sandbox, effort, .. } = permissions;
                 assert_eq!(effort, None, "{stage:?} {mode:?}: the configuration says how hard");
                 let minutes = permissions.time_limit_ms.map(|ms| ms / 60_000);
                 (edits, asks, sandbox, permissions.result, minutes)
             });
-            assert_eq!(told, expected_row(stage, mode), "{stage:?} {mode:?}");
+            assert_eq!(row, expected_row(stage, mode), "{stage:?} {mode:?}");
         }
     }
 }
@@ -89,10 +89,10 @@ fn permissive(spec: RunSpec) -> RunSpec {
 
 #[test]
 fn triage_may_ask_but_not_edit() {
-    let bench = TestRun::open(permissive(triaged_spec()));
-    let spec = &bench.session(1).spec;
+    let harness = TestRun::open(permissive(triaged_spec()));
+    let spec = &harness.session(1).spec;
     let settings = &spec.agent.settings;
-    assert_eq!(bench.run.stage, RunStage::Triage);
+    assert_eq!(harness.run.stage, RunStage::Triage);
     assert_eq!((settings.sandbox, settings.network), (Sandbox::ReadOnly, false));
     assert!(settings.questions);
     assert_eq!(settings.result, ResultForm::Triage);
@@ -100,14 +100,14 @@ fn triage_may_ask_but_not_edit() {
     assert_eq!((spec.checks.len(), spec.setup.as_deref()), (0, None));
     assert_eq!(spec.bounds.time_limit_ms, Some(30 * 60_000));
     assert_eq!(spec.name, "limit-triage");
-    assert_eq!(spec.run.map(|of| (of.run, of.stage)), Some((bench.run.id, RunStage::Triage)));
+    assert_eq!(spec.run.map(|of| (of.run, of.stage)), Some((harness.run.id, RunStage::Triage)));
 }
 
 #[test]
 fn work_uses_config_and_its_own_branch() {
-    let mut bench = TestRun::open(permissive(triaged_spec()));
-    bench.finish_session("old", Some(triage_result("limit it")));
-    let spec = &bench.session(2).spec;
+    let mut harness = TestRun::open(permissive(triaged_spec()));
+    harness.finish_session("old", Some(triage_result("limit it")));
+    let spec = &harness.session(2).spec;
     let settings = &spec.agent.settings;
     assert_eq!((settings.sandbox, settings.network), (Sandbox::FullAccess, true));
     assert_eq!((settings.questions, settings.result), (true, ResultForm::Plain));
@@ -118,7 +118,7 @@ fn work_uses_config_and_its_own_branch() {
             if (path.as_str(), branch.as_str(), base.0.as_str()) == place && top == "/project"
     ));
     assert_eq!(
-        bench.run.worktree(bench.live_session()),
+        harness.run.worktree(harness.live_session()),
         Some((place.0.to_owned(), place.1.to_owned()))
     );
     assert_eq!(
@@ -127,7 +127,7 @@ fn work_uses_config_and_its_own_branch() {
     );
     assert_eq!(spec.empty_diff, EmptyDiff::Refused);
     assert_eq!(spec.cwd, "/project/api");
-    assert_eq!(bench.run.worktree(bench.run.id.session(9)), None);
+    assert_eq!(harness.run.worktree(harness.run.id.session(9)), None);
 }
 
 #[test]
@@ -135,11 +135,11 @@ fn report_may_not_ask_or_edit_repair_may_edit() {
     for (mode, sandbox) in
         [(ReviewMode::Report, Sandbox::ReadOnly), (ReviewMode::Repair, Sandbox::FullAccess)]
     {
-        let mut bench = TestRun::open(permissive(reviewed_spec(mode, ReviewMode::Off)));
-        bench.finish_work("new");
-        let spec = &bench.session(2).spec;
+        let mut harness = TestRun::open(permissive(reviewed_spec(mode, ReviewMode::Off)));
+        harness.finish_work("new");
+        let spec = &harness.session(2).spec;
         let settings = &spec.agent.settings;
-        assert_eq!(bench.run.stage, RunStage::TaskReview);
+        assert_eq!(harness.run.stage, RunStage::TaskReview);
         assert_eq!((settings.sandbox, settings.questions), (sandbox, false), "{mode:?}");
         assert_eq!(settings.result, ResultForm::Review);
         assert_eq!(settings.network, mode == ReviewMode::Repair);
@@ -155,8 +155,8 @@ fn stage_only_shortens_the_time_limit() {
     for (given, has) in [(Some(60_000), 60_000), (Some(7_200_000), 1_800_000), (None, 1_800_000)] {
         let mut spec = triaged_spec();
         spec.bounds.time_limit_ms = given;
-        let bench = TestRun::open(spec);
-        assert_eq!(bench.session(1).spec.bounds.time_limit_ms, Some(has));
+        let harness = TestRun::open(spec);
+        assert_eq!(harness.session(1).spec.bounds.time_limit_ms, Some(has));
     }
     let mut spec = run_spec();
     spec.bounds.time_limit_ms = Some(5);
@@ -167,10 +167,10 @@ fn stage_only_shortens_the_time_limit() {
 #[test]
 fn unattended_run_disables_questions() {
     let spec = RunSpec { questions: false, ..permissive(triaged_spec()) };
-    let mut bench = TestRun::open(spec);
-    assert!(!bench.session(1).spec.agent.settings.questions);
-    bench.finish_session("old", Some(triage_result("limit it")));
-    assert!(!bench.session(2).spec.agent.settings.questions);
+    let mut harness = TestRun::open(spec);
+    assert!(!harness.session(1).spec.agent.settings.questions);
+    harness.finish_session("old", Some(triage_result("limit it")));
+    assert!(!harness.session(2).spec.agent.settings.questions);
     let mut spec = triaged_spec();
     spec.agent.settings.questions = false;
     assert!(!TestRun::open(spec).session(1).spec.agent.settings.questions, "nothing is added");
@@ -180,16 +180,16 @@ fn unattended_run_disables_questions() {
 fn effort_comes_from_config() {
     let mut spec = run_spec();
     spec.agent.settings.effort = Some("high".to_owned());
-    let bench = TestRun::open(spec);
-    assert_eq!(bench.session(1).spec.agent.settings.effort.as_deref(), Some("high"));
+    let harness = TestRun::open(spec);
+    assert_eq!(harness.session(1).spec.agent.settings.effort.as_deref(), Some("high"));
 }
 
 #[test]
 fn disabled_review_is_not_a_stage() {
-    let mut bench = TestRun::open(run_spec());
-    bench.finish_work("new").land("new");
-    assert_eq!(bench.stages(), [RunStage::Work, RunStage::Land]);
-    let mut bench = TestRun::open(reviewed_spec(ReviewMode::Off, ReviewMode::Report));
-    bench.finish_work("new").finish_review("new", Vec::new()).land("new");
-    assert_eq!(bench.stages(), [RunStage::Work, RunStage::FinalReview, RunStage::Land]);
+    let mut harness = TestRun::open(run_spec());
+    harness.finish_work("new").land("new");
+    assert_eq!(harness.stages(), [RunStage::Work, RunStage::Land]);
+    let mut harness = TestRun::open(reviewed_spec(ReviewMode::Off, ReviewMode::Report));
+    harness.finish_work("new").finish_review("new", Vec::new()).land("new");
+    assert_eq!(harness.stages(), [RunStage::Work, RunStage::FinalReview, RunStage::Land]);
 }

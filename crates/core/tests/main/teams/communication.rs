@@ -28,8 +28,8 @@ fn adopted(pane: bool) -> SessionSpec {
     SessionSpec { adopted: Some(Box::new(adopted)), ..driver_spec(Driver::CodexTerminal) }
 }
 
-fn communication_summary(bench: &TestSession) -> (&'static str, &'static str, bool, bool) {
-    let how = Communication::for_session(&bench.session);
+fn communication_summary(harness: &TestSession) -> (&'static str, &'static str, bool, bool) {
+    let how = Communication::for_session(&harness.session);
     assert_eq!((how.receive_command.as_ref(), how.via, how.note()), (None, None, None));
     (how.channel_kind(), how.receive.as_str(), how.can_push(), how.needs_wake())
 }
@@ -62,42 +62,42 @@ fn ended_session_receives_only_if_resumable() {
     for (spec, expected) in
         [(listens, ReceiveMode::Nothing), (driver_spec(Driver::Jsonl), ReceiveMode::Turns)]
     {
-        let mut bench = TestSession::running(spec);
-        bench.end(ProcessExit::Exit(0));
-        bench.settle();
-        assert!(bench.sealed());
-        assert_eq!(Communication::for_session(&bench.session).receive, expected);
+        let mut harness = TestSession::running(spec);
+        harness.end(ProcessExit::Exit(0));
+        harness.settle();
+        assert!(harness.sealed());
+        assert_eq!(Communication::for_session(&harness.session).receive, expected);
     }
-    let mut bench = TestSession::running(driver_spec(Driver::CodexExec));
-    bench.signal(StreamSignal::Ready { thread: Some("t".to_owned()) });
-    bench.signal(TURN_ENDED_OK).end(ProcessExit::Exit(0));
-    bench.settle();
-    assert_eq!(communication_summary(&bench), ("once", "turns", true, false));
+    let mut harness = TestSession::running(driver_spec(Driver::CodexExec));
+    harness.signal(StreamSignal::Ready { thread: Some("t".to_owned()) });
+    harness.signal(TURN_ENDED_OK).end(ProcessExit::Exit(0));
+    harness.settle();
+    assert_eq!(communication_summary(&harness), ("once", "turns", true, false));
 }
 
 /// A team with a manager and a worker whose existing session is bound now.
-fn with_bound_worker(mut bench: TestSession) -> (TestTeam, TestSession) {
-    bench
+fn with_bound_worker(mut harness: TestSession) -> (TestTeam, TestSession) {
+    harness
         .signal(StreamSignal::TurnStarted { turn: None })
         .signal(TURN_ENDED_OK)
         .signal(TURN_ENDED_OK);
-    let mut desk = TestTeam::open(team_spec());
-    desk.now = bench.now.mono_ms;
-    desk.sessions.insert(bench.session.id, bench.session.clone());
-    desk.bind("hand", MemberRole::Worker, Some(bench.session.id));
-    desk.bind("boss", MemberRole::Manager, None);
-    desk.advance();
-    (desk, bench)
+    let mut team = TestTeam::open(team_spec());
+    team.now = harness.now.mono_ms;
+    team.sessions.insert(harness.session.id, harness.session.clone());
+    team.bind("hand", MemberRole::Worker, Some(harness.session.id));
+    team.bind("boss", MemberRole::Manager, None);
+    team.advance();
+    (team, harness)
 }
 
-fn messages_to_worker(desk: &TestTeam) -> Vec<&TeamMessage> {
+fn messages_to_worker(team: &TestTeam) -> Vec<&TeamMessage> {
     let to_hand = Recipient::Member("hand".to_owned());
-    desk.task.messages.iter().filter(|message| message.to == to_hand).map(AsRef::as_ref).collect()
+    team.task.messages.iter().filter(|message| message.to == to_hand).map(AsRef::as_ref).collect()
 }
 
-fn communication_of(desk: &TestTeam, name: &str) -> Communication {
-    let member = desk.task.member(name).expect("it is bound");
-    Communication::for_member(&desk.task, member, &ProvostInvocation::default())
+fn communication_of(team: &TestTeam, name: &str) -> Communication {
+    let member = team.task.member(name).expect("it is bound");
+    Communication::for_member(&team.task, member, &ProvostInvocation::default())
 }
 
 #[test]
@@ -112,10 +112,10 @@ fn member_without_session_pulls_by_command() {
 
 #[test]
 fn late_member_is_onboarded_once_with_commands() {
-    let (mut desk, _) = with_bound_worker(TestSession::running(driver_spec(Driver::CodexTerminal)));
-    desk.advance();
-    let [only] = messages_to_worker(&desk)[..] else {
-        panic!("once: {:?}", messages_to_worker(&desk))
+    let (mut team, _) = with_bound_worker(TestSession::running(driver_spec(Driver::CodexTerminal)));
+    team.advance();
+    let [only] = messages_to_worker(&team)[..] else {
+        panic!("once: {:?}", messages_to_worker(&team))
     };
     assert_eq!((only.kind, only.trust), (TeamMessageKind::Instruction, MessageTrust::Trusted));
     assert_eq!(only.from, TeamActor::Provost);
@@ -123,19 +123,19 @@ fn late_member_is_onboarded_once_with_commands() {
         assert!(only.text.contains(part), "{part}: {}", only.text);
     }
     assert!(!only.text.contains("provost_team_"), "{}", only.text);
-    let how = communication_of(&desk, "hand");
+    let how = communication_of(&team, "hand");
     assert_eq!((how.line, how.receive), (Some(AgentChannel::Terminal), ReceiveMode::Typed));
     assert_eq!((how.via, how.receive_command), (Some(MemberMode::CommandsPushed), None));
     assert!(how.via.is_some_and(|via| via.as_str() == "commands"));
     let given =
-        build_handoff(&desk.task, "hand", &ProvostInvocation::default()).expect("it is bound");
+        build_handoff(&team.task, "hand", &ProvostInvocation::default()).expect("it is bound");
     assert_eq!(
         (given.heartbeat, given.via),
         (None, MemberMode::CommandsPushed),
         "Provost wakes it"
     );
     let beats =
-        build_heartbeats(&desk.task, &ProvostInvocation::default()).expect("the manager asks");
+        build_heartbeats(&team.task, &ProvostInvocation::default()).expect("the manager asks");
     assert_eq!(beats.worker, None);
 }
 
@@ -143,8 +143,8 @@ fn late_member_is_onboarded_once_with_commands() {
 fn late_worker_contract() {
     let mut late = driver_spec(Driver::CodexTerminal);
     late.agent.input = CommandStdin::Closed;
-    let (desk, _) = with_bound_worker(TestSession::running(late));
-    assert_snapshot!(messages_to_worker(&desk)[0].text);
+    let (team, _) = with_bound_worker(TestSession::running(late));
+    assert_snapshot!(messages_to_worker(&team)[0].text);
 }
 
 #[test]
@@ -152,12 +152,12 @@ fn late_member_with_tools_is_onboarded_with_tools() {
     let mut as_member = driver_spec(Driver::Codex);
     as_member.agent.settings.member = Some(TeamMembership { role: MemberRole::Worker });
     for spec in [as_member, driver_spec(Driver::Jsonl)] {
-        let mut bench = TestSession::running(spec);
-        bench.signal(StreamSignal::Ready { thread: Some("t".to_owned()) });
-        let (desk, _) = with_bound_worker(bench);
-        assert_eq!(messages_to_worker(&desk).len(), 1, "it was there for something else");
-        assert!(messages_to_worker(&desk)[0].text.contains("provost_team_send"));
-        assert_eq!(communication_of(&desk, "hand").via, Some(MemberMode::Tools));
+        let mut harness = TestSession::running(spec);
+        harness.signal(StreamSignal::Ready { thread: Some("t".to_owned()) });
+        let (team, _) = with_bound_worker(harness);
+        assert_eq!(messages_to_worker(&team).len(), 1, "it was there for something else");
+        assert!(messages_to_worker(&team)[0].text.contains("provost_team_send"));
+        assert_eq!(communication_of(&team, "hand").via, Some(MemberMode::Tools));
     }
 }
 
@@ -165,13 +165,13 @@ fn late_member_with_tools_is_onboarded_with_tools() {
 fn session_started_for_team_needs_no_onboarding() {
     let mut as_member = driver_spec(Driver::Codex);
     as_member.agent.settings.member = Some(TeamMembership { role: MemberRole::Worker });
-    let bench = TestSession::new(as_member);
-    let mut desk = TestTeam::open(team_spec());
-    desk.sessions.insert(bench.session.id, bench.session.clone());
-    desk.bind("hand", MemberRole::Worker, Some(bench.session.id));
-    desk.advance();
-    assert_eq!(messages_to_worker(&desk), Vec::<&TeamMessage>::new());
-    let how = communication_of(&desk, "hand");
+    let harness = TestSession::new(as_member);
+    let mut team = TestTeam::open(team_spec());
+    team.sessions.insert(harness.session.id, harness.session.clone());
+    team.bind("hand", MemberRole::Worker, Some(harness.session.id));
+    team.advance();
+    assert_eq!(messages_to_worker(&team), Vec::<&TeamMessage>::new());
+    let how = communication_of(&team, "hand");
     assert_eq!((how.channel_kind(), how.receive), ("app_server", ReceiveMode::Turns));
     assert_eq!((how.via, how.note()), (Some(MemberMode::Tools), None));
 }
@@ -179,47 +179,47 @@ fn session_started_for_team_needs_no_onboarding() {
 #[test]
 fn adopted_member_pulls_its_messages() {
     for pane in [true, false] {
-        let bench = TestSession::new(adopted(pane));
-        let mut desk = TestTeam::open(team_spec());
-        desk.sessions.insert(bench.session.id, bench.session.clone());
-        desk.bind("hand", MemberRole::Worker, Some(bench.session.id));
-        desk.advance();
+        let harness = TestSession::new(adopted(pane));
+        let mut team = TestTeam::open(team_spec());
+        team.sessions.insert(harness.session.id, harness.session.clone());
+        team.bind("hand", MemberRole::Worker, Some(harness.session.id));
+        team.advance();
         assert_eq!(
-            messages_to_worker(&desk),
+            messages_to_worker(&team),
             Vec::<&TeamMessage>::new(),
             "nothing is typed to it by the task"
         );
-        let how = communication_of(&desk, "hand");
+        let how = communication_of(&team, "hand");
         assert_eq!((how.receive, how.needs_wake()), (ReceiveMode::Polls, true));
         assert!(how.receive_command.is_some());
         assert_eq!(how.channel_kind(), if pane { "pane" } else { "watched" });
         let given =
-            build_handoff(&desk.task, "hand", &ProvostInvocation::default()).expect("it is bound");
+            build_handoff(&team.task, "hand", &ProvostInvocation::default()).expect("it is bound");
         assert!(given.heartbeat.is_some());
     }
 }
 
 #[test]
 fn successor_gets_handover_not_old_onboarding() {
-    let (mut desk, bench) =
+    let (mut team, harness) =
         with_bound_worker(TestSession::running(driver_spec(Driver::CodexTerminal)));
-    let mut next = bench.session;
+    let mut next = harness.session;
     next.id = provost_core::ids::SessionId(uuid::Uuid::from_u128(9));
-    desk.sessions.insert(next.id, next.clone());
-    let waits = messages_to_worker(&desk)[0].no;
+    team.sessions.insert(next.id, next.clone());
+    let waits = messages_to_worker(&team)[0].no;
     // The session has not received it yet.
-    desk.alter_messages(|message| message.status = MessageStatus::Stored);
+    team.alter_messages(|message| message.status = MessageStatus::Stored);
     let rotate = TeamCommand::Rotate {
         from: "hand".to_owned(),
         to: "next".to_owned(),
         session: Some(next.id),
         handover: "the tests are written, the limit is not".to_owned(),
     };
-    desk.apply(&TeamActor::Operator, rotate);
-    desk.advance();
-    assert_eq!(desk.message_status(waits).as_str(), "cancelled");
+    team.apply(&TeamActor::Operator, rotate);
+    team.advance();
+    assert_eq!(team.message_status(waits).as_str(), "cancelled");
     let to_next = Recipient::Member("next".to_owned());
-    let for_next: Vec<&TeamMessage> = desk
+    let for_next: Vec<&TeamMessage> = team
         .task
         .messages
         .iter()
@@ -233,8 +233,8 @@ fn successor_gets_handover_not_old_onboarding() {
 
 #[test]
 fn forged_onboarding_key_has_no_effect() {
-    let mut desk = TestTeam::paired();
-    desk.post(&member("boss"), "hand", "handoff-hand");
-    let hand = desk.task.member("hand").expect("it is bound");
+    let mut team = TestTeam::paired();
+    team.post(&member("boss"), "hand", "handoff-hand");
+    let hand = team.task.member("hand").expect("it is bound");
     assert!(!hand.onboarded);
 }

@@ -56,7 +56,7 @@ fn criterion_state_table_holds() {
 
 #[test]
 fn criterion_records_its_source() {
-    let mut desk = TestTeam::paired();
+    let mut team = TestTeam::paired();
     for (actor, source) in [
         (TeamActor::Operator, CriterionSource::User),
         (member("boss"), CriterionSource::Manager),
@@ -64,7 +64,7 @@ fn criterion_records_its_source() {
         (member("eye"), CriterionSource::Audit),
     ] {
         let text = "every limit is told in the answer".to_owned();
-        let events = desk.apply(
+        let events = team.apply(
             &actor,
             TeamCommand::Propose { text, rationale: None, needs: EvidenceRequirement::Asserted },
         );
@@ -75,27 +75,27 @@ fn criterion_records_its_source() {
 
 #[test]
 fn d12_meaningless_text_satisfies_nothing() {
-    let mut desk = TestTeam::paired();
-    let no = desk.criterion(EvidenceRequirement::Asserted);
+    let mut team = TestTeam::paired();
+    let no = team.criterion(EvidenceRequirement::Asserted);
     for text in ["", " ", "x", "ok", "..............", "done."] {
         let judgement = CriterionJudgement::Satisfy { evidence: asserted(text) };
-        let why = desk.reject(&member("boss"), TeamCommand::Judge { no, judgement });
+        let why = team.reject(&member("boss"), TeamCommand::Judge { no, judgement });
         let expected = InsufficientEvidence::SaysNothing(TextTooShort(text.to_owned()));
         assert_eq!(why, TeamRejection::Insufficient(expected));
     }
     let judgement =
         CriterionJudgement::Satisfy { evidence: asserted("called it 11 times, the last waited") };
-    desk.apply(&member("boss"), TeamCommand::Judge { no, judgement });
-    assert!(!desk.task.criteria[0].is_open());
+    team.apply(&member("boss"), TeamCommand::Judge { no, judgement });
+    assert!(!team.task.criteria[0].is_open());
 }
 
 #[test]
 fn assertion_does_not_replace_a_check() {
-    let mut desk = TestTeam::paired();
-    let no = desk.criterion(EvidenceRequirement::Verified { check: "test".to_owned() });
+    let mut team = TestTeam::paired();
+    let no = team.criterion(EvidenceRequirement::Verified { check: "test".to_owned() });
     let judgement =
         CriterionJudgement::Satisfy { evidence: asserted("all of the tests have passed") };
-    let why = desk.reject(&TeamActor::Operator, TeamCommand::Judge { no, judgement });
+    let why = team.reject(&TeamActor::Operator, TeamCommand::Judge { no, judgement });
     assert_eq!(
         why,
         TeamRejection::Insufficient(InsufficientEvidence::NeedsCheck("test".to_owned()))
@@ -104,34 +104,34 @@ fn assertion_does_not_replace_a_check() {
 
 #[test]
 fn only_provost_provides_check_receipts() {
-    let mut desk = TestTeam::paired();
-    let no = desk.criterion(EvidenceRequirement::Verified { check: "test".to_owned() });
+    let mut team = TestTeam::paired();
+    let no = team.criterion(EvidenceRequirement::Verified { check: "test".to_owned() });
     let forged = CriterionEvidence::Verified(Box::new(receipt("new", "test", CheckEnd::Exit(0))));
     let judgement = CriterionJudgement::Satisfy { evidence: forged };
     for actor in [TeamActor::Operator, member("boss"), TeamActor::Policy] {
         let command = TeamCommand::Judge { no, judgement: judgement.clone() };
-        assert_eq!(desk.reject(&actor, command), TeamRejection::NothingToCheck);
+        assert_eq!(team.reject(&actor, command), TeamRejection::NothingToCheck);
     }
 }
 
 #[test]
 fn only_a_passing_check_satisfies() {
     for (end, word) in [(CheckEnd::Exit(0), "satisfied"), (CheckEnd::Exit(1), "accepted")] {
-        let mut desk = TestTeam::paired();
-        let no = desk.criterion(EvidenceRequirement::Verified { check: "test".to_owned() });
-        desk.apply(&member("boss"), TeamCommand::Check { what: CheckSubject::Criterion(no) });
-        assert_eq!(desk.task.effects().len(), 1);
+        let mut team = TestTeam::paired();
+        let no = team.criterion(EvidenceRequirement::Verified { check: "test".to_owned() });
+        team.apply(&member("boss"), TeamCommand::Check { what: CheckSubject::Criterion(no) });
+        assert_eq!(team.task.effects().len(), 1);
         let again = TeamCommand::Check { what: CheckSubject::Criterion(no) };
-        assert_eq!(desk.reject(&member("boss"), again), TeamRejection::NothingNew);
+        assert_eq!(team.reject(&member("boss"), again), TeamRejection::NothingNew);
         let receipt = Box::new(receipt("new", "test", end));
-        desk.apply(
+        team.apply(
             &TeamActor::Provost,
             TeamCommand::CheckDone { no: 1, receipt: receipt.clone(), compared: None },
         );
-        assert_eq!(desk.task.criteria[0].state.as_str(), word);
-        assert_eq!(desk.task.effects(), []);
+        assert_eq!(team.task.criteria[0].state.as_str(), word);
+        assert_eq!(team.task.effects(), []);
         let late = TeamCommand::CheckDone { no: 1, receipt, compared: None };
-        assert_eq!(desk.reject(&TeamActor::Provost, late), TeamRejection::NothingNew);
+        assert_eq!(team.reject(&TeamActor::Provost, late), TeamRejection::NothingNew);
     }
 }
 
@@ -140,29 +140,29 @@ fn check_uses_requesting_or_first_worker() {
     for (actor, worker) in
         [(member("second"), "second"), (member("hand"), "hand"), (member("boss"), "hand")]
     {
-        let mut desk = TestTeam::paired();
-        desk.bind("second", MemberRole::Worker, None);
-        let no = desk.criterion(EvidenceRequirement::Verified { check: "test".to_owned() });
-        desk.apply(&actor, TeamCommand::Check { what: CheckSubject::Criterion(no) });
-        assert_eq!(desk.task.checks[0].worker, worker, "{actor:?}");
+        let mut team = TestTeam::paired();
+        team.bind("second", MemberRole::Worker, None);
+        let no = team.criterion(EvidenceRequirement::Verified { check: "test".to_owned() });
+        team.apply(&actor, TeamCommand::Check { what: CheckSubject::Criterion(no) });
+        assert_eq!(team.task.checks[0].worker, worker, "{actor:?}");
     }
 }
 
 #[test]
 fn running_and_failed_checks_are_visible() {
-    let mut desk = TestTeam::paired();
-    let no = desk.criterion(EvidenceRequirement::Verified { check: "test".to_owned() });
+    let mut team = TestTeam::paired();
+    let no = team.criterion(EvidenceRequirement::Verified { check: "test".to_owned() });
     let purpose = CheckPurpose::Criterion(no);
     for (check, end) in (1..).zip([CheckEnd::Exit(1), CheckEnd::TimeLimit, CheckEnd::Exit(0)]) {
-        desk.apply(&member("boss"), TeamCommand::Check { what: CheckSubject::Criterion(no) });
-        assert!(desk.task.is_being_checked(&purpose));
+        team.apply(&member("boss"), TeamCommand::Check { what: CheckSubject::Criterion(no) });
+        assert!(team.task.is_being_checked(&purpose));
         let receipt = Box::new(receipt("new", "test", end.clone()));
-        desk.apply(
+        team.apply(
             &TeamActor::Provost,
             TeamCommand::CheckDone { no: check, receipt, compared: None },
         );
-        assert!(!desk.task.is_being_checked(&purpose));
-        let failed = desk.task.failed_check(&purpose);
+        assert!(!team.task.is_being_checked(&purpose));
+        let failed = team.task.failed_check(&purpose);
         let failed = failed.map(|failed| (failed.worker.as_str(), failed.receipt.end.clone()));
         assert_eq!(failed, (end != CheckEnd::Exit(0)).then_some(("hand", end)));
     }
@@ -170,36 +170,36 @@ fn running_and_failed_checks_are_visible() {
 
 #[test]
 fn demand_needs_permission_to_judge() {
-    let mut desk = TestTeam::paired();
+    let mut team = TestTeam::paired();
     let text = "every limit is told in the answer".to_owned();
     let demand = TeamCommand::ProposeAccepted {
         text,
         rationale: None,
         needs: EvidenceRequirement::Asserted,
     };
-    let why = desk.reject(&member("hand"), demand.clone());
+    let why = team.reject(&member("hand"), demand.clone());
     assert_eq!(why.to_string(), "a worker may not judge criteria");
-    desk.apply(&member("boss"), demand.clone());
-    assert_eq!(desk.task.criteria[0].state, CriterionState::Accepted);
+    team.apply(&member("boss"), demand.clone());
+    assert_eq!(team.task.criteria[0].state, CriterionState::Accepted);
     let config = ManagerConfig { denied: [TeamAction::Propose].into(), ..ManagerConfig::default() };
     let change = TeamCommand::Configure { config: Box::new(config), expected: 0 };
-    desk.apply(&TeamActor::Operator, change);
-    desk.apply(&member("boss"), TeamCommand::AcknowledgeContract { revision: 1 });
+    team.apply(&TeamActor::Operator, change);
+    team.apply(&member("boss"), TeamCommand::AcknowledgeContract { revision: 1 });
     assert_eq!(
-        desk.reject(&member("boss"), demand),
+        team.reject(&member("boss"), demand),
         TeamRejection::NotGranted(TeamAction::Propose)
     );
 }
 
 #[test]
 fn too_short_text_is_rejected() {
-    let mut desk = TestTeam::paired();
+    let mut team = TestTeam::paired();
     let propose = TeamCommand::Propose {
         text: "short".to_owned(),
         rationale: None,
         needs: EvidenceRequirement::Asserted,
     };
-    let why = desk.reject(&TeamActor::Operator, propose).to_string();
+    let why = team.reject(&TeamActor::Operator, propose).to_string();
     assert_eq!(
         why,
         "\"short\" is too short: expected at least 12 letters or digits, at least 4 of them different"
@@ -209,96 +209,97 @@ fn too_short_text_is_rejected() {
 /// A manager cannot drop a criterion of the user.
 #[test]
 fn d12_manager_cannot_drop_user_criteria() {
-    let mut desk = TestTeam::paired();
+    let mut team = TestTeam::paired();
     let demand = |text: &str| TeamCommand::ProposeAccepted {
         text: text.to_owned(),
         rationale: None,
         needs: EvidenceRequirement::Asserted,
     };
-    desk.apply(&TeamActor::Operator, demand("the licence is left as it is"));
-    desk.apply(&member("boss"), demand("what the manager asked for itself"));
+    team.apply(&TeamActor::Operator, demand("the licence is left as it is"));
+    team.apply(&member("boss"), demand("what the manager asked for itself"));
     let lay_aside = |no, because: &str| {
         let because = because.to_owned();
         TeamCommand::Judge { no, judgement: CriterionJudgement::Reject { because } }
     };
-    assert_eq!(desk.reject(&member("boss"), lay_aside(1, "x")).code(), "text_too_short");
+    assert_eq!(team.reject(&member("boss"), lay_aside(1, "x")).code(), "text_too_short");
     for no in [1, 2] {
-        desk.apply(&member("boss"), lay_aside(no, A_REASON));
+        team.apply(&member("boss"), lay_aside(no, A_REASON));
     }
-    desk.satisfy_by_operator();
+    team.satisfy_by_operator();
     let finish = || TeamCommand::Finish { because: A_REASON.to_owned(), allow: Vec::new() };
-    let refused = desk.apply(&member("boss"), finish());
+    let refused = team.apply(&member("boss"), finish());
     let [Event::FinishRefused(refused)] = refused.as_slice() else { panic!("{refused:?}") };
     let codes: Vec<_> = refused.blockers.iter().map(|one| one.code()).collect();
     assert_eq!(codes, ["criterion_dropped"], "the manager's own is the manager's");
     // Reopened by the operator it is open; rejected by the operator it blocks nothing.
     let reopen = CriterionJudgement::Reopen { because: A_REASON.to_owned() };
-    desk.apply(&TeamActor::Operator, TeamCommand::Judge { no: 1, judgement: reopen });
+    team.apply(&TeamActor::Operator, TeamCommand::Judge { no: 1, judgement: reopen });
     assert_eq!(
-        desk.task.blockers(|_| None).iter().map(|one| one.code()).collect::<Vec<_>>(),
+        team.task.blockers(|_| None).iter().map(|one| one.code()).collect::<Vec<_>>(),
         ["open_criterion"]
     );
-    desk.apply(&TeamActor::Operator, lay_aside(1, A_REASON));
-    desk.apply(&member("boss"), finish());
-    assert!(desk.task.phase.is_over());
+    team.apply(&TeamActor::Operator, lay_aside(1, A_REASON));
+    team.apply(&member("boss"), finish());
+    assert!(team.task.phase.is_over());
 }
 
 #[test]
 fn operator_may_finish_without_deferred_criterion() {
-    let mut desk = TestTeam::paired();
+    let mut team = TestTeam::paired();
     let text = "the licence is left as it is".to_owned();
     let demand = TeamCommand::ProposeAccepted {
         text,
         rationale: None,
         needs: EvidenceRequirement::Asserted,
     };
-    desk.apply(&TeamActor::Operator, demand);
+    team.apply(&TeamActor::Operator, demand);
     let because = A_REASON.to_owned();
     let judgement = CriterionJudgement::Defer { because };
-    desk.apply(&member("boss"), TeamCommand::Judge { no: 1, judgement });
-    desk.satisfy_by_operator();
-    desk.apply(
+    team.apply(&member("boss"), TeamCommand::Judge { no: 1, judgement });
+    team.satisfy_by_operator();
+    team.apply(
         &TeamActor::Operator,
         TeamCommand::Finish { because: A_REASON.to_owned(), allow: Vec::new() },
     );
-    assert!(desk.task.phase.is_over());
+    assert!(team.task.phase.is_over());
 }
 
 /// Managers are notified of a verdict on a worker's work, with the receipt.
 #[test]
 fn d6_managers_get_worker_check_results() {
-    let mut desk = TestTeam::paired();
+    let mut team = TestTeam::paired();
     let needs = EvidenceRequirement::Verified { check: "make test".to_owned() };
     let text = "the tests of both callers pass".to_owned();
-    desk.apply(&TeamActor::Operator, TeamCommand::ProposeAccepted { text, rationale: None, needs });
-    desk.apply(&member("hand"), TeamCommand::Check { what: CheckSubject::Criterion(1) });
+    team.apply(&TeamActor::Operator, TeamCommand::ProposeAccepted { text, rationale: None, needs });
+    team.apply(&member("hand"), TeamCommand::Check { what: CheckSubject::Criterion(1) });
     let receipt = Box::new(receipt("tree", "make test", CheckEnd::Exit(2)));
-    desk.apply(&TeamActor::Provost, TeamCommand::CheckDone { no: 1, receipt, compared: None });
-    let told: Vec<_> = desk.task.messages.iter().map(|m| (m.to.name(), m.text.clone())).collect();
-    let [("hand", own), ("boss", told)] = told.as_slice() else { panic!("{told:?}") };
+    team.apply(&TeamActor::Provost, TeamCommand::CheckDone { no: 1, receipt, compared: None });
+    let messages: Vec<_> =
+        team.task.messages.iter().map(|m| (m.to.name(), m.text.clone())).collect();
+    let [("hand", own), ("boss", copy)] = messages.as_slice() else { panic!("{messages:?}") };
     assert!(own.starts_with("check 1 for criterion 1: `make test` exit"), "{own}");
-    assert_eq!(*told, format!("hand (worker) had this checked\n{own}"));
+    assert_eq!(*copy, format!("hand (worker) had this checked\n{own}"));
 }
 
 #[test]
 fn criterion_rejected_during_check_stays_rejected() {
-    let mut desk = TestTeam::paired();
-    let no = desk.criterion(EvidenceRequirement::Verified { check: "test".to_owned() });
-    desk.apply(&member("boss"), TeamCommand::Check { what: CheckSubject::Criterion(no) });
+    let mut team = TestTeam::paired();
+    let no = team.criterion(EvidenceRequirement::Verified { check: "test".to_owned() });
+    team.apply(&member("boss"), TeamCommand::Check { what: CheckSubject::Criterion(no) });
     let judgement = CriterionJudgement::Reject { because: A_REASON.to_owned() };
-    desk.apply(&TeamActor::Operator, TeamCommand::Judge { no, judgement });
+    team.apply(&TeamActor::Operator, TeamCommand::Judge { no, judgement });
     let receipt = Box::new(receipt("new", "test", CheckEnd::Exit(0)));
-    desk.apply(&TeamActor::Provost, TeamCommand::CheckDone { no: 1, receipt, compared: None });
-    assert_eq!(desk.task.criteria[0].state.as_str(), "rejected");
+    team.apply(&TeamActor::Provost, TeamCommand::CheckDone { no: 1, receipt, compared: None });
+    assert_eq!(team.task.criteria[0].state.as_str(), "rejected");
 }
 
 #[test]
 fn repeated_characters_are_rejected() {
-    let mut desk = TestTeam::paired();
+    let mut team = TestTeam::paired();
     for text in ["a".repeat(22), "ab".repeat(11), "1. 2. 1. 2. 1. 2. 1. 2. 1. 2. 1. 2.".to_owned()]
     {
         let propose =
             TeamCommand::Propose { text, rationale: None, needs: EvidenceRequirement::Asserted };
-        assert_eq!(desk.reject(&member("boss"), propose).code(), "text_too_short");
+        assert_eq!(team.reject(&member("boss"), propose).code(), "text_too_short");
     }
 }

@@ -32,11 +32,11 @@ In 2024. this was otherwise
 1234. neither is a year that begins a line
 ";
 
-fn post_report(desk: &mut TestTeam, from: &str, text: &str) -> u32 {
-    desk.apply(
+fn post_report(team: &mut TestTeam, from: &str, text: &str) -> u32 {
+    team.apply(
         &member(from),
         TeamCommand::Post(Box::new(NewMessage {
-            key: format!("key-{}", desk.task.messages_stored),
+            key: format!("key-{}", team.task.messages_stored),
             correlation: None,
             channel: MessageChannel::Tool,
             to: Recipient::Member("boss".to_owned()),
@@ -47,7 +47,7 @@ fn post_report(desk: &mut TestTeam, from: &str, text: &str) -> u32 {
             steer: false,
         })),
     );
-    desk.task.messages_stored
+    team.task.messages_stored
 }
 
 fn draft(from: DraftSource) -> TeamCommand {
@@ -72,11 +72,11 @@ fn list_items_and_marked_lines_become_criteria() {
 
 #[test]
 fn drafted_criteria_name_their_message() {
-    let mut desk = TestTeam::paired();
-    let no = post_report(&mut desk, "hand", ANSWER);
-    let events = desk.apply(&member("boss"), draft(DraftSource::Message(no)));
+    let mut team = TestTeam::paired();
+    let no = post_report(&mut team, "hand", ANSWER);
+    let events = team.apply(&member("boss"), draft(DraftSource::Message(no)));
     assert_eq!(events.len(), 7);
-    for (at, criterion) in desk.task.criteria.iter().enumerate() {
+    for (at, criterion) in team.task.criteria.iter().enumerate() {
         assert_eq!((criterion.no as usize, criterion.source), (at + 1, CriterionSource::Worker));
         assert_eq!(
             (criterion.state.as_str(), &criterion.needs),
@@ -85,33 +85,33 @@ fn drafted_criteria_name_their_message() {
         assert_eq!(criterion.rationale.as_deref(), Some("drafted from message 1 of hand"));
     }
     // Drafting again adds nothing.
-    assert_eq!(desk.apply(&member("boss"), draft(DraftSource::Message(no))), []);
+    assert_eq!(team.apply(&member("boss"), draft(DraftSource::Message(no))), []);
 }
 
 #[test]
 fn dry_run_draft_changes_nothing() {
-    let mut desk = TestTeam::paired();
-    let no = post_report(&mut desk, "hand", ANSWER);
-    let before = desk.task.clone();
+    let mut team = TestTeam::paired();
+    let no = post_report(&mut team, "hand", ANSWER);
+    let before = team.task.clone();
     let from = DraftSource::Message(no);
     let looked = TeamCommand::Draft { from: from.clone(), dry_run: true };
-    assert_eq!(desk.apply(&member("boss"), looked), []);
-    assert_eq!(desk.task, before);
-    assert_eq!(desk.task.draft(&member("boss"), &from).map(|draft| draft.drafted.len()), Ok(7));
+    assert_eq!(team.apply(&member("boss"), looked), []);
+    assert_eq!(team.task, before);
+    assert_eq!(team.task.draft(&member("boss"), &from).map(|draft| draft.drafted.len()), Ok(7));
 }
 
 #[test]
 fn only_quoted_agent_text_of_news_is_drafted() {
-    let mut desk = TestTeam::paired();
-    let no = post_report(&mut desk, "hand", "x");
+    let mut team = TestTeam::paired();
+    let no = post_report(&mut team, "hand", "x");
     let text =
         "- hand (worker): this is of Provost itself\nsays:\n> - the tests of both callers pass";
-    desk.alter_messages(|message| {
+    team.alter_messages(|message| {
         (message.kind, message.from) = (TeamMessageKind::News, TeamActor::Provost);
         message.text = text.to_owned();
     });
     let from = DraftSource::Message(no);
-    let draft = desk.task.draft(&member("boss"), &from).expect("it is a message");
+    let draft = team.task.draft(&member("boss"), &from).expect("it is a message");
     assert_eq!(
         (draft.drafted, draft.source),
         (vec!["the tests of both callers pass".to_owned()], CriterionSource::Worker)
@@ -120,40 +120,40 @@ fn only_quoted_agent_text_of_news_is_drafted() {
 
 #[test]
 fn members_cannot_draft_as_another() {
-    let mut desk = TestTeam::paired();
+    let mut team = TestTeam::paired();
     let of = |name: Option<&str>| {
         let text = "- the tests of both callers pass".to_owned();
         draft(DraftSource::Text { text, of: name.map(str::to_owned) })
     };
-    let why = desk.reject(&member("hand"), of(Some("boss")));
+    let why = team.reject(&member("hand"), of(Some("boss")));
     assert_eq!(why, TeamRejection::NotRecipient("boss".to_owned()));
-    desk.apply(&member("eye"), of(Some("eye")));
-    assert_eq!(desk.task.criteria[0].source, CriterionSource::Audit);
-    let mut desk = TestTeam::paired();
-    desk.apply(&TeamActor::Operator, of(None));
-    assert_eq!(desk.task.criteria[0].source, CriterionSource::User);
-    let mut desk = TestTeam::paired();
-    desk.apply(&TeamActor::Operator, of(Some("hand")));
-    assert_eq!(desk.task.criteria[0].source, CriterionSource::Worker);
+    team.apply(&member("eye"), of(Some("eye")));
+    assert_eq!(team.task.criteria[0].source, CriterionSource::Audit);
+    let mut team = TestTeam::paired();
+    team.apply(&TeamActor::Operator, of(None));
+    assert_eq!(team.task.criteria[0].source, CriterionSource::User);
+    let mut team = TestTeam::paired();
+    team.apply(&TeamActor::Operator, of(Some("hand")));
+    assert_eq!(team.task.criteria[0].source, CriterionSource::Worker);
     assert!(matches!(
-        desk.reject(&TeamActor::Operator, of(Some("x"))),
+        team.reject(&TeamActor::Operator, of(Some("x"))),
         TeamRejection::NoMember { .. }
     ));
     let gone = draft(DraftSource::Message(99));
-    assert_eq!(desk.reject(&TeamActor::Operator, gone), TeamRejection::NoMessage(99));
+    assert_eq!(team.reject(&TeamActor::Operator, gone), TeamRejection::NoMessage(99));
 }
 
 #[test]
 fn rejected_items_are_listed_with_reason() {
-    let mut desk = TestTeam::paired();
-    desk.criterion(EvidenceRequirement::Asserted);
-    let known = desk.task.criteria[0].text.to_uppercase();
+    let mut team = TestTeam::paired();
+    team.criterion(EvidenceRequirement::Asserted);
+    let known = team.task.criteria[0].text.to_uppercase();
     let long = "x".repeat(MAX_DRAFTED_LETTERS + 1);
     let text = format!(
         "- ok\n- {known}!\n- {long}\n- this one \u{202e} is not what it seems\n- the tests of both callers pass\n- The tests of both callers: pass"
     );
     let from = DraftSource::Text { text, of: None };
-    let draft = desk.task.draft(&TeamActor::Operator, &from).expect("it is a text");
+    let draft = team.task.draft(&TeamActor::Operator, &from).expect("it is a text");
     assert_eq!(draft.drafted, ["the tests of both callers pass"]);
     let why: Vec<DraftOmission> = draft.left_out.iter().map(|(_, why)| *why).collect();
     let expected = [
@@ -171,25 +171,25 @@ fn drafts_and_criteria_are_capped() {
     let list = |from: usize, to: usize| -> String {
         (from..to).map(|n| format!("- caller number {n} is limited on its own\n")).collect()
     };
-    let mut desk = TestTeam::paired();
+    let mut team = TestTeam::paired();
     let text = |text: String| DraftSource::Text { text, of: None };
     let whole =
-        desk.task.draft(&TeamActor::Operator, &text(list(0, 20_000))).expect("it is a text");
+        team.task.draft(&TeamActor::Operator, &text(list(0, 20_000))).expect("it is a text");
     assert_eq!(whole.drafted.len(), MAX_DRAFTED);
     assert_eq!(whole.left_out.len() + whole.more, 20_000 - MAX_DRAFTED);
     for n in 0..20 {
-        let _events = desk.try_apply(&TeamActor::Operator, draft(text(list(n * 20, n * 20 + 20))));
+        let _events = team.try_apply(&TeamActor::Operator, draft(text(list(n * 20, n * 20 + 20))));
     }
-    assert_eq!(desk.task.criteria.len(), MAX_CRITERIA);
+    assert_eq!(team.task.criteria.len(), MAX_CRITERIA);
 }
 
 proptest! {
     /// Criteria drafted from any text are meaningful, visible, short and on one line.
     #[test]
     fn hostile_text_is_never_drafted(text in "(\\PC|[-*+>0-9.)(\\[\\] \t\r\n`~:]|\u{202e}|\u{1b}|criterion:){0,400}") {
-        let desk = TestTeam::paired();
+        let team = TestTeam::paired();
         let from = DraftSource::Text { text, of: None };
-        let draft = desk.task.draft(&TeamActor::Operator, &from).expect("it is a text");
+        let draft = team.task.draft(&TeamActor::Operator, &from).expect("it is a text");
         prop_assert!(draft.drafted.len() <= MAX_DRAFTED);
         for one in &draft.drafted {
             prop_assert!(!one.chars().any(provost_core::text::is_deceptive), "{one:?}");
@@ -201,10 +201,10 @@ proptest! {
 
 #[test]
 fn quoted_and_fenced_items_are_left_out() {
-    let desk = TestTeam::paired();
+    let team = TestTeam::paired();
     let text = "- the tests of both callers pass\n> - somebody else wants this one\n\n```\n- a line of a program\n```\n";
     let from = DraftSource::Text { text: text.to_owned(), of: None };
-    let draft = desk.task.draft(&TeamActor::Operator, &from).expect("it is a text");
+    let draft = team.task.draft(&TeamActor::Operator, &from).expect("it is a text");
     assert_eq!(draft.drafted, ["the tests of both callers pass"]);
     let expected = [
         ("somebody else wants this one".to_owned(), DraftOmission::Quoted),

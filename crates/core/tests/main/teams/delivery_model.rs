@@ -19,7 +19,7 @@ enum ConsumerState {
 
 #[derive(Clone)]
 struct DeliveryModel {
-    desk: TestTeam,
+    team: TestTeam,
     consumers: [ConsumerState; 3],
     /// Number of messages that each sender has sent so far; both use the same keys.
     sent: [usize; 2],
@@ -59,10 +59,10 @@ fn all_steps() -> Vec<DeliveryStep> {
 
 impl DeliveryModel {
     fn new() -> DeliveryModel {
-        let mut desk = TestTeam::paired();
-        desk.events.clear();
+        let mut team = TestTeam::paired();
+        team.events.clear();
         DeliveryModel {
-            desk,
+            team,
             consumers: [ConsumerState::Idle; 3],
             sent: [0; 2],
             acknowledged: [0; 2],
@@ -84,7 +84,7 @@ impl DeliveryModel {
             }
             DeliveryStep::LeaseExpires => {
                 world.ticks = (world.ticks < TICKS).then_some(world.ticks + 1)?;
-                world.desk.advance_clock(100);
+                world.team.advance_clock(100);
             }
         }
         Some(world)
@@ -93,7 +93,7 @@ impl DeliveryModel {
     fn send(&mut self, n: usize) -> Option<()> {
         let key = KEYS.get(self.sent[n])?;
         self.sent[n] += 1;
-        match self.desk.try_apply(&member("boss"), post("hand", key)) {
+        match self.team.try_apply(&member("boss"), post("hand", key)) {
             Ok(_) | Err(TeamRejection::NothingNew) => Some(()),
             Err(why) => panic!("{why}"),
         }
@@ -102,7 +102,7 @@ impl DeliveryModel {
     fn request_next(&mut self, n: usize) -> Option<()> {
         (self.consumers[n] == ConsumerState::Idle).then_some(())?;
         let command = TeamCommand::Next { consumer: "hand".to_owned() };
-        let events = self.desk.try_apply(&member("hand"), command).ok()?;
+        let events = self.team.try_apply(&member("hand"), command).ok()?;
         let (no, lease) = events.iter().find_map(offered_lease)?;
         self.consumers[n] = ConsumerState::Offered(no, lease);
         Some(())
@@ -111,7 +111,7 @@ impl DeliveryModel {
     fn accept(&mut self, n: usize) -> Option<()> {
         let ConsumerState::Offered(no, lease) = self.consumers[n] else { return None };
         let taken =
-            self.desk.try_apply(&member("hand"), TeamCommand::Accept { no, lease, polls: 0 });
+            self.team.try_apply(&member("hand"), TeamCommand::Accept { no, lease, polls: 0 });
         // If this fails, the lease has expired and may belong to another consumer.
         self.consumers[n] =
             if taken.is_ok() { ConsumerState::Accepted(no, lease) } else { ConsumerState::Idle };
@@ -121,7 +121,7 @@ impl DeliveryModel {
     fn acknowledge(&mut self, n: usize) -> Option<()> {
         let ConsumerState::Accepted(no, lease) = self.consumers[n] else { return None };
         let command = TeamCommand::Acknowledge { no, lease, note: None };
-        if self.desk.try_apply(&member("hand"), command).is_ok() {
+        if self.team.try_apply(&member("hand"), command).is_ok() {
             self.acknowledged[no as usize - 1] += 1;
         }
         self.consumers[n] = ConsumerState::Idle;
@@ -130,7 +130,7 @@ impl DeliveryModel {
 
     fn state_key(&self) -> String {
         let messages: Vec<(u32, &str, &MessageStatus)> = self
-            .desk
+            .team
             .task
             .messages
             .iter()
@@ -146,10 +146,10 @@ impl DeliveryModel {
     fn check_invariants(&self) {
         assert!(self.acknowledged.iter().all(|times| *times <= 1), "{}", self.state_key());
         let keys: BTreeSet<&str> =
-            self.desk.task.messages.iter().map(|message| message.key.as_str()).collect();
-        assert_eq!(keys.len(), self.desk.task.messages.len(), "one key is one message");
+            self.team.task.messages.iter().map(|message| message.key.as_str()).collect();
+        assert_eq!(keys.len(), self.team.task.messages.len(), "one key is one message");
         // No sent message is lost: a consumer that keeps polling gets all of them.
-        let mut drained = self.desk.clone();
+        let mut drained = self.team.clone();
         drained.advance_clock(100);
         while drained.next("hand").is_some() {
             let held = drained.task.messages.iter().find_map(|message| {

@@ -59,16 +59,16 @@ impl TestTeam {
 
     /// A team with a manager, a worker and a reviewer, all of whom pull their messages.
     pub(crate) fn paired() -> TestTeam {
-        let mut desk = TestTeam::open(team_spec());
+        let mut team = TestTeam::open(team_spec());
         for (name, role) in [
             ("boss", MemberRole::Manager),
             ("hand", MemberRole::Worker),
             ("eye", MemberRole::Reviewer),
         ] {
-            desk.bind(name, role, None);
+            team.bind(name, role, None);
         }
-        desk.apply(&member("boss"), TeamCommand::AcknowledgeContract { revision: 0 });
-        desk
+        team.apply(&member("boss"), TeamCommand::AcknowledgeContract { revision: 0 });
+        team
     }
 
     pub(crate) fn bind(&mut self, name: &str, role: MemberRole, session: Option<SessionId>) {
@@ -101,11 +101,11 @@ impl TestTeam {
         for event in events {
             let stored = Event::decode(event.kind().0, event.kind().1, &event.encode());
             assert_eq!(stored.expect("what is written can be read"), event);
-            let said = self.task.session_commands(&event);
+            let commands = self.task.session_commands(&event);
             self.task.evolve(self.moment(), &event);
             let read = TeamMessages::from(Vec::from(self.task.messages.clone()));
             assert_eq!(read, self.task.messages, "the message index matches the messages");
-            for (id, command) in said {
+            for (id, command) in commands {
                 self.apply_to_session(id, &command);
             }
             self.events.push(event);
@@ -125,11 +125,11 @@ impl TestTeam {
         let session = self.sessions.get_mut(&id).expect("the session exists");
         // Only sessions opened for a team accept a dismissal.
         if matches!(command, session::SessionCommand::Dismiss { .. }) {
-            let told = session.decide(command, at).unwrap_or_default();
-            return told.iter().for_each(|event| session.evolve(at, event));
+            let events = session.decide(command, at).unwrap_or_default();
+            return events.iter().for_each(|event| session.evolve(at, event));
         }
-        for told in session.decide(command, at).expect("the session takes it") {
-            session.evolve(at, &told);
+        for event in session.decide(command, at).expect("the session takes it") {
+            session.evolve(at, &event);
         }
     }
 
@@ -146,8 +146,8 @@ impl TestTeam {
 
     #[track_caller]
     pub(crate) fn apply(&mut self, actor: &TeamActor, command: TeamCommand) -> Vec<Event> {
-        let told = format!("{command:?}");
-        self.try_apply(actor, command).unwrap_or_else(|why| panic!("{told}: {why}"))
+        let shown = format!("{command:?}");
+        self.try_apply(actor, command).unwrap_or_else(|why| panic!("{shown}: {why}"))
     }
 
     #[track_caller]

@@ -15,9 +15,9 @@ fn begin() -> TeamCommand {
     TeamCommand::BeginLoop { template: Box::new(template(2)) }
 }
 
-fn finish_blockers(desk: &mut TestTeam, by: &TeamActor) -> Vec<&'static str> {
+fn finish_blockers(team: &mut TestTeam, by: &TeamActor) -> Vec<&'static str> {
     let events =
-        desk.apply(by, TeamCommand::Finish { because: A_REASON.to_owned(), allow: Vec::new() });
+        team.apply(by, TeamCommand::Finish { because: A_REASON.to_owned(), allow: Vec::new() });
     match events.first() {
         Some(Event::FinishRefused(refused)) => {
             refused.blockers.iter().map(FinishBlocker::code).collect()
@@ -28,71 +28,71 @@ fn finish_blockers(desk: &mut TestTeam, by: &TeamActor) -> Vec<&'static str> {
 
 #[test]
 fn manager_cannot_finish_after_dropping_gate() {
-    let mut desk = TestTeam::paired();
-    desk.satisfy_by_operator();
-    desk.begin_loop(template(3));
-    assert_eq!(finish_blockers(&mut desk, &member("boss")), ["loop_incomplete"]);
-    desk.apply(&member("boss"), stop());
+    let mut team = TestTeam::paired();
+    team.satisfy_by_operator();
+    team.begin_loop(template(3));
+    assert_eq!(finish_blockers(&mut team, &member("boss")), ["loop_incomplete"]);
+    team.apply(&member("boss"), stop());
     for by in [member("boss"), TeamActor::Policy] {
-        assert_eq!(finish_blockers(&mut desk, &by), ["gate_dropped"], "{by:?}");
+        assert_eq!(finish_blockers(&mut team, &by), ["gate_dropped"], "{by:?}");
     }
     let why = TeamRejection::OperatorsLoop("build".to_owned());
-    assert_eq!(desk.reject(&member("boss"), begin()), why, "a weaker one is no way around it");
-    assert_eq!(desk.task.phase.as_str(), "active");
+    assert_eq!(team.reject(&member("boss"), begin()), why, "a weaker one is no way around it");
+    assert_eq!(team.task.phase.as_str(), "active");
     assert_eq!(
-        desk.task.readiness(|_| None).first().map(FinishBlocker::code),
+        team.task.readiness(|_| None).first().map(FinishBlocker::code),
         Some("gate_dropped")
     );
-    assert_eq!(finish_blockers(&mut desk, &TeamActor::Operator), [] as [&str; 0]);
-    assert_eq!(desk.task.phase.as_str(), "done");
+    assert_eq!(finish_blockers(&mut team, &TeamActor::Operator), [] as [&str; 0]);
+    assert_eq!(team.task.phase.as_str(), "done");
 }
 
 #[test]
 fn plateaued_loop_stays_the_operators() {
-    let mut desk = TestTeam::paired();
-    desk.satisfy_by_operator();
-    desk.begin_loop(LoopTemplate { plateau: Some(1), ..template(9) });
-    desk.show_all_evidence("same");
-    desk.continue_loop(2).expect("it may still have changed something");
-    desk.handle("hand");
-    desk.show_all_evidence("same");
-    desk.continue_loop(3).expect_err("nothing changed");
-    let ended = desk.task.loop_state.as_ref().and_then(|looped| looped.ended.clone());
+    let mut team = TestTeam::paired();
+    team.satisfy_by_operator();
+    team.begin_loop(LoopTemplate { plateau: Some(1), ..template(9) });
+    team.show_all_evidence("same");
+    team.continue_loop(2).expect("it may still have changed something");
+    team.handle("hand");
+    team.show_all_evidence("same");
+    team.continue_loop(3).expect_err("nothing changed");
+    let ended = team.task.loop_state.as_ref().and_then(|looped| looped.ended.clone());
     assert_eq!(ended, Some(LoopEnd::Plateau { iterations: 1 }));
-    assert_eq!(desk.reject(&member("boss"), begin()).code(), "operators_loop");
-    desk.apply(&member("boss"), stop());
-    assert_eq!(finish_blockers(&mut desk, &member("boss")), ["gate_dropped"]);
+    assert_eq!(team.reject(&member("boss"), begin()).code(), "operators_loop");
+    team.apply(&member("boss"), stop());
+    assert_eq!(finish_blockers(&mut team, &member("boss")), ["gate_dropped"]);
     // The operator starts another loop, which restores the gate.
-    desk.begin_loop(template(2));
-    assert_eq!(finish_blockers(&mut desk, &member("boss")), ["loop_incomplete"]);
+    team.begin_loop(template(2));
+    assert_eq!(finish_blockers(&mut team, &member("boss")), ["loop_incomplete"]);
 }
 
 #[test]
 fn manager_may_stop_own_or_released_loops() {
-    let mut desk = TestTeam::paired();
-    desk.satisfy_by_operator();
-    desk.apply(&member("boss"), begin());
-    desk.apply(&member("boss"), stop());
-    desk.apply(&member("boss"), begin());
-    desk.apply(&member("boss"), stop());
-    assert_eq!(desk.task.blockers(|_| None), []);
-    desk.begin_loop(template(2));
-    desk.apply(&TeamActor::Operator, stop());
-    desk.apply(&member("boss"), begin());
-    desk.apply(&member("boss"), stop());
-    assert_eq!(finish_blockers(&mut desk, &member("boss")), [] as [&str; 0]);
-    assert_eq!(desk.task.phase.as_str(), "done");
+    let mut team = TestTeam::paired();
+    team.satisfy_by_operator();
+    team.apply(&member("boss"), begin());
+    team.apply(&member("boss"), stop());
+    team.apply(&member("boss"), begin());
+    team.apply(&member("boss"), stop());
+    assert_eq!(team.task.blockers(|_| None), []);
+    team.begin_loop(template(2));
+    team.apply(&TeamActor::Operator, stop());
+    team.apply(&member("boss"), begin());
+    team.apply(&member("boss"), stop());
+    assert_eq!(finish_blockers(&mut team, &member("boss")), [] as [&str; 0]);
+    assert_eq!(team.task.phase.as_str(), "done");
 }
 
 #[test]
 fn stopping_a_loop_needs_a_meaningful_reason() {
-    let mut desk = TestTeam::paired();
-    desk.begin_loop(template(2));
+    let mut team = TestTeam::paired();
+    team.begin_loop(template(2));
     let because = "x".to_owned();
     let why = TeamRejection::TextTooShort(TextTooShort(because.clone()));
     for by in [member("boss"), TeamActor::Operator] {
         let stop = TeamCommand::StopLoop { because: because.clone() };
-        assert_eq!(desk.reject(&by, stop), why);
+        assert_eq!(team.reject(&by, stop), why);
     }
 }
 

@@ -24,10 +24,10 @@ fn filled(name: &str) -> provost_core::team::LoopTemplate {
         .filter(|(_, w)| *w == EvidenceSpec::Unknown)
         .map(|(n, _)| n.clone())
         .collect();
-    let told = |outline: LoopOutline, name: &String| {
+    let with_field = |outline: LoopOutline, name: &String| {
         outline.with_evidence(name, "verified:./prove".parse().expect("it is a proof"))
     };
-    let outline = unknown.iter().fold(outline, told);
+    let outline = unknown.iter().fold(outline, with_field);
     outline
         .fill_checks(&checks(&["cargo test", "cargo clippy"]))
         .expect("all its commands are known")
@@ -40,11 +40,11 @@ fn d19_built_in_loops_reject_incomplete_evidence() {
         let all = template.evidence.len();
         assert!(all >= 2, "{name} has a gate of more than one thing");
         for subset in 0..1_u32 << all {
-            let mut desk = TestTeam::paired();
-            desk.begin_loop(template.clone());
+            let mut team = TestTeam::paired();
+            team.begin_loop(template.clone());
             let shown = |n: &usize| subset & (1 << n) != 0;
             for n in (0..all).filter(shown) {
-                desk.show_evidence(&template.evidence[n], "one");
+                team.show_evidence(&template.evidence[n], "one");
             }
             let missing: Vec<String> =
                 (0..all).filter(|n| !shown(n)).map(|n| template.evidence[n].name.clone()).collect();
@@ -53,7 +53,7 @@ fn d19_built_in_loops_reject_incomplete_evidence() {
             } else {
                 Err(ContinuationBlocked::MissingEvidence(missing))
             };
-            assert_eq!(desk.continue_loop(2), expected, "{name}");
+            assert_eq!(team.continue_loop(2), expected, "{name}");
         }
     }
 }
@@ -154,7 +154,7 @@ fn evidence_syntax_round_trips() {
 #[test]
 fn invalid_evidence_syntax_errors() {
     let of = |text: &str| parse_evidence(text).expect_err("it names none").to_string();
-    let told: Vec<String> = [
+    let errors: Vec<String> = [
         "tests",
         "",
         "=asserted",
@@ -180,7 +180,7 @@ fn invalid_evidence_syntax_errors() {
     ]
     .map(of)
     .into();
-    assert_snapshot!(told.join("\n"), @r#"
+    assert_snapshot!(errors.join("\n"), @r#"
     "tests" is not valid evidence: expected "checks", "challenge", NAME=verified, NAME=verified:COMMAND, NAME=asserted, NAME=challenge, NAME=artifact:FIELD,FIELD or NAME=pictures:MILLIONTHS[:EXPECTED:ACTUAL[:TOLERANCE]]
     "" is not valid evidence: expected "checks", "challenge", NAME=verified, NAME=verified:COMMAND, NAME=asserted, NAME=challenge, NAME=artifact:FIELD,FIELD or NAME=pictures:MILLIONTHS[:EXPECTED:ACTUAL[:TOLERANCE]]
     "" is not a valid evidence name: expected 1 to 64 letters, digits, "-" or "_"
@@ -212,12 +212,12 @@ fn loop_of_required_evidence_has_a_gate() {
         outline_from_evidence(["tests=verified:true", "challenge"]).expect("both name evidence");
     let template = outline.fill_checks(&[]).expect("its commands are known");
     assert_eq!((template.name.as_str(), template.max), (REQUIRED_LOOP, 10));
-    let mut desk = TestTeam::paired();
-    desk.begin_loop(template);
+    let mut team = TestTeam::paired();
+    team.begin_loop(template);
     let missing = vec!["tests".to_owned(), "challenge".to_owned()];
-    assert_eq!(desk.continue_loop(2), Err(ContinuationBlocked::MissingEvidence(missing)));
-    desk.show_all_evidence("one");
-    assert_eq!(desk.continue_loop(2), Ok(1));
+    assert_eq!(team.continue_loop(2), Err(ContinuationBlocked::MissingEvidence(missing)));
+    team.show_all_evidence("one");
+    assert_eq!(team.continue_loop(2), Ok(1));
     assert_eq!(outline_from_evidence(["x"]), Err(EvidenceSpecError::NoForm("x".to_owned())));
     let none = outline_from_evidence([])
         .expect("nothing is named")

@@ -11,36 +11,36 @@ use super::kit::{A_REASON, TestTeam, continue_command, matching_evidence, member
 use crate::kit::receipt;
 
 fn with_loop(template: LoopTemplate) -> TestTeam {
-    let mut desk = TestTeam::paired();
-    desk.begin_loop(template);
-    desk
+    let mut team = TestTeam::paired();
+    team.begin_loop(template);
+    team
 }
 
-fn iteration(desk: &TestTeam) -> u32 {
-    desk.task.loop_state.as_ref().expect("there is a loop").iteration
+fn iteration(team: &TestTeam) -> u32 {
+    team.task.loop_state.as_ref().expect("there is a loop").iteration
 }
 
 #[test]
 fn d20_iteration_begins_on_accepted_continuation() {
-    let mut desk = with_loop(template(3));
-    desk.show_all_evidence("one");
-    let no = desk.continue_loop(2).expect("its evidence is there");
-    assert_eq!(iteration(&desk), 1, "not when it is stored");
-    let (_, lease) = desk.next("hand").expect("it waits");
-    assert_eq!(iteration(&desk), 1, "not when it is offered");
-    desk.advance_clock(10);
+    let mut team = with_loop(template(3));
+    team.show_all_evidence("one");
+    let no = team.continue_loop(2).expect("its evidence is there");
+    assert_eq!(iteration(&team), 1, "not when it is stored");
+    let (_, lease) = team.next("hand").expect("it waits");
+    assert_eq!(iteration(&team), 1, "not when it is offered");
+    team.advance_clock(10);
     assert_eq!(
-        (iteration(&desk), desk.message_status(no)),
+        (iteration(&team), team.message_status(no)),
         (1, &MessageStatus::Stored),
         "not by time"
     );
-    let (_, lease) = desk.next("hand").map_or((no, lease), |offered| offered);
-    let events = desk.apply(&member("hand"), TeamCommand::Accept { no, lease, polls: 0 });
-    assert_eq!(iteration(&desk), 2);
+    let (_, lease) = team.next("hand").map_or((no, lease), |offered| offered);
+    let events = team.apply(&member("hand"), TeamCommand::Accept { no, lease, polls: 0 });
+    assert_eq!(iteration(&team), 2);
     let Some(Event::LoopAdvanced(advanced)) = events.get(1) else { panic!("in one commit") };
     assert_eq!((advanced.to, advanced.message), (2, no));
     assert_eq!(advanced.consumer, "hand");
-    assert_eq!(desk.task.loop_state.as_ref().map(|looped| looped.evidence_shown.len()), Some(0));
+    assert_eq!(team.task.loop_state.as_ref().map(|looped| looped.evidence_shown.len()), Some(0));
 }
 
 #[test]
@@ -59,10 +59,10 @@ fn d19_incomplete_evidence_is_rejected() {
         .collect();
     let all = evidence.len();
     for subset in 0..1_u32 << all {
-        let mut desk = with_loop(LoopTemplate { evidence: evidence.clone(), ..template(3) });
+        let mut team = with_loop(LoopTemplate { evidence: evidence.clone(), ..template(3) });
         let shown = |n: &usize| subset & (1 << n) != 0;
         for n in (0..all).filter(shown) {
-            desk.show_evidence(&evidence[n], "one");
+            team.show_evidence(&evidence[n], "one");
         }
         let missing: Vec<String> =
             (0..all).filter(|n| !shown(n)).map(|n| format!("proof-{n}")).collect();
@@ -71,132 +71,132 @@ fn d19_incomplete_evidence_is_rejected() {
         } else {
             Err(ContinuationBlocked::MissingEvidence(missing))
         };
-        assert_eq!(desk.continue_loop(2), expected);
+        assert_eq!(team.continue_loop(2), expected);
     }
 }
 
 #[test]
 fn d13_d20_wrong_iteration_is_rejected_with_expected() {
-    let mut desk = with_loop(template(9));
-    desk.show_all_evidence("one");
-    desk.continue_loop(2).expect("its evidence is there");
-    desk.handle("hand");
-    desk.show_all_evidence("two");
+    let mut team = with_loop(template(9));
+    team.show_all_evidence("one");
+    team.continue_loop(2).expect("its evidence is there");
+    team.handle("hand");
+    team.show_all_evidence("two");
     for given in [0, 1, 2, 4, 9] {
         let why = ContinuationBlocked::OtherIteration { expected: 3, given };
-        assert_eq!(desk.continue_loop(given), Err(why));
+        assert_eq!(team.continue_loop(given), Err(why));
     }
-    assert_eq!(iteration(&desk), 2);
-    assert_eq!(desk.task.loop_state.as_ref().map(|looped| looped.refusals), Some(5));
+    assert_eq!(iteration(&team), 2);
+    assert_eq!(team.task.loop_state.as_ref().map(|looped| looped.refusals), Some(5));
 }
 
 #[test]
 fn d13_iteration_has_one_continuation() {
-    let mut desk = with_loop(template(9));
-    desk.show_all_evidence("one");
-    let no = desk.continue_loop(2).expect("its evidence is there");
-    assert_eq!(desk.continue_loop(2), Err(ContinuationBlocked::AlreadyRequested(no)));
+    let mut team = with_loop(template(9));
+    team.show_all_evidence("one");
+    let no = team.continue_loop(2).expect("its evidence is there");
+    assert_eq!(team.continue_loop(2), Err(ContinuationBlocked::AlreadyRequested(no)));
     let other = ContinuationBlocked::OtherIteration { expected: 2, given: 3 };
-    assert_eq!(desk.continue_loop(3), Err(other), "the number comes first");
+    assert_eq!(team.continue_loop(3), Err(other), "the number comes first");
     let because = A_REASON.to_owned();
-    desk.apply(&member("boss"), TeamCommand::CancelMessage { no, because });
-    desk.continue_loop(2).expect("the other one is gone");
+    team.apply(&member("boss"), TeamCommand::CancelMessage { no, because });
+    team.continue_loop(2).expect("the other one is gone");
 }
 
 #[test]
 fn gate_is_rechecked_on_delivery() {
-    let mut desk = with_loop(template(9));
-    desk.show_all_evidence("one");
-    let no = desk.continue_loop(2).expect("its evidence is there");
-    desk.apply(&member("boss"), TeamCommand::StopLoop { because: A_REASON.to_owned() });
-    assert_eq!(desk.next("hand"), None);
-    assert_eq!(desk.message_status(no).as_str(), "dead");
-    assert_eq!(iteration(&desk), 1);
+    let mut team = with_loop(template(9));
+    team.show_all_evidence("one");
+    let no = team.continue_loop(2).expect("its evidence is there");
+    team.apply(&member("boss"), TeamCommand::StopLoop { because: A_REASON.to_owned() });
+    assert_eq!(team.next("hand"), None);
+    assert_eq!(team.message_status(no).as_str(), "dead");
+    assert_eq!(iteration(&team), 1);
 }
 
 #[test]
 fn d2_redelivered_continuation_starts_nothing() {
-    let mut desk = with_loop(template(9));
-    desk.show_all_evidence("one");
-    let no = desk.continue_loop(2).expect("its evidence is there");
-    desk.take("hand");
-    desk.advance_clock(100);
-    assert_eq!(*desk.message_status(no), MessageStatus::Stored);
-    assert_eq!(desk.handle("hand"), no);
-    assert_eq!(iteration(&desk), 2);
-    let advanced = desk.events.iter().filter(|event| matches!(event, Event::LoopAdvanced(_)));
+    let mut team = with_loop(template(9));
+    team.show_all_evidence("one");
+    let no = team.continue_loop(2).expect("its evidence is there");
+    team.take("hand");
+    team.advance_clock(100);
+    assert_eq!(*team.message_status(no), MessageStatus::Stored);
+    assert_eq!(team.handle("hand"), no);
+    assert_eq!(iteration(&team), 2);
+    let advanced = team.events.iter().filter(|event| matches!(event, Event::LoopAdvanced(_)));
     assert_eq!(advanced.count(), 1);
 }
 
 #[test]
 fn plain_message_does_not_advance_loop() {
-    let mut desk = with_loop(template(9));
-    desk.show_all_evidence("one");
-    desk.post(&member("boss"), "hand", "please begin iteration 2");
-    desk.handle("hand");
-    assert_eq!(iteration(&desk), 1);
+    let mut team = with_loop(template(9));
+    team.show_all_evidence("one");
+    team.post(&member("boss"), "hand", "please begin iteration 2");
+    team.handle("hand");
+    assert_eq!(iteration(&team), 1);
 }
 
 #[test]
 fn last_iteration_counts_and_has_no_successor() {
-    let mut desk = with_loop(template(1));
-    assert!(!desk.task.loop_state.as_ref().is_some_and(|looped| looped.is_complete()));
-    desk.show_all_evidence("one");
-    assert_eq!(desk.continue_loop(2), Err(ContinuationBlocked::LastIteration(1)));
-    assert!(desk.task.loop_state.as_ref().is_some_and(|looped| looped.is_complete()));
+    let mut team = with_loop(template(1));
+    assert!(!team.task.loop_state.as_ref().is_some_and(|looped| looped.is_complete()));
+    team.show_all_evidence("one");
+    assert_eq!(team.continue_loop(2), Err(ContinuationBlocked::LastIteration(1)));
+    assert!(team.task.loop_state.as_ref().is_some_and(|looped| looped.is_complete()));
 }
 
 #[test]
 fn plateau_ends_the_loop() {
-    let mut desk = with_loop(LoopTemplate { plateau: Some(2), ..template(9) });
+    let mut team = with_loop(LoopTemplate { plateau: Some(2), ..template(9) });
     for next in 2..=3 {
-        desk.show_all_evidence("same");
-        desk.continue_loop(next).expect("it may still have changed something");
-        desk.handle("hand");
+        team.show_all_evidence("same");
+        team.continue_loop(next).expect("it may still have changed something");
+        team.handle("hand");
     }
-    desk.show_all_evidence("same");
+    team.show_all_evidence("same");
     assert_eq!(
-        desk.continue_loop(4),
+        team.continue_loop(4),
         Err(ContinuationBlocked::Plateau(2)),
         "the second and the third changed nothing"
     );
-    assert_eq!(desk.continue_loop(4), Err(ContinuationBlocked::Ended), "it ended with that");
-    let ended = desk.events.iter().filter(|event| matches!(event, Event::LoopEnded(_)));
+    assert_eq!(team.continue_loop(4), Err(ContinuationBlocked::Ended), "it ended with that");
+    let ended = team.events.iter().filter(|event| matches!(event, Event::LoopEnded(_)));
     assert_eq!(ended.count(), 1);
-    let ended = desk.task.loop_state.as_ref().and_then(|looped| looped.ended.clone());
+    let ended = team.task.loop_state.as_ref().and_then(|looped| looped.ended.clone());
     assert_eq!(ended, Some(LoopEnd::Plateau { iterations: 2 }));
     // The ended loop blocks finishing until the operator accepts it as it is.
-    desk.satisfy_by_operator();
-    assert!(!desk.task.blockers(|_| None).is_empty());
-    desk.apply(&TeamActor::Operator, TeamCommand::StopLoop { because: A_REASON.to_owned() });
-    assert!(desk.task.blockers(|_| None).is_empty());
+    team.satisfy_by_operator();
+    assert!(!team.task.blockers(|_| None).is_empty());
+    team.apply(&TeamActor::Operator, TeamCommand::StopLoop { because: A_REASON.to_owned() });
+    assert!(team.task.blockers(|_| None).is_empty());
 }
 
 #[test]
 fn changing_tree_is_no_plateau() {
-    let mut desk = with_loop(LoopTemplate { plateau: Some(1), ..template(9) });
+    let mut team = with_loop(LoopTemplate { plateau: Some(1), ..template(9) });
     for next in 2..=6 {
-        desk.show_all_evidence(&format!("tree-{next}"));
-        desk.continue_loop(next).expect("the tree changed");
-        desk.handle("hand");
+        team.show_all_evidence(&format!("tree-{next}"));
+        team.continue_loop(next).expect("the tree changed");
+        team.handle("hand");
     }
 }
 
 #[test]
 fn d12_meaningless_evidence_is_rejected() {
-    let mut desk = with_loop(template(9));
+    let mut team = with_loop(template(9));
     let show = |name: &str, shown| TeamCommand::Show { iteration: 1, name: name.to_owned(), shown };
     let mut challenge = super::kit::challenge();
     challenge.result = "x".to_owned();
-    let why = desk.reject(&member("eye"), show("challenge", ShownEvidence::Challenge(challenge)));
+    let why = team.reject(&member("eye"), show("challenge", ShownEvidence::Challenge(challenge)));
     assert!(matches!(why, TeamRejection::EvidenceMismatch(_)), "{why:?}");
     let word = CriterionEvidence::Asserted {
         text: "all of the tests pass".to_owned(),
         by: "hand".to_owned(),
     };
-    let why = desk.reject(&member("hand"), show("tests", ShownEvidence::Evidence(word.clone())));
+    let why = team.reject(&member("hand"), show("tests", ShownEvidence::Evidence(word.clone())));
     assert!(matches!(why, TeamRejection::EvidenceMismatch(_)), "{why:?}");
-    let why = desk.reject(&member("hand"), show("other", ShownEvidence::Evidence(word)));
+    let why = team.reject(&member("hand"), show("other", ShownEvidence::Evidence(word)));
     assert_eq!(
         why,
         TeamRejection::NoSuchEvidence(vec!["tests".to_owned(), "challenge".to_owned()])
@@ -205,18 +205,18 @@ fn d12_meaningless_evidence_is_rejected() {
 
 #[test]
 fn only_provost_shows_verified_evidence() {
-    let mut desk = with_loop(template(9));
+    let mut team = with_loop(template(9));
     let (shown, _) = matching_evidence(&LoopProof::Verified { check: "test".to_owned() }, "one");
     let forged = TeamCommand::Show { iteration: 1, name: "tests".to_owned(), shown };
-    assert_eq!(desk.reject(&member("hand"), forged), TeamRejection::NothingToCheck);
+    assert_eq!(team.reject(&member("hand"), forged), TeamRejection::NothingToCheck);
 }
 
 #[test]
 fn evidence_of_other_iteration_is_rejected() {
-    let mut desk = with_loop(template(9));
+    let mut team = with_loop(template(9));
     let (shown, actor) = matching_evidence(&LoopProof::Adversarial, "one");
     let early = TeamCommand::Show { iteration: 2, name: "challenge".to_owned(), shown };
-    assert_eq!(desk.reject(&actor, early), TeamRejection::OtherIteration { now: 1, given: 2 });
+    assert_eq!(team.reject(&actor, early), TeamRejection::OtherIteration { now: 1, given: 2 });
 }
 
 #[test]
@@ -247,48 +247,48 @@ fn loop_template_is_validated() {
 
 #[test]
 fn only_one_loop_runs_at_a_time() {
-    let mut desk = with_loop(template(9));
+    let mut team = with_loop(template(9));
     let another = TeamCommand::BeginLoop { template: Box::new(template(2)) };
     let why = TeamRejection::LoopRuns("build".to_owned());
-    assert_eq!(desk.reject(&TeamActor::Operator, another.clone()), why);
-    desk.apply(&TeamActor::Operator, TeamCommand::StopLoop { because: A_REASON.to_owned() });
-    desk.apply(&TeamActor::Operator, another);
-    desk.apply(&TeamActor::Operator, TeamCommand::StopLoop { because: A_REASON.to_owned() });
+    assert_eq!(team.reject(&TeamActor::Operator, another.clone()), why);
+    team.apply(&TeamActor::Operator, TeamCommand::StopLoop { because: A_REASON.to_owned() });
+    team.apply(&TeamActor::Operator, another);
+    team.apply(&TeamActor::Operator, TeamCommand::StopLoop { because: A_REASON.to_owned() });
 }
 
 #[test]
 fn continuation_without_loop_is_rejected() {
-    let mut desk = TestTeam::paired();
-    assert_eq!(desk.reject(&member("boss"), continue_command(2, "k")), TeamRejection::NoLoop);
+    let mut team = TestTeam::paired();
+    assert_eq!(team.reject(&member("boss"), continue_command(2, "k")), TeamRejection::NoLoop);
 }
 
 #[test]
 fn iteration_needs_a_worker() {
-    let mut desk = with_loop(template(3));
-    desk.show_all_evidence("one");
+    let mut team = with_loop(template(3));
+    team.show_all_evidence("one");
     for name in ["boss", "eye"] {
         let mut command = continue_command(2, name);
         if let TeamCommand::Continue { to, .. } = &mut command {
             *to = name.to_owned();
         }
-        let why = desk.reject(&member("boss"), command);
+        let why = team.reject(&member("boss"), command);
         assert_eq!(why, TeamRejection::NoWorker(name.to_owned()));
     }
 }
 
 #[test]
 fn continuation_of_ended_loop_is_dead_lettered() {
-    let mut desk = with_loop(template(3));
-    desk.show_all_evidence("one");
-    let no = desk.continue_loop(2).expect("its evidence is there");
-    desk.apply(&member("boss"), TeamCommand::StopLoop { because: A_REASON.to_owned() });
-    desk.begin_loop(template(3));
-    desk.show_all_evidence("one");
-    assert_eq!(desk.next("hand"), None, "it was for another");
+    let mut team = with_loop(template(3));
+    team.show_all_evidence("one");
+    let no = team.continue_loop(2).expect("its evidence is there");
+    team.apply(&member("boss"), TeamCommand::StopLoop { because: A_REASON.to_owned() });
+    team.begin_loop(template(3));
+    team.show_all_evidence("one");
+    assert_eq!(team.next("hand"), None, "it was for another");
     assert!(
-        matches!(desk.message_status(no), MessageStatus::Dead { reason } if reason.contains("other_loop"))
+        matches!(team.message_status(no), MessageStatus::Dead { reason } if reason.contains("other_loop"))
     );
-    assert_eq!(iteration(&desk), 1);
+    assert_eq!(iteration(&team), 1);
 }
 
 #[test]
@@ -297,35 +297,35 @@ fn receipt_of_older_tree_does_not_count() {
         name: name.to_owned(),
         proof: LoopProof::Verified { check: name.to_owned() },
     });
-    let mut desk = with_loop(LoopTemplate { evidence: two.to_vec(), ..template(3) });
-    desk.show_evidence(&two[0], "old");
-    desk.show_evidence(&two[1], "new");
+    let mut team = with_loop(LoopTemplate { evidence: two.to_vec(), ..template(3) });
+    team.show_evidence(&two[0], "old");
+    team.show_evidence(&two[1], "new");
     assert_eq!(
-        desk.continue_loop(2),
+        team.continue_loop(2),
         Err(ContinuationBlocked::MissingEvidence(vec!["tests".to_owned()]))
     );
-    desk.show_evidence(&two[0], "new");
-    desk.continue_loop(2).expect("both are of one tree");
+    team.show_evidence(&two[0], "new");
+    team.continue_loop(2).expect("both are of one tree");
 }
 
 #[test]
 fn evidence_without_tree_is_no_plateau() {
     let evidence = vec![LoopRequirement { name: "notes".to_owned(), proof: LoopProof::Asserted }];
-    let mut desk = with_loop(LoopTemplate { evidence, plateau: Some(1), ..template(9) });
+    let mut team = with_loop(LoopTemplate { evidence, plateau: Some(1), ..template(9) });
     for iteration in 2..6 {
-        desk.show_all_evidence("one");
-        desk.continue_loop(iteration).expect("without a tree there is no plateau");
-        desk.handle("hand");
+        team.show_all_evidence("one");
+        team.continue_loop(iteration).expect("without a tree there is no plateau");
+        team.handle("hand");
     }
 }
 
 /// Checks the evidence "tests" on a tree with this exit code.
-fn check_evidence(desk: &mut TestTeam, tree: &str, exit: i32) {
+fn check_evidence(team: &mut TestTeam, tree: &str, exit: i32) {
     let what = CheckSubject::Evidence("tests".to_owned());
-    desk.apply(&TeamActor::Operator, TeamCommand::Check { what });
+    team.apply(&TeamActor::Operator, TeamCommand::Check { what });
     let receipt = Box::new(receipt(tree, "test", CheckEnd::Exit(exit)));
-    let no = desk.task.checks_requested;
-    desk.apply(&TeamActor::Provost, TeamCommand::CheckDone { no, receipt, compared: None });
+    let no = team.task.checks_requested;
+    team.apply(&TeamActor::Provost, TeamCommand::CheckDone { no, receipt, compared: None });
 }
 
 fn with_test_evidence() -> TestTeam {
@@ -334,117 +334,117 @@ fn with_test_evidence() -> TestTeam {
 
 #[test]
 fn later_failed_check_revokes_evidence() {
-    let mut desk = with_test_evidence();
-    check_evidence(&mut desk, "one", 0);
-    check_evidence(&mut desk, "two", 1);
+    let mut team = with_test_evidence();
+    check_evidence(&mut team, "one", 0);
+    check_evidence(&mut team, "two", 1);
     let missing = ContinuationBlocked::MissingEvidence(vec!["tests".to_owned()]);
-    assert_eq!(desk.continue_loop(2), Err(missing.clone()));
-    check_evidence(&mut desk, "three", 0);
-    let no = desk.continue_loop(2).expect("it passed again");
-    check_evidence(&mut desk, "three", 1);
-    assert_eq!(desk.next("hand"), None, "the gate is checked again");
-    assert_eq!((iteration(&desk), desk.message_status(no).as_str()), (1, "dead"));
-    assert_eq!(desk.continue_loop(2), Err(missing));
+    assert_eq!(team.continue_loop(2), Err(missing.clone()));
+    check_evidence(&mut team, "three", 0);
+    let no = team.continue_loop(2).expect("it passed again");
+    check_evidence(&mut team, "three", 1);
+    assert_eq!(team.next("hand"), None, "the gate is checked again");
+    assert_eq!((iteration(&team), team.message_status(no).as_str()), (1, "dead"));
+    assert_eq!(team.continue_loop(2), Err(missing));
 }
 
 #[test]
 fn failed_check_voids_offered_continuation() {
-    let mut desk = with_test_evidence();
-    check_evidence(&mut desk, "one", 0);
-    desk.continue_loop(2).expect("its evidence is there");
-    let (no, lease) = desk.next("hand").expect("it waits");
-    check_evidence(&mut desk, "two", 1);
-    desk.apply(&member("hand"), TeamCommand::Accept { no, lease, polls: 0 });
-    assert_eq!((iteration(&desk), desk.message_status(no).as_str()), (1, "dead"));
+    let mut team = with_test_evidence();
+    check_evidence(&mut team, "one", 0);
+    team.continue_loop(2).expect("its evidence is there");
+    let (no, lease) = team.next("hand").expect("it waits");
+    check_evidence(&mut team, "two", 1);
+    team.apply(&member("hand"), TeamCommand::Accept { no, lease, polls: 0 });
+    assert_eq!((iteration(&team), team.message_status(no).as_str()), (1, "dead"));
 }
 
 #[test]
 fn late_check_of_past_iteration_is_ignored() {
-    let mut desk = with_test_evidence();
-    check_evidence(&mut desk, "one", 0);
+    let mut team = with_test_evidence();
+    check_evidence(&mut team, "one", 0);
     let what = CheckSubject::Evidence("tests".to_owned());
-    desk.apply(&TeamActor::Operator, TeamCommand::Check { what });
-    let late = desk.task.checks_requested;
-    desk.continue_loop(2).expect("its evidence is there");
-    desk.handle("hand");
-    check_evidence(&mut desk, "two", 0);
+    team.apply(&TeamActor::Operator, TeamCommand::Check { what });
+    let late = team.task.checks_requested;
+    team.continue_loop(2).expect("its evidence is there");
+    team.handle("hand");
+    check_evidence(&mut team, "two", 0);
     let receipt = Box::new(receipt("one", "test", CheckEnd::Exit(1)));
-    desk.apply(&TeamActor::Provost, TeamCommand::CheckDone { no: late, receipt, compared: None });
-    desk.continue_loop(3).expect("that was about iteration 1");
+    team.apply(&TeamActor::Provost, TeamCommand::CheckDone { no: late, receipt, compared: None });
+    team.continue_loop(3).expect("that was about iteration 1");
 }
 
 #[test]
 fn retiring_worker_drops_its_continuation() {
-    let mut desk = with_loop(template(9));
-    desk.bind("other", MemberRole::Worker, None);
-    desk.show_all_evidence("one");
-    let no = desk.continue_loop(2).expect("its evidence is there");
+    let mut team = with_loop(template(9));
+    team.bind("other", MemberRole::Worker, None);
+    team.show_all_evidence("one");
+    let no = team.continue_loop(2).expect("its evidence is there");
     let (name, because) = ("hand".to_owned(), A_REASON.to_owned());
-    desk.apply(
+    team.apply(
         &TeamActor::Operator,
         TeamCommand::Retire { name, because, to: None, dead_letter: true },
     );
-    assert_eq!(desk.message_status(no).as_str(), "dead");
+    assert_eq!(team.message_status(no).as_str(), "dead");
     let mut again = continue_command(2, "again");
     if let TeamCommand::Continue { to, .. } = &mut again {
         *to = "other".to_owned();
     }
-    let events = desk.apply(&member("boss"), again);
+    let events = team.apply(&member("boss"), again);
     assert!(matches!(events.first(), Some(Event::MessageStored(_))), "{events:?}");
-    desk.handle("other");
-    assert_eq!(iteration(&desk), 2);
+    team.handle("other");
+    assert_eq!(iteration(&team), 2);
 }
 
 #[test]
 fn redelivered_old_continuation_is_silent() {
-    let mut desk = with_loop(template(9));
-    desk.show_all_evidence("one");
-    let first = desk.continue_loop(2).expect("its evidence is there");
-    desk.take("hand");
-    desk.show_all_evidence("two");
-    desk.continue_loop(3).expect("its evidence is there");
-    desk.take("hand");
-    let told = desk.task.messages_stored;
-    desk.advance_clock(100);
-    assert_eq!(desk.handle("hand"), first, "it is given again, and begins nothing");
-    assert_eq!((iteration(&desk), desk.task.messages_stored), (3, told));
-    assert_eq!(desk.task.loop_state.as_ref().map(|looped| looped.refusals), Some(0));
+    let mut team = with_loop(template(9));
+    team.show_all_evidence("one");
+    let first = team.continue_loop(2).expect("its evidence is there");
+    team.take("hand");
+    team.show_all_evidence("two");
+    team.continue_loop(3).expect("its evidence is there");
+    team.take("hand");
+    let stored = team.task.messages_stored;
+    team.advance_clock(100);
+    assert_eq!(team.handle("hand"), first, "it is given again, and begins nothing");
+    assert_eq!((iteration(&team), team.task.messages_stored), (3, stored));
+    assert_eq!(team.task.loop_state.as_ref().map(|looped| looped.refusals), Some(0));
     // The same holds when its loop has ended and another one runs.
-    desk.take("hand");
-    desk.apply(&TeamActor::Operator, TeamCommand::StopLoop { because: A_REASON.to_owned() });
-    desk.begin_loop(template(2));
-    desk.advance_clock(100);
-    desk.handle("hand");
-    assert_eq!((iteration(&desk), desk.task.messages_stored), (1, told));
+    team.take("hand");
+    team.apply(&TeamActor::Operator, TeamCommand::StopLoop { because: A_REASON.to_owned() });
+    team.begin_loop(template(2));
+    team.advance_clock(100);
+    team.handle("hand");
+    assert_eq!((iteration(&team), team.task.messages_stored), (1, stored));
 }
 
 #[test]
 fn continuation_key_cannot_be_reused() {
-    let mut desk = with_loop(template(9));
-    desk.apply(&member("boss"), super::kit::post("hand", "plain"));
+    let mut team = with_loop(template(9));
+    team.apply(&member("boss"), super::kit::post("hand", "plain"));
     let taken = |key: &str| TeamRejection::KeyTaken(key.to_owned());
-    assert_eq!(desk.reject(&member("boss"), continue_command(2, "plain")), taken("plain"));
-    desk.show_all_evidence("one");
-    desk.apply(&member("boss"), continue_command(2, "k"));
+    assert_eq!(team.reject(&member("boss"), continue_command(2, "plain")), taken("plain"));
+    team.show_all_evidence("one");
+    team.apply(&member("boss"), continue_command(2, "k"));
     assert_eq!(
-        desk.reject(&member("boss"), continue_command(2, "k")),
+        team.reject(&member("boss"), continue_command(2, "k")),
         TeamRejection::NothingNew,
         "the same again"
     );
-    assert_eq!(desk.reject(&member("boss"), continue_command(3, "k")), taken("k"));
+    assert_eq!(team.reject(&member("boss"), continue_command(3, "k")), taken("k"));
     let mut other = super::kit::post("hand", "k");
     if let TeamCommand::Post(post) = &mut other {
         post.text = "go on".to_owned();
     }
-    assert_eq!(desk.reject(&member("boss"), other), taken("k"), "it begins no iteration");
+    assert_eq!(team.reject(&member("boss"), other), taken("k"), "it begins no iteration");
     // The key stays taken after the message was evicted.
-    desk.handle("hand");
-    desk.handle("hand");
+    team.handle("hand");
+    team.handle("hand");
     for n in 0..250 {
-        desk.post(&member("boss"), "hand", &format!("more-{n}"));
-        desk.handle("hand");
+        team.post(&member("boss"), "hand", &format!("more-{n}"));
+        team.handle("hand");
     }
-    assert!(desk.task.message_by_key(&member("boss"), "k").is_none());
-    assert_eq!(desk.reject(&member("boss"), continue_command(2, "k")), TeamRejection::NothingNew);
-    assert_eq!(desk.reject(&member("boss"), continue_command(3, "k")), taken("k"));
+    assert!(team.task.message_by_key(&member("boss"), "k").is_none());
+    assert_eq!(team.reject(&member("boss"), continue_command(2, "k")), TeamRejection::NothingNew);
+    assert_eq!(team.reject(&member("boss"), continue_command(3, "k")), taken("k"));
 }

@@ -7,11 +7,11 @@ use provost_core::team::{
 use super::kit::{TestTeam, member, post};
 
 fn wrapped_message(from: &TeamActor, to: &str, text: &str) -> String {
-    let mut desk = TestTeam::paired();
+    let mut team = TestTeam::paired();
     let TeamCommand::Post(mut message) = post(to, "k") else { panic!("it is a post") };
     message.text = text.to_owned();
-    desk.apply(from, TeamCommand::Post(message));
-    format_message(&desk.task, desk.message(1), &ProvostInvocation::default())
+    team.apply(from, TeamCommand::Post(message));
+    format_message(&team.task, team.message(1), &ProvostInvocation::default())
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn hidden_characters_are_shown_escaped() {
 
 #[test]
 fn worker_post_to_manager_is_a_report() {
-    let mut desk = TestTeam::paired();
-    let no = desk.post(&member("hand"), "boss", "a");
-    assert_eq!(desk.message(no).kind, TeamMessageKind::Report);
+    let mut team = TestTeam::paired();
+    let no = team.post(&member("hand"), "boss", "a");
+    assert_eq!(team.message(no).kind, TeamMessageKind::Report);
 }

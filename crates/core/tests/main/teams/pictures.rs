@@ -33,40 +33,40 @@ fn measured(differing: u64, points: u64) -> PictureMeasurement {
 
 /// A team whose loop requires a picture comparison.
 fn with_picture_loop(named: Option<PictureFiles>) -> TestTeam {
-    let mut desk = TestTeam::paired();
+    let mut team = TestTeam::paired();
     let proof = LoopProof::Pictures { differing: 1_000, files: named };
     let evidence = vec![LoopRequirement { name: "screens".to_owned(), proof }];
-    desk.begin_loop(LoopTemplate { evidence, ..template(3) });
-    desk
+    team.begin_loop(LoopTemplate { evidence, ..template(3) });
+    team
 }
 
 fn compare_command(files: PictureFiles) -> TeamCommand {
     TeamCommand::Check { what: CheckSubject::Pictures { evidence: "screens".to_owned(), files } }
 }
 
-fn comparison_done(desk: &TestTeam, found: Result<PictureMeasurement, String>) -> TeamCommand {
-    let owed = desk.task.checks.last().expect("a check is pending");
-    let pictures = owed.pictures.as_ref().expect("of pictures");
+fn comparison_done(team: &TestTeam, found: Result<PictureMeasurement, String>) -> TeamCommand {
+    let check = team.task.checks.last().expect("a check is pending");
+    let pictures = check.pictures.as_ref().expect("of pictures");
     let (receipt, compared) = pictures.receipt(TreeId("tree".to_owned()), found);
     let compared = compared.map(Box::new);
-    TeamCommand::CheckDone { no: owed.no, receipt: Box::new(receipt), compared }
+    TeamCommand::CheckDone { no: check.no, receipt: Box::new(receipt), compared }
 }
 
-fn shown_screens(desk: &TestTeam) -> Option<&ShownEvidence> {
-    desk.task.loop_state.as_ref().and_then(|looped| looped.evidence_shown.get("screens"))
+fn shown_screens(team: &TestTeam) -> Option<&ShownEvidence> {
+    team.task.loop_state.as_ref().and_then(|looped| looped.evidence_shown.get("screens"))
 }
 
 #[test]
 fn measured_pictures_are_evidence_with_digests() {
-    let mut desk = with_picture_loop(None);
-    desk.apply(&member("hand"), compare_command(files("design/a.png", "shots/a.png")));
-    desk.apply(&TeamActor::Provost, comparison_done(&desk, Ok(measured(1, 1_000))));
-    let Some(ShownEvidence::Pictures(compared)) = shown_screens(&desk) else {
-        panic!("{:?}", shown_screens(&desk))
+    let mut team = with_picture_loop(None);
+    team.apply(&member("hand"), compare_command(files("design/a.png", "shots/a.png")));
+    team.apply(&TeamActor::Provost, comparison_done(&team, Ok(measured(1, 1_000))));
+    let Some(ShownEvidence::Pictures(compared)) = shown_screens(&team) else {
+        panic!("{:?}", shown_screens(&team))
     };
     assert_eq!(compared.differing, 1_000);
     assert_eq!((&*compared.expected_is.digest, &*compared.actual_is.digest), ("one", "two"));
-    assert_eq!(desk.continue_loop(2), Ok(desk.task.messages_stored));
+    assert_eq!(team.continue_loop(2), Ok(team.task.messages_stored));
 }
 
 #[test]
@@ -80,19 +80,19 @@ fn failed_comparison_is_reported_not_shown() {
         (Ok(other_size), "expected 10x10 points, found 10x11"),
         (Err("shots/a.png is no PNG picture".to_owned()), "shots/a.png is no PNG picture"),
     ];
-    for (found, told) in all {
-        let mut desk = with_picture_loop(None);
-        desk.apply(&member("hand"), compare_command(files("design/a.png", "shots/a.png")));
-        desk.apply(&TeamActor::Provost, comparison_done(&desk, found));
-        assert_eq!(shown_screens(&desk), None);
-        let newest = desk.task.messages.last().expect("the requester is notified");
-        assert!(newest.text.contains(told), "{}", newest.text);
+    for (found, expected) in all {
+        let mut team = with_picture_loop(None);
+        team.apply(&member("hand"), compare_command(files("design/a.png", "shots/a.png")));
+        team.apply(&TeamActor::Provost, comparison_done(&team, found));
+        assert_eq!(shown_screens(&team), None);
+        let newest = team.task.messages.last().expect("the requester is notified");
+        assert!(newest.text.contains(expected), "{}", newest.text);
     }
 }
 
 #[test]
 fn only_provost_shows_comparisons() {
-    let mut desk = with_picture_loop(None);
+    let mut team = with_picture_loop(None);
     let compared = PictureComparison {
         expected: "a".to_owned(),
         actual: "b".to_owned(),
@@ -104,116 +104,116 @@ fn only_provost_shows_comparisons() {
     for actor in [member("hand"), member("boss"), TeamActor::Operator] {
         let (name, shown) = ("screens".to_owned(), ShownEvidence::Pictures(compared.clone()));
         let show = TeamCommand::Show { iteration: 1, name, shown };
-        assert_eq!(desk.reject(&actor, show), TeamRejection::NothingToCheck);
+        assert_eq!(team.reject(&actor, show), TeamRejection::NothingToCheck);
     }
 }
 
 #[test]
 fn worker_cannot_choose_pictures_or_tolerance() {
     let own = PictureFiles { tolerance: 10_000, ..files("design/a.png", "shots/a.png") };
-    let mut desk = with_picture_loop(Some(own.clone()));
+    let mut team = with_picture_loop(Some(own.clone()));
     let other = compare_command(files("shots/a.png", "shots/b.png"));
-    assert_eq!(desk.reject(&member("boss"), other), TeamRejection::OtherPictures);
+    assert_eq!(team.reject(&member("boss"), other), TeamRejection::OtherPictures);
     // Files configured in the loop need not be named.
     let what = CheckSubject::Evidence("screens".to_owned());
-    desk.apply(&member("hand"), TeamCommand::Check { what });
-    let owed = desk.task.checks[0].pictures.as_ref().expect("pictures");
-    assert_eq!((&owed.files, owed.differing), (&own, 1_000));
-    let mut desk = with_picture_loop(None);
+    team.apply(&member("hand"), TeamCommand::Check { what });
+    let pictures = team.task.checks[0].pictures.as_ref().expect("pictures");
+    assert_eq!((&pictures.files, pictures.differing), (&own, 1_000));
+    let mut team = with_picture_loop(None);
     for who in ["hand", "eye"] {
-        assert_eq!(desk.reject(&member(who), compare_command(own.clone())).code(), "not_for_role");
+        assert_eq!(team.reject(&member(who), compare_command(own.clone())).code(), "not_for_role");
     }
-    desk.apply(&member("boss"), compare_command(own));
-    let mut desk = with_picture_loop(None);
+    team.apply(&member("boss"), compare_command(own));
+    let mut team = with_picture_loop(None);
     let what = CheckSubject::Evidence("screens".to_owned());
     assert_eq!(
-        desk.reject(&member("hand"), TeamCommand::Check { what }),
+        team.reject(&member("hand"), TeamCommand::Check { what }),
         TeamRejection::NoPictures
     );
 }
 
 #[test]
 fn pictures_must_be_two_files_in_the_worktree() {
-    let mut desk = with_picture_loop(None);
+    let mut team = with_picture_loop(None);
     for bad in ["/etc/passwd", "../a.png", "a/../../b.png", "", "a//b", "./a", "a\0b"] {
-        let why = desk.reject(&member("hand"), compare_command(files(bad, "b.png")));
+        let why = team.reject(&member("hand"), compare_command(files(bad, "b.png")));
         assert_eq!(why, TeamRejection::BadFiles(PictureFilesError::Path(bad.to_owned())));
-        let why = desk.reject(&member("hand"), compare_command(files("b.png", bad)));
+        let why = team.reject(&member("hand"), compare_command(files("b.png", bad)));
         assert_eq!(why.code(), "bad_pictures");
     }
     let long = "x".repeat(5_000);
     assert!(matches!(
-        desk.reject(&member("hand"), compare_command(files("b", &long))),
+        team.reject(&member("hand"), compare_command(files("b", &long))),
         TeamRejection::BadFiles(_)
     ));
-    let same = desk.reject(&member("hand"), compare_command(files("a.png", "a.png")));
+    let same = team.reject(&member("hand"), compare_command(files("a.png", "a.png")));
     assert_eq!(same, TeamRejection::BadFiles(PictureFilesError::Same("a.png".to_owned())));
     let blind = PictureFiles { tolerance: MAX_TOLERANCE + 1, ..files("a.png", "b.png") };
     assert_eq!(
-        desk.reject(&member("boss"), compare_command(blind)),
+        team.reject(&member("boss"), compare_command(blind)),
         TeamRejection::BadFiles(PictureFilesError::Tolerance)
     );
 }
 
 #[test]
 fn picture_criterion_needs_comparison_and_audit() {
-    let mut desk = TestTeam::paired();
-    let no = desk.criterion(EvidenceRequirement::Pictures(Box::new(pictures(0))));
+    let mut team = TestTeam::paired();
+    let no = team.criterion(EvidenceRequirement::Pictures(Box::new(pictures(0))));
     let evidence = CriterionEvidence::Asserted { text: A_REASON.to_owned(), by: "boss".to_owned() };
     let word = TeamCommand::Judge { no, judgement: CriterionJudgement::Satisfy { evidence } };
-    assert!(matches!(desk.reject(&member("boss"), word), TeamRejection::Insufficient(_)));
-    desk.apply(&member("boss"), TeamCommand::Check { what: CheckSubject::Criterion(no) });
-    desk.apply(&TeamActor::Provost, comparison_done(&desk, Ok(measured(1, 100))));
-    assert_eq!(desk.task.criteria[0].state.as_str(), "accepted");
-    desk.apply(&member("boss"), TeamCommand::Check { what: CheckSubject::Criterion(no) });
-    desk.apply(&TeamActor::Provost, comparison_done(&desk, Ok(measured(0, 100))));
-    assert_eq!(desk.task.criteria[0].state.as_str(), "satisfied");
-    desk.apply(
+    assert!(matches!(team.reject(&member("boss"), word), TeamRejection::Insufficient(_)));
+    team.apply(&member("boss"), TeamCommand::Check { what: CheckSubject::Criterion(no) });
+    team.apply(&TeamActor::Provost, comparison_done(&team, Ok(measured(1, 100))));
+    assert_eq!(team.task.criteria[0].state.as_str(), "accepted");
+    team.apply(&member("boss"), TeamCommand::Check { what: CheckSubject::Criterion(no) });
+    team.apply(&TeamActor::Provost, comparison_done(&team, Ok(measured(0, 100))));
+    assert_eq!(team.task.criteria[0].state.as_str(), "satisfied");
+    team.apply(
         &TeamActor::Operator,
         TeamCommand::Finish { because: A_REASON.to_owned(), allow: Vec::new() },
     );
-    assert_eq!(desk.task.checks.len(), 1, "the audit compares them, too");
-    desk.apply(&TeamActor::Provost, comparison_done(&desk, Ok(measured(5, 100))));
-    assert_eq!(desk.task.phase, TeamPhase::Active);
-    desk.apply(
+    assert_eq!(team.task.checks.len(), 1, "the audit compares them, too");
+    team.apply(&TeamActor::Provost, comparison_done(&team, Ok(measured(5, 100))));
+    assert_eq!(team.task.phase, TeamPhase::Active);
+    team.apply(
         &TeamActor::Operator,
         TeamCommand::Finish { because: A_REASON.to_owned(), allow: Vec::new() },
     );
-    desk.apply(&TeamActor::Provost, comparison_done(&desk, Ok(measured(0, 100))));
-    assert_eq!(desk.task.phase.as_str(), "done");
+    team.apply(&TeamActor::Provost, comparison_done(&team, Ok(measured(0, 100))));
+    assert_eq!(team.task.phase.as_str(), "done");
 }
 
 #[test]
 fn later_failed_comparison_revokes_evidence() {
-    let mut desk = with_picture_loop(None);
+    let mut team = with_picture_loop(None);
     for (differing, is_shown) in [(0, true), (50, false), (0, true)] {
-        desk.apply(&member("hand"), compare_command(files("design/a.png", "shots/a.png")));
-        desk.apply(&TeamActor::Provost, comparison_done(&desk, Ok(measured(differing, 100))));
-        assert_eq!(shown_screens(&desk).is_some(), is_shown);
+        team.apply(&member("hand"), compare_command(files("design/a.png", "shots/a.png")));
+        team.apply(&TeamActor::Provost, comparison_done(&team, Ok(measured(differing, 100))));
+        assert_eq!(shown_screens(&team).is_some(), is_shown);
     }
-    desk.apply(&member("hand"), compare_command(files("design/a.png", "shots/a.png")));
-    desk.apply(
+    team.apply(&member("hand"), compare_command(files("design/a.png", "shots/a.png")));
+    team.apply(
         &TeamActor::Provost,
-        comparison_done(&desk, Err("shots/a.png is no PNG picture".to_owned())),
+        comparison_done(&team, Err("shots/a.png is no PNG picture".to_owned())),
     );
-    assert_eq!(shown_screens(&desk), None);
+    assert_eq!(shown_screens(&team), None);
 }
 
 #[test]
 fn finish_repeats_loop_comparisons() {
     for own in [None, Some(files("design/a.png", "shots/a.png"))] {
-        let mut desk = with_picture_loop(own);
-        desk.apply(&member("hand"), compare_command(files("design/a.png", "shots/a.png")));
-        desk.apply(&TeamActor::Provost, comparison_done(&desk, Ok(measured(0, 100))));
+        let mut team = with_picture_loop(own);
+        team.apply(&member("hand"), compare_command(files("design/a.png", "shots/a.png")));
+        team.apply(&TeamActor::Provost, comparison_done(&team, Ok(measured(0, 100))));
         let finish = TeamCommand::Finish { because: A_REASON.to_owned(), allow: Vec::new() };
-        desk.apply(&TeamActor::Operator, finish.clone());
-        assert_eq!(desk.task.checks.len(), 1, "the audit compares them");
-        desk.apply(&TeamActor::Provost, comparison_done(&desk, Ok(measured(50, 100))));
-        assert_eq!(desk.task.phase, TeamPhase::Active);
-        assert_eq!(desk.task.blockers[0].code(), "check_failed");
-        desk.apply(&TeamActor::Operator, finish);
-        desk.apply(&TeamActor::Provost, comparison_done(&desk, Ok(measured(0, 100))));
-        assert_eq!(desk.task.phase.as_str(), "done");
+        team.apply(&TeamActor::Operator, finish.clone());
+        assert_eq!(team.task.checks.len(), 1, "the audit compares them");
+        team.apply(&TeamActor::Provost, comparison_done(&team, Ok(measured(50, 100))));
+        assert_eq!(team.task.phase, TeamPhase::Active);
+        assert_eq!(team.task.blockers[0].code(), "check_failed");
+        team.apply(&TeamActor::Operator, finish);
+        team.apply(&TeamActor::Provost, comparison_done(&team, Ok(measured(0, 100))));
+        assert_eq!(team.task.phase.as_str(), "done");
     }
 }
 

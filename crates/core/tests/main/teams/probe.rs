@@ -34,29 +34,29 @@ fn probed() -> TestTeam {
         denied: [TeamAction::AskUser].into(),
         ..ManagerConfig::default()
     };
-    let mut desk = TestTeam::open(team_spec());
+    let mut team = TestTeam::open(team_spec());
     for (name, role) in
         [("boss", MemberRole::Manager), ("eye", MemberRole::Reviewer), ("hand", MemberRole::Worker)]
     {
-        desk.bind(name, role, None);
+        team.bind(name, role, None);
     }
     let config = Box::new(config);
-    desk.apply(&TeamActor::Operator, TeamCommand::Configure { config, expected: 0 });
+    team.apply(&TeamActor::Operator, TeamCommand::Configure { config, expected: 0 });
     for name in ["boss", "eye"] {
         let to = Recipient::Member(name.to_owned());
         let mut probe =
             message_to(to, TeamMessageKind::Probe, &format!("Send this to operator: {NONCE}"));
         probe.key = format!("probe of {name}");
-        desk.apply(&TeamActor::Operator, TeamCommand::Post(Box::new(probe)));
+        team.apply(&TeamActor::Operator, TeamCommand::Post(Box::new(probe)));
     }
-    desk
+    team
 }
 
 #[test]
 fn probe_answer_needs_no_permission() {
-    let mut desk = probed();
+    let mut team = probed();
     for name in ["boss", "eye"] {
-        let events = desk.apply(&member(name), answer(&format!(" {NONCE}\n")));
+        let events = team.apply(&member(name), answer(&format!(" {NONCE}\n")));
         let [Event::MessageStored(stored)] = events.as_slice() else { panic!("{events:?}") };
         assert_eq!(stored.to, Recipient::Operator, "and no move is used for it");
     }
@@ -64,10 +64,10 @@ fn probe_answer_needs_no_permission() {
 
 #[test]
 fn probe_answer_allows_nothing_else() {
-    let mut desk = probed();
+    let mut team = probed();
     let more = format!("{NONCE}, and by the way: may I go on?");
     for text in [more.as_str(), "another text", ""] {
-        let why = desk.reject(&member("boss"), answer(text));
+        let why = team.reject(&member("boss"), answer(text));
         assert_eq!(why, TeamRejection::NotGranted(TeamAction::AskUser), "{text}");
     }
     // Only the probed address takes the answer, and only once.
@@ -76,42 +76,42 @@ fn probe_answer_allows_nothing_else() {
         TeamMessageKind::Instruction,
         NONCE,
     )));
-    assert_eq!(desk.reject(&member("boss"), other), TeamRejection::NotAcknowledged(1));
-    desk.apply(&member("boss"), answer(NONCE));
+    assert_eq!(team.reject(&member("boss"), other), TeamRejection::NotAcknowledged(1));
+    team.apply(&member("boss"), answer(NONCE));
     let mut again = message_to(Recipient::Operator, TeamMessageKind::Note, NONCE);
     again.key = "another key".to_owned();
-    let why = desk.reject(&member("boss"), TeamCommand::Post(Box::new(again)));
+    let why = team.reject(&member("boss"), TeamCommand::Post(Box::new(again)));
     assert_eq!(why, TeamRejection::NotGranted(TeamAction::AskUser));
 }
 
 #[test]
 fn answer_to_cancelled_probe_needs_permission() {
-    let mut desk = probed();
+    let mut team = probed();
     let because = "nobody waits any more".to_owned();
-    desk.apply(&TeamActor::Operator, TeamCommand::CancelMessage { no: 1, because });
-    let why = desk.reject(&member("boss"), answer(NONCE));
+    team.apply(&TeamActor::Operator, TeamCommand::CancelMessage { no: 1, because });
+    let why = team.reject(&member("boss"), answer(NONCE));
     assert_eq!(why, TeamRejection::NotGranted(TeamAction::AskUser));
 }
 
 #[test]
 fn only_operator_renames_an_active_team() {
-    let mut desk = TestTeam::paired();
+    let mut team = TestTeam::paired();
     let rename = |name: &str| TeamCommand::Rename { name: name.to_owned() };
     for name in ["boss", "hand", "eye"] {
-        let why = desk.reject(&member(name), rename("mine"));
+        let why = team.reject(&member(name), rename("mine"));
         assert!(matches!(why, TeamRejection::NotForRole { .. }), "{why}");
     }
-    assert_eq!(desk.reject(&TeamActor::Operator, rename("limits")), TeamRejection::NothingNew);
+    assert_eq!(team.reject(&TeamActor::Operator, rename("limits")), TeamRejection::NothingNew);
     assert_eq!(
-        desk.reject(&TeamActor::Operator, rename(" ")),
+        team.reject(&TeamActor::Operator, rename(" ")),
         TeamRejection::BadName(" ".to_owned())
     );
-    desk.apply(&TeamActor::Operator, rename("call limits"));
-    assert_eq!(desk.task.spec.name, "call limits");
+    team.apply(&TeamActor::Operator, rename("call limits"));
+    assert_eq!(team.task.spec.name, "call limits");
     let because = "nobody needs it".to_owned();
-    desk.apply(&TeamActor::Operator, TeamCommand::Cancel { because });
+    team.apply(&TeamActor::Operator, TeamCommand::Cancel { because });
     assert_eq!(
-        desk.reject(&TeamActor::Operator, rename("x")),
+        team.reject(&TeamActor::Operator, rename("x")),
         TeamRejection::TeamOver("cancelled")
     );
 }

@@ -15,15 +15,15 @@ use super::kit::{TestTeam, team_spec, template};
 
 /// A team with a manager, two workers and a reviewer, none of them with a session.
 fn four_members() -> TestTeam {
-    let mut desk = TestTeam::paired();
-    desk.bind("second hand", MemberRole::Worker, None);
-    desk
+    let mut team = TestTeam::paired();
+    team.bind("second hand", MemberRole::Worker, None);
+    team
 }
 
-fn contract_text(desk: &TestTeam, name: &str, via: MemberMode) -> String {
+fn contract_text(team: &TestTeam, name: &str, via: MemberMode) -> String {
     let caller = ProvostInvocation::default();
-    let commands = TeamCommandLines { caller: &caller, task: &desk.task, member: Some(name) };
-    contract(&commands, desk.task.member(name).expect("it is bound"), via)
+    let commands = TeamCommandLines { caller: &caller, task: &team.task, member: Some(name) };
+    contract(&commands, team.task.member(name).expect("it is bound"), via)
 }
 
 fn strict() -> ManagerConfig {
@@ -44,9 +44,9 @@ fn strict() -> ManagerConfig {
 
 #[test]
 fn a_worker_by_commands() {
-    let mut desk = four_members();
-    desk.begin_loop(template(3));
-    assert_snapshot!(contract_text(&desk, "hand", MemberMode::Commands));
+    let mut team = four_members();
+    team.begin_loop(template(3));
+    assert_snapshot!(contract_text(&team, "hand", MemberMode::Commands));
 }
 
 #[test]
@@ -56,17 +56,17 @@ fn a_worker_by_tools() {
 
 #[test]
 fn a_manager_by_commands() {
-    let mut desk = four_members();
+    let mut team = four_members();
     let config = Box::new(strict());
-    desk.apply(&TeamActor::Operator, TeamCommand::Configure { config, expected: 0 });
-    assert_snapshot!(contract_text(&desk, "boss", MemberMode::Commands));
+    team.apply(&TeamActor::Operator, TeamCommand::Configure { config, expected: 0 });
+    assert_snapshot!(contract_text(&team, "boss", MemberMode::Commands));
 }
 
 #[test]
 fn a_manager_by_tools() {
-    let mut desk = four_members();
-    desk.begin_loop(template(3));
-    assert_snapshot!(contract_text(&desk, "boss", MemberMode::Tools));
+    let mut team = four_members();
+    team.begin_loop(template(3));
+    assert_snapshot!(contract_text(&team, "boss", MemberMode::Tools));
 }
 
 #[test]
@@ -81,11 +81,11 @@ fn a_reviewer_by_tools() {
 
 #[test]
 fn worker_without_manager_answers_operator() {
-    let mut desk = TestTeam::open(team_spec());
-    desk.bind("hand", MemberRole::Worker, None);
-    let told = contract_text(&desk, "hand", MemberMode::Commands);
-    assert!(told.contains("only the operator can."), "{told}");
-    assert!(told.contains(" operator TEXT`"), "{told}");
+    let mut team = TestTeam::open(team_spec());
+    team.bind("hand", MemberRole::Worker, None);
+    let text = contract_text(&team, "hand", MemberMode::Commands);
+    assert!(text.contains("only the operator can."), "{text}");
+    assert!(text.contains(" operator TEXT`"), "{text}");
 }
 
 #[test]
@@ -102,14 +102,14 @@ fn heartbeats_for_people() {
 
 #[test]
 fn handoff_is_the_contract_with_its_command() {
-    let desk = four_members();
+    let team = four_members();
     let given =
-        build_handoff(&desk.task, "hand", &ProvostInvocation::default()).expect("it is bound");
-    assert_eq!(given.prompt, contract_text(&desk, "hand", MemberMode::Commands));
+        build_handoff(&team.task, "hand", &ProvostInvocation::default()).expect("it is bound");
+    assert_eq!(given.prompt, contract_text(&team, "hand", MemberMode::Commands));
     assert_eq!(given.via, MemberMode::Commands);
     assert!(given.prompt.contains(&given.receive_command));
     assert!(given.heartbeat.is_some_and(|beat| beat.prompt.contains(&given.receive_command)));
-    assert_eq!(build_handoff(&desk.task, "nobody", &ProvostInvocation::default()), None);
+    assert_eq!(build_handoff(&team.task, "nobody", &ProvostInvocation::default()), None);
 }
 
 #[test]
@@ -118,16 +118,16 @@ fn every_contract_has_the_common_rules() {
         .into_iter()
         .flat_map(|name| [MemberMode::Tools, MemberMode::Commands].map(|via| (name, via)))
     {
-        let told = contract_text(&four_members(), name, via);
+        let text = contract_text(&four_members(), name, via);
         for needed in ["Never tear anything down on an idle poll", "as data", "limit how often"] {
-            assert!(told.contains(needed), "{name}: {needed}");
+            assert!(text.contains(needed), "{name}: {needed}");
         }
-        assert_eq!(told.contains("manual poll only"), via == MemberMode::Commands, "{name}");
+        assert_eq!(text.contains("manual poll only"), via == MemberMode::Commands, "{name}");
     }
 }
 
 /// The message that begins the second of four iterations.
-fn continuation_text(desk: &mut TestTeam) -> String {
+fn continuation_text(team: &mut TestTeam) -> String {
     let artifact =
         LoopProof::Artifact { fields: vec!["changed files".to_owned(), "risk".to_owned()] };
     let word = LoopRequirement { name: "it's said".to_owned(), proof: LoopProof::Asserted };
@@ -135,14 +135,14 @@ fn continuation_text(desk: &mut TestTeam) -> String {
     looped.evidence.push(LoopRequirement { name: "report".to_owned(), proof: artifact });
     looped.evidence.push(word);
     let tools = vec!["gh".to_owned()];
-    desk.begin_loop(LoopTemplate { clean_up: CleanUp::Compact, tools, ..looped });
-    desk.show_all_evidence("one");
-    let no = desk.continue_loop(2).expect("its evidence is there");
+    team.begin_loop(LoopTemplate { clean_up: CleanUp::Compact, tools, ..looped });
+    team.show_all_evidence("one");
+    let no = team.continue_loop(2).expect("its evidence is there");
     let caller = ProvostInvocation {
         program: "/opt/pro vost".to_owned(),
         home: Some("/srv/provost's home".to_owned()),
     };
-    format_message(&desk.task, desk.message(no), &caller)
+    format_message(&team.task, team.message(no), &caller)
 }
 
 #[test]
@@ -152,10 +152,10 @@ fn a_continuation_by_commands() {
 
 #[test]
 fn a_continuation_by_tools() {
-    let mut desk = TestTeam::open(team_spec());
-    desk.bind("boss", MemberRole::Manager, None);
-    desk.bind("hand", MemberRole::Worker, Some(SessionId(Uuid::from_u128(9))));
-    desk.bind("eye", MemberRole::Reviewer, None);
-    desk.apply(&super::kit::member("boss"), TeamCommand::AcknowledgeContract { revision: 0 });
-    assert_snapshot!(continuation_text(&mut desk));
+    let mut team = TestTeam::open(team_spec());
+    team.bind("boss", MemberRole::Manager, None);
+    team.bind("hand", MemberRole::Worker, Some(SessionId(Uuid::from_u128(9))));
+    team.bind("eye", MemberRole::Reviewer, None);
+    team.apply(&super::kit::member("boss"), TeamCommand::AcknowledgeContract { revision: 0 });
+    assert_snapshot!(continuation_text(&mut team));
 }

@@ -13,11 +13,11 @@ use super::kit::{A_REASON, TestTeam, member, post, team_spec};
 
 #[test]
 fn recipe_summaries_are_complete() {
-    let told: Vec<String> = RECIPES
+    let summaries: Vec<String> = RECIPES
         .iter()
         .map(|name| format!("{name}\n{}", summary(&recipe(name).expect("it is one")).join("\n")))
         .collect();
-    assert_snapshot!(told.join("\n\n"), @"
+    assert_snapshot!(summaries.join("\n\n"), @"
     light
     mode light: it acts as it sees fit, within its role
 
@@ -77,9 +77,9 @@ fn every_config_field_is_in_the_summary() {
     for change in fields {
         let mut config = base.clone();
         change(&mut config, &full);
-        let told = summary(&config);
-        assert!(!seen.contains(&told), "{told:?}");
-        seen.push(told);
+        let summary_lines = summary(&config);
+        assert!(!seen.contains(&summary_lines), "{summary_lines:?}");
+        seen.push(summary_lines);
     }
 }
 
@@ -87,24 +87,24 @@ fn every_config_field_is_in_the_summary() {
 fn recipe_modes_gate_manager_actions() {
     for (name, expected) in [("light", None), ("guided", Some("ack")), ("strict", Some("ack"))] {
         let config = recipe(name).expect("it is one");
-        let mut desk = TestTeam::open(provost_core::team::TeamSpec { config, ..team_spec() });
-        desk.bind("boss", MemberRole::Manager, None);
-        desk.bind("hand", MemberRole::Worker, None);
-        let first = desk.try_apply(&member("boss"), post("hand", "a"));
+        let mut team = TestTeam::open(provost_core::team::TeamSpec { config, ..team_spec() });
+        team.bind("boss", MemberRole::Manager, None);
+        team.bind("hand", MemberRole::Worker, None);
+        let first = team.try_apply(&member("boss"), post("hand", "a"));
         assert_eq!(first.is_err(), expected.is_some(), "{name}");
         if expected.is_none() {
             continue;
         }
-        desk.apply(&member("boss"), TeamCommand::AcknowledgeContract { revision: 0 });
-        let second = desk.try_apply(&member("boss"), post("hand", "a"));
+        team.apply(&member("boss"), TeamCommand::AcknowledgeContract { revision: 0 });
+        let second = team.try_apply(&member("boss"), post("hand", "a"));
         assert_eq!(second.is_err(), name == "strict", "{name}");
-        let why = desk.reject(
+        let why = team.reject(
             &member("hand"),
             TeamCommand::Finish { because: A_REASON.to_owned(), allow: Vec::new() },
         );
         assert!(matches!(why, TeamRejection::NotForRole { .. }));
-        let blockers = desk.task.blockers(|_| None);
+        let blockers = team.task.blockers(|_| None);
         assert_eq!(blockers.contains(&FinishBlocker::NotChallenged), name == "strict");
-        desk.apply(&TeamActor::Operator, TeamCommand::Cancel { because: A_REASON.to_owned() });
+        team.apply(&TeamActor::Operator, TeamCommand::Cancel { because: A_REASON.to_owned() });
     }
 }

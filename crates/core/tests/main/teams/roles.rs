@@ -12,17 +12,17 @@ fn because() -> String {
 }
 
 fn configured(config: ManagerConfig) -> TestTeam {
-    let mut desk = TestTeam::paired();
+    let mut team = TestTeam::paired();
     let config = Box::new(config);
-    desk.apply(&TeamActor::Operator, TeamCommand::Configure { config, expected: 0 });
-    desk
+    team.apply(&TeamActor::Operator, TeamCommand::Configure { config, expected: 0 });
+    team
 }
 
 #[test]
 fn d14_d22_workers_cannot_end_or_judge() {
-    let mut desk = TestTeam::paired();
-    desk.begin_loop(template(3));
-    let no = desk.criterion(EvidenceRequirement::Asserted);
+    let mut team = TestTeam::paired();
+    team.begin_loop(template(3));
+    let no = team.criterion(EvidenceRequirement::Asserted);
     for (command, action) in [
         (TeamCommand::StopLoop { because: because() }, TeamAction::Loop),
         (TeamCommand::BeginLoop { template: Box::new(template(1)) }, TeamAction::Loop),
@@ -50,17 +50,17 @@ fn d14_d22_workers_cannot_end_or_judge() {
     ] {
         for (name, role) in [("hand", MemberRole::Worker), ("eye", MemberRole::Reviewer)] {
             let why = TeamRejection::NotForRole { role, action };
-            assert_eq!(desk.reject(&member(name), command.clone()), why);
+            assert_eq!(team.reject(&member(name), command.clone()), why);
         }
     }
 }
 
 #[test]
 fn unbound_actor_is_rejected() {
-    let mut desk = TestTeam::paired();
+    let mut team = TestTeam::paired();
     let why = TeamRejection::NoMember { who: "stranger".to_owned() };
-    assert_eq!(desk.reject(&member("stranger"), post("hand", "a")), why);
-    desk.apply(
+    assert_eq!(team.reject(&member("stranger"), post("hand", "a")), why);
+    team.apply(
         &TeamActor::Operator,
         TeamCommand::Retire {
             name: "boss".to_owned(),
@@ -70,12 +70,12 @@ fn unbound_actor_is_rejected() {
         },
     );
     let why = TeamRejection::NoMember { who: "boss".to_owned() };
-    assert_eq!(desk.reject(&member("boss"), post("hand", "a")), why);
+    assert_eq!(team.reject(&member("boss"), post("hand", "a")), why);
 }
 
 #[test]
 fn manager_cannot_change_its_contract() {
-    let mut desk = TestTeam::paired();
+    let mut team = TestTeam::paired();
     for (command, action) in [
         (TeamCommand::Configure { config: Box::default(), expected: 0 }, TeamAction::Configure),
         (
@@ -89,60 +89,60 @@ fn manager_cannot_change_its_contract() {
         ),
     ] {
         let why = TeamRejection::NotForRole { role: MemberRole::Manager, action };
-        assert_eq!(desk.reject(&member("boss"), command), why);
+        assert_eq!(team.reject(&member("boss"), command), why);
     }
 }
 
 #[test]
 fn denied_action_is_rejected_for_every_actor() {
     let denied = [TeamAction::Message].into();
-    let mut desk = configured(ManagerConfig { denied, ..ManagerConfig::default() });
+    let mut team = configured(ManagerConfig { denied, ..ManagerConfig::default() });
     let why = TeamRejection::NotGranted(TeamAction::Message);
-    assert_eq!(desk.reject(&member("boss"), post("hand", "a")), why);
-    assert_eq!(desk.reject(&TeamActor::Policy, post("hand", "a")), why);
-    desk.post(&TeamActor::Operator, "hand", "a person is no manager");
+    assert_eq!(team.reject(&member("boss"), post("hand", "a")), why);
+    assert_eq!(team.reject(&TeamActor::Policy, post("hand", "a")), why);
+    team.post(&TeamActor::Operator, "hand", "a person is no manager");
 }
 
 #[test]
 fn changed_contract_must_be_acknowledged() {
-    let mut desk = configured(ManagerConfig::default());
-    assert_eq!(desk.reject(&member("boss"), post("hand", "a")), TeamRejection::NotAcknowledged(1));
+    let mut team = configured(ManagerConfig::default());
+    assert_eq!(team.reject(&member("boss"), post("hand", "a")), TeamRejection::NotAcknowledged(1));
     let stale = TeamCommand::AcknowledgeContract { revision: 0 };
     let why = TeamRejection::StaleRevision { now: 1, given: 0 };
-    assert_eq!(desk.reject(&member("boss"), stale), why);
-    desk.apply(&member("boss"), TeamCommand::AcknowledgeContract { revision: 1 });
-    desk.post(&member("boss"), "hand", "a");
+    assert_eq!(team.reject(&member("boss"), stale), why);
+    team.apply(&member("boss"), TeamCommand::AcknowledgeContract { revision: 1 });
+    team.post(&member("boss"), "hand", "a");
 }
 
 #[test]
 fn stale_contract_revision_is_rejected() {
-    let mut desk = configured(ManagerConfig::default());
+    let mut team = configured(ManagerConfig::default());
     let late = TeamCommand::Configure { config: Box::default(), expected: 0 };
     let why = TeamRejection::StaleRevision { now: 1, given: 0 };
-    assert_eq!(desk.reject(&TeamActor::Operator, late), why);
+    assert_eq!(team.reject(&TeamActor::Operator, late), why);
 }
 
 #[test]
 fn light_manager_needs_no_contract_or_move() {
-    let mut desk =
+    let mut team =
         configured(ManagerConfig { mode: ManagerMode::Light, ..ManagerConfig::default() });
-    desk.post(&member("boss"), "hand", "a");
+    team.post(&member("boss"), "hand", "a");
 }
 
 #[test]
 fn strict_manager_records_a_move_per_action() {
-    let mut desk =
+    let mut team =
         configured(ManagerConfig { mode: ManagerMode::Strict, ..ManagerConfig::default() });
-    desk.apply(&member("boss"), TeamCommand::AcknowledgeContract { revision: 1 });
+    team.apply(&member("boss"), TeamCommand::AcknowledgeContract { revision: 1 });
     let why = TeamRejection::NoMove(&[MoveKind::Nudge]);
-    assert_eq!(desk.reject(&member("boss"), post("hand", "a")), why);
+    assert_eq!(team.reject(&member("boss"), post("hand", "a")), why);
     let record = |kind| TeamCommand::RecordMove { kind, because: because() };
-    desk.apply(&member("boss"), record(MoveKind::Wait));
-    assert_eq!(desk.reject(&member("boss"), post("hand", "a")), why, "it said otherwise");
-    desk.apply(&member("boss"), record(MoveKind::Nudge));
-    desk.post(&member("boss"), "hand", "a");
-    assert_eq!(desk.reject(&member("boss"), post("hand", "b")), why, "one move allows one action");
-    desk.apply(
+    team.apply(&member("boss"), record(MoveKind::Wait));
+    assert_eq!(team.reject(&member("boss"), post("hand", "a")), why, "it said otherwise");
+    team.apply(&member("boss"), record(MoveKind::Nudge));
+    team.post(&member("boss"), "hand", "a");
+    assert_eq!(team.reject(&member("boss"), post("hand", "b")), why, "one move allows one action");
+    team.apply(
         &member("boss"),
         TeamCommand::Propose {
             text: "what only proposes needs no move".to_owned(),
@@ -154,15 +154,15 @@ fn strict_manager_records_a_move_per_action() {
 
 #[test]
 fn refused_continuation_keeps_the_move() {
-    let mut desk =
+    let mut team =
         configured(ManagerConfig { mode: ManagerMode::Strict, ..ManagerConfig::default() });
-    desk.begin_loop(template(3));
-    desk.apply(&member("boss"), TeamCommand::AcknowledgeContract { revision: 1 });
+    team.begin_loop(template(3));
+    team.apply(&member("boss"), TeamCommand::AcknowledgeContract { revision: 1 });
     let record = TeamCommand::RecordMove { kind: MoveKind::Nudge, because: because() };
-    desk.apply(&member("boss"), record);
-    desk.continue_loop(2).expect_err("its evidence is missing");
-    desk.show_all_evidence("one");
-    desk.continue_loop(2).expect("the move is still there");
+    team.apply(&member("boss"), record);
+    team.continue_loop(2).expect_err("its evidence is missing");
+    team.show_all_evidence("one");
+    team.continue_loop(2).expect("the move is still there");
 }
 
 #[test]
@@ -176,57 +176,57 @@ fn only_bind_and_configure_are_operator_only() {
 
 #[test]
 fn finish_is_the_last_event_in_strict_mode() {
-    let mut desk =
+    let mut team =
         configured(ManagerConfig { mode: ManagerMode::Strict, ..ManagerConfig::default() });
-    desk.apply(&member("boss"), TeamCommand::AcknowledgeContract { revision: 1 });
-    desk.satisfy_by_operator();
+    team.apply(&member("boss"), TeamCommand::AcknowledgeContract { revision: 1 });
+    team.satisfy_by_operator();
     let record = TeamCommand::RecordMove { kind: MoveKind::Stop, because: because() };
-    desk.apply(&member("boss"), record);
+    team.apply(&member("boss"), record);
     let finish = TeamCommand::Finish { because: because(), allow: Vec::new() };
-    let events = desk.apply(&member("boss"), finish.clone());
+    let events = team.apply(&member("boss"), finish.clone());
     let ends = matches!(events.last(), Some(Event::PhaseChanged(e)) if e.phase.is_over());
     assert!(ends, "{events:?}");
     assert!(events.iter().any(|event| matches!(event, Event::MoveUsed(_))), "{events:?}");
-    assert_eq!(desk.apply(&member("boss"), finish), [], "it is done, and stays as it is");
+    assert_eq!(team.apply(&member("boss"), finish), [], "it is done, and stays as it is");
 }
 
 #[test]
 fn strict_manager_starts_loop_without_a_move() {
-    let mut desk =
+    let mut team =
         configured(ManagerConfig { mode: ManagerMode::Strict, ..ManagerConfig::default() });
-    desk.apply(&member("boss"), TeamCommand::AcknowledgeContract { revision: 1 });
-    desk.apply(&member("boss"), TeamCommand::BeginLoop { template: Box::new(template(2)) });
+    team.apply(&member("boss"), TeamCommand::AcknowledgeContract { revision: 1 });
+    team.apply(&member("boss"), TeamCommand::BeginLoop { template: Box::new(template(2)) });
     let why = TeamRejection::NoMove(&[MoveKind::Stop]);
     let stop = TeamCommand::StopLoop { because: because() };
-    assert_eq!(desk.reject(&member("boss"), stop.clone()), why, "to stop one is to stop");
+    assert_eq!(team.reject(&member("boss"), stop.clone()), why, "to stop one is to stop");
     let record = TeamCommand::RecordMove { kind: MoveKind::Stop, because: because() };
-    desk.apply(&member("boss"), record.clone());
-    desk.apply(&member("boss"), stop);
+    team.apply(&member("boss"), record.clone());
+    team.apply(&member("boss"), stop);
     // Starting a loop revokes the recorded stop.
-    desk.apply(&member("boss"), record);
-    desk.apply(&member("boss"), TeamCommand::BeginLoop { template: Box::new(template(2)) });
+    team.apply(&member("boss"), record);
+    team.apply(&member("boss"), TeamCommand::BeginLoop { template: Box::new(template(2)) });
     let finish = TeamCommand::Finish { because: because(), allow: Vec::new() };
-    assert_eq!(desk.reject(&member("boss"), finish), why);
+    assert_eq!(team.reject(&member("boss"), finish), why);
 }
 
 #[test]
 fn separate_review_needs_a_reviewer() {
     let evidence = || "read line by line, two remarks".to_owned();
     let step = |step| TeamCommand::DoEpilogue { step, evidence: evidence() };
-    let mut desk = TestTeam::paired();
+    let mut team = TestTeam::paired();
     for by in [member("hand"), member("boss"), TeamActor::Operator] {
-        let why = desk.reject(&by, step(EpilogueStep::SeparateReview));
+        let why = team.reject(&by, step(EpilogueStep::SeparateReview));
         assert_eq!(why.code(), "not_for_role", "{by:?}");
     }
     for other in [EpilogueStep::DraftPullRequest, EpilogueStep::Handover] {
         for by in ["hand", "eye"] {
-            assert_eq!(desk.reject(&member(by), step(other)).code(), "not_for_role", "{by}");
+            assert_eq!(team.reject(&member(by), step(other)).code(), "not_for_role", "{by}");
         }
-        desk.apply(&member("boss"), step(other));
+        team.apply(&member("boss"), step(other));
     }
-    desk.apply(&member("eye"), step(EpilogueStep::SeparateReview));
-    let mut desk = TestTeam::paired();
-    desk.apply(
+    team.apply(&member("eye"), step(EpilogueStep::SeparateReview));
+    let mut team = TestTeam::paired();
+    team.apply(
         &TeamActor::Operator,
         TeamCommand::Retire {
             name: "eye".to_owned(),
@@ -236,10 +236,10 @@ fn separate_review_needs_a_reviewer() {
         },
     );
     assert_eq!(
-        desk.reject(&member("hand"), step(EpilogueStep::SeparateReview)).code(),
+        team.reject(&member("hand"), step(EpilogueStep::SeparateReview)).code(),
         "not_for_role"
     );
-    desk.apply(&member("boss"), step(EpilogueStep::SeparateReview));
+    team.apply(&member("boss"), step(EpilogueStep::SeparateReview));
 }
 
 #[test]
@@ -250,17 +250,17 @@ fn worker_cannot_challenge_its_own_work() {
         name: "challenge".to_owned(),
         shown: ShownEvidence::Challenge(challenge()),
     };
-    let mut desk = TestTeam::paired();
-    desk.begin_loop(template(2));
+    let mut team = TestTeam::paired();
+    team.begin_loop(template(2));
     for command in [whole(), shown()] {
-        assert_eq!(desk.reject(&member("hand"), command).code(), "not_for_role");
+        assert_eq!(team.reject(&member("hand"), command).code(), "not_for_role");
     }
     for by in ["boss", "eye"] {
-        desk.apply(&member(by), whole());
-        desk.apply(&member(by), shown());
+        team.apply(&member(by), whole());
+        team.apply(&member(by), shown());
     }
     // Without a reviewer, a worker may challenge its own iterations, but never the whole work.
-    desk.apply(
+    team.apply(
         &TeamActor::Operator,
         TeamCommand::Retire {
             name: "eye".to_owned(),
@@ -269,6 +269,6 @@ fn worker_cannot_challenge_its_own_work() {
             dead_letter: true,
         },
     );
-    desk.apply(&member("hand"), shown());
-    assert_eq!(desk.reject(&member("hand"), whole()).code(), "not_for_role");
+    team.apply(&member("hand"), shown());
+    assert_eq!(team.reject(&member("hand"), whole()).code(), "not_for_role");
 }

@@ -15,13 +15,13 @@ use crate::kit::{TURN_ENDED_OK, TestSession, receipt, spec};
 
 /// A team with a worker that has a session and a manager without one.
 fn with_sessions(task: TeamSpec) -> (TestTeam, TestSession) {
-    let bench = TestSession::running(SessionSpec { on_finish: OnFinish::Park, ..spec() });
-    let mut desk = TestTeam::open(task);
-    desk.sessions.insert(bench.session.id, bench.session.clone());
-    desk.bind("hand", MemberRole::Worker, Some(bench.session.id));
-    desk.bind("boss", MemberRole::Manager, None);
-    desk.apply(&member("boss"), TeamCommand::AcknowledgeContract { revision: 0 });
-    (desk, bench)
+    let harness = TestSession::running(SessionSpec { on_finish: OnFinish::Park, ..spec() });
+    let mut team = TestTeam::open(task);
+    team.sessions.insert(harness.session.id, harness.session.clone());
+    team.bind("hand", MemberRole::Worker, Some(harness.session.id));
+    team.bind("boss", MemberRole::Manager, None);
+    team.apply(&member("boss"), TeamCommand::AcknowledgeContract { revision: 0 });
+    (team, harness)
 }
 
 fn send(to: &str, key: Option<&str>) -> MemberCall {
@@ -53,7 +53,7 @@ fn call_becomes_command_with_member_key() {
 
 #[test]
 fn d14_d22_worker_calls_are_limited_by_role() {
-    let (desk, _) = with_sessions(team_spec());
+    let (team, _) = with_sessions(team_spec());
     let because = A_REASON.to_owned();
     let calls = [
         MemberCall::StopLoop { because: because.clone() },
@@ -74,9 +74,9 @@ fn d14_d22_worker_calls_are_limited_by_role() {
     ];
     for call in calls {
         let command = command(&call, "hand");
-        let why = desk.decide(&member("hand"), &command).expect_err("it may not");
+        let why = team.decide(&member("hand"), &command).expect_err("it may not");
         assert_eq!(why.code(), "not_for_role", "{call:?}");
-        let kept = desk.task.refusal_event(&member("hand"), &command, &why);
+        let kept = team.task.refusal_event(&member("hand"), &command, &why);
         let Some(Event::ActionRefused(kept)) = kept else { panic!("a refusal is kept") };
         assert_eq!((kept.by, kept.code.as_str()), (member("hand"), "not_for_role"));
         assert_eq!(Some(kept.action), command.action());
@@ -85,93 +85,94 @@ fn d14_d22_worker_calls_are_limited_by_role() {
 
 #[test]
 fn refusal_of_user_or_no_op_is_not_recorded() {
-    let (desk, _) = with_sessions(team_spec());
+    let (team, _) = with_sessions(team_spec());
     let look = TeamCommand::StopLoop { because: A_REASON.to_owned() };
     let denied = TeamRejection::NotGranted(TeamAction::Loop);
-    assert_eq!(desk.task.refusal_event(&TeamActor::Operator, &look, &denied), None);
-    assert_eq!(desk.task.refusal_event(&member("boss"), &look, &TeamRejection::NothingNew), None);
-    let kept = desk.task.refusal_event(&member("boss"), &look, &denied);
+    assert_eq!(team.task.refusal_event(&TeamActor::Operator, &look, &denied), None);
+    assert_eq!(team.task.refusal_event(&member("boss"), &look, &TeamRejection::NothingNew), None);
+    let kept = team.task.refusal_event(&member("boss"), &look, &denied);
     let Some(Event::ActionRefused(kept)) = kept else { panic!("a refusal is kept") };
     assert_eq!((kept.action, kept.code.as_str()), (TeamAction::Loop, "not_granted"));
 }
 
 #[test]
 fn manager_interrupt_reports_why_it_failed() {
-    let (mut desk, mut bench) = with_sessions(team_spec());
-    bench.signal(StreamSignal::TurnStarted { turn: None });
-    desk.sessions.insert(bench.session.id, bench.session.clone());
+    let (mut team, mut harness) = with_sessions(team_spec());
+    harness.signal(StreamSignal::TurnStarted { turn: None });
+    team.sessions.insert(harness.session.id, harness.session.clone());
     let call =
         MemberCall::Interrupt { member: "hand".to_owned(), text: Some("try it so".to_owned()) };
-    desk.apply(&member("boss"), command(&call, "boss"));
-    let told = &desk.sessions[&bench.session.id].messages;
+    team.apply(&member("boss"), command(&call, "boss"));
+    let messages = &team.sessions[&harness.session.id].messages;
     let kinds: Vec<AgentMessageKind> =
-        told.iter().filter(|m| m.status == DeliveryStatus::Queued).map(|m| m.kind).collect();
+        messages.iter().filter(|m| m.status == DeliveryStatus::Queued).map(|m| m.kind).collect();
     assert!(
         kinds.contains(&AgentMessageKind::Interrupt) && kinds.contains(&AgentMessageKind::Steer)
     );
-    let said = told.iter().find(|m| m.kind == AgentMessageKind::Steer).map(|m| m.text.as_str());
+    let steered =
+        messages.iter().find(|m| m.kind == AgentMessageKind::Steer).map(|m| m.text.as_str());
     let head = "[provost message of team \"limits\": instruction from boss, who interrupted you]";
-    assert_eq!(said, Some(format!("{head}\ntry it so").as_str()));
-    let again = desk.reject(&member("boss"), command(&call, "boss"));
+    assert_eq!(steered, Some(format!("{head}\ntry it so").as_str()));
+    let again = team.reject(&member("boss"), command(&call, "boss"));
     assert_eq!(again, TeamRejection::NothingNew, "it leaves its turn already");
-    bench.signal(TURN_ENDED_OK).signal(TURN_ENDED_OK);
-    desk.sessions.insert(bench.session.id, bench.session.clone());
-    let why = desk.reject(&member("boss"), command(&call, "boss"));
+    harness.signal(TURN_ENDED_OK).signal(TURN_ENDED_OK);
+    team.sessions.insert(harness.session.id, harness.session.clone());
+    let why = team.reject(&member("boss"), command(&call, "boss"));
     assert_eq!(why.code(), "session_rejected", "{why}");
     let own = MemberCall::Interrupt { member: "boss".to_owned(), text: None };
-    assert_eq!(desk.reject(&member("boss"), command(&own, "boss")).code(), "session_rejected");
+    assert_eq!(team.reject(&member("boss"), command(&own, "boss")).code(), "session_rejected");
 }
 
 #[test]
 fn check_result_is_sent_once_to_requester() {
-    let (mut desk, _) = with_sessions(team_spec());
-    let no = desk.criterion(EvidenceRequirement::Verified { check: "test".to_owned() });
-    desk.apply(&member("hand"), TeamCommand::Check { what: CheckSubject::Criterion(no) });
+    let (mut team, _) = with_sessions(team_spec());
+    let no = team.criterion(EvidenceRequirement::Verified { check: "test".to_owned() });
+    team.apply(&member("hand"), TeamCommand::Check { what: CheckSubject::Criterion(no) });
     let mut failed = receipt("tree", "test", CheckEnd::Exit(3));
     failed.tail = "two tests failed".to_owned();
     let done = TeamCommand::CheckDone { no: 1, receipt: Box::new(failed), compared: None };
-    desk.apply(&TeamActor::Provost, done.clone());
-    assert_eq!(desk.reject(&TeamActor::Provost, done), TeamRejection::NothingNew);
-    let told: Vec<_> = desk.task.messages.iter().filter(|m| m.to.name() == "hand").collect();
-    let [told] = told.as_slice() else { panic!("{told:?}") };
+    team.apply(&TeamActor::Provost, done.clone());
+    assert_eq!(team.reject(&TeamActor::Provost, done), TeamRejection::NothingNew);
+    let results: Vec<_> = team.task.messages.iter().filter(|m| m.to.name() == "hand").collect();
+    let [results] = results.as_slice() else { panic!("{results:?}") };
     assert_eq!(
-        (told.kind, told.trust, &told.from),
+        (results.kind, results.trust, &results.from),
         (TeamMessageKind::News, MessageTrust::Untrusted, &TeamActor::Provost)
     );
-    assert!(told.text.contains("`test` exited with 3"), "{}", told.text);
-    assert!(told.text.contains("two tests failed"), "{}", told.text);
+    assert!(results.text.contains("`test` exited with 3"), "{}", results.text);
+    assert!(results.text.contains("two tests failed"), "{}", results.text);
 }
 
 #[test]
 fn finish_audit_result_is_sent_to_requester() {
     let checked = TeamSpec { checks: vec!["test".to_owned()], ..team_spec() };
-    let (mut desk, mut bench) = with_sessions(checked);
+    let (mut team, mut harness) = with_sessions(checked);
     let finish = || TeamCommand::Finish { because: A_REASON.to_owned(), allow: Vec::new() };
     let end = |end, no| {
         let receipt = Box::new(receipt("tree", "test", end));
         TeamCommand::CheckDone { no, receipt, compared: None }
     };
-    let refused = desk.apply(&member("boss"), finish());
+    let refused = team.apply(&member("boss"), finish());
     let [Event::FinishRefused(refused)] = refused.as_slice() else { panic!("{refused:?}") };
     assert_eq!(refused.blockers[0].code(), "member_working");
-    bench.signal(TURN_ENDED_OK).signal(TURN_ENDED_OK);
-    desk.sessions.insert(bench.session.id, bench.session.clone());
-    desk.apply(&member("boss"), finish());
-    desk.apply(&TeamActor::Provost, end(CheckEnd::Exit(1), 1));
-    let told: Vec<_> =
-        desk.task.messages.iter().filter(|m| m.kind == TeamMessageKind::News).collect();
-    let [told] = told.as_slice() else { panic!("{told:?}") };
-    assert_eq!(told.to.name(), "boss");
-    assert!(told.text.contains("check_failed"), "{}", told.text);
+    harness.signal(TURN_ENDED_OK).signal(TURN_ENDED_OK);
+    team.sessions.insert(harness.session.id, harness.session.clone());
+    team.apply(&member("boss"), finish());
+    team.apply(&TeamActor::Provost, end(CheckEnd::Exit(1), 1));
+    let results: Vec<_> =
+        team.task.messages.iter().filter(|m| m.kind == TeamMessageKind::News).collect();
+    let [results] = results.as_slice() else { panic!("{results:?}") };
+    assert_eq!(results.to.name(), "boss");
+    assert!(results.text.contains("check_failed"), "{}", results.text);
     // A manager with a session is notified of the successful finish too, although the team is done by then.
     let (from, to) = ("hand".to_owned(), "idle".to_owned());
     let handover = "the worker goes on elsewhere".to_owned();
-    desk.apply(&TeamActor::Operator, TeamCommand::Rotate { from, to, session: None, handover });
-    desk.bind("third", MemberRole::Manager, Some(bench.session.id));
-    desk.apply(&member("third"), TeamCommand::AcknowledgeContract { revision: 0 });
-    desk.apply(&member("third"), finish());
-    desk.apply(&TeamActor::Provost, end(CheckEnd::Exit(0), 2));
-    assert_eq!(desk.task.phase.as_str(), "done");
-    let sent = &desk.sessions[&bench.session.id].messages;
+    team.apply(&TeamActor::Operator, TeamCommand::Rotate { from, to, session: None, handover });
+    team.bind("third", MemberRole::Manager, Some(harness.session.id));
+    team.apply(&member("third"), TeamCommand::AcknowledgeContract { revision: 0 });
+    team.apply(&member("third"), finish());
+    team.apply(&TeamActor::Provost, end(CheckEnd::Exit(0), 2));
+    assert_eq!(team.task.phase.as_str(), "done");
+    let sent = &team.sessions[&harness.session.id].messages;
     assert!(sent.iter().any(|sent| sent.text.contains("the team is done")), "{sent:?}");
 }

@@ -9,9 +9,9 @@ use provost_core::team::{
 use super::kit::{A_REASON, TestTeam, member, post, team_spec};
 
 /// Returns the news messages to a member.
-fn news_to<'d>(desk: &'d TestTeam, to: &str) -> Vec<&'d str> {
+fn news_to<'d>(team: &'d TestTeam, to: &str) -> Vec<&'d str> {
     let news = |one: &&TeamMessage| one.kind == TeamMessageKind::News && one.to.name() == to;
-    let all = desk.task.messages.iter().map(AsRef::as_ref).filter(news);
+    let all = team.task.messages.iter().map(AsRef::as_ref).filter(news);
     all.map(|message| message.text.as_str()).collect()
 }
 
@@ -26,153 +26,153 @@ fn requeue(no: u32, to: Option<&str>) -> TeamCommand {
 
 #[test]
 fn dead_letter_after_releases_notifies_sender() {
-    let mut desk = TestTeam::paired();
-    let no = desk.post(&TeamActor::Operator, "hand", "a");
+    let mut team = TestTeam::paired();
+    let no = team.post(&TeamActor::Operator, "hand", "a");
     for _ in 0..MAX_OFFERS {
-        let (no, lease) = desk.take("hand");
+        let (no, lease) = team.take("hand");
         let reason = "cannot do it".to_owned();
-        desk.apply(&member("hand"), TeamCommand::Release { no, lease, reason });
+        team.apply(&member("hand"), TeamCommand::Release { no, lease, reason });
     }
-    desk.advance();
-    assert_eq!(desk.message_status(no).as_str(), "dead");
+    team.advance();
+    assert_eq!(team.message_status(no).as_str(), "dead");
     for to in ["operator", "boss"] {
-        let told = news_to(&desk, to);
-        assert!(told.len() == 1 && told[0].contains("cannot do it"), "{to}: {told:?}");
+        let messages = news_to(&team, to);
+        assert!(messages.len() == 1 && messages[0].contains("cannot do it"), "{to}: {messages:?}");
     }
-    desk.advance();
-    assert_eq!(news_to(&desk, "boss").len(), 1, "once");
+    team.advance();
+    assert_eq!(news_to(&team, "boss").len(), 1, "once");
 }
 
 #[test]
 fn expired_message_notifies_sender() {
-    let mut desk = TestTeam::paired();
+    let mut team = TestTeam::paired();
     let TeamCommand::Post(mut post) = post("hand", "a") else { panic!("a post") };
     post.expires_in_ms = Some(5);
-    desk.apply(&member("boss"), TeamCommand::Post(post));
-    desk.advance_clock(10);
-    let told = news_to(&desk, "boss");
-    assert!(told.len() == 1 && told[0].contains("it expired"), "{told:?}");
+    team.apply(&member("boss"), TeamCommand::Post(post));
+    team.advance_clock(10);
+    let messages = news_to(&team, "boss");
+    assert!(messages.len() == 1 && messages[0].contains("it expired"), "{messages:?}");
 }
 
 #[test]
 fn dead_letter_without_manager_notifies_operator() {
-    let mut desk = TestTeam::open(team_spec());
-    desk.bind("hand", MemberRole::Worker, None);
-    desk.bind("arm", MemberRole::Worker, None);
-    desk.post(&member("arm"), "hand", "a");
-    desk.apply(&TeamActor::Operator, retire("hand", None, true));
-    desk.advance();
-    let (operator, arm) = (news_to(&desk, "operator"), news_to(&desk, "arm"));
+    let mut team = TestTeam::open(team_spec());
+    team.bind("hand", MemberRole::Worker, None);
+    team.bind("arm", MemberRole::Worker, None);
+    team.post(&member("arm"), "hand", "a");
+    team.apply(&TeamActor::Operator, retire("hand", None, true));
+    team.advance();
+    let (operator, arm) = (news_to(&team, "operator"), news_to(&team, "arm"));
     assert!(operator.len() == 1 && operator[0].contains("hand has left"), "{operator:?}");
     assert_eq!(arm.len(), 1, "its sender");
 }
 
 #[test]
 fn retire_with_open_messages_is_rejected() {
-    let mut desk = TestTeam::paired();
-    desk.post(&member("boss"), "hand", "a");
-    let why = desk.reject(&TeamActor::Operator, retire("hand", None, false));
+    let mut team = TestTeam::paired();
+    team.post(&member("boss"), "hand", "a");
+    let why = team.reject(&TeamActor::Operator, retire("hand", None, false));
     assert_eq!(why, TeamRejection::MessagesOpen { member: "hand".to_owned(), count: 1 });
-    let why = desk.reject(&TeamActor::Operator, retire("hand", Some("hand"), false));
+    let why = team.reject(&TeamActor::Operator, retire("hand", Some("hand"), false));
     assert_eq!(why, TeamRejection::HandoverToSelf("hand".to_owned()));
-    desk.handle("hand");
-    desk.apply(&TeamActor::Operator, retire("hand", None, false));
+    team.handle("hand");
+    team.apply(&TeamActor::Operator, retire("hand", None, false));
 }
 
 #[test]
 fn retire_hands_over_accepted_messages_too() {
-    let mut desk = TestTeam::paired();
-    desk.bind("arm", MemberRole::Worker, None);
-    let first = desk.post(&member("boss"), "hand", "a");
-    let second = desk.post(&member("boss"), "hand", "b");
-    desk.take("hand");
-    desk.apply(&TeamActor::Operator, retire("hand", Some("arm"), false));
+    let mut team = TestTeam::paired();
+    team.bind("arm", MemberRole::Worker, None);
+    let first = team.post(&member("boss"), "hand", "a");
+    let second = team.post(&member("boss"), "hand", "b");
+    team.take("hand");
+    team.apply(&TeamActor::Operator, retire("hand", Some("arm"), false));
     for (no, again) in [(first, true), (second, false)] {
-        let message = desk.message(no);
+        let message = team.message(no);
         assert_eq!(message.to, Recipient::Member("arm".to_owned()));
         assert_eq!((message.status.as_str(), message.redelivered), ("stored", again));
     }
     // The key still belongs to the handed-over message.
     assert_eq!(
-        desk.reject(&member("boss"), post("arm", "a")),
+        team.reject(&member("boss"), post("arm", "a")),
         TeamRejection::KeyTaken("a".to_owned())
     );
-    assert_eq!(desk.handle("arm"), first);
+    assert_eq!(team.handle("arm"), first);
 }
 
 #[test]
 fn dead_letter_is_readdressed_with_requeue() {
-    let mut desk = TestTeam::paired();
-    let no = desk.post(&member("boss"), "hand", "a");
-    desk.apply(&TeamActor::Operator, retire("hand", None, true));
-    desk.advance();
-    let nobody = TeamRejection::NoMember { who: "hand".to_owned() };
-    assert_eq!(desk.reject(&TeamActor::Operator, requeue(no, None)), nobody);
-    desk.bind("arm", MemberRole::Worker, None);
-    assert_eq!(desk.task.dead_letters().count(), 1);
-    desk.apply(&TeamActor::Operator, requeue(no, Some("arm")));
-    assert_eq!(desk.task.dead_letters().count(), 0);
-    assert_eq!(desk.handle("arm"), no);
+    let mut team = TestTeam::paired();
+    let no = team.post(&member("boss"), "hand", "a");
+    team.apply(&TeamActor::Operator, retire("hand", None, true));
+    team.advance();
+    let no_member = TeamRejection::NoMember { who: "hand".to_owned() };
+    assert_eq!(team.reject(&TeamActor::Operator, requeue(no, None)), no_member);
+    team.bind("arm", MemberRole::Worker, None);
+    assert_eq!(team.task.dead_letters().count(), 1);
+    team.apply(&TeamActor::Operator, requeue(no, Some("arm")));
+    assert_eq!(team.task.dead_letters().count(), 0);
+    assert_eq!(team.handle("arm"), no);
 }
 
 #[test]
 fn requeue_keeps_worker_message_a_claim() {
-    let mut desk = TestTeam::paired();
-    desk.bind("arm", MemberRole::Worker, None);
-    let no = desk.post(&member("hand"), "boss", "a");
-    desk.apply(&TeamActor::Operator, retire("boss", None, true));
-    desk.apply(&TeamActor::Operator, requeue(no, Some("arm")));
-    assert_eq!(desk.message(no).trust, MessageTrust::Untrusted);
+    let mut team = TestTeam::paired();
+    team.bind("arm", MemberRole::Worker, None);
+    let no = team.post(&member("hand"), "boss", "a");
+    team.apply(&TeamActor::Operator, retire("boss", None, true));
+    team.apply(&TeamActor::Operator, requeue(no, Some("arm")));
+    assert_eq!(team.message(no).trust, MessageTrust::Untrusted);
 }
 
 #[test]
 fn cancelled_dead_letter_is_settled() {
-    let mut desk = TestTeam::paired();
-    let no = desk.post(&member("boss"), "hand", "a");
-    desk.apply(&TeamActor::Operator, retire("hand", None, true));
-    assert_eq!(desk.task.dead_letters().count(), 1);
-    desk.apply(
+    let mut team = TestTeam::paired();
+    let no = team.post(&member("boss"), "hand", "a");
+    team.apply(&TeamActor::Operator, retire("hand", None, true));
+    assert_eq!(team.task.dead_letters().count(), 1);
+    team.apply(
         &TeamActor::Operator,
         TeamCommand::CancelMessage { no, because: A_REASON.to_owned() },
     );
-    assert_eq!(desk.task.dead_letters().count(), 0);
+    assert_eq!(team.task.dead_letters().count(), 0);
 }
 
 #[test]
 fn burying_member_is_not_notified() {
-    let mut desk = TestTeam::paired();
-    let no = desk.post(&TeamActor::Operator, "hand", "a");
-    desk.apply(&member("boss"), TeamCommand::DeadLetter { no, reason: A_REASON.to_owned() });
-    desk.advance();
-    assert_eq!((news_to(&desk, "operator").len(), news_to(&desk, "boss").len()), (1, 0));
-    assert_eq!(desk.task.dead_letters().count(), 0, "it was laid aside on purpose");
+    let mut team = TestTeam::paired();
+    let no = team.post(&TeamActor::Operator, "hand", "a");
+    team.apply(&member("boss"), TeamCommand::DeadLetter { no, reason: A_REASON.to_owned() });
+    team.advance();
+    assert_eq!((news_to(&team, "operator").len(), news_to(&team, "boss").len()), (1, 0));
+    assert_eq!(team.task.dead_letters().count(), 0, "it was laid aside on purpose");
 }
 
 #[test]
 fn open_instruction_blocks_finish() {
-    let mut desk = TestTeam::paired();
-    desk.criterion(EvidenceRequirement::Asserted);
-    desk.apply(&TeamActor::Operator, satisfied());
-    let no = desk.post(&member("boss"), "hand", "a");
+    let mut team = TestTeam::paired();
+    team.criterion(EvidenceRequirement::Asserted);
+    team.apply(&TeamActor::Operator, satisfied());
+    let no = team.post(&member("boss"), "hand", "a");
     let finish = |allow: &[BlockerWaiver]| TeamCommand::Finish {
         because: A_REASON.to_owned(),
         allow: allow.to_vec(),
     };
-    let refused = desk.apply(&member("boss"), finish(&[]));
+    let refused = team.apply(&member("boss"), finish(&[]));
     let open =
         FinishBlocker::InstructionOpen { member: "hand".to_owned(), messages: vec![no], count: 1 };
     assert!(matches!(&refused[..], [Event::FinishRefused(e)] if e.blockers == [open.clone()]));
-    let (_, lease) = desk.take("hand");
-    let refused = desk.apply(&member("boss"), finish(&[]));
+    let (_, lease) = team.take("hand");
+    let refused = team.apply(&member("boss"), finish(&[]));
     assert!(matches!(&refused[..], [Event::FinishRefused(_)]), "accepted is open, too");
     // Only the operator may allow it, and the allowance is recorded.
     let allow = [BlockerWaiver::InstructionOpen];
-    let why = desk.reject(&member("boss"), finish(&allow));
+    let why = team.reject(&member("boss"), finish(&allow));
     assert_eq!(why, TeamRejection::OperatorAllows(allow.to_vec()));
-    desk.apply(&TeamActor::Operator, finish(&allow));
-    assert_eq!(desk.task.phase, TeamPhase::Done { because: A_REASON.to_owned() });
-    assert_eq!(desk.task.allowed, [open]);
-    assert_eq!(desk.message_status(no).as_str(), "cancelled", "lease {lease} is settled");
+    team.apply(&TeamActor::Operator, finish(&allow));
+    assert_eq!(team.task.phase, TeamPhase::Done { because: A_REASON.to_owned() });
+    assert_eq!(team.task.allowed, [open]);
+    assert_eq!(team.message_status(no).as_str(), "cancelled", "lease {lease} is settled");
 }
 
 fn satisfied() -> TeamCommand {
@@ -185,9 +185,9 @@ fn satisfied() -> TeamCommand {
 
 #[test]
 fn key_with_other_terms_is_a_conflict() {
-    let mut desk = TestTeam::paired();
-    desk.post(&member("boss"), "hand", "a");
-    assert_eq!(desk.reject(&member("boss"), post("hand", "a")), TeamRejection::NothingNew);
+    let mut team = TestTeam::paired();
+    team.post(&member("boss"), "hand", "a");
+    assert_eq!(team.reject(&member("boss"), post("hand", "a")), TeamRejection::NothingNew);
     let change = |change: fn(&mut provost_core::team::NewMessage)| {
         let TeamCommand::Post(mut post) = post("hand", "a") else { panic!("a post") };
         change(&mut post);
@@ -200,9 +200,9 @@ fn key_with_other_terms_is_a_conflict() {
         change(|post| post.correlation = Some("c".to_owned())),
         change(|post| post.steer = true),
     ] {
-        let why = desk.reject(&member("boss"), other);
+        let why = team.reject(&member("boss"), other);
         assert_eq!(why, TeamRejection::KeyTaken("a".to_owned()));
     }
-    let standing = desk.message_status(1).clone();
+    let standing = team.message_status(1).clone();
     assert_eq!(standing, MessageStatus::Stored);
 }

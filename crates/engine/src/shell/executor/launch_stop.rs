@@ -43,12 +43,12 @@ impl EffectContext {
         mut cancel: watch::Receiver<bool>,
     ) -> Option<SessionCommand> {
         let dir = self.world.home.launch(launch);
-        let owed = session.launch(launch).is_some_and(|l| l.phase == LaunchPhase::Pending);
+        let pending = session.launch(launch).is_some_and(|l| l.phase == LaunchPhase::Pending);
         let by_force = matches!(step, StopStep::Kill | StopStep::GivenUp);
-        if owed && (block_start(&dir) || by_force) {
+        if pending && (block_start(&dir) || by_force) {
             return self.cancel_launch(launch, &dir, cancel).await;
         }
-        if owed {
+        if pending {
             // The launch is just being started. Let the start complete, then stop the launch like
             // any other.
             tokio::select! {
@@ -63,7 +63,7 @@ impl EffectContext {
                 // The launch was waiting for a resource and is not retried.
                 return self.cancel_launch(launch, &dir, cancel).await;
             }
-            self.teller.send(session.id, started).await;
+            self.observations.send(session.id, started).await;
         }
         if by_force {
             self.kill(session, launch, &dir, cancel).await;

@@ -46,7 +46,7 @@ pub(crate) struct Typist {
     place: PaneTarget,
     panes: PaneRegistry,
     handle: EngineHandle,
-    teller: ObservationSender,
+    observations: ObservationSender,
 }
 
 impl Typist {
@@ -55,9 +55,15 @@ impl Typist {
         launch: LaunchId,
         panes: PaneRegistry,
         handle: EngineHandle,
-        teller: ObservationSender,
+        observations: ObservationSender,
     ) -> Option<Typist> {
-        Some(Typist { launch, place: PaneTarget::from_session(session)?, panes, handle, teller })
+        Some(Typist {
+            launch,
+            place: PaneTarget::from_session(session)?,
+            panes,
+            handle,
+            observations,
+        })
     }
 
     /// Types a message once the pane is ready for it, unless this is cancelled first.
@@ -164,8 +170,8 @@ impl Typist {
     /// Whether the agent's prompt contains exactly this text.
     async fn has_exact_text(&self, text: &str) -> bool {
         let is_it = |found: &PaneContent| {
-            let stands = |written: &String| screen::is_draft_of(written, text);
-            shows(found, &[ScreenKind::Composer]) && found.draft.as_ref().is_some_and(stands)
+            let is_draft = |written: &String| screen::is_draft_of(written, text);
+            shows(found, &[ScreenKind::Composer]) && found.draft.as_ref().is_some_and(is_draft)
         };
         self.read_pane()
             .await
@@ -181,9 +187,9 @@ impl Typist {
     }
 
     /// Records a step, and returns whether it is now durable.
-    async fn record_step(&self, key: &str, way: TypingState) -> bool {
+    async fn record_step(&self, key: &str, state: TypingState) -> bool {
         let (launch, key) = (self.launch, key.to_owned());
-        let command = SessionCommand::TypingChanged { launch, key, way };
+        let command = SessionCommand::TypingChanged { launch, key, state };
         let ask = EngineRequest::SessionCommand { session: launch.session.to_string(), command };
         self.handle.request(ask, ACTOR, None).await.is_ok()
     }
@@ -191,7 +197,7 @@ impl Typist {
     /// Reports that a message cannot be typed.
     pub(crate) async fn report_lost(&self, key: &str, reason: String) {
         let lost = SessionCommand::MessageLost { key: key.to_owned(), reason };
-        self.teller.send(self.launch.session, lost).await;
+        self.observations.send(self.launch.session, lost).await;
     }
 }
 

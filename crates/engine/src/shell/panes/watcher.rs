@@ -33,7 +33,7 @@ pub(crate) struct PaneWatch {
     hints: ScreenHints,
     panes: PaneRegistry,
     bell: Arc<Notify>,
-    teller: ObservationSender,
+    observations: ObservationSender,
     clock: Clock,
     reported: Option<PaneState>,
     /// The terminal that the agent writes to, known once the pane was first read.
@@ -48,7 +48,7 @@ impl PaneWatch {
         session: &Session,
         launch: LaunchId,
         panes: PaneRegistry,
-        teller: ObservationSender,
+        observations: ObservationSender,
         clock: Clock,
     ) -> Option<PaneWatch> {
         let place = PaneTarget::from_session(session)?;
@@ -61,7 +61,7 @@ impl PaneWatch {
             hints: ScreenHints::after(session, shown),
             bell: panes.bell(launch),
             panes,
-            teller,
+            observations,
             clock,
             reported: watch.pane,
             terminal: None,
@@ -154,7 +154,9 @@ impl PaneWatch {
         if self.reported.replace(sight) != Some(sight) {
             news = true;
             let launch = self.launch;
-            self.teller.send(launch.session, SessionCommand::PaneSeen { launch, sight }).await;
+            self.observations
+                .send(launch.session, SessionCommand::PaneSeen { launch, sight })
+                .await;
         }
         self.pace.record_read(now, news);
         looked
@@ -177,7 +179,7 @@ impl PaneWatch {
 
     async fn report_inferred(&self, InferredState { by, place, what }: InferredState) {
         let launch = self.launch;
-        self.teller
+        self.observations
             .send(launch.session, SessionCommand::ScreenHinted { launch, by, place, what })
             .await;
     }

@@ -40,7 +40,7 @@ pub(crate) struct ExternalAgentWatch {
     process: Option<ProcessInstance>,
     record: Option<RolloutWatch>,
     pane: Option<PaneWatch>,
-    teller: ObservationSender,
+    observations: ObservationSender,
     census: Census,
     reported_unknown: bool,
     suspended: bool,
@@ -65,7 +65,7 @@ pub(crate) struct WatchContext<'a> {
     pub(crate) panes: &'a PaneRegistry,
     pub(crate) moves: &'a ThreadSwitches,
     pub(crate) handle: EngineHandle,
-    pub(crate) teller: ObservationSender,
+    pub(crate) observations: ObservationSender,
     pub(crate) clock: Clock,
     pub(crate) census: Census,
 }
@@ -76,7 +76,7 @@ impl ExternalAgentWatch {
         launch: LaunchId,
         context: WatchContext<'_>,
     ) -> Option<ExternalAgentWatch> {
-        let WatchContext { panes, moves, handle, teller, clock, census } = context;
+        let WatchContext { panes, moves, handle, observations, clock, census } = context;
         let adopted = session.spec.adopted.as_deref()?;
         let recorded = session.launch(launch)?;
         let LaunchPhase::Running { child, .. } = &recorded.phase else { return None };
@@ -92,16 +92,16 @@ impl ExternalAgentWatch {
             }
             (None, _) => None,
         };
-        let pane = PaneWatch::new(session, launch, panes.clone(), teller.clone(), clock);
+        let pane = PaneWatch::new(session, launch, panes.clone(), observations.clone(), clock);
         let record = file.map(|wanted| {
-            RolloutWatch::new(session, launch, wanted, moves, handle, teller.clone(), clock)
+            RolloutWatch::new(session, launch, wanted, moves, handle, observations.clone(), clock)
         });
         Some(ExternalAgentWatch {
             launch,
             process,
             record,
             pane,
-            teller,
+            observations,
             census,
             reported_unknown: false,
             suspended: recorded.watch.suspended,
@@ -130,7 +130,7 @@ impl ExternalAgentWatch {
             () = self.wait_for_end() => {
                 let (launch, why) = (self.launch, EXIT_UNKNOWN.to_owned());
                 let ended = SessionCommand::ProcessUnobserved { launch, why };
-                self.teller.send(launch.session, ended).await;
+                self.observations.send(launch.session, ended).await;
             }
         }
     }
@@ -175,18 +175,20 @@ impl ExternalAgentWatch {
     async fn report_running(&mut self, stopped: bool) {
         let launch = self.launch;
         if std::mem::take(&mut self.reported_unknown) {
-            self.teller.send(launch.session, SessionCommand::ProcessSeen { launch }).await;
+            self.observations.send(launch.session, SessionCommand::ProcessSeen { launch }).await;
         }
         if std::mem::replace(&mut self.suspended, stopped) != stopped {
             let suspended = SessionCommand::ProcessSuspended { launch, suspended: stopped };
-            self.teller.send(launch.session, suspended).await;
+            self.observations.send(launch.session, suspended).await;
         }
     }
 
     async fn report_unknown(&mut self, why: String) {
         if !std::mem::replace(&mut self.reported_unknown, true) {
             let launch = self.launch;
-            self.teller.send(launch.session, SessionCommand::ProcessUnknown { launch, why }).await;
+            self.observations
+                .send(launch.session, SessionCommand::ProcessUnknown { launch, why })
+                .await;
         }
     }
 }

@@ -27,11 +27,11 @@ pub async fn take_hook_event(
     world: &EngineWorld,
     handle: &EngineHandle,
     launch: LaunchId,
-    said: &Value,
+    event: &Value,
     actor: &str,
     key: &str,
 ) -> Result<(), ApiError> {
-    let bytes = said.to_string();
+    let bytes = event.to_string();
     let heard = hooks::parse_hook(bytes.as_bytes()).map_err(|why| {
         ApiError::new(ErrorCode::BadRequest, format!("this is not a Codex hook event: {why}"))
     })?;

@@ -88,7 +88,7 @@ pub(crate) struct RolloutWatch {
     since_ms: u64,
     bell: Arc<Notify>,
     handle: EngineHandle,
-    teller: ObservationSender,
+    observations: ObservationSender,
     clock: Clock,
 }
 
@@ -109,7 +109,7 @@ impl RolloutWatch {
         wanted: RolloutSource,
         moves: &ThreadSwitches,
         handle: EngineHandle,
-        teller: ObservationSender,
+        observations: ObservationSender,
         clock: Clock,
     ) -> RolloutWatch {
         let places =
@@ -117,13 +117,13 @@ impl RolloutWatch {
         let read = places.map(|seen| seen.place).max();
         // A resumed conversation already has a file, and everything in that file is known.
         let first = session.launches.first().is_some_and(|first| first.id == launch);
-        let goes_on = session.spec.adopted.is_some() || !first;
+        let continues = session.spec.adopted.is_some() || !first;
         let recorded = session.launch(launch);
         let since = recorded.map_or(0, |launch| launch.requested_at.wall_ms);
         let since_ms = u64::try_from(since).unwrap_or(0);
         let thread = session.thread.clone();
         let moved = recorded.is_some_and(|launch| launch.watch.behind);
-        let begin = match (read, goes_on) {
+        let begin = match (read, continues) {
             (Some(place), _) => ReadStart::At(place),
             (None, _) if moved => read_start_of(thread.as_deref(), since_ms),
             (None, true) => ReadStart::Now,
@@ -141,7 +141,7 @@ impl RolloutWatch {
             since_ms,
             bell,
             handle,
-            teller,
+            observations,
             clock,
         }
     }
@@ -363,16 +363,16 @@ impl RolloutWatch {
         if begin != ReadStart::Now {
             return Ok(opened);
         }
-        let stands = supervised_command::blocking(move || opened.read_to_end()).await?;
-        self.read_start = ReadStart::At(stands.tail.offset());
-        self.report(stands.current_state()).await;
-        Ok(stands)
+        let pass = supervised_command::blocking(move || opened.read_to_end()).await?;
+        self.read_start = ReadStart::At(pass.tail.offset());
+        self.report(pass.current_state()).await;
+        Ok(pass)
     }
 
     async fn read_pass(&mut self, pass: RolloutPass) -> io::Result<RolloutPass> {
         let mut pass = supervised_command::blocking(move || pass.read_more()).await?;
         if pass.has_new_lines {
-            self.teller.note_heard(self.launch, self.clock.now().mono_ms);
+            self.observations.note_heard(self.launch, self.clock.now().mono_ms);
         }
         self.read_start = ReadStart::At(pass.tail.offset());
         self.report(std::mem::take(&mut pass.records)).await;
@@ -386,7 +386,7 @@ impl RolloutWatch {
             .map(|(place, what)| SessionCommand::RecordRead { launch, by, place, what })
             .collect();
         if !commands.is_empty() {
-            self.teller.send_all(launch.session, commands).await;
+            self.observations.send_all(launch.session, commands).await;
         }
     }
 }
@@ -498,8 +498,9 @@ mod tests {
         let mut file = File::create(&path).unwrap();
         let text = "a".repeat(500_000);
         for no in 0..20 {
-            let said = format!(r#"{{"type":"user_message","message":"{no} {text}"}}"#);
-            writeln!(file, r#"{{"timestamp":"T","type":"event_msg","payload":{said}}}"#).unwrap();
+            let payload = format!(r#"{{"type":"user_message","message":"{no} {text}"}}"#);
+            writeln!(file, r#"{{"timestamp":"T","type":"event_msg","payload":{payload}}}"#)
+                .unwrap();
         }
         let mut pass = RolloutPass::new(RolloutTail::open(&path, 0).unwrap(), RolloutFold::new());
         let mut places = Vec::new();

@@ -112,11 +112,11 @@ impl ScreenHints {
         reading: Option<&ScreenReading>,
     ) -> Option<InferredState> {
         let what = hint_from_title(title)?;
-        let is_told = |reading: &ScreenReading| {
+        let is_reported = |reading: &ScreenReading| {
             !self.agrees(reading)
                 || matches!(hint_from_screen(reading), Some(ScreenHint::ShowsRequest(_)))
         };
-        if matches!(what, ScreenHint::ShowsRequest(_)) && reading.is_some_and(is_told) {
+        if matches!(what, ScreenHint::ShowsRequest(_)) && reading.is_some_and(is_reported) {
             return None;
         }
         let guess = self.take_if_new(InferredState {
@@ -231,9 +231,9 @@ fn hint_from_signal(signal: &TerminalSignal) -> Option<(ScreenSource, ScreenHint
 /// Returns the signal of a stable screen. A screen that no rule recognizes has none.
 fn hint_from_screen(reading: &ScreenReading) -> Option<ScreenHint> {
     let lines: Vec<&str> = reading.lines.iter().map(|line| line.trim()).collect();
-    let said = lines.iter().find(|line| !line.is_empty()).copied().unwrap_or_default();
+    let first = lines.iter().find(|line| !line.is_empty()).copied().unwrap_or_default();
     let dialog = |what: &str| {
-        ScreenHint::ShowsRequest(inferred_request(RequestKind::Dialog, &format!("{what}: {said}")))
+        ScreenHint::ShowsRequest(inferred_request(RequestKind::Dialog, &format!("{what}: {first}")))
     };
     Some(match reading.kind {
         ScreenKind::Trust => dialog("asks whether to trust the directory"),
@@ -244,7 +244,7 @@ fn hint_from_screen(reading: &ScreenReading) -> Option<ScreenHint> {
         ScreenKind::UnknownDialog => dialog("waits for a choice"),
         ScreenKind::Approval => ScreenHint::ShowsRequest(approval(reading)),
         ScreenKind::Question | ScreenKind::Plan => {
-            ScreenHint::ShowsRequest(inferred_request(RequestKind::Question, said))
+            ScreenHint::ShowsRequest(inferred_request(RequestKind::Question, first))
         }
         ScreenKind::Retrying => {
             ScreenHint::Retrying { detail: "its screen shows that it is reconnecting".to_owned() }
@@ -348,13 +348,13 @@ mod tests {
 
     #[test]
     fn reported_state_is_only_a_hint() {
-        let said = signals_in(b"tokens used: 5\x1b]7501;state=working:app=codex\x07done.");
-        assert_eq!(said, [(ScreenSource::Osc, ScreenHint::Working)]);
-        let said = signals_in(b"\x1b]7501;state=idle:app=codex\x07");
-        assert_eq!(said, [(ScreenSource::Osc, ScreenHint::AtPrompt)]);
-        let said = signals_in(b"\x1b]7501;state=blocked:app=codex:kind=permission\x07");
+        let signals = signals_in(b"tokens used: 5\x1b]7501;state=working:app=codex\x07done.");
+        assert_eq!(signals, [(ScreenSource::Osc, ScreenHint::Working)]);
+        let signals = signals_in(b"\x1b]7501;state=idle:app=codex\x07");
+        assert_eq!(signals, [(ScreenSource::Osc, ScreenHint::AtPrompt)]);
+        let signals = signals_in(b"\x1b]7501;state=blocked:app=codex:kind=permission\x07");
         assert!(
-            matches!(&said[..], [(ScreenSource::Osc, ScreenHint::ShowsRequest(asked))] if asked.kind == RequestKind::Approval)
+            matches!(&signals[..], [(ScreenSource::Osc, ScreenHint::ShowsRequest(asked))] if asked.kind == RequestKind::Approval)
         );
     }
 
@@ -377,10 +377,10 @@ mod tests {
 
     #[test]
     fn repeated_title_is_reported_once() {
-        let said = signals_in(
+        let signals = signals_in(
             "\u{1b}]0;⠋ x\u{7}\u{1b}]0;⠙ x\u{7}\u{1b}]0;Ready\u{7}\u{1b}]0;⠹ x\u{7}".as_bytes(),
         );
-        let what: Vec<ScreenHint> = said.into_iter().map(|(_, what)| what).collect();
+        let what: Vec<ScreenHint> = signals.into_iter().map(|(_, what)| what).collect();
         assert_eq!(what, [ScreenHint::Working, ScreenHint::AtPrompt, ScreenHint::Working]);
     }
 

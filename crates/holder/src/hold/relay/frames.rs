@@ -296,8 +296,8 @@ mod tests {
         };
         assert_eq!(close(b"").0, "");
         assert_eq!(close(b"").1.closed.unwrap(), "the server closed the connection");
-        let told = close(b"\x03\xe9going away").1.closed.unwrap();
-        assert_eq!(told, "the server closed the connection: 1001 going away");
+        let reason = close(b"\x03\xe9going away").1.closed.unwrap();
+        assert_eq!(reason, "the server closed the connection: 1001 going away");
     }
 
     #[test]

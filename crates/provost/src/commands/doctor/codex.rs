@@ -67,7 +67,7 @@ fn candidates(setup: &CodexSetup<'_>) -> (Vec<DoctorFinding>, Option<CodexProgra
     };
     let chosen = seen.iter().find(|seen| seen.status == CandidateStatus::Chosen);
     let chosen = chosen.and_then(|chosen| chosen.codex.clone().ok());
-    let told = if seen.is_empty() {
+    let findings = if seen.is_empty() {
         vec![DoctorFinding::ok(
             "codex",
             format!("not installed (optional); to use --agent codex, run `{INSTALL_COMMAND}`"),
@@ -75,7 +75,7 @@ fn candidates(setup: &CodexSetup<'_>) -> (Vec<DoctorFinding>, Option<CodexProgra
     } else {
         seen.iter().map(|candidate| describe_candidate(candidate, chosen.is_some())).collect()
     };
-    (told, chosen)
+    (findings, chosen)
 }
 
 /// Describes a candidate. An unusable one is a warning only if no other candidate was chosen.
@@ -137,12 +137,12 @@ fn sandbox(setup: &CodexSetup<'_>, codex: &CodexProgram, temporary: &Path) -> Do
     match preflight(codex, &setup.search_environment(), temporary) {
         Ok(Preflight::Works) => DoctorFinding::ok("sandbox", "works"),
         Ok(Preflight::Broken(broken)) => {
-            let said = if broken.output.is_empty() {
+            let output = if broken.output.is_empty() {
                 String::new()
             } else {
                 format!(": {}", broken.output)
             };
-            let found = format!("Codex cannot run any command in its sandbox{said}");
+            let found = format!("Codex cannot run any command in its sandbox{output}");
             DoctorFinding::warn("sandbox", found, broken.reason.advice())
         }
         Err(why) => DoctorFinding::warn(

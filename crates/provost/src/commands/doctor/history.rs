@@ -49,8 +49,8 @@ fn restarts(now: i64, deaths: &[i64], home: &ProvostHome) -> DoctorFinding {
 }
 
 fn panics(now: i64, log: &Path) -> DoctorFinding {
-    let (told, written_ms) = tail(log).unwrap_or_default();
-    let panics: Vec<&str> = told.lines().filter(|line| line.contains("panicked at")).collect();
+    let (log_tail, written_ms) = tail(log).unwrap_or_default();
+    let panics: Vec<&str> = log_tail.lines().filter(|line| line.contains("panicked at")).collect();
     match panics.last() {
         None => DoctorFinding::ok("daemon log", "no panics"),
         Some(last) => {

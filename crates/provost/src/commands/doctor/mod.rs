@@ -90,10 +90,10 @@ fn untrusted_project(context: &Context) -> Option<DoctorFinding> {
 /// Warns about a `provost.toml` that is ignored because it is not in a repository.
 fn ignored_config(context: &Context) -> Option<DoctorFinding> {
     let cwd = context.environment.current_dir().ok()?;
-    let told = ignored_project_file(&cwd, settings::project_top(&cwd).as_deref())?;
+    let problem = ignored_project_file(&cwd, settings::project_top(&cwd).as_deref())?;
     Some(DoctorFinding::warn(
         "config",
-        told,
+        problem,
         "run git init, or move the settings to your own provost.toml",
     ))
 }

@@ -352,9 +352,9 @@ mod tests {
 
     #[test]
     fn agent_messages_are_rendered() {
-        let said = br#"{"method":"item/completed","params":{"threadId":"t","turnId":"u","item":{"type":"agentMessage","id":"i","text":"one\n\u001b[2Jtwo\tx"}}}"#;
+        let line = br#"{"method":"item/completed","params":{"threadId":"t","turnId":"u","item":{"type":"agentMessage","id":"i","text":"one\n\u001b[2Jtwo\tx"}}}"#;
         let delta = br#"{"method":"item/agentMessage/delta","params":{"threadId":"t","turnId":"u","itemId":"i","delta":"on"}}"#;
-        let (front, back) = said.split_at(40);
+        let (front, back) = line.split_at(40);
         let lines = messages(
             Driver::Codex,
             &[

@@ -228,8 +228,8 @@ fn facts(seen: &WatchResult) -> Value {
     let place = seen.watched.worktree();
     let refuted = match &seen.verdict {
         Some(VerifierVerdict::Incomplete(reason)) => {
-            let said = reason.output();
-            Some(json!({"word": reason.as_str(), "text": reason.to_string(), "printed": said}))
+            let output = reason.output();
+            Some(json!({"word": reason.as_str(), "text": reason.to_string(), "printed": output}))
         }
         Some(VerifierVerdict::Verified(_)) | None => None,
     };
@@ -295,20 +295,20 @@ fn compat_result(found: &Conclusion, unproved: bool) -> &'static str {
 /// story-automator, the step is done if the agent has done some work and is now idle or has exited,
 /// or if the work is complete.
 fn progress(seen: &WatchResult) -> (u64, u64, &'static str) {
-    let (told, rests, active) = match &seen.watched {
+    let (counts, rests, active) = match &seen.watched {
         WatchTarget::Session(row) => {
-            let told = row.progress.as_ref().map(|progress| (progress.done, progress.total));
+            let counts = row.progress.as_ref().map(|progress| (progress.done, progress.total));
             let idle = row.state == "idle" && row.turns > 0;
-            (told, row.sealed || idle, row.process != "not_started")
+            (counts, row.sealed || idle, row.process != "not_started")
         }
         WatchTarget::Run(row, _) => {
-            let told = row.tasks.as_ref().map(|tasks| (tasks.merged as u64, tasks.all as u64));
-            (told, row.sealed, !row.sessions.is_empty())
+            let counts = row.tasks.as_ref().map(|tasks| (tasks.merged as u64, tasks.all as u64));
+            (counts, row.sealed, !row.sessions.is_empty())
         }
     };
     let is_complete =
         seen.conclusion.as_ref().is_some_and(|found| found.ending == AttemptEnding::Completed);
-    match told {
+    match counts {
         Some((done, total)) => (done, total, "agent"),
         None => (u64::from(active && (rests || is_complete)), 1, "projection"),
     }
@@ -348,9 +348,9 @@ fn print_result(
         question(context, &seen.watched).iter().for_each(|line| context.ui.notice(line));
     }
     if let Some(VerifierVerdict::Incomplete(reason)) = &seen.verdict
-        && let Some(said) = reason.output()
+        && let Some(output) = reason.output()
     {
-        context.ui.notice(&format!("the verifier printed: {}", ui::escape_line(said)));
+        context.ui.notice(&format!("the verifier printed: {}", ui::escape_line(output)));
     }
     if let Some(advice) = advice(asked, tries, seen, found) {
         let agent = advice.agent.map(|agent| format!(" with {agent}")).unwrap_or_default();

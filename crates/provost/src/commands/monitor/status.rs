@@ -174,17 +174,17 @@ fn run_status(row: &RunRow, live: &[SessionRow], window: i64, now: i64) -> Watch
     if let Some(request) = row.requests.iter().find(|request| request.blocking) {
         return WatchStatus::NeedsInput(format!("the agent asks: {}", request.title));
     }
-    let stands: Vec<WatchStatus> =
+    let statuses: Vec<WatchStatus> =
         live.iter().map(|row| session_status(row, window, now)).collect();
     let is_down =
-        |stand: &WatchStatus| matches!(stand, WatchStatus::Stuck(_) | WatchStatus::Lost(_));
-    if !stands.is_empty() && stands.iter().all(is_down) {
-        return stands
+        |status: &WatchStatus| matches!(status, WatchStatus::Stuck(_) | WatchStatus::Lost(_));
+    if !statuses.is_empty() && statuses.iter().all(is_down) {
+        return statuses
             .into_iter()
-            .min_by_key(|stand| matches!(stand, WatchStatus::Lost(_)))
+            .min_by_key(|status| matches!(status, WatchStatus::Lost(_)))
             .unwrap_or(WatchStatus::Continues { until: None });
     }
-    let until = stands.iter().filter_map(|stand| match stand {
+    let until = statuses.iter().filter_map(|status| match status {
         WatchStatus::Continues { until } => *until,
         WatchStatus::AtPrompt { .. }
         | WatchStatus::TurnsHidden { .. }
@@ -273,15 +273,15 @@ mod tests {
     #[test]
     fn limited_or_suspended_agent_is_not_stuck() {
         let later = i64::MAX;
-        let goes_on = WatchStatus::Continues { until: None };
-        assert_eq!(session_status(&row("verifying"), 500, later), goes_on);
+        let continues = WatchStatus::Continues { until: None };
+        assert_eq!(session_status(&row("verifying"), 500, later), continues);
         let not_started = SessionRow { launches: Vec::new(), ..row("working") };
-        assert_eq!(session_status(&not_started, 500, later), goes_on);
+        assert_eq!(session_status(&not_started, 500, later), continues);
         let limited = LimitWaitRow { until: 0, detail: "usage limit".to_owned() };
         let limited = SessionRow { limited: Some(limited), ..row("working") };
-        assert_eq!(session_status(&limited, 500, later), goes_on);
+        assert_eq!(session_status(&limited, 500, later), continues);
         let stopped = SessionRow { flags: vec!["suspended".to_owned()], ..row("working") };
-        assert_eq!(session_status(&stopped, 500, later), goes_on);
+        assert_eq!(session_status(&stopped, 500, later), continues);
         assert!(matches!(
             session_status(&row("needs_input"), 500, later),
             WatchStatus::NeedsInput(_)
@@ -337,8 +337,8 @@ mod tests {
         let fresh = SessionRow { last_activity_at: Some(5000), ..row("working") };
         let silent = || row("working");
         assert!(matches!(run_status(&run, &[silent()], 500, 5000), WatchStatus::Stuck(_)));
-        let stand = run_status(&run, &[silent(), fresh], 500, 5000);
-        assert_eq!(stand, WatchStatus::Continues { until: Some(5500) });
+        let status = run_status(&run, &[silent(), fresh], 500, 5000);
+        assert_eq!(status, WatchStatus::Continues { until: Some(5500) });
         assert_eq!(run_status(&run, &[], 500, 5000), WatchStatus::Continues { until: None });
     }
 }

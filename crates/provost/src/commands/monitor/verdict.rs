@@ -30,21 +30,21 @@ impl AwaitedState<'_> {
 }
 
 /// Whether the verifier is needed to reach a conclusion.
-pub(super) fn needs_proof(stand: &WatchStatus, until: Option<AwaitedState<'_>>) -> bool {
+pub(super) fn needs_proof(status: &WatchStatus, until: Option<AwaitedState<'_>>) -> bool {
     matches!(
-        stand,
+        status,
         WatchStatus::Ended(..) | WatchStatus::AtPrompt { .. } | WatchStatus::TurnsHidden { .. }
     ) || until.is_some_and(|until| until.is_reached())
 }
 
 /// Returns the conclusion, or `None` while the work continues. There is a verdict only if a workflow was given.
 pub(super) fn conclude(
-    stand: &WatchStatus,
+    status: &WatchStatus,
     verdict: Option<&VerifierVerdict>,
     until: Option<AwaitedState<'_>>,
     now: i64,
 ) -> Option<Conclusion> {
-    let natural = natural_ending(stand, verdict, now);
+    let natural = natural_ending(status, verdict, now);
     let otherwise = natural.as_ref().map(|(ending, _)| *ending);
     let Some(AwaitedState { wanted, state }) = until else {
         return natural.map(|(ending, reason)| Conclusion {
@@ -54,7 +54,7 @@ pub(super) fn conclude(
             natural_ending: otherwise,
         });
     };
-    let over = matches!(stand, WatchStatus::Ended(..));
+    let over = matches!(status, WatchStatus::Ended(..));
     match (natural, state.filter(|state| wanted == *state)) {
         // Reaching the awaited state takes precedence over everything else.
         (natural, Some(state)) => {
@@ -85,11 +85,11 @@ pub(super) fn conclude(
 }
 
 fn natural_ending(
-    stand: &WatchStatus,
+    status: &WatchStatus,
     verdict: Option<&VerifierVerdict>,
     now: i64,
 ) -> Option<(AttemptEnding, String)> {
-    match (stand, verdict) {
+    match (status, verdict) {
         (WatchStatus::Continues { .. }, _) => None,
         (WatchStatus::NeedsInput(reason), _) => Some((AttemptEnding::NeedsInput, reason.clone())),
         (WatchStatus::Stuck(reason), _) => Some((AttemptEnding::Stuck, reason.clone())),
@@ -141,8 +141,8 @@ mod tests {
         VerifierVerdict::Incomplete(UnverifiedReason::NoFile { path: "x".to_owned() })
     }
 
-    fn ending(stand: &WatchStatus, verdict: Option<&VerifierVerdict>) -> Option<AttemptEnding> {
-        conclude(stand, verdict, None, 100).map(|conclusion| conclusion.ending)
+    fn ending(status: &WatchStatus, verdict: Option<&VerifierVerdict>) -> Option<AttemptEnding> {
+        conclude(status, verdict, None, 100).map(|conclusion| conclusion.ending)
     }
 
     fn ended(end: EndKind) -> WatchStatus {
@@ -185,13 +185,13 @@ mod tests {
 
     #[test]
     fn awaited_state_or_end_finishes_watch() {
-        let until = |stand: &WatchStatus, state: &str| {
+        let until = |status: &WatchStatus, state: &str| {
             let until = AwaitedState { wanted: "working", state: Some(state) };
-            conclude(stand, None, Some(until), 100).map(|found| (found.ending, found.reached))
+            conclude(status, None, Some(until), 100).map(|found| (found.ending, found.reached))
         };
-        let goes_on = WatchStatus::Continues { until: None };
-        assert_eq!(until(&goes_on, "verifying"), None);
-        assert_eq!(until(&goes_on, "working"), Some((AttemptEnding::Reached, Some(true))));
+        let continues = WatchStatus::Continues { until: None };
+        assert_eq!(until(&continues, "verifying"), None);
+        assert_eq!(until(&continues, "working"), Some((AttemptEnding::Reached, Some(true))));
         assert_eq!(until(&WatchStatus::NeedsInput("r".to_owned()), "needs_input"), None);
         let over = until(&ended(EndKind::Good), "completed");
         assert_eq!(over, Some((AttemptEnding::Completed, Some(false))));
@@ -200,9 +200,9 @@ mod tests {
     #[test]
     fn reached_state_includes_verdict() {
         let until = Some(AwaitedState { wanted: "working", state: Some("working") });
-        let goes_on = WatchStatus::Continues { until: None };
-        assert!(needs_proof(&goes_on, until) && !needs_proof(&goes_on, None));
-        let found = conclude(&goes_on, Some(&incomplete()), until, 100).unwrap();
+        let continues = WatchStatus::Continues { until: None };
+        assert!(needs_proof(&continues, until) && !needs_proof(&continues, None));
+        let found = conclude(&continues, Some(&incomplete()), until, 100).unwrap();
         assert_eq!((found.ending, found.reached), (AttemptEnding::Reached, Some(true)));
         assert_eq!(found.reason, "it is working: there is no x");
     }
@@ -219,9 +219,9 @@ mod tests {
             (ended(EndKind::Unclaimed), "exited_without_claim", AttemptEnding::Incomplete),
             (ended(EndKind::Bad), "failed", AttemptEnding::Failed),
         ];
-        for (stand, state, otherwise) in table {
+        for (status, state, otherwise) in table {
             let until = Some(AwaitedState { wanted: state, state: Some(state) });
-            let found = conclude(&stand, None, until, 100).unwrap();
+            let found = conclude(&status, None, until, 100).unwrap();
             assert_eq!(
                 (found.ending, found.reached),
                 (AttemptEnding::Reached, Some(true)),

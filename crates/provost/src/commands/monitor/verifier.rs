@@ -164,8 +164,8 @@ impl WorkflowVerifier {
             ProgramEnd::TooMuchOutput => ProgramExit::TooMuchOutput,
         };
         let printed = [&finished.stderr, &finished.stdout].map(|bytes| last_line(bytes));
-        let said = printed.into_iter().flatten().next().unwrap_or_default();
-        CommandRun { ended, output: said }
+        let output = printed.into_iter().flatten().next().unwrap_or_default();
+        CommandRun { ended, output }
     }
 }
 

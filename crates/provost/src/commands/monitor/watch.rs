@@ -74,7 +74,7 @@ struct MonitorWatch<'a> {
     context: &'a Context,
     asked: &'a WatchOptions,
     seen: Vec<WatchResult>,
-    stands: Vec<WatchStatus>,
+    statuses: Vec<WatchStatus>,
     /// The last event before the rows were first read.
     since: u64,
     deadline: Option<Instant>,
@@ -98,7 +98,7 @@ impl<'a> MonitorWatch<'a> {
             }
         }
         let deadline = asked.timeout.map(clock::deadline_after);
-        Ok(MonitorWatch { context, asked, seen, stands: Vec::new(), since, deadline })
+        Ok(MonitorWatch { context, asked, seen, statuses: Vec::new(), since, deadline })
     }
 
     /// Returns the event filter. Several sessions share one stream.
@@ -117,20 +117,20 @@ impl<'a> MonitorWatch<'a> {
     /// Updates all conclusions, running the verifier where a conclusion depends on it.
     fn judge(&mut self) {
         let (asked, now) = (self.asked, clock::now_ms());
-        self.stands.clear();
+        self.statuses.clear();
         for seen in &mut self.seen {
-            let stand = seen.watched.status(asked.window.ms(), now);
+            let status = seen.watched.status(asked.window.ms(), now);
             let until = asked.until.as_deref();
             let until =
                 until.map(|wanted| AwaitedState { wanted, state: seen.watched.known_state() });
             if let Some(proof) = &asked.proof
-                && verdict::needs_proof(&stand, until)
+                && verdict::needs_proof(&status, until)
                 && seen.verdict.is_none()
             {
                 seen.verdict = Some(proof.verify(self.context, Path::new(seen.watched.worktree())));
             }
-            seen.conclusion = verdict::conclude(&stand, seen.verdict.as_ref(), until, now);
-            self.stands.push(stand);
+            seen.conclusion = verdict::conclude(&status, seen.verdict.as_ref(), until, now);
+            self.statuses.push(status);
         }
     }
 
@@ -142,7 +142,7 @@ impl<'a> MonitorWatch<'a> {
     /// Returns the maximum time to wait, until the silence window ends or the timeout expires.
     fn wake(&self) -> Option<Duration> {
         let now = clock::now_ms();
-        let silence = self.stands.iter().filter_map(|stand| match stand {
+        let silence = self.statuses.iter().filter_map(|status| match status {
             WatchStatus::Continues { until } => *until,
             WatchStatus::AtPrompt { until } => Some(*until).filter(|until| *until > now),
             WatchStatus::TurnsHidden { recheck_at: again } => {

@@ -50,15 +50,15 @@ pub(super) fn read_goal(goal: Option<&str>, spec: Option<&Path>) -> Result<RunGo
 
 /// Reads a spec. The run stores its text, because the file may change later.
 fn read_spec(path: &Path) -> Result<String, ApiError> {
-    let told = |why: String| usage(format!("cannot read the spec {}: {why}", path.display()));
+    let error = |why: String| usage(format!("cannot read the spec {}: {why}", path.display()));
     let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(|why| told(why.to_string()))?;
-    file.take(MAX_SPEC + 1).read_to_end(&mut bytes).map_err(|why| told(why.to_string()))?;
+    let file = std::fs::File::open(path).map_err(|why| error(why.to_string()))?;
+    file.take(MAX_SPEC + 1).read_to_end(&mut bytes).map_err(|why| error(why.to_string()))?;
     if bytes.len() as u64 > MAX_SPEC {
-        return Err(told(format!("the file is larger than {MAX_SPEC} bytes")));
+        return Err(error(format!("the file is larger than {MAX_SPEC} bytes")));
     }
-    let text = String::from_utf8(bytes).map_err(|_| told("the file is not UTF-8".to_owned()))?;
-    if text.trim().is_empty() { Err(told("the file is empty".to_owned())) } else { Ok(text) }
+    let text = String::from_utf8(bytes).map_err(|_| error("the file is not UTF-8".to_owned()))?;
+    if text.trim().is_empty() { Err(error("the file is empty".to_owned())) } else { Ok(text) }
 }
 
 #[cfg(test)]

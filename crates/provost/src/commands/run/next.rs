@@ -17,12 +17,12 @@ pub(crate) fn next_commands(row: &RunRow) -> Vec<String> {
         let always = [watch].into_iter().chain(logs).chain([format!("provost cancel {id}")]);
         return asked.into_iter().chain(resume).chain(approval).chain(always).collect();
     }
-    let card = format!("provost summary {id}");
+    let summary = format!("provost summary {id}");
     match row.state.as_str() {
         "succeeded" | "completed" => {
             let plan = (row.tasks.is_some() && !row.landing.done)
                 .then(|| format!("provost graph {id} --toml"));
-            merge_command(row).into_iter().chain(plan).chain([card]).collect()
+            merge_command(row).into_iter().chain(plan).chain([summary]).collect()
         }
         _ => {
             let plan = row.tasks.as_ref().map(|_| format!("provost graph {id}"));
@@ -39,7 +39,12 @@ pub(crate) fn next_commands(row: &RunRow) -> Vec<String> {
             let more = if row.budget.tokens.is_some() { "--tokens" } else { "--turns" };
             let raise = used_up.then(|| format!("provost limit {id} {more} MORE"));
             let resume = format!("provost resume {id}");
-            plan.into_iter().chain(check).chain(logs).chain(raise).chain([resume, card]).collect()
+            plan.into_iter()
+                .chain(check)
+                .chain(logs)
+                .chain(raise)
+                .chain([resume, summary])
+                .collect()
         }
     }
 }

@@ -251,8 +251,8 @@ criteria = ["every example can be read"]
             ("plan.yaml", ""),
             ("plan", ""),
         ];
-        let told = cases.map(|(name, text)| in_file(name, text).unwrap_err());
-        insta::assert_snapshot!(told.join("\n"), @r#"
+        let errors = cases.map(|(name, text)| in_file(name, text).unwrap_err());
+        insta::assert_snapshot!(errors.join("\n"), @r#"
         cannot use the plan plan.toml: line 3: string values must be quoted, expected literal string; a plan consists of [[task]] tables
         cannot use the plan plan.toml: line 1: unknown field `tasks`, expected `task`; a plan consists of [[task]] tables
         cannot use the plan plan.toml: line 1: unknown field `title`, expected `task`; a plan consists of [[task]] tables
@@ -280,7 +280,7 @@ criteria = ["every example can be read"]
 
     #[test]
     fn many_plan_errors_are_truncated() {
-        let told = in_file("plan.toml", "[[task]]\n".repeat(100)).unwrap_err();
-        assert!(told.ends_with("\nand 260 more"), "{told}");
+        let error = in_file("plan.toml", "[[task]]\n".repeat(100)).unwrap_err();
+        assert!(error.ends_with("\nand 260 more"), "{error}");
     }
 }

@@ -292,9 +292,9 @@ mod tests {
 
     #[test]
     fn json_names_event_and_issue() {
-        let told = ServeEvent::IssueWaits { of: of(), why: "waits".to_owned() }.json(5);
+        let written = ServeEvent::IssueWaits { of: of(), why: "waits".to_owned() }.json(5);
         let expected = json!({"event": "waiting", "at": 5, "issue_id": "7", "issue_identifier": "ABC\u{1b}[2J", "why": "waits"});
-        assert_eq!(told, expected);
+        assert_eq!(written, expected);
     }
 
     #[test]

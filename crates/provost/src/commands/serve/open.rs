@@ -101,16 +101,24 @@ fn goal(source: &WorkflowSource, start: &IssueStart) -> Result<RunGoal, ApiError
 
 /// Returns the workflow's settings that also exist in provost.toml, as flags.
 fn flags(config: &WorkflowConfig) -> Vec<FlagSetting> {
-    let said = |key: &str, of: &str, value: Option<String>| {
+    let setting = |key: &str, of: &str, value: Option<String>| {
         value.map(|value| flag_text(&format!("{of} of the workflow"), key, &value))
     };
     let codex = &config.codex;
     [
-        said("worktree.setup", "hooks.after_create", config.hooks.after_create.clone()),
-        said("budget.turns", "agent.max_turns", config.agent.turns.map(|turns| turns.to_string())),
-        said("agents.codex.approvals", "codex.approval_policy", codex.approvals.map(str::to_owned)),
-        said("agents.codex.sandbox", "codex.thread_sandbox", codex.sandbox.map(str::to_owned)),
-        said(
+        setting("worktree.setup", "hooks.after_create", config.hooks.after_create.clone()),
+        setting(
+            "budget.turns",
+            "agent.max_turns",
+            config.agent.turns.map(|turns| turns.to_string()),
+        ),
+        setting(
+            "agents.codex.approvals",
+            "codex.approval_policy",
+            codex.approvals.map(str::to_owned),
+        ),
+        setting("agents.codex.sandbox", "codex.thread_sandbox", codex.sandbox.map(str::to_owned)),
+        setting(
             "session.stale_after",
             "codex.stall_timeout_ms",
             codex.silence_ms.map(|ms| format!("{ms}ms")),

@@ -322,7 +322,7 @@ impl<'a> TrackerServer<'a> {
 
     /// Reports why issues are waiting, but each reason only once.
     fn report_waiting(&mut self, plan: &DispatchPlan) -> Result<(), Error> {
-        let mut told = BTreeMap::new();
+        let mut reasons = BTreeMap::new();
         for held in &plan.held {
             let why = held.why.to_string();
             if self.reported.waiting_reasons.get(&held.issue) != Some(&why)
@@ -332,9 +332,9 @@ impl<'a> TrackerServer<'a> {
                     IssueRef { issue: held.issue.clone(), identifier: held.identifier.clone() };
                 self.report(&ServeEvent::IssueWaits { of, why: why.clone() })?;
             }
-            told.insert(held.issue.clone(), why);
+            reasons.insert(held.issue.clone(), why);
         }
-        self.reported.waiting_reasons = told;
+        self.reported.waiting_reasons = reasons;
         Ok(())
     }
 

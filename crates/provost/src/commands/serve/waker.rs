@@ -71,8 +71,8 @@ type WatchDescriptors = BTreeMap<i32, WatchedPath>;
 impl Waker {
     pub(super) fn start(context: &Context) -> Result<Waker, ApiError> {
         let (send, wakes) = mpsc::sync_channel(QUEUE);
-        let told = |why: io::Error| chain(ErrorCode::Internal, "cannot listen for signals", &why);
-        stop_on_signals(send.clone()).map_err(told)?;
+        let error = |why: io::Error| chain(ErrorCode::Internal, "cannot listen for signals", &why);
+        stop_on_signals(send.clone()).map_err(error)?;
         poll_on_events(context, send.clone())?;
         let watched = Arc::new(Mutex::new(WatchDescriptors::new()));
         let files = poll_on_changes(&watched, send).ok();
@@ -145,9 +145,9 @@ fn poll_on_events(context: &Context, send: SyncSender<WakeReason>) -> Result<(),
             }
         }
     };
-    let told =
+    let error =
         |why: io::Error| chain(ErrorCode::Internal, "cannot follow the daemon's events", &why);
-    thread::Builder::new().name("events".to_owned()).spawn(follow).map_err(told)?;
+    thread::Builder::new().name("events".to_owned()).spawn(follow).map_err(error)?;
     is_open.recv().unwrap_or(Ok(()))
 }
 

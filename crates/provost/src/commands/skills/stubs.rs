@@ -96,9 +96,9 @@ impl Stub {
     }
 
     /// Performs the action.
-    pub(super) fn perform(&self, deed: StubAction, root: &Path) -> io::Result<()> {
+    pub(super) fn perform(&self, action: StubAction, root: &Path) -> io::Result<()> {
         let directory = self.directory(root);
-        match deed {
+        match action {
             StubAction::Write | StubAction::Replace => write(&directory, &self.text()),
             StubAction::Remove => {
                 fs::remove_file(directory.join(FILE))?;
@@ -172,8 +172,8 @@ fn digest(text: &str) -> String {
 fn is_ours(text: &str) -> bool {
     let Some(at) = text.rfind(MARK_PREFIX) else { return false };
     let (body, line) = text.split_at(at);
-    let told = line[MARK_PREFIX.len()..].split(';').next().unwrap_or_default();
-    told == digest(body) && line.trim_end().lines().count() == 1
+    let marked = line[MARK_PREFIX.len()..].split(';').next().unwrap_or_default();
+    marked == digest(body) && line.trim_end().lines().count() == 1
 }
 
 #[cfg(test)]

@@ -108,7 +108,7 @@ pub(crate) enum CodexMode {
 pub(crate) fn agent(
     context: &Context,
     given: &VariableArgs,
-    way: CodexMode,
+    mode: CodexMode,
     config: &Resolved,
     place: AgentWorkplace<'_>,
 ) -> Result<(AgentSpec, Vec<String>), ApiError> {
@@ -123,7 +123,7 @@ pub(crate) fn agent(
     variables.path(|path| search_path(&found, path));
     let agent = AgentSpec {
         name: BUILT_IN.to_owned(),
-        driver: match way {
+        driver: match mode {
             CodexMode::Conversation => Driver::Codex,
             CodexMode::Once => Driver::CodexExec,
             CodexMode::Terminal => Driver::CodexTerminal,
@@ -133,7 +133,7 @@ pub(crate) fn agent(
         pass_env: variables.by_name.into_iter().collect(),
         own_env: own_env.into_iter().collect(),
         input: CommandStdin::Closed,
-        settings: settings(way, config),
+        settings: settings(mode, config),
         version: Some(found.version.to_string()),
         carried,
     };
@@ -264,8 +264,8 @@ fn search_path(codex: &CodexProgram, path: &str) -> String {
 }
 
 /// Returns the agent's settings. Codex cannot ask for approval if it runs only once.
-fn settings(way: CodexMode, config: &Resolved) -> AgentSettings {
-    let once = way == CodexMode::Once;
+fn settings(mode: CodexMode, config: &Resolved) -> AgentSettings {
+    let once = mode == CodexMode::Once;
     let codex = &config.codex;
     let label =
         |choice: &config::Switchable<config::NameLabel>| choice.on().map(|l| l.as_str().to_owned());
@@ -382,7 +382,7 @@ mod tests {
         assert_eq!(agent.env["LANG"], "C");
         assert!(agent.env["PATH"].starts_with("/usr/bin:/bin:"), "{}", agent.env["PATH"]);
         assert_eq!(spec.instruction.as_deref(), Some("do it"));
-        assert_eq!(spec.exit0, ExitZeroPolicy::NotAClaim);
+        assert_eq!(spec.exit_zero, ExitZeroPolicy::NotAClaim);
     }
 
     #[test]
@@ -423,7 +423,10 @@ mod tests {
     #[test]
     fn one_shot_never_asks_and_exit_counts() {
         let spec = CodexTestEnv::new().spec(&["--once", "do it"], &[]).unwrap();
-        assert_eq!((spec.agent.driver, spec.exit0), (Driver::CodexExec, ExitZeroPolicy::Completes));
+        assert_eq!(
+            (spec.agent.driver, spec.exit_zero),
+            (Driver::CodexExec, ExitZeroPolicy::Completes)
+        );
         assert_eq!(spec.agent.settings.approvals, Approvals::Never);
         assert!(!spec.agent.settings.questions);
         assert_eq!(spec.instruction.as_deref(), Some("do it"));

@@ -139,8 +139,8 @@ pub(crate) fn run(context: &Context, args: &SpawnArgs) -> CliResult {
         .map_err(|why| usage(format!("cannot encode the session: {why}")))?;
     let request = OpenSessionRequest { id: Some(id.to_string()), spec };
     let mut reply: Value = client.post("/v1/sessions", &request, &args.key.get(context))?;
-    if let Some(told) = reply.get_mut("warnings").and_then(Value::as_array_mut) {
-        told.extend(warnings.into_iter().map(Value::String));
+    if let Some(listed) = reply.get_mut("warnings").and_then(Value::as_array_mut) {
+        listed.extend(warnings.into_iter().map(Value::String));
     }
     if let Some(viewport) = viewport {
         show(context, &viewport, &reply);
@@ -237,12 +237,12 @@ pub(super) fn show_opened(context: &Context, mut reply: Value) -> CliResult {
         let (tone, words) = ui::describe_state(row);
         let words = context.ui.notice_paint.paint(tone, &words);
         // The state of an adopted agent has not been observed yet.
-        let said = if adopted.is_some() {
+        let notice = if adopted.is_some() {
             format!("adopted {name}")
         } else {
             format!("{name} is {words}")
         };
-        context.ui.notice(&said);
+        context.ui.notice(&notice);
     }
     context.ui.next(&next);
     Ok(ExitCode::SUCCESS)

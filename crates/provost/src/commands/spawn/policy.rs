@@ -86,13 +86,13 @@ mod tests {
         let placed = SessionWorktree { project: Some("/repo".into()), work, warnings: Vec::new() };
         let base = base(&placed, Path::new("/repo/below"));
         let policy = build(&Context { environment, ui }, &config, base).unwrap();
-        let told: Vec<String> = policy
+        let rules: Vec<String> = policy
             .rules
             .iter()
             .map(|rule| format!("{:?} {}", rule.decision, rule.matches))
             .collect();
         assert_eq!(
-            told,
+            rules,
             [
                 "Allow command cargo test",
                 "Allow path /trees/one/docs",

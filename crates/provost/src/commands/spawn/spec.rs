@@ -84,7 +84,7 @@ pub(super) fn build(
             ..CheckTerms::default()
         },
         empty_diff: no_change(&config),
-        exit0: exit0(args, agent.driver, &config),
+        exit_zero: exit_zero(args, agent.driver, &config),
         on_finish: if args.keep || args.tty { OnFinish::Park } else { OnFinish::Close },
         bounds: reactions::bounded(bounds(&config), &config),
         budget: budget(&config),
@@ -186,12 +186,12 @@ fn agent(
 ) -> Result<(AgentSpec, Vec<String>), ApiError> {
     if args.agent.as_deref() == Some(config::BUILT_IN) {
         codex::reject_ineffective(args)?;
-        let way = match (args.once, args.tty) {
+        let mode = match (args.once, args.tty) {
             (true, _) => CodexMode::Once,
             (false, true) => CodexMode::Terminal,
             (false, false) => CodexMode::Conversation,
         };
-        return codex::agent(context, &args.variables, way, config, place);
+        return codex::agent(context, &args.variables, mode, config, place);
     }
     if let Some(flag) = codex::own_flag(args) {
         let message =
@@ -275,7 +275,7 @@ fn instruction(args: &SpawnArgs, agent: &AgentSpec) -> Result<Option<String>, Ap
 
 /// Returns what exit status 0 means. For Codex's server, it says nothing about the work. If Codex
 /// runs only once, it is part of the result. For a plain command, it is the only report of success.
-fn exit0(args: &SpawnArgs, driver: Driver, config: &Resolved) -> ExitZeroPolicy {
+fn exit_zero(args: &SpawnArgs, driver: Driver, config: &Resolved) -> ExitZeroPolicy {
     let is_done = config.session.exit_zero_completes || args.agent.is_none();
     match driver {
         Driver::Codex | Driver::CodexTerminal => ExitZeroPolicy::NotAClaim,

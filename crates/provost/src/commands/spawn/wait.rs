@@ -41,24 +41,24 @@ pub(super) fn run(context: &Context, reply: &Value) -> CliResult {
 }
 
 fn until_settled(context: &Context, id: &str) -> Result<SessionRow, ApiError> {
-    let mut told = String::new();
+    let mut printed = String::new();
     let settled = follow::wait_until(context, EventFilter::Session(id.to_owned()), || {
         let row = target::find_session(&context.daemon()?, id)?;
         if is_settled(&row) {
             return Ok(WaitStatus::Done(row));
         }
-        print_state(context, &row, &mut told);
+        print_state(context, &row, &mut printed);
         Ok(WaitStatus::Pending)
     })?;
     settled.map_err(|reason| ApiError::new(ErrorCode::Failed, reason))
 }
 
 /// Prints the session's state whenever it has changed. Prints nothing with JSON.
-fn print_state(context: &Context, row: &SessionRow, told: &mut String) {
+fn print_state(context: &Context, row: &SessionRow, printed: &mut String) {
     let words = ui::progress_line(context.ui.notice_paint, row);
-    if !context.ui.json && words != *told {
+    if !context.ui.json && words != *printed {
         context.ui.notice(&words);
-        *told = words;
+        *printed = words;
     }
 }
 

@@ -165,13 +165,13 @@ pub(crate) fn missing_submodules(
         why.hint().map_or(error.clone(), |hint| error.next(hint))
     })?;
     let top = project.top.display();
-    let told = |path: RepoPath| {
+    let describe = |path: RepoPath| {
         format!(
             "submodule {path} is not initialised, so it is empty in {places}; \
              run `git submodule update --init` in {top}"
         )
     };
-    Ok(absent.into_iter().map(told).collect())
+    Ok(absent.into_iter().map(describe).collect())
 }
 
 /// Converts the error for an unusable directory, and adds hints.

@@ -264,8 +264,8 @@ fn show_recipe(context: &Context, args: &SetArgs, config: &ManagerConfig) -> Cli
     let next =
         [format!("provost team contract set --recipe {name} --yes --expect {}{task}", args.expect)];
     if context.ui.json {
-        let told = json!({"recipe": name, "summary": lines, "config": config, "changed": false});
-        context.ui.result(told, &next)?;
+        let reply = json!({"recipe": name, "summary": lines, "config": config, "changed": false});
+        context.ui.result(reply, &next)?;
         return Ok(ExitCode::SUCCESS);
     }
     context.ui.lines(&lines)?;

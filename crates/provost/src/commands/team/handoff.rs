@@ -50,8 +50,8 @@ pub(crate) fn run(context: &Context, args: &HandoffArgs) -> CliResult {
     let handed = find(context, &args.team, args.member.as_deref())?;
     if context.ui.json {
         let HandoffReply { team: task, handoffs, heartbeat } = handed;
-        let told = json!({"team": task, "handoffs": handoffs, "heartbeat": heartbeat});
-        context.ui.result(told, &[])?;
+        let reply = json!({"team": task, "handoffs": handoffs, "heartbeat": heartbeat});
+        context.ui.result(reply, &[])?;
         return Ok(ExitCode::SUCCESS);
     }
     if args.heartbeat {

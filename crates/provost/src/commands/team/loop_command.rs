@@ -204,8 +204,8 @@ fn status(context: &Context, args: &LoopStatusArgs) -> CliResult {
     let next = args::next_commands(&task, meant.by().as_deref());
     if context.ui.json {
         let counts = &task.messages;
-        let told = json!({"team": task.id, "loop": task.loop_row, "messages": counts});
-        context.ui.result(told, &next)?;
+        let reply = json!({"team": task.id, "loop": task.loop_row, "messages": counts});
+        context.ui.result(reply, &next)?;
         return Ok(ExitCode::SUCCESS);
     }
     match &task.loop_row {

@@ -77,14 +77,14 @@ fn take_next(
 ) -> Result<Option<InboxItemRow>, ApiError> {
     let deadline = args.timeout.map(|seconds| clock::deadline_after(Duration::from_secs(seconds)));
     let is_over = || deadline.is_some_and(|deadline| clock::time_until(deadline).is_zero());
-    let goes_on = |error: &ApiError, tries: u32, most: u32| {
+    let may_retry = |error: &ApiError, tries: u32, most: u32| {
         args.wait && error.code == ErrorCode::Unreachable && tries < most && !is_over()
     };
     let (mut lost, mut absent) = (0, 0);
     loop {
         let client = match args::client(context) {
             Ok(client) => client,
-            Err(error) if lost > 0 && goes_on(&error, absent, MAX_ABSENT_POLLS) => {
+            Err(error) if lost > 0 && may_retry(&error, absent, MAX_ABSENT_POLLS) => {
                 absent += 1;
                 clock::sleep(ABSENT_PAUSE);
                 continue;
@@ -100,7 +100,7 @@ fn take_next(
         match request_next(context, &client, meant, left) {
             Ok(item) if item.is_some() || !args.wait || is_over() => return Ok(item),
             Ok(_) => lost = 0,
-            Err(error) if goes_on(&error, lost, MAX_LOST_DAEMONS) => lost += 1,
+            Err(error) if may_retry(&error, lost, MAX_LOST_DAEMONS) => lost += 1,
             Err(error) => return Err(error),
         }
     }

@@ -10,7 +10,7 @@ use provost_core::{
     team::{EvidenceRequirement, ManagerMode, TeamSpec},
     text::quote_name,
 };
-use provost_engine::shell::{NewCriterion, Pairing};
+use provost_engine::shell::{NewCriterion, TeamStart};
 use serde_json::{Value, json};
 
 use super::{
@@ -116,14 +116,14 @@ pub(super) fn run(context: &Context, args: &StartArgs) -> CliResult {
         rationale: None,
         needs: EvidenceRequirement::Asserted,
     };
-    let pairing = Pairing {
+    let start = TeamStart {
         members,
         criteria: args.criterion.iter().map(criterion).collect(),
         template: template.map(Box::new),
         posts: Vec::new(),
         spec,
     };
-    let pairing = serde_json::to_value(&pairing)
+    let pairing = serde_json::to_value(&start)
         .map_err(|why| usage(format!("cannot encode the team: {why}")))?;
     let request = PairRequest { id: id.to_string(), pairing };
     let reply: Value = client.post("/v1/pairs", &request, &args.key.get(context))?;

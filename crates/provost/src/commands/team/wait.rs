@@ -164,13 +164,13 @@ fn show_receipt(context: &Context, receipt: &Receipt, next: &str) -> CliResult {
     let passed = receipt.end == CheckEnd::Exit(0);
     let next = [next.to_owned()];
     if context.ui.json {
-        let mut told = json!({"ok": passed, "receipt": receipt});
+        let mut reply = json!({"ok": passed, "receipt": receipt});
         if !passed {
             let message = format!("check `{}` failed: {}", receipt.command, receipt.end.summary());
-            told["error"] =
+            reply["error"] =
                 json!(ApiError::new(ErrorCode::Failed, escape_line(&message)).next(&next[0]));
         }
-        context.ui.result(told, &next)?;
+        context.ui.result(reply, &next)?;
     } else {
         let how = if passed { (Tone::Good, "passed") } else { (Tone::Bad, "failed") };
         let word = context.ui.paint.paint(how.0, how.1);

@@ -13,18 +13,18 @@ pub(super) enum TourStep {
 /// Parses a tour. All other lines separate paragraphs.
 pub(super) fn parse(text: &str) -> impl Iterator<Item = TourStep> {
     let mut lines = Vec::<TourStep>::new();
-    let mut goes_on = false;
+    let mut continues = false;
     for line in text.lines() {
-        let said = line.strip_prefix("# ");
-        match (said, lines.last_mut()) {
-            (Some(said), Some(TourStep::Narration(before))) if goes_on => {
+        let narration = line.strip_prefix("# ");
+        match (narration, lines.last_mut()) {
+            (Some(narration), Some(TourStep::Narration(before))) if continues => {
                 before.push('\n');
-                before.push_str(said);
+                before.push_str(narration);
             }
-            (Some(said), _) => lines.push(TourStep::Narration(said.to_owned())),
+            (Some(narration), _) => lines.push(TourStep::Narration(narration.to_owned())),
             (None, _) => lines.extend(parse_command(line)),
         }
-        goes_on = said.is_some();
+        continues = narration.is_some();
     }
     lines.into_iter()
 }
@@ -41,9 +41,12 @@ mod tests {
 
     #[test]
     fn script_separates_narration_and_commands() {
-        let told: Vec<TourStep> = parse("# One\n# two.\n$ ls\n4$ rm x\n\n# Three.\n").collect();
+        let steps: Vec<TourStep> = parse("# One\n# two.\n$ ls\n4$ rm x\n\n# Three.\n").collect();
         let typed = |command: &str, exits| TourStep::Command { command: command.to_owned(), exits };
-        let said = |text: &str| TourStep::Narration(text.to_owned());
-        assert_eq!(told, [said("One\ntwo."), typed("ls", 0), typed("rm x", 4), said("Three.")]);
+        let narrated = |text: &str| TourStep::Narration(text.to_owned());
+        assert_eq!(
+            steps,
+            [narrated("One\ntwo."), typed("ls", 0), typed("rm x", 4), narrated("Three.")]
+        );
     }
 }

@@ -18,7 +18,7 @@ use provost_core::{
 use provost_engine::{
     history,
     report::{check_name, check_text},
-    shell::{EngineRequest, NewSession, Pairing, PublishedEvents, TeamCaller, TeamRequest},
+    shell::{EngineRequest, NewSession, PublishedEvents, TeamCaller, TeamRequest, TeamStart},
 };
 use serde::{Deserialize, de::IgnoredAny};
 use tokio::sync::broadcast::{Receiver, error::RecvError};
@@ -56,18 +56,18 @@ pub(super) async fn pair(
     let peer = daemon.identify(&caller).await?;
     peer.must_be_operator()?;
     let id = parse_id(&request.id)?;
-    let pairing: Pairing = serde_json::from_value(request.pairing)
+    let start: TeamStart = serde_json::from_value(request.pairing)
         .map_err(|why| bad_request(format!("cannot parse the new team and its members: {why}")))?;
-    check_spec(&pairing.spec)?;
-    check_startable(&daemon, &pairing)?;
-    let ask = TeamRequest::Pair { id, pairing: Box::new(pairing) };
+    check_spec(&start.spec)?;
+    check_startable(&daemon, &start)?;
+    let ask = TeamRequest::Pair { id, start: Box::new(start) };
     submit(&daemon, &peer, &headers, "pair", EngineRequest::Team(ask)).await
 }
 
 /// Rejects a team if one of its members cannot be started. Otherwise this would be noticed only
 /// after other members have started. The check uses the environment that the agent will get.
-fn check_startable(daemon: &DaemonServer, pairing: &Pairing) -> Result<(), ApiError> {
-    for member in &pairing.members {
+fn check_startable(daemon: &DaemonServer, start: &TeamStart) -> Result<(), ApiError> {
+    for member in &start.members {
         let Some(NewSession::New { spec, .. }) = &member.session else { continue };
         let missing = daemon.world.environment.missing_program(&spec.agent, &spec.cwd);
         if let Some(why) = missing {

@@ -322,7 +322,7 @@ fn describe_exchange(event: &Event) -> String {
             format!("q{} {fate}", e.request.no)
         }
         Event::MessageQueued(e) => {
-            let said = Some(e.text.as_str()).filter(|text| !text.is_empty());
+            let text = Some(e.text.as_str()).filter(|text| !text.is_empty());
             let decided = match &e.reply {
                 Some(RequestReply::Approve(ApprovalScope::Once)) => " (approved)",
                 Some(RequestReply::Approve(ApprovalScope::Session)) => {
@@ -331,7 +331,7 @@ fn describe_exchange(event: &Event) -> String {
                 Some(RequestReply::Deny) => " (denied)",
                 Some(RequestReply::Text(_) | RequestReply::Answers(_)) | None => "",
             };
-            append_text(format!("{} for the agent{decided}", message_kind_name(e.kind)), said)
+            append_text(format!("{} for the agent{decided}", message_kind_name(e.kind)), text)
         }
         Event::MessageDelivered(e) => format!("{} delivered", e.key),
         Event::MessageTyped(e) => match e.state {

@@ -37,7 +37,7 @@ fn r04_r21_decision_reaches_every_later_stage() {
     assert_eq!(stage.repo.git(&["show", &format!("{branch}:greeting.txt")]).trim(), "hello");
     for prompt in ["Do the task below", "Review the work"] {
         let heard = stage.model.wait_for_request(prompt, |made| {
-            made.request.prompts().iter().any(|said| said.contains(prompt))
+            made.request.prompts().iter().any(|text| text.contains(prompt))
         });
         let prompts = heard.request.prompts().join("\n");
         assert!(
@@ -83,7 +83,7 @@ fn r16_e19_run_output_and_summary_are_complete() {
     stage.repo.git(&["merge", "--quiet", branch]);
     assert_eq!(stage.repo.read("greeting.txt").trim(), "hello");
 
-    let card = stage.provost(&["summary", id]).ok().stdout.clone();
+    let summary = stage.provost(&["summary", id]).ok().stdout.clone();
     for part in [
         "## Asked",
         "Write a greeting.",
@@ -91,7 +91,7 @@ fn r16_e19_run_output_and_summary_are_complete() {
         "passed (set by you, exit 0",
         "to be merged",
     ] {
-        assert!(card.contains(part), "{part} is not in {card}");
+        assert!(summary.contains(part), "{part} is not in {summary}");
     }
     let html = stage.provost(&["summary", id, "--html"]).ok().stdout.clone();
     assert!(html.starts_with("<!doctype html>") && html.contains("<h2>Proved</h2>"), "{html}");

@@ -92,9 +92,9 @@ fn r18_r21_e20_spec_is_planned_merged_and_verified() {
     );
     assert_every_commit_passes(&stage, &row, &check);
     assert_every_task_saw_answer(&stage);
-    let card = stage.wait_summary(&id);
+    let summary = stage.wait_summary(&id);
     for part in ["shop", shop::QUESTION, shop::ANSWER, "check.sh"] {
-        assert!(card.contains(part), "{part} is not in {card}");
+        assert!(summary.contains(part), "{part} is not in {summary}");
     }
     stage.model.assert_all_as_scripted();
 }
@@ -144,8 +144,8 @@ fn assert_every_task_saw_answer(stage: &CodexEnv) {
     for task in ["money", "cart", "tax", "stock", "labels", "help", "receipt"] {
         let heading = format!("## Your task\n\n{task}: ");
         let prompts = requests.iter().flat_map(|made| made.request.prompts());
-        let prompts: Vec<String> = prompts.filter(|said| said.contains(&heading)).collect();
+        let prompts: Vec<String> = prompts.filter(|prompt| prompt.contains(&heading)).collect();
         assert!(!prompts.is_empty(), "{task} got no instruction");
-        assert!(prompts.iter().all(|said| said.contains(&decided)), "{task}: {prompts:?}");
+        assert!(prompts.iter().all(|prompt| prompt.contains(&decided)), "{task}: {prompts:?}");
     }
 }

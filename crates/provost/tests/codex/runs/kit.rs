@@ -127,8 +127,8 @@ impl CodexEnv {
     #[track_caller]
     pub(crate) fn wait_summary(&self, id: &str) -> String {
         eventually("the summary", || {
-            let card = self.home.provost(&["summary", id]);
-            if card.code() == Some(0) { Ok(card.stdout) } else { Err(card) }
+            let summary = self.home.provost(&["summary", id]);
+            if summary.code() == Some(0) { Ok(summary.stdout) } else { Err(summary) }
         })
     }
 

@@ -88,7 +88,7 @@ fn conflicts_with_moved_branch_are_fixed_by_agent() {
     let history = stage.repo.git(&["log", "-p", "--format=%H"]);
     assert!(history.contains(&theirs) && !history.contains("<<<<<<<"), "{history}");
     let asked = stage.model.wait_for_request("the conflict", |made| {
-        made.request.prompts().iter().any(|said| said.contains("conflict markers"))
+        made.request.prompts().iter().any(|prompt| prompt.contains("conflict markers"))
     });
     assert!(asked.request.prompts().join("\n").contains("- greeting.txt"));
     stage.model.assert_all_as_scripted();

@@ -129,7 +129,7 @@ fn failed_check_and_comment_reach_session_once() {
     forge.set_view("OPEN", &finished_check("FAILURE"));
     let id = stage.run_detached(&PULL_REQUEST_ARGS);
     let asked = stage.model.wait_for_request("the review comments", |made| {
-        made.request.prompts().iter().any(|said| said.contains("> greeting.txt:1: say more"))
+        made.request.prompts().iter().any(|prompt| prompt.contains("> greeting.txt:1: say more"))
     });
     let prompts = asked.request.prompts().join("\n");
     assert!(prompts.contains("The check \"build\" ended with FAILURE"), "{prompts}");

@@ -41,7 +41,7 @@ impl StageSettings {
         let opened = requests_of(&journal, "thread/start");
         assert_eq!(opened.len(), 1, "{opened:#?}");
         let config = &opened[0]["config"];
-        let answer = journal.output.iter().find(|said| said["result"]["thread"].is_object());
+        let answer = journal.output.iter().find(|message| message["result"]["thread"].is_object());
         let turns = requests_of(&journal, "turn/start");
         assert!(!turns.is_empty(), "{journal:#?}");
         for turn in &turns {

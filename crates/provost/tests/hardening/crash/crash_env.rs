@@ -104,9 +104,9 @@ impl CrashEnv {
             let count = |kind: &str| all.iter().filter(|record| record["kind"] == kind).count();
             let ended = count("hook.finished") + count("run.hook_finished");
             let gone = count("process_tree.reaped") + count("process.unobserved");
-            let cards = count("run.report_written") >= count("run.opened");
-            let settled = ended >= hooks && gone >= count("launch.requested").max(1) && cards;
-            if settled { Ok(()) } else { Err((ended, gone, cards, row.to_string())) }
+            let reported = count("run.report_written") >= count("run.opened");
+            let settled = ended >= hooks && gone >= count("launch.requested").max(1) && reported;
+            if settled { Ok(()) } else { Err((ended, gone, reported, row.to_string())) }
         });
         row
     }

@@ -96,7 +96,7 @@ fn topic(kind: &str, data: &Value) -> String {
     match family {
         "hook" => format!("hook {}", data["key"]),
         "run" if data["key"].is_object() => format!("hook {}", data["key"]),
-        "run" if kind == "run.report_written" => "card".to_owned(),
+        "run" if kind == "run.report_written" => "summary".to_owned(),
         "message" | "rework" | "result" => format!("message {}", data["key"]),
         "stream" | "turn" | "claim" | "progress" | "usage" | "request" | "output" => {
             "stream".to_owned()

@@ -12,20 +12,20 @@ use crate::kit::{TALKER, TestEnv};
 
 /// A finished team, with a closed session.
 fn finished_team() -> (TeamEnv, String) {
-    let desk = TeamEnv::new();
-    let session = bind_session_worker(&desk);
-    desk.act_as_operator(&["team", "criterion", "add", "the wording was read", "--accept"]).ok();
-    desk.act_as(
+    let env = TeamEnv::new();
+    let session = bind_session_worker(&env);
+    env.act_as_operator(&["team", "criterion", "add", "the wording was read", "--accept"]).ok();
+    env.act_as(
         "boss",
         &["team", "criterion", "satisfy", "1", "--evidence", "read it twice, aloud"],
     )
     .ok();
-    desk.provost(&["team", "done", "limits", "--as", "hand", "--because", "I say that it is done"])
+    env.provost(&["team", "done", "limits", "--as", "hand", "--because", "I say that it is done"])
         .assert_code(4);
-    desk.provost(&["team", "done", "limits", "--because", "all of it holds now"]).ok();
-    desk.wait_state("limits", |row| row["state"] == "done");
-    desk.wait_state(&session, |row| row["process"] != "alive");
-    (desk, session)
+    env.provost(&["team", "done", "limits", "--because", "all of it holds now"]).ok();
+    env.wait_state("limits", |row| row["state"] == "done");
+    env.wait_state(&session, |row| row["process"] != "alive");
+    (env, session)
 }
 
 fn read_answers(stage: &TestEnv, session: &str) -> Vec<Value> {

@@ -12,20 +12,20 @@ fn blocker_codes(task: &Value) -> Vec<&str> {
 
 #[test]
 fn worker_criterion_is_proposed_then_accepted() {
-    let desk = TeamEnv::new();
+    let env = TeamEnv::new();
     let add = ["team", "criterion", "add", "the tests of both callers pass"];
-    let proposed = desk.act_as("hand", &add).ok().json()["criterion"].clone();
+    let proposed = env.act_as("hand", &add).ok().json()["criterion"].clone();
     assert_eq!((&proposed["state"], &proposed["source"]), (&json!("proposed"), &json!("worker")));
-    desk.act_as("hand", &["team", "criterion", "accept", "1"]).assert_code(4);
+    env.act_as("hand", &["team", "criterion", "accept", "1"]).assert_code(4);
     let accepted =
-        desk.act_as("boss", &["team", "criterion", "accept", "1"]).ok().json()["criterion"].clone();
+        env.act_as("boss", &["team", "criterion", "accept", "1"]).ok().json()["criterion"].clone();
     assert_eq!(accepted["state"], "accepted");
 }
 
 #[test]
 fn d12_empty_or_foreign_receipts_are_refused() {
-    let desk = TeamEnv::new();
-    desk.act_as_operator(&[
+    let env = TeamEnv::new();
+    env.act_as_operator(&[
         "team",
         "criterion",
         "add",
@@ -34,11 +34,11 @@ fn d12_empty_or_foreign_receipts_are_refused() {
     ])
     .ok();
     for empty in ["x", "ok", "- - - - - - - - - - - -"] {
-        desk.act_as("boss", &["team", "criterion", "satisfy", "1", "--evidence", empty])
+        env.act_as("boss", &["team", "criterion", "satisfy", "1", "--evidence", empty])
             .assert_code(2);
     }
     let evidence = "read aloud with the support team";
-    let held = desk
+    let held = env
         .act_as("boss", &["team", "criterion", "satisfy", "1", "--evidence", evidence])
         .ok()
         .json();
@@ -49,7 +49,7 @@ fn d12_empty_or_foreign_receipts_are_refused() {
 
 #[test]
 fn asserted_receipt_is_refused_when_verified_needed() {
-    let desk = TeamEnv::new();
+    let env = TeamEnv::new();
     let add = [
         "team",
         "criterion",
@@ -59,23 +59,23 @@ fn asserted_receipt_is_refused_when_verified_needed() {
         "test -e x",
         "--accept",
     ];
-    desk.act_as_operator(&add).ok();
+    env.act_as_operator(&add).ok();
     let word = ["team", "criterion", "satisfy", "1", "--evidence", "I have seen that it is there"];
-    let refused = desk.act_as("boss", &word);
+    let refused = env.act_as("boss", &word);
     assert!(refused.assert_code(2).stdout.contains("test -e x"), "{refused:?}");
 }
 
 #[test]
 fn finish_requires_passing_checks_on_the_tree() {
-    let desk = TeamEnv::new();
-    let repo = desk.repo("shop");
+    let env = TeamEnv::new();
+    let repo = env.repo("shop");
     let new = ["team", "new", "shop", "--goal", "a shop that sells", "--check", "test -e DONE"];
-    desk.provost_in(repo.path(), &new).ok();
-    desk.bind("shop", "clerk", "worker");
+    env.provost_in(repo.path(), &new).ok();
+    env.bind("shop", "clerk", "worker");
     let finish = ["team", "done", "shop", "--because", "all that was asked for is there"];
-    desk.provost(&finish).ok();
+    env.provost(&finish).ok();
     let refused = eventually("the audit ends", || {
-        let task = desk.provost(&["team", "show", "shop", "--json"]).ok().json()["team"].clone();
+        let task = env.provost(&["team", "show", "shop", "--json"]).ok().json()["team"].clone();
         (!blocker_codes(&task).is_empty() && task["being_audited"] == false).then_some(task)
     });
     assert_eq!(
@@ -84,14 +84,14 @@ fn finish_requires_passing_checks_on_the_tree() {
     );
     repo.write("DONE", "yes\n");
     repo.commit("done");
-    desk.provost(&finish).ok();
+    env.provost(&finish).ok();
     eventually("the task is done", || {
-        let task = desk.provost(&["team", "show", "shop", "--json"]).ok().json()["team"].clone();
+        let task = env.provost(&["team", "show", "shop", "--json"]).ok().json()["team"].clone();
         (task["state"] == "done").then_some(())
     });
     // Finishing a finished team reports that, and changes nothing.
     assert_eq!(
-        desk.provost(&["team", "done", "shop", "--because", "again", "--json"]).ok().json()["team"]
+        env.provost(&["team", "done", "shop", "--because", "again", "--json"]).ok().json()["team"]
             ["state"],
         "done"
     );
@@ -99,47 +99,44 @@ fn finish_requires_passing_checks_on_the_tree() {
 
 #[test]
 fn d17_manager_last_move_blocks_until_finish() {
-    let desk = TeamEnv::new();
-    desk.satisfy_criterion();
-    desk.act_as(
-        "boss",
-        &["team", "contract", "move", "stop", "--because", "nothing is left to do"],
-    )
-    .ok();
-    let task = desk.show_task();
+    let env = TeamEnv::new();
+    env.satisfy_criterion();
+    env.act_as("boss", &["team", "contract", "move", "stop", "--because", "nothing is left to do"])
+        .ok();
+    let task = env.show_task();
     assert_eq!(
         (blocker_codes(&task), &task["state"]),
         (vec!["decided_not_finished"], &json!("active"))
     );
     let boss = ["team", "done", "limits", "--because", "nothing is left to do", "--as", "boss"];
-    desk.provost(&boss).ok();
+    env.provost(&boss).ok();
     assert_eq!(
-        (blocker_codes(&desk.show_task()), &desk.show_task()["state"]),
+        (blocker_codes(&env.show_task()), &env.show_task()["state"]),
         (vec![], &json!("done"))
     );
 }
 
 #[test]
 fn refused_accept_leaves_no_proposal() {
-    let desk = TeamEnv::new();
+    let env = TeamEnv::new();
     let add = ["team", "criterion", "add", "the tests of both callers pass", "--accept"];
-    let refused = desk.act_as("hand", &add);
+    let refused = env.act_as("hand", &add);
     assert!(
         refused.assert_code(4).stdout.contains("a worker may not judge criteria"),
         "{refused:?}"
     );
-    assert_eq!(desk.show_task()["criteria"], json!([]));
-    let accepted = desk.act_as("boss", &add).ok().json()["criterion"].clone();
+    assert_eq!(env.show_task()["criteria"], json!([]));
+    let accepted = env.act_as("boss", &add).ok().json()["criterion"].clone();
     assert_eq!(accepted["state"], "accepted");
 }
 
 #[test]
 fn failed_check_shows_exit_and_author() {
-    let desk = TeamEnv::in_repo(&[]);
+    let env = TeamEnv::in_repo(&[]);
     let check = "while test ! -e GO; do sleep 0.1; done; exit 7";
-    let go = desk.file("GO");
+    let go = env.file("GO");
     let check = check.replace("GO", &go);
-    desk.act_as_operator(&[
+    env.act_as_operator(&[
         "team",
         "criterion",
         "add",
@@ -149,7 +146,7 @@ fn failed_check_shows_exit_and_author() {
         "--accept",
     ])
     .ok();
-    desk.act_as_operator(&[
+    env.act_as_operator(&[
         "team",
         "loop",
         "start",
@@ -157,16 +154,16 @@ fn failed_check_shows_exit_and_author() {
         &format!("tests=verified:{check}"),
     ])
     .ok();
-    desk.act_as_operator(&["team", "prove", "--criterion", "1"]).ok();
-    desk.act_as_operator(&["team", "prove", "--evidence", "tests"]).ok();
-    assert_eq!(desk.show_task()["criteria"][0]["being_checked"], true);
-    assert_eq!(desk.show_task()["loop"]["being_checked"], json!(["tests"]));
-    assert!(desk.stdout_of(&["team", "show", "limits"]).contains("· being checked"));
+    env.act_as_operator(&["team", "prove", "--criterion", "1"]).ok();
+    env.act_as_operator(&["team", "prove", "--evidence", "tests"]).ok();
+    assert_eq!(env.show_task()["criteria"][0]["being_checked"], true);
+    assert_eq!(env.show_task()["loop"]["being_checked"], json!(["tests"]));
+    assert!(env.stdout_of(&["team", "show", "limits"]).contains("· being checked"));
     let listed = ["team", "criterion", "ls", "-t", "limits"];
-    assert!(desk.stdout_of(&listed).contains("being checked by"));
+    assert!(env.stdout_of(&listed).contains("being checked by"));
     std::fs::write(&go, "").unwrap();
     let task = eventually("both checks ended", || {
-        let task = desk.show_task();
+        let task = env.show_task();
         let ended = task["criteria"][0]["failed"].is_object()
             && task["loop"]["failed"]["tests"].is_object();
         ended.then_some(task)
@@ -177,65 +174,63 @@ fn failed_check_shows_exit_and_author() {
         (&json!(check), &json!("exit 7"), &json!("hand"))
     );
     assert_eq!(task["criteria"][0]["being_checked"], false);
-    let shown = desk.stdout_of(&["team", "show", "limits"]);
+    let shown = env.stdout_of(&["team", "show", "limits"]);
     assert!(shown.contains("did not pass: exit 7 on the work of hand, tree"), "{}", shown);
-    let shown = desk.stdout_of(&["team", "loop", "status", "-t", "limits"]);
+    let shown = env.stdout_of(&["team", "loop", "status", "-t", "limits"]);
     assert!(shown.contains("did not pass: exit 7 on the work of hand, tree"), "{}", shown);
-    assert!(desk.stdout_of(&listed).contains("did not pass: exit 7"));
+    assert!(env.stdout_of(&listed).contains("did not pass: exit 7"));
 }
 
 #[test]
 fn audit_findings_and_finished_work_are_visible() {
-    let desk = TeamEnv::in_repo(&["--check", "test -e DONE"]);
-    desk.bind("limits", "boss", "manager");
+    let env = TeamEnv::in_repo(&["--check", "test -e DONE"]);
+    env.bind("limits", "boss", "manager");
     let finish = ["team", "done", "limits", "--because", "all that was asked for is there"];
-    let refused = desk.provost(&[&finish[..], &["--json"]].concat()).assert_code(4).json();
+    let refused = env.provost(&[&finish[..], &["--json"]].concat()).assert_code(4).json();
     let next = refused["error"]["next"][0].as_str().unwrap();
     assert!(next.starts_with("provost team contract accept --revision 0 -t "), "{refused}");
     assert!(next.ends_with(" --as boss"), "{refused}");
-    desk.provost(&next.split(' ').skip(1).collect::<Vec<_>>()).ok();
-    desk.provost(&finish).ok();
+    env.provost(&next.split(' ').skip(1).collect::<Vec<_>>()).ok();
+    env.provost(&finish).ok();
     eventually("the audit ends", || {
-        (blocker_codes(&desk.show_task()) == ["check_failed"]).then_some(())
+        (blocker_codes(&env.show_task()) == ["check_failed"]).then_some(())
     });
-    let cycle = desk.provost(&["team", "overview", "limits", "--as", "boss", "--json"]).ok().json();
+    let cycle = env.provost(&["team", "overview", "limits", "--as", "boss", "--json"]).ok().json();
     assert_eq!(blocker_codes(&cycle["cycle"]), ["check_failed"], "{cycle:#}");
-    let card = desk.stdout_of(&["team", "overview", "limits", "--as", "boss"]);
-    assert!(card.contains("have the work fixed: `test -e DONE` does not pass"), "{}", card);
-    let top = desk.show_task()["cwd"].as_str().unwrap().to_owned();
+    let overview = env.stdout_of(&["team", "overview", "limits", "--as", "boss"]);
+    assert!(overview.contains("have the work fixed: `test -e DONE` does not pass"), "{}", overview);
+    let top = env.show_task()["cwd"].as_str().unwrap().to_owned();
     std::fs::write(std::path::Path::new(&top).join("DONE"), "yes\n").unwrap();
-    desk.provost(&finish).ok();
+    env.provost(&finish).ok();
     let done = eventually("the task is done", || {
-        let task = desk.show_task();
+        let task = env.show_task();
         (task["state"] == "done").then_some(task)
     });
     assert_eq!(done["audited"]["worker"], "hand", "{done:#}");
     let tree = &done["audited"]["tree"].as_str().unwrap()[..12];
-    let shown = desk.stdout_of(&["team", "show", "limits"]);
+    let shown = env.stdout_of(&["team", "show", "limits"]);
     assert!(shown.contains(&format!("hand · tree {tree} was audited")), "{}", shown);
     assert!(shown.contains("check     test -e DONE"), "{}", shown);
-    let again = desk.stdout_of(&finish);
+    let again = env.stdout_of(&finish);
     assert!(again.contains(&format!("tree {tree} was audited")), "{}", again);
-    let audit = desk.stdout_of(&["audit", "limits"]);
+    let audit = env.stdout_of(&["audit", "limits"]);
     assert!(audit.contains(&format!("the work of hand, tree {tree}")), "{}", audit);
 }
 
 #[test]
 fn criteria_are_drafted_from_worker_list() {
-    let desk = TeamEnv::new();
+    let env = TeamEnv::new();
     let answer = "Done. Before it can go out:\n- An answer says how long to wait\n1. The tests of both callers pass\n- ok\n";
-    let sent = desk.act_as("hand", &["team", "send", "boss", answer]).ok().json();
+    let sent = env.act_as("hand", &["team", "send", "boss", answer]).ok().json();
     let no = sent["message"]["no"].to_string();
-    let looked = desk
-        .act_as("boss", &["team", "criterion", "draft", "--from", &no, "--dry-run"])
-        .ok()
-        .json();
+    let looked =
+        env.act_as("boss", &["team", "criterion", "draft", "--from", &no, "--dry-run"]).ok().json();
     assert_eq!(looked["draft"]["proposed"].as_array().map(Vec::len), Some(2), "{looked:#}");
     assert_eq!(looked["draft"]["left_out"][0]["why"], "empty");
-    assert_eq!(desk.show_task()["criteria"], json!([]), "nothing is proposed");
-    let drafted = desk.act_as("boss", &["team", "criterion", "draft", "--from", &no]).ok().json();
+    assert_eq!(env.show_task()["criteria"], json!([]), "nothing is proposed");
+    let drafted = env.act_as("boss", &["team", "criterion", "draft", "--from", &no]).ok().json();
     assert_eq!(drafted["draft"]["proposed"][1]["no"], 2, "{drafted:#}");
-    let criteria = desk.show_task()["criteria"].clone();
+    let criteria = env.show_task()["criteria"].clone();
     assert_eq!(criteria[0]["text"], "An answer says how long to wait");
     assert_eq!(
         (&criteria[0]["state"], &criteria[0]["source"]),
@@ -243,9 +238,9 @@ fn criteria_are_drafted_from_worker_list() {
     );
     assert_eq!(criteria[0]["rationale"], format!("drafted from message {no} of hand"));
     let words = ["team", "criterion", "draft", "--from", "-", "--of", "hand", "-t", "limits"];
-    let shown = desk.provost_with_input(&words, "criterion: no caller is told of another");
+    let shown = env.provost_with_input(&words, "criterion: no caller is told of another");
     assert!(shown.ok().stdout.contains("no caller is told of another"), "{shown:?}");
-    assert_eq!(desk.show_task()["criteria"][2]["source"], "worker");
-    desk.act_as("boss", &["team", "criterion", "draft", "--from", "999"]).assert_code(3);
-    desk.act_as("boss", &["team", "criterion", "draft", "--from", "x"]).assert_code(2);
+    assert_eq!(env.show_task()["criteria"][2]["source"], "worker");
+    env.act_as("boss", &["team", "criterion", "draft", "--from", "999"]).assert_code(3);
+    env.act_as("boss", &["team", "criterion", "draft", "--from", "x"]).assert_code(2);
 }

@@ -31,41 +31,41 @@ fn row_of<'a>(rows: &'a Value, id: &str) -> &'a Value {
 
 #[test]
 fn session_rows_name_their_channel() {
-    let desk = TeamEnv::new();
-    desk.configure_talker(RECORDS_INPUT, "[session]\nstop_grace = \"100ms\"\n");
-    let spawned = desk.provost(&["spawn", "--agent", TALKER, "--json", "begin"]).ok().json();
+    let env = TeamEnv::new();
+    env.configure_talker(RECORDS_INPUT, "[session]\nstop_grace = \"100ms\"\n");
+    let spawned = env.provost(&["spawn", "--agent", TALKER, "--json", "begin"]).ok().json();
     let talks = spawned["id"].as_str().unwrap().to_owned();
     let turns = json!({
         "kind": "json_lines", "receive": "turns", "can_push": true, "needs_wake": false, "receive_command": null,
     });
     assert_eq!(spawned["session"]["communication"], turns, "spawn");
-    let plain = desk.spawn_scenario(HANGS, &[]);
-    let listed = desk.provost(&["ls", "--json"]).ok().json()["sessions"].clone();
+    let plain = env.spawn_scenario(HANGS, &[]);
+    let listed = env.provost(&["ls", "--json"]).ok().json()["sessions"].clone();
     assert_eq!(*row_of(&listed, &talks), turns, "ls");
     assert_eq!(row_of(&listed, &plain)["kind"], "pipe");
     assert_eq!(row_of(&listed, &plain)["can_push"], false);
-    assert_eq!(desk.status(&talks)["communication"], turns, "status");
-    let found = desk.provost(&["search", TALKER, "--in", "sessions", "--json"]).ok().json();
+    assert_eq!(env.status(&talks)["communication"], turns, "status");
+    let found = env.provost(&["search", TALKER, "--in", "sessions", "--json"]).ok().json();
     assert_eq!(*row_of(&found["hits"], &talks), turns, "search");
 }
 
 #[test]
 fn team_members_name_channel_and_working_command() {
-    let desk = TeamEnv::new();
-    desk.configure_talker(RECORDS_INPUT, "[session]\nstop_grace = \"100ms\"\n");
+    let env = TeamEnv::new();
+    env.configure_talker(RECORDS_INPUT, "[session]\nstop_grace = \"100ms\"\n");
     let worker = format!("hand={TALKER}");
     let pair = ["team", "start", "count the callers", "--name", "count", "--worker", &worker];
     let more = ["--manager", "me", "--no-worktree", "--json"];
-    let opened = desk.provost(&[&pair[..], &more].concat()).ok().json();
+    let opened = env.provost(&[&pair[..], &more].concat()).ok().json();
     let members = opened["team"]["members"].clone();
     let hand = &members[0]["communication"];
     assert_eq!((&hand["kind"], &hand["receive"]), (&json!("json_lines"), &json!("turns")));
     assert_eq!((&hand["receive_command"], &hand["acts"]), (&Value::Null, &json!("tools")));
     let me = &members[1]["communication"];
     assert_eq!((&me["kind"], &me["needs_wake"]), (&json!("pull"), &json!(true)));
-    let shown = desk.provost(&["team", "show", "count", "--json"]).ok().json();
+    let shown = env.provost(&["team", "show", "count", "--json"]).ok().json();
     let command = shown["team"]["members"][1]["communication"]["receive_command"].clone();
-    desk.provost(&["team", "send", "me", "Hear this.", "-t", "count"]).ok();
+    env.provost(&["team", "send", "me", "Hear this.", "-t", "count"]).ok();
     let mut shell = Command::new("/usr/bin/env");
     shell.args(["-i", "/bin/sh", "-c", command.as_str().unwrap()]);
     assert!(output_of(shell).ok().json()["item"].is_object());
@@ -73,13 +73,13 @@ fn team_members_name_channel_and_working_command() {
 
 #[test]
 fn late_bound_session_gets_onboarding_and_tools() {
-    let desk = TeamEnv::new();
-    desk.configure_talker(RECORDS_INPUT, "[session]\nstop_grace = \"100ms\"\n");
-    let repo = desk.repo("work");
-    let session = desk.spawn_in(repo.path(), &["--agent", TALKER, "--no-worktree", "begin"]);
-    desk.wait_sealed(&session);
+    let env = TeamEnv::new();
+    env.configure_talker(RECORDS_INPUT, "[session]\nstop_grace = \"100ms\"\n");
+    let repo = env.repo("work");
+    let session = env.spawn_in(repo.path(), &["--agent", TALKER, "--no-worktree", "begin"]);
+    env.wait_sealed(&session);
     let bind = ["team", "bind", "limits", "arm", "--role", "worker", "--session", &session];
-    let bound = desk.provost(&[&bind[..], &["--json"]].concat()).ok().json();
+    let bound = env.provost(&[&bind[..], &["--json"]].concat()).ok().json();
     let members = bound["team"]["members"].as_array().unwrap().clone();
     let arm = members.iter().find(|one| one["name"] == "arm").unwrap();
     assert_eq!(arm["communication"]["can_push"], true, "{arm}");
@@ -88,7 +88,7 @@ fn late_bound_session_gets_onboarding_and_tools() {
         got.contains("You are arm, a worker of the team").then_some(got)
     });
     assert!(got.contains("limit how often each caller may call"), "{got}");
-    desk.provost(&["team", "send", "arm", "Count them.", "-t", "limits"]).ok();
+    env.provost(&["team", "send", "arm", "Count them.", "-t", "limits"]).ok();
     let got = eventually("and then its messages", || {
         let got = fs::read_to_string(repo.path().join("got")).ok()?;
         got.contains("Count them.").then_some(got)
@@ -98,16 +98,16 @@ fn late_bound_session_gets_onboarding_and_tools() {
 
 #[test]
 fn bound_plain_command_pulls_messages() {
-    let desk = TeamEnv::new();
-    let session = desk.spawn_scenario(HANGS, &[]);
-    desk.pid(&session);
+    let env = TeamEnv::new();
+    let session = env.spawn_scenario(HANGS, &[]);
+    env.pid(&session);
     let bind = ["team", "bind", "limits", "arm", "--role", "worker", "--session", &session];
-    desk.provost(&bind).ok();
-    let how = desk.status(&session)["communication"].clone();
+    env.provost(&bind).ok();
+    let how = env.status(&session)["communication"].clone();
     assert_eq!((&how["receive"], &how["acts"]), (&json!("polls"), &json!("commands")));
     let command = how["receive_command"].as_str().unwrap();
     assert!(command.contains("--as arm"), "{command}");
-    assert!(desk.stdout_of(&["status", &session]).contains("polls for its messages"));
+    assert!(env.stdout_of(&["status", &session]).contains("polls for its messages"));
 }
 
 /// Answers one instruction, and then reads no more input.
@@ -129,31 +129,31 @@ hang = true
 /// D2, D3: a message is handled by the launch that starts with it, and a worker's answer reaches its manager.
 #[test]
 fn d3_message_is_redelivered_after_worker_death() {
-    let desk = TeamEnv::new();
-    desk.configure_talker(ANSWERS_ONCE, "[session]\nstop_grace = \"100ms\"\n");
-    let repo = desk.repo("work");
+    let env = TeamEnv::new();
+    env.configure_talker(ANSWERS_ONCE, "[session]\nstop_grace = \"100ms\"\n");
+    let repo = env.repo("work");
     let worker = format!("arm={TALKER}");
     let pair = ["team", "start", "count the callers", "--name", "count", "--worker", &worker];
     let more = ["--manager", "me", "--no-worktree", "--json"];
-    let opened = desk.provost_in(repo.path(), &[&pair[..], &more].concat()).ok().json();
+    let opened = env.provost_in(repo.path(), &[&pair[..], &more].concat()).ok().json();
     let session = opened["team"]["members"][0]["session"].as_str().unwrap().to_owned();
     let next = ["team", "next", "-t", "count", "--as", "me", "--wait", "--json"];
-    let text = desk.provost(&next).ok().json()["item"]["text"].to_string();
+    let text = env.provost(&next).ok().json()["item"]["text"].to_string();
     assert!(text.contains("> I am ready; nothing was changed."), "{text}");
-    desk.provost(&["team", "send", "arm", "Count them.", "-t", "count"]).ok();
+    env.provost(&["team", "send", "arm", "Count them.", "-t", "count"]).ok();
     let sent = || {
-        let listed = desk.provost(&["team", "inbox", "ls", "--all", "-t", "count", "--json"]);
+        let listed = env.provost(&["team", "inbox", "ls", "--all", "-t", "count", "--json"]);
         let listed = listed.ok().json()["messages"].clone();
         let mut messages = listed.as_array().unwrap().iter();
         messages.find(|one| one["text"] == "Count them.").unwrap().clone()
     };
     // The message was written into the pipe, but no process reads it.
-    desk.wait_state(&session, |row| {
+    env.wait_state(&session, |row| {
         let messages = row["messages"].as_array().unwrap();
         messages.last().is_some_and(|one| one["status"] == "delivered")
     });
     assert_eq!(sent()["status"], "offered");
-    kill(desk.pid(&session));
+    kill(env.pid(&session));
     let got = eventually("the next process begins with it", || {
         let got = fs::read_to_string(repo.path().join("got")).ok()?;
         got.contains("Count them.").then_some(got)

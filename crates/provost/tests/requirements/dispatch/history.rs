@@ -27,25 +27,25 @@ steps = [
 "#;
 
 /// Binds the worker `arm`, driven by Provost in its own session. Returns the session id.
-pub(super) fn bind_session_worker(desk: &TeamEnv) -> String {
-    desk.configure_talker(CLAIMS_EACH_DONE, "[session]\nstop_grace = \"100ms\"\n");
-    let session = desk.spawn_in(desk.root(), &["--agent", TALKER, "begin"]);
-    desk.wait_sealed(&session);
+pub(super) fn bind_session_worker(env: &TeamEnv) -> String {
+    env.configure_talker(CLAIMS_EACH_DONE, "[session]\nstop_grace = \"100ms\"\n");
+    let session = env.spawn_in(env.root(), &["--agent", TALKER, "begin"]);
+    env.wait_sealed(&session);
     let bind = ["team", "bind", "limits", "arm", "--role", "worker", "--session", &session];
-    desk.provost(&bind).ok();
+    env.provost(&bind).ok();
     let sent = ["team", "send", "arm", "Count the callers.", "--correlation", "story-7"];
-    let no = desk.act_as_operator(&sent).ok().json()["message"]["no"].clone();
+    let no = env.act_as_operator(&sent).ok().json()["message"]["no"].clone();
     eventually("the session has the message", || {
-        let found = desk.list_messages().into_iter().find(|one| one["no"] == no);
+        let found = env.list_messages().into_iter().find(|one| one["no"] == no);
         found.filter(|one| one["status"] == "acknowledged")
     });
     // The second attempt was its onboarding message.
-    desk.wait_state(&session, |row| row["attempt"] == 3 && row["sealed"] == true);
+    env.wait_state(&session, |row| row["attempt"] == 3 && row["sealed"] == true);
     session
 }
 
-fn newest_seq(desk: &TeamEnv) -> u64 {
-    desk.provost(&["events", "--json", "--limit", "1"]).ok().json()["last"].as_u64().unwrap()
+fn newest_seq(env: &TeamEnv) -> u64 {
+    env.provost(&["events", "--json", "--limit", "1"]).ok().json()["last"].as_u64().unwrap()
 }
 
 fn list_rows(reply: &Value, list: &str) -> Vec<Value> {
@@ -54,9 +54,9 @@ fn list_rows(reply: &Value, list: &str) -> Vec<Value> {
 
 #[test]
 fn d7_observing_consumes_no_undelivered_text() {
-    let desk = TeamEnv::new();
-    desk.send("hand", "Begin with the tests.");
-    let before = newest_seq(&desk);
+    let env = TeamEnv::new();
+    env.send("hand", "Begin with the tests.");
+    let before = newest_seq(&env);
     let observed: &[&[&str]] = &[
         &["replay", "limits"],
         &["replay", "limits", "--as", "timeline", "--content"],
@@ -71,18 +71,18 @@ fn d7_observing_consumes_no_undelivered_text() {
         &["team", "show", "limits"],
     ];
     for words in observed {
-        desk.provost(words).ok();
-        desk.provost(&[words, &["--json"][..]].concat()).ok();
+        env.provost(words).ok();
+        env.provost(&[words, &["--json"][..]].concat()).ok();
     }
-    assert_eq!(newest_seq(&desk), before, "no read writes");
-    assert_eq!(desk.take_next("hand", &[])["text"], "Begin with the tests.");
+    assert_eq!(newest_seq(&env), before, "no read writes");
+    assert_eq!(env.take_next("hand", &[])["text"], "Begin with the tests.");
 }
 
 #[test]
 fn message_is_traced_into_session_without_texts() {
-    let desk = TeamEnv::new();
-    let session = bind_session_worker(&desk);
-    let replay = desk.stdout_of(&["replay", "limits", "--as", "timeline", "--json"]);
+    let env = TeamEnv::new();
+    let session = bind_session_worker(&env);
+    let replay = env.stdout_of(&["replay", "limits", "--as", "timeline", "--json"]);
     for text in ["Count the callers", "that is done", "limit how often"] {
         assert!(!replay.contains(text), "{text} is in {replay}");
     }
@@ -101,12 +101,12 @@ fn message_is_traced_into_session_without_texts() {
     assert!(of("team") && of("session"), "{followed:#?}");
     assert!(followed.iter().all(|row| row["message"] == stored["message"]), "{followed:#?}");
     assert_eq!(replay["sessions"][0]["id"], *session);
-    let said = desk.stdout_of(&["replay", "limits", "--as", "transcript", "--content"]);
-    let times = |text: &str| said.matches(text).count();
+    let transcript = env.stdout_of(&["replay", "limits", "--as", "transcript", "--content"]);
+    let times = |text: &str| transcript.matches(text).count();
     // The text appears twice: as it was sent, and as the session received it.
-    assert_eq!(times("Count the callers."), 2, "{said}");
-    assert!(times("that is done") >= 2, "{said}");
-    let compact = desk.provost(&["replay", "limits", "--json"]).ok().json();
+    assert_eq!(times("Count the callers."), 2, "{transcript}");
+    assert!(times("that is done") >= 2, "{transcript}");
+    let compact = env.provost(&["replay", "limits", "--json"]).ok().json();
     let whats: Vec<String> =
         compact["rows"].as_array().unwrap().iter().map(|row| row["what"].to_string()).collect();
     let has = |text: &str| whats.iter().any(|what| what.contains(text));
@@ -116,9 +116,9 @@ fn message_is_traced_into_session_without_texts() {
 
 #[test]
 fn refusals_are_audited_with_caller_and_reason() {
-    let desk = TeamEnv::new();
+    let env = TeamEnv::new();
     for _ in 0..2 {
-        let refused = desk.provost(&[
+        let refused = env.provost(&[
             "team",
             "done",
             "limits",
@@ -129,7 +129,7 @@ fn refusals_are_audited_with_caller_and_reason() {
         ]);
         refused.assert_code(4);
     }
-    desk.act_as_operator(&[
+    env.act_as_operator(&[
         "team",
         "criterion",
         "add",
@@ -140,8 +140,8 @@ fn refusals_are_audited_with_caller_and_reason() {
     ])
     .ok();
     let word = ["team", "criterion", "satisfy", "1", "--evidence", "believe me, I ran all of them"];
-    desk.act_as("boss", &word).assert_code(2);
-    desk.act_as_operator(&[
+    env.act_as("boss", &word).assert_code(2);
+    env.act_as_operator(&[
         "team",
         "loop",
         "start",
@@ -151,14 +151,17 @@ fn refusals_are_audited_with_caller_and_reason() {
         "3",
     ])
     .ok();
-    desk.act_as_operator(&["team", "send", "hand", "go on", "--next"]).assert_code(4);
-    desk.provost(&["team", "done", "limits", "--because", "it is done, I think"]).assert_code(4);
-    let audit = desk.provost(&["audit", "limits", "--json"]).ok().json();
+    env.act_as_operator(&["team", "send", "hand", "go on", "--next"]).assert_code(4);
+    env.provost(&["team", "done", "limits", "--because", "it is done, I think"]).assert_code(4);
+    let audit = env.provost(&["audit", "limits", "--json"]).ok().json();
     let refused: Vec<(String, String)> = list_rows(&audit, "actions")
         .iter()
-        .filter(|deed| !deed["refused"].is_null())
-        .map(|deed| {
-            (deed["by"].as_str().unwrap().to_owned(), deed["refused"].as_str().unwrap().to_owned())
+        .filter(|action| !action["refused"].is_null())
+        .map(|action| {
+            (
+                action["by"].as_str().unwrap().to_owned(),
+                action["refused"].as_str().unwrap().to_owned(),
+            )
         })
         .collect();
     let refusal = |by: &str, code: &str| (by.to_owned(), code.to_owned());
@@ -175,21 +178,20 @@ fn refusals_are_audited_with_caller_and_reason() {
     let criterion = &audit["criteria"][0];
     assert_eq!(criterion["criterion"]["state"], "accepted");
     assert_eq!(criterion["judgements"][0]["judgement"], "accept");
-    let text = desk.stdout_of(&["audit", "limits"]);
+    let text = env.stdout_of(&["audit", "limits"]);
     assert!(text.contains("missing_evidence") && text.contains("4 refused"), "{}", text);
 }
 
 #[test]
 fn differing_signals_are_divergences() {
-    let desk = TeamEnv::new();
-    let repo = desk.repo("work");
+    let env = TeamEnv::new();
+    let repo = env.repo("work");
     let claims =
         "[[step]]\nwrite = { path = \"a\", content = \"a\" }\n[[step]]\nreport = \"completed\"\n";
-    let session = desk.spawn_scenario_in(repo.path(), claims, &["--worktree", "--check", "false"]);
-    desk.wait_sealed(&session);
-    desk.provost(&["team", "bind", "limits", "arm", "--role", "worker", "--session", &session])
-        .ok();
-    let audit = desk.provost(&["audit", "limits", "--json"]).ok().json();
+    let session = env.spawn_scenario_in(repo.path(), claims, &["--worktree", "--check", "false"]);
+    env.wait_sealed(&session);
+    env.provost(&["team", "bind", "limits", "arm", "--role", "worker", "--session", &session]).ok();
+    let audit = env.provost(&["audit", "limits", "--json"]).ok().json();
     let codes: Vec<&str> = audit["divergences"]
         .as_array()
         .unwrap()
@@ -202,18 +204,18 @@ fn differing_signals_are_divergences() {
 
 #[test]
 fn past_state_of_team_session_and_run_is_shown() {
-    let desk = TeamEnv::new();
-    let session = bind_session_worker(&desk);
-    let now = desk.status("limits");
+    let env = TeamEnv::new();
+    let session = bind_session_worker(&env);
+    let now = env.status("limits");
     let id = now["id"].as_str().unwrap().to_owned();
-    let then = desk.provost(&["status", "limits", "--at", "1", "--json"]).ok().json();
+    let then = env.provost(&["status", "limits", "--at", "1", "--json"]).ok().json();
     assert_eq!((&then["kind"], &then["id"]), (&json!("team"), &json!(id)));
     assert_eq!((&then["row"]["state"], &then["row"]["members"]), (&json!("open"), &json!([])));
-    let last = newest_seq(&desk);
-    let latest = desk.provost(&["status", &id, "--at", &last.to_string(), "--json"]).ok().json();
+    let last = newest_seq(&env);
+    let latest = env.provost(&["status", &id, "--at", &last.to_string(), "--json"]).ok().json();
     assert_eq!(latest["row"]["state"], now["state"]);
     let diff =
-        desk.provost(&["status", "limits", "--diff", &format!("1..{last}"), "--json"]).ok().json();
+        env.provost(&["status", "limits", "--diff", &format!("1..{last}"), "--json"]).ok().json();
     let state = diff["changes"]
         .as_array()
         .unwrap()
@@ -222,27 +224,25 @@ fn past_state_of_team_session_and_run_is_shown() {
         .unwrap()
         .clone();
     assert_eq!((&state["from"], &state["to"]), (&json!("open"), &json!("active")));
-    let first = desk.events(&session)[0]["seq"].as_u64().unwrap();
-    let born =
-        desk.provost(&["status", &session, "--at", &first.to_string(), "--json"]).ok().json();
+    let first = env.events(&session)[0]["seq"].as_u64().unwrap();
+    let born = env.provost(&["status", &session, "--at", &first.to_string(), "--json"]).ok().json();
     assert_eq!((&born["kind"], &born["row"]["sealed"]), (&json!("session"), &json!(false)));
-    let early = desk.provost(&["status", &session, "--at", "1", "--json"]).assert_code(3).json();
+    let early = env.provost(&["status", &session, "--at", "1", "--json"]).assert_code(3).json();
     assert!(
         early["error"]["message"].as_str().unwrap().contains(&format!("it began at event {first}")),
         "{early}"
     );
-    let late =
-        desk.provost(&["status", "limits", "--at", "999999", "--json"]).assert_code(2).json();
+    let late = env.provost(&["status", "limits", "--at", "999999", "--json"]).assert_code(2).json();
     assert!(late["error"]["message"].as_str().unwrap().contains("has not happened"), "{late}");
 }
 
 #[test]
 fn search_results_name_source_and_next_command() {
-    let desk = TeamEnv::new();
-    let session = bind_session_worker(&desk);
-    desk.provost(&["team", "new", "other", "--goal", "something else altogether"]).ok();
+    let env = TeamEnv::new();
+    let session = bind_session_worker(&env);
+    env.provost(&["team", "new", "other", "--goal", "something else altogether"]).ok();
     let search = |words: &[&str]| {
-        let reply = desk.provost(&[&["search"], words, &["--json"]].concat()).ok().json();
+        let reply = env.provost(&[&["search"], words, &["--json"]].concat()).ok().json();
         list_rows(&reply, "hits")
     };
     let places = |hits: &[Value]| {
@@ -253,42 +253,42 @@ fn search_results_name_source_and_next_command() {
     let pairs = search(&["limits", "--in", "members"]);
     let members: Vec<&Value> = pairs.iter().map(|hit| &hit["member"]).collect();
     assert_eq!(members, ["hand", "boss", "arm"]);
-    let said = search(&["callers", "count"]);
-    assert!(places(&said).iter().all(|place| place == "events"), "{said:#?}");
-    let of_task = said.iter().find(|hit| hit["kind"] == "team.message_stored").unwrap();
-    assert!(of_task["what"].as_str().unwrap().contains("to arm"), "{said:#?}");
+    let events = search(&["callers", "count"]);
+    assert!(places(&events).iter().all(|place| place == "events"), "{events:#?}");
+    let of_task = events.iter().find(|hit| hit["kind"] == "team.message_stored").unwrap();
+    assert!(of_task["what"].as_str().unwrap().contains("to arm"), "{events:#?}");
     let sessions = search(&[TALKER, "--in", "sessions"]);
     assert_eq!((&sessions[0]["id"], &sessions[0]["member"]), (&json!(session), &json!("arm")));
-    for hit in pairs.iter().chain(&sessions).chain(&said) {
+    for hit in pairs.iter().chain(&sessions).chain(&events) {
         for next in hit["next"].as_array().unwrap() {
             let next = next.as_str().unwrap();
             if next.contains("TEXT") || next.contains("team next") {
                 continue;
             }
             let words: Vec<&str> = next.split(' ').skip(1).collect();
-            desk.provost(&words).ok();
+            env.provost(&words).ok();
         }
     }
     // The command works verbatim in an environment without the home.
-    desk.send("hand", "Begin with the tests.");
+    env.send("hand", "Begin with the tests.");
     let receive = pairs[0]["communication"]["receive_command"].as_str().unwrap();
     let mut shell = Command::new("/usr/bin/env");
     shell.args(["-i", "/bin/sh", "-c", receive]);
     assert_eq!(output_of(shell).ok().json()["item"]["text"], "Begin with the tests.");
-    desk.provost(&["search", "--", "--"]).assert_code(2);
-    desk.provost(&["search", "…", "--json"]).assert_code(2);
+    env.provost(&["search", "--", "--"]).assert_code(2);
+    env.provost(&["search", "…", "--json"]).assert_code(2);
 }
 
 #[test]
 fn telemetry_counts_messages_waits_refusals_checks() {
-    let desk = TeamEnv::new();
-    desk.send("hand", "one");
-    desk.send("hand", "two");
-    let item = desk.take_next("hand", &[]);
-    desk.ack("hand", &item).ok();
-    desk.provost(&["team", "done", "limits", "--as", "hand", "--because", "it is done, I think"])
+    let env = TeamEnv::new();
+    env.send("hand", "one");
+    env.send("hand", "two");
+    let item = env.take_next("hand", &[]);
+    env.ack("hand", &item).ok();
+    env.provost(&["team", "done", "limits", "--as", "hand", "--because", "it is done, I think"])
         .assert_code(4);
-    let figures = desk.provost(&["telemetry", "--json"]).ok().json();
+    let figures = env.provost(&["telemetry", "--json"]).ok().json();
     let metrics = &figures["metrics"];
     assert_eq!(metrics["messages"], json!({"acknowledged": 1, "stored": 1}));
     assert_eq!(metrics["refusals"], json!({"not_for_role": 1}));
@@ -299,18 +299,18 @@ fn telemetry_counts_messages_waits_refusals_checks() {
         (&json!("limits"), &json!(2))
     );
     assert_eq!(figures["failures"].as_array().unwrap().len(), 1);
-    let none = desk.provost(&["telemetry", "--window", "0s", "--json"]).ok().json();
+    let none = env.provost(&["telemetry", "--window", "0s", "--json"]).ok().json();
     assert_eq!(none["metrics"]["messages"], json!({}));
-    let text = desk.stdout_of(&["telemetry", "--view", "metrics"]);
+    let text = env.stdout_of(&["telemetry", "--view", "metrics"]);
     assert!(text.contains("refusals  1 not_for_role"), "{}", text);
 }
 
 #[test]
 fn history_answers_match_their_schemas() {
-    let desk = TeamEnv::new();
-    bind_session_worker(&desk);
-    desk.act_as_operator(&["team", "criterion", "add", "the wording was read", "--accept"]).ok();
-    desk.provost(&["team", "done", "limits", "--as", "hand", "--because", "it is done, I think"])
+    let env = TeamEnv::new();
+    bind_session_worker(&env);
+    env.act_as_operator(&["team", "criterion", "add", "the wording was read", "--accept"]).ok();
+    env.provost(&["team", "done", "limits", "--as", "hand", "--because", "it is done, I think"])
         .assert_code(4);
     let looks: [(&str, &[&str]); 6] = [
         ("then", &["status", "limits", "--at", "3"]),
@@ -321,35 +321,35 @@ fn history_answers_match_their_schemas() {
         ("telemetry", &["telemetry"]),
     ];
     for (schema, words) in looks {
-        let answer = desk.provost(&[words, &["--json"]].concat()).ok().json();
+        let answer = env.provost(&[words, &["--json"]].concat()).ok().json();
         assert_conforms(schema, &without_next(answer));
     }
 }
 
 #[test]
 fn teams_messages_and_handoffs_match_schemas() {
-    let desk = TeamEnv::new();
-    bind_session_worker(&desk);
-    desk.act_as_operator(&["team", "loop", "start", "--require", "notes=asserted"]).ok();
-    desk.act_as_operator(&["team", "criterion", "add", "the wording was read", "--accept"]).ok();
-    desk.act_as("boss", &["team", "contract", "move", "wait", "--because", "its tests still run"])
+    let env = TeamEnv::new();
+    bind_session_worker(&env);
+    env.act_as_operator(&["team", "loop", "start", "--require", "notes=asserted"]).ok();
+    env.act_as_operator(&["team", "criterion", "add", "the wording was read", "--accept"]).ok();
+    env.act_as("boss", &["team", "contract", "move", "wait", "--because", "its tests still run"])
         .ok();
-    desk.send("hand", "Begin with the tests.");
-    assert_conforms("inbox-item", &desk.take_next("hand", &[]));
-    assert_conforms("team", &desk.show_task());
-    desk.list_messages().iter().for_each(|message| assert_conforms("team-message", message));
-    let handed = desk.provost(&["team", "handoff", "limits", "--json"]).ok().json();
+    env.send("hand", "Begin with the tests.");
+    assert_conforms("inbox-item", &env.take_next("hand", &[]));
+    assert_conforms("team", &env.show_task());
+    env.list_messages().iter().for_each(|message| assert_conforms("team-message", message));
+    let handed = env.provost(&["team", "handoff", "limits", "--json"]).ok().json();
     list_rows(&handed, "handoffs").iter().for_each(|one| assert_conforms("handoff", one));
     assert_conforms("heartbeat", &handed["heartbeat"]);
 }
 
 #[test]
 fn d16_history_commands_have_json_help_and_examples() {
-    let desk = TeamEnv::new();
+    let env = TeamEnv::new();
     for name in ["replay", "audit", "search", "telemetry", "export", "import", "status"] {
-        let help = desk.stdout_of(&[name, "--help"]);
+        let help = env.stdout_of(&[name, "--help"]);
         assert!(help.contains("Examples:\n"), "{name}");
-        let missing = desk.provost(&[name, "--json", "--no-such-flag"]).assert_code(2).json();
+        let missing = env.provost(&[name, "--json", "--no-such-flag"]).assert_code(2).json();
         assert_eq!(missing["ok"], false, "{name}");
     }
     for words in [
@@ -360,48 +360,48 @@ fn d16_history_commands_have_json_help_and_examples() {
         &["import", "nowhere"],
         &["status", "nobody", "--at", "1"],
     ] {
-        let missing = desk.provost(&[words, &["--json"]].concat()).assert_code(3).json();
+        let missing = env.provost(&[words, &["--json"]].concat()).assert_code(3).json();
         assert_eq!(missing["error"]["code"], "not_found", "{words:?}: {missing}");
     }
 }
 
 #[test]
 fn telemetry_closes_messages_with_team_and_member() {
-    let desk = TeamEnv::new();
-    desk.send("hand", "one");
-    desk.send("boss", "two");
+    let env = TeamEnv::new();
+    env.send("hand", "one");
+    env.send("boss", "two");
     let retire = ["team", "retire", "limits", "boss", "--because", "its part is done"];
-    desk.provost(&retire).assert_code(4);
-    desk.provost(&[&retire[..], &["--dead-letter"]].concat()).ok();
-    desk.provost(&["team", "cancel", "limits", "--because", "nobody needs it"]).ok();
-    let figures = desk.provost(&["telemetry", "--json"]).ok().json();
+    env.provost(&retire).assert_code(4);
+    env.provost(&[&retire[..], &["--dead-letter"]].concat()).ok();
+    env.provost(&["team", "cancel", "limits", "--because", "nobody needs it"]).ok();
+    let figures = env.provost(&["telemetry", "--json"]).ok().json();
     // The operator was notified that boss did not handle its message.
     assert_eq!(figures["metrics"]["messages"], json!({"cancelled": 2, "dead": 1}));
 }
 
 #[test]
 fn failures_name_team_and_omitted_count() {
-    let desk = TeamEnv::new();
-    desk.act_as_operator(&["team", "loop", "start", "--require", "notes=asserted"]).ok();
+    let env = TeamEnv::new();
+    env.act_as_operator(&["team", "loop", "start", "--require", "notes=asserted"]).ok();
     for _ in 0..52 {
-        desk.act_as_operator(&["team", "send", "hand", "go on", "--next"]).assert_code(4);
+        env.act_as_operator(&["team", "send", "hand", "go on", "--next"]).assert_code(4);
     }
-    let figures = desk.provost(&["telemetry", "--json"]).ok().json();
+    let figures = env.provost(&["telemetry", "--json"]).ok().json();
     assert_eq!(list_rows(&figures, "failures").len(), 50);
     assert_eq!(
         (&figures["older_failures"], &figures["failures"][0]["name"]),
         (&json!(2), &json!("limits"))
     );
-    let shown = desk.stdout_of(&["telemetry", "--view", "failures"]);
+    let shown = env.stdout_of(&["telemetry", "--view", "failures"]);
     assert!(shown.starts_with("2 older failures are not shown\n"), "{}", shown);
     assert!(shown.contains("limits · operator"), "{}", shown);
 }
 
 #[test]
 fn suggested_diff_is_not_empty() {
-    let desk = TeamEnv::new();
+    let env = TeamEnv::new();
     let next = |at: &str| {
-        let then = desk.provost(&["status", "limits", "--at", at, "--json"]).ok().json();
+        let then = env.provost(&["status", "limits", "--at", at, "--json"]).ok().json();
         then["next"][0].as_str().unwrap().to_owned()
     };
     assert!(next("3").ends_with(" --diff 2..3"), "{}", next("3"));
@@ -410,14 +410,14 @@ fn suggested_diff_is_not_empty() {
 
 #[test]
 fn finished_team_reaches_no_member() {
-    let desk = TeamEnv::new();
-    let pairs = |desk: &TeamEnv| {
-        let found = desk.provost(&["search", "limits", "--in", "members", "--json"]).ok().json();
+    let env = TeamEnv::new();
+    let pairs = |env: &TeamEnv| {
+        let found = env.provost(&["search", "limits", "--in", "members", "--json"]).ok().json();
         list_rows(&found, "hits")
     };
-    let shown = desk.stdout_of(&["search", "limits", "--in", "members"]);
+    let shown = env.stdout_of(&["search", "limits", "--in", "members"]);
     assert!(shown.contains("polled") && !shown.contains("PROVOST_HOME"), "{}", shown);
-    assert!(pairs(&desk).iter().all(|hit| hit["communication"].is_object()));
-    desk.provost(&["team", "cancel", "limits", "--because", "nobody needs it"]).ok();
-    assert!(pairs(&desk).iter().all(|hit| hit["communication"].is_null()));
+    assert!(pairs(&env).iter().all(|hit| hit["communication"].is_object()));
+    env.provost(&["team", "cancel", "limits", "--because", "nobody needs it"]).ok();
+    assert!(pairs(&env).iter().all(|hit| hit["communication"].is_null()));
 }

@@ -23,25 +23,25 @@ fn write_picture(path: &Path, other: usize) {
 
 /// The team `page` in a repository, with a worker in the checkout itself.
 fn open_page_team(flags: &[&str]) -> (TeamEnv, TestRepo) {
-    let desk = TeamEnv::new();
-    let repo = desk.repo("site");
+    let env = TeamEnv::new();
+    let repo = env.repo("site");
     write_picture(&repo.path().join("design/start.png"), 0);
     let new = ["team", "new", "page", "--goal", "the start page looks like its draft"];
-    desk.provost_in(repo.path(), &[&new, flags].concat()).ok();
-    desk.bind("page", "hand", "worker");
-    (desk, repo)
+    env.provost_in(repo.path(), &[&new, flags].concat()).ok();
+    env.bind("page", "hand", "worker");
+    (env, repo)
 }
 
 const PICTURES_ARGS: [&str; 3] = ["--pictures", "design/start.png", "shots/start.png"];
 
-fn check_page(desk: &TeamEnv, words: &[&str]) -> provost_testkit::harness::ProgramOutput {
-    desk.provost(&[&["team", "prove"], words, &["-t", "page", "--json"]].concat())
+fn check_page(env: &TeamEnv, words: &[&str]) -> provost_testkit::harness::ProgramOutput {
+    env.provost(&[&["team", "prove"], words, &["-t", "page", "--json"]].concat())
 }
 
 /// Waits until `times` checks are done, and returns the data of the newest.
-fn wait_check_done(desk: &TeamEnv, times: usize) -> Value {
+fn wait_check_done(env: &TeamEnv, times: usize) -> Value {
     eventually("the pictures are compared", || {
-        let all = desk.provost(&["events", "--json", "--limit", "10000"]).ok().json();
+        let all = env.provost(&["events", "--json", "--limit", "10000"]).ok().json();
         let events = all["events"].as_array().unwrap().clone();
         let done: Vec<_> =
             events.into_iter().filter(|one| one["kind"] == "team.check_done").collect();
@@ -49,26 +49,26 @@ fn wait_check_done(desk: &TeamEnv, times: usize) -> Value {
     })
 }
 
-fn loop_status(desk: &TeamEnv) -> Value {
-    desk.provost(&["team", "loop", "status", "-t", "page", "--json"]).ok().json()["loop"].clone()
+fn loop_status(env: &TeamEnv) -> Value {
+    env.provost(&["team", "loop", "status", "-t", "page", "--json"]).ok().json()["loop"].clone()
 }
 
 #[test]
 fn only_matching_pictures_are_verified_evidence() {
-    let (desk, repo) = open_page_team(&[]);
+    let (env, repo) = open_page_team(&[]);
     let start = ["team", "loop", "start", "--require", "screens=pictures:20000", "-t", "page"];
-    desk.provost(&start).ok();
+    env.provost(&start).ok();
     let shot = repo.path().join("shots/start.png");
     write_picture(&shot, 3);
     let evidence = [&["--evidence", "screens"], &PICTURES_ARGS[..]].concat();
-    check_page(&desk, &evidence).ok();
-    let differs = wait_check_done(&desk, 1);
+    check_page(&env, &evidence).ok();
+    let differs = wait_check_done(&env, 1);
     assert_eq!(differs["receipt"]["end"], serde_json::json!({"exit": 1}), "{differs:#}");
     assert_eq!(differs["compared"]["differing"], 30_000, "{differs:#}");
-    assert_eq!(loop_status(&desk)["missing"][0], "screens");
+    assert_eq!(loop_status(&env)["missing"][0], "screens");
     write_picture(&shot, 2);
-    check_page(&desk, &evidence).ok();
-    let alike = wait_check_done(&desk, 2);
+    check_page(&env, &evidence).ok();
+    let alike = wait_check_done(&env, 2);
     let digest = |path: &Path| blake3::hash(&fs::read(path).unwrap()).to_hex().to_string();
     let compared = &alike["compared"];
     assert_eq!(compared["actual_is"]["digest"], digest(&shot), "{alike:#}");
@@ -77,7 +77,7 @@ fn only_matching_pictures_are_verified_evidence() {
         digest(&repo.path().join("design/start.png")),
         "{alike:#}"
     );
-    let shown = loop_status(&desk);
+    let shown = loop_status(&env);
     assert_eq!(shown["missing"].as_array().map(Vec::len), Some(0), "{shown:#}");
     let words = shown["verified"]["screens"].as_str().unwrap();
     assert!(words.contains("20000 of a million points differ"), "{words}");
@@ -86,75 +86,75 @@ fn only_matching_pictures_are_verified_evidence() {
 
 #[test]
 fn loop_pictures_are_compared_again_at_finish() {
-    let (desk, repo) = open_page_team(&[]);
+    let (env, repo) = open_page_team(&[]);
     let screens = "screens=pictures:0:design/start.png:shots/start.png";
-    desk.provost(&["team", "loop", "start", "--require", screens, "-t", "page"]).ok();
+    env.provost(&["team", "loop", "start", "--require", screens, "-t", "page"]).ok();
     let shot = repo.path().join("shots/start.png");
     write_picture(&shot, 0);
-    check_page(&desk, &["--evidence", "screens", "--wait"]).ok();
+    check_page(&env, &["--evidence", "screens", "--wait"]).ok();
     write_picture(&shot, 1);
     let finish =
         ["team", "done", "page", "--because", "it looks like its draft", "--wait", "--json"];
-    let refused = desk.provost(&finish);
+    let refused = env.provost(&finish);
     assert!(refused.code() != Some(0) && refused.stdout.contains("check_failed"), "{refused:?}");
-    check_page(&desk, &["--evidence", "screens", "--wait"]).assert_code(1);
-    let refused = desk.provost(&finish);
+    check_page(&env, &["--evidence", "screens", "--wait"]).assert_code(1);
+    let refused = env.provost(&finish);
     assert!(refused.assert_code(4).stdout.contains("loop_incomplete"), "{refused:?}");
     write_picture(&shot, 0);
-    check_page(&desk, &["--evidence", "screens", "--wait"]).ok();
-    assert_eq!(desk.provost(&finish).ok().json()["team"]["state"], "done");
+    check_page(&env, &["--evidence", "screens", "--wait"]).ok();
+    assert_eq!(env.provost(&finish).ok().json()["team"]["state"], "done");
 }
 
 #[test]
 fn invalid_picture_is_reported_with_reason() {
-    let (desk, repo) = open_page_team(&[]);
-    desk.provost(&["team", "loop", "start", "visual-diff", "--check", "true", "-t", "page"]).ok();
+    let (env, repo) = open_page_team(&[]);
+    env.provost(&["team", "loop", "start", "visual-diff", "--check", "true", "-t", "page"]).ok();
     let evidence = [&["--evidence", "screens"], &PICTURES_ARGS[..]].concat();
-    check_page(&desk, &evidence).ok();
-    let missing = wait_check_done(&desk, 1);
+    check_page(&env, &evidence).ok();
+    let missing = wait_check_done(&env, 1);
     let tail = missing["receipt"]["tail"].as_str().unwrap();
     assert!(tail.contains("shots/start.png"), "{tail}");
     repo.write("shots/start.png", "I look just like the draft");
-    check_page(&desk, &evidence).ok();
-    let bad = wait_check_done(&desk, 2);
+    check_page(&env, &evidence).ok();
+    let bad = wait_check_done(&env, 2);
     let tail = bad["receipt"]["tail"].as_str().unwrap();
     assert!(tail.contains("shots/start.png is not a readable PNG picture"), "{tail}");
     assert_eq!(bad["receipt"]["end"], serde_json::json!({"exit": 2}));
     for wrong in [["/etc/hostname", "a.png"], ["a.png", "../b.png"], ["a.png", "a.png"]] {
         let words = [&["--evidence", "screens", "--pictures"], &wrong[..]].concat();
-        check_page(&desk, &words).assert_code(2);
+        check_page(&env, &words).assert_code(2);
     }
-    check_page(&desk, &["--evidence", "screens"]).assert_code(2);
+    check_page(&env, &["--evidence", "screens"]).assert_code(2);
     let loose = [&evidence[..], &["--tolerance", "0.01", "--as", "hand"]].concat();
-    check_page(&desk, &loose).assert_code(4);
-    check_page(&desk, &[&evidence[..], &["--tolerance", "2"]].concat()).assert_code(2);
+    check_page(&env, &loose).assert_code(4);
+    check_page(&env, &[&evidence[..], &["--tolerance", "2"]].concat()).assert_code(2);
 }
 
 #[test]
 fn picture_criterion_is_rechecked_at_finish() {
-    let (desk, repo) = open_page_team(&[]);
+    let (env, repo) = open_page_team(&[]);
     let add =
         ["team", "criterion", "add", "the page looks like its draft", "--accept", "-t", "page"];
-    desk.provost(&[&add[..], &PICTURES_ARGS].concat()).ok();
+    env.provost(&[&add[..], &PICTURES_ARGS].concat()).ok();
     let shot = repo.path().join("shots/start.png");
     write_picture(&shot, 0);
-    check_page(&desk, &["--criterion", "1"]).ok();
-    wait_check_done(&desk, 1);
-    let listed = desk.provost(&["team", "criterion", "ls", "-t", "page", "--json"]).ok().json();
+    check_page(&env, &["--criterion", "1"]).ok();
+    wait_check_done(&env, 1);
+    let listed = env.provost(&["team", "criterion", "ls", "-t", "page", "--json"]).ok().json();
     let criterion = &listed["criteria"][0];
     assert_eq!(
         (&criterion["state"], &criterion["receipt"]),
         (&"satisfied".into(), &"verified".into())
     );
     write_picture(&shot, 1);
-    desk.provost(&["team", "done", "page", "--because", "it looks like its draft"]).ok();
-    wait_check_done(&desk, 2);
-    let task = desk.provost(&["team", "show", "page", "--json"]).ok().json()["team"].clone();
+    env.provost(&["team", "done", "page", "--because", "it looks like its draft"]).ok();
+    wait_check_done(&env, 2);
+    let task = env.provost(&["team", "show", "page", "--json"]).ok().json()["team"].clone();
     assert_eq!(task["blockers"][0]["code"], "check_failed", "{task:#}");
     write_picture(&shot, 0);
-    desk.provost(&["team", "done", "page", "--because", "it looks like its draft"]).ok();
+    env.provost(&["team", "done", "page", "--because", "it looks like its draft"]).ok();
     eventually("it is done", || {
-        let task = desk.provost(&["team", "show", "page", "--json"]).ok().json();
+        let task = env.provost(&["team", "show", "page", "--json"]).ok().json();
         (task["team"]["state"] == "done").then_some(())
     });
 }

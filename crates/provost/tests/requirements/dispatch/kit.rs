@@ -28,25 +28,25 @@ impl TeamEnv {
     /// Creates the environment like `new`, with further flags for `team new`.
     #[track_caller]
     pub(crate) fn with_flags(flags: &[&str]) -> Self {
-        let desk = TeamEnv { stage: TestEnv::new() };
+        let env = TeamEnv { stage: TestEnv::new() };
         let new = ["team", "new", "limits", "--goal", "limit how often each caller may call"];
-        desk.provost(&[&new, flags].concat()).ok();
-        desk.bind("limits", "hand", "worker");
-        desk.bind("limits", "boss", "manager");
-        desk.act_as("boss", &["team", "contract", "accept", "--revision", "0"]).ok();
-        desk
+        env.provost(&[&new, flags].concat()).ok();
+        env.bind("limits", "hand", "worker");
+        env.bind("limits", "boss", "manager");
+        env.act_as("boss", &["team", "contract", "accept", "--revision", "0"]).ok();
+        env
     }
 
     /// Creates the environment in a repository with a commit, where checks can run, and without a
     /// manager.
     #[track_caller]
     pub(crate) fn in_repo(flags: &[&str]) -> Self {
-        let desk = TeamEnv { stage: TestEnv::new() };
-        let repo = desk.repo("work");
+        let env = TeamEnv { stage: TestEnv::new() };
+        let repo = env.repo("work");
         let new = ["team", "new", "limits", "--goal", "limit how often each caller may call"];
-        desk.provost_in(repo.path(), &[&new, flags].concat()).ok();
-        desk.bind("limits", "hand", "worker");
-        desk
+        env.provost_in(repo.path(), &[&new, flags].concat()).ok();
+        env.bind("limits", "hand", "worker");
+        env
     }
 
     #[track_caller]

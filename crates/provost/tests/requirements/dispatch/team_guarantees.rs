@@ -31,8 +31,8 @@ struct FileGate {
 }
 
 impl FileGate {
-    fn new(desk: &TeamEnv) -> FileGate {
-        FileGate { path: PathBuf::from(desk.file("gate")) }
+    fn new(env: &TeamEnv) -> FileGate {
+        FileGate { path: PathBuf::from(env.file("gate")) }
     }
 
     fn check(&self) -> String {
@@ -46,21 +46,21 @@ impl FileGate {
 
 /// A team in a repository with a manager, and a criterion whose check waits for its gate.
 fn gated_criterion() -> (TeamEnv, FileGate) {
-    let desk = TeamEnv::in_repo(&[]);
-    desk.bind("limits", "boss", "manager");
-    desk.act_as("boss", &["team", "contract", "accept", "--revision", "0"]).ok();
-    let gate = FileGate::new(&desk);
+    let env = TeamEnv::in_repo(&[]);
+    env.bind("limits", "boss", "manager");
+    env.act_as("boss", &["team", "contract", "accept", "--revision", "0"]).ok();
+    let gate = FileGate::new(&env);
     let add =
         ["team", "criterion", "add", "the tests of both callers pass", "--check", &gate.check()];
-    desk.act_as_operator(&[&add[..], &["--accept"]].concat()).ok();
-    (desk, gate)
+    env.act_as_operator(&[&add[..], &["--accept"]].concat()).ok();
+    (env, gate)
 }
 
 const CHECK: [&str; 4] = ["team", "prove", "--criterion", "1"];
 
 /// Runs a team command in a thread. Joining the thread returns the output.
-fn run_in_background(desk: &TeamEnv, words: &[&str]) -> thread::JoinHandle<ProgramOutput> {
-    let command = desk.command(&[words, &["-t", "limits", "--json"]].concat());
+fn run_in_background(env: &TeamEnv, words: &[&str]) -> thread::JoinHandle<ProgramOutput> {
+    let command = env.command(&[words, &["-t", "limits", "--json"]].concat());
     thread::spawn(move || output_of(command))
 }
 
@@ -68,21 +68,21 @@ fn error_text(output: &ProgramOutput) -> String {
     output.json()["error"]["message"].as_str().unwrap().to_owned()
 }
 
-fn message_texts(desk: &TeamEnv, to: &str) -> Vec<String> {
-    let messages = desk.list_messages().into_iter().filter(|one| one["to"] == to);
+fn message_texts(env: &TeamEnv, to: &str) -> Vec<String> {
+    let messages = env.list_messages().into_iter().filter(|one| one["to"] == to);
     messages.map(|one| one["text"].as_str().unwrap().to_owned()).collect()
 }
 
 #[test]
 fn f7_s1_check_wait_joins_a_running_check() {
-    let (desk, gate) = gated_criterion();
-    desk.act_as_operator(&CHECK).ok();
+    let (env, gate) = gated_criterion();
+    env.act_as_operator(&CHECK).ok();
     let waiting: Vec<_> =
-        (0..3).map(|_| run_in_background(&desk, &[&CHECK[..], &["--wait"]].concat())).collect();
-    let joined = run_in_background(&desk, &[&CHECK[..], &["--wait", "--as", "boss"]].concat());
+        (0..3).map(|_| run_in_background(&env, &[&CHECK[..], &["--wait"]].concat())).collect();
+    let joined = run_in_background(&env, &[&CHECK[..], &["--wait", "--as", "boss"]].concat());
     eventually("boss asked, too", || {
-        let id = desk.show_task()["id"].as_str().unwrap().to_owned();
-        (!desk.events_of(&id, "team.check_joined").is_empty()).then_some(())
+        let id = env.show_task()["id"].as_str().unwrap().to_owned();
+        (!env.events_of(&id, "team.check_joined").is_empty()).then_some(())
     });
     gate.open();
     for waiting in waiting.into_iter().chain([joined]) {
@@ -93,26 +93,26 @@ fn f7_s1_check_wait_joins_a_running_check() {
 
 #[test]
 fn f7_s1_check_wait_replays_its_key() {
-    let (desk, gate) = gated_criterion();
+    let (env, gate) = gated_criterion();
     gate.open();
     let first =
-        desk.act_as_operator(&[&CHECK[..], &["--wait", "--key", "once"]].concat()).ok().json();
+        env.act_as_operator(&[&CHECK[..], &["--wait", "--key", "once"]].concat()).ok().json();
     let again =
-        desk.act_as_operator(&[&CHECK[..], &["--wait", "--key", "once"]].concat()).ok().json();
+        env.act_as_operator(&[&CHECK[..], &["--wait", "--key", "once"]].concat()).ok().json();
     assert_eq!(first["receipt"], again["receipt"], "the same check");
 }
 
 #[test]
 fn f7_s1_check_wait_ends_with_the_team() {
-    let (desk, gate) = gated_criterion();
-    desk.act_as_operator(&CHECK).ok();
-    let waiting = run_in_background(&desk, &[&CHECK[..], &["--wait"]].concat());
-    let joined = run_in_background(&desk, &[&CHECK[..], &["--wait", "--as", "boss"]].concat());
+    let (env, gate) = gated_criterion();
+    env.act_as_operator(&CHECK).ok();
+    let waiting = run_in_background(&env, &[&CHECK[..], &["--wait"]].concat());
+    let joined = run_in_background(&env, &[&CHECK[..], &["--wait", "--as", "boss"]].concat());
     eventually("boss asked, too", || {
-        let id = desk.show_task()["id"].as_str().unwrap().to_owned();
-        (!desk.events_of(&id, "team.check_joined").is_empty()).then_some(())
+        let id = env.show_task()["id"].as_str().unwrap().to_owned();
+        (!env.events_of(&id, "team.check_joined").is_empty()).then_some(())
     });
-    desk.provost(&["team", "cancel", "limits", "--because", "nobody needs it"]).ok();
+    env.provost(&["team", "cancel", "limits", "--because", "nobody needs it"]).ok();
     let ended = joined.join().unwrap();
     assert!(
         error_text(ended.assert_code(1)).contains("the team is cancelled: nobody needs it"),
@@ -125,45 +125,45 @@ fn f7_s1_check_wait_ends_with_the_team() {
 
 #[test]
 fn f7_s1_finish_wait_replays_key_after_refusal() {
-    let desk = TeamEnv::in_repo(&["--check", "false"]);
+    let env = TeamEnv::in_repo(&["--check", "false"]);
     let finish = ["team", "done", "limits", "--because", "all of it holds", "--wait", "--key", "f"];
     for _ in 0..2 {
-        let refused = desk.provost(&[&finish[..], &["--json"]].concat());
+        let refused = env.provost(&[&finish[..], &["--json"]].concat());
         assert!(error_text(refused.assert_code(4)).contains("check_failed"), "{refused:?}");
     }
 }
 
 #[test]
 fn f7_s1_ping_ends_with_the_team() {
-    let desk = TeamEnv::new();
+    let env = TeamEnv::new();
     let check = ["team", "ping", "limits", "--timeout", "1000", "--json"];
-    let command = desk.command(&check);
+    let command = env.command(&check);
     let waiting = thread::spawn(move || output_of(command));
-    eventually("both are probed", || (desk.list_messages().len() == 2).then_some(()));
-    desk.provost(&["team", "cancel", "limits", "--because", "nobody needs it"]).ok();
+    eventually("both are probed", || (env.list_messages().len() == 2).then_some(()));
+    env.provost(&["team", "cancel", "limits", "--because", "nobody needs it"]).ok();
     let ended = waiting.join().unwrap();
     assert_eq!(ended.assert_code(5).json()["ready"], false);
 }
 
 #[test]
 fn f7_s2_key_belongs_to_the_member() {
-    let desk = TeamEnv::new();
-    desk.bind("limits", "arm", "worker");
-    desk.bind("limits", "chief", "manager");
+    let env = TeamEnv::new();
+    env.bind("limits", "arm", "worker");
+    env.bind("limits", "chief", "manager");
     for who in ["hand", "arm"] {
-        let sent = desk.act_as(who, &["team", "send", "boss", "It is done.", "--key", "done-1"]);
+        let sent = env.act_as(who, &["team", "send", "boss", "It is done.", "--key", "done-1"]);
         assert_eq!(sent.ok().json()["message"]["from"], who);
         let add = ["team", "criterion", "add", "two callers are told to wait", "--key", "c"];
-        desk.act_as(who, &add).ok();
+        env.act_as(who, &add).ok();
     }
-    assert_eq!(message_texts(&desk, "boss").len(), 2);
-    assert_eq!(desk.show_task()["criteria"].as_array().unwrap().len(), 2);
+    assert_eq!(message_texts(&env, "boss").len(), 2);
+    assert_eq!(env.show_task()["criteria"].as_array().unwrap().len(), 2);
     let config = r#"{"objective": "be quick"}"#;
-    desk.act_as_operator(&["team", "contract", "set", config, "--expect", "0"]).ok();
+    env.act_as_operator(&["team", "contract", "set", config, "--expect", "0"]).ok();
     for who in ["boss", "chief"] {
-        desk.act_as(who, &["team", "contract", "accept", "--revision", "1", "--key", "ack-1"]).ok();
+        env.act_as(who, &["team", "contract", "accept", "--revision", "1", "--key", "ack-1"]).ok();
     }
-    for member in desk.show_task()["members"].as_array().unwrap() {
+    for member in env.show_task()["members"].as_array().unwrap() {
         let read = if member["role"] == "manager" { json!(1) } else { Value::Null };
         assert_eq!(member["acknowledged_revision"], read, "{member}");
     }
@@ -171,9 +171,9 @@ fn f7_s2_key_belongs_to_the_member() {
 
 #[test]
 fn f7_s2_key_with_other_content_is_refused() {
-    let desk = TeamEnv::new();
+    let env = TeamEnv::new();
     let send = ["team", "send", "hand", "Begin.", "--key", "k"];
-    desk.act_as_operator(&send).ok();
+    env.act_as_operator(&send).ok();
     for other in [
         &["--priority", "high"][..],
         &["--kind", "note"],
@@ -181,13 +181,13 @@ fn f7_s2_key_with_other_content_is_refused() {
         &["--correlation", "c"],
         &["--steer"],
     ] {
-        let refused = desk.act_as_operator(&[&send[..], other].concat());
+        let refused = env.act_as_operator(&[&send[..], other].concat());
         assert!(
             error_text(refused.assert_code(4)).contains("another key"),
             "{other:?}: {refused:?}"
         );
     }
-    desk.act_as_operator(&[
+    env.act_as_operator(&[
         "team",
         "criterion",
         "add",
@@ -196,7 +196,7 @@ fn f7_s2_key_with_other_content_is_refused() {
         "c",
     ])
     .ok();
-    let other = desk.act_as_operator(&[
+    let other = env.act_as_operator(&[
         "team",
         "criterion",
         "add",
@@ -205,20 +205,20 @@ fn f7_s2_key_with_other_content_is_refused() {
         "c",
     ]);
     assert!(error_text(other.assert_code(4)).contains("the key was already used"), "{other:?}");
-    assert_eq!(desk.show_task()["criteria"].as_array().unwrap().len(), 1);
+    assert_eq!(env.show_task()["criteria"].as_array().unwrap().len(), 1);
 }
 
 #[test]
 fn f7_s2_replay_returns_the_current_status() {
-    let desk = TeamEnv::new();
+    let env = TeamEnv::new();
     let send = ["team", "send", "hand", "Begin.", "--key", "k"];
-    assert_eq!(desk.act_as_operator(&send).ok().json()["message"]["status"], "stored");
-    let item = desk.take_next("hand", &[]);
-    assert_eq!(desk.act_as_operator(&send).ok().json()["message"]["status"], "accepted");
-    desk.ack("hand", &item).ok();
-    assert_eq!(desk.act_as_operator(&send).ok().json()["message"]["status"], "acknowledged");
-    desk.provost(&["team", "cancel", "limits", "--because", "nobody needs it"]).ok();
-    let over = desk.act_as_operator(&send).ok().json();
+    assert_eq!(env.act_as_operator(&send).ok().json()["message"]["status"], "stored");
+    let item = env.take_next("hand", &[]);
+    assert_eq!(env.act_as_operator(&send).ok().json()["message"]["status"], "accepted");
+    env.ack("hand", &item).ok();
+    assert_eq!(env.act_as_operator(&send).ok().json()["message"]["status"], "acknowledged");
+    env.provost(&["team", "cancel", "limits", "--because", "nobody needs it"]).ok();
+    let over = env.act_as_operator(&send).ok().json();
     assert_eq!(
         (&over["message"]["status"], &over["team"]["state"]),
         (&json!("acknowledged"), &json!("cancelled"))
@@ -227,175 +227,174 @@ fn f7_s2_replay_returns_the_current_status() {
 
 const FINISH: [&str; 5] = ["team", "done", "limits", "--because", "all of it holds now"];
 
-fn finish(desk: &TeamEnv, flags: &[&str]) -> ProgramOutput {
-    desk.provost(&[&FINISH[..], flags, &["--json"]].concat())
+fn finish(env: &TeamEnv, flags: &[&str]) -> ProgramOutput {
+    env.provost(&[&FINISH[..], flags, &["--json"]].concat())
 }
 
 #[test]
 fn f7_s4_unproved_finish_is_refused() {
-    let desk = TeamEnv::new();
-    let refused = finish(&desk, &[]);
+    let env = TeamEnv::new();
+    let refused = finish(&env, &[]);
     assert!(error_text(refused.assert_code(4)).contains("nothing_proved"), "{refused:?}");
     // Only the operator can override this, and only with the explicit flag.
-    let refused = finish(&desk, &["--as", "boss", "--allow", "nothing_proved"]);
+    let refused = finish(&env, &["--as", "boss", "--allow", "nothing_proved"]);
     assert!(error_text(refused.assert_code(4)).contains("only the operator"), "{refused:?}");
-    finish(&desk, &["--allow", "check_failed"]).assert_code(2);
-    let done = finish(&desk, &["--allow", "nothing_proved"]).ok().json();
+    finish(&env, &["--allow", "check_failed"]).assert_code(2);
+    let done = finish(&env, &["--allow", "nothing_proved"]).ok().json();
     assert_eq!(done["team"]["allowed"][0]["code"], "nothing_proved");
-    assert!(desk.stdout_of(&["team", "show", "limits"]).contains("allowed"), "it is shown");
-    let audit = desk.stdout_of(&["audit", "limits"]);
+    assert!(env.stdout_of(&["team", "show", "limits"]).contains("allowed"), "it is shown");
+    let audit = env.stdout_of(&["audit", "limits"]);
     assert!(audit.contains("finish allowed despite: nothing_proved"), "{audit}");
 }
 
 #[test]
 fn f7_s4_finish_with_open_instructions_is_refused() {
-    let desk = TeamEnv::in_repo(&["--check", "true"]);
-    desk.send("hand", "Begin.");
-    let refused = finish(&desk, &["--wait"]);
+    let env = TeamEnv::in_repo(&["--check", "true"]);
+    env.send("hand", "Begin.");
+    let refused = finish(&env, &["--wait"]);
     assert!(
         error_text(refused.assert_code(4)).contains("instruction_open: hand has 1"),
         "{refused:?}"
     );
-    let item = desk.take_next("hand", &[]);
-    let refused = finish(&desk, &["--wait"]);
+    let item = env.take_next("hand", &[]);
+    let refused = finish(&env, &["--wait"]);
     assert!(
         error_text(refused.assert_code(4)).contains("instruction_open"),
         "accepted: {refused:?}"
     );
-    desk.ack("hand", &item).ok();
-    finish(&desk, &["--wait"]).ok();
+    env.ack("hand", &item).ok();
+    finish(&env, &["--wait"]).ok();
 }
 
 #[test]
 fn f7_s4_finish_settles_leased_messages() {
-    let desk = TeamEnv::in_repo(&["--check", "true"]);
+    let env = TeamEnv::in_repo(&["--check", "true"]);
     let item = {
-        desk.send("hand", "Begin.");
-        desk.take_next("hand", &[])
+        env.send("hand", "Begin.");
+        env.take_next("hand", &[])
     };
-    finish(&desk, &["--wait", "--allow", "instruction_open"]).ok();
-    assert_eq!(desk.list_messages()[0]["status"], "cancelled", "{item}");
+    finish(&env, &["--wait", "--allow", "instruction_open"]).ok();
+    assert_eq!(env.list_messages()[0]["status"], "cancelled", "{item}");
 }
 
 #[test]
 fn f7_s4_finish_while_a_worker_works_is_refused() {
-    let desk = TeamEnv::in_repo(&["--check", "true"]);
-    let session = desk.spawn_scenario(HANGS, &[]);
-    desk.pid(&session);
+    let env = TeamEnv::in_repo(&["--check", "true"]);
+    let session = env.spawn_scenario(HANGS, &[]);
+    env.pid(&session);
     let bind = ["team", "bind", "limits", "arm", "--role", "worker", "--session", &session];
-    desk.provost(&bind).ok();
-    let refused = finish(&desk, &["--wait"]);
+    env.provost(&bind).ok();
+    let refused = finish(&env, &["--wait"]);
     assert!(
         error_text(refused.assert_code(4)).contains("member_working: arm is working"),
         "{refused:?}"
     );
-    assert_eq!(desk.show_task()["blockers"][0]["code"], "member_working");
-    finish(&desk, &["--wait", "--allow", "member_working,nothing_changed"]).ok();
-    assert_eq!(desk.show_task()["state"], "done");
+    assert_eq!(env.show_task()["blockers"][0]["code"], "member_working");
+    finish(&env, &["--wait", "--allow", "member_working,nothing_changed"]).ok();
+    assert_eq!(env.show_task()["state"], "done");
 }
 
 #[test]
 fn f7_s4_finish_of_an_untouched_base_is_refused() {
-    let desk = TeamEnv::new();
-    desk.configure_talker(
+    let env = TeamEnv::new();
+    env.configure_talker(
         CLAIMS_WITHOUT_WORK,
         "[session]\nstop_grace = \"100ms\"\nsettle = \"100ms\"\n",
     );
-    let repo = desk.repo("work");
+    let repo = env.repo("work");
     let worker = format!("arm={TALKER}");
     let pair = ["team", "start", "count the callers", "--name", "count", "--worker", &worker];
-    let opened =
-        desk.provost_in(repo.path(), &[&pair[..], &["--check", "true", "--json"]].concat());
+    let opened = env.provost_in(repo.path(), &[&pair[..], &["--check", "true", "--json"]].concat());
     let session = opened.ok().json()["team"]["members"][0]["session"].as_str().unwrap().to_owned();
-    desk.wait_state(&session, |row| row["sealed"] == true);
+    env.wait_state(&session, |row| row["sealed"] == true);
     let finish = ["team", "done", "count", "--because", "all of it holds now", "--wait", "--json"];
-    let refused = desk.provost(&finish);
+    let refused = env.provost(&finish);
     assert!(
         error_text(refused.assert_code(4)).contains("nothing_changed: arm changed nothing"),
         "{refused:?}"
     );
-    desk.provost(&[&finish[..], &["--allow", "nothing_changed"]].concat()).ok();
+    env.provost(&[&finish[..], &["--allow", "nothing_changed"]].concat()).ok();
 }
 
 #[test]
 fn f7_s5_dead_letter_reaches_the_sender() {
-    let desk = TeamEnv::new();
+    let env = TeamEnv::new();
     let send = ["team", "send", "hand", "Count the callers."];
-    desk.act_as("boss", &send).ok();
+    env.act_as("boss", &send).ok();
     for _ in 0..10 {
-        let item = desk.take_next("hand", &[]);
+        let item = env.take_next("hand", &[]);
         let (no, lease) = (item["no"].to_string(), item["lease"].to_string());
         let release =
             ["team", "inbox", "release", &no, "--lease", &lease, "--because", "cannot do it"];
-        desk.act_as("hand", &release).ok();
+        env.act_as("hand", &release).ok();
     }
-    let news = desk.take_next("boss", &[]);
+    let news = env.take_next("boss", &[]);
     let text = news["text"].as_str().unwrap();
     assert!(text.contains("message 1 to hand was not handled: cannot do it"), "{text}");
-    let cycle = desk.provost(&["team", "overview", "limits", "--as", "boss", "--json"]).ok().json();
+    let cycle = env.provost(&["team", "overview", "limits", "--as", "boss", "--json"]).ok().json();
     let next = cycle["cycle"]["next"].to_string();
     assert!(next.contains("message 1") && !next.contains("nothing is open"), "{next}");
-    desk.act_as_operator(&["team", "inbox", "cancel", "1", "--because", "it is done otherwise"])
+    env.act_as_operator(&["team", "inbox", "cancel", "1", "--because", "it is done otherwise"])
         .ok();
-    let cycle = desk.provost(&["team", "overview", "limits", "--as", "boss", "--json"]).ok().json();
+    let cycle = env.provost(&["team", "overview", "limits", "--as", "boss", "--json"]).ok().json();
     assert!(!cycle["cycle"]["next"].to_string().contains("message 1"), "{cycle}");
 }
 
 #[test]
 fn f7_s5_expired_message_reaches_the_sender() {
-    let desk = TeamEnv::new();
-    desk.act_as("boss", &["team", "send", "hand", "Count the callers.", "--expires", "1s"]).ok();
-    let news = desk.take_next("boss", &["--wait", "--timeout", "60"]);
+    let env = TeamEnv::new();
+    env.act_as("boss", &["team", "send", "hand", "Count the callers.", "--expires", "1s"]).ok();
+    let news = env.take_next("boss", &["--wait", "--timeout", "60"]);
     let text = news["text"].as_str().unwrap();
     assert!(text.contains("message 1 to hand was not handled: it expired"), "{text}");
 }
 
 #[test]
 fn f7_s5_retire_refuses_hands_over_or_reports() {
-    let desk = TeamEnv::new();
-    desk.bind("limits", "arm", "worker");
-    desk.act_as("boss", &["team", "send", "hand", "Count the callers."]).ok();
+    let env = TeamEnv::new();
+    env.bind("limits", "arm", "worker");
+    env.act_as("boss", &["team", "send", "hand", "Count the callers."]).ok();
     let retire = ["team", "retire", "limits", "hand", "--because", "its part is done", "--json"];
-    let refused = desk.provost(&retire);
+    let refused = env.provost(&retire);
     assert!(error_text(refused.assert_code(4)).contains("hand has 1 open message"), "{refused:?}");
-    desk.provost(&[&retire[..], &["--to", "arm"]].concat()).ok();
-    let item = desk.take_next("arm", &[]);
+    env.provost(&[&retire[..], &["--to", "arm"]].concat()).ok();
+    let item = env.take_next("arm", &[]);
     assert_eq!(item["text"], "Count the callers.");
-    desk.act_as("boss", &["team", "send", "arm", "Now the tests."]).ok();
-    desk.bind("limits", "leg", "worker");
+    env.act_as("boss", &["team", "send", "arm", "Now the tests."]).ok();
+    env.bind("limits", "leg", "worker");
     let retire = ["team", "retire", "limits", "arm", "--because", "its part is done"];
-    desk.provost(&[&retire[..], &["--dead-letter"]].concat()).ok();
-    let news = desk.take_next("boss", &[])["text"].as_str().unwrap().to_owned();
+    env.provost(&[&retire[..], &["--dead-letter"]].concat()).ok();
+    let news = env.take_next("boss", &[])["text"].as_str().unwrap().to_owned();
     assert!(news.contains("arm has left the team"), "{news}");
     assert!(news.contains("Count the callers.") && news.contains("Now the tests."), "{news}");
     let requeue = ["team", "inbox", "requeue", "2", "--because", "another does it", "--to", "leg"];
-    let requeued = desk.act_as("boss", &requeue).ok().json();
+    let requeued = env.act_as("boss", &requeue).ok().json();
     assert_eq!(
         (&requeued["message"]["to"], &requeued["message"]["status"]),
         (&json!("leg"), &json!("stored"))
     );
-    assert_eq!(desk.take_next("leg", &[])["text"], "Now the tests.");
+    assert_eq!(env.take_next("leg", &[])["text"], "Now the tests.");
 }
 
 #[test]
 fn f7_s5_without_manager_news_reach_operator() {
-    let desk = TeamEnv::new();
-    desk.configure_talker(
+    let env = TeamEnv::new();
+    env.configure_talker(
         CLAIMS_WITHOUT_WORK,
         "[session]\nstop_grace = \"100ms\"\nsettle = \"100ms\"\n",
     );
     let worker = format!("arm={TALKER}");
     let pair = ["team", "start", "count the callers", "--name", "count", "--worker", &worker];
-    desk.provost(&[&pair[..], &["--no-worktree"]].concat()).ok();
+    env.provost(&[&pair[..], &["--no-worktree"]].concat()).ok();
     let news = eventually("the operator hears of it", || {
-        let listed = desk.provost(&["team", "inbox", "ls", "-t", "count", "--json"]).ok().json();
+        let listed = env.provost(&["team", "inbox", "ls", "-t", "count", "--json"]).ok().json();
         let messages = listed["messages"].as_array().unwrap().clone();
         messages.into_iter().find(|one| one["to"] == "operator" && one["kind"] == "news")
     });
     assert!(news["text"].as_str().unwrap().contains("arm (worker)"), "{news}");
-    let listed = desk.stdout_of(&["team", "inbox", "ls"]);
+    let listed = env.stdout_of(&["team", "inbox", "ls"]);
     assert!(listed.contains("arm (worker)"), "{listed}");
-    let status = desk.provost(&["status"]);
+    let status = env.provost(&["status"]);
     let shown = format!("{}{}", status.ok().stdout, status.stderr);
     assert!(shown.contains("wait for you") || shown.contains("waits for you"), "{shown}");
 }

@@ -71,23 +71,23 @@ fn team_wait_ends_when_team_is_cancelled() {
 
 #[test]
 fn team_send_next_starts_iteration_once_evidence_is_there() {
-    let desk = TeamEnv::new();
-    let no_loop = desk.act_as_operator(&["team", "send", "hand", "go on", "--next"]);
+    let env = TeamEnv::new();
+    let no_loop = env.act_as_operator(&["team", "send", "hand", "go on", "--next"]);
     assert!(no_loop.assert_code(4).stdout.contains("has no loop"), "{no_loop:?}");
-    desk.act_as_operator(&["team", "loop", "start", "--require", "notes=asserted"]).ok();
-    let early = desk.act_as_operator(&["team", "send", "hand", "go on", "--next"]);
+    env.act_as_operator(&["team", "loop", "start", "--require", "notes=asserted"]).ok();
+    let early = env.act_as_operator(&["team", "send", "hand", "go on", "--next"]);
     assert!(early.assert_code(4).stdout.contains("missing_evidence"), "{early:?}");
     let notes = ["team", "loop", "submit", "notes", "--text", "the tests of one caller"];
-    desk.act_as_operator(&notes).ok();
+    env.act_as_operator(&notes).ok();
     let skipped = ["team", "send", "hand", "go on", "--next", "--iteration", "3"];
-    desk.act_as_operator(&skipped).assert_code(4);
+    env.act_as_operator(&skipped).assert_code(4);
     // Without WHO the message goes to the only worker.
-    let sent = desk.act_as_operator(&["team", "send", "go on", "--next"]).ok().json();
+    let sent = env.act_as_operator(&["team", "send", "go on", "--next"]).ok().json();
     assert_eq!(
         (&sent["message"]["to"], &sent["message"]["iteration"]),
         (&"hand".into(), &2.into())
     );
-    assert_eq!(desk.take_next("hand", &[])["kind"], "continuation");
+    assert_eq!(env.take_next("hand", &[])["kind"], "continuation");
 }
 
 #[test]
@@ -104,11 +104,11 @@ fn team_send_now_interrupts_the_turn() {
 
 #[test]
 fn shell_variables_name_team_and_member() {
-    let desk = TeamEnv::new();
-    desk.provost(&["team", "new", "other", "--goal", "a second open team"]).ok();
-    desk.send("hand", "Begin with the tests.");
+    let env = TeamEnv::new();
+    env.provost(&["team", "new", "other", "--goal", "a second open team"]).ok();
+    env.send("hand", "Begin with the tests.");
     let run = |words: &[&str], team: &str, member: &str| -> ProgramOutput {
-        let mut command = desk.command(words);
+        let mut command = env.command(words);
         command.env("PROVOST_TEAM", team).env("PROVOST_AS", member);
         output_of(command)
     };

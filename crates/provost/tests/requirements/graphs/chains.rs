@@ -92,11 +92,11 @@ fn r18_missing_worktree_is_a_recorded_handover() {
     assert_ne!(two, session);
     assert_eq!(two, three, "from there on it is one conversation again");
     // The summary is written after the outcome is sealed.
-    let card = eventually("the summary", || {
-        let card = site.stage.provost(&["summary", &id]);
-        (card.code() == Some(0)).then_some(card.stdout)
+    let summary = eventually("the summary", || {
+        let summary = site.stage.provost(&["summary", &id]);
+        (summary.code() == Some(0)).then_some(summary.stdout)
     });
-    assert!(card.contains("taken over from") && card.contains("is gone"), "{card}");
+    assert!(summary.contains("taken over from") && summary.contains("is gone"), "{summary}");
     site.repo.git(&["worktree", "remove", "--force", "--force", &place]);
 }
 
@@ -105,13 +105,13 @@ fn r18_conversation_continues_after_conflict_fix() {
     let waits = |own: &str, other: &str| {
         format!("touch $root/{own}-there; while ! test -e $root/{other}-there; do sleep 0.05; done")
     };
-    let mends = |line: &str| {
+    let repair_step = |line: &str| {
         format!(
             "case $n in 1) printf 'base\\n{line}\\n' > shared.txt;; *) grep -v '^[<=>]' shared.txt | sort > s; mv s shared.txt;; esac"
         )
     };
-    let left = format!("{}\n{}", waits("left", "right"), mends("left"));
-    let right = format!("{}\n{}", waits("right", "left"), mends("right"));
+    let left = format!("{}\n{}", waits("left", "right"), repair_step("left"));
+    let right = format!("{}\n{}", waits("right", "left"), repair_step("right"));
     let site = PlanEnv::new(&[
         ("left", &[], &left),
         ("right", &[], &right),

@@ -29,14 +29,14 @@ fn failed_task_blocks_only_dependents_until_resume() {
     let branch = site.branch(id);
     assert_eq!(site.files_at(&branch), ["README.md", "beside.txt", "good.txt"]);
 
-    let card = site.stage.provost(&["summary", "mine"]).ok().stdout.clone();
-    assert!(card.contains("4 tasks, 2 merged, in 2 batches"), "{card}");
+    let summary = site.stage.provost(&["summary", "mine"]).ok().stdout.clone();
+    assert!(summary.contains("4 tasks, 2 merged, in 2 batches"), "{summary}");
     for (task, end) in [
         ("good", "merged; by "),
         ("bad", "not merged: failed"),
         ("behind", "not merged: not started"),
     ] {
-        let line = card.lines().find(|line| line.contains(&format!("The task {task}"))).unwrap();
+        let line = summary.lines().find(|line| line.contains(&format!("The task {task}"))).unwrap();
         assert!(line.contains(end), "{line}");
     }
 

@@ -110,8 +110,8 @@ impl PlanEnv {
 
     /// Waits until the given attempt of the run is sealed.
     #[track_caller]
-    pub(crate) fn wait_sealed_attempt(&self, id: &str, leg: u32) -> Value {
-        self.stage.wait_state(id, |row| row["attempt"] == leg && row["sealed"] == true)
+    pub(crate) fn wait_sealed_attempt(&self, id: &str, attempt: u32) -> Value {
+        self.stage.wait_state(id, |row| row["attempt"] == attempt && row["sealed"] == true)
     }
 
     /// The graph that `provost graph` prints.

@@ -34,9 +34,9 @@ fn plan_awaits_approval_across_daemon_death() {
     );
     assert_eq!(row["sessions"], json!([]));
     let shown = site.stage.provost(&["status", "mine"]);
-    let said = format!("{}{}", shown.ok().stdout, shown.stderr);
+    let printed = format!("{}{}", shown.ok().stdout, shown.stderr);
     for command in ["provost approve ", "provost deny ", "provost graph "] {
-        assert!(said.contains(command), "{command} in {said}");
+        assert!(printed.contains(command), "{command} in {printed}");
     }
     let planned = eventually("the hook", || read_nonempty(site.stage.file("hook-planned")));
     assert!(planned.contains(&id), "{planned}");

@@ -13,15 +13,15 @@ fn protected_env(tasks: &[ScriptedTask<'_>]) -> PlanEnv {
     site
 }
 
-/// Waits for the summary, which compares the run's end with its base, and returns the row and the card.
+/// Waits for the summary, which compares the run's end with its base, and returns the row and the summary.
 #[track_caller]
 fn wait_summary(site: &PlanEnv, id: &str) -> (Value, String) {
     site.wait_sealed(id);
     eventually("the card is written", || {
         (!site.events(id, "run.report_written").is_empty()).then_some(())
     });
-    let card = site.stage.provost(&["summary", id]).ok().stdout.clone();
-    (site.wait_sealed(id), card)
+    let summary = site.stage.provost(&["summary", id]).ok().stdout.clone();
+    (site.wait_sealed(id), summary)
 }
 
 #[track_caller]
@@ -30,8 +30,8 @@ fn warnings(row: &Value) -> String {
 }
 
 /// The "Still open" section of a summary.
-fn still_open(card: &str) -> &str {
-    card.split_once("Still open").map_or("", |(_, open)| open)
+fn still_open(summary: &str) -> &str {
+    summary.split_once("Still open").map_or("", |(_, open)| open)
 }
 
 #[test]
@@ -39,10 +39,10 @@ fn f5_g3_chained_task_deleting_test_is_reported() {
     let site =
         protected_env(&[("one", &[], "rm test/range.js"), ("two", &["one"], "echo 2 > two.txt")]);
     let id = site.open_run(&["--check", "true"]);
-    let (row, card) = wait_summary(&site, &id);
+    let (row, summary) = wait_summary(&site, &id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
     assert!(warnings(&row).contains("test/range.js"), "{row:#}");
-    assert!(still_open(&card).contains("test/range.js"), "{card}");
+    assert!(still_open(&summary).contains("test/range.js"), "{summary}");
 }
 
 /// Deletes a test, and adds a line at the same position as another task. The task that gets the
@@ -65,12 +65,12 @@ fn f5_g3_returned_task_deleting_test_is_reported() {
     }
     site.repo.commit("Something to change");
     let id = site.open_run(&["--check", "test -s shared.txt"]);
-    let (row, card) = wait_summary(&site, &id);
+    let (row, summary) = wait_summary(&site, &id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
     assert_eq!(site.events(&id, "run.task_returned").len(), 1, "{row:#}");
     for file in ["test/left.js", "test/right.js"] {
         assert!(warnings(&row).contains(file), "{row:#}");
-        assert!(still_open(&card).contains(file), "{card}");
+        assert!(still_open(&summary).contains(file), "{summary}");
     }
 }
 
@@ -81,10 +81,10 @@ fn f5_g3_reverted_change_is_not_reported() {
         ("two", &["one"], "mkdir -p test; echo checks > test/range.js; echo 2 > two.txt"),
     ]);
     let id = site.open_run(&["--check", "true"]);
-    let (row, card) = wait_summary(&site, &id);
+    let (row, summary) = wait_summary(&site, &id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
     assert!(!warnings(&row).contains("test/range.js"), "{row:#}");
-    assert!(!still_open(&card).contains("test/range.js"), "{card}");
+    assert!(!still_open(&summary).contains("test/range.js"), "{summary}");
 }
 
 #[test]
@@ -94,11 +94,11 @@ fn f5_g3_unmerged_task_warns_of_nothing() {
         ("bad", &[], "rm test/range.js; echo 1 > bad.txt"),
     ]);
     let id = site.open_run(&["--check", "test ! -e bad.txt"]);
-    let (row, card) = wait_summary(&site, &id);
+    let (row, summary) = wait_summary(&site, &id);
     assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("tasks")), "{row:#}");
     assert_eq!(row["tasks"]["merged"], 1, "{row:#}");
     assert!(!warnings(&row).contains("test/range.js"), "{row:#}");
-    assert!(!still_open(&card).contains("test/range.js"), "{card}");
+    assert!(!still_open(&summary).contains("test/range.js"), "{summary}");
 }
 
 #[test]
@@ -108,8 +108,8 @@ fn f5_g3_missing_files_are_in_the_summary() {
         ("two", &["one"], "echo 2 > two.txt"),
     ]);
     let id = site.open_run(&["--check", "true"]);
-    let (row, card) = wait_summary(&site, &id);
+    let (row, summary) = wait_summary(&site, &id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
     assert!(warnings(&row).contains("made"), "{row:#}");
-    assert!(still_open(&card).contains("made"), "{card}");
+    assert!(still_open(&summary).contains("made"), "{summary}");
 }

@@ -223,10 +223,10 @@ proptest! {
         }
         // Every active issue is running, is started, or is held with a reason.
         for issue in issues.iter().filter(|issue| rules.is_active(issue)) {
-            let told = plan.held.iter().any(|held| held.issue == issue.id);
+            let held = plan.held.iter().any(|held| held.issue == issue.id);
             let begins = plan.start.iter().any(|start| start.issue.id == issue.id);
-            let goes_on = going.contains(&issue.id.as_str());
-            prop_assert_eq!([told, begins, goes_on].iter().filter(|one| **one).count(), 1);
+            let continues = going.contains(&issue.id.as_str());
+            prop_assert_eq!([held, begins, continues].iter().filter(|one| **one).count(), 1);
         }
     }
 
