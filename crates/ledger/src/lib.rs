@@ -7,6 +7,7 @@
 
 mod batch;
 mod bundle;
+mod checksum;
 mod error;
 mod export;
 mod lines;
@@ -33,7 +34,7 @@ pub use port::{
     AppendError, ArchiveError, ArchiveResult, ClockReading, CloseFn, CommittedBatch, FoldFn,
     FoldedStream, KnownKinds, Ledger, ListCursor, OpenStreamPolicy, ProjectionQuery, ProjectionRef,
     ReadLedger, RecordedEvent, RecordedEventRef, StoredSnapshot, StreamFilter, StreamHead,
-    StreamState, VisitFlow,
+    StreamState, VisitFlow, for_each_record_or_damage,
 };
 pub use search_terms::{Lookup, MAX_INDEXED_BYTES, MAX_WORDS, SearchTerms, TermQuery, TermSet};
 pub use sqlite::{

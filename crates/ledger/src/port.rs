@@ -291,6 +291,28 @@ pub trait ReadLedger {
     fn read_consistent(&self, read: &mut dyn FnMut(&dyn ReadLedger)) -> Result<(), Error>;
 }
 
+/// Visits the events after a `seq`, in order. Damaged records are visited as errors and do not hide
+/// the others.
+pub fn for_each_record_or_damage(
+    ledger: &dyn ReadLedger,
+    after: u64,
+    visit: &mut dyn FnMut(Result<RecordedEventRef<'_>, &Error>) -> VisitFlow,
+) -> Result<(), Error> {
+    let mut after = after;
+    loop {
+        let read = ledger.for_each_record(after, &mut |record| visit(Ok(record)));
+        match read {
+            Err(error @ Error::Unreadable { seq, .. }) if seq > after => {
+                if visit(Err(&error)).is_break() {
+                    return Ok(());
+                }
+                after = seq;
+            }
+            read => return read,
+        }
+    }
+}
+
 /// A writable ledger.
 pub trait Ledger: ReadLedger {
     /// Makes a batch durable, either completely or not at all.

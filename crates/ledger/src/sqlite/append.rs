@@ -25,8 +25,8 @@ impl Ledger for SqliteLedger {
             self.kinds.insert(kind, v);
         }
         self.open_streams.update(&batch);
-        self.last_seq = staged.seqs.last().copied().unwrap_or(self.last_seq);
-        let records = into_records(batch, staged.seqs);
+        let records = into_records(batch, self.last_seq + 1);
+        self.last_seq = staged.last_seq;
         if let Some(last) = records.last() {
             self.high_water.advance(last.as_ref());
         }
@@ -117,7 +117,8 @@ impl OpenStreamCache {
 /// The result of writing a batch.
 #[derive(Default)]
 struct StagedBatch {
-    seqs: Vec<u64>,
+    /// The last number in use.
+    last_seq: u64,
     new_kinds: Vec<(String, u16)>,
 }
 
@@ -125,7 +126,7 @@ impl SqliteLedger {
     fn stage(&mut self, batch: &WriteBatch) -> Result<StagedBatch, AppendError> {
         let db = &self.reader.db;
         let tx = db.begin()?;
-        let mut staged = StagedBatch::default();
+        let mut staged = StagedBatch { last_seq: self.last_seq, ..StagedBatch::default() };
         let storage = |e| AppendError::Storage(db.error(e));
         refuse_duplicates(&tx, batch).map_err(storage)?.map_or(Ok(()), Err)?;
         for write in &batch.writes {
@@ -156,15 +157,15 @@ impl StagedBatch {
         place: Option<StreamPosition>,
     ) -> rusqlite::Result<()> {
         let frame = EventFrame { stream: &write.stream, at: batch.at };
-        let first = self.seqs.len();
-        let version = write.expected + 1;
-        rows::insert_events(conn, &frame, version, &write.events, |seq| self.seqs.push(seq))?;
-        for (event, seq) in write.events.iter().zip(&self.seqs[first..]) {
-            fts::put_event(conn, *seq, write.stream.kind(), &event.search_terms)?;
+        let first = self.last_seq + 1;
+        rows::insert_events(conn, &frame, write.expected + 1, first, &write.events)?;
+        for (seq, event) in (first..).zip(&write.events) {
+            fts::put_event(conn, seq, write.stream.kind(), &event.search_terms)?;
         }
+        self.last_seq += write.events.len() as u64;
         let row = StreamRow {
             stream: &write.stream,
-            created_seq: self.seqs[first],
+            created_seq: first,
             version: write.expected + write.events.len() as u64,
             open: write.open,
             changed_ms: batch.at.wall_ms,
@@ -235,9 +236,9 @@ fn put_stream(
 }
 
 /// Converts a batch into records without copying the events.
-fn into_records(batch: WriteBatch, seqs: Vec<u64>) -> Vec<RecordedEvent> {
-    let mut records = Vec::with_capacity(seqs.len());
-    let mut seqs = seqs.into_iter();
+fn into_records(batch: WriteBatch, first_seq: u64) -> Vec<RecordedEvent> {
+    let mut records = Vec::with_capacity(batch.writes.iter().map(|w| w.events.len()).sum());
+    let mut seqs = first_seq..;
     for write in batch.writes {
         let numbered = (write.expected + 1..).zip(seqs.by_ref());
         for (event, (version, seq)) in write.events.into_iter().zip(numbered) {

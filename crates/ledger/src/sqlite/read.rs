@@ -27,14 +27,16 @@ impl<T: HasDb> ReadLedger for T {
         after_version: u64,
     ) -> Result<Vec<RecordedEvent>, Error> {
         let db = self.db();
-        let live: Vec<_> =
+        // Read the version before the events, so that it is not ahead of them.
+        let position = db.run(|conn| rows::position(conn, stream))?;
+        let mut records: Vec<_> =
             scan_stream(db, stream, after_version)?.into_iter().collect::<Result<_, _>>()?;
-        if !live.is_empty() {
-            return Ok(live);
+        if records.is_empty() {
+            records = archive::read(db, stream)?.unwrap_or_default();
+            records.retain(|record| record.version > after_version);
         }
-        let mut archived = archive::read(db, stream)?.unwrap_or_default();
-        archived.retain(|record| record.version > after_version);
-        Ok(archived)
+        check_complete(db, stream, position.map_or(0, |it| it.version), after_version, &records)?;
+        Ok(records)
     }
 
     fn read_after(&self, seq: u64, limit: usize) -> Result<Vec<RecordedEvent>, Error> {
@@ -243,10 +245,27 @@ pub(crate) fn scan_stream(
         let mut rows = statement.query(params![stream.as_str(), int(after_version)])?;
         let mut records = Vec::new();
         while let Some(row) = rows.next()? {
-            records.push(readable(row).map(RecordedEventRef::to_owned));
+            records.push(rows::record(row).map(RecordedEventRef::to_owned));
         }
         Ok(records)
     })
+}
+
+/// Checks that the events of a stream after one version have no gaps and reach another version.
+fn check_complete(
+    db: &Db,
+    stream: &StreamId,
+    version: u64,
+    after: u64,
+    records: &[RecordedEvent],
+) -> Result<(), Error> {
+    let gap = (after + 1..).zip(records).find(|(next, record)| record.version != *next);
+    let missing = match gap {
+        Some((next, _)) => next,
+        None if after + (records.len() as u64) < version => after + records.len() as u64 + 1,
+        None => return Ok(()),
+    };
+    Err(db.corrupt(format!("event {missing} of {stream} is missing")))
 }
 
 fn visit_records(
@@ -270,7 +289,7 @@ fn visit_rows(
     db.run(|conn| {
         let mut statement = conn.prepare_cached(sql)?;
         let rows = statement.query(params)?;
-        until_break(rows, |row| match readable(row) {
+        until_break(rows, |row| match rows::record(row) {
             Ok(record) => Ok(visit(record)),
             Err(error) => {
                 fault = Some(error);
@@ -316,11 +335,6 @@ fn until_break(
         }
     }
     Ok(())
-}
-
-fn readable<'r>(row: &'r Row<'_>) -> Result<RecordedEventRef<'r>, Error> {
-    rows::record(row)
-        .map_err(|e| Error::Unreadable { seq: count(row, 0).unwrap_or(0), what: e.to_string() })
 }
 
 fn state(db: &Db, row: &Row<'_>) -> rusqlite::Result<StreamState> {

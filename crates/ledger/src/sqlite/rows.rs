@@ -2,14 +2,16 @@
 
 use rusqlite::{Connection, OptionalExtension, Params, Result, Row, params};
 
-use super::db::{count, int, text};
+use super::db::{count, int, lossy_text, text};
+use crate::checksum::checksum;
 use crate::{
-    ClockReading, NewEvent, PendingItem, RecordedEventRef, StoredSnapshot, StreamHead, StreamId,
+    ClockReading, Error, NewEvent, PendingItem, RecordedEvent, RecordedEventRef, StoredSnapshot, StreamHead, StreamId,
     StreamSnapshot,
 };
 
 /// The columns that [`record`] reads, in this order.
-pub(crate) const RECORD: &str = "seq, stream, version, kind, v, wall_ms, mono_ms, actor, data";
+pub(crate) const RECORD: &str =
+    "seq, stream, version, kind, v, wall_ms, mono_ms, actor, data, sum";
 /// The columns that [`head`] reads, in this order.
 pub(crate) const HEAD: &str = "id, version, created_seq, open, archive_file IS NOT NULL";
 
@@ -44,39 +46,35 @@ pub(crate) fn position(conn: &Connection, stream: &StreamId) -> Result<Option<St
         .optional()
 }
 
-/// Inserts events starting at a version. Returns the `seq` assigned to each of them.
+/// Inserts events starting at a version and a `seq`.
 pub(crate) fn insert_events(
     conn: &Connection,
     frame: &EventFrame<'_>,
     first_version: u64,
+    first_seq: u64,
     events: &[NewEvent],
-    mut inserted: impl FnMut(u64),
 ) -> Result<()> {
-    let mut statement = conn.prepare_cached(
-        "INSERT INTO event (stream, version, kind, v, wall_ms, mono_ms, actor, data)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-    )?;
-    for (version, event) in (first_version..).zip(events) {
-        statement.execute(params![
-            frame.stream.as_str(),
-            int(version),
-            event.kind,
-            event.v,
-            frame.at.wall_ms,
-            int(frame.at.mono_ms),
-            event.actor,
-            event.data,
-        ])?;
-        inserted(conn.last_insert_rowid().unsigned_abs());
+    for ((version, seq), event) in (first_version..).zip(first_seq..).zip(events) {
+        let record = RecordedEventRef {
+            seq,
+            stream: frame.stream.as_str(),
+            version,
+            kind: &event.kind,
+            v: event.v,
+            at: frame.at,
+            actor: &event.actor,
+            data: &event.data,
+        };
+        insert_record(conn, record)?;
     }
     Ok(())
 }
 
-/// Inserts a record unchanged, including its `seq`.
+/// Inserts a record with its checksum.
 pub(crate) fn insert_record(conn: &Connection, record: RecordedEventRef<'_>) -> Result<()> {
     conn.prepare_cached(
-        "INSERT INTO event (seq, stream, version, kind, v, wall_ms, mono_ms, actor, data)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        "INSERT INTO event (seq, stream, version, kind, v, wall_ms, mono_ms, actor, data, sum)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
     )?
     .execute(params![
         int(record.seq),
@@ -88,6 +86,7 @@ pub(crate) fn insert_record(conn: &Connection, record: RecordedEventRef<'_>) -> 
         int(record.at.mono_ms),
         record.actor,
         record.data,
+        checksum(record),
     ])
     .map(drop)
 }
@@ -232,15 +231,28 @@ pub(crate) fn exists(conn: &Connection, sql: &str, params: impl Params) -> Resul
     conn.prepare_cached(sql)?.exists(params)
 }
 
-/// Visits the record with this `seq`, if it is still in the log.
+/// Visits the record with this `seq`, if it is still in the log and intact.
 pub(crate) fn record_at<T>(
     conn: &Connection,
     seq: u64,
     visit: impl FnOnce(RecordedEventRef<'_>) -> T,
 ) -> Result<Option<T>> {
     conn.prepare_cached(&format!("SELECT {RECORD} FROM event WHERE seq = ?1"))?
-        .query_row([int(seq)], |row| Ok(visit(record(row)?)))
+        .query_row([int(seq)], |row| Ok(record(row).ok().map(visit)))
         .optional()
+        .map(Option::flatten)
+}
+
+/// Returns the newest intact record that is still in the log.
+pub(crate) fn newest_record(conn: &Connection) -> Result<Option<RecordedEvent>> {
+    let mut statement = conn.prepare(&format!("SELECT {RECORD} FROM event ORDER BY seq DESC"))?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        if let Ok(record) = record(row) {
+            return Ok(Some(record.to_owned()));
+        }
+    }
+    Ok(None)
 }
 
 /// Returns the highest `seq` ever assigned.
@@ -273,9 +285,23 @@ pub(crate) fn head(row: &Row<'_>) -> Result<StreamHead> {
     })
 }
 
-/// Reads an event without copying it.
-pub(crate) fn record<'r>(row: &'r Row<'_>) -> Result<RecordedEventRef<'r>> {
-    Ok(RecordedEventRef {
+/// Reads an event without copying it, and verifies its checksum.
+pub(crate) fn record<'r>(row: &'r Row<'_>) -> std::result::Result<RecordedEventRef<'r>, Error> {
+    let damaged = |what: String| Error::Unreadable {
+        seq: count(row, 0).unwrap_or(0),
+        stream: lossy_text(row, 1).unwrap_or_default(),
+        version: count(row, 2).unwrap_or(0),
+        what,
+    };
+    let (record, sum) = unverified(row).map_err(|why| damaged(why.to_string()))?;
+    if checksum(record) == sum {
+        return Ok(record);
+    }
+    Err(damaged(format!("it was changed on disk: its checksum is wrong; its kind is `{}`", record.kind)))
+}
+
+fn unverified<'r>(row: &'r Row<'_>) -> Result<(RecordedEventRef<'r>, u32)> {
+    let record = RecordedEventRef {
         seq: count(row, 0)?,
         stream: text(row, 1)?,
         version: count(row, 2)?,
@@ -284,5 +310,6 @@ pub(crate) fn record<'r>(row: &'r Row<'_>) -> Result<RecordedEventRef<'r>> {
         at: ClockReading { wall_ms: row.get(5)?, mono_ms: count(row, 6)? },
         actor: text(row, 7)?,
         data: text(row, 8)?,
-    })
+    };
+    Ok((record, row.get(9)?))
 }

@@ -9,6 +9,8 @@ CREATE TABLE event (
   mono_ms INTEGER NOT NULL,
   actor TEXT NOT NULL,
   data TEXT NOT NULL,
+  -- A checksum of all other columns.
+  sum INTEGER NOT NULL,
   UNIQUE (stream, version)
 ) STRICT;
 

@@ -314,6 +314,7 @@ impl LedgerCheck<'_> {
                 for name in names {
                     let id = StreamId::stored(name);
                     self.report(Some(&id), "it has events but no row", RESTORE);
+                    self.stray_records(&id);
                 }
             }
             Err(error) => self.report(None, error.to_string(), RESTORE),
@@ -324,6 +325,16 @@ impl LedgerCheck<'_> {
         {
             let what = format!("record {highest} is beyond the counter {last}");
             self.report(None, what, RESTORE);
+        }
+    }
+
+    /// Reports damaged events of a stream without a row. If an event's stream was changed on disk,
+    /// this tells which event it is.
+    fn stray_records(&mut self, id: &StreamId) {
+        for record in scan_stream(self.db, id, 0).into_iter().flatten() {
+            if let Err(error) = record {
+                self.report(Some(id), error.to_string(), RESTORE);
+            }
         }
     }
 
