@@ -276,6 +276,10 @@ pub trait ReadLedger {
     /// because events of archived streams are skipped and the clock may have been set back.
     fn seq_before(&self, wall_ms: i64) -> Result<u64, Error>;
 
+    /// Returns the version of a stream after the event with this `seq`, or 0 if the stream did not
+    /// exist yet.
+    fn stream_version_at(&self, stream: &StreamId, seq: u64) -> Result<u64, Error>;
+
     /// Visits all streams, oldest first.
     fn for_each_stream(&self, visit: &mut dyn FnMut(StreamHead) -> VisitFlow) -> Result<(), Error>;
 

@@ -192,6 +192,15 @@ impl<T: HasDb> ReadLedger for T {
         })
     }
 
+    fn stream_version_at(&self, stream: &StreamId, seq: u64) -> Result<u64, Error> {
+        let found = self.db().run(|conn| rows::version_at(conn, stream, seq))?;
+        if let Some(version) = found {
+            return Ok(version);
+        }
+        let archived = archive::read(self.db(), stream)?.unwrap_or_default();
+        Ok(archived.iter().filter(|record| record.seq <= seq).count() as u64)
+    }
+
     fn for_each_stream(&self, visit: &mut dyn FnMut(StreamHead) -> VisitFlow) -> Result<(), Error> {
         self.db().run(|conn| {
             let mut statement =

@@ -243,6 +243,16 @@ pub(crate) fn record_at<T>(
         .map(Option::flatten)
 }
 
+/// Returns the version of a stream after a `seq`, if an event up to there is still in the log.
+pub(crate) fn version_at(conn: &Connection, stream: &StreamId, seq: u64) -> Result<Option<u64>> {
+    // The index contains the `seq` of each event, so the events themselves are not read.
+    conn.prepare_cached(
+        "SELECT version FROM event WHERE stream = ?1 AND seq <= ?2 ORDER BY version DESC LIMIT 1",
+    )?
+    .query_row(params![stream.as_str(), int(seq)], |row| count(row, 0))
+    .optional()
+}
+
 /// Returns the newest intact record that is still in the log.
 pub(crate) fn newest_record(conn: &Connection) -> Result<Option<RecordedEvent>> {
     let mut statement = conn.prepare(&format!("SELECT {RECORD} FROM event ORDER BY seq DESC"))?;
