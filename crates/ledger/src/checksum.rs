@@ -1,4 +1,4 @@
-//! The checksum that is stored with every record.
+//! The checksums that are stored with every record and every projection.
 //!
 //! SQLite does not notice if the bytes of a value change on disk. The checksum does, and because it
 //! covers where the record belongs, it also detects rows that were swapped. It protects against
@@ -21,6 +21,15 @@ pub(crate) fn checksum(record: RecordedEventRef<'_>) -> u32 {
         hasher.update(&(text.len() as u64).to_le_bytes());
         hasher.update(text.as_bytes());
     }
+    hasher.finalize()
+}
+
+/// Returns the checksum of a stream's projection.
+pub(crate) fn projection_checksum(stream: &str, projection: &str) -> u32 {
+    let mut hasher = Hasher::new();
+    hasher.update(stream.as_bytes());
+    hasher.update(&[0]);
+    hasher.update(projection.as_bytes());
     hasher.finalize()
 }
 

@@ -24,8 +24,8 @@ pub enum Error {
         path.display()
     )]
     Corrupt { path: PathBuf, what: String },
-    /// One record is damaged, but records after `seq` can be read. The stream and the version are
-    /// those that the damaged record contains.
+    /// One record is damaged, but records after `seq` can be read. The version, and the stream
+    /// unless it is known, are those that the damaged record contains.
     #[error("record {seq} of the ledger (event {version} of {stream}) cannot be read: {what}")]
     Unreadable { seq: u64, stream: String, version: u64, what: String },
     /// The archived events of a stream are missing or unreadable.

@@ -128,8 +128,7 @@ pub struct ProjectionRef<'a> {
     pub created_seq: u64,
     pub open: bool,
     pub archived: bool,
-    /// The projection, as JSON. Invalid UTF-8 is replaced, so that one damaged projection does not
-    /// hide the others.
+    /// The projection, as JSON. `None` if there is none, or if it was damaged on disk.
     pub projection: Option<Cow<'a, str>>,
 }
 

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use provost_ledger::{
-    ArchiveError, Error, Ledger, OpenStreamPolicy, ReadLedger, SqliteReader,
-    VerifyReport, VisitFlow, export, for_each_record_or_damage, verify,
+    ArchiveError, Error, Ledger, OpenStreamPolicy, ReadLedger, SqliteReader, VerifyReport,
+    VisitFlow, export, for_each_record_or_damage, verify,
 };
 
 use crate::common::{add, batch, error_chain, event_with, fold, id, open_fast, try_open, write};
@@ -96,8 +96,8 @@ fn f8_v8_swapped_records_are_named() {
         )
     };
     let swaps = [
-        "7 - seq, stream, version, kind, v, wall_ms, mono_ms, actor, data, sum",
-        "seq, iif(seq = 2, 'session/b', 'session/a'), version, kind, v, wall_ms, mono_ms, actor, data, sum",
+        "7 - seq, stream, version, kind, v, wall_ms, mono_ms, actor, data, sum, prev",
+        "seq, iif(seq = 2, 'session/b', 'session/a'), version, kind, v, wall_ms, mono_ms, actor, data, sum, prev",
     ];
     for columns in swaps {
         let dir = sound();
@@ -106,7 +106,8 @@ fn f8_v8_swapped_records_are_named() {
         assert_eq!((read.len(), named.len()), (6, 2), "{columns}");
         for stream in ["session/a", "session/b"] {
             let report = check(dir.path());
-            let differences = report.differences.iter().filter(|one| one.stream == Some(id(stream)));
+            let differences =
+                report.differences.iter().filter(|one| one.stream == Some(id(stream)));
             assert!(differences.count() > 0, "{columns}: {report:?}");
         }
     }
@@ -198,4 +199,27 @@ fn f8_v8_import_and_backup_write_correct_checksums() {
     imported.import(&mut &text[..], &known, &mut fold, OpenStreamPolicy::KeepOpen).unwrap();
     let report = check(other.path());
     assert!(report.is_clean() && report.records == 8, "{report:?}");
+}
+
+#[test]
+fn damaged_links_hide_no_event() {
+    for change in [
+        "UPDATE event SET prev = 0 WHERE seq = 3",
+        "UPDATE event SET prev = 3 WHERE seq = 3",
+        "UPDATE event SET prev = 99 WHERE seq = 3",
+        "UPDATE event SET prev = 1 WHERE seq = 3",
+        "UPDATE stream SET last_seq = 6 WHERE id = 'session/a'",
+        "UPDATE stream SET last_seq = 99 WHERE id = 'session/a'",
+    ] {
+        let dir = sound();
+        spoil(dir.path(), change);
+        let reader = SqliteReader::open(dir.path()).unwrap();
+        let versions = |after| {
+            let records = reader.read_stream(&id("session/a"), after).unwrap();
+            records.iter().map(|record| record.version).collect::<Vec<_>>()
+        };
+        assert_eq!(versions(0), [1, 2, 3], "{change}");
+        assert_eq!(versions(1), [2, 3], "{change}");
+        assert!(!check(dir.path()).is_clean(), "{change}");
+    }
 }

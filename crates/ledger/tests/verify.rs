@@ -35,6 +35,9 @@ fn each_mismatch_is_listed_with_its_stream() {
         ("DELETE FROM kind WHERE kind = 'owe:k'", "unlisted kind `owe:k`"),
         ("UPDATE event SET data = CAST(x'ff' AS TEXT) WHERE seq = 1", "record 1"),
         ("DELETE FROM stream WHERE id = 'session/a'", "events but no row"),
+        ("UPDATE event SET prev = 0 WHERE seq = 3", "not linked"),
+        ("UPDATE event SET prev = 4 WHERE seq = 3", "not linked"),
+        ("UPDATE stream SET last_seq = 5 WHERE id = 'session/a'", "not linked"),
     ];
     for (sql, expected) in spoils {
         let dir = sound();

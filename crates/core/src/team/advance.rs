@@ -235,9 +235,8 @@ impl Team {
         if self.is_paused() {
             return None;
         }
-        let in_scope = |member: &&TeamMember| {
-            member.is_bound() && scope.filter(member.session).is_some()
-        };
+        let in_scope =
+            |member: &&TeamMember| member.is_bound() && scope.filter(member.session).is_some();
         let waiting = LazyCell::new(|| {
             let names: Option<Vec<&str>> = scope.is_session().then(|| {
                 self.members.iter().filter(in_scope).map(|member| member.name.as_str()).collect()

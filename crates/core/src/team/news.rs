@@ -12,9 +12,7 @@ use super::{
     message::{MAX_NEWS_BYTES, MessageStatus, Recipient, TeamMessage},
     state::Team,
 };
-use crate::{
-    session::{Attempt, LaunchPhase, Session},
-};
+use crate::session::{Attempt, LaunchPhase, Session};
 
 impl Team {
     pub(super) fn report_news(

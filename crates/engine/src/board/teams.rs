@@ -294,7 +294,8 @@ impl BoardTransaction<'_> {
         }
         let commanded: Vec<SessionId> = said.into_iter().map(|(session, _)| session).collect();
         let mut concerned = commanded.clone();
-        concerned.extend(self.team(id).into_iter().flat_map(|team| team.sessions_concerned_by(events)));
+        concerned
+            .extend(self.team(id).into_iter().flat_map(|team| team.sessions_concerned_by(events)));
         TeamStepResult { commanded, concerned }
     }
 
@@ -587,11 +588,8 @@ mod tests {
             command(turn, &TeamCommand::Resume);
             look_ups = turn.look_ups.get();
         });
-        let given = |one: &&std::sync::Arc<_>| {
-            let one: &provost_core::team::TeamMessage = one;
-            one.status.lease().is_some()
-        };
-        assert_eq!(lab.task().messages.iter().filter(given).count(), workers);
+        let pushed = lab.task().messages.iter().filter(|one| one.status.lease().is_some());
+        assert_eq!(pushed.count(), workers);
         look_ups
     }
 
@@ -602,7 +600,8 @@ mod tests {
 
     /// Opens a session whose agent has ended its first turn.
     fn idle_session(turn: &mut BoardTransaction<'_>, n: usize) -> SessionId {
-        let id = SessionId(uuid::Uuid::from_u128(0x1000 + n as u128));
+        let id: SessionId =
+            format!("00000000-0000-7000-8000-{n:012}").parse().expect("it is a UUID");
         turn.open(id, super::super::tests::spec(), "test");
         let process = || ProcessIdentity { pid: 1, start_time: 1, boot_id: "b".to_owned() };
         let (launch, end) = (LaunchId { session: id, no: 1 }, TurnEnd::Ok);

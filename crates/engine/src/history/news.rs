@@ -43,7 +43,7 @@ pub fn news(
     records.retain(|record| record.version <= version);
     let after = records.iter().position(|record| record.version > folded);
     let tail = after.map_or(&[][..], |at| &records[at..]);
-    let snapshot = state.snapshot.as_ref().filter(|_| folded > 0);
+    let snapshot = if folded > 0 { state.snapshot.as_ref() } else { None };
     let team = stream::fold_team(&stream, snapshot, tail).map_err(|why| fold_error(&why))?;
     let mut rows = TeamHistory::describe_events(team, records)?;
     rows.drain(..rows.len().saturating_sub((version - before) as usize));

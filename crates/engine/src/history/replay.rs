@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use provost_api::{
-    ApiError, HistoryRow, HistorySessionRow, HistoryTeamRow, ReplayReply,
-};
+use provost_api::{ApiError, HistoryRow, HistorySessionRow, HistoryTeamRow, ReplayReply};
 use provost_core::{
     ids::{LaunchId, SessionId, TeamId},
     session,

@@ -24,7 +24,7 @@ impl Ledger for SqliteLedger {
         for (kind, v) in staged.new_kinds {
             self.kinds.insert(kind, v);
         }
-        self.open_streams.update(&batch);
+        self.open_streams.update(&batch, self.last_seq);
         let records = into_records(batch, self.last_seq + 1);
         self.last_seq = staged.last_seq;
         if let Some(last) = records.last() {
@@ -47,6 +47,7 @@ pub(crate) struct OpenStreamCache {
 #[derive(Debug)]
 struct CachedStream {
     version: u64,
+    last_seq: u64,
     pending: Vec<PendingItem>,
     /// A digest of the stream's search terms, if they have been written since.
     terms_digest: Option<u64>,
@@ -64,8 +65,9 @@ impl OpenStreamCache {
         stream: &StreamId,
     ) -> rusqlite::Result<Option<StreamPosition>> {
         match self.open.get(stream) {
-            Some(head) => {
-                Ok(Some(StreamPosition { version: head.version, open: true, archived: false }))
+            Some(CachedStream { version, last_seq, .. }) => {
+                let (version, last_seq) = (*version, *last_seq);
+                Ok(Some(StreamPosition { version, last_seq, open: true, archived: false }))
             }
             None => rows::position(conn, stream),
         }
@@ -95,17 +97,18 @@ impl OpenStreamCache {
         fts::put_stream(conn, &write.stream, found_by)
     }
 
-    /// Updates the cache from a batch that is now durable.
-    fn update(&mut self, batch: &WriteBatch) {
+    /// Updates the cache from a batch that is now durable. `last_seq` is the number before it.
+    fn update(&mut self, batch: &WriteBatch, mut last_seq: u64) {
         for write in &batch.writes {
             let version = write.expected + write.events.len() as u64;
+            last_seq += write.events.len() as u64;
             if write.open {
                 let known = || self.open.get(&write.stream).and_then(|head| head.terms_digest);
                 let found_by = write.search_terms.as_ref().map(fts::digest).or_else(known);
                 let owed = write.pending.clone();
                 self.open.insert(
                     write.stream.clone(),
-                    CachedStream { version, pending: owed, terms_digest: found_by },
+                    CachedStream { version, last_seq, pending: owed, terms_digest: found_by },
                 );
             } else {
                 self.open.remove(&write.stream);
@@ -156,9 +159,15 @@ impl StagedBatch {
         write: &StreamWrite,
         place: Option<StreamPosition>,
     ) -> rusqlite::Result<()> {
-        let frame = EventFrame { stream: &write.stream, at: batch.at };
         let first = self.last_seq + 1;
-        rows::insert_events(conn, &frame, write.expected + 1, first, &write.events)?;
+        let frame = EventFrame {
+            stream: &write.stream,
+            at: batch.at,
+            prev: place.as_ref().map_or(0, |place| place.last_seq),
+            first_version: write.expected + 1,
+            first_seq: first,
+        };
+        rows::insert_events(conn, &frame, &write.events)?;
         for (seq, event) in (first..).zip(&write.events) {
             fts::put_event(conn, seq, write.stream.kind(), &event.search_terms)?;
         }
@@ -166,6 +175,7 @@ impl StagedBatch {
         let row = StreamRow {
             stream: &write.stream,
             created_seq: first,
+            last_seq: self.last_seq,
             version: write.expected + write.events.len() as u64,
             open: write.open,
             changed_ms: batch.at.wall_ms,

@@ -3,21 +3,22 @@
 use rusqlite::{Connection, OptionalExtension, Params, Result, Row, params};
 
 use super::db::{count, int, lossy_text, text};
-use crate::checksum::checksum;
+use crate::checksum::{checksum, projection_checksum};
 use crate::{
-    ClockReading, Error, NewEvent, PendingItem, RecordedEvent, RecordedEventRef, StoredSnapshot, StreamHead, StreamId,
-    StreamSnapshot,
+    ClockReading, Error, NewEvent, PendingItem, RecordedEvent, RecordedEventRef, StoredSnapshot,
+    StreamHead, StreamId, StreamSnapshot,
 };
 
 /// The columns that [`record`] reads, in this order.
-pub(crate) const RECORD: &str =
-    "seq, stream, version, kind, v, wall_ms, mono_ms, actor, data, sum";
+pub(crate) const RECORD: &str = "seq, stream, version, kind, v, wall_ms, mono_ms, actor, data, sum";
 /// The columns that [`head`] reads, in this order.
 pub(crate) const HEAD: &str = "id, version, created_seq, open, archive_file IS NOT NULL";
 
 /// What an append must know about a stream.
 pub(crate) struct StreamPosition {
     pub(crate) version: u64,
+    /// The `seq` of the stream's last event.
+    pub(crate) last_seq: u64,
     pub(crate) open: bool,
     pub(crate) archived: bool,
 }
@@ -26,35 +27,47 @@ pub(crate) struct StreamPosition {
 pub(crate) struct StreamRow<'a> {
     pub(crate) stream: &'a StreamId,
     pub(crate) created_seq: u64,
+    pub(crate) last_seq: u64,
     pub(crate) version: u64,
     pub(crate) open: bool,
     pub(crate) changed_ms: i64,
     pub(crate) projection: Option<&'a str>,
 }
 
-/// The fields that all events of one write share.
+/// The fields that all events of one write share, and where the events are added.
 pub(crate) struct EventFrame<'a> {
     pub(crate) stream: &'a StreamId,
     pub(crate) at: ClockReading,
+    /// The `seq` of the stream's last event so far, or 0.
+    pub(crate) prev: u64,
+    pub(crate) first_version: u64,
+    pub(crate) first_seq: u64,
 }
 
 pub(crate) fn position(conn: &Connection, stream: &StreamId) -> Result<Option<StreamPosition>> {
-    conn.prepare_cached("SELECT version, open, archive_file IS NOT NULL FROM stream WHERE id = ?1")?
-        .query_row([stream.as_str()], |row| {
-            Ok(StreamPosition { version: count(row, 0)?, open: row.get(1)?, archived: row.get(2)? })
+    conn.prepare_cached(
+        "SELECT version, last_seq, open, archive_file IS NOT NULL FROM stream WHERE id = ?1",
+    )?
+    .query_row([stream.as_str()], |row| {
+        Ok(StreamPosition {
+            version: count(row, 0)?,
+            last_seq: count(row, 1)?,
+            open: row.get(2)?,
+            archived: row.get(3)?,
         })
-        .optional()
+    })
+    .optional()
 }
 
-/// Inserts events starting at a version and a `seq`.
+/// Inserts the events of one write.
 pub(crate) fn insert_events(
     conn: &Connection,
     frame: &EventFrame<'_>,
-    first_version: u64,
-    first_seq: u64,
     events: &[NewEvent],
 ) -> Result<()> {
-    for ((version, seq), event) in (first_version..).zip(first_seq..).zip(events) {
+    let mut prev = frame.prev;
+    let numbered = (frame.first_version..).zip(frame.first_seq..).zip(events);
+    for ((version, seq), event) in numbered {
         let record = RecordedEventRef {
             seq,
             stream: frame.stream.as_str(),
@@ -65,16 +78,21 @@ pub(crate) fn insert_events(
             actor: &event.actor,
             data: &event.data,
         };
-        insert_record(conn, record)?;
+        insert_record(conn, record, prev)?;
+        prev = seq;
     }
     Ok(())
 }
 
-/// Inserts a record with its checksum.
-pub(crate) fn insert_record(conn: &Connection, record: RecordedEventRef<'_>) -> Result<()> {
+/// Inserts a record with its checksum. `prev` is the `seq` of the stream's previous event, or 0.
+pub(crate) fn insert_record(
+    conn: &Connection,
+    record: RecordedEventRef<'_>,
+    prev: u64,
+) -> Result<()> {
     conn.prepare_cached(
-        "INSERT INTO event (seq, stream, version, kind, v, wall_ms, mono_ms, actor, data, sum)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        "INSERT INTO event (seq, stream, version, kind, v, wall_ms, mono_ms, actor, data, sum, prev)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
     )?
     .execute(params![
         int(record.seq),
@@ -87,31 +105,44 @@ pub(crate) fn insert_record(conn: &Connection, record: RecordedEventRef<'_>) -> 
         record.actor,
         record.data,
         checksum(record),
+        int(prev),
     ])
     .map(drop)
 }
 
 pub(crate) fn insert_stream(conn: &Connection, row: &StreamRow<'_>) -> Result<()> {
     conn.prepare_cached(
-        "INSERT INTO stream (id, kind, created_seq, version, open, changed_ms, card)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        "INSERT INTO stream (id, kind, created_seq, last_seq, version, open, changed_ms, card, card_sum)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
     )?
     .execute(params![
         row.stream.as_str(),
         row.stream.kind(),
         int(row.created_seq),
+        int(row.last_seq),
         int(row.version),
         row.open,
         row.changed_ms,
         row.projection,
+        projection_sum(row.stream, row.projection),
     ])
     .map(drop)
 }
 
 pub(crate) fn update_stream(conn: &Connection, row: &StreamRow<'_>) -> Result<()> {
-    conn.prepare_cached("UPDATE stream SET version = ?2, changed_ms = ?3, card = ?4 WHERE id = ?1")?
-        .execute(params![row.stream.as_str(), int(row.version), row.changed_ms, row.projection,])
-        .map(drop)
+    conn.prepare_cached(
+        "UPDATE stream SET last_seq = ?2, version = ?3, changed_ms = ?4, card = ?5, card_sum = ?6
+         WHERE id = ?1",
+    )?
+    .execute(params![
+        row.stream.as_str(),
+        int(row.last_seq),
+        int(row.version),
+        row.changed_ms,
+        row.projection,
+        projection_sum(row.stream, row.projection),
+    ])
+    .map(drop)
 }
 
 /// Opens or closes a stream. This is separate from [`update_stream`], because it moves the stream
@@ -123,9 +154,13 @@ pub(crate) fn set_open(conn: &Connection, stream: &StreamId, open: bool) -> Resu
 }
 
 pub(crate) fn set_card(conn: &Connection, stream: &StreamId, card: Option<&str>) -> Result<()> {
-    conn.prepare_cached("UPDATE stream SET card = ?2 WHERE id = ?1")?
-        .execute(params![stream.as_str(), card])
+    conn.prepare_cached("UPDATE stream SET card = ?2, card_sum = ?3 WHERE id = ?1")?
+        .execute(params![stream.as_str(), card, projection_sum(stream, card)])
         .map(drop)
+}
+
+fn projection_sum(stream: &StreamId, projection: Option<&str>) -> Option<u32> {
+    projection.map(|text| projection_checksum(stream.as_str(), text))
 }
 
 /// Replaces all pending items of a stream. If they are unchanged, which is the usual case, this
@@ -243,11 +278,72 @@ pub(crate) fn record_at<T>(
         .map(Option::flatten)
 }
 
+/// Follows the links of a stream's events, and returns those after a version. They may be
+/// incomplete if the log is damaged.
+pub(crate) fn linked_records(
+    conn: &Connection,
+    stream: &StreamId,
+    after_version: u64,
+) -> Result<Vec<ReadRecord>> {
+    // Links lead to earlier events only, so that damaged ones cannot form a cycle.
+    let sql = format!(
+        "WITH RECURSIVE link (at) AS (
+           SELECT last_seq FROM stream WHERE id = ?1 AND version > ?2
+           UNION ALL
+           SELECT prev FROM link CROSS JOIN event ON seq = at WHERE version > ?2 + 1 AND prev < seq
+         )
+         SELECT {RECORD} FROM link CROSS JOIN event ON seq = at"
+    );
+    let mut records = read_records(conn, &sql, stream, after_version)?;
+    records.reverse();
+    for record in &mut records {
+        // A damaged record may claim to belong to another stream, but the link proves otherwise.
+        if let Err(Error::Unreadable { stream: claimed, .. }) = record {
+            *claimed = stream.to_string();
+        }
+    }
+    Ok(records)
+}
+
+/// Returns the events of a stream after a version by reading the whole log, for a log whose links
+/// are damaged.
+pub(crate) fn unlinked_records(
+    conn: &Connection,
+    stream: &StreamId,
+    after_version: u64,
+) -> Result<Vec<ReadRecord>> {
+    let sql =
+        format!("SELECT {RECORD} FROM event WHERE stream = ?1 AND version > ?2 ORDER BY version");
+    read_records(conn, &sql, stream, after_version)
+}
+
+/// A record, or why it cannot be read.
+pub(crate) type ReadRecord = std::result::Result<RecordedEvent, Error>;
+
+fn read_records(
+    conn: &Connection,
+    sql: &str,
+    stream: &StreamId,
+    after_version: u64,
+) -> Result<Vec<ReadRecord>> {
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = statement.query(params![stream.as_str(), int(after_version)])?;
+    let mut records = Vec::new();
+    while let Some(row) = rows.next()? {
+        records.push(record(row).map(RecordedEventRef::to_owned));
+    }
+    Ok(records)
+}
+
 /// Returns the version of a stream after a `seq`, if an event up to there is still in the log.
 pub(crate) fn version_at(conn: &Connection, stream: &StreamId, seq: u64) -> Result<Option<u64>> {
-    // The index contains the `seq` of each event, so the events themselves are not read.
     conn.prepare_cached(
-        "SELECT version FROM event WHERE stream = ?1 AND seq <= ?2 ORDER BY version DESC LIMIT 1",
+        "WITH RECURSIVE link (at) AS (
+           SELECT last_seq FROM stream WHERE id = ?1
+           UNION ALL
+           SELECT prev FROM link CROSS JOIN event ON seq = at WHERE at > ?2 AND prev < seq
+         )
+         SELECT version FROM link CROSS JOIN event ON seq = at WHERE at <= ?2",
     )?
     .query_row(params![stream.as_str(), int(seq)], |row| count(row, 0))
     .optional()
@@ -307,7 +403,10 @@ pub(crate) fn record<'r>(row: &'r Row<'_>) -> std::result::Result<RecordedEventR
     if checksum(record) == sum {
         return Ok(record);
     }
-    Err(damaged(format!("it was changed on disk: its checksum is wrong; its kind is `{}`", record.kind)))
+    Err(damaged(format!(
+        "it was changed on disk: its checksum is wrong; its kind is `{}`",
+        record.kind
+    )))
 }
 
 fn unverified<'r>(row: &'r Row<'_>) -> Result<(RecordedEventRef<'r>, u32)> {
