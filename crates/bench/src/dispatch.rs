@@ -3,6 +3,7 @@
 mod fill;
 mod queries;
 mod senders;
+mod show;
 
 use std::{path::Path, sync::mpsc, time::Instant};
 
@@ -32,6 +33,7 @@ use crate::{
 
 pub(crate) use queries::run as look;
 use senders::{MessageSender, MessageSenders, request};
+pub(crate) use show::run as show;
 
 /// The number of receivers that wait at the same time.
 const WAITING: usize = 100;

@@ -31,7 +31,7 @@ type BenchFn = fn(&mut FigureTable) -> Result<()>;
 /// All benchmarks, in the order in which they run.
 ///
 /// A name also selects all benchmarks that start with it: `codex` selects `codex-turn` and the others.
-const ALL: [(&str, BenchFn); 19] = [
+const ALL: [(&str, BenchFn); 20] = [
     ("append", append::run),
     ("replay", replay::run),
     ("listing", listing::run),
@@ -48,6 +48,7 @@ const ALL: [(&str, BenchFn); 19] = [
     ("dispatch-wait", dispatch::wait),
     ("dispatch-enqueue", dispatch::enqueue),
     ("dispatch-look", dispatch::look),
+    ("dispatch-show", dispatch::show),
     ("watch-ingest", watch::ingest),
     ("watch-terminals", watch::terminals),
     ("watch-panes", watch::panes),

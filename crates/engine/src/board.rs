@@ -86,6 +86,9 @@ pub struct BoardTransaction<'b> {
     runs: BTreeMap<RunId, RunDraft>,
     tasks: BTreeMap<TeamId, TeamDraft>,
     replies: Vec<IdempotentReply>,
+    /// How often the rules of teams read a session.
+    #[cfg(test)]
+    look_ups: std::cell::Cell<usize>,
 }
 
 #[derive(Debug)]
@@ -168,7 +171,17 @@ impl Board {
     /// because a deadline passed while the daemon was down.
     pub fn begin_observing(&self, now: Moment, reached: Moment) -> BoardTransaction<'_> {
         let (drafts, runs, tasks) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        BoardTransaction { board: self, now, reached, drafts, runs, tasks, replies: Vec::new() }
+        BoardTransaction {
+            board: self,
+            now,
+            reached,
+            drafts,
+            runs,
+            tasks,
+            replies: Vec::new(),
+            #[cfg(test)]
+            look_ups: Default::default(),
+        }
     }
 
     /// Returns the earliest deadline, in monotonic milliseconds.

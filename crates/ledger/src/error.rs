@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::StreamId;
+use crate::{RecordedEvent, StreamId};
 
 /// A failure of the storage.
 #[derive(Debug, thiserror::Error)]
@@ -24,9 +24,10 @@ pub enum Error {
         path.display()
     )]
     Corrupt { path: PathBuf, what: String },
-    /// One record cannot be read, but records after `seq` can.
-    #[error("record {seq} of the ledger cannot be read: {what}")]
-    Unreadable { seq: u64, what: String },
+    /// One record is damaged, but records after `seq` can be read. The version, and the stream
+    /// unless it is known, are those that the damaged record contains.
+    #[error("record {seq} of the ledger (event {version} of {stream}) cannot be read: {what}")]
+    Unreadable { seq: u64, stream: String, version: u64, what: String },
     /// The archived events of a stream are missing or unreadable.
     #[error("the archived events of {stream} cannot be read from {}: {what}", path.display())]
     Archive { stream: StreamId, path: PathBuf, what: String },
@@ -60,6 +61,12 @@ impl Error {
     /// Whether the stored data itself is wrong. Other failures may be temporary.
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Corrupt { .. } | Self::Unreadable { .. } | Self::Archive { .. })
+    }
+
+    /// Describes what is wrong with a record.
+    pub(crate) fn unreadable(record: &RecordedEvent, what: String) -> Self {
+        let stream = record.stream.to_string();
+        Self::Unreadable { seq: record.seq, stream, version: record.version, what }
     }
 
     /// Classifies an SQLite error by what the caller can do about it.

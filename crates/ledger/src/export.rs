@@ -160,7 +160,7 @@ pub(crate) fn write_record<W: Write>(
     record: &RecordedEvent,
 ) -> Result<(), Error> {
     let line = RecordLine::new(record.as_ref())
-        .map_err(|e| crate::Error::Unreadable { seq: record.seq, what: e.to_string() })?;
+        .map_err(|e| crate::Error::unreadable(record, e.to_string()))?;
     Ok(lines.write(&ExportLine::Record(line))?)
 }
 

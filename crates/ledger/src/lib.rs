@@ -9,6 +9,7 @@
 
 mod batch;
 mod bundle;
+mod checksum;
 mod error;
 mod export;
 mod lines;
@@ -36,7 +37,7 @@ pub use port::{
     AppendError, ArchiveError, ArchiveResult, ClockReading, CloseFn, CommittedBatch, FoldFn,
     FoldedStream, KnownKinds, Ledger, ListCursor, OpenStreamPolicy, ProjectionQuery, ProjectionRef,
     ReadLedger, RecordedEvent, RecordedEventRef, StoredSnapshot, StreamFilter, StreamHead,
-    StreamState, VisitFlow,
+    StreamState, VisitFlow, for_each_record_or_damage,
 };
 pub use search_terms::{
     Lookup, MAX_INDEXED_BYTES, MAX_WORDS, SHORT_ID, SearchTerms, TermQuery, TermSet,

@@ -1,6 +1,7 @@
 //! A ledger in memory, with the same rules as on disk, for the simulator and for tests.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use crate::search_terms::NameQuery;
@@ -20,6 +21,8 @@ pub struct MemLedger {
     streams: BTreeMap<StreamId, MemStream>,
     replies: BTreeMap<String, String>,
     failing: u32,
+    /// The number of records that reads of a stream have returned.
+    records_read: Cell<u64>,
 }
 
 #[derive(Clone, Debug)]
@@ -39,6 +42,12 @@ impl MemLedger {
     /// Makes the next `n` appends fail as if the disk had failed, without writing anything.
     pub fn fail_next(&mut self, n: u32) {
         self.failing = n;
+    }
+
+    /// Returns how many records [`ReadLedger::read_stream`] has returned, to measure the effort of
+    /// queries.
+    pub fn records_read(&self) -> u64 {
+        self.records_read.get()
     }
 
     /// Fails if a failure was requested.
@@ -225,7 +234,9 @@ impl ReadLedger for MemLedger {
         };
         let live = found.seqs.iter().filter_map(|seq| self.log.get(seq));
         let all = found.archive.iter().chain(live);
-        Ok(all.filter(|r| r.version > after_version).cloned().collect())
+        let records: Vec<_> = all.filter(|r| r.version > after_version).cloned().collect();
+        self.records_read.set(self.records_read.get() + records.len() as u64);
+        Ok(records)
     }
 
     fn read_after(&self, seq: u64, limit: usize) -> Result<Vec<RecordedEvent>, Error> {
@@ -355,6 +366,12 @@ impl ReadLedger for MemLedger {
     fn seq_before(&self, wall_ms: i64) -> Result<u64, Error> {
         let first = self.log.values().find(|record| record.at.wall_ms >= wall_ms);
         Ok(first.map_or(self.last_seq, |record| record.seq - 1))
+    }
+
+    fn stream_version_at(&self, stream: &StreamId, seq: u64) -> Result<u64, Error> {
+        let found = self.streams.get(stream);
+        let until = |stream: &MemStream| stream.seqs.partition_point(|own| *own <= seq);
+        Ok(found.map_or(0, until) as u64)
     }
 
     fn for_each_stream(&self, visit: &mut dyn FnMut(StreamHead) -> VisitFlow) -> Result<(), Error> {

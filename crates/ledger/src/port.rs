@@ -128,8 +128,7 @@ pub struct ProjectionRef<'a> {
     pub created_seq: u64,
     pub open: bool,
     pub archived: bool,
-    /// The projection, as JSON. Invalid UTF-8 is replaced, so that one damaged projection does not
-    /// hide the others.
+    /// The projection, as JSON. `None` if there is none, or if it was damaged on disk.
     pub projection: Option<Cow<'a, str>>,
 }
 
@@ -276,6 +275,10 @@ pub trait ReadLedger {
     /// because events of archived streams are skipped and the clock may have been set back.
     fn seq_before(&self, wall_ms: i64) -> Result<u64, Error>;
 
+    /// Returns the version of a stream after the event with this `seq`, or 0 if the stream did not
+    /// exist yet.
+    fn stream_version_at(&self, stream: &StreamId, seq: u64) -> Result<u64, Error>;
+
     /// Visits all streams, oldest first.
     fn for_each_stream(&self, visit: &mut dyn FnMut(StreamHead) -> VisitFlow) -> Result<(), Error>;
 
@@ -289,6 +292,28 @@ pub trait ReadLedger {
     /// Runs several reads on one consistent state of the ledger, regardless of what is appended in
     /// the meantime.
     fn read_consistent(&self, read: &mut dyn FnMut(&dyn ReadLedger)) -> Result<(), Error>;
+}
+
+/// Visits the events after a `seq`, in order. Damaged records are visited as errors and do not hide
+/// the others.
+pub fn for_each_record_or_damage(
+    ledger: &dyn ReadLedger,
+    after: u64,
+    visit: &mut dyn FnMut(Result<RecordedEventRef<'_>, &Error>) -> VisitFlow,
+) -> Result<(), Error> {
+    let mut after = after;
+    loop {
+        let read = ledger.for_each_record(after, &mut |record| visit(Ok(record)));
+        match read {
+            Err(error @ Error::Unreadable { seq, .. }) if seq > after => {
+                if visit(Err(&error)).is_break() {
+                    return Ok(());
+                }
+                after = seq;
+            }
+            read => return read,
+        }
+    }
 }
 
 /// A writable ledger.

@@ -176,10 +176,14 @@ fn picture(ledger: &dyn ReadLedger) -> String {
     }
     let states: Vec<_> = (0..STREAMS).map(|s| ledger.stream(&name(s)).unwrap()).collect();
     projections.extend(found(ledger));
+    let versions: Vec<_> = (0..STREAMS)
+        .flat_map(|s| (0..12).map(move |seq| (s, seq * 2)))
+        .map(|(s, seq)| ledger.stream_version_at(&name(s), seq).unwrap())
+        .collect();
     let mut text = Vec::new();
     export(ledger, None, &mut text).unwrap();
     format!(
-        "{projections:#?} {states:#?} {:#?} {:#?} {:#?} {:#?} {}",
+        "{projections:#?} {states:#?} {versions:?} {:#?} {:#?} {:#?} {:#?} {}",
         ledger.open_streams().unwrap(),
         ledger.due_timers(25).unwrap(),
         ledger.archivable(at(50).wall_ms, 2).unwrap(),

@@ -8,6 +8,7 @@
 
 mod archive;
 mod bundle;
+mod checksum;
 mod common;
 mod conformance;
 mod corruption;

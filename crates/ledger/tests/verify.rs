@@ -35,11 +35,12 @@ fn each_mismatch_is_listed_with_its_stream() {
             "its snapshot does not match",
         ),
         ("UPDATE snapshot SET version = 9 WHERE stream = 'session/a'", "its snapshot is ahead"),
-        ("UPDATE event SET kind = 'poison' WHERE seq = 1", "unlisted kind `poison`"),
-        ("UPDATE event SET data = '{' WHERE seq = 1", "record 1 is not JSON"),
+        ("DELETE FROM kind WHERE kind = 'owe:k'", "unlisted kind `owe:k`"),
         ("UPDATE event SET data = CAST(x'ff' AS TEXT) WHERE seq = 1", "record 1"),
-        ("UPDATE event SET seq = 9 WHERE seq = 1", "not in the order"),
         ("DELETE FROM stream WHERE id = 'session/a'", "events but no row"),
+        ("UPDATE event SET prev = 0 WHERE seq = 3", "not linked"),
+        ("UPDATE event SET prev = 4 WHERE seq = 3", "not linked"),
+        ("UPDATE stream SET last_seq = 5 WHERE id = 'session/a'", "not linked"),
     ];
     for (sql, expected) in spoils {
         let dir = sound();

@@ -57,6 +57,63 @@ pub(crate) fn write_teams(ledger: &mut SqliteLedger, count: u64) -> Result<()> {
     Ok(())
 }
 
+/// Writes one team, whose worker handles `messages` messages one after the other. The team stays
+/// open.
+pub(crate) fn write_long_team(ledger: &mut SqliteLedger, messages: u64) -> Result<()> {
+    let mut board = Board::default();
+    let mut done = 0;
+    while done < messages {
+        let at = Moment { wall_ms: 1_790_000_000_000, mono_ms: 1_000 + done };
+        let mut turn = board.begin(at);
+        if done == 0 {
+            open(&mut turn, 0)?;
+        }
+        let batch = BATCH.min(messages - done);
+        for no in done + 1..=done + batch {
+            // Opening the team posted the first message.
+            if no > 1 {
+                let command = TeamCommand::Post(Box::new(message(no)));
+                let posted = turn.command_team(id(0), &TeamActor::Operator, &command, "operator");
+                anyhow::ensure!(posted.is_some_and(|posted| posted.is_ok()), "message {no}");
+            }
+            handle(&mut turn, 0, u32::try_from(no)?)?;
+        }
+        let Some((batch_of_writes, staged)) = turn.stage() else { continue };
+        let committed = ledger.append(batch_of_writes)?;
+        board.commit(staged, &committed);
+        done += batch;
+    }
+    Ok(())
+}
+
+fn message(no: u64) -> NewMessage {
+    NewMessage {
+        key: format!("message-{no}"),
+        correlation: None,
+        channel: MessageChannel::Cli,
+        to: Recipient::Member("hand".to_owned()),
+        kind: TeamMessageKind::Instruction,
+        text: format!("continue with the {}, number {no}", goal_word(no)),
+        priority: Priority::Normal,
+        expires_in_ms: None,
+        steer: false,
+    }
+}
+
+/// Has the worker of a team handle a message.
+fn handle(turn: &mut BoardTransaction<'_>, n: u64, no: u32) -> Result<()> {
+    let hand = TeamActor::Member("hand".to_owned());
+    for command in [
+        TeamCommand::Next { consumer: "hand".to_owned() },
+        TeamCommand::Accept { no, lease: 1, polls: 0 },
+        TeamCommand::Acknowledge { no, lease: 1, note: None },
+    ] {
+        let told = turn.command_team(id(n), &hand, &command, "operator");
+        anyhow::ensure!(told.is_some_and(|told| told.is_ok()), "{command:?} was rejected");
+    }
+    Ok(())
+}
+
 fn open(turn: &mut BoardTransaction<'_>, n: u64) -> Result<()> {
     let bind = |name: &str, role| TeamCommand::Bind {
         name: name.to_owned(),
@@ -100,19 +157,12 @@ fn open(turn: &mut BoardTransaction<'_>, n: u64) -> Result<()> {
 }
 
 fn work(turn: &mut BoardTransaction<'_>, n: u64, ends: bool) -> Result<()> {
-    let hand = TeamActor::Member("hand".to_owned());
-    let mut commands = vec![
-        (hand.clone(), TeamCommand::Next { consumer: "hand".to_owned() }),
-        (hand.clone(), TeamCommand::Accept { no: 1, lease: 1, polls: 0 }),
-        (hand, TeamCommand::Acknowledge { no: 1, lease: 1, note: None }),
-    ];
+    handle(turn, n, 1)?;
     if ends {
         let because = "it is not needed any more".to_owned();
-        commands.push((TeamActor::Operator, TeamCommand::Cancel { because }));
-    }
-    for (who, command) in &commands {
-        let result = turn.command_team(id(n), who, command, "operator");
-        anyhow::ensure!(result.is_some_and(|result| result.is_ok()), "{command:?} was rejected");
+        let cancel = TeamCommand::Cancel { because };
+        let result = turn.command_team(id(n), &TeamActor::Operator, &cancel, "operator");
+        anyhow::ensure!(result.is_some_and(|result| result.is_ok()), "{cancel:?} was rejected");
     }
     Ok(())
 }

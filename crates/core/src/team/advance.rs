@@ -1,14 +1,17 @@
 //! Automatic steps, which follow from a team and the current state of its sessions. They are
 //! level-triggered: they depend only on the current state.
 
-use std::{cell::LazyCell, collections::BTreeMap};
+use std::{
+    cell::LazyCell,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use super::{
     command_line::ProvostInvocation,
     envelope,
     event::*,
     member::{MemberRole, TeamActor, TeamMember},
-    message::{DeadlineEffect, DeliveryMode, MessageLease, TeamMessage},
+    message::{DeadlineEffect, DeliveryMode, MessageLease, Recipient, TeamMessage},
     state::Team,
 };
 use crate::{
@@ -38,6 +41,27 @@ pub enum TeamStep {
     Send(Box<(MessageOffered, SessionId, session::SessionCommand)>),
 }
 
+/// Whose steps to look for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StepScope {
+    Team,
+    Session(SessionId),
+}
+
+impl StepScope {
+    /// Returns the session if it is in scope.
+    pub(super) fn filter(self, session: Option<SessionId>) -> Option<SessionId> {
+        match self {
+            StepScope::Team => session,
+            StepScope::Session(only) => session.filter(|id| *id == only),
+        }
+    }
+
+    fn is_session(self) -> bool {
+        matches!(self, StepScope::Session(_))
+    }
+}
+
 impl<'a> TeamAdvanceContext<'a> {
     /// Returns the tokens used by the team's workers.
     pub(super) fn tokens_used(&self, task: &Team) -> u64 {
@@ -52,12 +76,13 @@ impl Team {
         if self.phase.is_over() {
             return None;
         }
-        self.next_step(around, |_| true)
+        self.next_step(around, StepScope::Team)
     }
 
-    /// Returns the next step, given that only this session has changed since the team was last
-    /// idle. Any further steps are left to [`Team::advance`]. A team may have thousands of members,
-    /// and most changes to one of them do not affect the others.
+    /// Returns the next step, given that only this session or its messages have changed since the
+    /// team was last idle. It reads no other session, unless a rule of the team requires it. Any
+    /// further steps are left to [`Team::advance`]. A team may have thousands of members, and most
+    /// changes to one of them do not affect the others.
     pub fn advance_for(
         &self,
         session: SessionId,
@@ -66,22 +91,64 @@ impl Team {
         if self.phase.is_over() {
             return None;
         }
-        self.next_step(around, |id| id == session)
+        self.next_step(around, StepScope::Session(session))
     }
 
-    fn next_step(
-        &self,
-        around: &TeamAdvanceContext<'_>,
-        of: impl Fn(SessionId) -> bool + Copy,
-    ) -> Option<TeamStep> {
+    /// Returns the sessions whose next steps may depend on these events, which have been applied.
+    /// [`Team::advance`] finds the steps that this overlooks.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "most events concern no session")]
+    pub fn sessions_concerned_by(&self, events: &[Event]) -> Vec<SessionId> {
+        let mut names: BTreeSet<&str> = BTreeSet::new();
+        let mut messages: BTreeSet<u32> = BTreeSet::new();
+        for event in events {
+            match event {
+                Event::PhaseChanged(_) => {
+                    names.extend(self.members.iter().map(|member| member.name.as_str()));
+                }
+                Event::MemberBound(MemberBound { name, .. })
+                | Event::MemberOrdered(MemberOrdered { name, .. })
+                | Event::ConversationCleanedUp(ConversationCleanedUp { name, .. })
+                | Event::MemberRotated(MemberRotated { to: name, .. })
+                | Event::MessageStored(MessageStored { to: Recipient::Member(name), .. }) => {
+                    names.insert(name);
+                }
+                Event::MemberLeft(MemberLeft { to: Some(name), .. }) => drop(names.insert(name)),
+                Event::MessageOffered(MessageOffered { no, lease })
+                | Event::MessageAccepted(MessageAccepted { no, lease, .. }) => {
+                    names.insert(&lease.consumer);
+                    messages.insert(*no);
+                }
+                Event::MessageAcknowledged(MessageAcknowledged { no, by, .. }) => {
+                    names.insert(by);
+                    messages.insert(*no);
+                }
+                Event::MessageReturned(MessageReturned { no, .. })
+                | Event::MessageExpired(MessageExpired { no })
+                | Event::MessageCancelled(MessageCancelled { no, .. })
+                | Event::MessageDead(MessageDead { no, .. })
+                | Event::MessageRequeued(MessageRequeued { no, .. })
+                | Event::NewsAdded(NewsAdded { no, .. }) => drop(messages.insert(*no)),
+                _ => {}
+            }
+        }
+        if !messages.is_empty() {
+            let concerned = self.messages.iter().filter(|message| messages.contains(&message.no));
+            names.extend(concerned.map(|message| message.to.name()));
+        }
+        let bound = self.members.iter().filter(|member| member.is_bound());
+        let concerned = bound.filter(|member| names.contains(member.name.as_str()));
+        concerned.filter_map(|member| member.session).collect()
+    }
+
+    fn next_step(&self, around: &TeamAdvanceContext<'_>, scope: StepScope) -> Option<TeamStep> {
         self.expire_messages(around.now)
             .or_else(|| self.onboard_members(around.caller))
-            .or_else(|| self.check_pushed(around, of))
-            .or_else(|| self.report_news(around, of))
+            .or_else(|| self.check_pushed(around, scope))
+            .or_else(|| self.report_news(around, scope))
             .or_else(|| self.report_undelivered())
             .or_else(|| self.stop_unjudged(around))
-            .or_else(|| self.run_policy(around))
-            .or_else(|| self.push_next(around, of))
+            .or_else(|| self.run_policy(around, scope))
+            .or_else(|| self.push_next(around, scope))
     }
 
     /// Returns the next time at which something changes merely because time passes.
@@ -114,15 +181,11 @@ impl Team {
     }
 
     /// Checks whether messages that were pushed to sessions have been delivered.
-    fn check_pushed(
-        &self,
-        around: &TeamAdvanceContext<'_>,
-        of: impl Fn(SessionId) -> bool,
-    ) -> Option<TeamStep> {
+    fn check_pushed(&self, around: &TeamAdvanceContext<'_>, scope: StepScope) -> Option<TeamStep> {
         self.messages.leased().find_map(|message| {
             let lease = message.status.lease()?;
             let DeliveryMode::Push { session, key, turns } = &lease.delivery else { return None };
-            let session = Some(*session).filter(|id| of(*id)).and_then(around.session)?;
+            let session = scope.filter(Some(*session)).and_then(around.session)?;
             let fate = PushStatus::inspect(session, key, *turns);
             self.settle_push(message, lease, fate, around).map(TeamStep::Events)
         })
@@ -168,18 +231,21 @@ impl Team {
     }
 
     /// Pushes the next message to an idle session, one at a time.
-    fn push_next(
-        &self,
-        around: &TeamAdvanceContext<'_>,
-        of: impl Fn(SessionId) -> bool,
-    ) -> Option<TeamStep> {
+    fn push_next(&self, around: &TeamAdvanceContext<'_>, scope: StepScope) -> Option<TeamStep> {
         if self.is_paused() {
             return None;
         }
-        let waiting = LazyCell::new(|| self.waiting_by_member(around.now));
-        let mut bound = self.members.iter().filter(|member| member.is_bound());
-        bound.find_map(|member| {
-            let session = member.session.filter(|id| of(*id)).and_then(around.session)?;
+        let in_scope =
+            |member: &&TeamMember| member.is_bound() && scope.filter(member.session).is_some();
+        let waiting = LazyCell::new(|| {
+            let names: Option<Vec<&str>> = scope.is_session().then(|| {
+                self.members.iter().filter(in_scope).map(|member| member.name.as_str()).collect()
+            });
+            let wanted = |name: &str| names.as_ref().is_none_or(|names| names.contains(&name));
+            self.waiting_by_member(around.now, wanted)
+        });
+        self.members.iter().filter(in_scope).find_map(|member| {
+            let session = member.session.and_then(around.session)?;
             let takes = accepts_message(session);
             if !takes && !can_be_steered(session) {
                 return None;
@@ -203,13 +269,20 @@ impl Team {
         })
     }
 
-    /// Groups the waiting messages by member in one pass, because there may be as many members as messages.
-    fn waiting_by_member(&self, now: Moment) -> BTreeMap<&str, WaitingMessages<'_>> {
+    /// Groups the waiting messages of the wanted members in one pass, because there may be as many
+    /// members as messages.
+    fn waiting_by_member(
+        &self,
+        now: Moment,
+        wanted: impl Fn(&str) -> bool,
+    ) -> BTreeMap<&str, WaitingMessages<'_>> {
         let mut waiting: BTreeMap<&str, WaitingMessages<'_>> = BTreeMap::new();
         for message in &self.messages {
             if let Some(lease) = message.status.lease() {
-                waiting.entry(&lease.consumer).or_default().has_lease = true;
-            } else if message.is_available(now) {
+                if wanted(&lease.consumer) {
+                    waiting.entry(&lease.consumer).or_default().has_lease = true;
+                }
+            } else if message.is_available(now) && wanted(message.to.name()) {
                 waiting.entry(message.to.name()).or_default().add(message);
             }
         }

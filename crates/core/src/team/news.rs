@@ -5,28 +5,25 @@
 //! delivered, further news is added to the same message.
 
 use super::{
-    advance::{TeamAdvanceContext, TeamStep},
+    advance::{StepScope, TeamAdvanceContext, TeamStep},
     envelope,
     event::*,
     member::{MemberRole, NewsWatermark, TeamMember},
     message::{MAX_NEWS_BYTES, MessageStatus, Recipient, TeamMessage},
     state::Team,
 };
-use crate::{
-    ids::SessionId,
-    session::{Attempt, LaunchPhase, Session},
-};
+use crate::session::{Attempt, LaunchPhase, Session};
 
 impl Team {
     pub(super) fn report_news(
         &self,
         around: &TeamAdvanceContext<'_>,
-        of: impl Fn(SessionId) -> bool,
+        scope: StepScope,
     ) -> Option<TeamStep> {
         let reportable =
             |member: &&TeamMember| member.is_bound() && member.role != MemberRole::Manager;
         self.members.iter().filter(reportable).find_map(|member| {
-            let session = member.session.filter(|id| of(*id)).and_then(around.session)?;
+            let session = scope.filter(member.session).and_then(around.session)?;
             // A turn or attempt that was reopened has already been reported, or will be when it ends again.
             let seen = session_watermark(session).max(member.reported);
             let new = seen != member.reported

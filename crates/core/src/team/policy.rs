@@ -4,12 +4,12 @@
 //! permissions of a manager. All actions are recorded with the team, and the record is checked
 //! first, so that each occasion is handled once and the number of actions is limited.
 
-use std::collections::BTreeMap;
+use std::{cell::LazyCell, collections::BTreeMap};
 
 use serde::{Deserialize, Serialize};
 
 use super::{
-    advance::{TeamAdvanceContext, TeamStep, accepts_message},
+    advance::{StepScope, TeamAdvanceContext, TeamStep, accepts_message},
     command::{CheckSubject, NewMessage, TeamCommand, TeamRejection},
     criterion::{Criterion, CriterionJudgement, CriterionState},
     event::*,
@@ -268,13 +268,21 @@ impl PolicyState {
 impl Team {
     /// Returns the policy's next observation or action. None while the team is paused or after it
     /// has ended.
-    pub(super) fn run_policy(&self, around: &TeamAdvanceContext<'_>) -> Option<TeamStep> {
+    pub(super) fn run_policy(
+        &self,
+        around: &TeamAdvanceContext<'_>,
+        scope: StepScope,
+    ) -> Option<TeamStep> {
         let policy = self.spec.policy.as_ref()?;
         if self.phase != TeamPhase::Active {
             return None;
         }
-        if let Some(saw) = self.watch_workers(around) {
+        if let Some(saw) = self.watch_workers(around, scope) {
             return Some(TeamStep::Events(vec![saw.into()]));
+        }
+        // The rules concern all workers, so they act only once each of them has been observed.
+        if scope != StepScope::Team {
+            return None;
         }
         let done = u32::try_from(self.policy.actions.len()).unwrap_or(u32::MAX);
         let left = policy.actions.saturating_sub(done);
@@ -301,9 +309,16 @@ impl Team {
     }
 
     /// Observes which workers are idle. Each change is recorded once.
-    fn watch_workers(&self, around: &TeamAdvanceContext<'_>) -> Option<PolicyObserved> {
-        let inboxes = self.inboxes();
-        let changed = self.bound(MemberRole::Worker).find_map(|worker| {
+    fn watch_workers(
+        &self,
+        around: &TeamAdvanceContext<'_>,
+        scope: StepScope,
+    ) -> Option<PolicyObserved> {
+        let inboxes = LazyCell::new(|| self.inboxes());
+        let in_scope = |worker: &&TeamMember| {
+            scope == StepScope::Team || scope.filter(worker.session).is_some()
+        };
+        let changed = self.bound(MemberRole::Worker).filter(in_scope).find_map(|worker| {
             let seen = self.policy.idle.get(&worker.name).map(|(rest, _)| *rest);
             let inbox = inboxes.get(worker.name.as_str()).copied().unwrap_or_default();
             let now = self.idle_state(worker, inbox, around)?;

@@ -38,6 +38,62 @@ pub(super) struct TeamDraft {
     events: Vec<(Event, String)>,
 }
 
+/// The sessions of a team that may need a step, in the order in which they changed.
+#[derive(Debug, Default)]
+struct ChangedSessions {
+    queue: VecDeque<SessionId>,
+    queued: BTreeSet<SessionId>,
+}
+
+/// Where a step was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AdvanceScope {
+    Session,
+    WholeTeam,
+}
+
+/// What a step of a team changed.
+#[derive(Debug)]
+struct TeamStepResult {
+    /// The sessions that received a command.
+    commanded: Vec<SessionId>,
+    /// The sessions that may need a step now, including those that received a command.
+    concerned: Vec<SessionId>,
+}
+
+/// If this many steps were found only by checking the whole team, all its sessions are checked.
+const MAX_OVERLOOKED: usize = 2;
+
+impl ChangedSessions {
+    fn first(&self) -> Option<SessionId> {
+        self.queue.front().copied()
+    }
+
+    fn remove_first(&mut self) {
+        if let Some(session) = self.queue.pop_front() {
+            self.queued.remove(&session);
+        }
+    }
+}
+
+impl Extend<SessionId> for ChangedSessions {
+    fn extend<T: IntoIterator<Item = SessionId>>(&mut self, sessions: T) {
+        for session in sessions {
+            if self.queued.insert(session) {
+                self.queue.push_back(session);
+            }
+        }
+    }
+}
+
+impl FromIterator<SessionId> for ChangedSessions {
+    fn from_iter<T: IntoIterator<Item = SessionId>>(sessions: T) -> Self {
+        let mut changed = ChangedSessions::default();
+        changed.extend(sessions);
+        changed
+    }
+}
+
 /// Returns the sessions of the bound members.
 pub(super) fn sessions(task: &Team) -> impl Iterator<Item = SessionId> {
     task.members.iter().filter(|member| member.is_bound()).filter_map(|member| member.session)
@@ -218,15 +274,15 @@ impl BoardTransaction<'_> {
                 return Some(Err(why));
             }
         };
-        let commanded = self.apply_team_events(id, &events, actor);
-        self.advance_team(id);
+        let TeamStepResult { mut commanded, concerned } =
+            self.apply_team_events(id, &events, actor);
+        commanded.extend(self.advance_one_team(id, concerned));
         self.advance_other_teams(id, commanded);
         self.team(id).map(|task| Ok((task, events)))
     }
 
-    /// Adds events to a team and sends its sessions the commands that the events require. Returns
-    /// these sessions.
-    fn apply_team_events(&mut self, id: TeamId, events: &[Event], actor: &str) -> Vec<SessionId> {
+    /// Adds events to a team and sends its sessions the commands that the events require.
+    fn apply_team_events(&mut self, id: TeamId, events: &[Event], actor: &str) -> TeamStepResult {
         let commands =
             |task: &Team| events.iter().flat_map(|event| task.session_commands(event)).collect();
         let mut commands: Vec<_> = self.team(id).map(commands).unwrap_or_default();
@@ -242,7 +298,11 @@ impl BoardTransaction<'_> {
             // gone, it needs no command.
             drop(self.decide(*session, command, actor));
         }
-        commands.into_iter().map(|(session, _)| session).collect()
+        let commanded: Vec<SessionId> = commands.into_iter().map(|(session, _)| session).collect();
+        let mut concerned = commanded.clone();
+        concerned
+            .extend(self.team(id).into_iter().flat_map(|team| team.sessions_concerned_by(events)));
+        TeamStepResult { commanded, concerned }
     }
 
     /// Applies the follow-up steps of every team to which a session is bound.
@@ -252,7 +312,7 @@ impl BoardTransaction<'_> {
         let mut tasks: BTreeSet<TeamId> = drafted.map(|draft| draft.task.id).collect();
         tasks.extend(self.board.teams_of(session));
         for id in tasks {
-            let commanded = self.advance_one_team(id, Some(session));
+            let commanded = self.advance_one_team(id, vec![session]);
             self.advance_other_teams(id, commanded);
         }
     }
@@ -260,7 +320,7 @@ impl BoardTransaction<'_> {
     /// Applies the follow-up steps of a team and its members' sessions. If a session receives a
     /// command, this includes the other teams to which the session belongs.
     pub fn advance_team(&mut self, id: TeamId) {
-        let commanded = self.advance_one_team(id, None);
+        let commanded = self.advance_one_team(id, Vec::new());
         self.advance_other_teams(id, commanded);
     }
 
@@ -272,55 +332,87 @@ impl BoardTransaction<'_> {
         while let Some((by, session)) = queue.pop_front() {
             let others = self.teams_of(session).into_iter().filter(|other| *other != by);
             for other in Vec::from_iter(others) {
-                let more = self.advance_one_team(other, None);
+                let more = self.advance_one_team(other, vec![session]);
                 queue.extend(more.into_iter().map(|session| (other, session)));
             }
         }
     }
 
-    /// Applies the follow-up steps of one team. If `of` is a session, the steps caused by that
-    /// session come first. Returns the sessions that received a command.
-    fn advance_one_team(&mut self, id: TeamId, mut of: Option<SessionId>) -> Vec<SessionId> {
+    /// Applies the follow-up steps of one team, of which these sessions or their messages have
+    /// changed. Returns the sessions that received a command.
+    ///
+    /// The steps of the changed sessions come first, and each step adds the sessions that it
+    /// changes. At the end, the whole team is checked once, and further steps are applied. The
+    /// effort is therefore proportional to what changed, even in a team of thousands.
+    fn advance_one_team(&mut self, id: TeamId, changed: Vec<SessionId>) -> Vec<SessionId> {
         let mut commanded = Vec::new();
+        let mut changed = ChangedSessions::from_iter(changed);
+        let mut overlooked = 0;
         // Every member and every message may need a follow-up step.
         let size = self.team(id).map_or(0, |task| task.members.len() + task.messages.len());
         for _ in 0..MAX_FOLLOW_UPS + 4 * size {
-            let step = self.team(id).and_then(|task| {
-                let look = |session| self.session(session);
-                let around = TeamAdvanceContext {
-                    now: self.reached,
-                    session: &look,
-                    caller: &self.board.caller,
-                };
-                match of.take() {
-                    Some(session) => task.advance_for(session, &around),
-                    None => task.advance(&around),
-                }
-            });
-            match step {
-                None => return commanded,
-                Some(TeamStep::Events(events)) => {
-                    commanded.extend(self.apply_team_events(id, &events, "provost"))
-                }
-                Some(TeamStep::Send(send)) => {
-                    let (offered, session, command) = *send;
-                    let refused = match self.decide(session, &command, "provost") {
-                        Some(Ok(_)) => None,
-                        Some(Err(why)) => Some(why.to_string()),
-                        None => Some("its session cannot be read".to_owned()),
-                    };
-                    // If no session accepts the message, dead-letter it. The operator sees it there
-                    // and can requeue it.
-                    let event = match refused {
-                        None => offered.into(),
-                        Some(reason) => MessageDead { no: offered.no, reason, by: None }.into(),
-                    };
-                    self.add_team_event(id, event, "provost");
-                    commanded.push(session);
-                }
+            let Some((step, scope)) = self.next_team_step(id, &mut changed) else {
+                return commanded;
+            };
+            overlooked += usize::from(scope == AdvanceScope::WholeTeam);
+            if overlooked == MAX_OVERLOOKED {
+                // Probably all sessions have changed, as when a daemon starts. Checking each of
+                // them costs less than checking the whole team after every further step.
+                overlooked += 1;
+                let all = self.team(id).map(|team| sessions(team).collect::<Vec<_>>());
+                changed.extend(all.unwrap_or_default());
             }
+            let result = self.apply_team_step(id, step);
+            changed.extend(result.concerned);
+            commanded.extend(result.commanded);
         }
         unreachable!("the rules of a team converge: {:?}", self.team(id));
+    }
+
+    /// Returns the next step of a changed session, or else of the whole team.
+    fn next_team_step(
+        &self,
+        id: TeamId,
+        changed: &mut ChangedSessions,
+    ) -> Option<(TeamStep, AdvanceScope)> {
+        let team = self.team(id)?;
+        let look = |session| self.look_up_member(session);
+        let around =
+            TeamAdvanceContext { now: self.reached, session: &look, caller: &self.board.caller };
+        while let Some(session) = changed.first() {
+            // A session that needs a step may need another one.
+            if let Some(step) = team.advance_for(session, &around) {
+                return Some((step, AdvanceScope::Session));
+            }
+            changed.remove_first();
+        }
+        team.advance(&around).map(|step| (step, AdvanceScope::WholeTeam))
+    }
+
+    fn look_up_member(&self, session: SessionId) -> Option<&Session> {
+        #[cfg(test)]
+        self.look_ups.set(self.look_ups.get() + 1);
+        self.session(session)
+    }
+
+    fn apply_team_step(&mut self, id: TeamId, step: TeamStep) -> TeamStepResult {
+        let (offered, session, command) = match step {
+            TeamStep::Events(events) => return self.apply_team_events(id, &events, "provost"),
+            TeamStep::Send(send) => *send,
+        };
+        let refused = match self.decide(session, &command, "provost") {
+            Some(Ok(_)) => None,
+            Some(Err(why)) => Some(why.to_string()),
+            None => Some("its session cannot be read".to_owned()),
+        };
+        // If no session accepts the message, dead-letter it. The operator sees it there and can
+        // requeue it.
+        let event = match refused {
+            None => offered.into(),
+            Some(reason) => MessageDead { no: offered.no, reason, by: None }.into(),
+        };
+        self.add_team_event(id, event, "provost");
+        TeamStepResult { commanded: vec![session], concerned: vec![session] }
     }
 
     fn add_team_event(&mut self, id: TeamId, event: Event, actor: &str) {
@@ -371,6 +463,8 @@ impl TeamDraft {
 #[cfg(test)]
 mod tests {
     use provost_core::{
+        ids::LaunchId,
+        session::{Cursor, ProcessIdentity, SessionCommand, StreamSignal, TurnEnd},
         team::{
             MemberLabels, MemberRole, MessageChannel, MessageStatus, NewMessage, Priority,
             Recipient, TeamLimits, TeamMessageKind,
@@ -484,6 +578,61 @@ mod tests {
         lab.turn(|_| ());
         assert_eq!(lab.task().messages[0].status, MessageStatus::Stored);
         assert_eq!(lab.board.next_deadline(), None);
+    }
+
+    /// Counts how often the rules of a team read a session when a paused team resumes, and each of
+    /// its idle workers receives a message.
+    fn look_ups_on_resume(workers: usize) -> usize {
+        let mut lab = TeamTestBoard::paired();
+        lab.tell(TeamCommand::Pause { because: "the plan changes".to_owned() });
+        lab.turn(|turn| {
+            for n in 0..workers {
+                let session = idle_session(turn, n);
+                let (name, labels) = (format!("hand-{n}"), MemberLabels::default());
+                let (role, session) = (MemberRole::Worker, Some(session));
+                let bind = TeamCommand::Bind { name, role, session, labels };
+                command(turn, &bind);
+            }
+        });
+        let mut look_ups = 0;
+        lab.turn(|turn| {
+            command(turn, &TeamCommand::Resume);
+            look_ups = turn.look_ups.get();
+        });
+        let pushed = lab.task().messages.iter().filter(|one| one.status.lease().is_some());
+        assert_eq!(pushed.count(), workers);
+        look_ups
+    }
+
+    fn command(turn: &mut BoardTransaction<'_>, command: &TeamCommand) {
+        let done = turn.command_team(id(), &TeamActor::Operator, command, "operator");
+        done.expect("the board holds it").expect("it is allowed");
+    }
+
+    /// Opens a session whose agent has ended its first turn.
+    fn idle_session(turn: &mut BoardTransaction<'_>, n: usize) -> SessionId {
+        let id: SessionId =
+            format!("00000000-0000-7000-8000-{n:012}").parse().expect("it is a UUID");
+        turn.open(id, super::super::tests::spec(), "test");
+        let process = || ProcessIdentity { pid: 1, start_time: 1, boot_id: "b".to_owned() };
+        let (launch, end) = (LaunchId { session: id, no: 1 }, TurnEnd::Ok);
+        let ended = StreamSignal::TurnEnded { turn: None, end, usage: None, says: None };
+        let cursor = Cursor { offset: 1, skip: 0 };
+        for command in [
+            SessionCommand::WorkPrepared { cwd: "/".to_owned(), base: None },
+            SessionCommand::LaunchStarted { launch, holder: process(), child: process() },
+            SessionCommand::Observed { launch, signal: ended, cursor },
+        ] {
+            turn.command(id, &command, "test").expect("it is open").expect("it is allowed");
+        }
+        id
+    }
+
+    #[test]
+    fn effort_of_resuming_is_proportional_to_the_members() {
+        let (few, many) = (look_ups_on_resume(50), look_ups_on_resume(200));
+        assert!(many <= 4 * few, "{few} look-ups for 50 workers, {many} for 200");
+        assert!(many <= 12 * 200, "{many} look-ups for 200 workers");
     }
 
     #[test]

@@ -85,7 +85,7 @@ impl ShortageTestBoard {
     }
 }
 
-fn spec() -> SessionSpec {
+pub(super) fn spec() -> SessionSpec {
     serde_json::from_value(serde_json::json!({
         "name": "s", "role": null, "project": null, "cwd": "/",
         "agent": {"name": "a", "driver": "jsonl", "argv": ["a"], "env": {}, "pass_env": []},

@@ -7,6 +7,7 @@
 mod as_of;
 mod audit;
 mod describe;
+mod news;
 mod replay;
 mod replay_summary;
 mod search;
@@ -26,7 +27,8 @@ use crate::{
 
 pub use as_of::{as_of, diff};
 pub use audit::audit;
-pub use replay::{ReplayForm, news, replay, streams_of};
+pub use news::news;
+pub use replay::{ReplayForm, replay, streams_of};
 pub use search::{SearchScope, search};
 pub use telemetry::{TelemetryWindow, telemetry};
 

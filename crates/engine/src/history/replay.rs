@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use provost_api::{
-    ApiError, HistoryRow, HistorySessionRow, HistoryTeamRow, RecentEventsRow, ReplayReply,
-};
+use provost_api::{ApiError, HistoryRow, HistorySessionRow, HistoryTeamRow, ReplayReply};
 use provost_core::{
     ids::{LaunchId, SessionId, TeamId},
     session,
@@ -74,27 +72,6 @@ pub fn replay(
         content,
         rows,
     })
-}
-
-/// The maximum number of events to show in one news reply.
-const MAX_NEWS: usize = 20;
-
-/// Returns the events of a team that follow an event of the ledger, without any text written by
-/// users or agents. Contains only the newest ones, and their total number. Nothing is marked as
-/// read.
-pub fn news(
-    ledger: &dyn ReadLedger,
-    id: TeamId,
-    since: Option<u64>,
-) -> Result<RecentEventsRow, ApiError> {
-    let seq = ledger.last_seq().map_err(|why| read_error(&why))?;
-    let past = TeamHistory::read_team_only(ledger, id)?;
-    let mut rows: Vec<HistoryRow> = past.entries.into_iter().map(|one| one.row).collect();
-    rows.retain(|row| since.is_none_or(|since| row.seq > since));
-    let in_all = rows.len();
-    let mut shown = rows.split_off(in_all.saturating_sub(MAX_NEWS));
-    shown.iter_mut().for_each(redact);
-    Ok(RecentEventsRow { since, seq, total: in_all, events: shown })
 }
 
 /// Returns the streams of a team, which are its own and those of all members that it ever had, and
@@ -228,6 +205,23 @@ impl TeamHistory {
             }
         }
         links
+    }
+
+    /// Describes some events of a team, given its current state, without reading any others.
+    pub(super) fn describe_events(
+        task: Team,
+        records: Vec<RecordedEvent>,
+    ) -> Result<Vec<HistoryRow>, ApiError> {
+        let kept = task.messages.iter();
+        let correlations: BTreeMap<u32, String> =
+            kept.filter_map(|one| Some((one.no, one.correlation.clone()?))).collect();
+        let (sessions, entries) = (Vec::new(), Vec::new());
+        let events = decode_events(records)?;
+        let mut past = TeamHistory { task, archived: false, sessions, entries, events };
+        let mut links = past.links();
+        links.correlations.extend(correlations);
+        past.add_team_events(&links);
+        Ok(past.entries.into_iter().map(|one| one.row).collect())
     }
 
     fn add_team_events(&mut self, links: &MessageLinks) {

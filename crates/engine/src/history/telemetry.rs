@@ -10,7 +10,7 @@ use provost_core::{
     team::{Event, Recipient},
     verdict::CheckEnd,
 };
-use provost_ledger::{ReadLedger, RecordedEvent};
+use provost_ledger::{Error, ReadLedger, RecordedEvent, for_each_record_or_damage};
 
 use super::{describe, replay};
 use crate::{
@@ -48,15 +48,25 @@ pub fn telemetry(
         }
         None => {
             let after = ledger.seq_before(window.from).map_err(|why| read_error(&why))?;
-            ledger
-                .for_each_record(after, &mut |record| {
-                    let of_task = record.stream.starts_with("team/");
-                    if of_task && window.contains(record.at.wall_ms) {
+            let is_team = |stream: &str| stream.starts_with("team/");
+            let mut damage = None;
+            for_each_record_or_damage(ledger, after, &mut |record| match record {
+                Ok(record) => {
+                    if is_team(record.stream) && window.contains(record.at.wall_ms) {
                         counted.add(&record.to_owned());
                     }
                     ControlFlow::Continue(())
-                })
-                .map_err(|why| read_error(&why))?;
+                }
+                Err(Error::Unreadable { stream, .. }) if !is_team(stream) => {
+                    ControlFlow::Continue(())
+                }
+                Err(why) => {
+                    damage = Some(read_error(why));
+                    ControlFlow::Break(())
+                }
+            })
+            .map_err(|why| read_error(&why))?;
+            damage.map_or(Ok(()), Err)?;
         }
     }
     counted.reply(ledger, window)

@@ -1,15 +1,15 @@
 //! Listings, such as the sessions that `ls` shows. Projections are returned as they are stored in
 //! the ledger.
 
-use std::ops::ControlFlow;
+use std::{borrow::Cow, ops::ControlFlow};
 
 use provost_core::ids::{MIN_PART_LEN, SHORT_LEN};
 use provost_ledger::{
-    Error, ListCursor, Lookup, ProjectionQuery, ProjectionRef, ReadLedger, StreamFilter,
+    Error, ListCursor, Lookup, ProjectionQuery, ProjectionRef, ReadLedger, StreamFilter, StreamId,
 };
 use serde::Deserialize;
 
-use crate::stream::{RUN, SESSION, TEAM};
+use crate::stream::{RUN, SESSION, TEAM, refold};
 
 /// A filter for sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,15 +54,15 @@ struct ShownCounts {
 #[derive(Debug, Deserialize)]
 struct ListedProjection<'a> {
     #[serde(borrow)]
-    id: std::borrow::Cow<'a, str>,
+    id: Cow<'a, str>,
     #[serde(borrow)]
-    name: std::borrow::Cow<'a, str>,
+    name: Cow<'a, str>,
     #[serde(borrow, default)]
-    role: Option<std::borrow::Cow<'a, str>>,
+    role: Option<Cow<'a, str>>,
     #[serde(borrow)]
-    project: Option<std::borrow::Cow<'a, str>>,
+    project: Option<Cow<'a, str>>,
     #[serde(borrow)]
-    state: std::borrow::Cow<'a, str>,
+    state: Cow<'a, str>,
 }
 
 impl Listing {
@@ -123,8 +123,8 @@ impl Listing {
     ) -> Result<bool, Error> {
         let (mut shown, mut more) = (ShownCounts::default(), false);
         visit_projections(kind, ledger, &mut |projection| {
-            let Some(text) = projection.projection.as_deref().filter(|text| self.matches(text))
-            else {
+            let text = intact_projection(ledger, &projection);
+            let Some(text) = text.as_deref().filter(|text| self.matches(text)) else {
                 return ControlFlow::Continue(());
             };
             if !self.extent.has_space(projection.open, &shown) {
@@ -140,6 +140,24 @@ impl Listing {
         })?;
         Ok(more)
     }
+}
+
+/// Returns a stream's projection. If it was damaged on disk, builds it from the events. `None` if
+/// these are damaged too.
+fn intact_projection<'c>(
+    ledger: &dyn ReadLedger,
+    stored: &'c ProjectionRef<'_>,
+) -> Option<Cow<'c, str>> {
+    match &stored.projection {
+        Some(text) => Some(Cow::Borrowed(text)),
+        None => rebuild_projection(ledger, &StreamId::new(stored.stream).ok()?).map(Cow::Owned),
+    }
+}
+
+/// Builds a stream's projection from its events.
+pub(super) fn rebuild_projection(ledger: &dyn ReadLedger, stream: &StreamId) -> Option<String> {
+    let records = ledger.read_stream(stream, 0).ok()?;
+    refold(stream, &records).ok()?.projection
 }
 
 /// Visits the streams of a kind page by page, open ones first, until the visitor stops.
@@ -179,7 +197,8 @@ pub(crate) fn find_by_name(
 ) -> Result<Vec<(String, String)>, Error> {
     let mut found = Vec::new();
     let mut look = |projection: ProjectionRef<'_>| {
-        let meant = projection.projection.as_deref().and_then(|shown| match_name(shown, text));
+        let shown = intact_projection(ledger, &projection);
+        let meant = shown.as_deref().and_then(|shown| match_name(shown, text));
         let (open, created) = (projection.open, projection.created_seq);
         found.extend(meant.map(|meant| NameMatch { open, created, ..meant }));
         if found.len() < MAX_MATCHES { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }

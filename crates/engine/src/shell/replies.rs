@@ -137,19 +137,29 @@ impl Owner {
     }
 
     fn stored_row(&self, id: SessionId, named: &str) -> Result<String, ApiError> {
-        let state =
-            self.ledger.stream(&stream::session_stream_id(id)).map_err(|why| read_error(&why))?;
-        let projection =
-            state.and_then(|state| state.projection).ok_or_else(|| self.no_session(named))?;
+        let projection = self.stored_projection(&stream::session_stream_id(id))?;
+        let projection = projection.ok_or_else(|| self.no_session(named))?;
         Ok(format!("{{\"ok\":true,\"session\":{projection}}}"))
     }
 
     fn stored_run(&self, id: RunId, named: &str) -> Result<String, ApiError> {
-        let state =
-            self.ledger.stream(&stream::run_stream_id(id)).map_err(|why| read_error(&why))?;
-        let projection =
-            state.and_then(|state| state.projection).ok_or_else(|| self.no_run(named))?;
+        let projection = self.stored_projection(&stream::run_stream_id(id))?;
+        let projection = projection.ok_or_else(|| self.no_run(named))?;
         Ok(format!("{{\"ok\":true,\"run\":{projection}}}"))
+    }
+
+    /// Returns the row of a stream, or `None` if the stream does not exist. A row that was damaged
+    /// on disk is rebuilt.
+    fn stored_projection(&self, stream: &StreamId) -> Result<Option<String>, ApiError> {
+        let Some(state) = self.ledger.stream(stream).map_err(|why| read_error(&why))? else {
+            return Ok(None);
+        };
+        let rebuilt = || listing::rebuild_projection(&self.ledger, stream);
+        let damaged = || {
+            let message = format!("the row and the events of {stream} are damaged");
+            ApiError::new(ErrorCode::Storage, message).next("provost ledger verify")
+        };
+        state.projection.or_else(rebuilt).ok_or_else(damaged).map(Some)
     }
 
     fn graph_reply(&mut self, named: &str) -> Result<String, ApiError> {

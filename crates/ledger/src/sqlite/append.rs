@@ -24,9 +24,9 @@ impl Ledger for SqliteLedger {
         for (kind, v) in staged.new_kinds {
             self.kinds.insert(kind, v);
         }
-        self.open_streams.update(&batch);
-        self.last_seq = staged.seqs.last().copied().unwrap_or(self.last_seq);
-        let records = into_records(batch, staged.seqs);
+        self.open_streams.update(&batch, self.last_seq);
+        let records = into_records(batch, self.last_seq + 1);
+        self.last_seq = staged.last_seq;
         if let Some(last) = records.last() {
             self.high_water.advance(last.as_ref());
         }
@@ -47,6 +47,7 @@ pub(crate) struct OpenStreamCache {
 #[derive(Debug)]
 struct CachedStream {
     version: u64,
+    last_seq: u64,
     pending: Vec<PendingItem>,
     /// A digest of the stream's search terms, if they have been written since.
     terms_digest: Option<u64>,
@@ -64,8 +65,9 @@ impl OpenStreamCache {
         stream: &StreamId,
     ) -> rusqlite::Result<Option<StreamPosition>> {
         match self.open.get(stream) {
-            Some(head) => {
-                Ok(Some(StreamPosition { version: head.version, open: true, archived: false }))
+            Some(CachedStream { version, last_seq, .. }) => {
+                let (version, last_seq) = (*version, *last_seq);
+                Ok(Some(StreamPosition { version, last_seq, open: true, archived: false }))
             }
             None => rows::position(conn, stream),
         }
@@ -95,17 +97,18 @@ impl OpenStreamCache {
         fts::put_stream(conn, &write.stream, found_by)
     }
 
-    /// Updates the cache from a batch that is now durable.
-    fn update(&mut self, batch: &WriteBatch) {
+    /// Updates the cache from a batch that is now durable. `last_seq` is the number before it.
+    fn update(&mut self, batch: &WriteBatch, mut last_seq: u64) {
         for write in &batch.writes {
             let version = write.expected + write.events.len() as u64;
+            last_seq += write.events.len() as u64;
             if write.open {
                 let known = || self.open.get(&write.stream).and_then(|head| head.terms_digest);
                 let found_by = write.search_terms.as_ref().map(fts::digest).or_else(known);
                 let pending = write.pending.clone();
                 self.open.insert(
                     write.stream.clone(),
-                    CachedStream { version, pending, terms_digest: found_by },
+                    CachedStream { version, last_seq, pending: pending, terms_digest: found_by },
                 );
             } else {
                 self.open.remove(&write.stream);
@@ -117,7 +120,8 @@ impl OpenStreamCache {
 /// The result of writing a batch.
 #[derive(Default)]
 struct StagedBatch {
-    seqs: Vec<u64>,
+    /// The last number in use.
+    last_seq: u64,
     new_kinds: Vec<(String, u16)>,
 }
 
@@ -125,7 +129,7 @@ impl SqliteLedger {
     fn stage(&mut self, batch: &WriteBatch) -> Result<StagedBatch, AppendError> {
         let db = &self.reader.db;
         let tx = db.begin()?;
-        let mut staged = StagedBatch::default();
+        let mut staged = StagedBatch { last_seq: self.last_seq, ..StagedBatch::default() };
         let storage = |e| AppendError::Storage(db.error(e));
         refuse_duplicates(&tx, batch).map_err(storage)?.map_or(Ok(()), Err)?;
         for write in &batch.writes {
@@ -155,16 +159,23 @@ impl StagedBatch {
         write: &StreamWrite,
         place: Option<StreamPosition>,
     ) -> rusqlite::Result<()> {
-        let frame = EventFrame { stream: &write.stream, at: batch.at };
-        let first = self.seqs.len();
-        let version = write.expected + 1;
-        rows::insert_events(conn, &frame, version, &write.events, |seq| self.seqs.push(seq))?;
-        for (event, seq) in write.events.iter().zip(&self.seqs[first..]) {
-            fts::put_event(conn, *seq, write.stream.kind(), &event.search_terms)?;
+        let first = self.last_seq + 1;
+        let frame = EventFrame {
+            stream: &write.stream,
+            at: batch.at,
+            prev: place.as_ref().map_or(0, |place| place.last_seq),
+            first_version: write.expected + 1,
+            first_seq: first,
+        };
+        rows::insert_events(conn, &frame, &write.events)?;
+        for (seq, event) in (first..).zip(&write.events) {
+            fts::put_event(conn, seq, write.stream.kind(), &event.search_terms)?;
         }
+        self.last_seq += write.events.len() as u64;
         let row = StreamRow {
             stream: &write.stream,
-            created_seq: self.seqs[first],
+            created_seq: first,
+            last_seq: self.last_seq,
             version: write.expected + write.events.len() as u64,
             open: write.open,
             changed_ms: batch.at.wall_ms,
@@ -235,9 +246,9 @@ fn put_stream(
 }
 
 /// Converts a batch into records without copying the events.
-fn into_records(batch: WriteBatch, seqs: Vec<u64>) -> Vec<RecordedEvent> {
-    let mut records = Vec::with_capacity(seqs.len());
-    let mut seqs = seqs.into_iter();
+fn into_records(batch: WriteBatch, first_seq: u64) -> Vec<RecordedEvent> {
+    let mut records = Vec::with_capacity(batch.writes.iter().map(|w| w.events.len()).sum());
+    let mut seqs = first_seq..;
     for write in batch.writes {
         let numbered = (write.expected + 1..).zip(seqs.by_ref());
         for (event, (version, seq)) in write.events.into_iter().zip(numbered) {

@@ -66,6 +66,8 @@ struct Section {
     bytes: u64,
     records: u64,
     sum: String,
+    /// The numbers of the events while they are moved. Empty in a section that is read.
+    seqs: Vec<u64>,
 }
 
 fn check_archivable(db: &Db, stream: &StreamId) -> Result<(), ArchiveError> {
@@ -147,12 +149,14 @@ fn write_section(
         bytes: lines.bytes() - offset,
         records: records.len() as u64,
         sum: lines.end_section(),
+        seqs: records.iter().map(|record| record.seq).collect(),
     })
 }
 
 /// Reads all events of a stream and checks that none is missing.
 fn whole_stream(db: &Db, stream: &StreamId) -> Result<Vec<RecordedEvent>, Error> {
-    let records: Vec<_> = scan_stream(db, stream, 0)?.into_iter().collect::<Result<_, _>>()?;
+    let scanned = scan_stream(db, stream, 0)?;
+    let records: Vec<_> = scanned.records.into_iter().collect::<Result<_, _>>()?;
     let version = db.run(|conn| rows::position(conn, stream))?.map(|p| p.version);
     let gapless = (1..).zip(&records).all(|(v, record)| record.version == v);
     if gapless && version == Some(records.len() as u64) {
@@ -174,9 +178,11 @@ fn move_out(db: &Db, file: &str, sections: &[Section]) -> Result<(), Error> {
 }
 
 fn move_section(conn: &Connection, file: &str, section: &Section) -> rusqlite::Result<()> {
-    fts::drop_events(conn, &section.stream)?;
-    conn.prepare_cached("DELETE FROM event WHERE stream = ?1")?
-        .execute([section.stream.as_str()])?;
+    let mut delete = conn.prepare_cached("DELETE FROM event WHERE seq = ?1")?;
+    for seq in &section.seqs {
+        fts::drop_event(conn, *seq)?;
+        delete.execute([int(*seq)])?;
+    }
     rows::drop_snapshot(conn, &section.stream)?;
     conn.prepare_cached(
         "UPDATE stream SET archive_file = ?2, archive_offset = ?3, archive_bytes = ?4, archive_sum = ?5
@@ -204,6 +210,7 @@ fn find(conn: &Connection, stream: &StreamId) -> rusqlite::Result<Option<(String
             bytes: count(row, 2)?,
             records: count(row, 3)?,
             sum: row.get(4)?,
+            seqs: Vec::new(),
         };
         Ok((row.get(0)?, section))
     })

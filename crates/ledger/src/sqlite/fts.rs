@@ -98,13 +98,9 @@ pub(crate) fn put_event(conn: &Connection, seq: u64, kind: &str, words: &TermSet
     .map(drop)
 }
 
-/// Deletes the search terms of a stream's events before the events are moved out of the log.
-pub(crate) fn drop_events(conn: &Connection, stream: &StreamId) -> Result<()> {
-    conn.prepare_cached(
-        "DELETE FROM event_words WHERE rowid IN (SELECT seq FROM event WHERE stream = ?1)",
-    )?
-    .execute([stream.as_str()])
-    .map(drop)
+/// Deletes the search terms of an event before the event is moved out of the log.
+pub(crate) fn drop_event(conn: &Connection, seq: u64) -> Result<()> {
+    conn.prepare_cached("DELETE FROM event_words WHERE rowid = ?1")?.execute([int(seq)]).map(drop)
 }
 
 /// Whether a stream is indexed under all these terms.

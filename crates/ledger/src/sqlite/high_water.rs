@@ -54,7 +54,8 @@ impl HighWaterMark {
         Self { seq, record: None }
     }
 
-    /// Whether the log contains a different record under this number. An archived record is not compared.
+    /// Whether the log contains a different record under this number. An archived record is not
+    /// compared, and neither is a damaged one, which is reported when it is read.
     pub(crate) fn contradicts(&self, db: &Db) -> Result<bool, Error> {
         let Some(record) = &self.record else { return Ok(false) };
         Ok(digest_at(db, self.seq)?.is_some_and(|found| found != *record))

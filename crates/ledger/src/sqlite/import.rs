@@ -190,7 +190,8 @@ impl ImportRun<'_> {
         if let Some(what) = self.fault(&record, last_seq) {
             return Err(self.lines.content_error(what).into());
         }
-        self.insert(|conn| rows::insert_record(conn, record.as_ref()))?;
+        let prev = self.stream.last().map_or(0, |last| last.seq);
+        self.insert(|conn| rows::insert_record(conn, record.as_ref(), prev))?;
         self.counts.records += 1;
         self.stream.push(record);
         Ok(())
@@ -236,6 +237,7 @@ impl ImportRun<'_> {
                 &StreamRow {
                     stream,
                     created_seq: first.seq,
+                    last_seq: last.seq,
                     version: last.version,
                     open: folded.open,
                     changed_ms: last.at.wall_ms,
@@ -265,7 +267,8 @@ impl ImportRun<'_> {
             let NewEvent { kind, v, actor, data, search_terms: _ } = event;
             let (seq, stream) = (self.last_seq, stream.clone());
             let record = RecordedEvent { seq, stream, version, kind, v, at, actor, data };
-            self.insert(|conn| rows::insert_record(conn, record.as_ref()))?;
+            let prev = records.last().map_or(0, |last| last.seq);
+            self.insert(|conn| rows::insert_record(conn, record.as_ref(), prev))?;
             records.push(record);
         }
         Ok(())

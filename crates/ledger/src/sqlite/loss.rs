@@ -104,12 +104,9 @@ impl SqliteReader {
         })
     }
 
-    /// Returns the newest record that is still in the log.
+    /// Returns the newest intact record that is still in the log.
     pub fn newest_record(&self) -> Result<Option<RecordedEvent>, Error> {
-        self.db.run(|conn| {
-            let seq = rows::highest_seq(conn)?;
-            rows::record_at(conn, seq, |record| record.to_owned())
-        })
+        self.db.run(rows::newest_record)
     }
 }
 
@@ -119,7 +116,7 @@ impl SqliteLedger {
         self.reader.loss
     }
 
-    /// Returns the newest record that is still in the log.
+    /// Returns the newest intact record that is still in the log.
     pub fn newest_record(&self) -> Result<Option<RecordedEvent>, Error> {
         self.reader.newest_record()
     }

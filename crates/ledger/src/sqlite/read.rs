@@ -8,7 +8,8 @@ use rusqlite::{OptionalExtension, Params, Row, Rows, params};
 use super::archive;
 use super::db::{Db, HasDb, count, int, text};
 use super::fts;
-use super::rows::{self, HEAD, RECORD};
+use super::rows::{self, HEAD, RECORD, ReadRecord};
+use crate::checksum::projection_checksum;
 use crate::search_terms::NameQuery;
 use crate::{
     Error, ListCursor, Lookup, PendingItem, ProjectionQuery, ProjectionRef, ReadLedger,
@@ -27,14 +28,18 @@ impl<T: HasDb> ReadLedger for T {
         after_version: u64,
     ) -> Result<Vec<RecordedEvent>, Error> {
         let db = self.db();
-        let live: Vec<_> =
-            scan_stream(db, stream, after_version)?.into_iter().collect::<Result<_, _>>()?;
-        if !live.is_empty() {
-            return Ok(live);
+        // Read the version before the events, so that it is not ahead of them.
+        let position = db.run(|conn| rows::position(conn, stream))?;
+        let mut records: Vec<_> = scan_stream(db, stream, after_version)?
+            .records
+            .into_iter()
+            .collect::<Result<_, _>>()?;
+        if records.is_empty() {
+            records = archive::read(db, stream)?.unwrap_or_default();
+            records.retain(|record| record.version > after_version);
         }
-        let mut archived = archive::read(db, stream)?.unwrap_or_default();
-        archived.retain(|record| record.version > after_version);
-        Ok(archived)
+        check_complete(db, stream, position.map_or(0, |it| it.version), after_version, &records)?;
+        Ok(records)
     }
 
     fn read_after(&self, seq: u64, limit: usize) -> Result<Vec<RecordedEvent>, Error> {
@@ -60,7 +65,8 @@ impl<T: HasDb> ReadLedger for T {
 
     fn stream(&self, stream: &StreamId) -> Result<Option<StreamState>, Error> {
         self.db().run(|conn| {
-            let sql = format!("SELECT {HEAD}, projection FROM stream WHERE id = ?1");
+            let sql =
+                format!("SELECT {HEAD}, projection, projection_sum FROM stream WHERE id = ?1");
             let mut statement = conn.prepare_cached(&sql)?;
             statement.query_row([stream.as_str()], |row| state(self.db(), row)).optional()
         })
@@ -73,9 +79,8 @@ impl<T: HasDb> ReadLedger for T {
     fn open_streams(&self) -> Result<Vec<StreamState>, Error> {
         self.db().run(|conn| {
             let sql = format!(
-                "SELECT {HEAD}, projection FROM stream
-                 WHERE id IN (SELECT id FROM stream WHERE open = 1
-                              UNION SELECT stream FROM pending_items)
+                "SELECT {HEAD}, projection, projection_sum FROM stream
+                 WHERE id IN (SELECT id FROM stream WHERE open = 1 UNION SELECT stream FROM pending_items)
                  ORDER BY created_seq"
             );
             let mut statement = conn.prepare(&sql)?;
@@ -136,7 +141,7 @@ impl<T: HasDb> ReadLedger for T {
         let query = format!("subject : \"{kind}\" AND {found}");
         self.db().run(|conn| {
             let sql = format!(
-                "SELECT {HEAD}, projection FROM stream_words
+                "SELECT {HEAD}, projection, projection_sum FROM stream_words
                  CROSS JOIN stream ON stream.created_seq = stream_words.rowid
                  WHERE stream_words MATCH ?1 ORDER BY stream_words.rowid DESC LIMIT ?2"
             );
@@ -192,6 +197,15 @@ impl<T: HasDb> ReadLedger for T {
         })
     }
 
+    fn stream_version_at(&self, stream: &StreamId, seq: u64) -> Result<u64, Error> {
+        let found = self.db().run(|conn| rows::version_at(conn, stream, seq))?;
+        if let Some(version) = found {
+            return Ok(version);
+        }
+        let archived = archive::read(self.db(), stream)?.unwrap_or_default();
+        Ok(archived.iter().filter(|record| record.seq <= seq).count() as u64)
+    }
+
     fn for_each_stream(&self, visit: &mut dyn FnMut(StreamHead) -> VisitFlow) -> Result<(), Error> {
         self.db().run(|conn| {
             let mut statement =
@@ -237,19 +251,53 @@ pub(crate) fn scan_stream(
     db: &Db,
     stream: &StreamId,
     after_version: u64,
-) -> Result<Vec<Result<RecordedEvent, Error>>, Error> {
+) -> Result<ScannedStream, Error> {
     db.run(|conn| {
-        let sql = format!(
-            "SELECT {RECORD} FROM event WHERE stream = ?1 AND version > ?2 ORDER BY version"
-        );
-        let mut statement = conn.prepare_cached(&sql)?;
-        let mut rows = statement.query(params![stream.as_str(), int(after_version)])?;
-        let mut records = Vec::new();
-        while let Some(row) = rows.next()? {
-            records.push(readable(row).map(RecordedEventRef::to_owned));
+        let Some(position) = rows::position(conn, stream)? else {
+            return Ok(ScannedStream { records: Vec::new(), linked: true });
+        };
+        let records = rows::linked_records(conn, stream, after_version)?;
+        let wanted = position.version.saturating_sub(after_version);
+        if position.archived || is_complete(&records, stream, after_version, wanted) {
+            return Ok(ScannedStream { records, linked: true });
         }
-        Ok(records)
+        let records = rows::unlinked_records(conn, stream, after_version)?;
+        Ok(ScannedStream { records, linked: false })
     })
+}
+
+/// The events of a stream, in the order of their versions.
+pub(crate) struct ScannedStream {
+    pub(crate) records: Vec<ReadRecord>,
+    /// Whether the events were found by their links.
+    pub(crate) linked: bool,
+}
+
+/// Whether these are the events of a stream after a version. Damaged ones count, wherever they
+/// claim to belong.
+fn is_complete(records: &[ReadRecord], stream: &StreamId, after: u64, wanted: u64) -> bool {
+    let belongs = |(version, record): (u64, &ReadRecord)| match record {
+        Ok(record) => record.stream == *stream && record.version == version,
+        Err(_) => true,
+    };
+    records.len() as u64 >= wanted && (after + 1..).zip(records).all(belongs)
+}
+
+/// Checks that the events of a stream after one version have no gaps and reach another version.
+fn check_complete(
+    db: &Db,
+    stream: &StreamId,
+    version: u64,
+    after: u64,
+    records: &[RecordedEvent],
+) -> Result<(), Error> {
+    let gap = (after + 1..).zip(records).find(|(next, record)| record.version != *next);
+    let missing = match gap {
+        Some((next, _)) => next,
+        None if after + (records.len() as u64) < version => after + records.len() as u64 + 1,
+        None => return Ok(()),
+    };
+    Err(db.corrupt(format!("event {missing} of {stream} is missing")))
 }
 
 fn visit_records(
@@ -273,7 +321,7 @@ fn visit_rows(
     db.run(|conn| {
         let mut statement = conn.prepare_cached(sql)?;
         let rows = statement.query(params)?;
-        until_break(rows, |row| match readable(row) {
+        until_break(rows, |row| match rows::record(row) {
             Ok(record) => Ok(visit(record)),
             Err(error) => {
                 fault = Some(error);
@@ -292,7 +340,7 @@ fn visit_projections(
     visit: &mut dyn FnMut(ProjectionRef<'_>) -> VisitFlow,
 ) -> rusqlite::Result<Option<ListCursor>> {
     let sql = format!(
-        "SELECT {HEAD}, projection FROM stream
+        "SELECT {HEAD}, projection, projection_sum FROM stream
          WHERE kind = ?1 AND open = ?2 AND created_seq < ?3 ORDER BY created_seq DESC LIMIT ?4"
     );
     let mut statement = db.conn.prepare_cached(&sql)?;
@@ -321,17 +369,12 @@ fn until_break(
     Ok(())
 }
 
-fn readable<'r>(row: &'r Row<'_>) -> Result<RecordedEventRef<'r>, Error> {
-    rows::record(row)
-        .map_err(|e| Error::Unreadable { seq: count(row, 0).unwrap_or(0), what: e.to_string() })
-}
-
 fn state(db: &Db, row: &Row<'_>) -> rusqlite::Result<StreamState> {
     let head = rows::head(row)?;
     Ok(StreamState {
         pending: rows::pending_of(&db.conn, &head.stream)?,
         snapshot: rows::snapshot(&db.conn, &head.stream)?,
-        projection: lossy(row, 5)?.map(Cow::into_owned),
+        projection: projection(row, head.stream.as_str())?.map(Cow::into_owned),
         head,
     })
 }
@@ -343,14 +386,16 @@ fn projection<'r>(row: &'r Row<'_>) -> rusqlite::Result<ProjectionRef<'r>> {
         created_seq: count(row, 2)?,
         open: row.get(3)?,
         archived: row.get(4)?,
-        projection: lossy(row, 5)?,
+        projection: projection(row, text(row, 0)?)?,
     })
 }
 
-/// Reads a text that is only a cache, so damage is shown and is not an error.
-fn lossy<'r>(row: &'r Row<'_>, column: usize) -> rusqlite::Result<Option<Cow<'r, str>>> {
-    Ok(match row.get_ref(column)? {
-        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Some(String::from_utf8_lossy(bytes)),
-        ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => None,
-    })
+/// Reads the projection of a stream. A damaged one is treated as missing, because it is only a
+/// cache.
+fn projection<'r>(row: &'r Row<'_>, stream: &str) -> rusqlite::Result<Option<Cow<'r, str>>> {
+    let ValueRef::Text(bytes) = row.get_ref(5)? else { return Ok(None) };
+    let sum: Option<u32> = row.get(6).unwrap_or(None);
+    let text = str::from_utf8(bytes).ok();
+    let intact = text.filter(|text| sum == Some(projection_checksum(stream, text)));
+    Ok(intact.map(Cow::Borrowed))
 }

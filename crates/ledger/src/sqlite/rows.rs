@@ -2,20 +2,23 @@
 
 use rusqlite::{Connection, OptionalExtension, Params, Result, Row, params};
 
-use super::db::{count, int, text};
+use super::db::{count, int, lossy_text, text};
+use crate::checksum::{checksum, projection_checksum};
 use crate::{
-    ClockReading, NewEvent, PendingItem, RecordedEventRef, StoredSnapshot, StreamHead, StreamId,
-    StreamSnapshot,
+    ClockReading, Error, NewEvent, PendingItem, RecordedEvent, RecordedEventRef, StoredSnapshot,
+    StreamHead, StreamId, StreamSnapshot,
 };
 
 /// The columns that [`record`] reads, in this order.
-pub(crate) const RECORD: &str = "seq, stream, version, kind, v, wall_ms, mono_ms, actor, data";
+pub(crate) const RECORD: &str = "seq, stream, version, kind, v, wall_ms, mono_ms, actor, data, sum";
 /// The columns that [`head`] reads, in this order.
 pub(crate) const HEAD: &str = "id, version, created_seq, open, archive_file IS NOT NULL";
 
 /// What an append must know about a stream.
 pub(crate) struct StreamPosition {
     pub(crate) version: u64,
+    /// The `seq` of the stream's last event.
+    pub(crate) last_seq: u64,
     pub(crate) open: bool,
     pub(crate) archived: bool,
 }
@@ -24,59 +27,72 @@ pub(crate) struct StreamPosition {
 pub(crate) struct StreamRow<'a> {
     pub(crate) stream: &'a StreamId,
     pub(crate) created_seq: u64,
+    pub(crate) last_seq: u64,
     pub(crate) version: u64,
     pub(crate) open: bool,
     pub(crate) changed_ms: i64,
     pub(crate) projection: Option<&'a str>,
 }
 
-/// The fields that all events of one write share.
+/// The fields that all events of one write share, and where the events are added.
 pub(crate) struct EventFrame<'a> {
     pub(crate) stream: &'a StreamId,
     pub(crate) at: ClockReading,
+    /// The `seq` of the stream's last event so far, or 0.
+    pub(crate) prev: u64,
+    pub(crate) first_version: u64,
+    pub(crate) first_seq: u64,
 }
 
 pub(crate) fn position(conn: &Connection, stream: &StreamId) -> Result<Option<StreamPosition>> {
-    conn.prepare_cached("SELECT version, open, archive_file IS NOT NULL FROM stream WHERE id = ?1")?
-        .query_row([stream.as_str()], |row| {
-            Ok(StreamPosition { version: count(row, 0)?, open: row.get(1)?, archived: row.get(2)? })
+    conn.prepare_cached(
+        "SELECT version, last_seq, open, archive_file IS NOT NULL FROM stream WHERE id = ?1",
+    )?
+    .query_row([stream.as_str()], |row| {
+        Ok(StreamPosition {
+            version: count(row, 0)?,
+            last_seq: count(row, 1)?,
+            open: row.get(2)?,
+            archived: row.get(3)?,
         })
-        .optional()
+    })
+    .optional()
 }
 
-/// Inserts events starting at a version. Returns the `seq` assigned to each of them.
+/// Inserts the events of one write.
 pub(crate) fn insert_events(
     conn: &Connection,
     frame: &EventFrame<'_>,
-    first_version: u64,
     events: &[NewEvent],
-    mut inserted: impl FnMut(u64),
 ) -> Result<()> {
-    let mut statement = conn.prepare_cached(
-        "INSERT INTO event (stream, version, kind, v, wall_ms, mono_ms, actor, data)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-    )?;
-    for (version, event) in (first_version..).zip(events) {
-        statement.execute(params![
-            frame.stream.as_str(),
-            int(version),
-            event.kind,
-            event.v,
-            frame.at.wall_ms,
-            int(frame.at.mono_ms),
-            event.actor,
-            event.data,
-        ])?;
-        inserted(conn.last_insert_rowid().unsigned_abs());
+    let mut prev = frame.prev;
+    let numbered = (frame.first_version..).zip(frame.first_seq..).zip(events);
+    for ((version, seq), event) in numbered {
+        let record = RecordedEventRef {
+            seq,
+            stream: frame.stream.as_str(),
+            version,
+            kind: &event.kind,
+            v: event.v,
+            at: frame.at,
+            actor: &event.actor,
+            data: &event.data,
+        };
+        insert_record(conn, record, prev)?;
+        prev = seq;
     }
     Ok(())
 }
 
-/// Inserts a record unchanged, including its `seq`.
-pub(crate) fn insert_record(conn: &Connection, record: RecordedEventRef<'_>) -> Result<()> {
+/// Inserts a record with its checksum. `prev` is the `seq` of the stream's previous event, or 0.
+pub(crate) fn insert_record(
+    conn: &Connection,
+    record: RecordedEventRef<'_>,
+    prev: u64,
+) -> Result<()> {
     conn.prepare_cached(
-        "INSERT INTO event (seq, stream, version, kind, v, wall_ms, mono_ms, actor, data)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        "INSERT INTO event (seq, stream, version, kind, v, wall_ms, mono_ms, actor, data, sum, prev)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
     )?
     .execute(params![
         int(record.seq),
@@ -88,32 +104,44 @@ pub(crate) fn insert_record(conn: &Connection, record: RecordedEventRef<'_>) -> 
         int(record.at.mono_ms),
         record.actor,
         record.data,
+        checksum(record),
+        int(prev),
     ])
     .map(drop)
 }
 
 pub(crate) fn insert_stream(conn: &Connection, row: &StreamRow<'_>) -> Result<()> {
     conn.prepare_cached(
-        "INSERT INTO stream (id, kind, created_seq, version, open, changed_ms, projection)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        "INSERT INTO stream (id, kind, created_seq, last_seq, version, open, changed_ms, projection, projection_sum)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
     )?
     .execute(params![
         row.stream.as_str(),
         row.stream.kind(),
         int(row.created_seq),
+        int(row.last_seq),
         int(row.version),
         row.open,
         row.changed_ms,
         row.projection,
+        projection_sum(row.stream, row.projection),
     ])
     .map(drop)
 }
 
 pub(crate) fn update_stream(conn: &Connection, row: &StreamRow<'_>) -> Result<()> {
     conn.prepare_cached(
-        "UPDATE stream SET version = ?2, changed_ms = ?3, projection = ?4 WHERE id = ?1",
+        "UPDATE stream SET last_seq = ?2, version = ?3, changed_ms = ?4, projection = ?5, projection_sum = ?6
+         WHERE id = ?1",
     )?
-    .execute(params![row.stream.as_str(), int(row.version), row.changed_ms, row.projection,])
+    .execute(params![
+        row.stream.as_str(),
+        int(row.last_seq),
+        int(row.version),
+        row.changed_ms,
+        row.projection,
+        projection_sum(row.stream, row.projection),
+    ])
     .map(drop)
 }
 
@@ -130,9 +158,13 @@ pub(crate) fn set_projection(
     stream: &StreamId,
     projection: Option<&str>,
 ) -> Result<()> {
-    conn.prepare_cached("UPDATE stream SET projection = ?2 WHERE id = ?1")?
-        .execute(params![stream.as_str(), projection])
+    conn.prepare_cached("UPDATE stream SET projection = ?2, projection_sum = ?3 WHERE id = ?1")?
+        .execute(params![stream.as_str(), projection, projection_sum(stream, projection)])
         .map(drop)
+}
+
+fn projection_sum(stream: &StreamId, projection: Option<&str>) -> Option<u32> {
+    projection.map(|text| projection_checksum(stream.as_str(), text))
 }
 
 /// Replaces all pending items of a stream. If they are unchanged, which is the usual case, this
@@ -240,15 +272,99 @@ pub(crate) fn exists(conn: &Connection, sql: &str, params: impl Params) -> Resul
     conn.prepare_cached(sql)?.exists(params)
 }
 
-/// Visits the record with this `seq`, if it is still in the log.
+/// Visits the record with this `seq`, if it is still in the log and intact.
 pub(crate) fn record_at<T>(
     conn: &Connection,
     seq: u64,
     visit: impl FnOnce(RecordedEventRef<'_>) -> T,
 ) -> Result<Option<T>> {
     conn.prepare_cached(&format!("SELECT {RECORD} FROM event WHERE seq = ?1"))?
-        .query_row([int(seq)], |row| Ok(visit(record(row)?)))
+        .query_row([int(seq)], |row| Ok(record(row).ok().map(visit)))
         .optional()
+        .map(Option::flatten)
+}
+
+/// Follows the links of a stream's events, and returns those after a version. They may be
+/// incomplete if the log is damaged.
+pub(crate) fn linked_records(
+    conn: &Connection,
+    stream: &StreamId,
+    after_version: u64,
+) -> Result<Vec<ReadRecord>> {
+    // Links lead to earlier events only, so that damaged ones cannot form a cycle.
+    let sql = format!(
+        "WITH RECURSIVE link (at) AS (
+           SELECT last_seq FROM stream WHERE id = ?1 AND version > ?2
+           UNION ALL
+           SELECT prev FROM link CROSS JOIN event ON seq = at WHERE version > ?2 + 1 AND prev < seq
+         )
+         SELECT {RECORD} FROM link CROSS JOIN event ON seq = at"
+    );
+    let mut records = read_records(conn, &sql, stream, after_version)?;
+    records.reverse();
+    for record in &mut records {
+        // A damaged record may claim to belong to another stream, but the link proves otherwise.
+        if let Err(Error::Unreadable { stream: claimed, .. }) = record {
+            *claimed = stream.to_string();
+        }
+    }
+    Ok(records)
+}
+
+/// Returns the events of a stream after a version by reading the whole log, for a log whose links
+/// are damaged.
+pub(crate) fn unlinked_records(
+    conn: &Connection,
+    stream: &StreamId,
+    after_version: u64,
+) -> Result<Vec<ReadRecord>> {
+    let sql =
+        format!("SELECT {RECORD} FROM event WHERE stream = ?1 AND version > ?2 ORDER BY version");
+    read_records(conn, &sql, stream, after_version)
+}
+
+/// A record, or why it cannot be read.
+pub(crate) type ReadRecord = std::result::Result<RecordedEvent, Error>;
+
+fn read_records(
+    conn: &Connection,
+    sql: &str,
+    stream: &StreamId,
+    after_version: u64,
+) -> Result<Vec<ReadRecord>> {
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = statement.query(params![stream.as_str(), int(after_version)])?;
+    let mut records = Vec::new();
+    while let Some(row) = rows.next()? {
+        records.push(record(row).map(RecordedEventRef::to_owned));
+    }
+    Ok(records)
+}
+
+/// Returns the version of a stream after a `seq`, if an event up to there is still in the log.
+pub(crate) fn version_at(conn: &Connection, stream: &StreamId, seq: u64) -> Result<Option<u64>> {
+    conn.prepare_cached(
+        "WITH RECURSIVE link (at) AS (
+           SELECT last_seq FROM stream WHERE id = ?1
+           UNION ALL
+           SELECT prev FROM link CROSS JOIN event ON seq = at WHERE at > ?2 AND prev < seq
+         )
+         SELECT version FROM link CROSS JOIN event ON seq = at WHERE at <= ?2",
+    )?
+    .query_row(params![stream.as_str(), int(seq)], |row| count(row, 0))
+    .optional()
+}
+
+/// Returns the newest intact record that is still in the log.
+pub(crate) fn newest_record(conn: &Connection) -> Result<Option<RecordedEvent>> {
+    let mut statement = conn.prepare(&format!("SELECT {RECORD} FROM event ORDER BY seq DESC"))?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        if let Ok(record) = record(row) {
+            return Ok(Some(record.to_owned()));
+        }
+    }
+    Ok(None)
 }
 
 /// Returns the highest `seq` ever assigned.
@@ -281,9 +397,26 @@ pub(crate) fn head(row: &Row<'_>) -> Result<StreamHead> {
     })
 }
 
-/// Reads an event without copying it.
-pub(crate) fn record<'r>(row: &'r Row<'_>) -> Result<RecordedEventRef<'r>> {
-    Ok(RecordedEventRef {
+/// Reads an event without copying it, and verifies its checksum.
+pub(crate) fn record<'r>(row: &'r Row<'_>) -> std::result::Result<RecordedEventRef<'r>, Error> {
+    let damaged = |what: String| Error::Unreadable {
+        seq: count(row, 0).unwrap_or(0),
+        stream: lossy_text(row, 1).unwrap_or_default(),
+        version: count(row, 2).unwrap_or(0),
+        what,
+    };
+    let (record, sum) = unverified(row).map_err(|why| damaged(why.to_string()))?;
+    if checksum(record) == sum {
+        return Ok(record);
+    }
+    Err(damaged(format!(
+        "it was changed on disk: its checksum is wrong; its kind is `{}`",
+        record.kind
+    )))
+}
+
+fn unverified<'r>(row: &'r Row<'_>) -> Result<(RecordedEventRef<'r>, u32)> {
+    let record = RecordedEventRef {
         seq: count(row, 0)?,
         stream: text(row, 1)?,
         version: count(row, 2)?,
@@ -292,5 +425,6 @@ pub(crate) fn record<'r>(row: &'r Row<'_>) -> Result<RecordedEventRef<'r>> {
         at: ClockReading { wall_ms: row.get(5)?, mono_ms: count(row, 6)? },
         actor: text(row, 7)?,
         data: text(row, 8)?,
-    })
+    };
+    Ok((record, row.get(9)?))
 }

@@ -1,4 +1,6 @@
--- The log. `seq` is never used again, also after the highest one was archived.
+-- The log. `seq` is never used again, also after the highest one was archived. Each event refers to the previous one
+-- of its stream, and the stream to its last one. An index would scatter the entries of one batch over as many pages as
+-- the batch has streams, and every commit would write all of these pages.
 CREATE TABLE event (
   seq INTEGER PRIMARY KEY AUTOINCREMENT,
   stream TEXT NOT NULL,
@@ -9,18 +11,23 @@ CREATE TABLE event (
   mono_ms INTEGER NOT NULL,
   actor TEXT NOT NULL,
   data TEXT NOT NULL,
-  UNIQUE (stream, version)
+  -- A checksum of all columns before it.
+  sum INTEGER NOT NULL,
+  -- The `seq` of the stream's previous event, or 0.
+  prev INTEGER NOT NULL
 ) STRICT;
 
--- One row per stream. `kind` is the part of `id` before the slash; `projection` is a cache.
+-- One row per stream. `kind` is the part of `id` before the slash; `projection` is a cache, and `projection_sum` its checksum.
 CREATE TABLE stream (
   id TEXT NOT NULL PRIMARY KEY,
   kind TEXT NOT NULL,
   created_seq INTEGER NOT NULL,
+  last_seq INTEGER NOT NULL,
   version INTEGER NOT NULL,
   open INTEGER NOT NULL,
   changed_ms INTEGER NOT NULL,
   projection TEXT,
+  projection_sum INTEGER,
   archive_file TEXT,
   archive_offset INTEGER,
   archive_bytes INTEGER,

@@ -58,6 +58,13 @@ const RESTORE: &str = "restore a `provost ledger backup`, or import an export in
 const REBUILD: &str = "the events are right, but the cache is wrong: `provost ledger export`, then `import` into an empty home rebuilds it";
 const UPGRADE: &str = "use the version of provost that recorded it, or a newer one";
 
+/// The events of a stream, all of which can be read.
+struct VerifiedRecords {
+    records: Vec<RecordedEvent>,
+    /// Whether the events were found by their links.
+    linked: bool,
+}
+
 struct LedgerCheck<'a> {
     db: &'a Db,
     reader: &'a SqliteReader,
@@ -115,16 +122,20 @@ impl LedgerCheck<'_> {
 
     fn stream(&mut self, head: &StreamHead) {
         self.report.streams += 1;
-        let Some(records) = self.records(head) else {
+        let Some(VerifiedRecords { records, linked }) = self.records(head) else {
             return;
         };
-        if self.sequence(head, &records) {
-            self.caches(head, &records);
+        if !self.sequence(head, &records) {
+            return;
         }
+        if !linked {
+            self.report(Some(&head.stream), "its events are not linked to each other", REBUILD);
+        }
+        self.caches(head, &records);
     }
 
     /// Returns all records of a stream. If some cannot be read, reports them and returns `None`.
-    fn records(&mut self, head: &StreamHead) -> Option<Vec<RecordedEvent>> {
+    fn records(&mut self, head: &StreamHead) -> Option<VerifiedRecords> {
         let id = &head.stream;
         let scanned = match scan_stream(self.db, id, 0) {
             Ok(scanned) => scanned,
@@ -133,9 +144,9 @@ impl LedgerCheck<'_> {
                 return None;
             }
         };
-        let mut records = Vec::with_capacity(scanned.len());
-        let all = scanned.len();
-        for record in scanned {
+        let all = scanned.records.len();
+        let mut records = Vec::with_capacity(all);
+        for record in scanned.records {
             match record {
                 Ok(record) => records.push(record),
                 Err(error) => self.report(Some(id), error.to_string(), RESTORE),
@@ -145,9 +156,10 @@ impl LedgerCheck<'_> {
         let unreadable = records.len() < all || self.unreadable(id, &records);
         (!unreadable).then_some(())?;
         if head.archived {
-            return self.archived(id, &records);
+            let records = self.archived(id, &records)?;
+            return Some(VerifiedRecords { records, linked: true });
         }
-        Some(records)
+        Some(VerifiedRecords { records, linked: scanned.linked })
     }
 
     fn unreadable(&mut self, id: &StreamId, records: &[RecordedEvent]) -> bool {
@@ -306,17 +318,26 @@ impl LedgerCheck<'_> {
         }
     }
 
-    /// Reports events without a stream, and events whose number is beyond the counter.
+    /// Reports events that belong to no stream, and events whose number is beyond the counter.
     fn strays(&mut self) {
-        let sql = "SELECT DISTINCT stream FROM event WHERE stream NOT IN (SELECT id FROM stream)";
-        match self.texts(sql) {
-            Ok(names) => {
-                for name in names {
-                    let id = StreamId::stored(name);
-                    self.report(Some(&id), "it has events but no row", RESTORE);
+        let without_row =
+            "SELECT DISTINCT stream FROM event WHERE stream NOT IN (SELECT id FROM stream)";
+        let more_than_linked = "SELECT stream.id FROM event JOIN stream ON stream.id = event.stream
+             GROUP BY stream.id HAVING count(*) > iif(archive_file IS NULL, stream.version, 0)";
+        for (sql, what) in [
+            (without_row, "it has events but no row"),
+            (more_than_linked, "the log contains further events with its name"),
+        ] {
+            match self.texts(sql) {
+                Ok(names) => {
+                    for name in names {
+                        let id = StreamId::stored(name);
+                        self.report(Some(&id), what, RESTORE);
+                        self.stray_records(&id);
+                    }
                 }
+                Err(error) => self.report(None, error.to_string(), RESTORE),
             }
-            Err(error) => self.report(None, error.to_string(), RESTORE),
         }
         let ends = self.db.run(|conn| Ok((rows::highest_seq(conn)?, rows::last_seq(conn)?)));
         if let Ok((highest, last)) = ends
@@ -324,6 +345,19 @@ impl LedgerCheck<'_> {
         {
             let what = format!("record {highest} is beyond the counter {last}");
             self.report(None, what, RESTORE);
+        }
+    }
+
+    /// Reports damaged events with the name of a stream to which they are not linked. If an event's
+    /// stream was changed on disk, this tells which event it is.
+    fn stray_records(&mut self, id: &StreamId) {
+        let found = self.db.run(|conn| rows::unlinked_records(conn, id, 0));
+        for record in found.into_iter().flatten() {
+            let Err(error) = record else { continue };
+            let what = error.to_string();
+            if !self.report.differences.iter().any(|known| known.what == what) {
+                self.report(Some(id), what, RESTORE);
+            }
         }
     }
 

@@ -10,7 +10,7 @@ use axum::body::{Body, Bytes};
 use provost_api::{ApiError, ErrorCode, EventRow};
 use provost_core::ids::{RunId, SessionId};
 use provost_engine::shell::{PublishedEvents, blocking::blocking_request};
-use provost_ledger::{AcceptedLoss, ReadLedger, SqliteReader};
+use provost_ledger::{AcceptedLoss, SqliteReader, for_each_record_or_damage};
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, mpsc};
 
@@ -57,14 +57,22 @@ pub(crate) enum EventScope {
 
 impl EventSelection {
     pub(crate) fn matches(&self, row: &EventRow) -> bool {
-        row.seq > self.after
-            && match &self.scope {
-                EventScope::All => true,
-                EventScope::One(id) => *id == row.session,
-                EventScope::Run(run) => {
-                    row.session.parse().is_ok_and(|id| belongs_to_run(*run, id))
-                }
-            }
+        row.seq > self.after && self.includes(&row.session)
+    }
+
+    /// Whether the events of this session, run or team are requested.
+    fn includes(&self, id: &str) -> bool {
+        match &self.scope {
+            EventScope::All => true,
+            EventScope::One(one) => one == id,
+            EventScope::Run(run) => id.parse().is_ok_and(|id| belongs_to_run(*run, id)),
+        }
+    }
+
+    /// Whether a damaged record may be one of the requested events.
+    fn may_include(&self, damaged: &provost_ledger::Error) -> bool {
+        let provost_ledger::Error::Unreadable { stream, .. } = damaged else { return true };
+        self.includes(stream.split_once('/').map_or(stream.as_str(), |(_, id)| id))
     }
 }
 
@@ -98,8 +106,18 @@ pub(crate) fn read(
     let (mut rows, mut last, mut bytes) = (Vec::new(), wanted.after, 0);
     let accepted = reader.accepted_losses().map_err(|why| failed(why.to_string()))?;
     let mut losses = accepted.into_iter().filter(|loss| loss.seq > wanted.after).peekable();
-    let mut is_full = false;
-    let read = reader.for_each_record(wanted.after, &mut |record| {
+    let (mut is_full, mut damage) = (false, None);
+    let read = for_each_record_or_damage(&reader, wanted.after, &mut |record| {
+        let record = match record {
+            Ok(record) => record,
+            Err(why) if wanted.may_include(why) => {
+                // Return the events before the damaged one first.
+                is_full = !rows.is_empty();
+                damage = Some(why.to_string()).filter(|_| rows.is_empty());
+                return std::ops::ControlFlow::Break(());
+            }
+            Err(_) => return std::ops::ControlFlow::Continue(()),
+        };
         while rows.len() < page.rows
             && let Some(loss) = losses.next_if(|loss| loss.seq < record.seq)
         {
@@ -121,6 +139,7 @@ pub(crate) fn read(
         if is_full { std::ops::ControlFlow::Break(()) } else { std::ops::ControlFlow::Continue(()) }
     });
     read.map_err(|why| failed(why.to_string()))?;
+    damage.map_or(Ok(()), |why| Err(failed(why)))?;
     if !is_full {
         for loss in losses {
             last = loss.seq;

@@ -60,6 +60,79 @@ fn missing_ledger_is_not_recreated_silently() {
 }
 
 #[test]
+fn f8_v8_changed_event_is_named_by_every_command() {
+    let (mut home, ids) = home_with_sessions();
+    let stream = format!("session/{}", ids[1]);
+    let database =
+        rusqlite::Connection::open(ledger_path(&home)).expect("the ledger can be opened");
+    let (seq, version): (u64, u64) = database
+        .query_row(
+            "SELECT seq, version FROM event WHERE stream = ?1 AND kind = 'session.opened'",
+            [&stream],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )
+        .expect("the session was opened");
+    // The event is still one that Provost could have written.
+    let changed = database.execute(
+        "UPDATE event SET data = replace(data, '\"true\"', '\"trud\"') WHERE seq = ?1",
+        [seq],
+    );
+    assert_eq!(changed.expect("the event can be changed"), 1);
+    drop(database);
+    let place = format!("record {seq} of the ledger (event {version} of {stream})");
+    for args in [&["status", &ids[1], "--why", "--json"][..], &["events", &ids[1], "--json"]] {
+        let refused = home.provost(args);
+        assert_refused(&refused, 6, "storage", &[&place, "its checksum is wrong"]);
+        assert_eq!(refused.json()["error"]["next"][0], "provost ledger verify");
+    }
+    let export = home.provost(&["ledger", "export"]);
+    assert!(export.assert_code(6).stderr.contains(&place), "{export:#?}");
+    for id in [&ids[0], &ids[2]] {
+        home.provost(&["status", id, "--why"]).ok();
+        home.provost(&["events", id]).ok();
+    }
+    assert_eq!(
+        home.provost(&["ls", "--all", "--json"]).ok().json()["sessions"].as_array().map(Vec::len),
+        Some(3)
+    );
+    let doctor = home.provost(&["doctor", "--json"]).assert_code(1).json();
+    let findings = doctor["findings"].as_array().expect("a list");
+    let about = findings.iter().find(|finding| finding["what"] == "ledger").expect("a finding");
+    assert_eq!(about["level"], "fail", "{about}");
+    assert!(string_value(&about["found"]).contains(&place), "{about}");
+    let verified = home.provost(&["ledger", "verify", "--json"]).assert_code(1).json();
+    let differences = verified["differences"].as_array().expect("a list");
+    assert_eq!(differences.len(), 1, "{verified}");
+    assert_eq!(differences[0]["stream"], stream);
+    assert!(string_value(&differences[0]["what"]).contains(&place), "{verified}");
+    home.leave_unchecked();
+}
+
+#[test]
+fn f8_v8_damaged_row_is_rebuilt_from_events() {
+    let (mut home, ids) = home_with_sessions();
+    let list = || home.provost(&["ls", "--all", "--json"]).ok().json();
+    let (listed, status) = (list(), home.status(&ids[1]));
+    home.daemon().stop();
+    for damage in ["substr(card, 2)", "replace(card, 'completed', 'complfted')", "x'ff'"] {
+        let database =
+            rusqlite::Connection::open(ledger_path(&home)).expect("the ledger can be opened");
+        let stream = format!("session/{}", ids[1]);
+        let spoil = format!("UPDATE stream SET card = CAST({damage} AS TEXT) WHERE id = ?1");
+        assert_eq!(database.execute(&spoil, [&stream]).expect("the row can be changed"), 1);
+        drop(database);
+        assert_eq!(list()["sessions"], listed["sessions"], "{damage}");
+        assert_eq!(home.status(&ids[1])["state"], status["state"], "{damage}");
+        let verified = home.provost(&["ledger", "verify", "--json"]).assert_code(1).json();
+        let differences = verified["differences"].as_array().expect("a list");
+        assert_eq!(differences.len(), 1, "{verified}");
+        assert_eq!(differences[0]["stream"], stream, "{verified}");
+        home.daemon().stop();
+    }
+    home.leave_unchecked();
+}
+
+#[test]
 fn event_of_later_version_makes_ledger_read_only() {
     let (home, ids) = home_with_sessions();
     let database =
