@@ -602,8 +602,8 @@ fn request_of_ended_adopted_agent_is_void() {
         revision: 1,
         reply: RequestReply::Approve(ApprovalScope::Once),
     };
-    let why = "the process that asked has ended";
-    assert_eq!(bench.try_apply(answer), Err(SessionRejection::RequestSettled(request, why)));
+    let why = || "the process that asked has ended".to_owned();
+    assert_eq!(bench.try_apply(answer), Err(SessionRejection::RequestSettled(request, why())));
 }
 
 #[test]
@@ -683,8 +683,11 @@ fn answer_to_adopted_agent_needs_live_pane() {
             assert_eq!(bench.try_apply(answer()), Err(SessionRejection::NoChannel));
         }
         bench.apply(SessionCommand::ProcessUnobserved { launch, why: "it left".to_owned() });
-        let why = "the process that asked has ended";
-        assert_eq!(bench.try_apply(answer()), Err(SessionRejection::RequestSettled(request, why)));
+        let why = || "the process that asked has ended".to_owned();
+        assert_eq!(
+            bench.try_apply(answer()),
+            Err(SessionRejection::RequestSettled(request, why()))
+        );
         assert_eq!(bench.session.launches.len(), 1, "it is not started again");
     }
 }
