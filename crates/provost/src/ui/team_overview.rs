@@ -8,7 +8,7 @@ use super::{Paint, Screen, Tone, detail::DetailView, text::escape_line};
 pub(crate) fn team_overview(paint: Paint, screen: Screen, cycle: &Value) -> Vec<String> {
     let mut card = DetailView::new(paint, screen, 0);
     let task = &cycle["team"];
-    let audited = if task["being_audited"] == true { ", being audited" } else { "" };
+    let audited = if task["being_audited"] == true { ", final checks running" } else { "" };
     let name = paint.paint(Tone::Bold, &clean_text(&task["name"]));
     card.line(&format!("{name} · {}{audited}", clean_text(&task["state"])));
     card.text("goal", task["goal"].as_str().unwrap_or_default());
