@@ -374,6 +374,15 @@ impl BoardTransaction<'_> {
         self.runs.get(&id).map(|draft| &draft.run).or_else(|| self.board.run(id))
     }
 
+    /// Returns another run with this name that is not sealed yet, as it would be after the
+    /// decisions so far.
+    pub fn open_run_named(&self, name: &str, own: RunId) -> Option<&Run> {
+        let held = self.board.runs.iter().filter(|(id, _)| !self.runs.contains_key(id));
+        let held = held.map(|(_, held)| &held.run);
+        let mut runs = held.chain(self.runs.values().map(|draft| &draft.run));
+        runs.find(|run| run.id != own && !run.is_sealed() && run.spec.name == name)
+    }
+
     fn add_run_event(&mut self, id: RunId, event: run::Event, actor: &str) {
         let now = self.now;
         if !self.runs.contains_key(&id) {

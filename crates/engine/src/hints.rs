@@ -1,13 +1,17 @@
 //! Hints: commands that remove what blocks a team from finishing, or that help after a refusal.
 
+use provost_api::RequestRow;
 use provost_core::{
-    ids::TeamId,
+    ids::{SessionId, TeamId},
+    session::Session,
     team::{
         EpilogueStep, EvidenceRequirement, FinishBlocker, InsufficientEvidence, MemberRole, Team,
         TeamActor, TeamCommand, TeamRejection,
     },
     text::shell_quote,
 };
+
+use crate::projection::session::request_rows;
 
 /// Returns a command with which the caller can remove something that blocks the team from
 /// finishing. `None` if only further work or another member can remove it. The command contains the
@@ -34,7 +38,7 @@ pub(crate) fn hint_for_blocker(
                 }
             }
         }
-        FinishBlocker::ContractUnacknowledged { member, revision } => {
+        FinishBlocker::ContractNotAccepted { member, revision } => {
             let ack = format!("provost team contract accept --revision {revision} -t {id}");
             member_command(task, who, member, &ack)
         }
@@ -70,12 +74,51 @@ pub(crate) fn hint_for_blocker(
         FinishBlocker::NothingProved => {
             format!("provost team criterion add TEXT --check COMMAND -t {id}{by}")
         }
+        FinishBlocker::NothingChanged { .. } if *who == TeamActor::Operator => {
+            format!("provost team done {id} --because TEXT --allow nothing_changed")
+        }
         FinishBlocker::CheckFailed { .. }
         | FinishBlocker::MemberWorking { .. }
         | FinishBlocker::NothingChanged { .. } => return None,
         FinishBlocker::Paused => format!("provost team resume {id}{by}"),
         FinishBlocker::DecidedNotFinished => format!("provost team done {id} --because TEXT{by}"),
     })
+}
+
+/// Like [`hint_for_blocker`], but also suggests to answer a worker that waits for an answer. `look`
+/// returns a session's current state.
+pub(crate) fn hint_for_open_blocker<'s>(
+    task: &Team,
+    who: &TeamActor,
+    blocker: &FinishBlocker,
+    look: impl Fn(SessionId) -> Option<&'s Session>,
+) -> Option<String> {
+    if let FinishBlocker::MemberWorking { member, .. } = blocker
+        && may_answer(task, who)
+    {
+        return answer_hint(task, member, look);
+    }
+    hint_for_blocker(task, who, blocker)
+}
+
+/// Whether the caller may answer the requests of members. Provost refuses answers from agents, but
+/// a member without a session acts from the operator's own shell.
+pub(crate) fn may_answer(task: &Team, who: &TeamActor) -> bool {
+    match who {
+        TeamActor::Operator => true,
+        TeamActor::Member(name) => task.member(name).is_none_or(|member| member.session.is_none()),
+        TeamActor::Policy | TeamActor::Provost => false,
+    }
+}
+
+/// Returns the command that answers a member's oldest request.
+pub(crate) fn answer_hint<'s>(
+    task: &Team,
+    member: &str,
+    look: impl Fn(SessionId) -> Option<&'s Session>,
+) -> Option<String> {
+    let session = look(task.member(member)?.session?)?;
+    request_rows(session).first().map(RequestRow::answer_command)
 }
 
 /// Returns a command that only one member may run. It is shown to that member, and to the operator,
@@ -125,7 +168,7 @@ pub(crate) fn hint_after_refusal(
     let (id, by) = (id.short(), actor_option(who));
     let operates = *who == TeamActor::Operator;
     match (why, command) {
-        (TeamRejection::NotAcknowledged(revision), _) => {
+        (TeamRejection::ContractNotAccepted(revision), _) => {
             format!("provost team contract accept --revision {revision} -t {id}{by}")
         }
         (TeamRejection::NeedsConsent(_), _) if operates => format!("provost approve {id}"),

@@ -19,7 +19,7 @@ use provost_core::{
 use provost_git::{FileChange, Git, Oid, Project, changed_among, diff_stat};
 use provost_sys::private;
 
-use self::page::{PagePart, ReportPage};
+use self::page::{PagePart, ReportPage, Span};
 use crate::{projection, shell::error_chain};
 
 /// The maximum number of files to list. The branch contains all of them.
@@ -102,9 +102,10 @@ fn lead_parts(held: Result<Vec<String>, String>) -> Vec<PagePart> {
         Ok(files) if files.is_empty() => Vec::new(),
         Ok(files) => {
             let more = files.len().saturating_sub(MAX_FILES);
-            let more = (more > 0).then(|| format!("and {more} more"));
-            let listed = files.into_iter().take(MAX_FILES).chain(more).collect();
-            vec![PagePart::Text(what.to_owned()), PagePart::List(listed)]
+            let more = (more > 0).then(|| vec![Span::Text(format!("and {more} more"))]);
+            let listed = files.into_iter().take(MAX_FILES).map(|file| vec![Span::Code(file)]);
+            let listed = listed.chain(more).collect();
+            vec![PagePart::Text(what.to_owned()), PagePart::SpanList(listed)]
         }
         Err(why) => {
             let why = format!(
@@ -173,8 +174,11 @@ fn ending_parts(run: &Run, attempt: &RunAttempt, private: bool) -> Vec<PagePart>
     let why = detail.map(|detail| {
         vec![PagePart::Text(format!("Ended in stage {stage}:")), PagePart::Quote(detail)]
     });
-    let project = if private { format!(", {}", run.spec.project) } else { String::new() };
-    [vec![PagePart::Text(format!("Run {}{project}", run.id))], why.unwrap_or_default()].concat()
+    let mut run_line = vec![Span::Text(format!("Run {}", run.id))];
+    if private {
+        run_line.extend([Span::Text(", ".to_owned()), Span::Code(run.spec.project.clone())]);
+    }
+    [vec![PagePart::Spans(run_line)], why.unwrap_or_default()].concat()
 }
 
 fn goal_parts(run: &Run, private: bool) -> Vec<PagePart> {
@@ -202,18 +206,21 @@ fn change_parts(changes: Result<Vec<FileChange>, String>) -> Vec<PagePart> {
     let lines = changes.iter().filter_map(|change| change.lines.as_ref());
     let (added, removed) =
         lines.fold((0, 0), |(added, removed), l| (added + l.added, removed + l.removed));
-    let file = |change: &FileChange| match &change.lines {
-        Some(lines) => format!("{} (+{} −{})", change.path, lines.added, lines.removed),
-        None => format!("{} (binary)", change.path),
+    let file = |change: &FileChange| {
+        let extent = match &change.lines {
+            Some(lines) => format!(" (+{} −{})", lines.added, lines.removed),
+            None => " (binary)".to_owned(),
+        };
+        vec![Span::Code(change.path.to_string()), Span::Text(extent)]
     };
     let more = changes.len().saturating_sub(MAX_FILES);
-    let more = (more > 0).then(|| format!("and {more} more"));
+    let more = (more > 0).then(|| vec![Span::Text(format!("and {more} more"))]);
     vec![
         PagePart::Text(format!(
             "{}, +{added} −{removed} lines:",
             count_noun(changes.len(), "file")
         )),
-        PagePart::List(changes.iter().take(MAX_FILES).map(file).chain(more).collect()),
+        PagePart::SpanList(changes.iter().take(MAX_FILES).map(file).chain(more).collect()),
     ]
 }
 
@@ -227,12 +234,13 @@ fn proof_parts(row: &RunRow) -> Vec<PagePart> {
         (false, Some(commit)) => format!("Not every check passed on the tree of commit {commit}."),
         (_, None) => "There is no work to prove.".to_owned(),
     };
-    vec![PagePart::Text(verdict), PagePart::List(checks)]
+    vec![PagePart::Text(verdict), PagePart::SpanList(checks)]
 }
 
 /// Renders the evidence from one check: its command, tree, result, and where its output is stored.
-fn check_line(check: &CheckRow) -> String {
+fn check_line(check: &CheckRow) -> Vec<Span> {
     let part = |what: &str, value: &Option<String>| value.as_ref().map(|v| format!("{what}{v}"));
+    let text = |text: &str| Span::Text(text.to_owned());
     let by = check.by.as_deref().map(|by| match by {
         "agent" => "written by an agent, which proves nothing alone",
         "configuration" => "from the configuration",
@@ -245,12 +253,21 @@ fn check_line(check: &CheckRow) -> String {
         part("tree ", &check.tree),
         (!check.base_files.is_empty())
             .then(|| format!("{} as of the base", check.base_files.join(", "))),
-        part("output ", &check.output),
         part("digest ", &check.output_digest),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
-    let parts = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
-    format!("{}: {}{parts}", check.command, check.result)
+    let mut spans = vec![Span::Code(check.command.clone()), text(&format!(": {}", check.result))];
+    let opening = if parts.is_empty() { " (" } else { ", " };
+    if !parts.is_empty() {
+        spans.push(text(&format!(" ({}", parts.join(", "))));
+    }
+    if let Some(output) = &check.output {
+        spans.extend([text(&format!("{opening}output ")), Span::Code(output.clone())]);
+    }
+    if !parts.is_empty() || check.output.is_some() {
+        spans.push(text(")"));
+    }
+    spans
 }
 
 fn review_parts(one: &StageReview) -> Vec<PagePart> {

@@ -1,7 +1,7 @@
 //! Builds API paths from the user's input, and looks up what they refer to.
 
-use provost_api::{ApiError, Client, ErrorCode, RunRow, SessionRow};
-use provost_core::text::shell_quote;
+use provost_api::{ApiError, Client, ErrorCode, RunRow, SessionRow, TeamRow};
+use provost_core::text::{quote_name, shell_quote};
 use provost_engine::history::describe_missing;
 use serde::Deserialize;
 
@@ -17,6 +17,12 @@ pub(crate) struct SessionReply {
 #[derive(Debug, Deserialize)]
 pub(crate) struct RunReply {
     pub(crate) run: RunRow,
+}
+
+/// The reply that contains a team.
+#[derive(Debug, Deserialize)]
+struct TeamReply {
+    team: TeamRow,
 }
 
 /// The session or run that the user specified.
@@ -110,9 +116,16 @@ pub(crate) fn find_session_or_run(client: &Client, id: &str) -> Result<SessionOr
 }
 
 /// Fetches a session. For a run, returns its session that has a pending request, or else its most
-/// recent active session.
+/// recent active session. For a team, returns the session of the member that has a pending request.
 pub(crate) fn find_active_session(client: &Client, id: &str) -> Result<SessionRow, ApiError> {
-    let run = match find_session_or_run(client, id)? {
+    let found = match find_session_or_run(client, id) {
+        Err(error) if error.code == ErrorCode::NotFound => {
+            let team = found_or_none(client.get::<TeamReply>(&team_path(id)))?;
+            return team.map_or(Err(error), |reply| find_asking_member(client, &reply.team));
+        }
+        found => found?,
+    };
+    let run = match found {
         SessionOrRun::Session(session) => return Ok(*session),
         SessionOrRun::Run(run) => run,
     };
@@ -133,6 +146,28 @@ pub(crate) fn find_active_session(client: &Client, id: &str) -> Result<SessionRo
             Err(ApiError::new(ErrorCode::Refused, message).next(format!("provost status {short}")))
         }
     }
+}
+
+/// Fetches the session of the only member of a team that has a pending request.
+fn find_asking_member(client: &Client, team: &TeamRow) -> Result<SessionRow, ApiError> {
+    let bound = team.members.iter().filter(|member| !member.left);
+    let mut asking = Vec::new();
+    for id in bound.filter_map(|member| member.session.as_deref()) {
+        asking.extend(found_or_none(find_session(client, id))?);
+    }
+    asking.retain(|session| !session.requests.is_empty());
+    let name = quote_name(&team.name);
+    if asking.len() > 1 {
+        let message = format!("several members of the team {name} need an answer");
+        let requests = asking.iter().flat_map(|session| &session.requests);
+        let error = ApiError::new(ErrorCode::BadRequest, message);
+        return Err(requests.fold(error, |error, one| error.next(one.answer_command())));
+    }
+    asking.pop().ok_or_else(|| {
+        let message = format!("no member of the team {name} has an open request");
+        let show = format!("provost team show {}", ui::short_id(&team.id));
+        ApiError::new(ErrorCode::Refused, message).next(show)
+    })
 }
 
 /// If the id belongs to a run, replaces the not-found error with one that suggests the run's active session.

@@ -56,8 +56,10 @@ impl Session {
             .or_else(|| self.stop_over_time_limit(now))
             .or_else(|| self.claim_exit_zero())
             .or_else(|| self.settle_stream(now))
+            .or_else(|| self.cancel_dismissed_member())
             .or_else(|| self.stop_decided_attempt())
             .or_else(|| self.stop_dismissed_member())
+            .or_else(|| self.void_dismissed_request())
             .or_else(|| self.request_result())
             .or_else(|| self.request_rework())
             .or_else(|| self.escalate(now))
@@ -418,15 +420,42 @@ impl Session {
         Some(self.stop_launch(launch.id, why).into())
     }
 
-    /// Stops a member of a finished team once its turn is over or it is silent. If a user is at the
-    /// member's screen, it keeps running.
+    /// Cancels the attempt of a team member if its team gave up the work, or if the member waits for
+    /// an answer that no one needs to give any more. Work that was already claimed still counts.
+    fn cancel_dismissed_member(&self) -> Option<Event> {
+        let dismissed = self.dismissed.as_ref()?;
+        let waits = self.attempt().shown == State::NeedsInput && !self.is_attended();
+        let cancels = (dismissed.at_once || waits) && self.may_continue_work();
+        cancels.then(|| AttemptCancelled { because: dismissed.because.clone() }.into())
+    }
+
+    /// Stops a member of a finished team once its turn is over, it is silent or it waits for an
+    /// answer. If a user is at the member's screen, it keeps running.
     fn stop_dismissed_member(&self) -> Option<Event> {
         let dismissed = self.dismissed.as_ref()?;
         let launch = self.launches.last().filter(|launch| launch.may_be_stopped())?;
         let unread = self.messages.iter().any(|message| message.status == DeliveryStatus::Queued);
-        let quiet = launch.activity() != Activity::Active && !launch.is_attended() && !unread;
-        (dismissed.at_once || quiet)
+        let quiet = launch.activity() != Activity::Active && !unread;
+        let rests = (quiet || self.is_blocked()) && !launch.is_attended();
+        (dismissed.at_once || rests)
             .then(|| self.stop_launch(launch.id, StopReason::TeamEnded).into())
+    }
+
+    /// Voids an open request of a dismissed member that is ending or has ended, because no process
+    /// will use the answer.
+    fn void_dismissed_request(&self) -> Option<Event> {
+        self.dismissed.as_ref()?;
+        let launch = self.launches.last();
+        let ending = launch.is_none_or(|one| one.stop.is_some() || one.has_ended());
+        let request = self.open_requests().next().filter(|_| ending)?;
+        Some(
+            RequestSettled { request: request.id, status: RequestStatus::Void, cursor: None }
+                .into(),
+        )
+    }
+
+    fn is_attended(&self) -> bool {
+        self.launches.last().is_some_and(Launch::is_attended)
     }
 
     fn is_idle(&self) -> bool {

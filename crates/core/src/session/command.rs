@@ -382,7 +382,7 @@ pub enum SessionCommand {
     /// The team for which the session was opened has finished.
     Dismiss {
         because: String,
-        /// Whether to interrupt an open turn.
+        /// Whether the team gave up the work, so that it is cancelled, even in an open turn.
         at_once: bool,
     },
     Cancel {
@@ -427,7 +427,7 @@ pub enum SessionRejection {
     #[error("session {} has no request q{}", .0.session.short(), .0.no)]
     UnknownRequest(RequestId),
     #[error("request {0} is no longer open: {1}")]
-    RequestSettled(RequestId, &'static str),
+    RequestSettled(RequestId, String),
     #[error("request {id} is at revision {now}; the answer was for revision {given}")]
     RequestRevision { id: RequestId, now: u32, given: u32 },
     #[error(

@@ -719,15 +719,16 @@ impl Session {
         if !self.is_member() || self.spec.adopted.is_some() {
             return Err(SessionRejection::StopExternally);
         }
+        let dismissed = SessionDismissed { because: because.to_owned(), at_once };
         if self.launches.last().is_some_and(Launch::may_be_running) {
-            let dismissed = SessionDismissed { because: because.to_owned(), at_once };
             return if_new(self.dismissed.is_none(), dismissed);
         }
         // If the process has not started yet, it will not be started at all.
         if self.attempt().shown.is_terminal() || self.attempt().is_sealed() {
             return Err(SessionRejection::NothingNew);
         }
-        self.cancel(because)
+        let cancelled = self.cancel(because)?;
+        Ok(std::iter::once(dismissed.into()).chain(cancelled).collect())
     }
 
     /// Voids open approval requests, because only the process that is ending could have used the answers.

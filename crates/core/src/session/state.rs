@@ -187,7 +187,7 @@ pub struct Fact {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dismissal {
     pub because: String,
-    /// Whether to stop the process even in the middle of a turn.
+    /// Whether the team gave up the work, so that it is cancelled even in the middle of a turn.
     pub at_once: bool,
 }
 

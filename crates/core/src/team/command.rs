@@ -374,7 +374,7 @@ pub enum TeamRejection {
     #[error("the configuration does not allow the manager to {}", .0.describe())]
     NotGranted(TeamAction),
     #[error("revision {0} of the contract is not accepted yet")]
-    NotAcknowledged(u32),
+    ContractNotAccepted(u32),
     #[error("strict mode requires a recorded move first, one of: {}", join_moves(.0))]
     NoMove(&'static [MoveKind]),
     #[error(
@@ -443,8 +443,16 @@ pub enum TeamRejection {
     EvidenceMismatch(#[from] EvidenceMismatch),
     #[error("the next iteration cannot begin: {0}")]
     Blocked(ContinuationBlocked),
-    #[error("the configuration is at revision {now}; the change was for revision {given}")]
-    StaleRevision { now: u32, given: u32 },
+    #[error(
+        "the contract is at revision {now}, not {given}: read it again, then {}",
+        if *.accepts { format!("accept revision {now}") } else { format!("change revision {now}") }
+    )]
+    StaleRevision {
+        now: u32,
+        given: u32,
+        /// Whether the contract was to be accepted, and not changed.
+        accepts: bool,
+    },
     #[error("{} blockers keep the team from finishing", .0.len())]
     NotReady(Vec<FinishBlocker>),
     #[error("the worker must propose first, without knowing the proposal of the manager")]
@@ -489,7 +497,7 @@ impl TeamRejection {
             TeamRejection::NeedsConsent(_) => "needs_consent",
             TeamRejection::DeniedCommand { .. } => "denied_command",
             TeamRejection::NotGranted(_) => "not_granted",
-            TeamRejection::NotAcknowledged(_) => "not_acknowledged",
+            TeamRejection::ContractNotAccepted(_) => "contract_not_accepted",
             TeamRejection::NoMove(_) => "no_move",
             TeamRejection::NameTaken(_) => "name_taken",
             TeamRejection::NameReserved(_) => "name_reserved",

@@ -102,7 +102,7 @@ impl Team {
         match self.config.mode {
             ManagerMode::Light => return Ok(()),
             ManagerMode::Guided | ManagerMode::Strict if read != Some(revision) => {
-                return Err(TeamRejection::NotAcknowledged(revision));
+                return Err(TeamRejection::ContractNotAccepted(revision));
             }
             ManagerMode::Guided | ManagerMode::Strict => {}
         }
@@ -364,7 +364,7 @@ impl Team {
         let member = self.bound_member(actor.name())?;
         let now = self.config.revision;
         if revision != now {
-            return Err(TeamRejection::StaleRevision { now, given: revision });
+            return Err(TeamRejection::StaleRevision { now, given: revision, accepts: true });
         }
         if member.acknowledged == Some(revision) {
             Err(TeamRejection::NothingNew)
@@ -376,7 +376,7 @@ impl Team {
     fn configure(&self, config: &ManagerConfig, expected: u32) -> TeamCommandResult {
         let now = self.config.revision;
         if expected != now {
-            return Err(TeamRejection::StaleRevision { now, given: expected });
+            return Err(TeamRejection::StaleRevision { now, given: expected, accepts: false });
         }
         let config = ManagerConfig { revision: now + 1, ..config.clone() };
         single_event(Configured { config: Box::new(config) })

@@ -24,7 +24,7 @@ pub enum FinishBlocker {
     #[error("criterion {no} is {state}: {text}")]
     OpenCriterion { no: u32, state: String, text: String },
     #[error("{member} has not accepted revision {revision} of the contract")]
-    ContractUnacknowledged { member: String, revision: u32 },
+    ContractNotAccepted { member: String, revision: u32 },
     #[error("epilogue step {} is incomplete", .step.as_str())]
     EpilogueOpen { step: EpilogueStep },
     #[error(
@@ -64,7 +64,7 @@ pub enum FinishBlocker {
     /// The manager announced that it would stop, but has not finished the team.
     #[error("the manager decided to stop, but has not finished the team")]
     DecidedNotFinished,
-    #[error("{} is {state}: it may still change the work", quote_name(.member))]
+    #[error("{} {}: it may still change the work", quote_name(.member), describe_state(.state))]
     MemberWorking { member: String, state: String },
     #[error("{} has {}", quote_name(.member), open_instructions(.messages, *.count))]
     InstructionOpen {
@@ -109,6 +109,17 @@ impl BlockerWaiver {
     }
 }
 
+/// Describes the state of a busy worker, after its name.
+pub fn describe_state(state: &str) -> String {
+    match state {
+        "needs_input" => "needs input".to_owned(),
+        "stalled" => "has stalled".to_owned(),
+        "rework" => "has to rework what it did".to_owned(),
+        "verifying" => "is being verified".to_owned(),
+        state => format!("is {}", state.replace('_', " ")),
+    }
+}
+
 /// Maximum number of open messages that a blocker lists. Further messages are only counted.
 const MAX_OPEN_NAMED: usize = 10;
 
@@ -129,7 +140,7 @@ impl FinishBlocker {
             FinishBlocker::NothingChanged { .. } => Some(BlockerWaiver::NothingChanged),
             FinishBlocker::NothingProved => Some(BlockerWaiver::NothingProved),
             FinishBlocker::OpenCriterion { .. }
-            | FinishBlocker::ContractUnacknowledged { .. }
+            | FinishBlocker::ContractNotAccepted { .. }
             | FinishBlocker::EpilogueOpen { .. }
             | FinishBlocker::NotChallenged
             | FinishBlocker::LoopIncomplete { .. }
@@ -148,7 +159,7 @@ impl FinishBlocker {
     pub fn code(&self) -> &'static str {
         match self {
             FinishBlocker::OpenCriterion { .. } => "open_criterion",
-            FinishBlocker::ContractUnacknowledged { .. } => "contract_unacknowledged",
+            FinishBlocker::ContractNotAccepted { .. } => "contract_not_accepted",
             FinishBlocker::EpilogueOpen { .. } => "epilogue_open",
             FinishBlocker::NotChallenged => "not_challenged",
             FinishBlocker::LoopIncomplete { .. } => "loop_incomplete",
@@ -172,7 +183,7 @@ impl FinishBlocker {
         match self {
             FinishBlocker::CheckFailed { command, tail, .. } => Some((command, tail)),
             FinishBlocker::OpenCriterion { .. }
-            | FinishBlocker::ContractUnacknowledged { .. }
+            | FinishBlocker::ContractNotAccepted { .. }
             | FinishBlocker::EpilogueOpen { .. }
             | FinishBlocker::NotChallenged
             | FinishBlocker::LoopIncomplete { .. }
@@ -389,7 +400,7 @@ impl Team {
         }
         self.bound(MemberRole::Manager)
             .filter(|manager| manager.acknowledged != Some(revision))
-            .map(|manager| FinishBlocker::ContractUnacknowledged {
+            .map(|manager| FinishBlocker::ContractNotAccepted {
                 member: manager.name.clone(),
                 revision,
             })

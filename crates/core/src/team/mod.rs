@@ -65,7 +65,7 @@ pub use dedup::{EvictedMessage, MAX_KEYS_KEPT};
 pub use effect::TeamEffect;
 pub use envelope::format_message;
 pub use event::*;
-pub use finish::{BlockerWaiver, FinishBlocker, describe_not_finished};
+pub use finish::{BlockerWaiver, FinishBlocker, describe_not_finished, describe_state};
 pub use handoff_prompt::{
     HEARTBEAT_MINUTES, Handoff, HeartbeatTeardown, MemberHeartbeat, TeamHeartbeats, build_handoff,
     build_heartbeats,
@@ -90,7 +90,7 @@ pub use policy::{
     EscalationSubject, IdleWorker, MAX_ACTIONS, MIN_ACTIONS, ManagingPolicy, PolicyAction,
     PolicyState, ProgressMark, UnsentFailure,
 };
-pub use prompts::{MemberMode, contract};
+pub use prompts::{MANAGER_RULES, MemberMode, contract};
 pub use refusal::{MAX_REFUSALS, RecordedRefusal};
 pub use spec::{ConsentTerms, MAX_GOAL, TeamLimits, TeamSpec};
 pub use state::{

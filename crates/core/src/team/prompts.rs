@@ -125,16 +125,7 @@ impl ContractText<'_> {
             self.opening("You request and Provost decides: every refusal has a reason and cannot be bypassed."),
             self.goal(),
             describe_config(&self.task.config),
-            section("How you work", [
-                "Verify a claim before you record it: look at the files, run the check, read its receipt. An unchecked claim is shown as asserted.".to_owned(),
-                "Give each worker exactly one next task, with the evidence it has to show.".to_owned(),
-                "Criteria come up during the work. Accept those that must hold, and defer or reject the rest with a reason: open criteria keep the team from finishing.".to_owned(),
-                "A message cannot advance a loop: request the next iteration by its number, and show the missing evidence if it is refused.".to_owned(),
-                "Try to disprove the work before you call it done, or have a reviewer do it.".to_owned(),
-                QUOTED_NOTE.to_owned(),
-                "When nothing is open: record the move `stop`, finish the team, and report the teardown. Only a granted finish ends the team; a move alone does not.".to_owned(),
-                NO_TEARDOWN.to_owned(),
-            ]),
+            section("How you work", MANAGER_RULES.map(str::to_owned)),
             self.mode_requirements(),
             self.loop_section(),
             self.receive_section(),
@@ -329,6 +320,18 @@ fn shell_option(name: &str, value: &str) -> String {
     let words = option_args(name, value);
     words.iter().map(|word| shell_quote(word)).collect::<Vec<_>>().join(" ")
 }
+
+/// The rules that a manager accepts with its contract.
+pub const MANAGER_RULES: [&str; 8] = [
+    "Verify a claim before you record it: look at the files, run the check, read its receipt. An unchecked claim is shown as asserted.",
+    "Give each worker exactly one next task, with the evidence it has to show.",
+    "Criteria come up during the work. Accept those that must hold, and defer or reject the rest with a reason: open criteria keep the team from finishing.",
+    "A message cannot advance a loop: request the next iteration by its number, and show the missing evidence if it is refused.",
+    "Try to disprove the work before you call it done, or have a reviewer do it.",
+    QUOTED_NOTE,
+    "When nothing is open: record the move `stop`, finish the team, and report the teardown. Only a granted finish ends the team; a move alone does not.",
+    NO_TEARDOWN,
+];
 
 const PUSHED_NOTE: &str = "Your messages arrive automatically, as turns. You need not poll, and silence is not a message.";
 

@@ -36,7 +36,7 @@ impl TeamRejection {
             | TeamRejection::NeedsConsent(_)
             | TeamRejection::DeniedCommand { .. }
             | TeamRejection::NotGranted(_)
-            | TeamRejection::NotAcknowledged(_)
+            | TeamRejection::ContractNotAccepted(_)
             | TeamRejection::NoMove(_)
             | TeamRejection::NotRecipient(_)
             | TeamRejection::StaleLease(_)

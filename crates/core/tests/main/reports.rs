@@ -281,7 +281,7 @@ fn answer_to_closed_question_is_rejected_with_reason() {
         harness.try_apply(answer(unknown, 1)),
         Err(SessionRejection::UnknownRequest(unknown))
     );
-    let settled = |id, why| Err(SessionRejection::RequestSettled(id, why));
+    let settled = |id, why: &str| Err(SessionRejection::RequestSettled(id, why.to_owned()));
     assert_eq!(harness.try_apply(answer(answered, 1)), settled(answered, "it was answered"));
     assert_eq!(
         harness.try_apply(answer(taken_back, 1)),

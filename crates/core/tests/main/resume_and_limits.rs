@@ -188,7 +188,7 @@ fn question_survives_its_process_approval_does_not() {
             let (request, reply) = (harness.session.requests[0].id, RequestReply::Deny);
             let late = harness.try_apply(SessionCommand::Answer { request, revision: 1, reply });
             let why = "the process that asked has ended";
-            assert_eq!(late, Err(SessionRejection::RequestSettled(request, why)));
+            assert_eq!(late, Err(SessionRejection::RequestSettled(request, why.to_owned())));
         }
         let continued =
             harness.session.messages.iter().any(|m| m.kind == AgentMessageKind::Continue);
@@ -697,7 +697,7 @@ fn request_of_ended_session_names_why_it_is_void() {
         .end_by(ProcessExit::Signal(15), StoppedBy::Provost)
         .settle();
     let answer = SessionCommand::Answer { request, revision: 1, reply: RequestReply::Deny };
-    let settled = |why| Err(SessionRejection::RequestSettled(request, why));
+    let settled = |why: &str| Err(SessionRejection::RequestSettled(request, why.to_owned()));
     assert_eq!(harness.decide(&answer), settled("the session was stopped"));
 
     let mut spec = codex();
@@ -709,6 +709,6 @@ fn request_of_ended_session_names_why_it_is_void() {
     let answer = SessionCommand::Answer { request, revision: 1, reply: RequestReply::Deny };
     assert_eq!(
         harness.decide(&answer),
-        Err(SessionRejection::RequestSettled(request, "the session ended"))
+        Err(SessionRejection::RequestSettled(request, "the session ended".to_owned()))
     );
 }

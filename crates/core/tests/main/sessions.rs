@@ -3,6 +3,7 @@
 use provost_core::{
     ids::TreeId,
     lifecycle::{ClaimKind, Flag, Rule, State},
+    request::RequestReply,
     session::{
         Driver, ExitZeroPolicy, ProcessExit, SendMode, SessionCommand, SessionEffect,
         SessionRejection, SessionSpec, StopReason, StoppedBy, StreamSignal, TeamMembership,
@@ -13,7 +14,7 @@ use provost_core::{
 };
 
 use crate::{
-    kit::{TURN_ENDED_OK, TestSession, checked_spec, command_spec, send, spec},
+    kit::{TURN_ENDED_OK, TestSession, checked_spec, command_spec, question, send, spec},
     shortages::shortage_of,
 };
 
@@ -217,7 +218,56 @@ fn dismissed_member_ends_after_its_turn() {
 
     let mut harness = TestSession::running(member());
     harness.signal(TURN_STARTED).apply(dismiss(true));
-    assert_eq!(harness.session.launches[0].stop.unwrap().why, StopReason::TeamEnded);
+    assert_eq!(harness.session.launches[0].stop.unwrap().why, StopReason::Decided);
+    harness.end_by(ProcessExit::Signal(15), StoppedBy::Provost).settle();
+    assert_eq!((harness.state(), harness.sealed()), (State::Cancelled, true));
+}
+
+#[test]
+fn dismissed_member_no_longer_asks_for_an_answer() {
+    for (at_once, process_exits_first) in
+        [(true, false), (true, true), (false, false), (false, true)]
+    {
+        let mut harness = TestSession::running(member());
+        harness.signal(TURN_STARTED);
+        harness.signal(StreamSignal::RequestOpened(question("q")));
+        let request = harness.session.requests[0].id;
+        let reply = RequestReply::Text("English".to_owned());
+        let answer = SessionCommand::Answer { request, revision: 1, reply };
+        let why = || SessionRejection::RequestSettled(request, "its team is done".to_owned());
+        if process_exits_first {
+            harness.end(ProcessExit::Exit(0)).settle();
+            assert_eq!((harness.state(), harness.sealed()), (State::NeedsInput, false));
+            harness.apply(dismiss(at_once));
+        } else {
+            harness.apply(dismiss(at_once));
+            assert_eq!(harness.try_apply(answer.clone()), Err(why()));
+            harness.end_by(ProcessExit::Signal(15), StoppedBy::Provost);
+        }
+        harness.settle();
+        assert_eq!((harness.state(), harness.sealed()), (State::Cancelled, true), "{at_once}");
+        assert_eq!(harness.session.attempt().cancelled.as_deref(), Some("its team is done"));
+        assert_eq!(harness.session.open_requests().count(), 0);
+        assert_eq!(harness.try_apply(answer), Err(why()));
+    }
+}
+
+#[test]
+fn member_that_asks_after_its_dismissal_is_cancelled() {
+    let mut harness = TestSession::running(member());
+    harness.signal(TURN_STARTED).apply(dismiss(false));
+    harness.signal(StreamSignal::RequestOpened(question("q")));
+    assert_eq!(harness.session.launches[0].stop.unwrap().why, StopReason::Decided);
+    harness.end_by(ProcessExit::Signal(15), StoppedBy::Provost).settle();
+    assert_eq!((harness.state(), harness.sealed()), (State::Cancelled, true));
+}
+
+#[test]
+fn claim_of_dismissed_member_still_counts() {
+    let mut harness = TestSession::running(member());
+    harness.signal(TURN_STARTED).claim(ClaimKind::Completed).apply(dismiss(true));
+    harness.end_by(ProcessExit::Signal(15), StoppedBy::Provost).settle();
+    assert_eq!((harness.state(), harness.sealed()), (State::Completed, true));
 }
 
 #[test]

@@ -637,8 +637,8 @@ fn request_of_ended_adopted_agent_is_void() {
         revision: 1,
         reply: RequestReply::Approve(ApprovalScope::Once),
     };
-    let why = "the process that asked has ended";
-    assert_eq!(harness.try_apply(answer), Err(SessionRejection::RequestSettled(request, why)));
+    let why = || "the process that asked has ended".to_owned();
+    assert_eq!(harness.try_apply(answer), Err(SessionRejection::RequestSettled(request, why())));
 }
 
 #[test]
@@ -718,10 +718,10 @@ fn answer_to_adopted_agent_needs_live_pane() {
             assert_eq!(harness.try_apply(answer()), Err(SessionRejection::NoChannel));
         }
         harness.apply(SessionCommand::ProcessUnobserved { launch, why: "it left".to_owned() });
-        let why = "the process that asked has ended";
+        let why = || "the process that asked has ended".to_owned();
         assert_eq!(
             harness.try_apply(answer()),
-            Err(SessionRejection::RequestSettled(request, why))
+            Err(SessionRejection::RequestSettled(request, why()))
         );
         assert_eq!(harness.session.launches.len(), 1, "it is not started again");
     }

@@ -9,7 +9,7 @@ use provost_core::{
     lifecycle::State,
     session::Session,
     team::{
-        CheckPurpose, Criterion, FinishBlocker, ManagerMode, MemberRole, MessageStatus,
+        self, CheckPurpose, Criterion, FinishBlocker, ManagerMode, MemberRole, MessageStatus,
         PendingCheck, ProposalRound, ProvostInvocation, Recipient, Team, TeamActor, TeamMember,
         TeamMessage, visible,
     },
@@ -17,6 +17,7 @@ use provost_core::{
 use serde_json::{Value, json};
 
 use crate::{
+    hints,
     projection::session::clip_to,
     projection::team::{blocker_rows, criterion_row, loop_row, worker_tokens},
 };
@@ -265,7 +266,7 @@ fn next_steps<'s>(
     let unread =
         task.config.mode != ManagerMode::Light && me.acknowledged != Some(task.config.revision);
     if unread {
-        next.push(format!("acknowledge revision {} of the contract", task.config.revision));
+        next.push(format!("accept revision {} of the contract", task.config.revision));
     }
     if task.audit.is_some() {
         next.push("wait: the audit is running, and you get the result as a message".to_owned());
@@ -294,20 +295,32 @@ fn next_steps<'s>(
     next.extend(failed.iter().map(|check| format!("have the work fixed: `{check}` does not pass")));
     let continues = task.running_loop().is_some_and(|looped| looped.continuation.is_some());
     let at_rest = failed.is_empty() && gone.is_empty() && lost.is_empty() && !continues;
-    let blockers = task.blockers(look);
-    next.extend(blockers.iter().filter_map(blocker_advice));
+    let blockers = task.readiness(look);
+    next.extend(blockers.iter().filter_map(|one| blocker_advice(task, &actor_of(me), one, look)));
     if blockers.is_empty() && at_rest && !task.phase.is_over() {
         next.push("nothing is open: finish, or send the next instruction".to_owned());
     }
     next
 }
 
-/// Describes how a manager can deal with a blocker that only work or time can remove.
-#[expect(clippy::wildcard_enum_match_arm, reason = "the others are named one by one above")]
-fn blocker_advice(blocker: &FinishBlocker) -> Option<String> {
+/// Describes how a manager can deal with a blocker that the other next steps do not cover.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the other next steps cover the rest")]
+fn blocker_advice<'s>(
+    task: &Team,
+    who: &TeamActor,
+    blocker: &FinishBlocker,
+    look: &impl Fn(SessionId) -> Option<&'s Session>,
+) -> Option<String> {
     match blocker {
+        FinishBlocker::MemberWorking { member, state } if state == State::NeedsInput.word() => {
+            Some(match hints::answer_hint(task, member, look) {
+                Some(hint) if hints::may_answer(task, who) => format!("answer {member}: {hint}"),
+                Some(hint) => format!("{member} waits for an answer of the operator: {hint}"),
+                None => format!("send {member} what it needs: it waits for input"),
+            })
+        }
         FinishBlocker::MemberWorking { member, state } => {
-            Some(format!("wait until {member} is idle: it is {state}"))
+            Some(format!("wait until {member} is idle: it {}", team::describe_state(state)))
         }
         FinishBlocker::InstructionOpen { member, .. } => {
             Some(format!("wait until {member} has handled its instructions"))
@@ -315,6 +328,13 @@ fn blocker_advice(blocker: &FinishBlocker) -> Option<String> {
         FinishBlocker::NothingProved => Some(
             "have the work verified: add a criterion with a check, or show evidence".to_owned(),
         ),
+        FinishBlocker::NothingChanged { worker, .. } => Some(format!(
+            "have {worker} change something, or have the operator allow that nothing changed"
+        )),
+        FinishBlocker::Paused => Some("resume the team".to_owned()),
+        FinishBlocker::DecidedNotFinished => {
+            Some("finish the team: the move `stop` alone does not".to_owned())
+        }
         _ => None,
     }
 }

@@ -189,8 +189,8 @@ pub fn explain(session: &Session, now_ms: u64) -> (Vec<WhyFact>, String) {
         .last()
         .map(|receipt| format!("{} on tree {}", receipt.end.summary(), receipt.tree.0));
     add("verification", session.verification().as_str(), "provost's checks", None, found);
-    let decided = if attempt.is_decided() { "yes" } else { "no" };
-    add("decision", decided, "operator or provost", None, reason(session, judged.cause));
+    let (decision, by) = describe_decision(session);
+    add("decision", decision, by, None, reason(session, judged.cause));
     (facts, describe_rule(session, judged.rule, judged.has(Flag::ExitCodeUnobserved)).to_owned())
 }
 
@@ -214,6 +214,27 @@ fn stale_signal_suffix(
     }
 }
 
+/// Describes how an attempt was decided, and by whom.
+fn describe_decision(session: &Session) -> (&'static str, &'static str) {
+    let attempt = session.attempt();
+    if !attempt.resolutions.is_empty() {
+        ("resolved", "operator")
+    } else if attempt.cancelled.is_some() {
+        let by = match (&session.dismissed, session.spec.run) {
+            (Some(_), _) => "its team",
+            (None, Some(_)) => "its run",
+            (None, None) => "operator",
+        };
+        ("cancelled", by)
+    } else if attempt.superseded {
+        ("superseded", "operator")
+    } else if attempt.stopped.is_some() {
+        ("stopped", "Provost")
+    } else {
+        ("no", "operator or Provost")
+    }
+}
+
 /// Describes the rule, with more detail if more is known than the rule requires.
 fn describe_rule(session: &Session, rule: Rule, unobserved: bool) -> &'static str {
     let plain = !session.spec.agent.driver.has_protocol();
@@ -221,6 +242,9 @@ fn describe_rule(session: &Session, rule: Rule, unobserved: bool) -> &'static st
         (Rule::Stopped, _, _, _) => describe_stop(session),
         (Rule::Ended, _, _, _) if session.dismissed.is_some() => {
             "Provost stopped it because its team is over; it had claimed no end"
+        }
+        (Rule::Cancelled, _, _, _) if session.dismissed.is_some() => {
+            "its team ended, so its work was cancelled"
         }
         (Rule::L10, _, _, _) if session.is_starting() => "it is being started",
         (Rule::L11, _, _, _) if session.awaits_user() => INTERRUPTED,
@@ -337,11 +361,11 @@ fn phase_detail(launch: &Launch) -> (&'static str, Option<i64>, Option<String>) 
                 ProcessExit::Exit(code) => format!("exit code {code}"),
                 ProcessExit::Signal(signal) => format!("signal {signal}"),
             };
-            let who = match by {
-                StoppedBy::Itself => "by itself",
-                StoppedBy::Provost => "stopped by Provost",
+            let how = match by {
+                StoppedBy::Itself => format!("{how}, by itself"),
+                StoppedBy::Provost => format!("ended by Provost ({how})"),
             };
-            ("holder's wait status", Some(at.wall_ms), Some(format!("{how}, {who}")))
+            ("holder's wait status", Some(at.wall_ms), Some(how))
         }
         LaunchPhase::Unobserved { why, at } => ("provost", Some(at.wall_ms), Some(why.clone())),
         LaunchPhase::Failed { reason } => ("holder", None, Some(reason.clone())),

@@ -167,7 +167,11 @@ pub(crate) fn blocker_rows<'s>(
     who: &TeamActor,
     look: impl Fn(SessionId) -> Option<&'s Session>,
 ) -> Vec<BlockerRow> {
-    task.readiness(look).iter().map(|one| blocker_row(task, one, caller, who)).collect()
+    let row = |blocker: &FinishBlocker| {
+        let hint = hints::hint_for_open_blocker(task, who, blocker, &look);
+        blocker_row_with(blocker, caller, hint)
+    };
+    task.readiness(&look).iter().map(row).collect()
 }
 
 /// Describes one blocker, including a command that helps the caller to remove it.
@@ -177,7 +181,14 @@ pub(crate) fn blocker_row(
     caller: &ProvostInvocation,
     who: &TeamActor,
 ) -> BlockerRow {
-    let hint = hints::hint_for_blocker(task, who, blocker);
+    blocker_row_with(blocker, caller, hints::hint_for_blocker(task, who, blocker))
+}
+
+fn blocker_row_with(
+    blocker: &FinishBlocker,
+    caller: &ProvostInvocation,
+    hint: Option<String>,
+) -> BlockerRow {
     let printed = blocker.failed_check().map(|(_, tail)| tail);
     BlockerRow {
         code: blocker.code().to_owned(),

@@ -19,6 +19,28 @@ pub(super) enum PagePart {
     /// Quoted text, which may span several lines.
     Quote(String),
     List(Vec<String>),
+    /// A line by Provost that contains paths or commands.
+    Spans(Vec<Span>),
+    /// A list of such lines.
+    SpanList(Vec<Vec<Span>>),
+}
+
+/// A part of a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Span {
+    Text(String),
+    /// A path or a command, which is shown verbatim.
+    Code(String),
+}
+
+/// Where Markdown is read, which determines how paths and commands are rendered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MarkdownReader {
+    /// In a terminal or an editor. Paths and commands are code spans, so that none of their
+    /// characters is escaped.
+    Terminal,
+    /// On a forge, where [`neutralize`] relies on there being no code spans.
+    Forge,
 }
 
 impl ReportPage {
@@ -40,13 +62,18 @@ impl ReportPage {
     }
 
     pub(super) fn to_markdown(&self) -> String {
-        let mut text: String = self.lead.iter().map(|part| part.to_markdown() + "\n\n").collect();
+        self.render_markdown(MarkdownReader::Terminal)
+    }
+
+    fn render_markdown(&self, reader: MarkdownReader) -> String {
+        let lead = self.lead.iter().map(|part| part.to_markdown(reader) + "\n\n");
+        let mut text: String = lead.collect();
         text += &format!("# {}\n", markdown_line(&self.title));
         for (title, parts) in &self.parts {
             if !title.is_empty() {
                 text += &format!("\n## {title}\n");
             }
-            parts.iter().for_each(|part| text += &format!("\n{}\n", part.to_markdown()));
+            parts.iter().for_each(|part| text += &format!("\n{}\n", part.to_markdown(reader)));
         }
         text
     }
@@ -54,7 +81,7 @@ impl ReportPage {
     /// Renders the page for a forge. Nothing in it notifies users, links to other sites or refers
     /// to issues.
     pub(super) fn to_forge_markdown(&self) -> String {
-        neutralize(&self.to_markdown())
+        neutralize(&self.render_markdown(MarkdownReader::Forge))
     }
 
     pub(super) fn to_html(&self) -> String {
@@ -80,12 +107,19 @@ impl PagePart {
         match self {
             PagePart::Text(text) | PagePart::Quote(text) => text.trim().is_empty(),
             PagePart::List(items) => items.is_empty(),
+            PagePart::Spans(spans) => spans.is_empty(),
+            PagePart::SpanList(items) => items.is_empty(),
         }
     }
 
-    fn to_markdown(&self) -> String {
+    fn to_markdown(&self, reader: MarkdownReader) -> String {
         match self {
             PagePart::Text(text) => markdown_line(text),
+            PagePart::Spans(spans) => markdown_spans(spans, reader),
+            PagePart::SpanList(items) => {
+                let lines = items.iter().map(|item| format!("- {}", markdown_spans(item, reader)));
+                lines.collect::<Vec<_>>().join("\n")
+            }
             PagePart::Quote(text) => {
                 let lines =
                     text.trim_end().lines().map(|line| format!("> {}", markdown_line(line)));
@@ -101,6 +135,11 @@ impl PagePart {
     fn to_html(&self) -> String {
         match self {
             PagePart::Text(text) => format!("<p>{}</p>\n", escape_html(&plain_line(text))),
+            PagePart::Spans(spans) => format!("<p>{}</p>\n", html_spans(spans)),
+            PagePart::SpanList(items) => {
+                let item = |item: &Vec<Span>| format!("<li>{}</li>\n", html_spans(item));
+                format!("<ul>\n{}</ul>\n", items.iter().map(item).collect::<String>())
+            }
             PagePart::Quote(text) => format!("<pre>{}</pre>\n", escape_html(text.trim_end())),
             PagePart::List(items) => {
                 let item = |item: &String| format!("<li>{}</li>\n", escape_html(&plain_line(item)));
@@ -169,6 +208,32 @@ fn markdown_line(text: &str) -> String {
     }
 }
 
+fn markdown_spans(spans: &[Span], reader: MarkdownReader) -> String {
+    let span = |span: &Span| match (span, reader) {
+        (Span::Code(code), MarkdownReader::Terminal) => code_span(code),
+        (Span::Text(text) | Span::Code(text), _) => markdown_line(text),
+    };
+    spans.iter().map(span).collect()
+}
+
+/// Renders a code span whose fence is longer than any run of backticks in the text.
+fn code_span(text: &str) -> String {
+    let text = replace_hidden(text).replace('\n', " ");
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or_default();
+    let fence = "`".repeat(longest + 1);
+    // A space keeps a backtick at the start or end of the text apart from the fence.
+    let space = if text.starts_with('`') || text.ends_with('`') { " " } else { "" };
+    format!("{fence}{space}{text}{space}{fence}")
+}
+
+fn html_spans(spans: &[Span]) -> String {
+    let span = |span: &Span| match span {
+        Span::Text(text) => escape_html(&plain_line(text)),
+        Span::Code(code) => format!("<code>{}</code>", escape_html(&plain_line(code))),
+    };
+    spans.iter().map(span).collect()
+}
+
 fn plain_line(text: &str) -> String {
     text.replace('\n', " ")
 }
@@ -206,6 +271,21 @@ mod tests {
         page.add_section("Said", [PagePart::Quote(text.to_owned())]);
         let expected = "> ask `@`octo `@@`team/x, see https`://`a.example and `WWW.`b.example, as in o/r`#`12 \u{fffd}\u{fffd}c\\\\d \\#e a`@`b.example";
         assert_eq!(page.to_forge_markdown(), format!("# x\n\n## Said\n\n{expected}\n"));
+    }
+
+    #[test]
+    fn paths_are_code_spans_except_on_a_forge() {
+        let mut page = ReportPage::new("x");
+        let code = |text: &str| Span::Code(text.to_owned());
+        let tail = Span::Text(": a_b".to_owned());
+        let items = vec![vec![code("c1-2\u{202e}~9_af\n#1"), tail], vec![code("a ``b`")]];
+        page.add_section("Proved", [PagePart::SpanList(items)]);
+        let expected = "# x\n\n## Proved\n\n- `c1-2\u{fffd}~9_af #1`: a\\_b\n- ``` a ``b` ```\n";
+        assert_eq!(page.to_markdown(), expected);
+        let forge = page.to_forge_markdown();
+        assert!(forge.contains("- c1-2\u{fffd}\\~9\\_af `#`1: a\\_b\n"), "{forge}");
+        let html = page.to_html();
+        assert!(html.contains("<li><code>c1-2\u{fffd}~9_af #1</code>: a_b</li>"), "{html}");
     }
 
     #[test]

@@ -45,7 +45,8 @@ use super::{
     idempotency,
     replies::{
         already_adopted, loss_error, refused_change, refused_for_external, report_kept_error,
-        report_reply, run_refused, run_reply, session_reply, too_large_error, write_error,
+        report_reply, run_name_taken, run_refused, run_reply, session_reply, too_large_error,
+        write_error,
     },
     secrets::Secrets,
     shortage::ShortageWaits,
@@ -594,6 +595,12 @@ impl Owner {
                 }
             }
             EngineRequest::OpenRun { id, spec } => {
+                // The names of issues are unique only within their tracker.
+                if spec.origin.is_none()
+                    && let Some(other) = turn.open_run_named(&spec.name, *id)
+                {
+                    return Err(run_name_taken(other));
+                }
                 let run = turn.open_run(*id, (**spec).clone(), actor);
                 run.map(run_reply).ok_or_else(|| self.no_run(&id.to_string()))
             }

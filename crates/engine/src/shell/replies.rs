@@ -8,6 +8,7 @@ use provost_core::{
     ids::{RunId, SessionId},
     run::{self, Run},
     session::{Launch, Reporter, Session, SessionRejection},
+    text::quote_name,
 };
 use provost_ledger::{AppendError, ArchiveResult, Ledger, LedgerLoss, ReadLedger, StreamId};
 use serde_json::{Value, json};
@@ -176,7 +177,7 @@ impl Owner {
             self.board.evict_run(id);
         }
         let row = row.ok_or_else(|| {
-            let message = format!("the run \"{named}\" has no plan");
+            let message = format!("the run \"{named}\" has no plan: it is a single task");
             ApiError::new(ErrorCode::NotFound, message).next(format!("provost status {named}"))
         })?;
         Ok(json!({"ok": true, "graph": row}).to_string())
@@ -396,6 +397,14 @@ pub(super) fn already_adopted(other: &Session) -> ApiError {
     let (name, id) = (&other.spec.name, other.id.short());
     let what = if other.spec.adopted.is_some() { "already adopted" } else { "run by Provost" };
     let message = format!("this agent is {what} as session {name} ({id})");
+    ApiError::new(ErrorCode::Refused, message).next(format!("provost status {id}"))
+}
+
+/// Returns the error for a new run whose name refers to an open run.
+pub(super) fn run_name_taken(other: &Run) -> ApiError {
+    let (name, id) = (quote_name(&other.spec.name), other.id.short());
+    let message =
+        format!("run {id} is already named {name} and has not ended: choose another name");
     ApiError::new(ErrorCode::Refused, message).next(format!("provost status {id}"))
 }
 

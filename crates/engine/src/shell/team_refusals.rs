@@ -2,7 +2,8 @@
 
 use provost_api::{ApiError, ErrorCode};
 use provost_core::{
-    ids::TeamId,
+    ids::{SessionId, TeamId},
+    session::Session,
     team::{Event, Team, TeamActor, TeamCommand, TeamRejection, describe_not_finished},
 };
 
@@ -13,7 +14,12 @@ const MAX_HINTS: usize = 3;
 
 /// Returns the refusal that an event records, if it records one.
 #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else refuses")]
-pub(super) fn recorded_refusal(task: &Team, who: &TeamActor, event: &Event) -> Option<ApiError> {
+pub(super) fn recorded_refusal<'s>(
+    task: &Team,
+    who: &TeamActor,
+    event: &Event,
+    look: impl Fn(SessionId) -> Option<&'s Session>,
+) -> Option<ApiError> {
     match event {
         Event::ContinuationRefused(refused) => {
             let message = format!("{}: {}", refused.why.code(), refused.why);
@@ -24,7 +30,7 @@ pub(super) fn recorded_refusal(task: &Team, who: &TeamActor, event: &Event) -> O
         Event::FinishRefused(refused) => {
             let error = ApiError::new(ErrorCode::Refused, describe_not_finished(&refused.blockers));
             let helps = refused.blockers.iter();
-            let helps = helps.filter_map(|one| hints::hint_for_blocker(task, who, one));
+            let helps = helps.filter_map(|one| hints::hint_for_open_blocker(task, who, one, &look));
             let error = helps.take(MAX_HINTS).fold(error, ApiError::next);
             let by = hints::actor_option(who);
             Some(error.next(format!("provost team show {}{by}", task.id.short())))
@@ -83,7 +89,7 @@ pub(super) fn error_code(why: &TeamRejection) -> ErrorCode {
         | TeamRejection::NoSuchCommand(_)
         | TeamRejection::NeedsConsent(_)
         | TeamRejection::DeniedCommand { .. }
-        | TeamRejection::NotAcknowledged(_)
+        | TeamRejection::ContractNotAccepted(_)
         | TeamRejection::NoMove(_)
         | TeamRejection::NameTaken(_)
         | TeamRejection::SessionTaken

@@ -634,7 +634,9 @@ impl Owner {
         lease_until: Option<i64>,
     ) -> Result<String, ApiError> {
         let task = turn.team(id).ok_or_else(|| no_team(&id.to_string()))?;
-        events.iter().find_map(|event| recorded_refusal(task, who, event)).map_or(Ok(()), Err)?;
+        let look = |session| turn.session(session);
+        let refused = |event| recorded_refusal(task, who, event, look);
+        events.iter().find_map(refused).map_or(Ok(()), Err)?;
         let changed = events.iter().filter_map(|event| projection::team::changed_row(task, event));
         let mut rows: BTreeMap<&str, String> =
             changed.map(|(name, row)| (name, projection::team::row_json(&row))).collect();

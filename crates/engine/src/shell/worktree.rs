@@ -252,10 +252,12 @@ fn commit_message(session: &Session) -> CommitMessage {
     let of_session =
         [("Provost-Session", session.id.to_string()), ("Provost-Attempt", attempt.to_string())];
     let trailers = of_run.into_iter().flatten().chain(of_task).chain(of_session);
+    let reworks = session.attempt().reworks;
     let what = match &session.spec.task {
         Some(task) => format!("work of attempt {attempt} on task {task}"),
         None => format!("work of attempt {attempt}"),
     };
+    let what = if reworks == 0 { what } else { format!("{what}, rework {reworks}") };
     CommitMessage {
         text: format!("{}: {what}", session.spec.name),
         trailers: trailers.map(|(name, value)| (name.to_owned(), value)).collect(),

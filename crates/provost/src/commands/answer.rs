@@ -20,7 +20,7 @@ use crate::{cli::CliResult, context::Context, error::usage, target, ui};
     after_help = "Examples:\n  provost answer 1a2b3c4d.q1 'Use PostgreSQL.'\n  provost answer 1a2b3c4d\n  provost answer 1a2b3c4d.q2 --secret < token\n  provost answer 1a2b3c4d --answers - <<< '{\"answers\":{\"db\":{\"answers\":[\"PostgreSQL\"]}}}'"
 )]
 pub(crate) struct AnswerArgs {
-    /// Request ID; a session or run also works if it has only one open request
+    /// Request ID; a session, run or team also works if it has only one open request
     #[arg(value_parser = input::parse_name)]
     request: String,
     /// Answer, passed on verbatim; `-` reads standard input

@@ -64,7 +64,7 @@ pub(crate) struct DenyArgs {
 /// The request to decide
 #[derive(Debug, Args)]
 struct RequestSelector {
-    /// Request ID; a session or run also works if exactly one of its requests is pending
+    /// Request ID; a session, run or team also works if exactly one of its requests is pending
     #[arg(value_parser = input::parse_name)]
     request: String,
     /// Decide only if the request still has this revision

@@ -1,7 +1,8 @@
 //! `provost demo-agent`: the scripted agent behind `--agent demo`.
 //!
 //! It speaks JSON lines and needs no account. It can do only one thing: ask for a language and
-//! write a greeting to GREETING.md. New users can try out questions, checks and outcomes with it.
+//! write a greeting to GREETING.md. New users can try out questions, checks and outcomes with it. The
+//! greetings are numbered, so that each one changes the file, in any repository.
 
 use std::{
     io::{BufRead as _, Write as _, stdin, stdout},
@@ -26,6 +27,12 @@ const GREETING_FILE: &str = "GREETING.md";
 /// The ID of the agent's only question.
 const LANGUAGE: &str = "language";
 
+/// The text of that question.
+const QUESTION: &str = "In which language should the greeting be?";
+
+/// The beginning of the line in the greeting file that contains the greeting's number.
+const SIGNATURE: &str = "Greeting number ";
+
 /// Be the scripted agent of the tutorials, on standard input and output
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  provost spawn --agent demo --worktree 'Write a greeting.'")]
@@ -44,8 +51,9 @@ pub(crate) fn run(_context: &Context, _args: &DemoAgentArgs) -> CliResult {
         // Lines in any other format come from a newer supervisor and are not meant for this script.
         let Ok(input) = serde_json::from_str::<DemoInput>(&line.map_err(broken)?) else { continue };
         let step = agent.step(&input);
-        if let Some(text) = &step.greeting {
-            std::fs::write(GREETING_FILE, text).map_err(|why| {
+        if let Some(word) = step.greeting {
+            let earlier = std::fs::read_to_string(GREETING_FILE).unwrap_or_default();
+            std::fs::write(GREETING_FILE, greeting(word, &earlier)).map_err(|why| {
                 usage(format!("cannot write {GREETING_FILE} in the working directory: {why}"))
             })?;
         }
@@ -73,7 +81,11 @@ enum DemoInput {
     /// The next instruction if it comes after an interrupt. During a turn, the script ignores it.
     Steer,
     Continue,
-    Rework,
+    Rework {
+        /// Why the work was sent back.
+        #[serde(default)]
+        text: String,
+    },
     Answer {
         #[serde(default)]
         text: Option<String>,
@@ -89,8 +101,8 @@ enum DemoInput {
 #[derive(Debug)]
 struct DemoStep {
     next: DemoAgent,
-    /// The new content of the greeting file, which is written before the messages are sent.
-    greeting: Option<String>,
+    /// The word to greet with. The greeting is written before the messages are sent.
+    greeting: Option<&'static str>,
     messages: Vec<Value>,
 }
 
@@ -99,11 +111,11 @@ impl DemoAgent {
         let reply = |next, messages| DemoStep { next, greeting: None, messages };
         match (self, input) {
             (DemoAgent::Idle, DemoInput::Instruction | DemoInput::Steer | DemoInput::Continue) => {
-                let ask = question("In which language should the greeting be?");
+                let ask = question(QUESTION);
                 reply(DemoAgent::Asking, vec![json!({"type": "turn_started"}), ask])
             }
-            (DemoAgent::Idle, DemoInput::Rework) => {
-                let ask = question("The check failed. In which language should the greeting be?");
+            (DemoAgent::Idle, DemoInput::Rework { text }) => {
+                let ask = question(&format!("{}{QUESTION}", rework_reason(text)));
                 reply(DemoAgent::Asking, vec![json!({"type": "turn_started"}), ask])
             }
             (DemoAgent::Asking, DemoInput::Answer { text, answers }) => {
@@ -111,7 +123,7 @@ impl DemoAgent {
                 let text = format!("wrote a greeting into {GREETING_FILE}");
                 DemoStep {
                     next: DemoAgent::Idle,
-                    greeting: Some(greeting(&language)),
+                    greeting: Some(greeting_word(&language)),
                     messages: vec![
                         json!({"type": "claim", "claim": "completed", "text": text}),
                         json!({"type": "turn_ended", "status": "ok", "text": text}),
@@ -141,14 +153,27 @@ fn first_answer(answers: &Value) -> Option<String> {
     first.map(str::to_owned)
 }
 
-fn greeting(language: &str) -> String {
-    let word = match language.trim().to_lowercase().as_str() {
+/// Returns why the work was sent back, without the output of the check.
+fn rework_reason(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default().trim();
+    let reason = line.strip_suffix("Last output:").unwrap_or(line).trim_end();
+    if reason.is_empty() { String::new() } else { format!("{reason} ") }
+}
+
+fn greeting_word(language: &str) -> &'static str {
+    match language.trim().to_lowercase().as_str() {
         "french" | "français" => "Bonjour",
         "german" | "deutsch" => "Guten Tag",
         "spanish" | "español" => "Buenos días",
         _ => "Hello",
-    };
-    format!("{word}!\n")
+    }
+}
+
+/// Returns the new content of the greeting file, which always differs from the earlier content.
+fn greeting(word: &str, earlier: &str) -> String {
+    let number = earlier.lines().find_map(|line| line.strip_prefix(SIGNATURE)?.parse::<u32>().ok());
+    let number = number.map_or(1, |number| number.wrapping_add(1));
+    format!("{word}!\n\n{SIGNATURE}{number}\n")
 }
 
 #[cfg(test)]
@@ -178,8 +203,35 @@ mod tests {
         ] {
             let step = DemoAgent::Asking.step(&input(line));
             assert_eq!(kinds(&step), ["claim", "turn_ended"]);
-            assert_eq!(step.greeting.as_deref(), Some("Bonjour!\n"));
+            assert_eq!(step.greeting, Some("Bonjour"));
         }
+    }
+
+    #[test]
+    fn rework_repeats_its_reason() {
+        for (text, title) in [
+            (
+                "Nothing was changed.",
+                "Nothing was changed. In which language should the greeting be?",
+            ),
+            (
+                "The check `false` exited with 1. Last output:\nno greeting",
+                "The check `false` exited with 1. In which language should the greeting be?",
+            ),
+            ("", "In which language should the greeting be?"),
+        ] {
+            let line = json!({"type": "rework", "key": "k", "text": text}).to_string();
+            let step = DemoAgent::Idle.step(&input(&line));
+            assert_eq!(step.messages[1]["title"], title);
+        }
+    }
+
+    #[test]
+    fn repeated_greeting_changes_the_file() {
+        let first = greeting("Bonjour", "");
+        assert_eq!(first, "Bonjour!\n\nGreeting number 1\n");
+        assert_eq!(greeting("Bonjour", &first), "Bonjour!\n\nGreeting number 2\n");
+        assert_eq!(greeting("Bonjour", "Bonjour!\n"), first);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use provost_api::{ApiError, ErrorCode};
 use provost_sys::agent_file;
 use serde_json::json;
 
-use super::{input, run};
+use super::input;
 use crate::{cli::CliResult, clock, context::Context, target, ui};
 
 /// How long to wait for the summary file after the outcome was sealed, in milliseconds. If it is
@@ -46,12 +46,16 @@ pub(crate) fn run(context: &Context, args: &SummaryArgs) -> CliResult {
     let ended = if row.sealed { row.attempt } else { row.attempt - 1 };
     let attempt = args.attempt.unwrap_or(ended);
     if attempt == 0 || attempt > ended {
-        let message = format!(
-            "run {} has not ended that many times, so this summary does not exist",
-            ui::short_id(&row.id)
-        );
-        let error = ApiError::new(ErrorCode::Refused, message);
-        return Err(run::next_commands(&row).into_iter().fold(error, ApiError::next).into());
+        let short = ui::short_id(&row.id);
+        if ended == 0 {
+            let message = format!("run {short} has not ended yet, so it has no summary");
+            let status = format!("provost status {short}");
+            return Err(ApiError::new(ErrorCode::Refused, message).next(status).into());
+        }
+        let times = if ended == 1 { "once".to_owned() } else { format!("{ended} times") };
+        let message = format!("run {short} has ended {times}, so it has no summary {attempt}");
+        let newest = format!("provost summary {short}");
+        return Err(ApiError::new(ErrorCode::Refused, message).next(newest).into());
     }
     let name = format!("summary-{attempt}.{}", if args.html { "html" } else { "md" });
     let path = context.trusted_home()?.path.join("runs").join(&row.id).join(name);

@@ -1,11 +1,12 @@
 //! Shows a manager's contract.
 
 use provost_api::TeamRow;
-use provost_core::team::ManagerConfig;
+use provost_core::team::{MANAGER_RULES, ManagerConfig, ManagerMode};
 
 use super::{Paint, Screen, Tone, detail::DetailView, text::escape_line};
 
-/// Shows a manager's contract, and which managers have accepted it.
+/// Shows a manager's contract: the rules that it accepts, its configuration, and which managers
+/// have accepted it.
 pub(crate) fn contract_detail(
     paint: Paint,
     screen: Screen,
@@ -15,6 +16,10 @@ pub(crate) fn contract_detail(
     let mut detail = DetailView::new(paint, screen, 0);
     let name = paint.paint(Tone::Bold, &escape_line(&row.name));
     detail.line(&format!("{name} · revision {}, mode {}", config.revision, config.mode.as_str()));
+    MANAGER_RULES.iter().for_each(|rule| detail.text("rule", rule));
+    if let Some(rule) = mode_rule(config.mode) {
+        detail.text("rule", rule);
+    }
     if !config.objective.is_empty() {
         detail.text("objective", &config.objective);
     }
@@ -48,4 +53,15 @@ pub(crate) fn contract_detail(
         detail.label("manager", &format!("policy {}", escape_line(policy)));
     }
     detail.into_lines()
+}
+
+/// Describes what the mode requires of a manager before it acts.
+fn mode_rule(mode: ManagerMode) -> Option<&'static str> {
+    match mode {
+        ManagerMode::Light => None,
+        ManagerMode::Guided => Some("Accept this contract before you act."),
+        ManagerMode::Strict => Some(
+            "Accept this contract before you act, and record a matching move before each action.",
+        ),
+    }
 }

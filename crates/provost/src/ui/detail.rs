@@ -7,6 +7,8 @@ use provost_api::{
     WhyReply,
 };
 
+use provost_core::lifecycle::Flag;
+
 use super::{
     Paint, Screen, Tone, ago, describe_exit, describe_state, expand_durations, for_how_long,
     format_duration, has_unseen_turns,
@@ -84,13 +86,13 @@ pub(crate) fn why_lines(
         let line = format!(
             "  {:<14}{:<12} {}{}",
             escape_line(&fact.fact),
-            escape_line(&fact.value),
+            spaced(&fact.value),
             paint.paint(Tone::Dim, &source),
             detail.unwrap_or_default()
         );
         lines.extend(screen.wrap(&line, VALUE_AT));
     }
-    lines.extend(label("rule", &escape_line(&row.rule)));
+    lines.extend(label("rule", &format!("{}: {rule}", escape_line(&row.rule))));
     if let Some(next) = &reply.next_deadline {
         lines.extend(label("next", &describe_deadline(next)));
     }
@@ -104,6 +106,57 @@ pub(super) fn state_verb(state: &str) -> &'static str {
         "accepted" | "cancelled" | "superseded" | "stopped" => "was ",
         _ => "is ",
     }
+}
+
+/// Describes a flag in a sentence. `None` if the state already says so, or if Provost itself takes
+/// care of it.
+fn describe_flag(flag: &str) -> Option<String> {
+    let Some(known) = Flag::ALL.iter().find(|one| one.word() == flag) else {
+        return Some(spaced(flag));
+    };
+    let text = match known {
+        Flag::CloseOrPark | Flag::Starting | Flag::ExitUnrecorded | Flag::Stopping => return None,
+        Flag::LivenessUnknown => "its process cannot be observed",
+        Flag::SettleFirst => "late output can still change the outcome",
+        Flag::ReapLeftoverPid => "its output has ended, but its process still runs",
+        Flag::ExitCodeUnobserved => "its exit code is unknown",
+        Flag::LastSaidWorking => "its last report was that it is working",
+        Flag::QuestionSuperseded => "it continued without waiting for the answer to its question",
+        Flag::OpenQuestion => "its question was not answered",
+        Flag::AnswerResumes => "your answer restarts it",
+        Flag::ExitMismatch => "its exit status contradicts the other facts",
+        Flag::Unverified => "no check has verified the work",
+        Flag::ChecksPassed => "the checks passed",
+        Flag::ChecksFailed => "the checks failed",
+        Flag::ClaimVsVerdict => "its claim contradicts the checks",
+        Flag::CrashVsVerdict => "it crashed, although the checks passed",
+        Flag::Unclaimed => "it made no claim",
+        Flag::ChecksUnfinished => "the checks could not be completed",
+        Flag::EmptyDiff => "it changed nothing",
+        Flag::MovingTree => "its files kept changing during the checks",
+        Flag::OutputLimit => "it has reached its output limit",
+        Flag::OutputLost => "a part of its output was lost",
+        Flag::OversizedOutput => "it printed a line that is too long to read",
+        Flag::Leftovers => "it left processes behind, which Provost ended",
+        Flag::ProcessesMayRemain => "some of its processes may still run",
+        Flag::Retrying => "it retries to reach its model",
+        Flag::LateClaim => "it made a claim after the outcome was sealed",
+        Flag::Limited => "it waits for a usage limit to reset",
+        Flag::OffBranch => "some of its commits are not on its branch",
+        Flag::NotCommitted => "its work could not be committed",
+        Flag::LeftOut => "some of its files could not be committed",
+        Flag::ChecksTouched => "it changed protected files; the checks used the original ones",
+        Flag::DiskFull => "it waits for disk space",
+        Flag::AnswerOverridden => "it did not act as you answered",
+        Flag::Suspended => "a signal suspended its process",
+        Flag::Adopted => "Provost did not start it",
+        Flag::Interrupted => "its turn was interrupted",
+        Flag::TurnsUnobservable => "its turns cannot be observed",
+        Flag::RecordForged => "its directory contains records that Provost did not write",
+        Flag::ReportsRefused => "it sent too many reports, so some were refused",
+        Flag::Shortage => "it waits for a resource",
+    };
+    Some(text.to_owned())
 }
 
 /// Whether a fact merely states that nothing has been decided.
@@ -225,8 +278,8 @@ impl DetailView {
         let rule = format!("rule {}, {lasted}", escape_line(&row.rule));
         let rule = self.paint.paint(Tone::Dim, &rule);
         self.label("state", &format!("{}{sealed} · {rule}", self.paint.paint(tone, &state)));
-        if !row.flags.is_empty() {
-            self.label("flags", &spaced(&row.flags.join(", ")));
+        for note in row.flags.iter().filter_map(|flag| describe_flag(flag)) {
+            self.label("note", &note);
         }
         if let Some(reason) = reason(row) {
             self.text_lines("reason", &reason);
@@ -409,8 +462,13 @@ impl DetailView {
         }
         let commit =
             row.commit.as_deref().map(|commit| escape_line(commit.get(..12).unwrap_or(commit)));
-        if let Some(commit) = commit {
-            self.label("commit", &commit);
+        match (commit, &row.worktree) {
+            (Some(commit), Some(_)) => self.label("commit", &commit),
+            (Some(commit), None) => self.label(
+                "checked",
+                &format!("copy {commit} (Provost committed nothing in your directory)"),
+            ),
+            (None, _) => {}
         }
     }
 
@@ -548,7 +606,7 @@ mod tests {
         insta::assert_snapshot!(session_detail(Paint::OFF, Screen::UNLIMITED, 61_000, &row).join("\n"), @"
         fixer · 0199aa11-0000-7000-8000-0000deadbeef
           state     failed (verification), sealed · rule X2, for 1m
-          flags     checks failed
+          note      the checks failed
           agent     command (command): make all
           claim     completed by agent, 59s ago: all␊done
           process   exit 0
@@ -636,7 +694,7 @@ mod tests {
         insta::assert_snapshot!(why_lines(Paint::OFF, Screen::UNLIMITED, 61_000, &reply).join("\n"), @"
         fixer failed (verification): it claimed completion and ended, but its work failed verification.
           process       exit0        (holder's wait status, 1m ago) · exit code 0, by itself
-          rule          X2
+          rule          X2: it claimed completion and ended, but its work failed verification
         ");
     }
 
@@ -647,7 +705,7 @@ mod tests {
         insta::assert_snapshot!(session_detail(Paint::OFF, Screen::with_columns(60), 61_000, &row).join("\n"), @"
         fixer · 0199aa11-0000-7000-8000-0000deadbeef
           state     failed (verification), sealed · rule X2, for 1m
-          flags     checks failed
+          note      the checks failed
           agent     command (command): make all
           claim     completed by agent, 59s ago: the login works
                     again, and so do the tests that were red before
@@ -674,7 +732,7 @@ mod tests {
     fn stopped_process_names_who_stopped_it() {
         let exit = ExitRow { code: None, signal: Some(15), by: "provost".to_owned() };
         let row = SessionRow { exit: Some(exit), ..session("x", "needs_input") };
-        assert_eq!(describe_process(&row), "signal 15, stopped by Provost");
+        assert_eq!(describe_process(&row), "ended by Provost (signal 15)");
         let mut row = session("x", "working");
         row.launches[0].stop = Some("terminate".to_owned());
         assert_eq!(describe_process(&row), "alive, pid 42, being stopped (terminate)");

@@ -172,8 +172,7 @@ pub(crate) fn describe_exit(exit: &ExitRow) -> String {
         (None, Some(signal)) => format!("signal {signal}"),
         (None, None) => "ended".to_owned(),
     };
-    let by = if exit.by == "provost" { ", stopped by Provost" } else { "" };
-    format!("{how}{by}")
+    if exit.by == "provost" { format!("ended by Provost ({how})") } else { how }
 }
 
 fn tone(state: &str) -> Tone {

@@ -29,7 +29,7 @@ fn describe_team_state(row: &TeamRow) -> (Tone, String) {
         "paused" => Tone::Warn,
         _ => Tone::Live,
     };
-    let audited = if row.being_audited { ", being audited" } else { "" };
+    let audited = if row.being_audited { ", final checks running" } else { "" };
     (tone, format!("{}{audited}", escape_line(&row.state)))
 }
 

@@ -8,7 +8,7 @@ use super::{Paint, Screen, Tone, detail::DetailView, team::show_message_text, te
 pub(crate) fn team_overview(paint: Paint, screen: Screen, cycle: &Value) -> Vec<String> {
     let mut detail = DetailView::new(paint, screen, 0);
     let task = &cycle["team"];
-    let audited = if task["being_audited"] == true { ", being audited" } else { "" };
+    let audited = if task["being_audited"] == true { ", final checks running" } else { "" };
     let name = paint.paint(Tone::Bold, &clean_text(&task["name"]));
     detail.line(&format!("{name} · {}{audited}", clean_text(&task["state"])));
     detail.text("goal", task["goal"].as_str().unwrap_or_default());

@@ -30,6 +30,7 @@ const REPLACED: &[(&str, &str)] = &[
 const OTHER_EXIT: &[(&str, i32, &str)] = &[
     ("provost spawn --agent demo --name first", 7, "the agent asks a question"),
     ("provost monitor first", 7, "the agent asks again after the wrong answer"),
+    ("provost team wait hello", 7, "the worker asks a question"),
     ("provost interrupt --member hand", 4, "the scripted worker may have ended its turn already"),
 ];
 

@@ -249,8 +249,8 @@ fn end_of_a_team_is_recorded() {
     }
     terminal.record(
         "team_done",
-        "team done one --because 'nothing was to be done' --allow nothing_proved,nothing_changed --wait
-        team done two --because 'nothing was to be done' --allow nothing_proved,nothing_changed --wait --json
+        "team done one --because 'nothing was to be done' --allow nothing_proved,nothing_changed
+        team done two --because 'nothing was to be done' --allow nothing_proved,nothing_changed --json
         team done one --because 'again'",
     );
     terminal.record(

@@ -34,7 +34,9 @@ impl Sim {
             let visited = session.current_launch().is_some_and(|launch| launch.viewers > 0);
             let is_member = session.spec.agent.settings.member.is_some();
             let waits = match state {
-                State::NeedsInput | State::Stalled | State::Lost => true,
+                // No one needs to answer a member whose team has ended, except at its screen.
+                State::NeedsInput => session.dismissed.is_none() || visited,
+                State::Stalled | State::Lost => true,
                 // The user at the agent's screen decides how to continue.
                 State::Idle if visited => true,
                 // The user who interrupted the turn decides how to continue.

@@ -51,10 +51,13 @@ impl Session {
     }
 
     /// Explains why an answer is no longer needed.
-    fn void_reason(&self, request: &Request) -> &'static str {
+    fn void_reason(&self, request: &Request) -> String {
+        if let Some(dismissed) = &self.dismissed {
+            return dismissed.because.clone();
+        }
         let asker = self.launch(request.launch);
         let stopped = |launch: &Launch| launch.stop.is_some_and(|s| s.why == StopReason::Operator);
-        match (&self.attempt().cancelled, asker) {
+        let reason = match (&self.attempt().cancelled, asker) {
             (Some(_), _) => "the session was cancelled",
             (None, Some(asker)) if stopped(asker) => "the session was stopped",
             (None, Some(asker)) if asker.adopted && asker.has_ended() => {
@@ -65,7 +68,8 @@ impl Session {
                 "the process that asked has ended"
             }
             (None, _) => "the session ended",
-        }
+        };
+        reason.to_owned()
     }
 
     pub(super) fn answer(
@@ -79,30 +83,29 @@ impl Session {
             .iter()
             .find(|r| r.id == id)
             .ok_or(SessionRejection::UnknownRequest(id))?;
+        let settled = |why: &str| SessionRejection::RequestSettled(id, why.to_owned());
         match request.status {
             RequestStatus::Open => {}
             RequestStatus::Answered => {
                 let lost = self.answer_loss_reason(request);
-                let answered = || SessionRejection::RequestSettled(id, "it was answered");
+                let answered = || settled("it was answered");
                 return Err(lost.map_or_else(answered, |why| {
                     SessionRejection::AnswerLost(id, why.to_owned())
                 }));
             }
             RequestStatus::Withdrawn => {
-                return Err(SessionRejection::RequestSettled(id, "the agent withdrew it"));
+                return Err(settled("the agent withdrew it"));
             }
             RequestStatus::AnsweredElsewhere => {
-                return Err(SessionRejection::RequestSettled(
-                    id,
-                    "it was answered on the agent's screen",
-                ));
+                return Err(settled("it was answered on the agent's screen"));
             }
             RequestStatus::Void => {
                 return Err(SessionRejection::RequestSettled(id, self.void_reason(request)));
             }
         }
         if self.attempt().is_decided() {
-            return Err(SessionRejection::RequestSettled(id, "the session was ended"));
+            let why = self.dismissed.as_ref().map_or("the session was ended", |one| &one.because);
+            return Err(settled(why));
         }
         if request.revision != revision {
             return Err(SessionRejection::RequestRevision {

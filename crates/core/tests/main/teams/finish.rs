@@ -103,7 +103,7 @@ fn finish_needs_every_contract_step() {
     let blockers: Vec<&str> =
         team.task.blockers(|_| None).iter().map(FinishBlocker::code).collect();
     let all = [
-        "contract_unacknowledged",
+        "contract_not_accepted",
         "epilogue_open",
         "epilogue_open",
         "not_challenged",

@@ -76,7 +76,7 @@ fn probe_answer_allows_nothing_else() {
         TeamMessageKind::Instruction,
         NONCE,
     )));
-    assert_eq!(team.reject(&member("boss"), other), TeamRejection::NotAcknowledged(1));
+    assert_eq!(team.reject(&member("boss"), other), TeamRejection::ContractNotAccepted(1));
     team.apply(&member("boss"), answer(NONCE));
     let mut again = message_to(Recipient::Operator, TeamMessageKind::Note, NONCE);
     again.key = "another key".to_owned();

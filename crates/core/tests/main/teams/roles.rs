@@ -106,10 +106,16 @@ fn denied_action_is_rejected_for_every_actor() {
 #[test]
 fn changed_contract_must_be_acknowledged() {
     let mut team = configured(ManagerConfig::default());
-    assert_eq!(team.reject(&member("boss"), post("hand", "a")), TeamRejection::NotAcknowledged(1));
+    assert_eq!(
+        team.reject(&member("boss"), post("hand", "a")),
+        TeamRejection::ContractNotAccepted(1)
+    );
     let stale = TeamCommand::AcknowledgeContract { revision: 0 };
-    let why = TeamRejection::StaleRevision { now: 1, given: 0 };
-    assert_eq!(team.reject(&member("boss"), stale), why);
+    let why = team.reject(&member("boss"), stale);
+    assert_eq!(
+        why.to_string(),
+        "the contract is at revision 1, not 0: read it again, then accept revision 1"
+    );
     team.apply(&member("boss"), TeamCommand::AcknowledgeContract { revision: 1 });
     team.post(&member("boss"), "hand", "a");
 }
@@ -118,7 +124,7 @@ fn changed_contract_must_be_acknowledged() {
 fn stale_contract_revision_is_rejected() {
     let mut team = configured(ManagerConfig::default());
     let late = TeamCommand::Configure { config: Box::default(), expected: 0 };
-    let why = TeamRejection::StaleRevision { now: 1, given: 0 };
+    let why = TeamRejection::StaleRevision { now: 1, given: 0, accepts: false };
     assert_eq!(team.reject(&TeamActor::Operator, late), why);
 }
 

@@ -337,13 +337,18 @@ fn print_result(
         AttemptEnding::NeedsInput | AttemptEnding::TimedOut | AttemptEnding::Stuck => Tone::Warn,
         AttemptEnding::Incomplete | AttemptEnding::Failed | AttemptEnding::Lost => Tone::Bad,
     };
-    let word = context.ui.paint.paint(tone, ending_name(found.ending));
+    let word = ending_word(asked, seen, found);
+    // A verifier of a workflow adds to the state, while the state itself covers the checks.
     let by = match verification(asked, seen) {
+        _ if asked.proof.is_none() || found.ending == AttemptEnding::NeedsInput => String::new(),
         (Some(verifier), true) => format!(", verified by {verifier}"),
         (Some(verifier), false) => format!(", not verified by {verifier}"),
         (None, _) => String::new(),
     };
-    context.ui.line(&format!("{id} {name} {word}{by}: {}", ui::escape_line(&found.reason)))?;
+    let reason = reason_after(&word, &found.reason);
+    let reason = reason.map(|text| format!(": {}", ui::escape_line(text))).unwrap_or_default();
+    let word = context.ui.paint.paint(tone, &word);
+    context.ui.line(&format!("{id} {name} {word}{by}{reason}"))?;
     if found.ending == AttemptEnding::NeedsInput {
         question(context, &seen.watched).iter().for_each(|line| context.ui.notice(line));
     }
@@ -358,6 +363,28 @@ fn print_result(
         context.ui.notice(&format!("advice: {what}{agent} ({})", advice.because));
     }
     Ok(())
+}
+
+/// Returns the ending in words. Unless a workflow was given, work that ended well or badly has the
+/// same state as in `provost ls`.
+fn ending_word(asked: &WatchOptions, seen: &WatchResult, found: &Conclusion) -> String {
+    let ended = matches!(found.ending, AttemptEnding::Completed | AttemptEnding::Failed);
+    let word = if ended && asked.proof.is_none() {
+        seen.watched.state()
+    } else {
+        ending_name(found.ending)
+    };
+    word.replace('_', " ")
+}
+
+/// Returns the part of a reason that does not merely repeat the word before it.
+fn reason_after<'r>(word: &str, reason: &'r str) -> Option<&'r str> {
+    let rest = reason.strip_prefix("it ").unwrap_or(reason).strip_prefix(word);
+    match rest {
+        Some("") => None,
+        Some(rest) => Some(rest.strip_prefix(": ").unwrap_or(reason)),
+        None => Some(reason),
+    }
 }
 
 /// Returns the open question and the commands that answer it.
@@ -378,5 +405,24 @@ fn next_commands(seen: &[WatchResult]) -> Vec<String> {
             .iter()
             .map(|one| format!("provost status {}", ui::short_id(one.watched.id())))
             .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reason_does_not_repeat_the_state() {
+        for (word, reason, rest) in [
+            ("succeeded", "succeeded: every check passed", Some("every check passed")),
+            ("succeeded", "succeeded", None),
+            ("succeeded", "the work passed every check", Some("the work passed every check")),
+            ("failed", "it failed: crash", Some("crash")),
+            ("failed", "it failed", None),
+            ("stuck", "silent for 5 s", Some("silent for 5 s")),
+        ] {
+            assert_eq!(reason_after(word, reason), rest, "{word}: {reason}");
+        }
     }
 }

@@ -61,7 +61,11 @@ pub(super) fn conclude(
             let more =
                 natural.map(|(_, reason)| reason).or(verdict.map(|found| from_verdict(found).1));
             let more = more.map(|reason| format!(": {reason}")).unwrap_or_default();
-            let reason = format!("it is {state}{more}");
+            let is_state = match state {
+                "needs_input" => "it needs input".to_owned(),
+                state => format!("it is {}", state.replace('_', " ")),
+            };
+            let reason = format!("{is_state}{more}");
             // A claim that is not sealed yet is reported under the name of its state, even though
             // the session continues.
             let named = match state {
@@ -228,7 +232,8 @@ mod tests {
                 "{state}"
             );
             assert_eq!(found.natural_ending, Some(otherwise), "{state}");
-            assert_eq!(found.reason, format!("it is {state}: r"));
+            let is_state = if state == "needs_input" { "it needs input" } else { "it is" };
+            assert!(found.reason.starts_with(is_state) && !found.reason.contains('_'), "{state}");
         }
     }
 }

@@ -81,7 +81,7 @@ pub(crate) struct CommonArgs {
     /// File with the full specification; its text is stored in the run
     #[arg(long, value_name = "FILE")]
     spec: Option<PathBuf>,
-    /// Name of the run [default: derived from the ID]
+    /// Name of the run, unique among open runs [default: derived from the ID]
     #[arg(long, value_parser = spawn::label)]
     name: Option<String>,
     /// Agent: `codex`, or the name of an `[agents.NAME]` table in the configuration

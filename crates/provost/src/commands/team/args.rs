@@ -28,6 +28,9 @@ const TEAM_VARIABLE: &str = "PROVOST_TEAM";
 /// The variable that contains the member that a shell acts as.
 const MEMBER_VARIABLE: &str = "PROVOST_AS";
 
+/// The maximum number of branches to suggest for a merge.
+const MAX_MERGES: usize = 3;
+
 /// The team, and the member to act as
 #[derive(Debug, Args)]
 pub(crate) struct TeamFlags {
@@ -288,13 +291,15 @@ pub(crate) fn next_commands(row: &TeamRow, by: Option<&str>) -> Vec<String> {
     let (id, by) = (ui::short_id(&row.id), as_member(by));
     let mut next = vec![format!("provost team show {id}{by}")];
     if row.terminal {
+        let merges = if row.state == "done" { merge_commands(row) } else { Vec::new() };
+        next.splice(..0, merges);
         next.push(format!("provost audit {id}"));
         return next;
     }
     if row.members.is_empty() {
         next.push(format!("provost team bind {id} NAME --role worker"));
     } else if row.being_audited {
-        next.push(format!("provost team done {id} --because TEXT --wait{by}"));
+        next.push(format!("provost team done {id} --because TEXT{by}"));
     } else if row.blockers.is_empty() {
         next.push(match failed_worker(row) {
             Some(session) => format!("provost status {} --why", ui::short_id(session)),
@@ -305,6 +310,13 @@ pub(crate) fn next_commands(row: &TeamRow, by: Option<&str>) -> Vec<String> {
         next.push(help.unwrap_or_else(|| format!("provost team inbox ls -t {id}{by}")));
     }
     next
+}
+
+/// Returns the commands that merge the branches of a team's workers.
+fn merge_commands(row: &TeamRow) -> Vec<String> {
+    let workers = row.members.iter().filter(|one| one.role == "worker");
+    let branches = workers.filter_map(|one| one.branch.as_deref()).take(MAX_MERGES);
+    branches.map(|branch| format!("git merge {}", shell_quote(branch))).collect()
 }
 
 /// Returns the session of a failed worker. In this case nothing blocks the team, but suggesting to

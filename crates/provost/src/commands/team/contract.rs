@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand, ValueEnum};
 use provost_api::ApiError;
 use provost_core::team::{
-    EpilogueStep, ManagerConfig, MoveKind, TeamCommand, WorkChallenge,
+    EpilogueStep, MANAGER_RULES, ManagerConfig, MoveKind, TeamCommand, WorkChallenge,
     recipes::{RECIPES, recipe, summary},
 };
 use serde_json::{Value, json};
@@ -39,7 +39,7 @@ enum ContractCommand {
     Challenge(ChallengeArgs),
 }
 
-/// Show the contract with its revision
+/// Show the rules that a manager accepts, and their revision
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  provost team contract show -t limits --json > manager.json")]
 struct ContractShowArgs {
@@ -278,13 +278,14 @@ fn show(context: &Context, args: &ContractShowArgs) -> CliResult {
     let meant = args.team.target(context);
     let row = meant.find(context)?;
     // If the manager has not accepted the contract yet, the next command is to accept it.
-    let unread = row.blockers.iter().filter(|one| one.code == "contract_unacknowledged");
+    let unread = row.blockers.iter().filter(|one| one.code == "contract_not_accepted");
     let mut next: Vec<String> = unread.filter_map(|one| one.next.clone()).collect();
     if next.is_empty() {
         next.push(meant.show_command(&row.id));
     }
     if context.ui.json {
-        context.ui.result(json!({"team": row.id, "config": row.config}), &next)?;
+        let reply = json!({"team": row.id, "config": row.config, "rules": MANAGER_RULES});
+        context.ui.result(reply, &next)?;
         return Ok(ExitCode::SUCCESS);
     }
     let config: ManagerConfig = serde_json::from_value(row.config.clone())

@@ -3,10 +3,7 @@
 use clap::Args;
 use provost_core::team::{BlockerWaiver, TeamCommand};
 
-use super::{
-    args::NamedTeamArgs,
-    wait::{self, WaitArgs},
-};
+use super::{args::NamedTeamArgs, wait};
 use crate::{
     cli::CliResult,
     commands::{input, mutation::KeyArgs},
@@ -15,15 +12,15 @@ use crate::{
 
 /// Finish a team's work, if nothing blocks it
 ///
-/// Provost examines criteria, acknowledgements, the epilogue and the loop, and reruns every check
-/// on the final tree. A team cannot finish while a worker is working, instructions are open,
+/// Provost examines criteria, the accepted contract, the epilogue and the loop, and reruns every
+/// check on the final tree. A team cannot finish while a worker is working, instructions are open,
 /// nothing changed or nothing proves the work. --allow overrides these blockers by name, and the
-/// override is recorded. Other blockers must be resolved. The checks take time; --wait waits for
-/// them. Finishing a finished team has no effect. Sessions that were opened for the team are
-/// stopped after their current turns.
+/// override is recorded. Other blockers must be resolved. The command waits for the checks, except
+/// with --no-wait or inside an agent, which is notified of the result. Finishing a finished team
+/// has no effect. Sessions that were opened for the team are stopped after their current turns.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost team done limits --because 'merged and announced'\n  provost team done --because 'all criteria hold' --wait\n  provost team done limits --because 'nothing was to be changed' --allow nothing_changed"
+    after_help = "Examples:\n  provost team done limits --because 'merged and announced'\n  provost team done --because 'all criteria hold' --no-wait\n  provost team done limits --because 'nothing was to be changed' --allow nothing_changed"
 )]
 pub(crate) struct DoneArgs {
     #[command(flatten)]
@@ -37,8 +34,9 @@ pub(crate) struct DoneArgs {
     allow: Vec<BlockerWaiver>,
     #[command(flatten)]
     key: KeyArgs,
-    #[command(flatten)]
-    wait: WaitArgs,
+    /// Do not wait for the final checks
+    #[arg(long)]
+    no_wait: bool,
 }
 
 pub(crate) fn run(context: &Context, args: &DoneArgs) -> CliResult {
@@ -46,7 +44,7 @@ pub(crate) fn run(context: &Context, args: &DoneArgs) -> CliResult {
         because: input::read_text("the reason (--because)", &args.because)?,
         allow: args.allow.clone(),
     };
-    wait::finish(context, args.team.target(context), &command, &args.key, &args.wait)
+    wait::finish(context, args.team.target(context), &command, &args.key, args.no_wait)
 }
 
 fn allowance(text: &str) -> Result<BlockerWaiver, String> {

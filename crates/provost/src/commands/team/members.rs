@@ -29,7 +29,8 @@ pub(super) struct StartMemberArgs {
     #[arg(long, value_name = "WORKER", required = true)]
     worker: Vec<String>,
     /// Manager: an agent, NAME=AGENT, NAME=session:SESSION, policy:NAME for a policy from the
-    /// configuration, or `me` for yourself; with --pull, only a name
+    /// configuration, or `me` for yourself; with --pull, only a name [default: none; you act as the
+    /// operator]
     #[arg(long, value_name = "MANAGER")]
     manager: Option<String>,
     /// Reviewer, in the same formats as --worker (repeatable)
@@ -37,7 +38,7 @@ pub(super) struct StartMemberArgs {
     reviewer: Vec<String>,
     /// Start no agents; external members pull their messages
     #[arg(long)]
-    pull: bool,
+    pub(super) pull: bool,
     #[command(flatten)]
     labels: LabelFlags,
     /// Let workers work in the directory itself instead of in their own worktrees

@@ -8,7 +8,7 @@ use provost_config::Resolved;
 use provost_core::{
     ids::TeamId,
     team::{EvidenceRequirement, ManagerMode, TeamSpec},
-    text::quote_name,
+    text::{quote_name, shell_quote},
 };
 use provost_engine::shell::{NewCriterion, TeamStart};
 use serde_json::{Value, json};
@@ -127,7 +127,7 @@ pub(super) fn run(context: &Context, args: &StartArgs) -> CliResult {
         .map_err(|why| usage(format!("cannot encode the team: {why}")))?;
     let request = PairRequest { id: id.to_string(), pairing };
     let reply: Value = client.post("/v1/pairs", &request, &args.key.get(context))?;
-    opened(context, reply, &warnings)
+    opened(context, reply, &warnings, args.members.pull)
 }
 
 fn spec(
@@ -149,7 +149,7 @@ fn spec(
 
 /// Shows the team that was just opened. Only its ID goes to standard output. The members, and the
 /// handoffs for external members, go to standard error; `provost team handoff` prints the handoffs again.
-fn opened(context: &Context, mut reply: Value, warnings: &[String]) -> CliResult {
+fn opened(context: &Context, mut reply: Value, warnings: &[String], pull: bool) -> CliResult {
     let row: Option<TeamRow> =
         reply.get("team").cloned().and_then(|row| serde_json::from_value(row).ok());
     let next = row.as_ref().map(|row| next_commands(row, None)).unwrap_or_default();
@@ -173,10 +173,11 @@ fn opened(context: &Context, mut reply: Value, warnings: &[String]) -> CliResult
         for member in &row.members {
             let session = member.session.as_deref();
             let late = member.communication.note.as_ref().map_or("", |_| ", uses commands");
-            let how = session
-                .map_or("not started by Provost, polls for its messages".to_owned(), |id| {
-                    format!("session {}{late}", ui::short_id(id))
-                });
+            let how = match session {
+                Some(id) => format!("session {}{late}", ui::short_id(id)),
+                None if !pull => "you".to_owned(),
+                None => "not started by Provost, polls for its messages".to_owned(),
+            };
             context.ui.notice(&format!(
                 "{} ({}): {how}",
                 ui::escape_line(&member.name),
@@ -185,7 +186,11 @@ fn opened(context: &Context, mut reply: Value, warnings: &[String]) -> CliResult
         }
     }
     for handoff in handed.iter().flat_map(|handed| &handed.handoffs) {
-        if handoff.heartbeat.is_some() {
+        // Without `--pull`, only the user is a member without a session.
+        if handoff.heartbeat.is_some() && handoff.role == "manager" && !pull {
+            let lines = row.iter().flat_map(|row| manager_commands(row, &handoff.member));
+            lines.for_each(|line| context.ui.notice(&line));
+        } else if handoff.heartbeat.is_some() {
             let member = ui::escape_line(&quote_name(&handoff.member));
             context.ui.notice(&format!(
                 "\n── hand-off for {member}: follow it yourself, or paste it into the member's application ──\n"
@@ -195,4 +200,20 @@ fn opened(context: &Context, mut reply: Value, warnings: &[String]) -> CliResult
     }
     context.ui.next(&next);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Describes how a person manages a team, in a few commands. The whole prompt is meant for an agent.
+fn manager_commands(row: &TeamRow, name: &str) -> Vec<String> {
+    let (id, by) = (ui::short_id(&row.id), shell_quote(name));
+    let commands = [
+        (
+            "accept your contract",
+            format!("provost team contract accept --revision 0 -t {id} --as {by}"),
+        ),
+        ("take the next message", format!("provost team next -t {id} --as {by} --wait")),
+        ("give an instruction", format!("provost team send -t {id} --as {by} WORKER TEXT")),
+        ("finish the team", format!("provost team done {id} --as {by} --because TEXT")),
+        ("print the prompt for an agent", format!("provost team handoff {id} {by}")),
+    ];
+    commands.map(|(what, command)| format!("  {what:<30}{command}")).to_vec()
 }

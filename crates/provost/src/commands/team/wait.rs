@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use provost_api::{ApiError, ErrorCode};
 use provost_core::{
-    team::{self, CheckSubject, TeamCommand, TeamWaitResult, TeamWaitTarget},
+    team::{self, CheckSubject, FinishBlocker, TeamCommand, TeamWaitResult, TeamWaitTarget},
     verdict::{CheckEnd, Receipt},
     wait::WaitStatus,
 };
@@ -13,7 +13,7 @@ use provost_holder::spec::MARK;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::args::TeamTarget;
+use super::args::{TeamReply, TeamTarget};
 use crate::{
     cli::CliResult,
     commands::mutation::KeyArgs,
@@ -24,6 +24,9 @@ use crate::{
     ui::{Tone, escape_block, escape_line},
 };
 
+/// The maximum number of commands to suggest after a refusal.
+const MAX_HINTS: usize = 3;
+
 /// Whether to wait for the result
 #[derive(Debug, Args)]
 pub(crate) struct WaitArgs {
@@ -32,25 +35,25 @@ pub(crate) struct WaitArgs {
     wait: bool,
 }
 
-/// Requests that the team finish. With `--wait`, succeeds if the team is done afterwards.
+/// Requests that the team finish, and waits for the final checks. Succeeds if the team is done
+/// afterwards. An agent does not wait, because it is notified of the result.
 pub(crate) fn finish(
     context: &Context,
     meant: TeamTarget<'_>,
     command: &TeamCommand,
     key: &KeyArgs,
-    args: &WaitArgs,
+    no_wait: bool,
 ) -> CliResult {
-    if !args.wait {
+    if no_wait || context.environment.get(MARK).is_some() {
         return meant.change(context, command, key);
     }
     let asked = SentTeamCommand::send(context, meant, command, key)?;
     // Without an audit, the result is known immediately.
     if let Some(no) = number(&asked.reply, "audit") {
+        context.ui.notice("the final checks are running");
         match asked.wait(context, meant, TeamWaitTarget::Audit(no)) {
             Ok(TeamWaitResult::Refused { blockers }) => {
-                let error =
-                    ApiError::new(ErrorCode::Refused, team::describe_not_finished(&blockers));
-                return Err(error.next(meant.show_command(&asked.id)).into());
+                return Err(asked.refusal(context, meant, &blockers)?.into());
             }
             // All other results are visible in the row.
             Ok(TeamWaitResult::Finished | TeamWaitResult::Checked { .. }) => {}
@@ -112,6 +115,21 @@ impl SentTeamCommand {
         let id = meant.find(context)?.id;
         let reply = meant.send(context, command, &key.get(context))?;
         Ok(SentTeamCommand { id, reply })
+    }
+
+    /// Returns the error for a refused request to finish, with the commands that remove the blockers.
+    fn refusal(
+        &self,
+        context: &Context,
+        meant: TeamTarget<'_>,
+        blockers: &[FinishBlocker],
+    ) -> Result<ApiError, ApiError> {
+        let reply: TeamReply = meant.get(context, &target::team_path(&self.id))?;
+        let found = |code: &str| blockers.iter().any(|one| one.code() == code);
+        let rows = reply.team.blockers.into_iter().filter(|row| found(&row.code));
+        let hints = rows.filter_map(|row| row.hint).take(MAX_HINTS);
+        let error = ApiError::new(ErrorCode::Refused, team::describe_not_finished(blockers));
+        Ok(hints.fold(error, ApiError::next).next(meant.show_command(&self.id)))
     }
 
     /// Waits for the result, regardless of which request caused it. Fails if there can be no result any more.

@@ -93,8 +93,7 @@ fn loop_pictures_are_compared_again_at_finish() {
     write_picture(&shot, 0);
     check_page(&env, &["--evidence", "screens", "--wait"]).ok();
     write_picture(&shot, 1);
-    let finish =
-        ["team", "done", "page", "--because", "it looks like its draft", "--wait", "--json"];
+    let finish = ["team", "done", "page", "--because", "it looks like its draft", "--json"];
     let refused = env.provost(&finish);
     assert!(refused.code() != Some(0) && refused.stdout.contains("check_failed"), "{refused:?}");
     check_page(&env, &["--evidence", "screens", "--wait"]).assert_code(1);

@@ -286,8 +286,8 @@ emit = { type = "turn_ended", status = "interrupted" }
     let seen = pair.answer("m1");
     assert_eq!((&seen["you"]["name"], &seen["you"]["role"]), (&json!("boss"), &json!("manager")));
     assert_eq!(seen["members"][0]["name"], "hand", "{seen:#}");
-    assert_eq!(seen["next"][0], "acknowledge revision 0 of the contract", "{seen:#}");
-    assert_eq!(pair.answer("m2")["code"], "not_acknowledged");
+    assert_eq!(seen["next"][0], "accept revision 0 of the contract", "{seen:#}");
+    assert_eq!(pair.answer("m2")["code"], "contract_not_accepted");
     for id in ["m3", "m4", "m6"] {
         assert_eq!(pair.answer(id)["ok"], true, "{id}");
     }

@@ -36,7 +36,7 @@ fn blocker_command_works_in_empty_environment() {
     env.bind("limits", "the deputy's", "manager");
     let task = env.show_task();
     let blocker = &task["blockers"][0];
-    assert_eq!(blocker["code"], "contract_unacknowledged");
+    assert_eq!(blocker["code"], "contract_not_accepted");
     let hint = blocker["hint"].as_str().unwrap();
     assert!(hint.starts_with("provost team contract accept --revision 0 "), "{hint}");
     let command = blocker["next"].as_str().unwrap();
@@ -45,7 +45,7 @@ fn blocker_command_works_in_empty_environment() {
     let done = output_of(shell);
     done.ok();
     let left = env.show_task()["blockers"].clone();
-    assert!(!left.to_string().contains("contract_unacknowledged"), "{left}");
+    assert!(!left.to_string().contains("contract_not_accepted"), "{left}");
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn export_is_operator_only() {
 #[test]
 fn refused_finish_shows_check_exit_and_output() {
     let env = TeamEnv::in_repo(&["--check", "echo no such tool as that >&2; exit 127"]);
-    let finish = ["team", "done", "limits", "--because", "all of it holds now", "--wait", "--json"];
+    let finish = ["team", "done", "limits", "--because", "all of it holds now", "--json"];
     let refused = env.provost(&finish).assert_code(4).json();
     let why = refused["error"]["message"].as_str().unwrap();
     assert!(why.contains("exit 127; last output: \"no such tool as that\""), "{why}");

@@ -126,7 +126,7 @@ fn f7_s1_check_wait_ends_with_the_team() {
 #[test]
 fn f7_s1_finish_wait_replays_key_after_refusal() {
     let env = TeamEnv::in_repo(&["--check", "false"]);
-    let finish = ["team", "done", "limits", "--because", "all of it holds", "--wait", "--key", "f"];
+    let finish = ["team", "done", "limits", "--because", "all of it holds", "--key", "f"];
     for _ in 0..2 {
         let refused = env.provost(&[&finish[..], &["--json"]].concat());
         assert!(error_text(refused.assert_code(4)).contains("check_failed"), "{refused:?}");
@@ -307,7 +307,7 @@ fn f7_s4_finish_of_an_untouched_base_is_refused() {
     let opened = env.provost_in(repo.path(), &[&pair[..], &["--check", "true", "--json"]].concat());
     let session = opened.ok().json()["team"]["members"][0]["session"].as_str().unwrap().to_owned();
     env.wait_state(&session, |row| row["sealed"] == true);
-    let finish = ["team", "done", "count", "--because", "all of it holds now", "--wait", "--json"];
+    let finish = ["team", "done", "count", "--because", "all of it holds now", "--json"];
     let refused = env.provost(&finish);
     assert!(
         error_text(refused.assert_code(4)).contains("nothing_changed: arm changed nothing"),

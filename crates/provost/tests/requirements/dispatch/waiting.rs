@@ -48,6 +48,71 @@ fn team_wait_exits_7_for_question_and_0_when_idle() {
 }
 
 #[test]
+fn cancelled_team_asks_for_no_answer() {
+    let team = DemoTeam::start(&[]);
+    team.wait().assert_code(7);
+    team.stage.provost(&["team", "cancel", "greet", "--because", "not needed"]).ok();
+    let row = team.stage.wait_sealed(&team.worker);
+    assert_eq!(row["state"], "cancelled", "{row:#}");
+    assert_eq!(row["requests"].as_array().unwrap().len(), 0, "{row:#}");
+    let request = format!("{}.q1", team.worker);
+    let late = team.stage.provost(&["answer", &request, "French", "--revision", "1"]);
+    assert!(late.assert_code(4).stderr.contains("its team \"greet\" is cancelled"), "{late:?}");
+}
+
+#[test]
+fn overview_says_who_may_answer_a_worker() {
+    let team = DemoTeam::start(&["--manager", "me"]);
+    team.wait().assert_code(7);
+    for by in ["operator", "me"] {
+        let seen = team.stage.provost(&["team", "overview", "greet", "--as", by]);
+        assert!(seen.ok().stdout.contains("answer worker: provost answer "), "{seen:?}");
+        assert!(!seen.stdout.contains("needs_input"), "{seen:?}");
+    }
+    let done = ["team", "done", "greet", "--because", "the greeting is there"];
+    let refused = team.stage.provost(&done);
+    assert!(
+        refused.assert_code(4).stderr.contains("member_working: worker needs input"),
+        "{refused:?}"
+    );
+    assert!(refused.stderr.contains("provost answer "), "{refused:?}");
+}
+
+#[test]
+fn team_name_answers_its_only_request() {
+    let team = DemoTeam::start(&["--manager", "me", "--check", "grep -q Bonjour GREETING.md"]);
+    team.wait().assert_code(7);
+    team.stage.provost(&["answer", "greet", "French"]).ok();
+    team.wait().ok();
+    let none = team.stage.provost(&["answer", "greet", "French"]);
+    assert!(
+        none.assert_code(4).stderr.contains("no member of the team greet has an open request"),
+        "{none:?}"
+    );
+    team.stage
+        .provost(&["team", "contract", "accept", "--revision", "0", "-t", "greet", "--as", "me"])
+        .ok();
+    let done = ["team", "done", "greet", "--because", "the greeting is there"];
+    let done = team.stage.provost(&done);
+    assert!(done.ok().stdout.contains("greet done"), "{done:?}");
+    assert!(done.stderr.contains("the final checks are running"), "{done:?}");
+    assert!(done.stderr.contains("git merge provost/"), "{done:?}");
+}
+
+#[test]
+fn refused_finish_is_waited_for_and_exits_4() {
+    let team = DemoTeam::start(&["--check", "grep -q Bonjour GREETING.md"]);
+    team.wait().assert_code(7);
+    team.answer("English");
+    team.wait().ok();
+    let done = ["team", "done", "greet", "--because", "the greeting is there"];
+    let refused = team.stage.provost(&done);
+    assert!(refused.assert_code(4).stderr.contains("check_failed"), "{refused:?}");
+    let begun = team.stage.provost(&[&done[..], &["--no-wait"]].concat());
+    assert!(begun.ok().stdout.contains("final checks running"), "{begun:?}");
+}
+
+#[test]
 fn team_wait_after_send_waits_for_the_new_turn() {
     let team = DemoTeam::start(&[]);
     team.wait().assert_code(7);
