@@ -119,17 +119,17 @@ fn f2_15_calls_count_against_the_budget() {
 
 #[test]
 fn f2_15_team_commands_count_against_the_budget() {
-    let mut bench = working();
-    use_all_but(&mut bench, 1_000);
-    let launch = bench.launch();
-    bench.apply(SessionCommand::CountTeamCommand { launch, bytes: 600 });
+    let mut harness = working();
+    use_all_but(&mut harness, 1_000);
+    let launch = harness.launch();
+    harness.apply(SessionCommand::CountTeamCommand { launch, bytes: 600 });
     let over = [
         SessionCommand::CountTeamCommand { launch, bytes: 600 },
         SessionCommand::Report { from: Reporter::Launch(launch), testimony: fact(600) },
     ];
     for command in over {
-        let refused = bench.try_apply(command);
+        let refused = harness.try_apply(command);
         assert!(matches!(refused, Err(SessionRejection::ReportBudget { .. })), "{refused:?}");
     }
-    bench.apply(SessionCommand::CountTeamCommand { launch, bytes: 400 });
+    harness.apply(SessionCommand::CountTeamCommand { launch, bytes: 400 });
 }

@@ -108,7 +108,7 @@ impl OpenStreamCache {
                 let pending = write.pending.clone();
                 self.open.insert(
                     write.stream.clone(),
-                    CachedStream { version, last_seq, pending: pending, terms_digest: found_by },
+                    CachedStream { version, last_seq, pending, terms_digest: found_by },
                 );
             } else {
                 self.open.remove(&write.stream);

@@ -374,7 +374,7 @@ fn state(db: &Db, row: &Row<'_>) -> rusqlite::Result<StreamState> {
     Ok(StreamState {
         pending: rows::pending_of(&db.conn, &head.stream)?,
         snapshot: rows::snapshot(&db.conn, &head.stream)?,
-        projection: projection(row, head.stream.as_str())?.map(Cow::into_owned),
+        projection: intact_projection(row, head.stream.as_str())?.map(Cow::into_owned),
         head,
     })
 }
@@ -386,13 +386,13 @@ fn projection<'r>(row: &'r Row<'_>) -> rusqlite::Result<ProjectionRef<'r>> {
         created_seq: count(row, 2)?,
         open: row.get(3)?,
         archived: row.get(4)?,
-        projection: projection(row, text(row, 0)?)?,
+        projection: intact_projection(row, text(row, 0)?)?,
     })
 }
 
 /// Reads the projection of a stream. A damaged one is treated as missing, because it is only a
 /// cache.
-fn projection<'r>(row: &'r Row<'_>, stream: &str) -> rusqlite::Result<Option<Cow<'r, str>>> {
+fn intact_projection<'r>(row: &'r Row<'_>, stream: &str) -> rusqlite::Result<Option<Cow<'r, str>>> {
     let ValueRef::Text(bytes) = row.get_ref(5)? else { return Ok(None) };
     let sum: Option<u32> = row.get(6).unwrap_or(None);
     let text = str::from_utf8(bytes).ok();

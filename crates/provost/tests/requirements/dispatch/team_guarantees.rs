@@ -402,31 +402,30 @@ fn f7_s5_without_manager_news_reach_operator() {
 /// Team commands and reports share the budget of the launch, which survives the daemon.
 #[test]
 fn f2_15_team_commands_count_across_daemons() {
-    let desk = TeamEnv::new();
+    let env = TeamEnv::new();
     // All but 88 kB of 8 MiB.
     let facts = format!(
         "[[step]]\nrepeat = {{ times = 83, steps = [ {{ emit = {{ type = \"fact\", fact = \"artifact\", value = \"{}\" }} }} ] }}\n[[step]]\nemit = {{ type = \"progress\", done = 1, total = 1 }}\n[[step]]\nhang = true\n",
         "v".repeat(100_000)
     );
-    desk.configure_talker(&format!("{WRITES_CREDENTIALS}{facts}"), "");
-    let session = desk.spawn_in(desk.home.root(), &["--agent", TALKER, "begin"]);
-    desk.provost(&["team", "bind", "limits", "arm", "--role", "worker", "--session", &session])
-        .ok();
-    desk.wait_state(&session, |row| row["progress"]["done"] == 1);
-    let who = desk.credentials(1);
+    env.configure_talker(&format!("{WRITES_CREDENTIALS}{facts}"), "");
+    let session = env.spawn_in(env.home.root(), &["--agent", TALKER, "begin"]);
+    env.provost(&["team", "bind", "limits", "arm", "--role", "worker", "--session", &session]).ok();
+    env.wait_state(&session, |row| row["progress"]["done"] == 1);
+    let who = env.credentials(1);
     let sends = |text: &str| {
-        let mut command = desk.command(&["team", "send", "boss", text, "--json"]);
+        let mut command = env.command(&["team", "send", "boss", text, "--json"]);
         command.env("PROVOST_LAUNCH", &who.launch).env("PROVOST_TOKEN", &who.token);
         output_of(command)
     };
     sends(&"a".repeat(60_000)).ok();
-    desk.daemon().kill();
-    desk.wait_state(&session, |row| row["process"] == "alive");
+    env.daemon().kill();
+    env.wait_state(&session, |row| row["process"] == "alive");
     let refused = sends(&"b".repeat(60_000)).assert_code(4).json();
     assert!(refused["error"]["message"].to_string().contains("8 MiB"), "{refused}");
-    let row = desk.wait_state(&session, |row| row["flags"].to_string().contains("reports_refused"));
+    let row = env.wait_state(&session, |row| row["flags"].to_string().contains("reports_refused"));
     assert_eq!(row["sealed"], false, "{row}");
-    assert_eq!(desk.list_messages().len(), 1);
-    desk.provost(&["stop", &session]).ok();
-    desk.wait_state(&session, |row| row["process"] != "alive");
+    assert_eq!(env.list_messages().len(), 1);
+    env.provost(&["stop", &session]).ok();
+    env.wait_state(&session, |row| row["process"] != "alive");
 }
