@@ -9,6 +9,7 @@ mod audit_actor;
 pub mod board;
 mod coalesce;
 mod forge;
+mod guarded_files;
 mod hints;
 pub mod history;
 mod limit_queue;
