@@ -4,7 +4,7 @@ use provost_core::{
     lifecycle::{Cause, ClaimKind, Flag, State},
     request::RequestStatus,
     session::{
-        AgentMessageKind, ClaimSource, DeadlineKind, Driver, ExitZeroPolicy, HookEnd,
+        AgentInterface, AgentMessageKind, ClaimSource, DeadlineKind, ExitZeroPolicy, HookEnd,
         ManualOutcome, OnFinish, ProcessExit, SessionCommand, SessionEffect, SessionRejection,
         SessionSpec, StopReason, StopStep, StoppedBy, StreamSignal, TurnEnd,
     },
@@ -329,17 +329,20 @@ fn exit_0_completes_only_unclaimed_self_exit() {
 
 #[test]
 fn exit_0_is_done_if_configured_or_only_checks() {
-    let said = |exit0, driver, checks: &[&str]| {
+    let said = |exit0, interface, checks: &[&str]| {
         let mut spec = SessionSpec { exit0, ..spec() };
-        spec.agent.driver = driver;
+        spec.agent.interface = interface;
         spec.checks = checks.iter().map(|check| (*check).to_owned()).collect();
         spec.exit_zero_is_done()
     };
-    assert!(said(ExitZeroPolicy::Completes, Driver::Jsonl, &[]));
-    assert!(said(ExitZeroPolicy::Completes, Driver::Command, &["check"]));
-    assert!(said(ExitZeroPolicy::NotAClaim, Driver::Command, &["check"]));
-    assert!(!said(ExitZeroPolicy::NotAClaim, Driver::Command, &[]));
-    assert!(!said(ExitZeroPolicy::NotAClaim, Driver::Jsonl, &["check"]), "it has a way to say so");
+    assert!(said(ExitZeroPolicy::Completes, AgentInterface::json_lines(), &[]));
+    assert!(said(ExitZeroPolicy::Completes, AgentInterface::command(), &["check"]));
+    assert!(said(ExitZeroPolicy::NotAClaim, AgentInterface::command(), &["check"]));
+    assert!(!said(ExitZeroPolicy::NotAClaim, AgentInterface::command(), &[]));
+    assert!(
+        !said(ExitZeroPolicy::NotAClaim, AgentInterface::json_lines(), &["check"]),
+        "it has a way to say so"
+    );
 }
 
 #[test]

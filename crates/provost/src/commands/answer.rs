@@ -75,8 +75,9 @@ fn read_answer(args: &AnswerArgs, request: Option<&RequestRow>) -> Result<Answer
         }
         (None, None, _) if args.secret => Ok(text(input::read_text("the answer", "-")?)),
         (None, None, _) => {
-            let error =
-                usage("no answer given: pass the answer as TEXT, or run this command in a terminal to be prompted");
+            let error = usage(
+                "no answer given: pass the answer as TEXT, or run this command in a terminal to be prompted",
+            );
             Err(request.into_iter().fold(error, |e, request| e.next(request.answer_command())))
         }
     }
@@ -155,11 +156,12 @@ fn nothing_to_answer(row: &SessionRow, id: &str) -> ApiError {
         return refused(format!("session {id} has no open question"))
             .next(format!("provost status {id}"));
     }
-    let message = match row.driver.as_str() {
-        "command" => format!(
+    let message = if row.is_plain_command() {
+        format!(
             "session {id} needs input, but a plain command cannot be answered: provide the input, then resolve the session"
-        ),
-        _ => format!("session {id} needs input, but has no open request; send it a message"),
+        )
+    } else {
+        format!("session {id} needs input, but has no open request; send it a message")
     };
     input_commands(row, id).into_iter().fold(refused(message), ApiError::next)
 }
@@ -182,7 +184,7 @@ mod tests {
         assert!(error.message.contains("plain command"), "{}", error.message);
         assert!(error.next.iter().any(|next| next.contains("resolve")), "{:?}", error.next);
         assert!(error.next.iter().any(|next| next.contains("cancel")), "{:?}", error.next);
-        let row = SessionRow { driver: "jsonl".to_owned(), ..row };
+        let row = SessionRow { has_conversation: true, ..row };
         let error = choose(&row, None).unwrap_err();
         assert_eq!(error.next[0], "provost send deadbeef TEXT");
     }
