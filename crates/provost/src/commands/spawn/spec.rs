@@ -14,9 +14,7 @@ use provost_core::{
 use uuid::Uuid;
 
 use super::{
-    SpawnArgs, agents,
-    codex::{self, AgentMode},
-    policy, reactions,
+    SpawnArgs, agents, codex, policy, reactions,
     spec_from_config::{
         bounds, budget, checks, keep, no_change, protected, session_hooks, shell_line,
     },
