@@ -23,6 +23,7 @@ pub mod thread;
 pub mod version;
 
 mod dispatch;
+mod interface;
 mod launcher;
 mod masks;
 mod render;
@@ -32,6 +33,7 @@ mod version_cache;
 
 pub use dispatch::{encode, protocol};
 pub use home::{PreparedHome, SessionHome, clean, prepare};
+pub use interface::{ADAPTER, interface};
 pub use locate::{
     CandidateStatus, CodexCandidate, CodexProgram, CodexSearch, NamedCodex, PathSource,
     SearchEnvironment, find_codex,

@@ -4,7 +4,7 @@ use provost_core::session::{AgentMessageKind, StreamSignal};
 
 use crate::{AgentInput, Protocol};
 
-/// The driver for commands without a protocol.
+/// The protocol of commands, which do not have one.
 #[derive(Clone, Copy, Debug)]
 pub struct CommandProtocol;
 

@@ -26,7 +26,7 @@ use crate::{
 /// parsed.
 pub const MAX_MESSAGE: usize = 128 << 10;
 
-/// The driver for agents that speak JSON lines.
+/// The protocol of agents that speak JSON lines.
 #[derive(Clone, Copy, Debug)]
 pub struct JsonlProtocol;
 

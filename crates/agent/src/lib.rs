@@ -1,4 +1,4 @@
-//! Drivers, which decode an agent's protocol into signals and encode messages to the agent.
+//! Protocols, which decode an agent's output into signals and encode messages to the agent.
 //!
 //! They do no I/O and make no decisions: the engine moves bytes between them and the holder's
 //! journal. A protocol's state is a fold over both directions of its launch's journal, so a

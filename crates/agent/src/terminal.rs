@@ -6,7 +6,7 @@
 
 use provost_core::{
     request::{ApprovalScope, RequestReply},
-    session::{self, AgentMessageKind, Driver, check_typeable, literal_text},
+    session::{self, AgentInterface, AgentMessageKind, check_typeable, literal_text},
 };
 
 use crate::AgentInput;
@@ -17,7 +17,7 @@ pub const ENTER: &[u8] = b"\r";
 const ESCAPE: &[u8] = b"\x1b";
 const PASTE: (&[u8], &[u8]) = (b"\x1b[200~", b"\x1b[201~");
 
-pub fn encode(driver: Driver, what: &AgentInput<'_>) -> Option<Vec<u8>> {
+pub fn encode(interface: &AgentInterface, what: &AgentInput<'_>) -> Option<Vec<u8>> {
     match what {
         AgentInput::Message { answer: Some(answer), .. } => key_for(answer.reply),
         // The text is a slash command for the agent's composer.
@@ -25,7 +25,8 @@ pub fn encode(driver: Driver, what: &AgentInput<'_>) -> Option<Vec<u8>> {
             Some(paste_bytes(text))
         }
         AgentInput::Message { text, .. } => {
-            check_typeable(driver, text).ok().map(|()| paste_bytes(&literal_text(driver, text)))
+            check_typeable(interface, text).ok()?;
+            Some(paste_bytes(&literal_text(interface.composer(), text)))
         }
         // In a dialog or an approval, Escape declines.
         AgentInput::Interrupt { .. } => Some(ESCAPE.to_vec()),
@@ -54,6 +55,8 @@ fn paste_bytes(text: &str) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use provost_core::session::Composer;
+
     use super::*;
 
     #[test]
@@ -63,11 +66,17 @@ mod tests {
 
     #[test]
     fn text_is_not_sent_as_slash_command() {
+        let mut interface = AgentInterface::terminal_command();
+        interface.capabilities.screen.composer = Composer {
+            command_prefixes: "/".to_owned(),
+            shell_prefixes: "!".to_owned(),
+            completion_prefixes: String::new(),
+        };
         let say = |kind, text| {
             let form = Default::default();
             let message =
                 AgentInput::Message { key: "k", kind, text, thread: None, answer: None, form };
-            encode(Driver::CodexTerminal, &message)
+            encode(&interface, &message)
         };
         let steer = |text| say(AgentMessageKind::Steer, text);
         assert_eq!(steer("/new idea"), Some(b"\x1b[200~ /new idea\x1b[201~\r".to_vec()));

@@ -17,7 +17,19 @@ pub struct SessionRow {
     pub project: Option<String>,
     pub cwd: String,
     pub agent: String,
-    pub driver: String,
+    /// The adapter that knows this kind of agent.
+    pub adapter: String,
+    /// How the agent's program runs: headless, once (one instruction per process) or terminal.
+    pub mode: String,
+    /// Whether the agent has a conversation. Otherwise, it is a plain command.
+    #[serde(default)]
+    pub has_conversation: bool,
+    /// Whether a new process can resume the conversation.
+    #[serde(default)]
+    pub can_resume: bool,
+    /// Whether users can see the agent's own screen while it runs.
+    #[serde(default)]
+    pub can_attach: bool,
     pub argv: Vec<String>,
     /// The version of the agent's program, if known.
     #[serde(default)]
@@ -188,6 +200,13 @@ pub struct RequestRow {
     /// it. If the request can be settled only on a screen, the command that opens that screen.
     #[serde(default)]
     pub commands: Vec<String>,
+}
+
+impl SessionRow {
+    /// Whether the agent is a command that is neither in a conversation nor on a terminal.
+    pub fn is_plain_command(&self) -> bool {
+        !self.has_conversation && self.mode == "headless"
+    }
 }
 
 impl RequestRow {

@@ -172,7 +172,7 @@ pub struct MemberRow {
 /// How a session or a member receives messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CommunicationRow {
-    /// The channel: app_server, json_lines, terminal, pane, pipe, once or watched; pull for a
+    /// The channel: protocol, terminal, pane, pipe, once or watched; pull for a
     /// member that runs elsewhere.
     pub kind: String,
     /// turns, typed, written, asks or nothing.

@@ -8,7 +8,7 @@ use provost_core::{
     limits::Bounds,
     run::{LandMode, PlanningSpec, ReviewMode, ReviewModes, RunSpec, RunTarget},
     session::{
-        AgentSpec, CommandStdin, Cursor, Driver, ExitZeroPolicy, OnFinish, ProcessExit,
+        AgentInterface, AgentSpec, CommandStdin, Cursor, ExitZeroPolicy, OnFinish, ProcessExit,
         ProcessIdentity, ReportBody, Reporter, SessionCommand, SessionSpec, StoppedBy,
         StreamSignal, WorkLocation,
     },
@@ -95,7 +95,7 @@ pub(crate) fn spec(n: u64) -> SessionSpec {
         cwd: "/tmp".to_owned(),
         agent: AgentSpec {
             name: "command".to_owned(),
-            driver: Driver::Command,
+            interface: AgentInterface::command(),
             argv: vec!["sleep".to_owned(), "3600".to_owned()],
             env: BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
             pass_env: Vec::new(),

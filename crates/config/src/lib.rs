@@ -44,9 +44,8 @@ pub use table::{
     Terminal, Ui, Verifier, Verify, Workflow, Worktree,
 };
 pub use types::{
-    Act, ApprovalRule, Approvals, Argv, BranchPrefix, Bytes, CleanUp, Color, CommandSpec,
-    CommentAuthors, DirectoryName, Driver, Escalation, EvidenceTexts, FilePath, Hook, Land,
-    NameLabel, NamePatterns, On, PLACEHOLDERS, PlanMode, Price, Prompt, RelativePattern,
-    ReviewMode, RulesVersion, SAFE_VARIABLES, Sandbox, Switchable, TextLine, TokenAmount, Variable,
-    Variables,
+    Act, Adapter, ApprovalRule, Approvals, Argv, BranchPrefix, Bytes, CleanUp, Color, CommandSpec,
+    CommentAuthors, DirectoryName, Escalation, EvidenceTexts, FilePath, Hook, Land, NameLabel,
+    NamePatterns, On, PLACEHOLDERS, PlanMode, Price, Prompt, RelativePattern, ReviewMode,
+    RulesVersion, SAFE_VARIABLES, Sandbox, Switchable, TextLine, TokenAmount, Variable, Variables,
 };

@@ -57,7 +57,7 @@ pub(crate) fn name_fault(path: &[String]) -> Option<String> {
 pub(crate) fn built_in_fault(path: &[String]) -> Option<String> {
     let parts: Vec<&str> = path.iter().map(String::as_str).collect();
     match parts.as_slice() {
-        ["agents", BUILT_IN, "command" | "driver", ..] => Some(format!(
+        ["agents", BUILT_IN, "command" | "adapter", ..] => Some(format!(
             "the agent {BUILT_IN:?} is built in; \"agents.{BUILT_IN}.path\" sets its program, if it should not be the newest one found"
         )),
         _ => None,

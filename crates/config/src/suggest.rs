@@ -114,7 +114,7 @@ mod tests {
         );
         assert_eq!(
             hint("agents.mine.quux"),
-            r#"expected "driver", "command", "env" or "pass_env""#
+            r#"expected "adapter", "command", "env" or "pass_env""#
         );
         assert_eq!(hint("ui.quux"), r#"expected "color""#);
     }

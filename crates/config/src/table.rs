@@ -8,8 +8,8 @@ use std::time::Duration;
 use crate::key::{events, options};
 use crate::shape::ValueLimits;
 use crate::types::{
-    Act, ApprovalRule, Approvals, Argv, BranchPrefix, Bytes, CleanUp, Color, CommandSpec,
-    CommentAuthors, DirectoryName, Driver, Escalation, EvidenceTexts, FilePath, Land, NameLabel,
+    Act, Adapter, ApprovalRule, Approvals, Argv, BranchPrefix, Bytes, CleanUp, Color, CommandSpec,
+    CommentAuthors, DirectoryName, Escalation, EvidenceTexts, FilePath, Land, NameLabel,
     NamePatterns, On, PlanMode, Price, Prompt, RelativePattern, ReviewMode, RulesVersion, Sandbox,
     Switchable, TextLine, TokenAmount, Variables, is_safe,
 };
@@ -276,8 +276,8 @@ options! {
 
     /// The agents that `--agent NAME` can start.
     "agents.*" => Agent {
-        /// The protocol that the agent speaks.
-        driver: Driver = "command";
+        /// How Provost communicates with the program: as a plain command, or with JSON lines.
+        adapter: Adapter = "command";
         /// The program and its arguments.
         command: Argv = required;
         /// An environment variable for the agent. `$NAME` is replaced by that variable of the daemon's environment.

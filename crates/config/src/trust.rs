@@ -132,7 +132,7 @@ mod tests {
     const NEED_TRUST: &[&str] = &[
         // Programs, their environment, and what they may do.
         "agents.*.command",
-        "agents.*.driver",
+        "agents.*.adapter",
         "agents.*.env",
         "agents.*.pass_env",
         "agents.codex.approvals",
@@ -195,7 +195,7 @@ mod tests {
     fn keys_that_run_or_widen_need_trust() {
         for key in [
             "agents.helper.command",
-            "agents.helper.driver",
+            "agents.helper.adapter",
             "agents.helper.env.PATH",
             "agents.helper.pass_env",
             "agents.codex.path",

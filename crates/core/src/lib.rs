@@ -38,6 +38,5 @@ pub mod shortage;
 pub mod team;
 pub mod text;
 pub mod time;
-pub mod trust;
 pub mod verdict;
 pub mod wait;

@@ -14,6 +14,7 @@ pub mod board;
 mod coalesce;
 #[cfg(feature = "shell")]
 mod forge;
+mod guarded_files;
 mod hints;
 #[cfg(feature = "shell")]
 pub mod history;

@@ -108,9 +108,7 @@ fn first_free(taken: &BTreeSet<u64>, from: u64, spacing_ms: u64) -> u64 {
 mod tests {
     use provost_core::{
         ids::LaunchId,
-        session::{
-            Cursor, Driver, ProcessIdentity, SessionCommand, SessionSpec, StreamSignal, TurnEnd,
-        },
+        session::{Cursor, ProcessIdentity, SessionCommand, SessionSpec, StreamSignal, TurnEnd},
     };
     use provost_ledger::{Ledger, MemLedger, ReadLedger};
 
@@ -216,12 +214,16 @@ mod tests {
     fn spec(account: Option<&str>) -> SessionSpec {
         let mut spec: SessionSpec = serde_json::from_value(serde_json::json!({
             "name": "s", "role": null, "project": null, "cwd": "/",
-            "agent": {"name": "codex", "driver": "codex", "argv": ["codex"], "env": {}, "pass_env": []},
+            "agent": {
+                "name": "talker", "argv": ["talker"], "env": {}, "pass_env": [],
+                "adapter": "sample", "mode": "headless",
+                "capabilities": {"conversation": {"handshake": true, "resume": true, "confirms_input": true}},
+            },
             "instruction": "do it", "work": "plain", "setup": null, "checks": [], "keep": [],
             "empty_diff": "refused", "exit_zero": "not_a_claim", "on_finish": "close", "bounds": {}, "hooks": {},
         }))
         .unwrap();
-        assert_eq!((spec.agent.driver, &spec.agent.carried.account), (Driver::Codex, &None));
+        assert_eq!(spec.agent.carried.account, None);
         spec.agent.carried.account = account.map(str::to_owned);
         spec.bounds.limit_jitter_ms = 0;
         spec.bounds.stale_ms = 100 * RESET;

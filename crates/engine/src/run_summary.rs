@@ -20,7 +20,7 @@ use provost_git::{FileChange, Git, Oid, Project, changed_among, diff_stat};
 use provost_sys::private;
 
 use self::page::{PagePart, ReportPage, Span};
-use crate::{projection, shell::error_chain};
+use crate::{guarded_files, projection, shell::error_chain};
 
 /// The maximum number of files to list. The branch contains all of them.
 const MAX_FILES: usize = 100;
@@ -84,7 +84,7 @@ fn guarded_files(git: &Git, run: &Run) -> Result<Vec<String>, String> {
     let Some((from, to)) = base_and_head(run)? else { return Ok(Vec::new()) };
     let project =
         Project::find(git, Path::new(&run.spec.project)).map_err(|why| error_chain(&why))?;
-    let files = changed_among(git, &project, &from, &to, &run.spec.guarded_patterns());
+    let files = changed_among(git, &project, &from, &to, &guarded_files::patterns(&run.spec));
     Ok(files.map_err(|why| error_chain(&why))?.iter().map(ToString::to_string).collect())
 }
 

@@ -427,7 +427,7 @@ pub(crate) fn describe_effect(file: &str, key: Option<&str>) -> &'static str {
         ["agents", "codex", "sandbox" | "network" | "approvals"] | ["codex", ..] => {
             "decides what Codex may do without asking"
         }
-        ["agents", _, "command" | "driver"] => "the program to run as an agent",
+        ["agents", _, "command" | "adapter"] => "the program to run as an agent",
         ["agents", _, "env" | "pass_env", ..] | ["environment", ..] => {
             "environment variables of programs"
         }

@@ -13,12 +13,13 @@ use provost_core::{
     result::{Finding, ResultForm, Review, Severity, StructuredResult, Triage},
     run::{LandMode, PlanMode, ReviewMode, ReviewModes, RunHookEvent, RunSpec, RunTarget},
     session::{
-        Budget, Driver, HookSpec, ProcessExit, ReportBody, SessionSpec, StreamSignal, TurnEnd,
-        Usage, WorkLocation,
+        AgentInterface, Budget, HookSpec, ProcessExit, ReportBody, SessionSpec, StreamSignal,
+        TurnEnd, Usage, WorkLocation,
     },
     verdict::EmptyDiff,
 };
 
+use crate::interfaces;
 use crate::{
     graph,
     rng::Rng,
@@ -109,14 +110,18 @@ fn spec(seed: u64, given: &Faults) -> RunSpec {
     let mut rng = Rng::from_names(seed, &[30]);
     let lone = script::spec(seed, 0, faults);
     let mut agent = lone.agent;
-    agent.driver = rng.pick(&[Driver::Jsonl, Driver::Jsonl, Driver::Codex]);
+    agent.interface = rng.pick(&[
+        AgentInterface::json_lines(),
+        AgentInterface::json_lines(),
+        interfaces::server(),
+    ]);
     if !faults.calm && rng.percent(5) {
-        agent.driver = Driver::Command;
+        agent.interface = AgentInterface::command();
     }
     agent.settings.questions = true;
     agent.carried.account = Some("everybody's".to_owned());
     let modes = [ReviewMode::Off, ReviewMode::Report, ReviewMode::Repair];
-    let planning = graph::planning(seed, agent.driver, faults);
+    let planning = graph::planning(seed, &agent.interface, faults);
     // Only triage decides whether a plan is needed.
     let asked = planning.given.is_none() && planning.mode == PlanMode::Auto;
     let checks: &[&str] = rng.pick(&[&[][..], &["fast"][..], &["fast"][..], &["fast", "slow"][..]]);
@@ -134,7 +139,7 @@ fn spec(seed: u64, given: &Faults) -> RunSpec {
         },
         worktrees: "/trees/goal".to_owned(),
         branch: "provost/goal".to_owned(),
-        triage: agent.driver.has_protocol() && (rng.percent(30) || asked),
+        triage: agent.interface.takes_instructions() && (rng.percent(30) || asked),
         agent,
         planning,
         reviews: ReviewModes {
@@ -206,7 +211,7 @@ pub(crate) fn opening(
     seed: u64,
     session: u64,
     launch: u32,
-    driver: Driver,
+    interface: &AgentInterface,
     part: SessionPart,
     faults: &Faults,
 ) -> Vec<AgentAction> {
@@ -215,8 +220,8 @@ pub(crate) fn opening(
     if part.checks_only {
         return vec![AgentAction::Exit(ProcessExit::Exit(0))];
     }
-    if !driver.has_protocol() || (!faults.calm && rng.percent(8)) {
-        return script::opening(seed, session, launch, driver, faults);
+    if !interface.takes_instructions() || (!faults.calm && rng.percent(8)) {
+        return script::opening(seed, session, launch, interface, faults);
     }
     vec![AgentAction::Line(StreamSignal::Ready { thread: Some(format!("thread-{session}")) })]
 }

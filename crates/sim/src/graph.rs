@@ -5,7 +5,7 @@ use provost_core::{
     plan::{Plan, PlanTask, TaskId},
     result::StructuredResult,
     run::{PlanMode, PlanningSpec},
-    session::Driver,
+    session::AgentInterface,
 };
 
 use crate::{rng::Rng, run::Faults};
@@ -16,12 +16,12 @@ pub(crate) fn has_plan(story: u64) -> bool {
 }
 
 /// Generates how a run plans, and how it executes the plan.
-pub(crate) fn planning(seed: u64, driver: Driver, faults: &Faults) -> PlanningSpec {
+pub(crate) fn planning(seed: u64, interface: &AgentInterface, faults: &Faults) -> PlanningSpec {
     if !has_plan(seed) {
         return PlanningSpec::default();
     }
     let mut rng = Rng::from_names(seed, &[35]);
-    let given = !driver.has_protocol() || rng.percent(60);
+    let given = !interface.takes_instructions() || rng.percent(60);
     PlanningSpec {
         mode: rng.pick(&[PlanMode::Always, PlanMode::Auto]),
         given: given.then(|| plan(seed)),

@@ -11,6 +11,7 @@ mod forge;
 mod goal;
 mod graph;
 pub mod graph_laws;
+mod interfaces;
 mod launch_follower;
 mod own_turns;
 mod rare;

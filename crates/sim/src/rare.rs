@@ -7,18 +7,19 @@ use provost_core::{
     lifecycle::ClaimKind,
     limits::MAX_REPORT_BYTES,
     session::{
-        Driver, FactKind, ProcessExit, ReportBody, SessionSpec, StreamSignal, TeamMembership,
-        TurnEnd, Usage,
+        AgentInterface, FactKind, ProcessExit, ReportBody, SessionSpec, StreamSignal,
+        TeamMembership, TurnEnd, Usage,
     },
 };
 
+use crate::interfaces;
 use crate::{repo::hash_words, rng::Rng, run::Faults, script::AgentAction, team::SimTeam};
 
 /// Makes some sessions one-shot work.
 pub(crate) fn one_shot(mut spec: SessionSpec, seed: u64, no: u64, faults: &Faults) -> SessionSpec {
     let chosen = Rng::from_names(seed, &[61, no]).percent(4);
-    if chosen && !faults.calm && spec.agent.driver == Driver::Codex {
-        spec.agent.driver = Driver::CodexExec;
+    if chosen && !faults.calm && spec.agent.interface.has_handshake() {
+        spec.agent.interface = interfaces::one_shot();
     }
     spec
 }
@@ -32,7 +33,7 @@ pub(crate) fn open_for_team(spec: &mut SessionSpec, seed: u64, no: u64, teams: &
         bound.filter(|(_, _, session)| *session == Some(id)).map(|(_, role, _)| *role).next();
     if let Some(role) = role
         && Rng::from_names(seed, &[62, no]).percent(40)
-        && spec.agent.driver.has_protocol()
+        && spec.agent.interface.takes_instructions()
         && spec.adopted.is_none()
     {
         spec.agent.settings.member = Some(TeamMembership { role });
@@ -61,11 +62,11 @@ pub(crate) fn unreachable(
     seed: u64,
     session: u64,
     launch: u32,
-    driver: Driver,
+    interface: &AgentInterface,
     faults: &Faults,
 ) -> Option<Vec<AgentAction>> {
     let mut rng = Rng::from_names(seed, &[64, session, u64::from(launch)]);
-    let chosen = rng.percent(4) && driver.has_handshake() && !faults.calm;
+    let chosen = rng.percent(4) && interface.has_handshake() && !faults.calm;
     chosen.then(|| {
         let reason = "cannot connect".to_owned();
         let ends = rng.percent(30).then_some(AgentAction::Exit(ProcessExit::Exit(1)));

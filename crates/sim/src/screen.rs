@@ -5,12 +5,12 @@
 use provost_core::{
     request::{AgentRequest, BlockingMode, RequestKind},
     session::{
-        ContextUsage, Driver, ExitZeroPolicy, ExternalAgent, OnFinish, ProcessExit, Progress,
-        RecordSignal, RecordSource, ScreenHint, ScreenSource, SessionSpec, TurnEnd, Usage,
-        WorkLocation,
+        ContextUsage, ExitZeroPolicy, ExternalAgent, OnFinish, ProcessExit, Progress, RecordSignal,
+        RecordSource, ScreenHint, ScreenSource, SessionSpec, TurnEnd, Usage, WorkLocation,
     },
 };
 
+use crate::interfaces;
 use crate::{rng::Rng, run::Faults, script::AgentAction};
 
 /// An observable sign of an agent outside of a protocol.
@@ -34,7 +34,7 @@ pub(crate) fn on_screen(spec: SessionSpec, seed: u64, no: u64) -> SessionSpec {
     }
     let mut spec =
         SessionSpec { on_finish: OnFinish::Park, exit_zero: ExitZeroPolicy::NotAClaim, ..spec };
-    spec.agent.driver = Driver::CodexTerminal;
+    spec.agent.interface = interfaces::screen();
     spec.agent.carried = Default::default();
     if rng.percent(40) {
         spec.adopted = Some(Box::new(ExternalAgent::default()));

@@ -14,13 +14,14 @@ use provost_core::{
         AgentRequest, ApprovalSubject, BlockingMode, CommandLookup, ProgramLookup, RequestKind,
     },
     session::{
-        AgentProfile, AgentSpec, Budget, CommandStdin, Driver, ExitZeroPolicy, FactKind, HookEvent,
-        HookSpec, ManualOutcome, OnFinish, ProcessExit, Progress, ReportBody, SendMode,
+        AgentInterface, AgentProfile, AgentSpec, Budget, CommandStdin, ExitZeroPolicy, FactKind,
+        HookEvent, HookSpec, ManualOutcome, OnFinish, ProcessExit, Progress, ReportBody, SendMode,
         SessionSpec, StreamSignal, TurnEnd, Usage, WorkLocation,
     },
     verdict::EmptyDiff,
 };
 
+use crate::interfaces;
 use crate::{
     goal::RunAction,
     own_turns, rare,
@@ -99,21 +100,15 @@ pub(crate) fn spec(seed: u64, no: u64, faults: &Faults) -> SessionSpec {
 
 fn plain_spec(seed: u64, no: u64, faults: &Faults) -> SessionSpec {
     let mut rng = Rng::from_names(seed, &[1, no]);
-    let driver = rng.pick(&[Driver::Jsonl, Driver::Jsonl, Driver::Command]);
+    let (talker, command) = (AgentInterface::json_lines(), AgentInterface::command());
+    let interface = rng.pick(&[talker.clone(), talker.clone(), command]);
     let mut modern = Rng::from_names(seed, &[6, no]);
-    let driver = match driver {
-        Driver::Jsonl if modern.percent(35) => Driver::Codex,
-        Driver::Command
-        | Driver::Jsonl
-        | Driver::Codex
-        | Driver::CodexExec
-        | Driver::Terminal
-        | Driver::CodexTerminal => driver,
-    };
+    let interface =
+        if interface == talker && modern.percent(35) { interfaces::server() } else { interface };
     let input = rng.pick(&[CommandStdin::Closed, CommandStdin::Open]);
     let checks = rng.pick(&[vec![], vec!["fast"], vec!["fast"], vec!["fast", "slow"]]);
     let name = format!("s{no}");
-    let account = driver.has_protocol().then(|| "everybody's".to_owned());
+    let account = interface.takes_instructions().then(|| "everybody's".to_owned());
     SessionSpec {
         role: None,
         task: None,
@@ -122,7 +117,7 @@ fn plain_spec(seed: u64, no: u64, faults: &Faults) -> SessionSpec {
         cwd: "/work".to_owned(),
         agent: AgentSpec {
             name: name.clone(),
-            driver,
+            interface,
             argv: vec!["agent".to_owned()],
             env: BTreeMap::new(),
             pass_env: Vec::new(),
@@ -227,20 +222,20 @@ pub(crate) fn opening(
     seed: u64,
     session: u64,
     launch: u32,
-    driver: Driver,
+    interface: &AgentInterface,
     faults: &Faults,
 ) -> Vec<AgentAction> {
     let mut rng = Rng::from_names(seed, &[3, session, u64::from(launch)]);
-    if driver.has_terminal() {
+    if interface.has_terminal() {
         return screen::opening(seed, session, launch, faults);
     }
-    if driver == Driver::CodexExec {
+    if interface.is_one_shot() {
         return rare::one_shot_opening(seed, session, launch);
     }
-    if !driver.has_protocol() {
+    if !interface.takes_instructions() {
         return command(&mut rng, faults);
     }
-    if let Some(acts) = rare::unreachable(seed, session, launch, driver, faults) {
+    if let Some(acts) = rare::unreachable(seed, session, launch, interface, faults) {
         return acts;
     }
     let thread = rng.percent(70).then(|| format!("thread-{session}"));

@@ -471,7 +471,7 @@ fn lines_fold_once(before: &Session, event: &Event) -> Result<(), BrokenLaw> {
     let Some((launch, cursor)) = cursor_of(event) else { return Ok(()) };
     let folded = before.launch(launch).map_or(Cursor::default(), |launch| launch.cursor);
     // Transcript entries are not in the journal; their position has its own law.
-    let beside = before.spec.agent.driver.has_terminal() && cursor == folded;
+    let beside = before.spec.agent.interface.has_terminal() && cursor == folded;
     law!(cursor > folded || beside, "a line of {launch} at {cursor:?} was folded twice");
     Ok(())
 }
@@ -521,7 +521,7 @@ fn no_input_without_pane(session: &Session, effects: &[SessionEffect]) -> Result
 /// goes only to an unattended prompt, where nothing is asked or in progress.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the law is about these effects only")]
 fn keys_reach_their_target(session: &Session, effects: &[SessionEffect]) -> Result<(), BrokenLaw> {
-    if !session.spec.agent.driver.has_terminal() {
+    if !session.spec.agent.interface.has_terminal() {
         return Ok(());
     }
     for effect in effects {

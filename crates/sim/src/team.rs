@@ -5,7 +5,7 @@
 
 use provost_core::{
     ids::{SessionId, TeamId},
-    session::{Driver, OnFinish, SessionSpec},
+    session::{AgentInterface, OnFinish, SessionSpec},
     team::{
         CleanUp, LoopProof, LoopRequirement, LoopTemplate, ManagerConfig, ManagerMode,
         ManagingPolicy, MemberRole, TeamActor, TeamLimits, TeamSpec, TeamWaitTarget,
@@ -300,7 +300,7 @@ pub(crate) fn actors(pair: &[(String, MemberRole)], role: MemberRole) -> Vec<Tea
 pub(crate) fn plain_worker(seed: u64, no: u64, faults: &Faults) -> SessionSpec {
     let mut spec = script::spec(seed, 0, faults);
     spec.name = format!("w{no}");
-    spec.agent.driver = Driver::Jsonl;
+    spec.agent.interface = AgentInterface::json_lines();
     spec.agent.carried = Default::default();
     spec.on_finish = OnFinish::Park;
     // An agent without an instruction is not known to be idle.

@@ -783,7 +783,7 @@ fn was_read<'s>(
 /// stopped is left for that user to resume.
 fn certainly_accepts(session: &Session) -> bool {
     session.spec.adopted.is_none()
-        && session.spec.agent.driver.has_protocol()
+        && session.spec.agent.interface.takes_instructions()
         && session.attempt().is_sealed()
         && session.state() != State::Cancelled
         && session.open_requests().next().is_none()

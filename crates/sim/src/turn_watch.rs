@@ -128,7 +128,8 @@ impl TurnWatch {
     }
 
     fn expect(&mut self, before: &Session, launch: LaunchId, next: bool) {
-        if next && !before.attempt().is_sealed() && before.spec.agent.driver.has_protocol() {
+        if next && !before.attempt().is_sealed() && before.spec.agent.interface.takes_instructions()
+        {
             self.due.insert(launch);
         }
     }

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use provost_core::{
     ids::{CommitId, LaunchId, SessionId, TreeId},
     session::{
-        Assignment, Driver, ProcessExit, ProcessIdentity, ReportBody, SessionSpec, StopStep,
-        StoppedBy, StreamSignal, TurnEnd, WorkLocation,
+        AgentInterface, Assignment, ProcessExit, ProcessIdentity, ReportBody, SessionSpec,
+        StopStep, StoppedBy, StreamSignal, TurnEnd, WorkLocation,
     },
     verdict::Snapshot,
 };
@@ -98,7 +98,7 @@ pub(crate) struct CommandRecord {
 /// A session's worktree.
 #[derive(Clone, Debug)]
 pub(crate) struct SimWorktree {
-    pub(crate) driver: Driver,
+    pub(crate) interface: AgentInterface,
     /// Whether the agent is external.
     adopted: bool,
     /// The role of the session in a run, if it belongs to one.
@@ -162,7 +162,7 @@ impl SimWorld {
             | WorkLocation::Worktree { base: None, .. } => "good-0",
         };
         let place = SimWorktree {
-            driver: spec.agent.driver,
+            interface: spec.agent.interface.clone(),
             adopted: spec.adopted.is_some(),
             part: SessionPart::from_spec(spec),
             draw_name: draw_name(spec),
@@ -227,18 +227,19 @@ impl SimWorld {
         }
         let (no, launch_no) = self.draw_names(launch);
         let temper = script::agent_script(self.seed, no, launch_no, &self.faults);
-        let SimWorktree { driver, part, adopted, .. } = self.worktrees[&launch.session];
+        let SimWorktree { interface, part, adopted, .. } = &self.worktrees[&launch.session];
+        let (part, adopted) = (*part, *adopted);
         if !temper.starts && !adopted && !self.obedient {
             return Err("no such program".to_owned());
         }
         if !self.holders.contains_key(&launch) {
             let (seed, faults) = (self.seed, &self.faults);
             let acts = match part {
-                None => script::opening(seed, no, launch_no, driver, faults),
-                Some(part) => goal::opening(seed, no, launch_no, driver, part, faults),
+                None => script::opening(seed, no, launch_no, interface, faults),
+                Some(part) => goal::opening(seed, no, launch_no, interface, part, faults),
             };
             let mut holder = SimHolder::new(launch, temper, acts, self.now_ms);
-            (holder.part, holder.on_screen) = (part, driver.has_terminal());
+            (holder.part, holder.on_screen) = (part, interface.has_terminal());
             holder.obedient = self.obedient;
             self.holders.insert(launch, holder);
         }

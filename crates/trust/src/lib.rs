@@ -12,6 +12,7 @@
 //! - [`find_top`] finds the project that contains a directory, without running git.
 
 mod agent;
+mod approval;
 mod content;
 mod digest;
 mod owned;
@@ -20,6 +21,7 @@ mod read;
 mod store;
 
 pub use agent::{agent_digest, has_agent_files};
+pub use approval::{TRUST_RELEVANT, approval_patterns};
 pub use content::{
     AGENT_PATHS, ContentChange, ContentEntry, ContentPart, FILES, TrustContent, agent_directory,
     is_relevant,

@@ -259,7 +259,7 @@ impl DemoEnv {
         ];
         // A JSON array of strings is a TOML array.
         format!(
-            "[agents.{AGENT}]\ndriver = \"jsonl\"\ncommand = {}\n",
+            "[agents.{AGENT}]\nadapter = \"jsonl\"\ncommand = {}\n",
             Value::from(command.to_vec())
         )
     }

@@ -8,11 +8,11 @@ use std::{
 
 use proptest::prelude::*;
 use provost_agent::{AgentInput, ConversationOptions, Protocol, RequestAnswer};
-use provost_agent_codex::{encode, protocol as codex, protocol, render};
+use provost_agent_codex::{ADAPTER, encode, interface, protocol as codex, protocol, render};
 use provost_core::{
     request::{AgentRequest, ApprovalScope, RequestKind, RequestReply},
     result::ResultForm,
-    session::{AgentMessageKind, Driver, StreamSignal},
+    session::{AgentInterface, AgentMessageKind, AgentMode, StreamSignal},
 };
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ use super::{
     talk::{METHODS, ServerHarness, line, opening},
 };
 
-/// The number of lines that one driver reads before a new one replaces it.
+/// The number of lines that one protocol reads before a new one replaces it.
 const LINES: usize = 400;
 
 /// Default duration of the long run, in seconds.
@@ -30,9 +30,9 @@ const SECONDS: u64 = 2;
 proptest! {
     #[test]
     fn arbitrary_bytes_are_read_and_shown(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-        for driver in Driver::ALL {
-            protocol(driver, ConversationOptions::default()).read(&bytes);
-            render(driver, &bytes);
+        for interface in every_interface() {
+            protocol(&interface, ConversationOptions::default()).read(&bytes);
+            render(&interface.adapter, interface.mode, &bytes);
         }
         ServerHarness::opened().protocol.read(&bytes);
         codex::classify_line(&bytes);
@@ -50,34 +50,39 @@ proptest! {
 #[test]
 fn mutated_recordings_are_survived() {
     let corpora = [
-        (Driver::Codex, corpus(&["app-server", "versions"])),
-        (Driver::CodexExec, corpus(&["exec"])),
+        (AgentMode::Headless, corpus(&["app-server", "versions"])),
+        (AgentMode::Once, corpus(&["exec"])),
     ];
     let deadline = started() + Duration::from_secs(seconds());
     let mut chance = TestRng(0x2545_f491_4f6c_dd1d);
     let mut lines = 0_u64;
     while started() < deadline {
-        for (driver, corpus) in &corpora {
+        for (mode, corpus) in &corpora {
             let lines_now: Vec<Vec<u8>> = (0..LINES).map(|_| chance.line(corpus)).collect();
-            assert_eq!(fold(*driver, &lines_now), fold(*driver, &lines_now));
+            assert_eq!(fold(*mode, &lines_now), fold(*mode, &lines_now));
             lines += LINES as u64;
         }
     }
     println!("{lines} lines were read twice");
 }
 
+fn every_interface() -> impl Iterator<Item = AgentInterface> {
+    let neutral = [
+        AgentInterface::command(),
+        AgentInterface::terminal_command(),
+        AgentInterface::json_lines(),
+    ];
+    AgentMode::ALL.map(interface).into_iter().chain(neutral)
+}
+
 /// Reads lines and returns every signal and write.
-fn fold(driver: Driver, lines: &[Vec<u8>]) -> Vec<(Option<StreamSignal>, Vec<String>)> {
-    let mut protocol = match driver {
-        Driver::Codex => ServerHarness::opened().protocol,
-        Driver::Command
-        | Driver::Jsonl
-        | Driver::CodexExec
-        | Driver::Terminal
-        | Driver::CodexTerminal => protocol(driver, opening()),
+fn fold(mode: AgentMode, lines: &[Vec<u8>]) -> Vec<(Option<StreamSignal>, Vec<String>)> {
+    let mut protocol = match mode {
+        AgentMode::Headless => ServerHarness::opened().protocol,
+        AgentMode::Once | AgentMode::Terminal => protocol(&interface(mode), opening()),
     };
     let mut read = |line: &Vec<u8>| {
-        render(driver, line);
+        render(&ADAPTER, mode, line);
         let signal = protocol.read(line);
         assert_answerable(signal.as_ref());
         (signal, written(protocol.as_mut()))
@@ -114,8 +119,8 @@ fn assert_answerable(signal: Option<&StreamSignal>) {
                 answer: Some(answer),
                 form: ResultForm::Plain,
             };
-            let message =
-                encode(Driver::Codex, &message).unwrap_or_else(|| panic!("{asked:?} {reply:?}"));
+            let message = encode(&interface(AgentMode::Headless), &message)
+                .unwrap_or_else(|| panic!("{asked:?} {reply:?}"));
             line(&message);
         }
     }

@@ -11,9 +11,9 @@ use std::{
 };
 
 use provost_agent::{AgentInput, ConversationOptions, Protocol};
-use provost_agent_codex::{encode, protocol};
+use provost_agent_codex::{encode, interface, protocol};
 use provost_core::result::ResultForm;
-use provost_core::session::{AgentMessageKind, AgentSettings, Driver, StreamSignal, TurnEnd};
+use provost_core::session::{AgentMessageKind, AgentMode, AgentSettings, StreamSignal, TurnEnd};
 
 /// A timeout that is longer than the answer of any server takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -73,13 +73,13 @@ fn real_server_refuses_unknown_thread() {
         thread: Some("01a1e074-0000-7000-8000-000000000000".to_owned()),
         ..ConversationOptions::default()
     };
-    server.protocol = protocol(Driver::Codex, opening);
+    server.protocol = protocol(&interface(AgentMode::Headless), opening);
     let signals = server.until_opened();
     let [StreamSignal::Refused { reason }] = signals.as_slice() else { panic!("{signals:?}") };
     assert!(reason.contains("thread/resume") && reason.contains("no rollout"), "{reason}");
 }
 
-/// A server, and the driver that talks with it.
+/// A server, and the protocol that talks with it.
 struct LiveServer {
     child: Child,
     input: Option<ChildStdin>,
@@ -103,7 +103,7 @@ impl LiveServer {
             .unwrap();
         let cwd = home.path().display().to_string();
         let protocol = protocol(
-            Driver::Codex,
+            &interface(AgentMode::Headless),
             ConversationOptions { cwd, settings, ..ConversationOptions::default() },
         );
         let input = child.stdin.take();
@@ -156,7 +156,7 @@ impl LiveServer {
             answer: None,
             form: ResultForm::Plain,
         };
-        self.write(&encode(Driver::Codex, &message).unwrap());
+        self.write(&encode(&interface(AgentMode::Headless), &message).unwrap());
         let signals = self.until(|signal| matches!(signal, StreamSignal::TurnEnded { .. }));
         assert!(
             matches!(signals.first(), Some(StreamSignal::TurnStarted { turn: Some(_) })),

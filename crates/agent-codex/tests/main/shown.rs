@@ -1,14 +1,14 @@
 //! Recorded sessions, rendered as text.
 
-use provost_agent_codex::render;
-use provost_core::session::Driver;
+use provost_agent_codex::{ADAPTER, render};
+use provost_core::session::{AdapterId, AgentMode};
 
 use super::recorded::{self, RecordedLine};
 
-fn shown(driver: Driver, dir: &str, name: &str, stream: &str) -> String {
+fn shown(mode: AgentMode, dir: &str, name: &str, stream: &str) -> String {
     let transcript = recorded::one(dir, name);
     let lines = transcript.rows.iter().filter(|row| row.dir == stream).map(RecordedLine::line);
-    lines.filter_map(|line| render(driver, &line)).collect::<Vec<_>>().join("\n")
+    lines.filter_map(|line| render(&ADAPTER, mode, &line)).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
@@ -23,7 +23,7 @@ fn app_server_sessions_render_as_text() {
         "80-multi-agent-v2",
         "98-retries",
     ] {
-        insta::assert_snapshot!(name, shown(Driver::Codex, "app-server", name, "recv"));
+        insta::assert_snapshot!(name, shown(AgentMode::Headless, "app-server", name, "recv"));
     }
 }
 
@@ -36,7 +36,7 @@ fn runs_of_exec_are_shown_as_text() {
         "28-no-json-human",
         "40-todo-list",
     ] {
-        let text = shown(Driver::CodexExec, "exec", name, "stdout");
+        let text = shown(AgentMode::Once, "exec", name, "stdout");
         insta::assert_snapshot!(format!("exec-{name}"), text);
     }
 }
@@ -48,14 +48,17 @@ fn long_output_renders_its_tail() {
         r#"{{"type":"command_execution","command":"seq","exit_code":1,"aggregated_output":"{output}"}}"#
     );
     let line = format!(r#"{{"type":"item.completed","item":{item}}}"#);
-    let text = render(Driver::CodexExec, line.as_bytes()).unwrap();
+    let text = render(&ADAPTER, AgentMode::Once, line.as_bytes()).unwrap();
     assert!(text.starts_with("$ seq  [exit 1]\n  … 90 earlier lines\n  line 90\n"), "{text}");
     assert!(text.ends_with("line 99"), "{text}");
 }
 
 #[test]
 fn non_protocol_lines_render_unchanged() {
-    for driver in Driver::ALL {
-        assert_eq!(render(driver, b"plain \xff\n").as_deref(), Some("plain \u{fffd}"));
+    for adapter in [ADAPTER, AdapterId::COMMAND, AdapterId::JSON_LINES] {
+        for mode in AgentMode::ALL {
+            let text = render(&adapter, mode, b"plain \xff\n");
+            assert_eq!(text.as_deref(), Some("plain \u{fffd}"));
+        }
     }
 }

@@ -1,11 +1,11 @@
-//! A conversation with the app-server driver, in which the test is the server.
+//! A conversation with the app-server protocol, in which the test is the server.
 
 use provost_agent::{AgentInput, ConversationOptions, Protocol, RequestAnswer};
-use provost_agent_codex::{encode, protocol};
+use provost_agent_codex::{encode, interface, protocol};
 use provost_core::{
     request::{AgentRequest, RequestReply},
     result::ResultForm,
-    session::{AgentMessageKind, AgentSettings, Driver, StreamSignal},
+    session::{AgentMessageKind, AgentMode, AgentSettings, StreamSignal},
 };
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ pub(crate) struct ServerHarness {
 impl ServerHarness {
     /// Starts a conversation without any messages.
     pub(crate) fn new(opening: ConversationOptions) -> ServerHarness {
-        ServerHarness { protocol: protocol(Driver::Codex, opening) }
+        ServerHarness { protocol: protocol(&interface(AgentMode::Headless), opening) }
     }
 
     /// Starts a conversation with an open thread.
@@ -128,7 +128,7 @@ pub(crate) fn opening() -> ConversationOptions {
 
 /// Returns the encoded message, which has to be one line.
 pub(crate) fn encoded(what: &AgentInput<'_>) -> Option<Value> {
-    encode(Driver::Codex, what).map(|bytes| line(&bytes))
+    encode(&interface(AgentMode::Headless), what).map(|bytes| line(&bytes))
 }
 
 pub(crate) fn message(kind: AgentMessageKind, text: &str) -> Option<Value> {

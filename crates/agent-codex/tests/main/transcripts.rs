@@ -1,13 +1,13 @@
-//! Recorded sessions, and the signals that the drivers derive from them.
+//! Recorded sessions, and the signals that the protocols derive from them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use provost_agent::{ConversationOptions, Protocol};
 use provost_agent_codex::{
-    protocol,
+    interface, protocol,
     protocol::{LineClass, classify_line},
 };
-use provost_core::session::Driver;
+use provost_core::session::AgentMode;
 use serde_json::{Value, json};
 
 use super::recorded::{self, RecordedLine, Transcript};
@@ -44,7 +44,7 @@ fn recorded_app_server_sessions_yield_signals() {
 #[test]
 fn recorded_exec_runs_yield_signals() {
     for transcript in recorded::all("exec") {
-        let mut exec = protocol(Driver::CodexExec, ConversationOptions::default());
+        let mut exec = protocol(&interface(AgentMode::Once), ConversationOptions::default());
         let lines =
             transcript.rows.iter().filter(|row| row.dir == "stdout").map(RecordedLine::line);
         let signals: Vec<String> =
@@ -64,7 +64,7 @@ fn connections(transcript: &Transcript) -> Vec<(String, Vec<&RecordedLine>)> {
     of.into_iter().filter(|(_, rows)| greeted(rows)).collect()
 }
 
-/// Replays a recorded session to the driver. The recorder used its own ids and sent no probe.
+/// Replays a recorded session to the protocol. The recorder used its own ids and sent no probe.
 /// Therefore its ids are replaced by Provost's, and the probe is answered like a server of that
 /// version does.
 struct Replay {
@@ -79,7 +79,7 @@ struct Replay {
 impl Replay {
     fn of(rows: &[&RecordedLine]) -> String {
         let mut replay = Replay {
-            protocol: protocol(Driver::Codex, opening(rows)),
+            protocol: protocol(&interface(AgentMode::Headless), opening(rows)),
             ids: BTreeMap::new(),
             greeted: false,
             opened: false,

@@ -1,4 +1,4 @@
-//! The driver of agents that use JSON lines.
+//! The protocol of agents that use JSON lines.
 
 use provost_agent::{
     AgentInput, Protocol as _,

@@ -51,7 +51,7 @@ impl GraphBenchEnv {
         let repo = scene.repo();
         fs::create_dir(&repo)?;
         let configured = format!(
-            "[agents.bench]\ndriver = \"jsonl\"\ncommand = [\"sh\", {:?}]\n",
+            "[agents.bench]\nadapter = \"jsonl\"\ncommand = [\"sh\", {:?}]\n",
             agent.display().to_string()
         );
         fs::write(repo.join("provost.toml"), configured)?;

@@ -42,8 +42,8 @@ macro_rules! words {
 }
 
 words! {
-    /// The protocol of an agent.
-    Driver {
+    /// How Provost communicates with a configured agent.
+    Adapter {
         /// Runs a command, and only its exit status matters.
         Command = "command",
         /// Exchanges one JSON object per line.

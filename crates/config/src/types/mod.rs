@@ -21,7 +21,7 @@ pub(crate) use command::HookSpec;
 pub use command::{Argv, CommandSpec, Hook};
 pub use evidence::EvidenceTexts;
 pub use keyword::{
-    Act, Approvals, CleanUp, Color, CommentAuthors, Driver, Escalation, Land, On, PlanMode,
+    Act, Adapter, Approvals, CleanUp, Color, CommentAuthors, Escalation, Land, On, PlanMode,
     ReviewMode, Sandbox,
 };
 pub use names::{NamePatterns, SAFE_VARIABLES, Variable, Variables};

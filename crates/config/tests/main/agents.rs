@@ -1,6 +1,6 @@
 //! Agents, and the environment of children.
 
-use provost_config::{Driver, Variable};
+use provost_config::{Adapter, Variable};
 
 use crate::support::layers;
 
@@ -8,11 +8,11 @@ use crate::support::layers;
 fn agent_is_merged_from_all_layers() {
     let resolved = layers()
         .user("[agents.helper]\ncommand = [\"codex\", \"exec\"]\npass_env = [\"SSH_*\"]\nenv = { KEY = \"$TOKEN\", LOG = \"warn\" }")
-        .project("[agents.helper]\ndriver = \"jsonl\"\nenv = { LOG = \"debug\" }")
+        .project("[agents.helper]\nadapter = \"jsonl\"\nenv = { LOG = \"debug\" }")
         .flag("--set", "agents.helper.env.EXTRA", "off")
         .resolve();
     let helper = &resolved.agents["helper"];
-    assert_eq!(helper.driver, Driver::Jsonl);
+    assert_eq!(helper.adapter, Adapter::Jsonl);
     assert_eq!(helper.command.as_slice(), ["codex", "exec"]);
     assert!(helper.pass_env.matches("SSH_AUTH_SOCK") && !helper.pass_env.matches("SSH"));
     assert_eq!(helper.env.get("KEY"), Some(&Variable::Reference("TOKEN".into())));
@@ -31,12 +31,12 @@ fn agents_with_similar_names_stay_apart() {
         .map(|(name, agent)| (name.as_str(), agent.command.program(), agent.env.iter().count()))
         .collect();
     assert_eq!(programs, [("a", "1", 1), ("a-b", "2", 1), ("ab", "3", 0)]);
-    assert_eq!(resolved.agents["a"].driver, Driver::Command);
+    assert_eq!(resolved.agents["a"].adapter, Adapter::Command);
 }
 
 #[test]
 fn agent_command_may_come_from_other_layer() {
-    let project = "agents.helper.driver = \"jsonl\"";
+    let project = "agents.helper.adapter = \"jsonl\"";
     layers().project(project).error();
     let resolved = layers().user("agents.helper.command = [\"codex\"]").project(project).resolve();
     assert_eq!(resolved.agents["helper"].command.program(), "codex");

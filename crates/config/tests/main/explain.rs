@@ -152,11 +152,11 @@ fn the_listing_follows_the_table() {
     hooks.run.completed = null  default
     hooks.run.failed = null  default
     hooks.run.cancelled = null  default
-    agents.a.driver = "command"  default
+    agents.a.adapter = "command"  default
     agents.a.command = ["x"]  project (provost.toml:5:1)
     agents.a.env.Z = "***"  project (provost.toml:6:5)
     agents.a.pass_env = []  default
-    agents.b.driver = "command"  default
+    agents.b.adapter = "command"  default
     agents.b.command = ["y"]  project (provost.toml:3:1)
     agents.b.pass_env = []  default
     agents.codex.path = null  default

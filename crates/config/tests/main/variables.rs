@@ -42,7 +42,7 @@ fn scalar_keys_have_unique_variables() {
             "reactions.*.agent",
             "reactions.*.times",
             "reactions.*.total",
-            "agents.*.driver",
+            "agents.*.adapter",
             "agents.*.command",
             "agents.*.env.*",
             "agents.*.pass_env",

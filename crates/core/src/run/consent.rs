@@ -15,7 +15,6 @@ use crate::{
     ids::CommitId,
     plan::Plan,
     policy::Ruling,
-    trust::approval_patterns,
     verdict::{CheckOrigin, Snapshot},
 };
 
@@ -46,15 +45,9 @@ pub enum PendingRunApproval<'a> {
 }
 
 impl RunSpec {
-    /// Returns patterns for the files that must not change without the operator's approval:
-    /// trust-relevant files, protected files, and the workflow file that opened the run.
-    pub fn guarded_patterns(&self) -> Vec<String> {
-        let workflow = self.origin.as_ref().and_then(|origin| {
-            origin.workflow.strip_prefix(self.project.as_str())?.strip_prefix('/')
-        });
-        let mut patterns = approval_patterns(&self.protected);
-        patterns.extend(workflow.map(str::to_owned));
-        patterns
+    /// Returns the path in the repository of the workflow file that opened the run, if one did.
+    pub fn workflow_file(&self) -> Option<&str> {
+        self.origin.as_ref()?.workflow.strip_prefix(self.project.as_str())?.strip_prefix('/')
     }
 }
 

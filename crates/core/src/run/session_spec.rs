@@ -14,7 +14,7 @@ use crate::{
     limits::Bounds,
     plan::PlanTask,
     session::{
-        AgentProfile, AgentSettings, AgentSpec, Budget, CheckTerms, CommandStdin, Driver,
+        AgentInterface, AgentProfile, AgentSettings, AgentSpec, Budget, CheckTerms, CommandStdin,
         ExitZeroPolicy, OnFinish, RunStageRef, SessionSpec, WorkLocation,
     },
     verdict::EmptyDiff,
@@ -108,7 +108,7 @@ impl Run {
     fn checking_spec(&self, spec: SessionSpec) -> SessionSpec {
         let agent = AgentSpec {
             name: "provost".to_owned(),
-            driver: Driver::Command,
+            interface: AgentInterface::command(),
             argv: vec!["true".to_owned()],
             settings: AgentSettings::default(),
             input: CommandStdin::Closed,

@@ -288,7 +288,7 @@ impl Session {
         let rests = idles && launch.stream.turn == TurnState::Over && !waits;
         let claimed = matches!(self.claim(), ClaimKind::Completed | ClaimKind::Failed);
         let at_work = !claimed && !rests;
-        let resumable = self.spec.agent.driver.resumes() && self.thread.is_some();
+        let resumable = self.spec.agent.interface.resumes_after_crash() && self.thread.is_some();
         let bounded = self.attempt().resumes < self.spec.bounds.resumes;
         let undecided = launch.stop.is_none() && !self.attempt().is_decided();
         (crashed && at_work && resumable && bounded && undecided).then_some(launch)
@@ -338,7 +338,7 @@ impl Session {
 
     /// Returns the running launch if it has not reported its conversation yet.
     pub(super) fn handshaking_launch(&self) -> Option<&Launch> {
-        if !self.spec.agent.driver.has_handshake() {
+        if !self.spec.agent.interface.has_handshake() {
             return None;
         }
         let launch = self.current_launch()?;
@@ -382,7 +382,7 @@ impl Session {
             LaunchPhase::Ended { end: ProcessExit::Exit(0), by: StoppedBy::Itself, .. }
         );
         let unclaimed = matches!(self.claim(), ClaimKind::None | ClaimKind::Working);
-        let shown = !self.spec.agent.driver.reports_turn_success() || launch.stream.ended_well;
+        let shown = !self.spec.agent.interface.reports_turn_success() || launch.stream.ended_well;
         let done = self.spec.exit_zero_is_done() && by_itself && shown;
         (done && unclaimed && !self.attempt().is_decided()).then(|| {
             ClaimMade {
@@ -473,7 +473,7 @@ impl Session {
     /// user interrupted.
     fn request_result(&self) -> Option<Event> {
         let free = |launch: &&Launch| launch.stop.is_none() && !launch.is_attended();
-        let asks = !self.spec.agent.driver.has_terminal()
+        let asks = !self.spec.agent.interface.has_terminal()
             && !self.attempt().awaits_user
             && !self.is_compacting()
             && !self.has_refused_message()
@@ -513,7 +513,7 @@ impl Session {
         let attempt = self.attempt();
         // The agent cannot fix a check that could not be run.
         let may_talk =
-            self.spec.agent.driver.has_protocol() && !self.verification().could_not_run();
+            self.spec.agent.interface.takes_instructions() && !self.verification().could_not_run();
         if may_talk && attempt.reworks < self.spec.bounds.rework {
             let key = format!("rework-{}-{}", attempt.no, attempt.reworks + 1);
             Some(ReworkSent { key, text: self.refutation() }.into())

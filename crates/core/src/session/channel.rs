@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
+    interface::AgentMode,
     launch::Launch,
-    spec::{Driver, SessionSpec},
+    spec::SessionSpec,
     state::{Session, WorkState},
 };
 
@@ -12,10 +13,8 @@ use super::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentChannel {
-    /// Codex's app-server.
-    AppServer,
-    /// JSON lines on standard input and output.
-    JsonLines,
+    /// A protocol on pipes or a socket.
+    Protocol,
     /// A terminal under a holder.
     Terminal,
     /// A tmux pane of an external agent.
@@ -31,8 +30,7 @@ pub enum AgentChannel {
 impl AgentChannel {
     pub fn as_str(self) -> &'static str {
         match self {
-            AgentChannel::AppServer => "app_server",
-            AgentChannel::JsonLines => "json_lines",
+            AgentChannel::Protocol => "protocol",
             AgentChannel::Terminal => "terminal",
             AgentChannel::Pane => "pane",
             AgentChannel::Pipe => "pipe",
@@ -84,12 +82,11 @@ impl SessionSpec {
         if let Some(adopted) = &self.adopted {
             return if adopted.pane.is_some() { AgentChannel::Pane } else { AgentChannel::Watched };
         }
-        match self.agent.driver {
-            Driver::Codex => AgentChannel::AppServer,
-            Driver::Jsonl => AgentChannel::JsonLines,
-            Driver::Terminal | Driver::CodexTerminal => AgentChannel::Terminal,
-            Driver::Command => AgentChannel::Pipe,
-            Driver::CodexExec => AgentChannel::Once,
+        match self.agent.interface.mode {
+            AgentMode::Headless if self.agent.interface.has_turns() => AgentChannel::Protocol,
+            AgentMode::Headless => AgentChannel::Pipe,
+            AgentMode::Once => AgentChannel::Once,
+            AgentMode::Terminal => AgentChannel::Terminal,
         }
     }
 }
@@ -105,19 +102,17 @@ impl Session {
         let lives = !sealed && self.launches.last().is_none_or(Launch::may_be_running);
         let ended = sealed && !self.launches.last().is_some_and(Launch::may_be_running);
         let works = match line {
-            AgentChannel::AppServer | AgentChannel::JsonLines => true,
-            AgentChannel::Terminal if agent.driver.has_protocol() => true,
+            AgentChannel::Protocol => true,
+            AgentChannel::Terminal if agent.interface.takes_instructions() => true,
             AgentChannel::Pane | AgentChannel::Terminal | AgentChannel::Pipe => {
                 lives && agent.accepts_input()
             }
-            AgentChannel::Once => ended && self.thread.is_some(),
+            AgentChannel::Once => ended && self.thread.is_some() && agent.interface.can_resume(),
             AgentChannel::Watched => false,
         };
         match line {
             _ if gone || !works => ReceiveMode::Nothing,
-            AgentChannel::AppServer | AgentChannel::JsonLines | AgentChannel::Once => {
-                ReceiveMode::Turns
-            }
+            AgentChannel::Protocol | AgentChannel::Once => ReceiveMode::Turns,
             AgentChannel::Terminal | AgentChannel::Pane => ReceiveMode::Typed,
             AgentChannel::Pipe => ReceiveMode::Written,
             AgentChannel::Watched => ReceiveMode::Nothing,

@@ -483,9 +483,9 @@ pub enum SessionRejection {
     )]
     AnswerLost(RequestId, String),
     #[error(
-        "Codex's screen runs text that begins with `!` as a shell command of yours: begin it with a word, as in `Run this: !…`"
+        "the agent's screen runs text that begins with `{0}` as a shell command of yours: begin it with a word, as in `Run this: {0}…`"
     )]
-    RunsAsShellCommand,
+    RunsAsShellCommand(char),
     #[error(
         "the text cannot be typed into a terminal: it is empty, or has only control characters"
     )]

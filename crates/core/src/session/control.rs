@@ -11,16 +11,16 @@ use super::{
     command::SessionRejection,
     effect::DeadlineKind,
     event::{CompactionFailed, Event, MessageDelivered, MessageLost, MessageQueued},
+    interface::CompactionRequest,
     launch::{Launch, TurnState},
     own_turns::may_send_now,
-    spec::{Driver, OnFinish},
+    spec::OnFinish,
     state::{AgentMessage, AgentMessageKind, DeliveryStatus, Session},
     typing::check_typeable,
 };
 use crate::{ids::LaunchId, time::Moment};
 
 /// What to type into a terminal to compact the agent's conversation.
-const COMPACT: &str = "/compact";
 
 /// A compaction that was requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,7 +38,7 @@ impl Session {
     pub(super) fn interrupt(&self, key: &str, text: Option<&str>) -> CommandResult {
         let launch = self.controllable_launch()?;
         let agent = &self.spec.agent;
-        if !agent.driver.has_protocol() {
+        if !agent.interface.takes_instructions() {
             return Err(SessionRejection::HasNoTurns(agent.name.clone()));
         }
         if self.has_queued(AgentMessageKind::Interrupt) || launch.stream.interrupted {
@@ -50,7 +50,7 @@ impl Session {
         if self.has_message(key) {
             return Err(SessionRejection::NothingNew);
         }
-        text.map_or(Ok(()), |text| check_typeable(agent.driver, text))?;
+        text.map_or(Ok(()), |text| check_typeable(&agent.interface, text))?;
         let message =
             text.map(|text| queued_message(format!("{key}-text"), AgentMessageKind::Steer, text));
         let interrupt = queued_message(key.to_owned(), AgentMessageKind::Interrupt, "");
@@ -63,7 +63,7 @@ impl Session {
             self.controllable_launch()?;
         }
         let agent = &self.spec.agent;
-        if !agent.driver.compacts() {
+        if !agent.interface.compaction().is_some() {
             return Err(SessionRejection::CannotCompact(agent.name.clone()));
         }
         if self.has_message(key)
@@ -87,13 +87,16 @@ impl Session {
         };
         let stays = attempt.is_sealed()
             && self.spec.on_finish == OnFinish::Park
-            && !self.spec.agent.driver.has_terminal();
+            && !self.spec.agent.interface.has_terminal();
         stays && !attempt.is_decided() && self.running_launch().is_some_and(waits)
     }
 
     /// Returns the text that requests a compaction. Empty if the protocol has a dedicated request for it.
-    pub(super) fn compact_text(&self) -> &'static str {
-        if self.spec.agent.driver.has_terminal() { COMPACT } else { "" }
+    pub(super) fn compact_text(&self) -> &str {
+        match self.spec.agent.interface.compaction() {
+            Some(CompactionRequest::Typed(command)) => command,
+            Some(CompactionRequest::Message) | None => "",
+        }
     }
 
     /// Returns the launch that can receive control messages, or why the session has none.
@@ -149,8 +152,7 @@ impl Session {
             if let Some(answer) = queued.clone().find(|m| m.kind == AgentMessageKind::Answer) {
                 return Some(answer);
             }
-            // An app-server needs the id of the turn to interrupt.
-            let named = self.spec.agent.driver != Driver::Codex || launch.turn().is_some();
+            let named = !self.spec.agent.interface.names_turns() || launch.turn().is_some();
             return named.then_some(interrupt);
         }
         if launch.stream.interrupted || self.compacting().is_some() {
@@ -240,7 +242,7 @@ impl Session {
             let says = matches!(m.kind, AgentMessageKind::Steer | AgentMessageKind::Continue);
             says && m.status == DeliveryStatus::Queued
         };
-        if self.messages.iter().any(waits) && !self.spec.agent.driver.has_terminal() {
+        if self.messages.iter().any(waits) && !self.spec.agent.interface.has_terminal() {
             self.expect_turn(at);
         }
     }
@@ -278,7 +280,8 @@ impl Session {
             let free = one.stream.turn == TurnState::Over || one.stream.own_turn.is_some();
             one.id == launch && free
         };
-        let begins = self.spec.agent.driver.confirms_input_by_turn() && !self.attempt().is_sealed();
+        let begins =
+            self.spec.agent.interface.confirms_input_by_turn() && !self.attempt().is_sealed();
         if begins && self.launches.last().is_some_and(rests) {
             let text = self.messages.iter().find(|m| m.key == key).map(|m| m.text.clone());
             self.expect_turn(at);

@@ -573,11 +573,16 @@ impl Session {
             return Err(SessionRejection::BudgetUsedUp(used_up));
         }
         // One-shot work accepts no input while it is running, but its conversation can be resumed later.
-        if agent.driver == super::Driver::CodexExec && sealed && !alive && self.thread.is_some() {
+        if agent.interface.is_one_shot()
+            && agent.interface.can_resume()
+            && sealed
+            && !alive
+            && self.thread.is_some()
+        {
             let instruction = Some(text.to_owned());
             return one_event(AttemptOpened { no: self.attempt().no + 1, instruction });
         }
-        if agent.driver == super::Driver::CodexExec {
+        if agent.interface.is_one_shot() {
             let refused = if sealed && !alive {
                 SessionRejection::OneShotWithoutConversation
             } else {
@@ -594,13 +599,13 @@ impl Session {
             Some(_) if !agent.accepts_input() => return Err(SessionRejection::NoTranscript),
             Some(_) | None => {}
         }
-        if !agent.accepts_input() || (instructs && !agent.driver.has_protocol()) {
+        if !agent.accepts_input() || (instructs && !agent.interface.takes_instructions()) {
             return Err(SessionRejection::TakesNoInstruction(agent.name.clone()));
         }
-        if !agent.driver.has_protocol() && !alive {
+        if !agent.interface.takes_instructions() && !alive {
             return Err(SessionRejection::NotRunning);
         }
-        check_typeable(agent.driver, text)?;
+        check_typeable(&agent.interface, text)?;
         let message = MessageQueued {
             key: key.to_owned(),
             kind: AgentMessageKind::Steer,
@@ -644,7 +649,7 @@ impl Session {
 
     /// Opens the next attempt in a new conversation, which requires a new process.
     fn start_new_thread(&self, next: AttemptOpened) -> CommandResult {
-        if !self.spec.agent.driver.can_start_threads() {
+        if !self.spec.agent.interface.can_start_threads() {
             return Err(SessionRejection::CannotStartThread(self.spec.agent.name.clone()));
         }
         let open = !self.attempt().is_sealed();
@@ -750,7 +755,7 @@ impl Session {
     }
 
     pub(super) fn stop_launch(&self, launch: LaunchId, why: StopReason) -> StopRequested {
-        let polite = self.spec.agent.driver.has_protocol();
+        let polite = self.spec.agent.interface.takes_instructions();
         let step = if polite { StopStep::Interrupt } else { StopStep::Terminate };
         StopRequested { launch, why, step }
     }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     hook::HookKey,
     launch::{Launch, LaunchPhase, StopStep},
-    spec::{Driver, WorkLocation},
+    spec::WorkLocation,
     state::{AgentMessage, AgentMessageKind, DeliveryStatus, Session, SetupState, WorkState},
 };
 use crate::{ids::LaunchId, lifecycle::Activity, verdict::Verdict};
@@ -179,16 +179,16 @@ impl Session {
     /// Returns the next delivery. Messages are delivered in order, one at a time, to the running
     /// launch of the attempt.
     pub(super) fn next_delivery(&self) -> Option<SessionEffect> {
-        let driver = self.spec.agent.driver;
+        let interface = &self.spec.agent.interface;
         // One-shot work receives its entire input when it starts.
-        if driver == Driver::CodexExec {
+        if interface.is_one_shot() {
             return None;
         }
         let ready = |launch: &&Launch| {
-            launch.stop.is_none() && (launch.stream.ready || !driver.has_handshake())
+            launch.stop.is_none() && (launch.stream.ready || !interface.has_handshake())
         };
         let launch = self.running_launch().filter(ready)?;
-        let message = if driver.has_terminal() {
+        let message = if interface.has_terminal() {
             self.next_typed_message(launch)?
         } else {
             self.next_message(launch)?

@@ -801,9 +801,9 @@ impl Session {
     /// Marks a terminal agent as idle if its command line contained no text, because it is then
     /// waiting at its prompt.
     fn mark_idle_at_prompt(&mut self, launch: LaunchId) {
-        let driver = self.spec.agent.driver;
-        let waits = driver.has_terminal()
-            && driver.has_protocol()
+        let interface = &self.spec.agent.interface;
+        let waits = interface.has_terminal()
+            && interface.takes_instructions()
             && self.command_line_message(launch).is_none();
         if waits {
             self.update_launch(launch, |launch| launch.stream.turn = TurnState::Over);

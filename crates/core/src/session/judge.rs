@@ -183,7 +183,7 @@ impl Session {
 
     /// Whether an answer can resume an agent that exited while it was waiting.
     fn answer_resumes(&self) -> bool {
-        self.spec.adopted.is_none() && self.spec.agent.driver.has_protocol()
+        self.spec.adopted.is_none() && self.spec.agent.interface.takes_instructions()
     }
 
     fn evidence_flags(&self) -> Option<Flag> {
@@ -203,8 +203,8 @@ impl Session {
     pub fn has_unobservable_turns(&self) -> bool {
         let watched = |launch: &Launch| launch.adopted && launch.may_be_running();
         let adopted = !self.attempt().is_sealed() && self.current_launch().is_some_and(watched);
-        // Codex creates the transcript of a conversation when it receives the first prompt.
-        let recorded = self.spec.agent.driver.has_protocol() && self.has_transcript();
+        // An agent may create the transcript of a conversation only when it receives the first prompt.
+        let recorded = self.spec.agent.interface.takes_instructions() && self.has_transcript();
         adopted && !recorded
     }
 

@@ -247,7 +247,7 @@ impl Stream {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TurnState {
-    /// A turn is open. Its id is None if it is unknown or if the driver has no turns.
+    /// A turn is open. Its id is None if it is unknown or if the agent names no turns.
     Open {
         turn: Option<String>,
     },

@@ -7,7 +7,7 @@ impl Session {
     pub(super) fn queue_instruction(&mut self) {
         let attempt = self.attempt();
         let (no, instruction) = (attempt.no, attempt.instruction.clone());
-        if let (Some(text), true) = (instruction, self.spec.agent.driver.has_protocol()) {
+        if let (Some(text), true) = (instruction, self.spec.agent.interface.takes_instructions()) {
             self.queue(
                 format!("instruction-{no}"),
                 AgentMessageKind::Instruction,
@@ -59,7 +59,7 @@ impl Session {
         // A text that may be rejected is kept until its turn is over, because it might have to be
         // sent again.
         let kept = matches!(fate, DeliveryStatus::Delivered { .. })
-            && self.spec.agent.driver.confirms_input_by_turn();
+            && self.spec.agent.interface.confirms_input_by_turn();
         self.update_message(key, |message| {
             message.status = fate;
             message.reply = None;

@@ -19,6 +19,7 @@ mod event;
 mod evolve;
 mod hook;
 mod inferred_requests;
+mod interface;
 mod judge;
 mod launch;
 mod message_queue;
@@ -65,6 +66,11 @@ pub use event::{
     TurnMissing, TurnStarted, UsageReported, ViewersChanged, WorkFailed, WorkPrepared, WorkRemoved,
 };
 pub use hook::{FinishedHook, HookEnd, HookEvent, HookKey, PendingHook};
+pub use interface::{
+    AdapterId, AgentInterface, AgentMode, Capabilities, CompactionRequest, Composer,
+    ConversationCapabilities, ExitZeroMeaning, ParseAdapterIdError, ScreenCapabilities,
+    ToolSupport,
+};
 pub use launch::{
     Cursor, Launch, LaunchPhase, LaunchReason, ProcessExit, ProcessIdentity, ReportUsage,
     StopProgress, StopReason, StopStep, StoppedBy, TurnEnd,
@@ -75,7 +81,7 @@ pub use reactions::{
 };
 pub use spec::{
     AgentProfile, AgentSettings, AgentSpec, Approvals, Assignment, CheckTerms, CommandStdin,
-    Driver, ExitZeroPolicy, ExternalAgent, HookSpec, MultiAgent, OnFinish, RunStageRef, Sandbox,
+    ExitZeroPolicy, ExternalAgent, HookSpec, MultiAgent, OnFinish, RunStageRef, Sandbox,
     SessionSpec, TeamMembership, TmuxPane, WorkLocation,
 };
 pub use state::{

@@ -16,13 +16,13 @@ impl Session {
     /// Whether a request can be settled only at the agent's own screen. In a terminal, only
     /// approval requests are understood well enough to answer them with a key press.
     pub fn is_screen_only(&self, request: &Request) -> bool {
-        self.spec.agent.driver.has_terminal() && request.asked.kind != RequestKind::Approval
+        self.spec.agent.interface.has_terminal() && request.asked.kind != RequestKind::Approval
     }
 
     /// Returns the answer that has not been typed yet while the terminal still shows the request.
     /// Until it is typed, the agent keeps waiting for a user at its screen.
     pub fn untyped_answer(&self) -> Option<&AgentMessage> {
-        if !self.spec.agent.driver.has_terminal() {
+        if !self.spec.agent.interface.has_terminal() {
             return None;
         }
         let launch = self.running_launch()?;
@@ -52,7 +52,7 @@ impl Session {
     /// Marks a running program without turns as waiting for input, like an agent whose turn is
     /// over. The program becomes active again when it reports anything else or receives a message.
     pub(super) fn set_awaits_input(&mut self, launch: Option<LaunchId>, waits: bool) {
-        if self.spec.agent.driver.has_turns() {
+        if self.spec.agent.interface.has_turns() {
             return;
         }
         let Some(launch) = launch else { return };

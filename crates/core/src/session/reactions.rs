@@ -209,7 +209,7 @@ impl Session {
             return *act == ReactionAction::Notify
                 && !self.launches.iter().any(Launch::is_stopping);
         };
-        let (driver, ours) = (self.spec.agent.driver, self.spec.adopted.is_none());
+        let (interface, ours) = (&self.spec.agent.interface, self.spec.adopted.is_none());
         let reached = self.spec.adopted.as_ref().is_none_or(|adopted| adopted.pane.is_some());
         match act {
             ReactionAction::Notify => true,
@@ -219,17 +219,19 @@ impl Session {
             ReactionAction::Interrupt { .. } => {
                 let new =
                     !launch.stream.interrupted && !self.has_queued(AgentMessageKind::Interrupt);
-                ours && driver.has_protocol()
+                ours && interface.takes_instructions()
                     && launch.is_in_turn()
                     && new
                     && self.has_queue_space()
             }
             ReactionAction::Compact => {
-                ours && driver.compacts() && !self.is_compacting() && self.may_continue_work()
+                ours && interface.compaction().is_some()
+                    && !self.is_compacting()
+                    && self.may_continue_work()
             }
             ReactionAction::ResumeLater => ours,
             ReactionAction::HandOver { .. } => {
-                ours && !driver.has_terminal() && !self.handed_over && self.may_continue_work()
+                ours && !interface.has_terminal() && !self.handed_over && self.may_continue_work()
             }
         }
     }
@@ -266,7 +268,7 @@ impl Session {
         let holds = reacted.is_some_and(|one| one.since_ms.is_some() && one.occasion == *no);
         let on_its_way = || {
             let goes = |effect| matches!(effect, SessionEffect::Deliver { message: key, .. } if key == message.key);
-            !self.spec.agent.driver.has_terminal() && self.next_delivery().is_some_and(goes)
+            !self.spec.agent.interface.has_terminal() && self.next_delivery().is_some_and(goes)
         };
         !holds && message.typed.is_none() && !on_its_way()
     }

@@ -4,7 +4,6 @@
 use super::{
     event::{Event, LaunchRequested, StopRequested},
     launch::{Launch, LaunchPhase, LaunchReason, StopReason, StopStep, StoppedBy},
-    spec::Driver,
     state::{AgentMessage, AgentMessageKind, DeliveryStatus, Session},
 };
 use crate::{ids::LaunchId, limits::MAX_RELAUNCHES};
@@ -33,7 +32,7 @@ impl Session {
     /// agent did respond, even with a rejection, it would do the same again. If it crashed during a
     /// conversation, that conversation is resumed instead.
     fn unanswered_launch(&self) -> Option<&Launch> {
-        if !self.spec.agent.driver.has_handshake() {
+        if !self.spec.agent.interface.has_handshake() {
             return None;
         }
         let launch = self.current_launch()?;
@@ -66,10 +65,11 @@ impl Session {
             by_itself && launch.stop.is_none()
         };
         let attempt = self.attempt();
-        self.spec.agent.driver == Driver::CodexExec
+        self.spec.agent.interface.is_one_shot()
             && self.current_launch().is_some_and(exited)
             && (self.limited.is_some() || self.resume_message().is_some())
             && self.thread.is_some()
+            && self.spec.agent.interface.can_resume()
             && !attempt.is_sealed()
             && self.may_continue_work()
             && !self.is_handing_over()
@@ -96,7 +96,7 @@ impl Session {
 
     /// Returns the message that the next one-shot process receives instead of the instruction.
     fn resume_message(&self) -> Option<&AgentMessage> {
-        if self.spec.agent.driver != Driver::CodexExec {
+        if !self.spec.agent.interface.is_one_shot() {
             return None;
         }
         self.messages.iter().find(|m| {

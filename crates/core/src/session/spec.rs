@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{hook::HookEvent, launch::ProcessIdentity, reactions::Reaction, state::Budget};
+use super::{
+    hook::HookEvent, interface::AgentInterface, launch::ProcessIdentity, reactions::Reaction,
+    state::Budget,
+};
 use crate::{
     ids::{CommitId, RunId},
     limits::Bounds,
@@ -16,126 +19,6 @@ use crate::{
     team::MemberRole,
     verdict::{CheckOrigin, EmptyDiff, Snapshot},
 };
-
-/// The protocol between Provost and an agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Driver {
-    /// A plain command. Its exit status is the only signal.
-    Command,
-    /// JSON lines on standard input and output.
-    Jsonl,
-    /// Codex's app-server.
-    Codex,
-    /// `codex exec`, which receives a single instruction on its command line.
-    CodexExec,
-    /// Any program that needs a terminal. Its exit status is the only signal.
-    Terminal,
-    /// Codex's TUI, which is observed through its transcript and its screen.
-    CodexTerminal,
-}
-
-impl Driver {
-    pub const ALL: [Driver; 6] = [
-        Driver::Command,
-        Driver::Jsonl,
-        Driver::Codex,
-        Driver::CodexExec,
-        Driver::Terminal,
-        Driver::CodexTerminal,
-    ];
-
-    /// Whether the agent has turns, accepts instructions and can be asked for a result.
-    pub fn has_protocol(self) -> bool {
-        match self {
-            Driver::Command | Driver::CodexExec | Driver::Terminal => false,
-            Driver::Jsonl | Driver::Codex | Driver::CodexTerminal => true,
-        }
-    }
-
-    /// Whether the agent's output shows its turns. Otherwise, everything counts as one long turn.
-    pub fn has_turns(self) -> bool {
-        match self {
-            Driver::Command | Driver::Terminal => false,
-            Driver::Jsonl | Driver::Codex | Driver::CodexExec | Driver::CodexTerminal => true,
-        }
-    }
-
-    /// Whether the agent runs in a terminal. The terminal belongs to the user in front of it, so
-    /// the agent is not asked for a result, and messages are typed.
-    pub fn has_terminal(self) -> bool {
-        match self {
-            Driver::Command | Driver::Jsonl | Driver::Codex | Driver::CodexExec => false,
-            Driver::Terminal | Driver::CodexTerminal => true,
-        }
-    }
-
-    /// Whether messages can be sent only after the agent has reported its conversation.
-    pub fn has_handshake(self) -> bool {
-        match self {
-            Driver::Command
-            | Driver::Jsonl
-            | Driver::CodexExec
-            | Driver::Terminal
-            | Driver::CodexTerminal => false,
-            Driver::Codex => true,
-        }
-    }
-
-    /// Whether a new process can resume the conversation of one that crashed.
-    pub fn resumes(self) -> bool {
-        self.has_handshake()
-    }
-
-    /// Whether the agent can compact its conversation on request.
-    pub fn compacts(self) -> bool {
-        match self {
-            Driver::Command | Driver::CodexExec | Driver::Terminal => false,
-            Driver::Jsonl | Driver::Codex | Driver::CodexTerminal => true,
-        }
-    }
-
-    /// Whether every message to the idle agent either starts a turn, which the agent reports, or is
-    /// rejected.
-    pub fn confirms_input_by_turn(self) -> bool {
-        match self {
-            Driver::Codex => true,
-            Driver::Command
-            | Driver::Jsonl
-            | Driver::CodexExec
-            | Driver::Terminal
-            | Driver::CodexTerminal => false,
-        }
-    }
-
-    /// Whether a new process of the agent can start a new conversation.
-    pub fn can_start_threads(self) -> bool {
-        self.has_protocol() && !self.has_terminal()
-    }
-
-    /// Whether exit code 0 counts only if the agent's stream also reported a successful turn.
-    pub fn reports_turn_success(self) -> bool {
-        match self {
-            Driver::Command
-            | Driver::Jsonl
-            | Driver::Codex
-            | Driver::Terminal
-            | Driver::CodexTerminal => false,
-            Driver::CodexExec => true,
-        }
-    }
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Driver::Command => "command",
-            Driver::Jsonl => "jsonl",
-            Driver::Codex => "codex",
-            Driver::CodexExec => "codex_exec",
-            Driver::Terminal => "terminal",
-            Driver::CodexTerminal => "codex_terminal",
-        }
-    }
-}
 
 /// The sandbox of an agent, if its program supports one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -213,7 +96,8 @@ pub enum CommandStdin {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentSpec {
     pub name: String,
-    pub driver: Driver,
+    #[serde(flatten)]
+    pub interface: AgentInterface,
     pub argv: Vec<String>,
     /// Variables with their values. They must be harmless, because they are stored in the ledger.
     pub env: BTreeMap<String, String>,
@@ -258,7 +142,7 @@ pub struct AgentProfile {
 impl AgentSpec {
     /// Whether text can reach the agent at all.
     pub fn accepts_input(&self) -> bool {
-        self.driver.has_protocol() || self.input == CommandStdin::Open
+        self.interface.takes_instructions() || self.input == CommandStdin::Open
     }
 }
 
@@ -443,7 +327,8 @@ impl SessionSpec {
     /// Whether exit code 0 means that the work is done. For a command that has checks but no
     /// protocol, this is the only way to report success.
     pub fn exit_zero_is_done(&self) -> bool {
-        let judged_by_checks = !self.agent.driver.has_protocol() && !self.checks.is_empty();
+        let judged_by_checks =
+            !self.agent.interface.takes_instructions() && !self.checks.is_empty();
         self.exit_zero == ExitZeroPolicy::Completes || judged_by_checks
     }
 

@@ -254,7 +254,7 @@ pub struct Session {
     /// When the session last resumed after a usage limit, on the monotonic clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub released_ms: Option<u64>,
-    /// Capabilities that the agent lacks, as reported by its driver.
+    /// Capabilities that the agent lacks, as reported by its adapter.
     #[serde(default)]
     pub warnings: Vec<String>,
     /// The newest facts, at most [`MAX_FACTS_KEPT`](crate::limits::MAX_FACTS_KEPT).

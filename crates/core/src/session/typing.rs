@@ -5,9 +5,9 @@ use super::{
     command::SessionRejection,
     effect::DeadlineKind,
     event::{Event, MessageDelivered, MessageLost, MessageTyped},
+    interface::{AgentInterface, Composer},
     launch::Launch,
     pane::PaneState,
-    spec::Driver,
     state::{AgentMessage, AgentMessageKind, DeliveryStatus, Session},
     watch::{RecordSource, SignalKind, TypedInput, TypingState},
 };
@@ -33,36 +33,34 @@ pub fn pasteable_text(text: &str) -> String {
     text.replace("\r\n", "\n").replace('\r', "\n").chars().filter(is_text).collect()
 }
 
-/// Returns a text in a form that an agent's terminal treats literally.
-///
-/// Codex's composer interprets a leading `/` as a command unless a space precedes it. If the last
-/// word starts with `@` or `$`, its completion captures Enter unless a space follows. The composer
-/// trims its input, so neither space reaches the model.
-pub fn literal_text(driver: Driver, text: &str) -> String {
+/// Returns a text in a form that an agent's composer treats literally. Composers trim their input,
+/// so the added spaces do not reach the model.
+pub fn literal_text(composer: &Composer, text: &str) -> String {
     let text = pasteable_text(text);
-    if driver != Driver::CodexTerminal {
-        return text;
-    }
-    let before = if text.starts_with('/') { " " } else { "" };
+    let before = if text.starts_with(among(&composer.command_prefixes)) { " " } else { "" };
     let last = text.rsplit(char::is_whitespace).next().unwrap_or_default();
-    let after = if last.starts_with(['@', '$']) { " " } else { "" };
+    let after = if last.starts_with(among(&composer.completion_prefixes)) { " " } else { "" };
     format!("{before}{text}{after}")
 }
 
 /// Checks that a text can be typed into an agent's terminal.
 ///
-/// # Errors If Codex would run the text as a user command, outside of its sandbox, or if none of it
-/// can be typed.
-pub fn check_typeable(driver: Driver, text: &str) -> Result<(), SessionRejection> {
-    let text = pasteable_text(text);
-    match text.trim_start() {
-        _ if !driver.has_terminal() => Ok(()),
-        "" => Err(SessionRejection::NothingToType),
-        begun if driver == Driver::CodexTerminal && begun.starts_with('!') => {
-            Err(SessionRejection::RunsAsShellCommand)
-        }
-        _ => Ok(()),
+/// # Errors If the agent would run the text as a user command, outside of its sandbox, or if none
+/// of it can be typed.
+pub fn check_typeable(interface: &AgentInterface, text: &str) -> Result<(), SessionRejection> {
+    if !interface.has_terminal() {
+        return Ok(());
     }
+    let text = pasteable_text(text);
+    let first = text.trim_start().chars().next().ok_or(SessionRejection::NothingToType)?;
+    if interface.composer().shell_prefixes.contains(first) {
+        return Err(SessionRejection::RunsAsShellCommand(first));
+    }
+    Ok(())
+}
+
+fn among(characters: &str) -> impl Fn(char) -> bool {
+    |char| characters.contains(char)
 }
 
 impl TypedInput {
@@ -164,7 +162,7 @@ impl Session {
 
     /// Returns why an answer that is waiting for a terminal can no longer be delivered, if that is so.
     pub(super) fn moot_reason(&self, answer: &AgentMessage) -> Option<&'static str> {
-        let waits = self.spec.agent.driver.has_terminal() && answer.typed.is_none();
+        let waits = self.spec.agent.interface.has_terminal() && answer.typed.is_none();
         if !waits {
             return None;
         }
@@ -197,8 +195,8 @@ impl Session {
 
     /// Puts the first text for a terminal on the command line. Later texts are typed.
     pub(super) fn put_on_command_line(&mut self, launch: LaunchId, at: Moment) {
-        let driver = self.spec.agent.driver;
-        if !driver.has_terminal() || self.spec.adopted.is_some() {
+        let interface = &self.spec.agent.interface;
+        if !interface.has_terminal() || self.spec.adopted.is_some() {
             return;
         }
         let mut queued: Vec<&mut AgentMessage> =
@@ -206,7 +204,7 @@ impl Session {
         // Input that was typed into an earlier process does not affect this one.
         queued.iter_mut().for_each(|m| (m.typed, m.unconfirmed_reason) = (None, None));
         let fits =
-            |m: &&mut &mut AgentMessage| m.is_text() && check_typeable(driver, &m.text).is_ok();
+            |m: &&mut &mut AgentMessage| m.is_text() && check_typeable(interface, &m.text).is_ok();
         if let Some(message) = queued.iter_mut().find(fits) {
             message.typed = Some(TypedInput { launch, at, state: TypingState::CommandLine });
         }

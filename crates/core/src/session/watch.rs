@@ -704,7 +704,7 @@ impl Session {
         // A transcript never confirms an interrupt key: the turn either ends or it does not.
         let presses =
             queued(key).is_some_and(|message| message.kind == AgentMessageKind::Interrupt);
-        if !self.spec.agent.driver.has_terminal() || presses {
+        if !self.spec.agent.interface.has_terminal() || presses {
             let message = queued(key).ok_or(SessionRejection::NothingNew)?;
             return Ok(vec![MessageDelivered { key: message.key.clone(), launch }.into()]);
         }

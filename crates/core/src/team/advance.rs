@@ -411,7 +411,7 @@ pub(super) fn accepts_message(session: &Session) -> bool {
         let hears = launch.may_be_running() && !session.is_stopped_first();
         hears && launch.activity() == Activity::Idle && !claimed
     });
-    let resumable = session.spec.agent.driver.has_protocol()
+    let resumable = session.spec.agent.interface.takes_instructions()
         && session.state() != State::Cancelled
         && !session.was_stopped();
     (sealed && resumable) || (!sealed && at_rest)
@@ -427,8 +427,8 @@ fn takes_own_messages(session: &Session) -> bool {
 
 /// Whether a message can be delivered in the middle of the session's turn.
 fn can_be_steered(session: &Session) -> bool {
-    let driver = session.spec.agent.driver;
-    let able = driver.has_protocol() && !driver.has_terminal();
+    let interface = &session.spec.agent.interface;
+    let able = interface.takes_instructions() && !interface.has_terminal();
     let free = !session.attempt().is_sealed() && session.open_requests().next().is_none();
     let launch = session.current_launch().filter(|launch| launch.may_be_running());
     able && free && launch.is_some_and(|launch| launch.stop.is_none() && launch.is_in_turn())

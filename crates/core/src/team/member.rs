@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     ids::SessionId,
-    session::{AgentChannel, Driver, ReceiveMode, Session},
+    session::{AgentChannel, ReceiveMode, Session, ToolSupport},
     text::is_deceptive,
     time::Moment,
 };
@@ -125,15 +125,15 @@ pub struct MemberCapabilities {
 }
 
 impl MemberCapabilities {
-    /// Returns the capabilities of a session at the time when it is bound. Agents receive tools
-    /// when their conversation begins. JSON-lines agents call the tools that they know.
+    /// Returns the capabilities of a session at the time when it is bound. Some agents
+    /// receive tools when their conversation begins, others call the tools that they know.
     pub fn from_session(session: &Session) -> MemberCapabilities {
-        let (spec, driver) = (&session.spec, session.spec.agent.driver);
+        let (spec, interface) = (&session.spec, &session.spec.agent.interface);
         let as_member = spec.agent.settings.member.is_some();
         MemberCapabilities {
             line: spec.channel(),
-            pushed: spec.adopted.is_none() && driver.has_protocol(),
-            tools: as_member || driver == Driver::Jsonl,
+            pushed: spec.adopted.is_none() && interface.takes_instructions(),
+            tools: as_member || interface.capabilities.tools == ToolSupport::Known,
             onboarded: as_member && session.launches.is_empty(),
         }
     }
@@ -142,8 +142,7 @@ impl MemberCapabilities {
         match self.line {
             _ if !self.pushed => ReceiveMode::Polls,
             AgentChannel::Terminal | AgentChannel::Pane => ReceiveMode::Typed,
-            AgentChannel::AppServer
-            | AgentChannel::JsonLines
+            AgentChannel::Protocol
             | AgentChannel::Pipe
             | AgentChannel::Once
             | AgentChannel::Watched => ReceiveMode::Turns,

@@ -127,7 +127,7 @@ impl Team {
         }
         let skipped = match clean_up {
             CleanUp::Keep => return None,
-            CleanUp::NewThread if session.spec.agent.driver.can_start_threads() => None,
+            CleanUp::NewThread if session.spec.agent.interface.can_start_threads() => None,
             CleanUp::NewThread => Some("its agent cannot begin another conversation".to_owned()),
             CleanUp::Compact => {
                 let command =
@@ -168,6 +168,6 @@ impl Team {
         let new_thread = |looped: &Loop| looped.template.clean_up == CleanUp::NewThread;
         message.iteration.is_some()
             && self.running_loop().is_some_and(new_thread)
-            && session.spec.agent.driver.can_start_threads()
+            && session.spec.agent.interface.can_start_threads()
     }
 }

@@ -66,7 +66,7 @@ fn f2_15_stream_report_count_is_bounded() {
     }
     harness.signal(StreamSignal::Reported(fact(0)));
     assert_eq!(refusals(&harness), 1);
-    // The driver limits progress to one signal per second, so it needs no budget.
+    // The protocol limits progress to one signal per second, so it needs no budget.
     harness.signal(StreamSignal::Progress(Progress { done: 1, total: 2 }));
 }
 

@@ -3,11 +3,12 @@
 use provost_core::{
     lifecycle::{ClaimKind, Flag, State},
     session::{
-        ContextUsage, DeadlineKind, DeliveryStatus, Driver, Event, ProcessExit, RecordSignal,
+        ContextUsage, DeadlineKind, DeliveryStatus, Event, ProcessExit, RecordSignal,
         SessionCommand, SessionEffect, SessionRejection, SessionSpec, StreamSignal, TurnEnd,
     },
 };
 
+use crate::interfaces;
 use crate::kit::{TURN_ENDED_OK, TestSession, spec};
 
 fn interrupt(text: Option<&str>) -> SessionCommand {
@@ -210,7 +211,7 @@ fn refused_compaction_unblocks_and_ended_work_skips_it() {
 #[test]
 fn terminal_compacts_at_prompt_confirmed_by_rollout() {
     let mut given = spec();
-    (given.agent.driver, given.instruction) = (Driver::CodexTerminal, None);
+    (given.agent.interface, given.instruction) = (interfaces::screen(), None);
     let mut harness = TestSession::running(given);
     let launch = harness.launch();
     let hint = |place| SessionCommand::ScreenHinted {
@@ -241,7 +242,7 @@ fn terminal_compacts_at_prompt_confirmed_by_rollout() {
 #[test]
 fn t04_terminal_interrupt_waits_for_open_question() {
     let mut given = spec();
-    (given.agent.driver, given.instruction) = (Driver::CodexTerminal, None);
+    (given.agent.interface, given.instruction) = (interfaces::screen(), None);
     let mut harness = TestSession::running(given);
     let launch = harness.launch();
     let by = provost_core::session::RecordSource::Hook;

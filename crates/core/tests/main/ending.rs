@@ -4,7 +4,7 @@ use provost_core::{
     lifecycle::{Cause, ClaimKind, Flag, State},
     request::RequestStatus,
     session::{
-        AgentMessageKind, ClaimSource, DeadlineKind, Driver, ExitZeroPolicy, HookEnd,
+        AgentInterface, AgentMessageKind, ClaimSource, DeadlineKind, ExitZeroPolicy, HookEnd,
         ManualOutcome, OnFinish, ProcessExit, SessionCommand, SessionEffect, SessionRejection,
         SessionSpec, StopReason, StopStep, StoppedBy, StreamSignal, TurnEnd,
     },
@@ -329,18 +329,18 @@ fn exit_0_completes_only_unclaimed_self_exit() {
 
 #[test]
 fn exit_0_is_done_if_configured_or_only_checks() {
-    let exit_zero_is_done = |exit_zero, driver, checks: &[&str]| {
+    let exit_zero_is_done = |exit_zero, interface, checks: &[&str]| {
         let mut spec = SessionSpec { exit_zero, ..spec() };
-        spec.agent.driver = driver;
+        spec.agent.interface = interface;
         spec.checks = checks.iter().map(|check| (*check).to_owned()).collect();
         spec.exit_zero_is_done()
     };
-    assert!(exit_zero_is_done(ExitZeroPolicy::Completes, Driver::Jsonl, &[]));
-    assert!(exit_zero_is_done(ExitZeroPolicy::Completes, Driver::Command, &["check"]));
-    assert!(exit_zero_is_done(ExitZeroPolicy::NotAClaim, Driver::Command, &["check"]));
-    assert!(!exit_zero_is_done(ExitZeroPolicy::NotAClaim, Driver::Command, &[]));
+    assert!(exit_zero_is_done(ExitZeroPolicy::Completes, AgentInterface::json_lines(), &[]));
+    assert!(exit_zero_is_done(ExitZeroPolicy::Completes, AgentInterface::command(), &["check"]));
+    assert!(exit_zero_is_done(ExitZeroPolicy::NotAClaim, AgentInterface::command(), &["check"]));
+    assert!(!exit_zero_is_done(ExitZeroPolicy::NotAClaim, AgentInterface::command(), &[]));
     assert!(
-        !exit_zero_is_done(ExitZeroPolicy::NotAClaim, Driver::Jsonl, &["check"]),
+        !exit_zero_is_done(ExitZeroPolicy::NotAClaim, AgentInterface::json_lines(), &["check"]),
         "it has a way to say so"
     );
 }

@@ -3,7 +3,7 @@
 use provost_core::{
     lifecycle::{Cause, ClaimKind, Flag, State},
     session::{
-        AgentMessageKind, Driver, OnFinish, ProcessExit, SendMode, Session, SessionCommand,
+        AgentInterface, AgentMessageKind, OnFinish, ProcessExit, SendMode, Session, SessionCommand,
         SessionEffect, SessionRejection, StopReason, StoppedBy, StreamSignal,
     },
     verdict::{Caveats, CheckEnd, EmptyDiff, Receipt},
@@ -118,7 +118,7 @@ fn rework_restarts_verification() {
 #[test]
 fn output_after_silence_restarts_verification() {
     let mut spec = checked_spec();
-    spec.agent.driver = Driver::Command;
+    spec.agent.interface = AgentInterface::command();
     let mut harness = TestSession::running(spec);
     harness.claim(ClaimKind::Completed).report_silence().verify("new", CheckEnd::Exit(0));
     assert_eq!(harness.state(), State::Succeeded);
@@ -382,7 +382,7 @@ fn failed_work_is_returned_with_check_output() {
 #[test]
 fn failed_check_stops_plain_command() {
     let mut spec = checked_spec();
-    spec.agent.driver = Driver::Command;
+    spec.agent.interface = AgentInterface::command();
     let mut harness = TestSession::running(spec);
     harness.claim(ClaimKind::Completed).report_silence().verify("new", CheckEnd::Exit(1));
     assert_eq!(harness.session.launches[0].stop.unwrap().why, StopReason::ReworkExhausted);

@@ -8,7 +8,7 @@ use provost_core::{
     limits::Bounds,
     request::{AgentRequest, BlockingMode, RequestKind, RequestReply},
     session::{
-        AgentSpec, Cursor, Driver, Event, ExitZeroPolicy, HookEvent, HookSpec, OnFinish,
+        AgentInterface, AgentSpec, Cursor, Event, ExitZeroPolicy, HookEvent, HookSpec, OnFinish,
         ProcessExit, ProcessIdentity, ReportBody, Reporter, SendMode, Session, SessionCommand,
         SessionEffect, SessionOpened, SessionRejection, SessionSpec, StopStep, StoppedBy,
         StreamSignal, TurnEnd, WorkLocation,
@@ -65,7 +65,7 @@ pub(crate) fn spec() -> SessionSpec {
         cwd: "/work".to_owned(),
         agent: AgentSpec {
             name: "test".to_owned(),
-            driver: Driver::Jsonl,
+            interface: AgentInterface::json_lines(),
             argv: vec!["agent".to_owned()],
             env: BTreeMap::new(),
             pass_env: Vec::new(),
@@ -111,7 +111,7 @@ pub(crate) fn checked_spec() -> SessionSpec {
 
 pub(crate) fn command_spec() -> SessionSpec {
     let mut spec = spec();
-    spec.agent.driver = Driver::Command;
+    spec.agent.interface = AgentInterface::command();
     spec.instruction = None;
     spec
 }

@@ -13,6 +13,8 @@ mod hooks;
 mod imported;
 mod inbox;
 mod inferred_requests;
+#[path = "../../../sim/src/interfaces.rs"]
+mod interfaces;
 mod kit;
 mod launching;
 mod laws;

@@ -3,23 +3,24 @@
 use provost_core::{
     lifecycle::{Cause, ClaimKind, Flag, Rule, State},
     session::{
-        AgentMessageKind, DeadlineKind, DeliveryStatus, Driver, LaunchReason, ProcessExit,
+        AgentInterface, AgentMessageKind, DeadlineKind, DeliveryStatus, LaunchReason, ProcessExit,
         SendMode, SessionCommand, SessionEffect, SessionSpec, StopStep, StoppedBy, StreamSignal,
         TurnEnd,
     },
 };
 
+use crate::interfaces;
 use crate::kit::{TestSession, checked_spec, send, spec};
 
 const BUSY: &str = "ActiveTurnOutputSchemaMismatch";
 
-fn with(driver: Driver, mut spec: SessionSpec) -> SessionSpec {
-    spec.agent.driver = driver;
+fn with(interface: AgentInterface, mut spec: SessionSpec) -> SessionSpec {
+    spec.agent.interface = interface;
     spec
 }
 
 fn codex() -> SessionSpec {
-    with(Driver::Codex, spec())
+    with(interfaces::server(), spec())
 }
 
 /// A session whose agent received its instruction and is in its first turn.
@@ -273,7 +274,7 @@ fn limit(harness: &TestSession) -> StreamSignal {
 
 /// A one-shot session that exited at a usage limit.
 fn exited_at_limit(spec: SessionSpec) -> TestSession {
-    let mut harness = TestSession::running(with(Driver::CodexExec, spec));
+    let mut harness = TestSession::running(with(interfaces::one_shot(), spec));
     ready(&mut harness);
     start_turn(&mut harness);
     let limited = limit(&harness);
@@ -304,7 +305,7 @@ fn f4_3_one_shot_usage_limit_waits_then_resumes() {
 
 #[test]
 fn f4_3_one_shot_limit_over_before_exit_resumes() {
-    let mut harness = TestSession::running(with(Driver::CodexExec, spec()));
+    let mut harness = TestSession::running(with(interfaces::one_shot(), spec()));
     ready(&mut harness);
     start_turn(&mut harness);
     let limited = limit(&harness);

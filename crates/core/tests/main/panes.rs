@@ -3,14 +3,15 @@
 use provost_core::{
     request::{AgentRequest, RequestKind, RequestReply},
     session::{
-        DeliveryStatus, Driver, Event, ExternalAgent, InputBlocked, PaneState, ProcessIdentity,
-        ReceiveMode, RecordSignal, RecordSource, ScreenHint, ScreenSource, SendMode,
-        SessionCommand, SessionEffect, SessionRejection, SessionSpec, TmuxPane, TurnEnd,
+        AgentInterface, DeliveryStatus, Event, ExternalAgent, InputBlocked, PaneState,
+        ProcessIdentity, ReceiveMode, RecordSignal, RecordSource, ScreenHint, ScreenSource,
+        SendMode, SessionCommand, SessionEffect, SessionRejection, SessionSpec, TmuxPane, TurnEnd,
         TypingState,
     },
     time::Moment,
 };
 
+use crate::interfaces;
 use crate::{
     kit::{TestSession, spec},
     rng::Rng,
@@ -19,7 +20,7 @@ use crate::{
 
 fn pane_spec() -> SessionSpec {
     let mut spec = spec();
-    spec.agent.driver = Driver::CodexTerminal;
+    spec.agent.interface = interfaces::screen();
     spec.instruction = None;
     spec.on_finish = provost_core::session::OnFinish::Park;
     let pane = TmuxPane { socket: "/tmux".to_owned(), id: "%1".to_owned(), server: Some(3) };
@@ -94,7 +95,7 @@ fn dialog_in_external_pane_cannot_be_answered() {
 #[test]
 fn agent_without_record_rejects_messages() {
     let mut spec = pane_spec();
-    spec.agent.driver = Driver::Terminal;
+    spec.agent.interface = AgentInterface::terminal_command();
     let mut harness = TestSession::new(spec);
     harness.apply(SessionCommand::WorkPrepared { cwd: "/work".to_owned(), base: None });
     let launch = harness.launch();

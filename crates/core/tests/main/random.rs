@@ -6,7 +6,7 @@ use provost_core::{
     limits::Bounds,
     request::{AgentRequest, ApprovalScope, BlockingMode, RequestKind, RequestReply},
     session::{
-        CommandStdin, ContextUsage, Cursor, Driver, ExitZeroPolicy, FactKind, HookEnd,
+        AgentInterface, CommandStdin, ContextUsage, Cursor, ExitZeroPolicy, FactKind, HookEnd,
         ManualOutcome, OnFinish, PaneState, ProcessExit, ProcessIdentity, Progress, Reaction,
         ReactionAction, ReactionTrigger, RecordSignal, RecordSource, ReportBody, Reporter,
         ScreenHint, ScreenSource, SendMode, Session, SessionCommand, SessionSpec, StoppedBy,
@@ -16,6 +16,7 @@ use provost_core::{
     verdict::{CheckEnd, EmptyDiff},
 };
 
+use crate::interfaces;
 use crate::{
     kit::{receipt, snapshot, spec},
     rng::Rng,
@@ -43,16 +44,16 @@ pub(crate) fn random_spec(rng: &mut Rng) -> SessionSpec {
     let mut spec = spec();
     spec.bounds = random_bounds(rng);
     spec.checks = rng.pick(&[vec![], vec!["a".to_owned()], vec!["a".to_owned(), "b".to_owned()]]);
-    let terminal = Driver::CodexTerminal;
-    spec.agent.driver = rng.pick(&[
-        Driver::Command,
-        Driver::Jsonl,
-        Driver::Jsonl,
-        Driver::Codex,
-        Driver::CodexExec,
-        terminal,
+    let terminal = interfaces::screen();
+    spec.agent.interface = rng.pick(&[
+        AgentInterface::command(),
+        AgentInterface::json_lines(),
+        AgentInterface::json_lines(),
+        interfaces::server(),
+        interfaces::one_shot(),
+        terminal.clone(),
     ]);
-    let adopted = spec.agent.driver == terminal && rng.percent(40);
+    let adopted = spec.agent.interface == terminal && rng.percent(40);
     spec.adopted = adopted.then(Default::default);
     // An adopted agent has no initial instruction and no checks.
     if adopted {
@@ -189,7 +190,7 @@ fn random_observation(session: &Session, rng: &mut Rng) -> SessionCommand {
     let folded = session.launch(launch).map_or(0, |launch| launch.cursor.offset);
     let offset = if rng.percent(90) { folded + 1 + rng.below(3) } else { rng.below(folded + 1) };
     let cursor = Cursor { offset, skip: rng.below(2) };
-    if session.spec.agent.driver.has_terminal() && rng.percent(70) {
+    if session.spec.agent.interface.has_terminal() && rng.percent(70) {
         return random_watch_command(session, launch, rng);
     }
     match rng.below(20) {

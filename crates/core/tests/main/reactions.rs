@@ -3,12 +3,13 @@
 use provost_core::{
     lifecycle::{ClaimKind, State},
     session::{
-        AgentMessageKind, ContextUsage, DeadlineKind, Driver, Event, ExternalAgent, LaunchReason,
-        Reaction, ReactionAction, ReactionTrigger, RecordSignal, SendMode, Session, SessionCommand,
+        AgentMessageKind, ContextUsage, DeadlineKind, Event, ExternalAgent, LaunchReason, Reaction,
+        ReactionAction, ReactionTrigger, RecordSignal, SendMode, Session, SessionCommand,
         SessionRejection, SessionSpec, StopReason, StreamSignal, TmuxPane, TurnEnd,
     },
 };
 
+use crate::interfaces;
 use crate::{
     control::delivered_message,
     kit::{TURN_ENDED_OK, TestSession, question, send, spec},
@@ -311,7 +312,7 @@ fn external_agent_is_only_nudged_or_notified() {
         (hand_over(), Some(pane), 0),
     ] {
         let mut given = reacting(ReactionTrigger::Quiet, act);
-        (given.agent.driver, given.instruction) = (Driver::CodexTerminal, None);
+        (given.agent.interface, given.instruction) = (interfaces::screen(), None);
         given.adopted = Some(Box::new(ExternalAgent { pane, ..ExternalAgent::default() }));
         let mut harness = TestSession::new(given);
         harness.apply(SessionCommand::WorkPrepared { cwd: "/work".to_owned(), base: None });

@@ -4,7 +4,7 @@ use provost_core::{
     lifecycle::{ClaimKind, State},
     request::{RequestReply, RequestStatus},
     session::{
-        AttemptOpened, Cursor, DeliveryStatus, Driver, LaunchPhase, OnFinish, ProcessExit,
+        AgentInterface, AttemptOpened, Cursor, DeliveryStatus, LaunchPhase, OnFinish, ProcessExit,
         SendMode, SessionCommand, SessionEffect, SessionRejection, StopStep, StoppedBy,
         StreamSignal, TurnEnd,
     },
@@ -196,7 +196,7 @@ fn evidence_counts_despite_interim_question() {
 #[test]
 fn command_active_after_silence_is_rechecked() {
     let mut spec = checked_spec();
-    spec.agent.driver = Driver::Command;
+    spec.agent.interface = AgentInterface::command();
     spec.on_finish = OnFinish::Park;
     let mut harness = TestSession::running(spec);
     let launch = harness.launch();

@@ -4,17 +4,18 @@ use provost_core::{
     lifecycle::{Cause, ClaimKind, Flag, State},
     request::{AgentRequest, BlockingMode, RequestKind, RequestReply, RequestStatus},
     session::{
-        AgentMessageKind, Budget, Cursor, Driver, Event, LaunchReason, ProcessExit, SendMode,
-        SessionCommand, SessionEffect, SessionRejection, SessionSpec, StoppedBy, StreamSignal,
-        TurnEnd, Usage,
+        AgentInterface, AgentMessageKind, Budget, Cursor, Event, LaunchReason, ProcessExit,
+        SendMode, SessionCommand, SessionEffect, SessionRejection, SessionSpec, StoppedBy,
+        StreamSignal, TurnEnd, Usage,
     },
 };
 
+use crate::interfaces;
 use crate::kit::{TestSession, send, spec};
 
 fn codex() -> SessionSpec {
     let mut spec = spec();
-    spec.agent.driver = Driver::Codex;
+    spec.agent.interface = interfaces::server();
     spec
 }
 
@@ -448,7 +449,7 @@ fn one_shot_exit_0_needs_a_successful_turn() {
         (Some(TurnEnd::Error("no".to_owned())), State::Failed),
     ] {
         let mut spec = spec();
-        spec.agent.driver = Driver::CodexExec;
+        spec.agent.interface = interfaces::one_shot();
         spec.exit_zero = provost_core::session::ExitZeroPolicy::Completes;
         let mut harness = TestSession::running(spec);
         harness.signal(StreamSignal::TurnStarted { turn: None });
@@ -560,7 +561,7 @@ fn removed_conversation_is_not_resumed() {
 #[test]
 fn one_shot_session_resumes_only_after_it_ended() {
     let mut spec = codex();
-    spec.agent.driver = Driver::CodexExec;
+    spec.agent.interface = interfaces::one_shot();
     let mut harness = TestSession::running(spec);
     let say = || send("again", SendMode::Continue);
     harness.signal(StreamSignal::Ready { thread: Some("t".to_owned()) });
@@ -587,7 +588,7 @@ fn one_shot_session_resumes_only_after_it_ended() {
 #[test]
 fn one_shot_live_after_seal_rejects_messages() {
     let mut spec = codex();
-    spec.agent.driver = Driver::CodexExec;
+    spec.agent.interface = interfaces::one_shot();
     let mut harness = TestSession::running(spec);
     harness.apply(SessionCommand::Resolve {
         to: provost_core::session::ManualOutcome::Failed,
@@ -628,7 +629,7 @@ fn only_crash_in_named_thread_resumes_after_drain() {
         "no conversation is there to resume"
     );
     let mut talker = spec();
-    talker.agent.driver = Driver::Jsonl;
+    talker.agent.interface = AgentInterface::json_lines();
     let mut talker = working(talker);
     talker.end(ProcessExit::Signal(9));
     assert_eq!(talker.session.launches.len(), 1, "it cannot take a conversation up again");

@@ -5,7 +5,7 @@ use provost_core::{
     lifecycle::{ClaimKind, Flag, Rule, State},
     request::RequestReply,
     session::{
-        Driver, ExitZeroPolicy, ProcessExit, SendMode, SessionCommand, SessionEffect,
+        AgentInterface, ExitZeroPolicy, ProcessExit, SendMode, SessionCommand, SessionEffect,
         SessionRejection, SessionSpec, StopReason, StoppedBy, StreamSignal, TeamMembership,
         TurnEnd, WorkLocation,
     },
@@ -100,9 +100,11 @@ fn stopped_work_stays_stopped_after_checks() {
 
 #[test]
 fn answer_resumes_only_what_takes_an_answer() {
-    for (driver, flagged) in [(Driver::Jsonl, true), (Driver::Command, false)] {
+    for (interface, flagged) in
+        [(AgentInterface::json_lines(), true), (AgentInterface::command(), false)]
+    {
         let mut spec = spec();
-        spec.agent.driver = driver;
+        spec.agent.interface = interface;
         let mut harness = TestSession::running(spec);
         harness.claim(ClaimKind::NeedsInput).end(ProcessExit::Exit(0));
         assert_eq!(

@@ -3,8 +3,8 @@
 use provost_core::{
     ids::{LaunchId, SessionId},
     session::{
-        ClaimSource, DeadlineKind, Driver, HookEvent, HookKey, ReportStatus, SessionEffect,
-        StopStep, WorkLocation,
+        AdapterId, AgentMode, ClaimSource, DeadlineKind, HookEvent, HookKey, ReportStatus,
+        SessionEffect, StopStep, WorkLocation,
     },
 };
 use serde::Serialize;
@@ -25,8 +25,11 @@ fn shown_names_match_stored_names() {
     for standing in [ReportStatus::Applied, ReportStatus::Recorded, ReportStatus::RecordedLate] {
         assert_eq!(standing.as_str(), stored(standing));
     }
-    for driver in [Driver::Command, Driver::Jsonl] {
-        assert_eq!(driver.as_str(), stored(driver));
+    for mode in AgentMode::ALL {
+        assert_eq!(mode.as_str(), stored(mode));
+    }
+    for adapter in [AdapterId::COMMAND, AdapterId::JSON_LINES] {
+        assert_eq!(adapter.as_str(), stored(adapter.clone()));
     }
 }
 

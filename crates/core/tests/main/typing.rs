@@ -4,13 +4,14 @@ use provost_core::{
     lifecycle::State,
     request::{AgentRequest, ApprovalScope, RequestKind, RequestReply, RequestStatus},
     session::{
-        AgentMessage, DeliveryStatus, Driver, Event, InputBlocked, ProcessExit, RecordSignal,
-        RecordSource, ScreenHint, ScreenSource, SessionCommand, SessionEffect, SessionRejection,
-        SessionSpec, StreamSignal, TurnEnd, TypingState, check_typeable, enter_retry_key,
-        literal_text, pasteable_text,
+        AgentInterface, AgentMessage, DeliveryStatus, Event, InputBlocked, ProcessExit,
+        RecordSignal, RecordSource, ScreenHint, ScreenSource, SessionCommand, SessionEffect,
+        SessionRejection, SessionSpec, StreamSignal, TurnEnd, TypingState, check_typeable,
+        enter_retry_key, literal_text, pasteable_text,
     },
 };
 
+use crate::interfaces;
 use crate::{
     kit::TestSession,
     rng::Rng,
@@ -501,14 +502,14 @@ fn instruction_before_start_is_on_command_line() {
 }
 
 #[test]
-fn codex_text_is_escaped_to_be_literal() {
-    let codex = |text: &str| literal_text(Driver::CodexTerminal, text);
-    assert_eq!(codex("/compact the file"), " /compact the file");
-    assert_eq!(codex("look at @src"), "look at @src ");
-    assert_eq!(codex("$HOME"), "$HOME ");
-    assert_eq!(codex("mail a@b.c and /x"), "mail a@b.c and /x");
-    assert_eq!(codex("@one\nis it"), "@one\nis it");
-    assert_eq!(literal_text(Driver::Terminal, "/x @y"), "/x @y");
+fn composer_text_is_escaped_to_be_literal() {
+    let literal = |text: &str| literal_text(interfaces::screen().composer(), text);
+    assert_eq!(literal("/compact the file"), " /compact the file");
+    assert_eq!(literal("look at @src"), "look at @src ");
+    assert_eq!(literal("$HOME"), "$HOME ");
+    assert_eq!(literal("mail a@b.c and /x"), "mail a@b.c and /x");
+    assert_eq!(literal("@one\nis it"), "@one\nis it");
+    assert_eq!(literal_text(AgentInterface::terminal_command().composer(), "/x @y"), "/x @y");
     assert_eq!(pasteable_text("a\x1b[201~\r\nb\rc\t"), "a[201~\nb\nc\t");
 }
 
@@ -516,24 +517,31 @@ fn codex_text_is_escaped_to_be_literal() {
 fn shell_escape_or_empty_text_is_rejected() {
     for text in ["!rm -rf /", " \n!ls", "\u{7}!ls"] {
         assert_eq!(
-            check_typeable(Driver::CodexTerminal, text),
-            Err(SessionRejection::RunsAsShellCommand),
+            check_typeable(&interfaces::screen(), text),
+            Err(SessionRejection::RunsAsShellCommand('!')),
             "{text:?}"
         );
         let mut harness = TestSession::running(terminal_spec());
-        assert_eq!(harness.try_apply(send("one", text)), Err(SessionRejection::RunsAsShellCommand));
+        assert_eq!(
+            harness.try_apply(send("one", text)),
+            Err(SessionRejection::RunsAsShellCommand('!'))
+        );
         harness.begin_turn(10, "a");
         let leave =
             SessionCommand::Interrupt { key: "leave".to_owned(), text: Some(text.to_owned()) };
-        assert_eq!(harness.try_apply(leave), Err(SessionRejection::RunsAsShellCommand));
+        assert_eq!(harness.try_apply(leave), Err(SessionRejection::RunsAsShellCommand('!')));
     }
     assert_eq!(
-        check_typeable(Driver::CodexTerminal, "\u{7}\n "),
+        check_typeable(&interfaces::screen(), "\u{7}\n "),
         Err(SessionRejection::NothingToType)
     );
-    assert_eq!(check_typeable(Driver::Terminal, "!ls"), Ok(()));
-    assert_eq!(check_typeable(Driver::Codex, "!ls"), Ok(()), "its protocol has no composer");
-    assert_eq!(check_typeable(Driver::CodexTerminal, "Run this: !ls"), Ok(()));
+    assert_eq!(check_typeable(&AgentInterface::terminal_command(), "!ls"), Ok(()));
+    assert_eq!(
+        check_typeable(&interfaces::server(), "!ls"),
+        Ok(()),
+        "its protocol has no composer"
+    );
+    assert_eq!(check_typeable(&interfaces::screen(), "Run this: !ls"), Ok(()));
 }
 
 #[test]

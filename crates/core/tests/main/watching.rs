@@ -6,18 +6,19 @@ use provost_core::{
         AgentRequest, ApprovalScope, BlockingMode, RequestKind, RequestReply, RequestStatus,
     },
     session::{
-        DeliveryStatus, Driver, Event, ExternalAgent, InputBlocked, ProcessExit, ProcessIdentity,
-        RecordSignal, RecordSource, ReportBody, Reporter, ScreenHint, ScreenSource, SendMode,
-        SessionCommand, SessionEffect, SessionRejection, SessionSpec, SignalKind, StreamSignal,
-        TmuxPane, TurnEnd, TypingState, enter_retry_key,
+        AgentInterface, DeliveryStatus, Event, ExternalAgent, InputBlocked, ProcessExit,
+        ProcessIdentity, RecordSignal, RecordSource, ReportBody, Reporter, ScreenHint,
+        ScreenSource, SendMode, SessionCommand, SessionEffect, SessionRejection, SessionSpec,
+        SignalKind, StreamSignal, TmuxPane, TurnEnd, TypingState, enter_retry_key,
     },
 };
 
+use crate::interfaces;
 use crate::kit::{TestSession, spec};
 
 pub(crate) fn terminal_spec() -> SessionSpec {
     let mut spec = spec();
-    spec.agent.driver = Driver::CodexTerminal;
+    spec.agent.interface = interfaces::screen();
     spec.instruction = None;
     spec.on_finish = provost_core::session::OnFinish::Park;
     spec
@@ -608,7 +609,7 @@ fn adopted_agent_without_record_is_flagged() {
         (harness.state(), harness.has_flag(Flag::TurnsUnobservable)),
         (State::Working, false)
     );
-    spec.agent.driver = Driver::Terminal;
+    spec.agent.interface = AgentInterface::terminal_command();
     let mut harness = adopted_session(spec);
     assert_eq!((harness.state(), harness.has_flag(Flag::TurnsUnobservable)), (State::Idle, true));
     let launch = harness.launch();

@@ -88,7 +88,10 @@ impl ShortageTestBoard {
 pub(super) fn spec() -> SessionSpec {
     serde_json::from_value(serde_json::json!({
         "name": "s", "role": null, "project": null, "cwd": "/",
-        "agent": {"name": "a", "driver": "jsonl", "argv": ["a"], "env": {}, "pass_env": []},
+        "agent": {
+            "name": "a", "argv": ["a"], "env": {}, "pass_env": [],
+            "adapter": "jsonl", "mode": "headless", "capabilities": {"conversation": {}},
+        },
         "instruction": "do it", "work": "plain", "setup": null, "checks": ["check"], "keep": [],
         "empty_diff": "accepted", "exit_zero": "not_a_claim", "on_finish": "close", "bounds": {}, "hooks": {},
     }))

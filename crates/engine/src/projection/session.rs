@@ -48,7 +48,11 @@ pub fn row(session: &Session) -> SessionRow {
             WorkState::Pending | WorkState::Failed { .. } | WorkState::Removed => spec.cwd.clone(),
         },
         agent: spec.agent.name.clone(),
-        driver: spec.agent.driver.as_str().to_owned(),
+        adapter: spec.agent.interface.adapter.to_string(),
+        mode: spec.agent.interface.mode.as_str().to_owned(),
+        has_conversation: spec.agent.interface.has_turns(),
+        can_resume: spec.agent.interface.can_resume(),
+        can_attach: spec.agent.interface.can_attach(),
         argv: spec.agent.argv.clone(),
         version: spec.agent.version.clone(),
         state: judged.state.word().to_owned(),
@@ -157,7 +161,7 @@ pub fn explain(session: &Session, now_ms: u64) -> (Vec<WhyFact>, String) {
         ("none", None, Some(TURNS_UNKNOWN.to_owned()))
     } else {
         let heard = launch.map(activity_at);
-        (session.spec.agent.driver.as_str(), heard, None)
+        (session.spec.agent.interface.adapter.as_str(), heard, None)
     };
     add("activity", projection::common::activity_name(session), source, heard, unseen);
     let watch = launch.map(|launch| &launch.watch);
@@ -237,7 +241,7 @@ fn describe_decision(session: &Session) -> (&'static str, &'static str) {
 
 /// Describes the rule, with more detail if more is known than the rule requires.
 fn describe_rule(session: &Session, rule: Rule, unobserved: bool) -> &'static str {
-    let plain = !session.spec.agent.driver.has_protocol();
+    let plain = !session.spec.agent.interface.takes_instructions();
     match (rule, unobserved, awaits_result(session), plain) {
         (Rule::Stopped, _, _, _) => describe_stop(session),
         (Rule::Ended, _, _, _) if session.dismissed.is_some() => {
@@ -460,7 +464,7 @@ fn request_row_with_commands(session: &Session, request: &Request) -> RequestRow
     let look = if runs { pane.map(attach_command) } else { None };
     let commands = match (session.is_screen_only(request), &session.spec.adopted) {
         (true, None) if runs => vec![format!("provost attach {id}")],
-        (true, None) if session.spec.agent.driver.has_protocol() => {
+        (true, None) if session.spec.agent.interface.takes_instructions() => {
             vec![format!("provost resume {id}")]
         }
         (true, _) => vec![look.unwrap_or_else(|| format!("provost status {id} --why"))],
@@ -582,7 +586,7 @@ fn launch_row(launch: &Launch) -> LaunchRow {
 /// Returns why a message is still waiting, if that is known.
 fn wait_reason(session: &Session, message: &AgentMessage) -> Option<String> {
     let launch = session.current_launch().filter(|launch| launch.may_be_running())?;
-    let typed = session.spec.agent.driver.has_terminal();
+    let typed = session.spec.agent.interface.has_terminal();
     let held_back = || session.input_blocked(launch, message).map(|why| why.describe().to_owned());
     message.unconfirmed_reason.clone().or_else(|| typed.then(held_back).flatten())
 }

@@ -15,7 +15,6 @@ use provost_core::{
     limits::MAX_LEFT_OUT,
     session::{Session, SessionSpec, WorkLocation, WorkState},
     shortage::Shortage,
-    trust::approval_patterns,
     verdict::{CheckEnd, ProtectedOverlay, Receipt, Snapshot},
 };
 use provost_git::{
@@ -26,6 +25,7 @@ use provost_holder::{
     EndCause, ExitRecord, HeldRecord, HoldSpec, LaunchState, OnLimit, ProcessEnd,
     journal::{self, JournalChannel, JournalReader, OpenedJournal},
 };
+use provost_trust::approval_patterns;
 
 use super::{
     effects::{EffectName, Effects, FinishedEffect},

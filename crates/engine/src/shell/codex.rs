@@ -17,7 +17,7 @@ use provost_agent_codex::hooks;
 use provost_agent_codex::protocol::{CodexVersion, LISTENS};
 use provost_core::{
     ids::{LaunchId, SessionId},
-    session::{AgentSettings, Approvals, Driver, Sandbox, Session},
+    session::{AgentMode, AgentSettings, Approvals, Sandbox, Session},
 };
 use provost_holder::{HoldSpec, Relay, RelayListener, StdinMode, spec::MARK};
 
@@ -45,8 +45,8 @@ pub(crate) fn prepare_launch(
     launch: LaunchId,
     spec: &mut HoldSpec,
 ) -> Result<(), String> {
-    let driver = session.spec.agent.driver;
-    if !matches!(driver, Driver::Codex | Driver::CodexExec | Driver::CodexTerminal) {
+    let interface = &session.spec.agent.interface;
+    if interface.adapter != provost_agent_codex::ADAPTER {
         return Ok(());
     }
     let place = home.agent(session.id);
@@ -63,17 +63,15 @@ pub(crate) fn prepare_launch(
     for (name, value) in prepared.environment() {
         set_variable(spec, name, value);
     }
-    match driver {
-        Driver::CodexExec => {
+    match interface.mode {
+        AgentMode::Once => {
             spec.argv.extend(exec_arguments(session));
             // Every user on the machine can read arguments, so pass the text on standard input.
             spec.stdin = StdinMode::Text(session.one_shot_text().to_owned());
             spec.journal_stdin = false;
         }
-        Driver::CodexTerminal => spec.argv.extend(terminal_arguments(program, session, launch)),
-        Driver::Codex | Driver::Command | Driver::Jsonl | Driver::Terminal => {
-            listen_on_socket(home, session, launch, spec);
-        }
+        AgentMode::Terminal => spec.argv.extend(terminal_arguments(program, session, launch)),
+        AgentMode::Headless => listen_on_socket(home, session, launch, spec),
     }
     Ok(())
 }
@@ -159,7 +157,7 @@ fn worktree_trust(session: &Session, root: &Path, worktree: &Path) -> Repository
         return RepositoryTrust::Trusted;
     }
     // In this case, Codex asks the user on its own screen.
-    let on_screen = agent.driver == Driver::CodexTerminal;
+    let on_screen = agent.interface.has_terminal();
     match (provost_trust::has_agent_files(root, worktree), on_screen) {
         (true, true) => RepositoryTrust::AskUser,
         (true, false) => RepositoryTrust::Untrusted,
@@ -168,21 +166,21 @@ fn worktree_trust(session: &Session, root: &Path, worktree: &Path) -> Repository
     }
 }
 
-/// Returns the MCP server for drivers that accept tools only through MCP. All supported versions of
+/// Returns the MCP server for the modes that accept tools only through MCP. All supported versions of
 /// the app-server accept tools when a thread starts.
 fn tool_server(session: &Session, program: &Path) -> Option<ToolServer> {
     let member = session.spec.agent.settings.member;
     let role = member.map(|member| member.role.as_str());
     let role = role.into_iter().flat_map(|role| ["--role".to_owned(), role.to_owned()]);
-    match session.spec.agent.driver {
-        Driver::CodexExec | Driver::CodexTerminal => Some(ToolServer {
+    match session.spec.agent.interface.mode {
+        AgentMode::Once | AgentMode::Terminal => Some(ToolServer {
             name: mcp::NAME.to_owned(),
             command: program.to_owned(),
             arguments: [TOOLS_COMMAND.to_owned()].into_iter().chain(role).collect(),
             variables: TOOLS_VARIABLES.map(str::to_owned).to_vec(),
             instructions: mcp::instructions(member),
         }),
-        Driver::Codex | Driver::Command | Driver::Jsonl | Driver::Terminal => None,
+        AgentMode::Headless => None,
     }
 }
 

@@ -1,4 +1,4 @@
-//! Encodes messages to an agent in the format that its driver expects.
+//! Encodes messages to an agent in the format that it expects.
 
 use provost_agent::{AgentInput, RequestAnswer};
 use provost_core::{
@@ -14,12 +14,12 @@ pub(super) fn typed_text(session: &Session) -> impl Fn(&AgentMessage) -> String 
             // This is intended as a command to the agent's own composer.
             session::pasteable_text(&message.text)
         } else {
-            session::literal_text(session.spec.agent.driver, &message.text)
+            session::literal_text(session.spec.agent.interface.composer(), &message.text)
         }
     }
 }
 
-/// Encodes a message for the agent. `None` if its driver cannot express the message.
+/// Encodes a message for the agent. `None` if its protocol cannot express the message.
 pub(super) fn encode_message(
     session: &Session,
     launch: LaunchId,
@@ -36,7 +36,7 @@ pub(super) fn encode_message(
     if message.kind == AgentMessageKind::Interrupt {
         let turn = session.launch(launch).and_then(|launch| launch.turn());
         let interrupt = AgentInput::Interrupt { key, thread, turn };
-        return provost_agent_codex::encode(session.spec.agent.driver, &interrupt);
+        return provost_agent_codex::encode(&session.spec.agent.interface, &interrupt);
     }
     if let Some(returned) = &message.returned {
         let result = AgentInput::ToolResult {
@@ -48,7 +48,7 @@ pub(super) fn encode_message(
             live: returned.launch == launch,
             form: session.spec.agent.settings.result,
         };
-        return provost_agent_codex::encode(session.spec.agent.driver, &result);
+        return provost_agent_codex::encode(&session.spec.agent.interface, &result);
     }
     let saying = AgentInput::Message {
         key,
@@ -58,5 +58,5 @@ pub(super) fn encode_message(
         answer,
         form: session.spec.agent.settings.result,
     };
-    provost_agent_codex::encode(session.spec.agent.driver, &saying)
+    provost_agent_codex::encode(&session.spec.agent.interface, &saying)
 }

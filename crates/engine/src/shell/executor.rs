@@ -13,8 +13,8 @@ use provost_core::{
     ids::{LaunchId, RunId, SessionId, TeamId},
     run::{self, Run},
     session::{
-        AgentMessageKind, Driver, EffectKey, ProcessIdentity, Session, SessionCommand,
-        SessionEffect, WorkState, enter_retry_key,
+        AgentMessageKind, EffectKey, ProcessIdentity, Session, SessionCommand, SessionEffect,
+        WorkState, enter_retry_key,
     },
     shortage::{Shortage, retry_after_ms},
     team::{self, Team},
@@ -508,7 +508,7 @@ impl EffectContext {
         session: &Session,
         launch: LaunchId,
     ) -> impl Future<Output = ()> + use<> {
-        let writes = session.spec.agent.driver == Driver::CodexTerminal;
+        let writes = session.spec.agent.interface.has_transcript();
         let watch = writes.then(|| {
             let [(_, home), _] = codex::session_environment(&self.world.home, session.id);
             let (handle, observations) = (self.handle.clone(), self.observations.clone());
@@ -691,7 +691,7 @@ impl EffectContext {
             token: &token,
         };
         let agent = &session.spec.agent;
-        let tty = agent.driver.has_terminal().then_some(TERMINAL_SIZE);
+        let tty = agent.interface.has_terminal().then_some(TERMINAL_SIZE);
         let mut spec = HoldSpec {
             env: self.world.environment.for_launch(session, launch, &place),
             stdin: if agent.accepts_input() || tty.is_some() {

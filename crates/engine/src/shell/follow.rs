@@ -12,7 +12,7 @@ use provost_core::{
     ids::LaunchId,
     lifecycle::ProcessFact,
     session::{
-        self, Cursor, Driver, Launch, LaunchPhase, ProcessExit, Session, SessionCommand, StoppedBy,
+        self, Cursor, Launch, LaunchPhase, ProcessExit, Session, SessionCommand, StoppedBy,
         StreamSignal, WorkState,
     },
 };
@@ -170,14 +170,14 @@ impl Follower {
         let from = recorded.cursor;
         // The first successful read withdraws a report from before a restart.
         let reported_unknown = recorded.process() == ProcessFact::Unknown;
-        let (driver, bounds) = (session.spec.agent.driver, &session.spec.bounds);
+        let (interface, bounds) = (&session.spec.agent.interface, &session.spec.bounds);
         let opening = ConversationOptions {
             zone: agent_time_zone(session),
             ..ConversationOptions::from_session(session)
         };
-        let protocol = provost_agent_codex::protocol(driver, opening);
+        let protocol = provost_agent_codex::protocol(interface, opening);
         let (rows, columns) = (TERMINAL_SIZE.rows, TERMINAL_SIZE.columns);
-        let terminal = driver.has_terminal().then(|| ScreenHints::new(session, rows, columns));
+        let terminal = interface.has_terminal().then(|| ScreenHints::new(session, rows, columns));
         let resume = if protocol.needs_full_journal() || terminal.is_some() {
             journal::JournalCursor::default()
         } else {
@@ -194,9 +194,9 @@ impl Follower {
             link,
             protocol,
             terminal,
-            output_is_activity: driver != Driver::CodexTerminal,
-            stderr_is_log: driver == Driver::Codex,
-            stdout_is_stream: driver.has_protocol(),
+            output_is_activity: !interface.has_transcript(),
+            stderr_is_log: interface.capabilities.stderr_is_log,
+            stdout_is_stream: interface.takes_instructions(),
             lines: LineAssembler::resume(JournalChannel::Stdout, resume),
             resume,
             reported: from,

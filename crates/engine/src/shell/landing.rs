@@ -16,6 +16,7 @@ use provost_git::{
 };
 
 use super::{merge_queue::parse_tree_oid, supervised_command::error_chain};
+use crate::guarded_files;
 
 /// Lands on a branch of this repository.
 pub(crate) fn land(git: &Git, run: &Run, step: usize) -> RunCommand {
@@ -100,7 +101,7 @@ impl<'a> LandingSite<'a> {
         if has(&tip, commit)? || !has(commit, &tip)? {
             return Ok(None);
         }
-        let patterns = self.run.spec.guarded_patterns();
+        let patterns = guarded_files::patterns(&self.run.spec);
         let files = changed_among(self.git, &self.project, &tip, commit, &patterns);
         let files = files.map_err(|why| error_chain(&why))?;
         if files.is_empty() {

@@ -470,7 +470,7 @@ pub(super) fn refused_change(why: &SessionRejection, session: SessionId) -> ApiE
         }
         SessionRejection::LimitNotRaised { .. }
         | SessionRejection::BudgetNotRaised(_)
-        | SessionRejection::RunsAsShellCommand
+        | SessionRejection::RunsAsShellCommand(_)
         | SessionRejection::NothingToType
         | SessionRejection::InvalidReply(..) => ErrorCode::BadRequest,
         SessionRejection::NothingNew
@@ -542,7 +542,7 @@ pub(super) fn refused_change(why: &SessionRejection, session: SessionId) -> ApiE
         | SessionRejection::NoTranscript
         | SessionRejection::NothingTyped(_)
         | SessionRejection::AnswerLost(..)
-        | SessionRejection::RunsAsShellCommand
+        | SessionRejection::RunsAsShellCommand(_)
         | SessionRejection::NothingToType
         | SessionRejection::AtWork
         | SessionRejection::QueueFull(_)

@@ -6,7 +6,7 @@ use provost_core::{
     ids::{SessionId, TreeId},
     limits::Bounds,
     session::{
-        AgentSpec, CommandStdin, Driver, ExitZeroPolicy, OnFinish, Session, SessionOpened,
+        AgentInterface, AgentSpec, CommandStdin, ExitZeroPolicy, OnFinish, Session, SessionOpened,
         SessionSpec, WorkLocation, WorkState,
     },
     team::{
@@ -127,7 +127,7 @@ fn short(tree: &TreeId) -> &str {
 fn placeholder_worker(task: &Team) -> Session {
     let agent = AgentSpec {
         name: "none".to_owned(),
-        driver: Driver::Command,
+        interface: AgentInterface::command(),
         argv: Vec::new(),
         env: Default::default(),
         pass_env: Vec::new(),

@@ -11,7 +11,6 @@ use provost_core::{
     limits::MAX_LEFT_OUT,
     run::Run,
     session::{Session, WorkLocation, WorkState},
-    trust::approval_patterns,
     verdict::{Caveats, Snapshot},
 };
 use provost_git::{
@@ -21,8 +20,10 @@ use provost_git::{
 use provost_sys::agent_file;
 
 use provost_sys::private;
+use provost_trust::approval_patterns;
 
 use super::supervised_command::error_chain;
+use crate::guarded_files;
 
 /// A prepared working directory and its base.
 pub(crate) struct PreparedWork {
@@ -144,7 +145,7 @@ pub(crate) fn commit_head(
     let place = WorktreeLocation { top: &run.spec.project, path: &path, branch: &branch };
     let taken = commit_worktree(git, session, message, place);
     let work = WorkLocation::InPlace { top: run.spec.project.clone() };
-    let (base, protected) = (&run.spec.target.base, run.spec.guarded_patterns());
+    let (base, protected) = (&run.spec.target.base, guarded_files::patterns(&run.spec));
     taken
         .and_then(|(taken, caveats)| {
             add_protected_files(git, &work, Some(base), &protected, taken, caveats)

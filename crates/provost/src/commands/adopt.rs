@@ -11,8 +11,8 @@ use provost_config::{Act, FlagSetting, Resolved};
 use provost_core::{
     ids::SessionId,
     session::{
-        AgentSpec, CommandStdin, Driver, ExitZeroPolicy, ExternalAgent, OnFinish, ProcessIdentity,
-        Reaction, SessionSpec, TmuxPane, WorkLocation,
+        AgentInterface, AgentSpec, CommandStdin, ExitZeroPolicy, ExternalAgent, OnFinish,
+        ProcessIdentity, Reaction, SessionSpec, TmuxPane, WorkLocation,
     },
     verdict::EmptyDiff,
 };
@@ -136,7 +136,7 @@ fn spec(
         budget: budget(&config),
         policy: Default::default(),
         hooks: session_hooks(&config)?,
-        reactions: reactions(&config, found.driver())?,
+        reactions: reactions(&config, &found.interface())?,
         warnings: found.limitations(),
         run: None,
         task: None,
@@ -160,18 +160,18 @@ fn check_cwd(given: &Path, found: &DiscoveredAgent) -> Result<(), ApiError> {
 
 /// Returns the reactions for an adopted agent. Only notifications and nudges apply to it, and the
 /// project's other reactions do not.
-fn reactions(config: &Resolved, driver: Driver) -> Result<Vec<Reaction>, ApiError> {
+fn reactions(config: &Resolved, interface: &AgentInterface) -> Result<Vec<Reaction>, ApiError> {
     let no_successor =
         |name: &str| Err(usage(format!("an adopted agent cannot hand over to {name:?}")));
     let mut config = config.clone();
     config.reactions.retain(|_, one| matches!(one.act, Act::Notify | Act::Nudge));
-    spawn::reactions::build(&config, driver, no_successor)
+    spawn::reactions::build(&config, interface, no_successor)
 }
 
 fn agent(found: &DiscoveredAgent) -> AgentSpec {
     AgentSpec {
         name: found.agent.clone(),
-        driver: found.driver(),
+        interface: found.interface(),
         argv: found.argv.clone(),
         env: BTreeMap::new(),
         pass_env: Vec::new(),

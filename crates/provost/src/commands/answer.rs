@@ -156,11 +156,12 @@ fn nothing_to_answer(row: &SessionRow, id: &str) -> ApiError {
         return refused(format!("session {id} has no open question"))
             .next(format!("provost status {id}"));
     }
-    let message = match row.driver.as_str() {
-        "command" => format!(
+    let message = if row.is_plain_command() {
+        format!(
             "session {id} needs input, but a plain command cannot be answered: provide the input, then resolve the session"
-        ),
-        _ => format!("session {id} needs input, but has no open request; send it a message"),
+        )
+    } else {
+        format!("session {id} needs input, but has no open request; send it a message")
     };
     input_commands(row, id).into_iter().fold(refused(message), ApiError::next)
 }
@@ -183,7 +184,7 @@ mod tests {
         assert!(error.message.contains("plain command"), "{}", error.message);
         assert!(error.next.iter().any(|next| next.contains("resolve")), "{:?}", error.next);
         assert!(error.next.iter().any(|next| next.contains("cancel")), "{:?}", error.next);
-        let row = SessionRow { driver: "jsonl".to_owned(), ..row };
+        let row = SessionRow { has_conversation: true, ..row };
         let error = choose(&row, None).unwrap_err();
         assert_eq!(error.next[0], "provost send deadbeef TEXT");
     }

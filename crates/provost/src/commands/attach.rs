@@ -17,7 +17,7 @@ use provost_api::{ApiError, Client, ErrorCode, SessionRow};
 use provost_core::{
     ids::{LaunchId, SessionId},
     lifecycle::Flag,
-    session::Driver,
+    session::AgentMode,
     text::shell_quote,
 };
 use provost_engine::shell::{
@@ -139,7 +139,7 @@ fn report_detached(context: &Context, client: &Client, id: &str) -> CliResult {
 }
 
 fn has_terminal(row: &SessionRow) -> bool {
-    Driver::ALL.iter().any(|driver| driver.has_terminal() && driver.as_str() == row.driver)
+    row.mode == AgentMode::Terminal.as_str()
 }
 
 /// Shows the agent's own terminal.
@@ -272,10 +272,10 @@ fn attachable(row: &SessionRow) -> Result<AttachTarget, ApiError> {
     let id = ui::short_id(&row.id);
     let refused = |why: &str| ApiError::new(ErrorCode::Refused, format!("session {id} {why}"));
     let logs = format!("provost logs {id} -f");
-    if row.driver == Driver::CodexExec.as_str() {
+    if row.mode == AgentMode::Once.as_str() {
         return Err(refused("runs a single instruction and has no screen").next(logs));
     }
-    if row.driver != Driver::Codex.as_str() {
+    if !row.can_attach {
         let why = format!("is not a Codex session, and {} has no screen of its own", row.agent);
         return Err(refused(&why).next(logs));
     }
@@ -473,7 +473,8 @@ mod tests {
 
     fn codex_row() -> SessionRow {
         SessionRow {
-            driver: "codex".to_owned(),
+            adapter: "codex".to_owned(),
+            can_attach: true,
             agent: "codex".to_owned(),
             argv: vec!["/opt/it's codex".to_owned(), "-c".to_owned(), "model=\"m\"".to_owned()],
             version: Some("0.166.0".to_owned()),
@@ -534,7 +535,7 @@ mod tests {
 
     #[test]
     fn non_codex_session_has_no_screen() {
-        let exec = SessionRow { driver: "codex_exec".to_owned(), ..codex_row() };
+        let exec = SessionRow { mode: "once".to_owned(), ..codex_row() };
         assert!(refusal(&exec).contains("single instruction"), "{}", refusal(&exec));
         let plain = ui::test_session("x", "working");
         insta::assert_snapshot!(refusal(&plain), @"session deadbeef is not a Codex session, and command has no screen of its own; next: provost logs deadbeef -f");

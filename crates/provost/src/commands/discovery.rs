@@ -14,7 +14,7 @@ use provost_agent_codex::{
     rollout::{CodexHomes, Rollout, SessionMeta, read_meta},
 };
 use provost_api::{ApiError, ErrorCode};
-use provost_core::session::Driver;
+use provost_core::session::{AgentInterface, AgentMode};
 use provost_terminal::tmux::{self, PaneId, PaneListing, TmuxServer};
 
 use crate::{context::Context, error::usage};
@@ -78,12 +78,12 @@ impl DiscoveredAgent {
         })
     }
 
-    /// Returns the driver to use. Only Codex conversations can be read.
-    pub(crate) fn driver(&self) -> Driver {
+    /// Returns the interface to the agent. Only Codex conversations can be read.
+    pub(crate) fn interface(&self) -> AgentInterface {
         if self.rollout.is_some() || self.is_unstarted_codex() {
-            Driver::CodexTerminal
+            provost_agent_codex::interface(AgentMode::Terminal)
         } else {
-            Driver::Terminal
+            AgentInterface::terminal_command()
         }
     }
 
@@ -774,11 +774,13 @@ mod tests {
     fn limitations_are_listed() {
         assert_eq!(found().limitations().len(), 2);
         let seen = DiscoveredAgent { rollout: Some("/r".into()), ..found() };
-        assert_eq!((seen.driver(), found().driver()), (Driver::CodexTerminal, Driver::Terminal));
+        let codex = provost_agent_codex::interface(AgentMode::Terminal);
+        let plain = AgentInterface::terminal_command();
+        assert_eq!((&seen.interface(), &found().interface()), (&codex, &plain));
         let process = Some(PidIdentity { pid: 7, start_time: 1, boot_id: "b".to_owned() });
         let fresh =
             DiscoveredAgent { process, own_program: true, open_files_visible: true, ..found() };
-        assert_eq!(fresh.driver(), Driver::CodexTerminal);
+        assert_eq!(fresh.interface(), codex);
         assert!(
             fresh.limitations()[1].contains("after the first prompt"),
             "{:?}",
@@ -786,7 +788,7 @@ mod tests {
         );
         let hidden = DiscoveredAgent { open_files_visible: false, ..fresh.clone() };
         let other = DiscoveredAgent { agent: "aider".to_owned(), ..fresh };
-        assert_eq!((hidden.driver(), other.driver()), (Driver::Terminal, Driver::Terminal));
+        assert_eq!((&hidden.interface(), &other.interface()), (&plain, &plain));
         assert!(seen.limitations()[0].contains("process"));
     }
 }

@@ -191,16 +191,16 @@ pub(crate) fn next_commands(row: &SessionRow) -> Vec<String> {
 ///
 /// A plain command does not accept messages. The operator performs the manual step and then resolves the session.
 pub(super) fn input_commands(row: &SessionRow, id: &str) -> Vec<String> {
-    match (row.requests.is_empty(), row.driver.as_str()) {
+    match (row.requests.is_empty(), row.is_plain_command()) {
         (false, _) => vec![format!("provost logs {id}")],
-        (true, "command") => vec![format!("provost logs {id}"), accept(id), cancel(id)],
-        (true, _) => vec![format!("provost send {id} TEXT"), format!("provost logs {id}")],
+        (true, true) => vec![format!("provost logs {id}"), accept(id), cancel(id)],
+        (true, false) => vec![format!("provost send {id} TEXT"), format!("provost logs {id}")],
     }
 }
 
 /// Returns the commands to continue after an interrupted turn.
 fn interrupted_commands(row: &SessionRow, id: &str) -> Vec<String> {
-    let attach = row.driver.starts_with("codex").then(|| format!("provost attach {id}"));
+    let attach = row.can_attach.then(|| format!("provost attach {id}"));
     let go_on = [format!("provost resume {id}"), format!("provost send {id} TEXT")];
     go_on.into_iter().chain(attach).collect()
 }
@@ -232,7 +232,7 @@ fn resume_commands(row: &SessionRow, id: &str) -> Vec<String> {
         // An adopted agent has to be restarted in its own terminal, after which it can be adopted again.
         return vec!["provost discover".to_owned()];
     }
-    let conversation = row.driver.starts_with("codex") && row.thread.is_some();
+    let conversation = row.can_resume && row.thread.is_some();
     let used_up = row.cause.as_deref() == Some("budget");
     let more = match (row.budget.tokens, row.budget.turns) {
         (Some(_), _) => "--tokens MORE",
@@ -288,23 +288,31 @@ mod tests {
         }
     }
 
-    fn waiting(driver: &str) -> SessionRow {
-        SessionRow { driver: driver.to_owned(), ..ui::test_session("x", "needs_input") }
+    fn waiting_command() -> SessionRow {
+        ui::test_session("x", "needs_input")
+    }
+
+    fn waiting_in_terminal() -> SessionRow {
+        SessionRow { mode: "terminal".to_owned(), ..waiting_command() }
+    }
+
+    fn waiting_conversation() -> SessionRow {
+        SessionRow { has_conversation: true, ..waiting_command() }
     }
 
     #[test]
     fn waiting_plain_command_suggests_resolve() {
-        let ended = SessionRow { process: "exit0".to_owned(), ..waiting("command") };
+        let ended = SessionRow { process: "exit0".to_owned(), ..waiting_command() };
         let expected = [
             "provost logs deadbeef",
             "provost resolve deadbeef --as accepted --because TEXT",
             "provost cancel deadbeef",
         ];
         assert_eq!(next_commands(&ended), expected);
-        let next = next_commands(&waiting("command"));
+        let next = next_commands(&waiting_command());
         assert_eq!(next[..3], expected);
         assert_eq!(next[3], "provost stop deadbeef", "a live session can also be stopped");
-        assert_eq!(next_commands(&waiting("jsonl"))[0], "provost send deadbeef TEXT");
+        assert_eq!(next_commands(&waiting_conversation())[0], "provost send deadbeef TEXT");
     }
 
     #[test]
@@ -313,7 +321,8 @@ mod tests {
             terminal: true,
             state: "exited_without_claim".to_owned(),
             thread: Some("t".to_owned()),
-            ..waiting("codex_terminal")
+            can_resume: true,
+            ..waiting_conversation()
         };
         let resumes = |row: &SessionRow| next_commands(row).iter().any(|n| n.contains("resume"));
         assert!(resumes(&row));
@@ -344,7 +353,7 @@ mod tests {
     #[test]
     fn stop_is_suggested_only_for_own_live_process() {
         let over =
-            SessionRow { terminal: true, state: "completed".to_owned(), ..waiting("terminal") };
+            SessionRow { terminal: true, state: "completed".to_owned(), ..waiting_in_terminal() };
         let stop = "provost stop deadbeef".to_owned();
         assert!(next_commands(&over).contains(&stop));
         let flagged = |flag: &str, row: &SessionRow| {
@@ -354,9 +363,9 @@ mod tests {
         for flag in ["adopted", "stopping"] {
             assert!(!flagged(flag, &over).contains(&stop), "{flag}");
         }
-        let next = flagged("stopping", &waiting("terminal"));
+        let next = flagged("stopping", &waiting_in_terminal());
         assert!(!next.contains(&stop), "it is being stopped already: {next:?}");
-        let next = flagged("adopted", &waiting("terminal"));
+        let next = flagged("adopted", &waiting_in_terminal());
         assert_eq!(next.last().unwrap(), "provost cancel deadbeef");
         let ended = SessionRow { process: "exit0".to_owned(), ..over };
         assert!(!next_commands(&ended).contains(&stop));
@@ -364,7 +373,7 @@ mod tests {
 
     #[test]
     fn ended_process_suggests_no_stop() {
-        let row = SessionRow { process: "exit0".to_owned(), ..waiting("jsonl") };
+        let row = SessionRow { process: "exit0".to_owned(), ..waiting_conversation() };
         let next = next_commands(&row);
         assert!(next.contains(&"provost cancel deadbeef".to_owned()), "{next:?}");
         assert!(!next.iter().any(|command| command.contains("stop")), "{next:?}");

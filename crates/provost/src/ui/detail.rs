@@ -287,7 +287,8 @@ impl DetailView {
     }
 
     fn facts(&mut self, row: &SessionRow) {
-        let agent = format!("{} ({}): {}", row.agent, row.driver, row.argv.join(" "));
+        let mode = if row.mode == "headless" { String::new() } else { format!(", {}", row.mode) };
+        let agent = format!("{} ({}{mode}): {}", row.agent, row.adapter, row.argv.join(" "));
         self.text("agent", &agent);
         if let Some(instruction) = &row.instruction {
             self.text("prompt", instruction);

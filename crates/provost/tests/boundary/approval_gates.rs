@@ -31,7 +31,7 @@ impl ScriptedRunEnv {
         let scenario = self.home.scenario("talker", &steps);
         let agent = scripted_agent_bin();
         self.home.configure(&format!(
-            "session.settle = \"0s\"\nsession.rework = 0\n{more}\n[agents.talker]\ndriver = \"jsonl\"\ncommand = [{:?}, {:?}]\n",
+            "session.settle = \"0s\"\nsession.rework = 0\n{more}\n[agents.talker]\nadapter = \"jsonl\"\ncommand = [{:?}, {:?}]\n",
             agent.display().to_string(),
             scenario.display().to_string()
         ));

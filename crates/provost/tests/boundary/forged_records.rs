@@ -150,7 +150,7 @@ fn f2_10_forged_launch_directory_is_set_aside() {
     );
     fs::write(&script, text).unwrap();
     home.configure(&format!(
-        "[agents.forger]\ndriver = \"jsonl\"\ncommand = [\"sh\", \"{}\"]\n",
+        "[agents.forger]\nadapter = \"jsonl\"\ncommand = [\"sh\", \"{}\"]\n",
         script.display()
     ));
     let spawned = home.provost(&["spawn", "--json", "--agent", "forger", "first"]);

@@ -162,7 +162,7 @@ fn f2_6_answer_key_is_unguessable() {
     let stage = TestEnv::new();
     let agent = text(&scripted_agent_bin());
     stage.configure(&format!(
-        "[agents.asker]\ndriver = \"jsonl\"\ncommand = [{agent:?}, \"sample:asks_question\"]\n"
+        "[agents.asker]\nadapter = \"jsonl\"\ncommand = [{agent:?}, \"sample:asks_question\"]\n"
     ));
     let id = stage.spawn_in(stage.root(), &["--agent", "asker", "store it"]);
     stage.wait(&id, "needs_input");

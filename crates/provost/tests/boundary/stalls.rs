@@ -282,7 +282,7 @@ fn f2_15_stream_reports_over_budget_are_refused() {
     fs::write(home.root().join("talker.sh"), script).unwrap();
     let talker = home.root().join("talker.sh");
     home.configure(&format!(
-        "[agents.talker]\ndriver = \"jsonl\"\ncommand = [\"sh\", \"{}\"]\n",
+        "[agents.talker]\nadapter = \"jsonl\"\ncommand = [\"sh\", \"{}\"]\n",
         talker.display()
     ));
     let spawned = home.provost(&["spawn", "--json", "--agent", "talker", "Talk."]);

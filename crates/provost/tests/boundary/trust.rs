@@ -158,7 +158,7 @@ fn kept_pattern_that_no_check_accepts_is_refused() {
 fn ignore_project_config_skips_project_settings() {
     let home = TestHome::new();
     let repo = home.repo("ignored");
-    home.configure("[run]\ntriage = false\nplan = \"never\"\n[review]\ntask = \"off\"\n[agents.mine]\ndriver = \"jsonl\"\ncommand = [\"true\"]\n");
+    home.configure("[run]\ntriage = false\nplan = \"never\"\n[review]\ntask = \"off\"\n[agents.mine]\nadapter = \"jsonl\"\ncommand = [\"true\"]\n");
     let more = "run.opened = \"false\"\n[worktree]\nsetup = \"false\"\n";
     repo.write("provost.toml", &format!("{}{more}", hook_config(&home)));
     let spawn = ["spawn", "--json", "--wait", "--exit-zero-completes", "--ignore-project-config"];

@@ -233,7 +233,7 @@ fn f2_19_imported_session_runs_nothing_until_takeover() {
     );
     let (agent, scenario) = (scripted_agent_bin(), here.scenario("talker", &script));
     here.configure(&format!(
-        "session.stop_grace = \"100ms\"\n[agents.talker]\ndriver = \"jsonl\"\ncommand = [{:?}, {:?}]\n",
+        "session.stop_grace = \"100ms\"\n[agents.talker]\nadapter = \"jsonl\"\ncommand = [{:?}, {:?}]\n",
         agent.to_str().unwrap(),
         scenario.to_str().unwrap()
     ));
@@ -312,7 +312,7 @@ impl PullRequestEnv {
         let scenario = "[[step]]\nemit = { type = \"ready\", thread = \"t\" }\n[[step]]\nrun = [\"sh\", \"-ec\", \"echo work >> work.txt\"]\n[[step]]\nreport = \"completed\"\n";
         let (agent, path) = (scripted_agent_bin(), self.home.scenario("talker", scenario));
         self.home.configure(&format!(
-            "session.stop_grace = \"100ms\"\nrun.pull_every = \"50ms\"\nrun.pull_checks = \"0s\"\n[agents.talker]\ndriver = \"jsonl\"\ncommand = [{:?}, {:?}]\n",
+            "session.stop_grace = \"100ms\"\nrun.pull_every = \"50ms\"\nrun.pull_checks = \"0s\"\n[agents.talker]\nadapter = \"jsonl\"\ncommand = [{:?}, {:?}]\n",
             agent.to_str().unwrap(),
             path.to_str().unwrap()
         ));

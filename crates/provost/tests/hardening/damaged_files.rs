@@ -196,7 +196,7 @@ exit = 0
     crate::kit::configure(
         &home,
         &format!(
-            "[agents.scripted]\ndriver = \"jsonl\"\ncommand = [\"{}\", \"{}\", \"--vars\", \"root={root}\"]\n",
+            "[agents.scripted]\nadapter = \"jsonl\"\ncommand = [\"{}\", \"{}\", \"--vars\", \"root={root}\"]\n",
             provost_testkit::scripted_agent_bin().display(),
             scenario.display()
         ),

@@ -241,7 +241,7 @@ fn f8_v3_lost_launch_of_session_is_not_adopted() {
     configure(
         &home,
         &format!(
-            "[agents.scripted]\ndriver = \"jsonl\"\ncommand = [\"{program}\", \"{}\", \"--vars\", \"root={root}\"]\n",
+            "[agents.scripted]\nadapter = \"jsonl\"\ncommand = [\"{program}\", \"{}\", \"--vars\", \"root={root}\"]\n",
             agent.display()
         ),
     );

@@ -87,7 +87,7 @@ fn f8_o1_script_running_the_daemon_is_operator() {
     let agent = |name: &str, text: &str| {
         let scenario = home.scenario(name, text).display().to_string();
         format!(
-            "[agents.{name}]\ndriver = \"jsonl\"\ncommand = [\"{program}\", \"{scenario}\", \"--vars\", \"root={root}\"]\n"
+            "[agents.{name}]\nadapter = \"jsonl\"\ncommand = [\"{program}\", \"{scenario}\", \"--vars\", \"root={root}\"]\n"
         )
     };
     configure(&home, &(agent("asker", &asker_scenario()) + &agent("listener", LISTENER)));

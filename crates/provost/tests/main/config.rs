@@ -95,7 +95,7 @@ fn settings_without_effect_are_refused() {
     let world = CliEnv::new();
     world.write(
         "user/.config/provost/provost.toml",
-        "[agents.plain]\ncommand = [\"true\"]\n[agents.talks]\ndriver = \"jsonl\"\ncommand = [\"true\"]\n[agents.renames]\ncommand = [\"true\"]\nenv.FOO = \"$BAR\"\n[agents.leaks]\ncommand = [\"true\"]\nenv.MY_TOKEN = \"abc\"\n",
+        "[agents.plain]\ncommand = [\"true\"]\n[agents.talks]\nadapter = \"jsonl\"\ncommand = [\"true\"]\n[agents.renames]\ncommand = [\"true\"]\nenv.FOO = \"$BAR\"\n[agents.leaks]\ncommand = [\"true\"]\nenv.MY_TOKEN = \"abc\"\n",
     );
     let message = |arguments: &[&str]| {
         world.run(&[&["spawn", "--json"], arguments].concat()).json_error("bad_request")

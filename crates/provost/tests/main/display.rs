@@ -37,7 +37,7 @@ fn home_with_agent(scenario: &str) -> TestHome {
     let dir = home.root().join("user/.config/provost");
     fs::create_dir_all(&dir).unwrap();
     let toml = format!(
-        "[session]\nstop_grace = \"100ms\"\n[agents.one]\ndriver = \"jsonl\"\ncommand = [{:?}, {:?}]\n",
+        "[session]\nstop_grace = \"100ms\"\n[agents.one]\nadapter = \"jsonl\"\ncommand = [{:?}, {:?}]\n",
         scripted_agent_bin(),
         scenario
     );

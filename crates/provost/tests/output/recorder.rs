@@ -89,7 +89,8 @@ impl Recorder {
             );
             fs::write(&program, script).unwrap();
             make_executable(&program);
-            writeln!(toml, "[agents.{name}]\ndriver = \"jsonl\"\ncommand = [{program:?}]").unwrap();
+            writeln!(toml, "[agents.{name}]\nadapter = \"jsonl\"\ncommand = [{program:?}]")
+                .unwrap();
         }
         self.home.configure(&toml);
     }

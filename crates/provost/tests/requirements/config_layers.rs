@@ -19,7 +19,7 @@ setup = "false"
 [hooks]
 session.exited_without_claim = "touch hook-ran"
 [agents.plain]
-driver = "command"
+adapter = "command"
 command = ["true"]
 "#;
 

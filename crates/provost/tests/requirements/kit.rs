@@ -48,7 +48,7 @@ impl TestEnv {
         let path = text(&self.home.scenario(TALKER, scenario));
         let agent = text(&scripted_agent_bin());
         self.configure(&format!(
-            "{more}\n[agents.{TALKER}]\ndriver = \"jsonl\"\ncommand = [{agent:?}, {path:?}]\n"
+            "{more}\n[agents.{TALKER}]\nadapter = \"jsonl\"\ncommand = [{agent:?}, {path:?}]\n"
         ));
     }
 

@@ -40,7 +40,7 @@ fn question_needs_input_and_answer_arrives_once() {
     let stage = TestEnv::new();
     let agent = text(&scripted_agent_bin());
     stage.configure(&format!(
-        "[agents.asker]\ndriver = \"jsonl\"\ncommand = [{agent:?}, \"sample:asks_question\"]\n"
+        "[agents.asker]\nadapter = \"jsonl\"\ncommand = [{agent:?}, \"sample:asks_question\"]\n"
     ));
     let id = stage.spawn_in(stage.home.root(), &["--agent", "asker", "store it"]);
     let row = stage.wait(&id, "needs_input");

@@ -83,7 +83,7 @@ roots = ["skills"]
 time_limit = "69s"
 output_limit = "70KiB"
 [agents.helper]
-driver = "jsonl"
+adapter = "jsonl"
 command = ["true", "one"]
 pass_env = ["LENT_BY_AGENT"]
 [agents.helper.env]
@@ -186,7 +186,7 @@ fn session_effect(key: &str) -> Option<(&'static str, Value)> {
         "reactions.*.text" => ("/reactions/0/act/hand_over/text", json!("You are the second.")),
         "reactions.*.times" => ("/reactions/0/times", json!(2)),
         "reactions.*.total" => ("/reactions/0/total", json!(3)),
-        "agents.*.driver" => ("/agent/driver", json!("jsonl")),
+        "agents.*.adapter" => ("/agent/adapter", json!("jsonl")),
         "agents.*.command" => ("/agent/argv", json!(["true", "one"])),
         "agents.*.env.*" => ("/agent/env/COLOUR", json!("blue")),
         "agents.*.pass_env" => ("/agent/pass_env/0", json!("LENT_BY_AGENT")),
@@ -557,16 +557,16 @@ fn spawn_flags() -> Vec<SpawnFlag> {
         flag("--turns", &["--agent", "talks", "--turns", "4"], |spec, _| {
             spec["budget"]["turns"] == 4
         }),
-        flag("--tty", &["--tty", "--", "true"], |spec, _| spec["agent"]["driver"] == "terminal"),
+        flag("--tty", &["--tty", "--", "true"], |spec, _| spec["agent"]["mode"] == "terminal"),
         // The tests of tmux windows cover the other effects of this flag.
         flag("--tmux", &["--tty", "--tmux", "--", "true"], |spec, _| {
-            spec["agent"]["driver"] == "terminal"
+            spec["agent"]["mode"] == "terminal"
         }),
         flag("--accept-trust", &["--tty", "--accept-trust", ".", "--", "true"], |spec, _| {
             spec["agent"]["settings"]["accept_trust"] == true
         }),
         flag("--once", &["--agent", "codex", "--once", "x"], |spec, _| {
-            spec["agent"]["driver"] == "codex_exec" && spec["exit_zero"] == "completes"
+            spec["agent"]["mode"] == "once" && spec["exit_zero"] == "completes"
         }),
         flag(
             "--codex-path",
@@ -604,7 +604,7 @@ fn e10_spawn_flags_have_an_effect() {
     let repo = stage.home.repo("work");
     fake_codex(&stage);
     stage.configure(
-        "[verify]\nchecks = []\n[agents.helper]\ncommand = [\"true\"]\n[agents.talks]\ndriver = \"jsonl\"\ncommand = [\"true\"]\n[agents.codex]\npath = \"../../../fake-codex\"\n",
+        "[verify]\nchecks = []\n[agents.helper]\ncommand = [\"true\"]\n[agents.talks]\nadapter = \"jsonl\"\ncommand = [\"true\"]\n[agents.codex]\npath = \"../../../fake-codex\"\n",
     );
     let mut known: BTreeSet<String> =
         FLAGS_TESTED_ELSEWHERE.iter().map(|name| (*name).to_owned()).collect();

@@ -20,7 +20,7 @@ echo '{{"type":"turn_ended","status":"ok"}}'"#
     let path = stage.file("chatter.sh");
     std::fs::write(&path, script).unwrap();
     stage.configure(&format!(
-        "[agents.chatter]\ndriver = \"jsonl\"\ncommand = [\"/bin/sh\", {path:?}]\n"
+        "[agents.chatter]\nadapter = \"jsonl\"\ncommand = [\"/bin/sh\", {path:?}]\n"
     ));
     let id = stage.spawn_in(stage.home.root(), &["--agent", "chatter", "talk"]);
     let row = stage.wait_sealed(&id);

@@ -190,8 +190,8 @@ fn handover_keeps_worktree_and_is_recorded() {
     stage.configure(&format!(
         "[session]\nstale_after = \"400ms\"\nstop_grace = \"200ms\"\n\
          [reactions.mine]\non = \"stalled\"\ndo = \"hand_over\"\nagent = \"second\"\n\
-         [agents.first]\ndriver = \"jsonl\"\ncommand = [{agent:?}, {first:?}]\n\
-         [agents.second]\ndriver = \"jsonl\"\ncommand = [{agent:?}, {second:?}]\n"
+         [agents.first]\nadapter = \"jsonl\"\ncommand = [{agent:?}, {first:?}]\n\
+         [agents.second]\nadapter = \"jsonl\"\ncommand = [{agent:?}, {second:?}]\n"
     ));
     let arguments = ["--agent", "first", "--worktree", "--check", "test -e finished", "do it"];
     let id = stage.spawn_in(repo.path(), &arguments);

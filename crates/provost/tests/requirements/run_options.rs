@@ -89,7 +89,7 @@ fn e10_run_flags_have_an_effect() {
     file("spec.md", "more\n");
     file("answers.json", "{\"answers\": {\"q\": {\"answers\": [\"yes\"]}}}");
     stage.configure(
-        "verify.checks = [\"true\"]\n[agents.talks]\ndriver = \"jsonl\"\ncommand = [\"true\"]\n[agents.codex]\npath = \"../../../fake-codex\"\nmulti_agent = false\n",
+        "verify.checks = [\"true\"]\n[agents.talks]\nadapter = \"jsonl\"\ncommand = [\"true\"]\n[agents.codex]\npath = \"../../../fake-codex\"\nmulti_agent = false\n",
     );
     let mut known: BTreeSet<String> =
         FLAGS_TESTED_ELSEWHERE.iter().map(|name| (*name).to_owned()).collect();

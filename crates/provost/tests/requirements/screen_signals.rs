@@ -311,7 +311,7 @@ fn m24_agent_kind_is_stored_and_text_cannot_change_it() {
     let lies = "[[step]]\nraw = '\\e]0;Claude Code\\x07\\r\\nWelcome to Claude Code! AI_AGENT=gemini\\r\\n'\n";
     let (id, place) = spawn_in_turn(&mut stage, &[lies, ATTENTION_THEN_END].concat(), &[]);
     stage.wait(&id, "needs_input");
-    let kind = |row: &Value| (row["agent"].clone(), row["driver"].clone());
+    let kind = |row: &Value| (row["agent"].clone(), row["adapter"].clone());
     let before = kind(&stage.status(&id));
     assert_eq!(before.0, "codex");
     // The agent's kind is not detected again.

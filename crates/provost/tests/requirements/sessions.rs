@@ -199,7 +199,7 @@ fn open_team(stage: &TestEnv, repo: &TestRepo, name: &str) -> Vec<String> {
     let program = text(&scripted_agent_bin());
     let path = text(&stage.scenario("rests", IDLES_BETWEEN_TURNS));
     stage.configure(&format!(
-        "[session]\nstop_grace = \"1s\"\n[agents.rests]\ndriver = \"jsonl\"\ncommand = [{program:?}, {path:?}]\n"
+        "[session]\nstop_grace = \"1s\"\n[agents.rests]\nadapter = \"jsonl\"\ncommand = [{program:?}, {path:?}]\n"
     ));
     let members = ["--worker", "hand=rests", "--manager", "boss=rests"];
     let words =

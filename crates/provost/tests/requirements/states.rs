@@ -109,7 +109,7 @@ fn configure_agents(stage: &TestEnv) {
     for (name, scenario) in [("deaf", CLAIMS_NOTHING), ("refuted", CLAIMS_FAIL_CHECKS)] {
         let path = text(&stage.home.scenario(name, scenario));
         toml.push_str(&format!(
-            "[agents.{name}]\ndriver = \"jsonl\"\ncommand = [{agent:?}, {path:?}]\n"
+            "[agents.{name}]\nadapter = \"jsonl\"\ncommand = [{agent:?}, {path:?}]\n"
         ));
     }
     stage.configure(&toml);

@@ -44,7 +44,7 @@ impl Sim {
                 // A member waits for the next message of its team, until the team ends.
                 State::Idle if is_member && session.dismissed.is_none() => true,
                 // An agent at its prompt waits for the user of the terminal.
-                State::Idle if session.spec.agent.driver.has_terminal() => true,
+                State::Idle if session.spec.agent.interface.has_terminal() => true,
                 // A launch whose agent is silent and has no time limit.
                 State::Working | State::Finishing => limited || self.is_silent(session),
                 State::Idle

@@ -9,10 +9,10 @@ use provost_core::{
     limits::Bounds,
     request::{AgentRequest, BlockingMode, RequestKind, RequestReply},
     session::{
-        AgentSpec, CommandStdin, Cursor, DeadlineKind, Driver, Event, ExitZeroPolicy, LaunchPhase,
-        ManualOutcome, OnFinish, ProcessExit, ProcessIdentity, ReportBody, Reporter, SendMode,
-        Session, SessionCommand, SessionOpened, SessionSpec, StoppedBy, StreamSignal, TurnEnd,
-        WorkLocation,
+        AgentInterface, AgentSpec, CommandStdin, Cursor, DeadlineKind, Event, ExitZeroPolicy,
+        LaunchPhase, ManualOutcome, OnFinish, ProcessExit, ProcessIdentity, ReportBody, Reporter,
+        SendMode, Session, SessionCommand, SessionOpened, SessionSpec, StoppedBy, StreamSignal,
+        TurnEnd, WorkLocation,
     },
     time::Moment,
     verdict::{CheckEnd, EmptyDiff, Receipt, Snapshot},
@@ -396,7 +396,7 @@ fn spec(checks: &[String]) -> SessionSpec {
         cwd: "/w".to_owned(),
         agent: AgentSpec {
             name: "m".to_owned(),
-            driver: Driver::Jsonl,
+            interface: AgentInterface::json_lines(),
             argv: vec!["a".to_owned()],
             env: Default::default(),
             pass_env: Vec::new(),

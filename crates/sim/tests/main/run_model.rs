@@ -13,7 +13,9 @@ use provost_core::{
         Event, LandMode, LandStep, PlanningSpec, ReviewMode, ReviewModes, Run, RunAdvanceContext,
         RunCommand, RunEffect, RunEnding, RunOpened, RunSpec, RunStep, RunTarget, SessionOrder,
     },
-    session::{self, AgentSpec, CommandStdin, Driver, ManualOutcome, Session, SessionOpened},
+    session::{
+        self, AgentInterface, AgentSpec, CommandStdin, ManualOutcome, Session, SessionOpened,
+    },
     time::Moment,
     verdict::{EmptyDiff, Snapshot},
 };
@@ -540,7 +542,7 @@ fn spec() -> RunSpec {
         branch: "provost/m".to_owned(),
         agent: AgentSpec {
             name: "m".to_owned(),
-            driver: Driver::Jsonl,
+            interface: AgentInterface::json_lines(),
             argv: vec!["a".to_owned()],
             env: Default::default(),
             pass_env: Vec::new(),

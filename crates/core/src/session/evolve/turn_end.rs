@@ -25,7 +25,7 @@ impl Session {
             }
         });
         // An agent that accepts no instructions has nothing left to do after its turn.
-        let takes_more = self.spec.agent.driver.has_protocol();
+        let takes_more = self.spec.agent.interface.takes_instructions();
         self.update_launch(e.launch, |launch| {
             launch.stream.end_turn(e.end == TurnEnd::Ok, takes_more);
             launch.watch.turn_changed_at = Some(at);

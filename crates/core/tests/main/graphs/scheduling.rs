@@ -3,7 +3,7 @@
 use provost_core::{
     lifecycle::ClaimKind,
     run::{HandedOver, RunCommand, RunSpec},
-    session::{self, Driver},
+    session::{self, AgentInterface},
 };
 
 use super::kit::{TestRun, id, planned_spec, with_planning};
@@ -196,7 +196,7 @@ fn r18_hand_over_is_recorded_and_explained() {
 #[test]
 fn r18_plain_command_is_followed_by_new_session() {
     let mut spec = planned_spec(&[("a", &[]), ("b", &["a"])]);
-    spec.agent.driver = Driver::Command;
+    spec.agent.interface = AgentInterface::command();
     spec.agent.settings.questions = false;
     let mut harness = TestRun::open(RunSpec { checks: run_spec().checks, ..spec });
     let first = harness.live_session();

@@ -15,9 +15,9 @@ use provost_core::{
         RunSession, RunSpec, RunStage, RunStep, RunStopped, RunTarget, SessionOrder,
     },
     session::{
-        self, Cursor, Driver, HookSpec, LaunchPhase, ProcessExit, ProcessIdentity, ReportBody,
-        Session, SessionOpened, SessionSpec, SetupState, StoppedBy, StreamSignal, TurnEnd, Usage,
-        WorkLocation, WorkState,
+        self, AgentInterface, Cursor, HookSpec, LaunchPhase, ProcessExit, ProcessIdentity,
+        ReportBody, Session, SessionOpened, SessionSpec, SetupState, StoppedBy, StreamSignal,
+        TurnEnd, Usage, WorkLocation, WorkState,
     },
     time::Moment,
     verdict::{CheckEnd, EmptyDiff, Snapshot},
@@ -549,7 +549,11 @@ impl TestRun {
     /// Finishes a check-only session, which leaves the tree unchanged.
     pub(crate) fn finish_check(&mut self, tree: &str, end: CheckEnd) -> &mut Self {
         let id = self.live_session();
-        assert_eq!(self.sessions[&id].spec.agent.driver, Driver::Command, "it has no agent");
+        assert_eq!(
+            self.sessions[&id].spec.agent.interface,
+            AgentInterface::command(),
+            "it has no agent"
+        );
         self.start();
         let launch = self.sessions[&id].launches.last().expect("it runs").id;
         let (by, exit) = (StoppedBy::Itself, ProcessExit::Exit(0));

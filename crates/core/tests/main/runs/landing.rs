@@ -6,7 +6,7 @@ use provost_core::{
         GuardedLanding, LandMode, LandStep, LandingState, MAX_MERGES, MAX_ROUNDS,
         PendingRunApproval, ReviewMode, RunCommand, RunEnding, RunFailureCause, RunSpec, RunStage,
     },
-    session::{Driver, ExitZeroPolicy, WorkLocation},
+    session::{AgentInterface, ExitZeroPolicy, WorkLocation},
     verdict::CheckEnd,
 };
 
@@ -43,8 +43,8 @@ fn moved_target_is_merged_and_rechecked() {
     assert!(harness.pending_effects().is_empty(), "nothing lands unproved");
     let spec = &harness.session(2).spec;
     assert_eq!(
-        (spec.agent.driver, spec.agent.argv.as_slice()),
-        (Driver::Command, &["true".to_owned()][..])
+        (&spec.agent.interface, spec.agent.argv.as_slice()),
+        (&AgentInterface::command(), &["true".to_owned()][..])
     );
     assert_eq!((spec.exit_zero, spec.instruction.clone()), (ExitZeroPolicy::Completes, None));
     assert_eq!(spec.checks, ["check"]);
@@ -79,7 +79,7 @@ fn failing_landing_merge_ends_the_run() {
 fn landing_conflicts_go_to_an_agent() {
     let mut harness = TestRun::open(landing_spec(LandMode::Merge));
     harness.finish_work("new").apply(target_moved(0, "merged", &["a.rs", "b.rs"]));
-    assert_eq!(harness.session(2).spec.agent.driver, Driver::Jsonl);
+    assert_eq!(harness.session(2).spec.agent.interface, AgentInterface::json_lines());
     assert!(harness.instruction().contains("- a.rs\n- b.rs"));
     assert_eq!(harness.session(2).spec.name, "limit-land");
     harness.finish_work("mended").land("mended");

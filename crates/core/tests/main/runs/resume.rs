@@ -4,7 +4,7 @@ use provost_core::{
     ids::SessionId,
     lifecycle::State,
     run::{LandMode, ReviewMode, RunCommand, RunEnding, RunFailureCause, RunSpec, RunStage},
-    session::{self, Driver, ManualOutcome},
+    session::{self, AgentInterface, ManualOutcome},
 };
 
 use super::kit::{
@@ -102,7 +102,7 @@ fn unresumable_session_is_replaced() {
     harness.apply(RunCommand::Resume);
     assert_eq!((harness.last_session().no, harness.session(2).attempts.len()), (2, 1));
     let mut spec = run_spec();
-    spec.agent.driver = Driver::Command;
+    spec.agent.interface = AgentInterface::command();
     let mut harness = TestRun::open(spec);
     cancel_live_session(&mut harness);
     harness.apply(RunCommand::Resume);

@@ -3,8 +3,8 @@
 use insta::assert_snapshot;
 use provost_core::{
     session::{
-        AgentChannel, CommandStdin, Driver, ExternalAgent, OnFinish, ProcessExit, ReceiveMode,
-        SessionSpec, StreamSignal, TeamMembership, TmuxPane,
+        AgentChannel, AgentInterface, CommandStdin, ExternalAgent, OnFinish, ProcessExit,
+        ReceiveMode, SessionSpec, StreamSignal, TeamMembership, TmuxPane,
     },
     team::{
         Communication, MemberMode, MemberRole, MessageStatus, MessageTrust, ProvostInvocation,
@@ -14,18 +14,19 @@ use provost_core::{
 };
 
 use super::kit::{TestTeam, member, team_spec};
+use crate::interfaces;
 use crate::kit::{TURN_ENDED_OK, TestSession, spec};
 
-fn driver_spec(driver: Driver) -> SessionSpec {
+fn spec_with(interface: AgentInterface) -> SessionSpec {
     let mut spec = SessionSpec { on_finish: OnFinish::Park, ..spec() };
-    spec.agent.driver = driver;
+    spec.agent.interface = interface;
     spec
 }
 
 fn adopted(pane: bool) -> SessionSpec {
     let pane = pane.then(|| TmuxPane { socket: "s".to_owned(), id: "%1".to_owned(), server: None });
     let adopted = ExternalAgent { pane, thread: Some("t".to_owned()), ..ExternalAgent::default() };
-    SessionSpec { adopted: Some(Box::new(adopted)), ..driver_spec(Driver::CodexTerminal) }
+    SessionSpec { adopted: Some(Box::new(adopted)), ..spec_with(interfaces::screen()) }
 }
 
 fn communication_summary(harness: &TestSession) -> (&'static str, &'static str, bool, bool) {
@@ -36,15 +37,15 @@ fn communication_summary(harness: &TestSession) -> (&'static str, &'static str, 
 
 #[test]
 fn communication_of_every_session_kind() {
-    let mut listens = driver_spec(Driver::Command);
+    let mut listens = spec_with(AgentInterface::command());
     listens.agent.input = CommandStdin::Open;
     let all = [
-        (driver_spec(Driver::Codex), ("app_server", "turns", true, false)),
-        (driver_spec(Driver::Jsonl), ("json_lines", "turns", true, false)),
-        (driver_spec(Driver::CodexTerminal), ("terminal", "typed", true, false)),
-        (driver_spec(Driver::Terminal), ("terminal", "nothing", false, false)),
-        (driver_spec(Driver::CodexExec), ("once", "nothing", false, false)),
-        (driver_spec(Driver::Command), ("pipe", "nothing", false, false)),
+        (spec_with(interfaces::server()), ("protocol", "turns", true, false)),
+        (spec_with(AgentInterface::json_lines()), ("protocol", "turns", true, false)),
+        (spec_with(interfaces::screen()), ("terminal", "typed", true, false)),
+        (spec_with(AgentInterface::terminal_command()), ("terminal", "nothing", false, false)),
+        (spec_with(interfaces::one_shot()), ("once", "nothing", false, false)),
+        (spec_with(AgentInterface::command()), ("pipe", "nothing", false, false)),
         (listens, ("pipe", "written", true, false)),
         (adopted(true), ("pane", "typed", true, false)),
         (adopted(false), ("watched", "nothing", false, false)),
@@ -57,18 +58,19 @@ fn communication_of_every_session_kind() {
 
 #[test]
 fn ended_session_receives_only_if_resumable() {
-    let mut listens = driver_spec(Driver::Command);
+    let mut listens = spec_with(AgentInterface::command());
     listens.agent.input = CommandStdin::Open;
-    for (spec, expected) in
-        [(listens, ReceiveMode::Nothing), (driver_spec(Driver::Jsonl), ReceiveMode::Turns)]
-    {
+    for (spec, expected) in [
+        (listens, ReceiveMode::Nothing),
+        (spec_with(AgentInterface::json_lines()), ReceiveMode::Turns),
+    ] {
         let mut harness = TestSession::running(spec);
         harness.end(ProcessExit::Exit(0));
         harness.settle();
         assert!(harness.sealed());
         assert_eq!(Communication::for_session(&harness.session).receive, expected);
     }
-    let mut harness = TestSession::running(driver_spec(Driver::CodexExec));
+    let mut harness = TestSession::running(spec_with(interfaces::one_shot()));
     harness.signal(StreamSignal::Ready { thread: Some("t".to_owned()) });
     harness.signal(TURN_ENDED_OK).end(ProcessExit::Exit(0));
     harness.settle();
@@ -112,7 +114,7 @@ fn member_without_session_pulls_by_command() {
 
 #[test]
 fn late_member_is_onboarded_once_with_commands() {
-    let (mut team, _) = with_bound_worker(TestSession::running(driver_spec(Driver::CodexTerminal)));
+    let (mut team, _) = with_bound_worker(TestSession::running(spec_with(interfaces::screen())));
     team.advance();
     let [only] = messages_to_worker(&team)[..] else {
         panic!("once: {:?}", messages_to_worker(&team))
@@ -141,7 +143,7 @@ fn late_member_is_onboarded_once_with_commands() {
 
 #[test]
 fn late_worker_contract() {
-    let mut late = driver_spec(Driver::CodexTerminal);
+    let mut late = spec_with(interfaces::screen());
     late.agent.input = CommandStdin::Closed;
     let (team, _) = with_bound_worker(TestSession::running(late));
     assert_snapshot!(messages_to_worker(&team)[0].text);
@@ -149,9 +151,9 @@ fn late_worker_contract() {
 
 #[test]
 fn late_member_with_tools_is_onboarded_with_tools() {
-    let mut as_member = driver_spec(Driver::Codex);
+    let mut as_member = spec_with(interfaces::server());
     as_member.agent.settings.member = Some(TeamMembership { role: MemberRole::Worker });
-    for spec in [as_member, driver_spec(Driver::Jsonl)] {
+    for spec in [as_member, spec_with(AgentInterface::json_lines())] {
         let mut harness = TestSession::running(spec);
         harness.signal(StreamSignal::Ready { thread: Some("t".to_owned()) });
         let (team, _) = with_bound_worker(harness);
@@ -163,7 +165,7 @@ fn late_member_with_tools_is_onboarded_with_tools() {
 
 #[test]
 fn session_started_for_team_needs_no_onboarding() {
-    let mut as_member = driver_spec(Driver::Codex);
+    let mut as_member = spec_with(interfaces::server());
     as_member.agent.settings.member = Some(TeamMembership { role: MemberRole::Worker });
     let harness = TestSession::new(as_member);
     let mut team = TestTeam::open(team_spec());
@@ -172,7 +174,7 @@ fn session_started_for_team_needs_no_onboarding() {
     team.advance();
     assert_eq!(messages_to_worker(&team), Vec::<&TeamMessage>::new());
     let how = communication_of(&team, "hand");
-    assert_eq!((how.channel_kind(), how.receive), ("app_server", ReceiveMode::Turns));
+    assert_eq!((how.channel_kind(), how.receive), ("protocol", ReceiveMode::Turns));
     assert_eq!((how.via, how.note()), (Some(MemberMode::Tools), None));
 }
 
@@ -202,7 +204,7 @@ fn adopted_member_pulls_its_messages() {
 #[test]
 fn successor_gets_handover_not_old_onboarding() {
     let (mut team, harness) =
-        with_bound_worker(TestSession::running(driver_spec(Driver::CodexTerminal)));
+        with_bound_worker(TestSession::running(spec_with(interfaces::screen())));
     let mut next = harness.session;
     next.id = provost_core::ids::SessionId(uuid::Uuid::from_u128(9));
     team.sessions.insert(next.id, next.clone());

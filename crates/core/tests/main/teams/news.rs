@@ -5,7 +5,7 @@ use provost_core::{
     ids::SessionId,
     lifecycle::ClaimKind,
     session::{
-        Driver, OnFinish, ProcessExit, SendMode, SessionCommand as Tell, SessionSpec, StreamSignal,
+        OnFinish, ProcessExit, SendMode, SessionCommand as Tell, SessionSpec, StreamSignal,
         TeamMembership, TurnEnd,
     },
     team::{
@@ -15,6 +15,7 @@ use provost_core::{
 };
 
 use super::kit::{TestTeam, member, team_spec};
+use crate::interfaces;
 use crate::kit::{TURN_ENDED_OK, TestSession, question, send, spec};
 
 /// A team with a worker's running session and two managers who pull their messages.
@@ -171,7 +172,7 @@ fn agent_text_is_quoted_once() {
 #[test]
 fn d6_resumed_worker_is_reported_lost_then_at_turn_end() {
     let mut spec = member_spec();
-    spec.agent.driver = Driver::Codex;
+    spec.agent.interface = interfaces::server();
     let (mut team, mut harness) = with_managers_for(TestSession::running(spec));
     let mut counts = Vec::new();
     let mut see = |team: &mut TestTeam, harness: &mut TestSession| {

@@ -4,8 +4,8 @@ use provost_core::{
     ids::SessionId,
     limits::MAX_FAILED_STARTS,
     session::{
-        self, DeliveryStatus, Driver, OnFinish, ProcessExit, SendMode, SessionSpec, StreamSignal,
-        TeamMembership,
+        self, AgentInterface, DeliveryStatus, OnFinish, ProcessExit, SendMode, SessionSpec,
+        StreamSignal, TeamMembership,
     },
     team::{
         DeliveryMode, MAX_OFFERS, MemberRole, MessageStatus, MessageTrust, NewMessage, Recipient,
@@ -15,6 +15,7 @@ use provost_core::{
 use uuid::Uuid;
 
 use super::kit::{A_REASON, TestTeam, lease_of, member, team_spec, template};
+use crate::interfaces;
 use crate::kit::{TURN_ENDED_OK, TestSession, question, send, snapshot, spec};
 
 /// A team with a worker's running session and a manager who pulls its messages.
@@ -233,12 +234,12 @@ fn claim_is_sealed_before_next_push() {
 
 /// An idle worker whose session was opened for the team.
 fn idle_member() -> (TestTeam, TestSession) {
-    idle_member_with_driver(Driver::Jsonl)
+    idle_member_with(AgentInterface::json_lines())
 }
 
-fn idle_member_with_driver(driver: Driver) -> (TestTeam, TestSession) {
+fn idle_member_with(interface: AgentInterface) -> (TestTeam, TestSession) {
     let mut as_member = SessionSpec { on_finish: OnFinish::Park, ..spec() };
-    as_member.agent.driver = driver;
+    as_member.agent.interface = interface;
     as_member.agent.settings.member = Some(TeamMembership { role: MemberRole::Worker });
     let mut harness = TestSession::running(as_member);
     harness.signal(StreamSignal::Ready { thread: Some("t".to_owned()) });
@@ -265,9 +266,9 @@ fn idle_member_is_neither_asked_nor_ended() {
     assert_eq!(team.message_status(no).as_str(), "offered");
 }
 
-/// Posts two messages to a Codex worker and delivers the first.
+/// Posts two messages to a worker with a handshake and delivers the first.
 fn first_of_two_delivered() -> (TestTeam, TestSession, [u32; 2]) {
-    let (mut team, mut harness) = idle_member_with_driver(Driver::Codex);
+    let (mut team, mut harness) = idle_member_with(interfaces::server());
     let both = ["a", "b"].map(|key| team.post(&member("boss"), "hand", key));
     sync(&mut team, &mut harness);
     let DeliveryMode::Push { key, .. } = lease_of(team.message_status(both[0])).delivery.clone()

@@ -74,7 +74,7 @@ impl EffectContext {
             let turn = session.launch(launch).and_then(|launch| launch.turn());
             let thread = session.thread.as_deref();
             let interrupt = AgentInput::Interrupt { key: &key, thread, turn };
-            let data = provost_agent_codex::encode(session.spec.agent.driver, &interrupt)?;
+            let data = provost_agent_codex::encode(&session.spec.agent.interface, &interrupt)?;
             let key = self.world.write_key(launch, &key);
             HolderOp::Write { key, data: WireBytes(data), secret: false }
         } else {

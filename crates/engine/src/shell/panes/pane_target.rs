@@ -5,7 +5,7 @@ use std::{os::fd::OwnedFd, path::Path};
 use provost_agent_codex::processes;
 use provost_agent_codex::protocol::CodexVersion;
 use provost_agent_codex::screen::{self, ScreenReading};
-use provost_core::session::{Driver, LaunchPhase, PaneState, Session};
+use provost_core::session::{LaunchPhase, PaneState, Session};
 use provost_terminal::tmux::{Error, PaneId, PaneListing, TmuxServer};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 
@@ -73,7 +73,7 @@ impl PaneTarget {
             id: PaneId::parse(&pane.id)?,
             server_process: pane.server,
             process,
-            screen_version: (agent.driver == Driver::CodexTerminal).then_some(version),
+            screen_version: agent.interface.capabilities.screen.signals.then_some(version),
         })
     }
 

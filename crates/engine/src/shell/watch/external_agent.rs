@@ -7,7 +7,7 @@ use std::{io, os::fd::OwnedFd, time::Duration};
 use provost_agent_codex::processes;
 use provost_core::{
     ids::LaunchId,
-    session::{Driver, LaunchPhase, Session, SessionCommand},
+    session::{LaunchPhase, Session, SessionCommand},
 };
 use provost_holder::ProcessInstance;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -86,8 +86,8 @@ impl ExternalAgentWatch {
         });
         let file = match (&adopted.rollout, writer) {
             (Some(path), writer) => Some(RolloutSource::File(path.into(), writer)),
-            // Codex creates its transcript when it receives the first prompt.
-            (None, Some(writer)) if session.spec.agent.driver == Driver::CodexTerminal => {
+            // An agent may create its transcript only when it receives the first prompt.
+            (None, Some(writer)) if session.spec.agent.interface.has_transcript() => {
                 Some(RolloutSource::WrittenBy(writer))
             }
             (None, _) => None,

@@ -6,7 +6,7 @@ use provost_agent_codex::protocol::CodexVersion;
 use provost_agent_codex::screen::{self, FrameDebouncer, ScreenKind, ScreenReading};
 use provost_core::{
     request::{AgentRequest, ApprovalSubject, BlockingMode, RequestKind},
-    session::{Driver, ScreenHint, ScreenSource, Session},
+    session::{ScreenHint, ScreenSource, Session},
 };
 use provost_terminal::{
     AgentState, BlockedReason, Scanner, TerminalScreen, TerminalSignal, TitleState, title_state,
@@ -60,7 +60,7 @@ impl ScreenHints {
     pub(crate) fn new(session: &Session, rows: u16, columns: u16) -> ScreenHints {
         let agent = &session.spec.agent;
         let version = agent.version.as_deref().and_then(CodexVersion::parse);
-        let drawn = (agent.driver == Driver::CodexTerminal).then(|| TrackedScreen {
+        let drawn = agent.interface.capabilities.screen.signals.then(|| TrackedScreen {
             screen: TerminalScreen::new(rows, columns),
             steady: FrameDebouncer::default(),
             version: version

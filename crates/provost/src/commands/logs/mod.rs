@@ -10,7 +10,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
 use provost_api::{ApiError, ErrorCode, SessionRow};
-use provost_core::session::Driver;
+use provost_core::session::{AdapterId, AgentMode};
 use provost_engine::shell::output_directory;
 
 use self::{
@@ -223,7 +223,7 @@ impl Logs<'_> {
 
     /// Shows the output of a command that is not a launch.
     fn output(&mut self, output: &str, what: &str) -> Result<(), Error> {
-        self.shown.begin(Driver::Command);
+        self.shown.begin(AdapterId::COMMAND, AgentMode::Headless);
         let mut source = self.output_source(output, what);
         if !source.exists() {
             self.missing.push(what.to_owned());
@@ -342,7 +342,8 @@ impl Logs<'_> {
 
     /// Starts reading the output of a launch.
     fn source(&mut self, row: &SessionRow, at: usize) -> JournalSource {
-        self.shown.begin(driver(row));
+        let (adapter, mode) = interface(row);
+        self.shown.begin(adapter, mode);
         let source =
             JournalSource::new(&self.home.launch(&row.launches[at].id), format!("l{}", at + 1));
         if has_run(row, at) && !source.exists() {
@@ -352,10 +353,12 @@ impl Logs<'_> {
     }
 }
 
-/// Returns the session's driver. The output of an unknown driver is shown verbatim.
-fn driver(row: &SessionRow) -> Driver {
-    let known = Driver::ALL.into_iter().find(|driver| driver.as_str() == row.driver);
-    known.unwrap_or(Driver::Command)
+/// Returns the adapter and the mode of the session's agent. The output of an unknown adapter is
+/// shown verbatim.
+fn interface(row: &SessionRow) -> (AdapterId, AgentMode) {
+    let adapter = row.adapter.parse().unwrap_or(AdapterId::COMMAND);
+    let mode = AgentMode::ALL.into_iter().find(|mode| mode.as_str() == row.mode);
+    (adapter, mode.unwrap_or(AgentMode::Headless))
 }
 
 fn range(row: &SessionRow, only: Option<usize>) -> Result<(usize, usize), ApiError> {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use provost_agent_codex::render;
-use provost_core::session::Driver;
+use provost_agent_codex::{ADAPTER, render};
+use provost_core::session::{AdapterId, AgentMode};
 use provost_holder::{
     journal::{
         FrameFlags, InputEnvelope, JournalChannel, JournalCursor, JournalFrame, JournalLine,
@@ -25,7 +25,7 @@ use crate::{
 /// The maximum length of a line in bytes. To limit memory, longer lines are printed in pieces.
 const MAX_LINE: usize = 256 << 10;
 
-/// Prefix of the keys of writes that a driver makes as part of the protocol, not because a user requested them.
+/// Prefix of the keys of writes that Provost makes as part of the protocol, not because a user requested them.
 const PROTOCOL_KEY: &str = "p:";
 
 /// Which channels to show.
@@ -56,7 +56,8 @@ pub(super) struct LinePrinter {
 
 /// Assembles the messages of an agent's protocol. Each message is shown completely or not at all.
 struct MessageAssembler {
-    driver: Driver,
+    adapter: AdapterId,
+    mode: AgentMode,
     lines: LineAssembler,
 }
 
@@ -75,10 +76,10 @@ impl LinePrinter {
 
     /// Starts the output of a launch or other command. Text output shows the agent's messages,
     /// while JSON output shows the raw protocol.
-    pub(super) fn begin(&mut self, driver: Driver) {
-        let speaks = matches!(driver, Driver::Codex | Driver::CodexExec);
-        self.messages =
-            (speaks && self.style == LineStyle::People).then(|| MessageAssembler::new(driver));
+    pub(super) fn begin(&mut self, adapter: AdapterId, mode: AgentMode) {
+        let speaks = adapter == ADAPTER && mode != AgentMode::Terminal;
+        self.messages = (speaks && self.style == LineStyle::People)
+            .then(|| MessageAssembler::new(adapter, mode));
     }
 
     pub(super) fn frame(
@@ -200,26 +201,31 @@ impl LinePrinter {
 }
 
 impl MessageAssembler {
-    fn new(driver: Driver) -> Self {
+    fn new(adapter: AdapterId, mode: AgentMode) -> Self {
         MessageAssembler {
-            driver,
+            adapter,
+            mode,
             lines: LineAssembler::resume(JournalChannel::Stdout, JournalCursor::default()),
         }
     }
 
     fn feed(&mut self, frame: &JournalFrame) -> Vec<String> {
         let whole = self.lines.feed(frame);
-        whole.iter().filter_map(|found| render_message(self.driver, &found.line)).collect()
+        whole.iter().filter_map(|found| self.render(&found.line)).collect()
     }
 
     fn finish(&mut self) -> Option<String> {
-        self.lines.finish().and_then(|found| render_message(self.driver, &found.line))
+        self.lines.finish().and_then(|found| self.render(&found.line))
+    }
+
+    fn render(&self, line: &JournalLine) -> Option<String> {
+        render_message(&self.adapter, self.mode, line)
     }
 }
 
-fn render_message(driver: Driver, line: &JournalLine) -> Option<String> {
+fn render_message(adapter: &AdapterId, mode: AgentMode, line: &JournalLine) -> Option<String> {
     match line {
-        JournalLine::Whole(line) => render(driver, line),
+        JournalLine::Whole(line) => render(adapter, mode, line),
         JournalLine::Oversized { len } => {
             Some(format!("— message of {} omitted —", format_size(*len)))
         }
@@ -333,15 +339,15 @@ mod tests {
         assert_eq!(render_line(Paint::OFF, JournalChannel::Stderr, "x"), "err│ x");
     }
 
-    /// Writes these frames to a journal, and returns a driver's messages in it.
-    fn messages(driver: Driver, frames: &[(JournalChannel, &[u8])]) -> Vec<String> {
+    /// Writes these frames to a journal, and returns an agent's messages in it.
+    fn messages(mode: AgentMode, frames: &[(JournalChannel, &[u8])]) -> Vec<String> {
         let dir = tempfile::tempdir().unwrap();
         let mut writer = JournalWriter::new(File::create(dir.path().join("journal")).unwrap());
         for (channel, bytes) in frames {
             writer.append(*channel, 5, bytes).unwrap();
         }
         let mut source = JournalSource::new(dir.path(), "l1".to_owned());
-        let mut messages = MessageAssembler::new(driver);
+        let mut messages = MessageAssembler::new(ADAPTER, mode);
         let mut texts = Vec::new();
         while let Some(frame) = source.next().unwrap() {
             texts.extend(messages.feed(&frame));
@@ -356,7 +362,7 @@ mod tests {
         let delta = br#"{"method":"item/agentMessage/delta","params":{"threadId":"t","turnId":"u","itemId":"i","delta":"on"}}"#;
         let (front, back) = line.split_at(40);
         let lines = messages(
-            Driver::Codex,
+            AgentMode::Headless,
             &[
                 (JournalChannel::Stdout, delta),
                 (JournalChannel::Stdout, b"\n"),
@@ -377,25 +383,29 @@ mod tests {
         );
         let pieces: Vec<(JournalChannel, &[u8])> =
             line.as_bytes().chunks(64 << 10).map(|piece| (JournalChannel::Stdout, piece)).collect();
-        assert_eq!(messages(Driver::CodexExec, &pieces), ["hi"]);
-        let oversized =
-            render_message(Driver::Codex, &JournalLine::Oversized { len: 17 << 20 }).unwrap();
+        assert_eq!(messages(AgentMode::Once, &pieces), ["hi"]);
+        let oversized = render_message(
+            &ADAPTER,
+            AgentMode::Headless,
+            &JournalLine::Oversized { len: 17 << 20 },
+        )
+        .unwrap();
         assert_eq!(oversized, "— message of 17.0 MiB omitted —");
     }
 
     #[test]
     fn only_text_style_renders_messages() {
-        let rendered = |style, driver| {
+        let rendered = |style, adapter, mode| {
             let sink = LineSink::new(LineFilter::default(), TimeZone::UTC);
             let mut shown = LinePrinter::new(ChannelFilter::All, style, sink);
-            shown.begin(driver);
+            shown.begin(adapter, mode);
             shown.messages.is_some()
         };
-        assert!(rendered(LineStyle::People, Driver::Codex));
-        assert!(rendered(LineStyle::People, Driver::CodexExec));
-        assert!(!rendered(LineStyle::People, Driver::Jsonl));
-        assert!(!rendered(LineStyle::Json, Driver::Codex));
-        assert!(!rendered(LineStyle::Raw, Driver::Codex));
+        assert!(rendered(LineStyle::People, ADAPTER, AgentMode::Headless));
+        assert!(rendered(LineStyle::People, ADAPTER, AgentMode::Once));
+        assert!(!rendered(LineStyle::People, AdapterId::JSON_LINES, AgentMode::Headless));
+        assert!(!rendered(LineStyle::Json, ADAPTER, AgentMode::Headless));
+        assert!(!rendered(LineStyle::Raw, ADAPTER, AgentMode::Headless));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use provost_core::{
         CommentAuthors, LandMode, PlanMode, PlanningSpec, PromptTemplate, ReviewMode, ReviewModes,
         RunOrigin, RunRemote, RunSpec, RunTarget, TokenPrices,
     },
-    session::{AgentSpec, Driver},
+    session::{AgentMode, AgentSpec},
     verdict::Snapshot,
 };
 use provost_git::{Git, GitHead, Oid, Project, remote_of, tree_of, uncommitted};
@@ -28,9 +28,7 @@ use crate::{
         config::ignored_project_file,
         prompt_user,
         spawn::{
-            agents,
-            codex::{self, CodexMode},
-            policy,
+            agents, codex, policy,
             spec::directory,
             spec_from_config::{
                 bounds, budget, checks, keep, ms, no_change, protected, run_hooks, shell_line,
@@ -386,7 +384,7 @@ fn agent(
 ) -> Result<(AgentSpec, Vec<String>), ApiError> {
     if wish.agent == config::BUILT_IN {
         let (mut agent, warnings) =
-            codex::agent(context, wish.variables, CodexMode::Conversation, config, place)?;
+            codex::agent(context, wish.variables, AgentMode::Headless, config, place)?;
         // The prompts for Codex describe its tools, so Codex's settings must be known.
         let setup = CodexSetup::new(&context.environment, config)?;
         agent.settings.multi_agent = setup.multi_agent(&agent.argv)?;
@@ -409,9 +407,9 @@ fn check_agent_capabilities(
     wish: &RunRequest<'_>,
     config: &Resolved,
 ) -> Result<(), ApiError> {
-    if agent.driver == Driver::Command {
+    if !agent.interface.takes_instructions() {
         let message = format!(
-            "agent {:?} uses the driver \"command\", which takes no instructions, so it cannot work for a run",
+            "agent {:?} uses the adapter \"command\", which takes no instructions, so it cannot work for a run",
             agent.name
         );
         return Err(usage(message).next("provost spawn --check COMMAND -- PROGRAM"));

@@ -4,7 +4,9 @@ use std::path::Path;
 
 use provost_api::{ApiError, ErrorCode};
 use provost_config::{self as config, Resolved};
-use provost_core::session::{AgentProfile, AgentSettings, AgentSpec, CommandStdin, Driver};
+use provost_core::session::{
+    AgentInterface, AgentMode, AgentProfile, AgentSettings, AgentSpec, CommandStdin,
+};
 
 use super::variables::{VariableArgs, VariableSet};
 use crate::{
@@ -30,20 +32,20 @@ pub(crate) fn configured(
 ) -> Result<AgentSpec, ApiError> {
     let mut variables = VariableSet::safe(context.environment.variables());
     variables.patterns(&config.environment.allow);
-    let (name, driver, mut argv) = match agent {
+    let (name, interface, mut argv) = match agent {
         None if arguments.is_empty() => {
             return Err(usage("nothing to start: name a command or an agent")
                 .next("provost spawn -- COMMAND")
                 .next("provost spawn --agent NAME INSTRUCTION"));
         }
-        None => (COMMAND, Driver::Command, Vec::new()),
+        None => (COMMAND, AgentInterface::command(), Vec::new()),
         Some(name) => match config.agents.get(name) {
             Some(agent) => {
                 variables.configured(name, &agent.env)?;
                 variables.patterns(&agent.pass_env);
-                (name, driver(agent.driver), agent.command.as_slice().to_vec())
+                (name, interface(agent.adapter), agent.command.as_slice().to_vec())
             }
-            None if name == DEMO_AGENT => (name, Driver::Jsonl, demo_argv()?),
+            None if name == DEMO_AGENT => (name, AgentInterface::json_lines(), demo_argv()?),
             None => return Err(unknown(Some(context), name, config)),
         },
     };
@@ -52,7 +54,7 @@ pub(crate) fn configured(
     variables.names(&given.pass_env);
     Ok(AgentSpec {
         name: name.to_owned(),
-        driver,
+        interface,
         argv,
         env: variables.by_value,
         pass_env: variables.by_name.into_iter().collect(),
@@ -66,15 +68,17 @@ pub(crate) fn configured(
 
 /// Returns the outline of an agent by name. This reads only the configuration and starts no program.
 pub(crate) fn find_outline(name: &str, config: &Resolved) -> Result<AgentSpec, ApiError> {
-    let (driver, argv) = match config.agents.get(name) {
-        _ if name == config::BUILT_IN => (Driver::Codex, vec![name.to_owned()]),
-        Some(agent) => (driver(agent.driver), agent.command.as_slice().to_vec()),
-        None if name == DEMO_AGENT => (Driver::Jsonl, demo_argv()?),
+    let (interface, argv) = match config.agents.get(name) {
+        _ if name == config::BUILT_IN => {
+            (provost_agent_codex::interface(AgentMode::Headless), vec![name.to_owned()])
+        }
+        Some(agent) => (interface(agent.adapter), agent.command.as_slice().to_vec()),
+        None if name == DEMO_AGENT => (AgentInterface::json_lines(), demo_argv()?),
         None => return Err(unknown(None, name, config)),
     };
     Ok(AgentSpec {
         name: name.to_owned(),
-        driver,
+        interface,
         argv,
         env: Default::default(),
         pass_env: Vec::new(),
@@ -106,10 +110,10 @@ pub(super) fn label(agent: &AgentSpec) -> String {
     }
 }
 
-fn driver(driver: config::Driver) -> Driver {
-    match driver {
-        config::Driver::Command => Driver::Command,
-        config::Driver::Jsonl => Driver::Jsonl,
+fn interface(adapter: config::Adapter) -> AgentInterface {
+    match adapter {
+        config::Adapter::Command => AgentInterface::command(),
+        config::Adapter::Jsonl => AgentInterface::json_lines(),
     }
 }
 

@@ -8,7 +8,9 @@ use provost_api::ApiError;
 use provost_config::{self as config, BUILT_IN, FlagSetting, Resolved};
 use provost_core::{
     result::ResultForm,
-    session::{AgentProfile, AgentSettings, AgentSpec, Approvals, CommandStdin, Driver, Sandbox},
+    session::{
+        AgentMode, AgentProfile, AgentSettings, AgentSpec, Approvals, CommandStdin, Sandbox,
+    },
 };
 
 use super::{
@@ -96,19 +98,11 @@ impl CodexArgs {
     }
 }
 
-/// How Codex runs: in a conversation, only once, or in its own UI.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CodexMode {
-    Conversation,
-    Once,
-    Terminal,
-}
-
 /// Builds the agent, and warnings about it.
 pub(crate) fn agent(
     context: &Context,
     given: &VariableArgs,
-    mode: CodexMode,
+    mode: AgentMode,
     config: &Resolved,
     place: AgentWorkplace<'_>,
 ) -> Result<(AgentSpec, Vec<String>), ApiError> {
@@ -123,11 +117,7 @@ pub(crate) fn agent(
     variables.path(|path| search_path(&found, path));
     let agent = AgentSpec {
         name: BUILT_IN.to_owned(),
-        driver: match mode {
-            CodexMode::Conversation => Driver::Codex,
-            CodexMode::Once => Driver::CodexExec,
-            CodexMode::Terminal => Driver::CodexTerminal,
-        },
+        interface: provost_agent_codex::interface(mode),
         argv: vec![path_text(&found.program)?],
         env: variables.by_value,
         pass_env: variables.by_name.into_iter().collect(),
@@ -264,8 +254,8 @@ fn search_path(codex: &CodexProgram, path: &str) -> String {
 }
 
 /// Returns the agent's settings. Codex cannot ask for approval if it runs only once.
-fn settings(mode: CodexMode, config: &Resolved) -> AgentSettings {
-    let once = mode == CodexMode::Once;
+fn settings(mode: AgentMode, config: &Resolved) -> AgentSettings {
+    let once = mode == AgentMode::Once;
     let codex = &config.codex;
     let label =
         |choice: &config::Switchable<config::NameLabel>| choice.on().map(|l| l.as_str().to_owned());
@@ -370,7 +360,7 @@ mod tests {
         let lab = CodexTestEnv::new();
         let spec = lab.spec(&["do it"], &[("LANG", "C")]).unwrap();
         let agent = &spec.agent;
-        assert_eq!((agent.name.as_str(), agent.driver), ("codex", Driver::Codex));
+        assert_eq!((agent.name.as_str(), agent.interface.mode), ("codex", AgentMode::Headless));
         assert_eq!(agent.argv, [lab.text("codex")]);
         assert_eq!(agent.version.as_deref(), Some("0.166.0"));
         assert_eq!(agent.carried.user_home, lab.text("home"));
@@ -423,10 +413,8 @@ mod tests {
     #[test]
     fn one_shot_never_asks_and_exit_counts() {
         let spec = CodexTestEnv::new().spec(&["--once", "do it"], &[]).unwrap();
-        assert_eq!(
-            (spec.agent.driver, spec.exit_zero),
-            (Driver::CodexExec, ExitZeroPolicy::Completes)
-        );
+        assert_eq!(spec.agent.interface.mode, AgentMode::Once);
+        assert_eq!(spec.exit_zero, ExitZeroPolicy::Completes);
         assert_eq!(spec.agent.settings.approvals, Approvals::Never);
         assert!(!spec.agent.settings.questions);
         assert_eq!(spec.instruction.as_deref(), Some("do it"));

@@ -15,7 +15,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, FromArgMatches};
 use provost_api::{ApiError, Client, DaemonInfo, OpenSessionRequest};
-use provost_core::session::{AgentSpec, Driver, SessionSpec};
+use provost_core::session::{AgentSpec, SessionSpec};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -179,8 +179,7 @@ pub(super) fn expand(
     agent: &mut AgentSpec,
     warnings: &mut Vec<String>,
 ) -> Result<(), ApiError> {
-    let is_codex =
-        matches!(agent.driver, Driver::Codex | Driver::CodexExec | Driver::CodexTerminal);
+    let is_codex = agent.interface.adapter == provost_agent_codex::ADAPTER;
     if !is_codex && !agent.pass_env.iter().any(|name| name.ends_with('*')) {
         return Ok(());
     }

@@ -6,7 +6,9 @@ use provost_config::{self as config, Resolved};
 use provost_core::{
     limits::Bounds,
     prompt,
-    session::{AgentSpec, Driver, Reaction, ReactionAction, ReactionTrigger, check_typeable},
+    session::{
+        AgentInterface, AgentSpec, Reaction, ReactionAction, ReactionTrigger, check_typeable,
+    },
 };
 
 use super::{agents, spec_from_config::ms};
@@ -18,10 +20,10 @@ const NEARLY_FULL: u32 = 85;
 /// Builds a session's reactions. `agent` finds the agent that takes over in a hand-over.
 pub(crate) fn build(
     config: &Resolved,
-    driver: Driver,
+    interface: &AgentInterface,
     agent: impl Fn(&str) -> Result<AgentSpec, ApiError>,
 ) -> Result<Vec<Reaction>, ApiError> {
-    let one = |(name, one): (&String, &config::Reaction)| reaction(name, one, driver, &agent);
+    let one = |(name, one): (&String, &config::Reaction)| reaction(name, one, interface, &agent);
     config.reactions.iter().map(one).collect()
 }
 
@@ -29,7 +31,7 @@ pub(crate) fn build(
 pub(crate) fn invalid_reactions(config: &Resolved) -> Vec<String> {
     let agent = |name: &str| agents::find_outline(name, config);
     let one = |(name, one): (&String, &config::Reaction)| {
-        reaction(name, one, Driver::Command, &agent).err()
+        reaction(name, one, &AgentInterface::command(), &agent).err()
     };
     config.reactions.iter().filter_map(one).map(|why| why.message).collect()
 }
@@ -45,7 +47,7 @@ pub(crate) fn bounded(bounds: Bounds, config: &Resolved) -> Bounds {
 fn reaction(
     name: &str,
     one: &config::Reaction,
-    driver: Driver,
+    interface: &AgentInterface,
     agent: &impl Fn(&str) -> Result<AgentSpec, ApiError>,
 ) -> Result<Reaction, ApiError> {
     let refuse =
@@ -78,7 +80,7 @@ fn reaction(
         return Err(refuse(format!("{:?} sends no text: remove \"text\"", act.as_str())));
     }
     if let ReactionAction::Nudge { text } | ReactionAction::Interrupt { text } = &act {
-        check_typeable(driver, text).map_err(|why| refuse(format!("\"text\": {why}")))?;
+        check_typeable(interface, text).map_err(|why| refuse(format!("\"text\": {why}")))?;
     }
     // For `resume_later`, `after` is how long to wait for the account and does not delay the reaction.
     let after_ms =
@@ -117,7 +119,7 @@ fn act(
         config::Act::HandOver => {
             let name = one.agent.as_ref().ok_or(None)?.as_str();
             let agent = agent(name).map_err(Some)?;
-            if !agent.driver.has_protocol() {
+            if !agent.interface.takes_instructions() {
                 let message = format!(
                     "cannot hand over to {name:?}: the agent takes no \
                     instructions"

@@ -7,16 +7,14 @@ use provost_config::{self as config, FlagSetting, Resolved};
 use provost_core::{
     ids::SessionId,
     session::{
-        AgentSpec, CheckTerms, CommandStdin, Driver, ExitZeroPolicy, OnFinish, SessionSpec,
-        WorkLocation, check_typeable,
+        AgentInterface, AgentMode, AgentSpec, CheckTerms, CommandStdin, ExitZeroMeaning,
+        ExitZeroPolicy, OnFinish, SessionSpec, WorkLocation, check_typeable,
     },
 };
 use uuid::Uuid;
 
 use super::{
-    SpawnArgs, agents,
-    codex::{self, CodexMode},
-    policy, reactions,
+    SpawnArgs, agents, codex, policy, reactions,
     spec_from_config::{
         bounds, budget, checks, keep, no_change, protected, session_hooks, shell_line,
     },
@@ -84,13 +82,13 @@ pub(super) fn build(
             ..CheckTerms::default()
         },
         empty_diff: no_change(&config),
-        exit_zero: exit_zero(args, agent.driver, &config),
+        exit_zero: exit_zero(args, &agent.interface, &config),
         on_finish: if args.keep || args.tty { OnFinish::Park } else { OnFinish::Close },
         bounds: reactions::bounded(bounds(&config), &config),
         budget: budget(&config),
         policy,
         hooks: session_hooks(&config)?,
-        reactions: reactions::build(&config, agent.driver, |name| {
+        reactions: reactions::build(&config, &agent.interface, |name| {
             successor(context, args, name, place, &config)
         })?,
         agent,
@@ -187,9 +185,9 @@ fn agent(
     if args.agent.as_deref() == Some(config::BUILT_IN) {
         codex::reject_ineffective(args)?;
         let mode = match (args.once, args.tty) {
-            (true, _) => CodexMode::Once,
-            (false, true) => CodexMode::Terminal,
-            (false, false) => CodexMode::Conversation,
+            (true, _) => AgentMode::Once,
+            (false, true) => AgentMode::Terminal,
+            (false, false) => AgentMode::Headless,
         };
         return codex::agent(context, &args.variables, mode, config, place);
     }
@@ -200,10 +198,10 @@ fn agent(
     }
     let agent =
         agents::configured(context, args.agent.as_deref(), &args.command, &args.variables, config)?;
-    let driver = driver_of(args, &agent)?;
-    refuse_budget(args, driver)?;
-    let input = input_of(args, driver)?;
-    Ok((AgentSpec { input, driver, ..agent }, Vec::new()))
+    let interface = interface_of(args, &agent)?;
+    refuse_budget(args, &interface)?;
+    let input = input_of(args, &interface)?;
+    Ok((AgentSpec { input, interface, ..agent }, Vec::new()))
 }
 
 /// Returns the agent that takes over the work in a hand-over.
@@ -215,17 +213,17 @@ fn successor(
     config: &Resolved,
 ) -> Result<AgentSpec, ApiError> {
     if name == config::BUILT_IN {
-        Ok(codex::agent(context, &args.variables, CodexMode::Conversation, config, place)?.0)
+        Ok(codex::agent(context, &args.variables, AgentMode::Headless, config, place)?.0)
     } else {
         agents::configured(context, Some(name), &[], &args.variables, config)
     }
 }
 
-/// Returns the driver. A plain command can run in a terminal, but an agent with a protocol cannot.
-fn driver_of(args: &SpawnArgs, agent: &AgentSpec) -> Result<Driver, ApiError> {
-    match (args.tty, agent.driver.has_protocol()) {
-        (false, _) => Ok(agent.driver),
-        (true, false) => Ok(Driver::Terminal),
+/// Returns the interface. A plain command can run in a terminal, but an agent with a protocol cannot.
+fn interface_of(args: &SpawnArgs, agent: &AgentSpec) -> Result<AgentInterface, ApiError> {
+    match (args.tty, agent.interface.takes_instructions()) {
+        (false, _) => Ok(agent.interface.clone()),
+        (true, false) => Ok(AgentInterface::terminal_command()),
         (true, true) => {
             let message = format!(
                 "--tty applies only to programs with a screen: {:?} uses a protocol",
@@ -237,8 +235,8 @@ fn driver_of(args: &SpawnArgs, agent: &AgentSpec) -> Result<Driver, ApiError> {
 }
 
 /// Rejects a token or turn limit for a plain command, because plain commands report neither.
-fn refuse_budget(args: &SpawnArgs, driver: Driver) -> Result<(), ApiError> {
-    if driver.has_protocol() || (args.budget.is_none() && args.turns.is_none()) {
+fn refuse_budget(args: &SpawnArgs, interface: &AgentInterface) -> Result<(), ApiError> {
+    if interface.takes_instructions() || (args.budget.is_none() && args.turns.is_none()) {
         return Ok(());
     }
     let message = "--budget and --turns apply only to agents: a plain command reports no tokens \
@@ -247,8 +245,8 @@ fn refuse_budget(args: &SpawnArgs, driver: Driver) -> Result<(), ApiError> {
 }
 
 /// Returns how standard input is used. For an agent with a protocol, it is always open.
-fn input_of(args: &SpawnArgs, driver: Driver) -> Result<CommandStdin, ApiError> {
-    match (args.stdin, driver.has_protocol()) {
+fn input_of(args: &SpawnArgs, interface: &AgentInterface) -> Result<CommandStdin, ApiError> {
+    match (args.stdin, interface.takes_instructions()) {
         (true, true) => Err(usage(
             "--stdin applies only to plain commands: this agent's standard input is always open",
         )),
@@ -259,9 +257,9 @@ fn input_of(args: &SpawnArgs, driver: Driver) -> Result<CommandStdin, ApiError> 
 
 fn instruction(args: &SpawnArgs, agent: &AgentSpec) -> Result<Option<String>, ApiError> {
     let Some(given) = &args.instruction else { return Ok(None) };
-    if !agent.accepts_input() && agent.driver != Driver::CodexExec {
+    if !agent.accepts_input() && !agent.interface.is_one_shot() {
         let message = format!(
-            "agent {:?} uses the driver \"command\", whose standard input is closed; pass the instruction as an argument, or add --stdin",
+            "agent {:?} uses the adapter \"command\", whose standard input is closed; pass the instruction as an argument, or add --stdin",
             agent.name
         );
         return Err(
@@ -269,18 +267,18 @@ fn instruction(args: &SpawnArgs, agent: &AgentSpec) -> Result<Option<String>, Ap
         );
     }
     let text = input::read_text("the instruction", given)?;
-    check_typeable(agent.driver, &text).map_err(|why| usage(why.to_string()))?;
+    check_typeable(&agent.interface, &text).map_err(|why| usage(why.to_string()))?;
     Ok(Some(text))
 }
 
-/// Returns what exit status 0 means. For Codex's server, it says nothing about the work. If Codex
-/// runs only once, it is part of the result. For a plain command, it is the only report of success.
-fn exit_zero(args: &SpawnArgs, driver: Driver, config: &Resolved) -> ExitZeroPolicy {
+/// Returns what exit status 0 means. Only if the agent leaves it open, the flags and the
+/// configuration decide.
+fn exit_zero(args: &SpawnArgs, interface: &AgentInterface, config: &Resolved) -> ExitZeroPolicy {
     let is_done = config.session.exit_zero_completes || args.agent.is_none();
-    match driver {
-        Driver::Codex | Driver::CodexTerminal => ExitZeroPolicy::NotAClaim,
-        Driver::CodexExec => ExitZeroPolicy::Completes,
-        Driver::Command | Driver::Jsonl | Driver::Terminal => {
+    match interface.capabilities.exit_zero {
+        ExitZeroMeaning::NotAClaim => ExitZeroPolicy::NotAClaim,
+        ExitZeroMeaning::SuccessfulTurn => ExitZeroPolicy::Completes,
+        ExitZeroMeaning::Configured => {
             if is_done && !args.no_exit_zero_completes {
                 ExitZeroPolicy::Completes
             } else {

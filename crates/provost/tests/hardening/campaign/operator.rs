@@ -211,7 +211,7 @@ impl CampaignOperator {
         let agent = |name: &str, scenario: &str| {
             let scenario = home.scenario(name, scenario).display().to_string();
             format!(
-                "[agents.{name}]\ndriver = \"jsonl\"\ncommand = [\"{program}\", \"{scenario}\", \"--vars\", \"root={root}\"]\n"
+                "[agents.{name}]\nadapter = \"jsonl\"\ncommand = [\"{program}\", \"{scenario}\", \"--vars\", \"root={root}\"]\n"
             )
         };
         let agents = [("worker", WORKER), ("asker", ASKER), ("listener", LISTENER)];

@@ -56,7 +56,7 @@ impl CrashEnv {
         configure(
             &home,
             &format!(
-                "[hooks]\n{run}[hooks.session]\n{session}\n[agents.scripted]\ndriver = \"jsonl\"\ncommand = [\"{}\", \"{}\", \"--vars\", \"root={root}\"]\n",
+                "[hooks]\n{run}[hooks.session]\n{session}\n[agents.scripted]\nadapter = \"jsonl\"\ncommand = [\"{}\", \"{}\", \"--vars\", \"root={root}\"]\n",
                 program.display(),
                 agent.display(),
             ),

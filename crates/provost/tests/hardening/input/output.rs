@@ -17,7 +17,7 @@ fn home_with_agent(steps: &str) -> TestHome {
     configure(
         &home,
         &format!(
-            "[agents.scripted]\ndriver = \"jsonl\"\ncommand = [\"{}\", \"{}\"]\n",
+            "[agents.scripted]\nadapter = \"jsonl\"\ncommand = [\"{}\", \"{}\"]\n",
             program.display(),
             scenario.display()
         ),

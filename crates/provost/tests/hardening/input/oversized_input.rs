@@ -13,7 +13,7 @@ fn home_with_script(script: &str) -> TestHome {
     std::fs::write(&path, script).expect("a script can be written");
     configure(
         &home,
-        &format!("[agents.odd]\ndriver = \"jsonl\"\ncommand = [\"/bin/sh\", {path:?}]\n"),
+        &format!("[agents.odd]\nadapter = \"jsonl\"\ncommand = [\"/bin/sh\", {path:?}]\n"),
     );
     home
 }
@@ -100,7 +100,7 @@ fn cancelled_question_takes_no_answer() {
     configure(
         &home,
         &format!(
-            "[agents.ask]\ndriver = \"jsonl\"\ncommand = [{agent:?}, \"sample:asks_question\"]\n"
+            "[agents.ask]\nadapter = \"jsonl\"\ncommand = [{agent:?}, \"sample:asks_question\"]\n"
         ),
     );
     let id = spawn(&home, &["--agent", "ask", "store it"]);

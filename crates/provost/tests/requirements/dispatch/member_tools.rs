@@ -63,7 +63,7 @@ impl AgentPair {
         let program = text(&scripted_agent_bin());
         let agent = |name: &str, steps: &[&str]| {
             let path = text(&stage.scenario(name, &steps.concat()));
-            format!("[agents.{name}]\ndriver = \"jsonl\"\ncommand = [{program:?}, {path:?}]\n")
+            format!("[agents.{name}]\nadapter = \"jsonl\"\ncommand = [{program:?}, {path:?}]\n")
         };
         stage.configure(&(agent("managing", boss) + &agent("working", hand)));
         let words = [

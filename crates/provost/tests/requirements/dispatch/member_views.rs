@@ -132,7 +132,7 @@ fn overview_shows_budget_and_news_without_taking() {
 fn team_with_unstartable_member_is_not_opened() {
     let stage = TestEnv::new();
     let repo = stage.repo("work");
-    let config = "[agents.broken]\ndriver = \"jsonl\"\ncommand = [\"/nonexistent/agent\"]\n[agents.absent]\ndriver = \"jsonl\"\ncommand = [\"no-such-agent\"]\n";
+    let config = "[agents.broken]\nadapter = \"jsonl\"\ncommand = [\"/nonexistent/agent\"]\n[agents.absent]\nadapter = \"jsonl\"\ncommand = [\"no-such-agent\"]\n";
     std::fs::write(repo.path().join("provost.toml"), config).unwrap();
     stage.trust(repo.path());
     for agent in ["broken", "absent"] {

@@ -1,7 +1,8 @@
 //! Repository files that make Provost or an agent run something, or that grant permissions.
 //!
 //! If an agent changes such a file, the change takes effect only with the operator's consent:
-//! landing waits for it, and checks use the base's version of the file.
+//! landing waits for it, and checks use the base's version of the file. The list includes the files
+//! of agents that Provost cannot start, because the operator may start them in the same repository.
 
 /// Patterns for trust-relevant files at any depth of the repository, in git's `:(glob)` syntax. A
 /// directory is listed twice, because a symlink or a file with the same name counts as well.

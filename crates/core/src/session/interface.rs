@@ -1,0 +1,348 @@
+//! How Provost communicates with an agent, and what the agent can do.
+//!
+//! An adapter knows everything about one kind of agent. When a session is opened, the adapter
+//! describes the agent as data, which is stored with the session. The rules for sessions, runs and
+//! teams read only this data.
+
+use std::{borrow::Cow, fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+/// The maximum length of an adapter's id.
+const MAX_ADAPTER_ID: usize = 32;
+
+/// The id of an adapter: a short lowercase word.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct AdapterId(Cow<'static, str>);
+
+impl AdapterId {
+    /// The adapter for commands without a protocol.
+    pub const COMMAND: AdapterId = AdapterId::from_static("command");
+
+    /// The adapter for agents that exchange one JSON object per line.
+    pub const JSON_LINES: AdapterId = AdapterId::from_static("jsonl");
+
+    /// Returns the id with this text.
+    ///
+    /// # Panics
+    ///
+    /// If the text is not a valid id. In a constant, this fails the build.
+    pub const fn from_static(text: &'static str) -> AdapterId {
+        assert!(is_adapter_id(text.as_bytes()), "not a valid adapter id");
+        AdapterId(Cow::Borrowed(text))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for AdapterId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The text that is not a valid id of an adapter.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("\"{0}\" is not a valid adapter: expected a short lowercase word")]
+pub struct ParseAdapterIdError(String);
+
+impl FromStr for AdapterId {
+    type Err = ParseAdapterIdError;
+
+    fn from_str(text: &str) -> Result<Self, ParseAdapterIdError> {
+        AdapterId::try_from(text.to_owned())
+    }
+}
+
+impl TryFrom<String> for AdapterId {
+    type Error = ParseAdapterIdError;
+
+    fn try_from(text: String) -> Result<Self, ParseAdapterIdError> {
+        if is_adapter_id(text.as_bytes()) {
+            Ok(AdapterId(Cow::Owned(text)))
+        } else {
+            Err(ParseAdapterIdError(text))
+        }
+    }
+}
+
+impl From<AdapterId> for String {
+    fn from(id: AdapterId) -> String {
+        id.0.into_owned()
+    }
+}
+
+/// Whether a text starts with a lowercase letter, which only such letters, digits and hyphens follow.
+const fn is_adapter_id(text: &[u8]) -> bool {
+    let mut at = 0;
+    while at < text.len() {
+        let allowed = match text[at] {
+            b'a'..=b'z' => true,
+            b'0'..=b'9' | b'-' => at > 0,
+            _ => false,
+        };
+        if !allowed {
+            return false;
+        }
+        at += 1;
+    }
+    0 < text.len() && text.len() <= MAX_ADAPTER_ID
+}
+
+/// How an agent's program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AgentMode {
+    /// A conversation or a command on pipes or a socket.
+    Headless,
+    /// One instruction per process.
+    Once,
+    /// The program's own screen in a terminal. The terminal belongs to the user in front of it, so
+    /// the agent is not asked for a result, and messages are typed.
+    Terminal,
+}
+
+impl AgentMode {
+    pub const ALL: [AgentMode; 3] = [AgentMode::Headless, AgentMode::Once, AgentMode::Terminal];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            AgentMode::Headless => "headless",
+            AgentMode::Once => "once",
+            AgentMode::Terminal => "terminal",
+        }
+    }
+}
+
+/// The adapter of an agent, the mode of its program, and what it can do in that mode.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentInterface {
+    pub adapter: AdapterId,
+    pub mode: AgentMode,
+    pub capabilities: Capabilities,
+}
+
+/// What an agent can do, and what its output and its exit status mean. The default describes a
+/// plain command.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Capabilities {
+    /// The agent's conversation. None for a program whose exit status is its only signal; all of
+    /// its work counts as one long turn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conversation: Option<ConversationCapabilities>,
+    pub exit_zero: ExitZeroMeaning,
+    pub tools: ToolSupport,
+    /// What is known about the agent's screen. Only relevant in a terminal.
+    #[serde(skip_serializing_if = "ScreenCapabilities::is_unknown")]
+    pub screen: ScreenCapabilities,
+    /// Whether standard error contains only log messages of the agent's program.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub stderr_is_log: bool,
+}
+
+/// What is possible in an agent's conversation, which consists of turns.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ConversationCapabilities {
+    /// Whether messages can be sent only after the agent has reported its conversation.
+    pub handshake: bool,
+    /// Whether a new process can resume the conversation.
+    pub resume: bool,
+    /// Whether a new process can start a new conversation for the same session.
+    pub new_threads: bool,
+    /// How the agent is asked to compact its conversation. None if that is impossible.
+    pub compaction: Option<CompactionRequest>,
+    /// Whether every message to the idle agent either starts a turn, which the agent reports, or is
+    /// rejected.
+    pub confirms_input: bool,
+    /// Whether an interrupt must contain the id of the turn.
+    pub names_turns: bool,
+    /// Whether the turns are read from the agent's transcript, so that they are its only activity.
+    pub transcript: bool,
+    /// Whether users can attach to the conversation with the agent's own screen.
+    pub attach: bool,
+}
+
+/// How an agent is asked to compact its conversation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CompactionRequest {
+    /// The agent's protocol has a message for it.
+    Message,
+    /// This command is typed at the agent's prompt.
+    Typed(String),
+}
+
+/// What exit code 0 means if nothing else was configured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExitZeroMeaning {
+    /// It depends on the configuration, because it may be the only report of success.
+    #[default]
+    Configured,
+    /// Nothing, because the process serves a conversation.
+    NotAClaim,
+    /// The work is done, if the agent's stream also reported a successful turn.
+    SuccessfulTurn,
+}
+
+/// How an agent learns which of Provost's tools it has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolSupport {
+    /// The agent calls no tools.
+    #[default]
+    None,
+    /// The agent's author knows the tools, so the agent can call them at any time.
+    Known,
+    /// The agent receives its tools when its conversation begins.
+    Given,
+}
+
+/// What is known about an agent's screen.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ScreenCapabilities {
+    pub composer: Composer,
+    /// Whether the adapter recognises prompts, dialogs and requests on the screen.
+    pub signals: bool,
+}
+
+impl ScreenCapabilities {
+    fn is_unknown(&self) -> bool {
+        *self == ScreenCapabilities::default()
+    }
+}
+
+/// How an agent's composer, where users type, interprets texts. Each field is a set of characters.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Composer {
+    /// A text that starts with one of these is a command to the composer, unless a space precedes it.
+    pub command_prefixes: String,
+    /// A text that starts with one of these is run as a shell command of the user, outside of the
+    /// agent's sandbox.
+    pub shell_prefixes: String,
+    /// If the last word starts with one of these, a completion captures Enter, unless a space
+    /// follows.
+    pub completion_prefixes: String,
+}
+
+impl AgentInterface {
+    /// Returns the interface to a plain command. Its exit status is the only signal.
+    pub fn command() -> AgentInterface {
+        AgentInterface {
+            adapter: AdapterId::COMMAND,
+            mode: AgentMode::Headless,
+            capabilities: Capabilities::default(),
+        }
+    }
+
+    /// Returns the interface to a program that needs a terminal. Its exit status is the only signal.
+    pub fn terminal_command() -> AgentInterface {
+        AgentInterface { mode: AgentMode::Terminal, ..AgentInterface::command() }
+    }
+
+    /// Returns the interface to an agent that exchanges one JSON object per line.
+    pub fn json_lines() -> AgentInterface {
+        let conversation = ConversationCapabilities {
+            new_threads: true,
+            compaction: Some(CompactionRequest::Message),
+            ..ConversationCapabilities::default()
+        };
+        AgentInterface {
+            adapter: AdapterId::JSON_LINES,
+            mode: AgentMode::Headless,
+            capabilities: Capabilities {
+                conversation: Some(conversation),
+                tools: ToolSupport::Known,
+                ..Capabilities::default()
+            },
+        }
+    }
+
+    fn conversation_has(&self, is_set: impl Fn(&ConversationCapabilities) -> bool) -> bool {
+        self.capabilities.conversation.as_ref().is_some_and(is_set)
+    }
+
+    /// Whether the agent accepts instructions at any time and can be asked for a result.
+    pub fn takes_instructions(&self) -> bool {
+        self.has_turns() && !self.is_one_shot()
+    }
+
+    /// Whether the agent's turns are reported. Otherwise, everything counts as one long turn.
+    pub fn has_turns(&self) -> bool {
+        self.capabilities.conversation.is_some()
+    }
+
+    /// Whether the agent runs in a terminal.
+    pub fn has_terminal(&self) -> bool {
+        self.mode == AgentMode::Terminal
+    }
+
+    /// Whether each process receives a single instruction when it starts.
+    pub fn is_one_shot(&self) -> bool {
+        self.mode == AgentMode::Once
+    }
+
+    /// Whether messages can be sent only after the agent has reported its conversation.
+    pub fn has_handshake(&self) -> bool {
+        self.conversation_has(|conversation| conversation.handshake)
+    }
+
+    /// Whether a new process can resume the conversation.
+    pub fn can_resume(&self) -> bool {
+        self.conversation_has(|conversation| conversation.resume)
+    }
+
+    /// Whether the conversation is resumed automatically after a crash. One-shot work would repeat
+    /// its instruction, and a terminal belongs to its user.
+    pub fn resumes_after_crash(&self) -> bool {
+        self.can_resume() && self.mode == AgentMode::Headless
+    }
+
+    /// Returns how the agent is asked to compact its conversation, if that is possible.
+    pub fn compaction(&self) -> Option<&CompactionRequest> {
+        self.capabilities.conversation.as_ref()?.compaction.as_ref()
+    }
+
+    /// Whether every message to the idle agent either starts a turn, which the agent reports, or is
+    /// rejected.
+    pub fn confirms_input_by_turn(&self) -> bool {
+        self.conversation_has(|conversation| conversation.confirms_input)
+    }
+
+    /// Whether an interrupt must contain the id of the turn.
+    pub fn names_turns(&self) -> bool {
+        self.conversation_has(|conversation| conversation.names_turns)
+    }
+
+    /// Whether a new process of the agent can start a new conversation.
+    pub fn can_start_threads(&self) -> bool {
+        self.conversation_has(|conversation| conversation.new_threads)
+    }
+
+    /// Whether the turns are read from the agent's transcript.
+    pub fn has_transcript(&self) -> bool {
+        self.conversation_has(|conversation| conversation.transcript)
+    }
+
+    /// Whether users can see the agent's own screen while it runs.
+    pub fn can_attach(&self) -> bool {
+        self.has_terminal() || self.conversation_has(|conversation| conversation.attach)
+    }
+
+    /// Whether exit code 0 counts only if the agent's stream also reported a successful turn.
+    pub fn reports_turn_success(&self) -> bool {
+        self.capabilities.exit_zero == ExitZeroMeaning::SuccessfulTurn
+    }
+
+    /// Returns how the agent's composer interprets texts.
+    pub fn composer(&self) -> &Composer {
+        &self.capabilities.screen.composer
+    }
+}
