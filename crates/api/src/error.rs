@@ -65,11 +65,21 @@ pub struct ApiError {
     /// Commands to try next.
     #[serde(default)]
     pub next: Vec<String>,
+    /// The ID or name that matches several things, if that is the error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ambiguous: Option<AmbiguousId>,
+}
+
+/// A text that matches several things, with their IDs as lists show them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AmbiguousId {
+    pub text: String,
+    pub ids: Vec<String>,
 }
 
 impl ApiError {
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        ApiError { code, message: message.into(), next: Vec::new() }
+        ApiError { code, message: message.into(), next: Vec::new(), ambiguous: None }
     }
 
     #[must_use]

@@ -14,7 +14,7 @@ mod session;
 mod team;
 
 pub use client::{Client, DaemonLoss, HttpReply, StreamReply};
-pub use error::{ApiError, ErrorBody, ErrorCode};
+pub use error::{AmbiguousId, ApiError, ErrorBody, ErrorCode};
 pub use handoff::{HandoffRow, HeartbeatRow, MemberHeartbeatRow, TeardownRow};
 pub use history::{
     AsOfReply, AuditReply, ChangeRow, CriterionAuditRow, DiffReply, DivergenceRow, HistoryRow,

@@ -67,7 +67,7 @@ options! {
         /// How long an attempt stays open after its end was observed, so that late claims still count.
         settle: Duration = "2s" in WINDOW;
         /// How long an open turn may be silent before its session is shown as stalled.
-        stale_after: Duration = "300s" in SILENCE;
+        stale_after: Duration = "5m" in SILENCE;
         /// How long to wait for the remaining output of a process that has exited.
         drain: Duration = "2s" in WINDOW;
         /// How long a process may take to exit after SIGTERM before it is killed.
@@ -130,7 +130,7 @@ options! {
         /// How often a pull request is polled.
         pull_every: Duration = "30s" in TIME;
         /// How long to wait for a pull request's checks to appear before assuming that it has none.
-        pull_checks: Duration = "60s" in WINDOW;
+        pull_checks: Duration = "1m" in WINDOW;
         /// Whose comments on a pull request are sent to the agents: those of users with write
         /// access, or of everyone. A project's file cannot widen this.
         comments_from: CommentAuthors = "write";
@@ -318,7 +318,7 @@ options! {
     "monitor" => Monitor {
         /// How long a session may be silent before the monitor reports it as stuck. This does not
         /// change the state of the session.
-        stale_after: Duration = "300s" in SILENCE;
+        stale_after: Duration = "5m" in SILENCE;
     }
 
     /// Verifiers for `provost monitor --workflow`. In every text, `{key}`, `{epic}` and `{story}`
@@ -327,7 +327,7 @@ options! {
         /// A command that must exit with status 0. It runs in the agent's working directory.
         command: Switchable<CommandSpec> = unset;
         /// Time limit of the command.
-        time_limit: Duration = "60s" in TIME;
+        time_limit: Duration = "1m" in TIME;
         /// Maximum output of the command. If it prints more, it is killed.
         output_limit: Bytes = "1MiB" in OUTPUT;
         /// A file below the agent's working directory. The name may contain one star, which matches

@@ -18,7 +18,7 @@ pub(crate) trait ConfigValue: Sized {
     fn show(&self) -> Json;
 
     /// The amount to check against the limits, if the type has one.
-    fn amount(&self) -> Option<u64> {
+    fn bounded_amount(&self) -> Option<u64> {
         None
     }
 
@@ -85,7 +85,7 @@ pub(crate) fn bounded<V: ConfigValue>(
     limits: ValueLimits,
 ) -> Result<V, Vec<ValueFault>> {
     let value = V::read(node)?;
-    match value.amount() {
+    match value.bounded_amount() {
         Some(amount) if !limits.contains(amount) => {
             Err(vec![out_of_range(node, &V::shape(), amount, limits)])
         }
@@ -121,11 +121,13 @@ pub(crate) fn text<V: ConfigValue>(node: &ValueNode) -> Result<&str, Vec<ValueFa
     }
 }
 
+/// Returns one fault, in the list that [`ConfigValue::read`] returns.
 pub(crate) fn wrong_type<V: ConfigValue>(node: &ValueNode) -> Vec<ValueFault> {
     let detail = format!("expected {}, found {}", V::shape().expected(), node.describe());
     vec![ValueFault::new(ProblemKind::WrongType, &node.span, detail)]
 }
 
+/// Returns one fault, in the list that [`ConfigValue::read`] returns.
 pub(crate) fn invalid(node: &ValueNode, detail: impl Into<String>) -> Vec<ValueFault> {
     vec![ValueFault::new(ProblemKind::Invalid, &node.span, detail)]
 }
@@ -197,7 +199,7 @@ impl ConfigValue for u32 {
         json!(self)
     }
 
-    fn amount(&self) -> Option<u64> {
+    fn bounded_amount(&self) -> Option<u64> {
         Some(u64::from(*self))
     }
 }

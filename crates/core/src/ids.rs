@@ -50,15 +50,31 @@ pub(crate) fn text_jitter_ms(text: &str, spread: u64) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, mix) % spread.max(1)
 }
 
+/// The factor that spreads consecutive numbers over all 32-bit numbers: 2^32 divided by the golden
+/// ratio. It is odd, so that different numbers stay different.
+const SPREAD: u32 = 0x9E37_79B1;
+
 /// The id of a run: the work on one goal, from start to outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RunId(pub Uuid);
 
 impl RunId {
-    /// Returns the id of the run's session with this number: the run's own id plus the number.
+    /// Returns the id of the run's session with this number. The digits before the short form count
+    /// up, so that the ids sort by number. The short form differs at both ends from those of the
+    /// run and its other sessions.
     pub fn session(&self, no: u32) -> SessionId {
-        SessionId(Uuid::from_u128(self.0.as_u128().wrapping_add(u128::from(no))))
+        let counted = self.0.as_u128().wrapping_add(u128::from(no) << u32::BITS);
+        let (above, below) = (counted >> u32::BITS, counted & u128::from(u32::MAX));
+        let mixed = (below + u128::from(no.wrapping_mul(SPREAD))) & u128::from(u32::MAX);
+        SessionId(Uuid::from_u128((above << u32::BITS) | mixed))
+    }
+
+    /// Whether an id is that of the run or of one of its sessions.
+    pub fn includes(&self, SessionId(id): SessionId) -> bool {
+        let above = |id: Uuid| id.as_u128() >> u32::BITS;
+        let no = above(id).wrapping_sub(above(self.0));
+        u32::try_from(no).is_ok_and(|no| self.session(no).0 == id)
     }
 
     /// Returns the last eight digits as a short form for users to read and type.

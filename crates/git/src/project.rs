@@ -106,7 +106,7 @@ impl Error {
             }
             Self::NoDirectory { .. } => Some("check that the directory exists and can be read"),
             Self::NoCommits(_) => {
-                Some("create a first commit: `git commit --allow-empty -m \"first commit\"`")
+                Some("create a first commit with `git commit --allow-empty -m first`")
             }
             Self::Git(_) => None,
         }

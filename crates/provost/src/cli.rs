@@ -12,7 +12,8 @@ use std::{
 };
 
 use clap::{CommandFactory, FromArgMatches as _, Parser, Subcommand, error::ErrorKind};
-use provost_api::ApiError;
+use provost_api::{AmbiguousId, ApiError};
+use provost_core::text::shell_quote;
 use serde_json::json;
 
 use provost_engine::shell::{RUN_GIT, codex::TOOLS_COMMAND};
@@ -20,10 +21,10 @@ use provost_engine::shell::{RUN_GIT, codex::TOOLS_COMMAND};
 use crate::{
     commands::{
         adopt, agent_hook, agent_tools, answer, approve, attach, audit, cancel, compact,
-        completions, config, daemon, demo_agent, discover, doctor, events, exit_codes, export, gc,
-        graph, guide, import, interrupt, ledger, limit, logs, ls, monitor, plan, presets, rename,
-        replay, report, resolve, resume, run, search, send, serve, skills, spawn, status, stop,
-        summary, team, telemetry, tour, trust,
+        completions, config, daemon, demo_agent, discover, doctor, events, export, gc, graph,
+        guide, import, interrupt, ledger, limit, logs, ls, monitor, plan, presets, rename, replay,
+        report, resolve, resume, run, search, send, serve, skills, spawn, status, stop, summary,
+        team, telemetry, tour, trust,
     },
     context::Context,
     error::{Error, usage},
@@ -110,8 +111,6 @@ enum CliCommand {
     AgentHook(agent_hook::AgentHookArgs),
     #[command(hide = true, name = demo_agent::DEMO_COMMAND)]
     DemoAgent(demo_agent::DemoAgentArgs),
-    #[command(hide = true)]
-    ExitCodes(exit_codes::ExitCodesArgs),
 }
 
 /// Runs the command given on the command line.
@@ -133,7 +132,7 @@ pub(crate) fn main() -> ExitCode {
         return run_git(rest);
     }
     match parse(&arguments) {
-        Ok(cli) => start(cli),
+        Ok(cli) => start(cli, &arguments),
         Err(error) => report_parse_error(&error, &arguments),
     }
 }
@@ -178,11 +177,53 @@ pub(crate) fn command() -> clap::Command {
     help::decorate(Cli::command(), help::HelpExtent::Common)
 }
 
-fn start(cli: Cli) -> ExitCode {
+fn start(cli: Cli, arguments: &[OsString]) -> ExitCode {
     let mut context = Context::new(cli.json);
     context.ui.hints = !cli.quiet && ui::wants_hints();
     let outcome = dispatch(&context, cli.command);
-    finish(&context, outcome)
+    finish(&context, outcome.map_err(|error| with_choices(error, arguments)))
+}
+
+/// If an ID is ambiguous, suggests the same command with each ID that was possibly meant.
+fn with_choices(error: Error, arguments: &[OsString]) -> Error {
+    match error {
+        Error::Api(error) => {
+            let next = error.ambiguous.as_ref().and_then(|found| choices(found, arguments));
+            Error::Api(match next {
+                Some(next) => ApiError { next, ..error },
+                None => error,
+            })
+        }
+        Error::PipeClosed | Error::Output(_) => error,
+    }
+}
+
+/// The maximum length of a command that is suggested again with another ID.
+const MAX_REPEATED: usize = 300;
+
+/// Returns the command with each of the possible IDs. `None` if the command does not contain the
+/// ambiguous text as an argument, is long or has several lines.
+fn choices(found: &AmbiguousId, arguments: &[OsString]) -> Option<Vec<String>> {
+    let words: Vec<&str> =
+        arguments.iter().skip(1).map(|word| word.to_str()).collect::<Option<_>>()?;
+    // A request's ID consists of the session's ID, a dot and a number.
+    let rest_of = |word: &str| {
+        let rest = word.strip_prefix(&found.text)?;
+        (rest.is_empty() || rest.starts_with('.')).then(|| rest.to_owned())
+    };
+    // The first word is the command, even if a session has the same name.
+    let mut arguments = words.iter().enumerate().skip(1);
+    let (at, rest) = arguments.find_map(|(at, word)| Some((at, rest_of(word)?)))?;
+    let command = |id: &String| {
+        let word = |(no, word): (usize, &&str)| {
+            if no == at { shell_quote(&format!("{id}{rest}")) } else { shell_quote(word) }
+        };
+        let words: Vec<String> = words.iter().enumerate().map(word).collect();
+        format!("provost {}", words.join(" "))
+    };
+    let commands: Vec<String> = found.ids.iter().map(command).collect();
+    let fits = |command: &String| command.len() <= MAX_REPEATED && !command.contains('\n');
+    commands.iter().all(fits).then_some(commands)
 }
 
 fn finish(context: &Context, outcome: CliResult) -> ExitCode {
@@ -240,7 +281,6 @@ fn dispatch(context: &Context, command: CliCommand) -> CliResult {
         CliCommand::AgentTools(args) => agent_tools::run(context, &args),
         CliCommand::AgentHook(args) => agent_hook::run(context, &args),
         CliCommand::DemoAgent(args) => demo_agent::run(context, &args),
-        CliCommand::ExitCodes(args) => exit_codes::run(context, &args),
     }
 }
 
@@ -377,7 +417,7 @@ mod tests {
     fn hint_validation_accepts_only_commands() {
         for good in [
             "provost ls --all",
-            "provost ledger archive --older-than AGE --apply",
+            "provost ledger archive --older-than DURATION --apply",
             "PROVOST_HOME=EMPTY_DIRECTORY provost ledger import FILE",
             "provost spawn --agent codex - < FILE",
             "provost spawn --no-worktree --no-check …",
@@ -439,6 +479,24 @@ mod tests {
             }
         }
         assert!(hints > 50, "only {hints} hints found");
+    }
+
+    #[test]
+    fn ambiguous_id_repeats_the_command_with_each_id() {
+        let found = AmbiguousId {
+            text: "15b2".to_owned(),
+            ids: vec!["15b2a3b9".to_owned(), "77aa15b2".to_owned()],
+        };
+        let repeat = |words: &[&str]| {
+            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+            choices(&found, &words)
+        };
+        let sent = repeat(&["/bin/provost", "send", "15b2", "Go on."]).unwrap();
+        assert_eq!(sent, ["provost send 15b2a3b9 'Go on.'", "provost send 77aa15b2 'Go on.'"]);
+        let answered = repeat(&["provost", "answer", "15b2.q1", "x"]).unwrap();
+        assert_eq!(answered[0], "provost answer 15b2a3b9.q1 x");
+        assert_eq!(repeat(&["provost", "monitor", "other"]), None);
+        assert_eq!(repeat(&["provost", "send", "15b2", "two\nlines"]), None);
     }
 
     #[test]

@@ -44,3 +44,19 @@ pub(crate) fn new_id() -> Uuid {
 pub(crate) fn sleep(time: Duration) {
     std::thread::sleep(time);
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn ids_created_together_differ_at_both_ends_of_their_short_ids() {
+        let ids: Vec<String> = (0..50).map(|_| new_id().simple().to_string()).collect();
+        let distinct =
+            |from: usize| ids.iter().map(|id| &id[from..from + 4]).collect::<BTreeSet<_>>().len();
+        // A few of 50 random groups of four digits may be equal by chance.
+        assert!(distinct(24) > 40 && distinct(28) > 40, "{ids:?}");
+    }
+}

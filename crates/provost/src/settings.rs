@@ -99,6 +99,30 @@ fn judged_file(project: &ProjectTrust) -> Result<(Option<ConfigFile>, bool), Api
     })
 }
 
+/// Returns the problems of a project's file as if it were trusted, without those of other layers.
+pub(crate) fn project_problems(
+    environment: &Environment,
+    top: &Path,
+    snapshot: &ProjectSnapshot,
+) -> Option<String> {
+    let file = match snapshot_file(top, snapshot) {
+        Ok(file) => file?,
+        Err(why) => return Some(load_error(why).message),
+    };
+    let paths = ConfigPaths { user: user_file(environment), project: None };
+    let inputs = Inputs {
+        // The user's own file may complete an agent that the project's file changes.
+        user: provost_config::load(&paths).ok().and_then(|(user, _)| user),
+        project: Some(file),
+        project_is_trusted: true,
+        environment: environment.variables().clone(),
+        ..Inputs::default()
+    };
+    let mut why = provost_config::resolve(&inputs).err()?;
+    why.problems.retain(|problem| matches!(problem.source, ValueSource::Project(_)));
+    (!why.problems.is_empty()).then(|| why.to_string())
+}
+
 fn resolve(
     environment: &Environment,
     wanted: ConfigInputs<'_>,

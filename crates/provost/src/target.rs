@@ -1,6 +1,6 @@
 //! Builds API paths from the user's input, and looks up what they refer to.
 
-use provost_api::{ApiError, Client, ErrorCode, RunRow, SessionRow, TeamRow};
+use provost_api::{AmbiguousId, ApiError, Client, ErrorCode, RunRow, SessionRow, TeamRow};
 use provost_core::text::{quote_name, shell_quote};
 use provost_engine::history::describe_missing;
 use serde::Deserialize;
@@ -100,7 +100,9 @@ pub(crate) fn find_session_or_run(client: &Client, id: &str) -> Result<SessionOr
                 ui::short_id(&run.id),
                 ui::escape_line(&run.name),
             );
-            Err(ApiError::new(ErrorCode::BadRequest, message).next("provost ls"))
+            let ids = vec![ui::short_id(&session.id), ui::short_id(&run.id)];
+            let error = ApiError::new(ErrorCode::BadRequest, message).next("provost ls");
+            Err(ApiError { ambiguous: Some(AmbiguousId { text: id.to_owned(), ids }), ..error })
         }
         (None, None) => {
             let is_team = client.get::<serde_json::Value>(&team_path(id)).is_ok();

@@ -24,6 +24,7 @@ use crate::{
     daemon,
     environment::Environment,
     error::{chain, usage},
+    settings,
     ui::{clip, escape_block, escape_line},
 };
 
@@ -211,6 +212,7 @@ pub(crate) fn trust_subject(context: &Context, path: &Path) -> Result<TrustSubje
     };
     match project.state {
         ProjectTrustState::Trusted(snapshot) | ProjectTrustState::Untrusted(snapshot) => {
+            check_config(context, &project.top, &snapshot)?;
             let committed = commit_trust::read_head(context, &path)?;
             let committed =
                 committed.filter(|committed| !snapshot.content.includes(&committed.content));
@@ -219,6 +221,17 @@ pub(crate) fn trust_subject(context: &Context, path: &Path) -> Result<TrustSubje
         }
         ProjectTrustState::Unsafe(why) => Err(unsafe_project_error(&project.top, &why)),
     }
+}
+
+/// Refuses a project whose `provost.toml` has errors, because every correction would need a new
+/// decision.
+fn check_config(context: &Context, top: &Path, snapshot: &ProjectSnapshot) -> Result<(), ApiError> {
+    let problems = settings::project_problems(&context.environment, top, snapshot);
+    let Some(why) = problems else { return Ok(()) };
+    let shown = escape_line(&top.display().to_string());
+    let message = format!("cannot trust {shown}: {why}\ncorrect the file, then trust it");
+    let argument = shell_quote(&top.display().to_string());
+    Err(usage(message).next(format!("provost trust {argument}")))
 }
 
 /// Returns the trust subject for a workflow file. A workflow at a project's top is part of the
@@ -368,7 +381,10 @@ pub(crate) fn describe(subject: &TrustSubject, before: &TrustContent) -> Vec<Str
         if let ContentChange::Removed { file, entry } = change {
             lines.push(match &entry.key {
                 Some(key) => format!("  - {} of {}", escape_line(key), escape_line(file)),
-                None => format!("  - {} (removed)", escape_line(file)),
+                None if agent_directory(file).is_some() => {
+                    format!("  - {} (removed)", escape_line(file))
+                }
+                None => format!("  - the text of {} that could not be parsed", escape_line(file)),
             });
         }
     }
@@ -493,7 +509,13 @@ fn describe_change(change: &ContentChange) -> String {
         | ContentChange::Changed { file, after: entry, .. } => describe(file, entry),
         ContentChange::Removed { file, entry } => match &entry.key {
             Some(key) => format!("{} no longer has {}", escape_line(file), escape_line(key)),
-            None => format!("{} was removed", escape_line(file)),
+            None if agent_directory(file).is_some() => {
+                format!("{} was removed", escape_line(file))
+            }
+            // The file may still exist. Its text counted as a whole only while it could not be parsed.
+            None => {
+                format!("{} no longer has the text that could not be parsed", escape_line(file))
+            }
         },
     }
 }
@@ -507,24 +529,44 @@ fn unsafe_project_error(top: &Path, why: &ReadError) -> ApiError {
     why.fix().into_iter().fold(error, |error, fix| error.next(fix))
 }
 
+/// Why files in a project are ignored.
+#[derive(Debug)]
+pub(crate) struct TrustWarning {
+    pub(crate) problem: String,
+    /// The command that resolves the problem, if there is one.
+    pub(crate) command: Option<String>,
+}
+
+impl TrustWarning {
+    /// Returns the problem and the command as a single sentence.
+    pub(crate) fn sentence(&self) -> String {
+        match &self.command {
+            Some(command) => format!("{}: `{command}`", self.problem),
+            None => self.problem.clone(),
+        }
+    }
+}
+
 /// Returns a warning if files in a project are ignored.
-pub(crate) fn warning(environment: &Environment, cwd: &Path) -> Option<String> {
+pub(crate) fn warning(environment: &Environment, cwd: &Path) -> Option<TrustWarning> {
     let project = project_trust(environment, cwd)?;
     match project.state {
         ProjectTrustState::Trusted(_) => None,
-        ProjectTrustState::Unsafe(why) => {
-            Some(format!("{why}, so the files of {} are ignored", project.top.display()))
-        }
+        ProjectTrustState::Unsafe(why) => Some(TrustWarning {
+            problem: format!("{why}, so the files of {} cannot be trusted", project.top.display()),
+            command: why.fix(),
+        }),
         ProjectTrustState::Untrusted(snapshot) => {
             let files: Vec<&str> =
                 snapshot.content.parts.iter().map(|part| part.file.as_str()).collect();
             let is_nested = snapshot.content.is_nested();
             let argument = trust_argument(&project.top, &project.directory, is_nested);
-            Some(format!(
-                "not trusted yet: {} of {}; values that run programs or widen permissions are ignored: `provost trust {argument}`",
+            let problem = format!(
+                "not trusted yet: {} of {}; values that run programs or widen permissions are not read, and until you trust them, nothing is started here",
                 files.join(", "),
                 project.top.display(),
-            ))
+            );
+            Some(TrustWarning { problem, command: Some(format!("provost trust {argument}")) })
         }
     }
 }

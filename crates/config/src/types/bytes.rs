@@ -57,7 +57,7 @@ impl ConfigValue for Bytes {
         json!(format(self.0))
     }
 
-    fn amount(&self) -> Option<u64> {
+    fn bounded_amount(&self) -> Option<u64> {
         Some(self.0)
     }
 }

@@ -45,8 +45,8 @@ impl<T: ConfigValue> ConfigValue for Switchable<T> {
         }
     }
 
-    fn amount(&self) -> Option<u64> {
-        self.on().and_then(ConfigValue::amount)
+    fn bounded_amount(&self) -> Option<u64> {
+        self.on().and_then(ConfigValue::bounded_amount)
     }
 
     fn unset() -> Option<Self> {

@@ -36,7 +36,7 @@ impl ConfigValue for Duration {
         json!(format(*self))
     }
 
-    fn amount(&self) -> Option<u64> {
+    fn bounded_amount(&self) -> Option<u64> {
         Some(u64::try_from(self.as_millis()).unwrap_or(u64::MAX))
     }
 }

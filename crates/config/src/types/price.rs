@@ -48,7 +48,7 @@ impl ConfigValue for Price {
         json!(format(self.0))
     }
 
-    fn amount(&self) -> Option<u64> {
+    fn bounded_amount(&self) -> Option<u64> {
         Some(self.0)
     }
 }

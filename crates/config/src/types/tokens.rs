@@ -42,7 +42,7 @@ impl ConfigValue for TokenAmount {
         json!(format(self.0))
     }
 
-    fn amount(&self) -> Option<u64> {
+    fn bounded_amount(&self) -> Option<u64> {
         Some(self.0)
     }
 }

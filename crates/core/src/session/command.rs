@@ -438,8 +438,10 @@ pub enum SessionRejection {
     ScreenOnly(RequestId),
     #[error("the answer does not fit request {0}: {1}")]
     InvalidReply(RequestId, ReplyError),
-    #[error("the session has ended as {0}")]
+    #[error("the session has ended as {}", .0.replace('_', " "))]
     Sealed(&'static str),
+    #[error("nothing to cancel: {name} {}", describe_end(.state))]
+    NothingToCancel { name: String, state: &'static str },
     #[error("the session was cancelled")]
     Cancelled,
     #[error(
@@ -517,6 +519,15 @@ pub enum SessionRejection {
     ReportBudget { launch: LaunchId },
     #[error("the session's budget is used up: {}", .0.detail)]
     BudgetUsedUp(ExhaustedBudget),
+}
+
+/// Describes an outcome as the end of a sentence.
+fn describe_end(state: &str) -> String {
+    match state {
+        "succeeded" | "completed" | "failed" => format!("has {state}"),
+        "exited_without_claim" => "has exited without a claim".to_owned(),
+        state => format!("was {state}"),
+    }
 }
 
 fn branch_hint(branch: &Option<String>) -> String {

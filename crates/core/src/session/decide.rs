@@ -765,7 +765,8 @@ impl Session {
         if attempt.is_sealed() {
             let state = self.judgement().state;
             // The attempt is already cancelled.
-            let refused = SessionRejection::Sealed(state.word());
+            let (name, ended) = (self.spec.name.clone(), state.word());
+            let refused = SessionRejection::NothingToCancel { name, state: ended };
             return if state == State::Cancelled { Ok(Vec::new()) } else { Err(refused) };
         }
         if_new(attempt.cancelled.is_none(), AttemptCancelled { because: because.to_owned() })

@@ -82,11 +82,11 @@ impl TeamCommandLines<'_> {
 
     /// Returns the command that shows the team and suggests a next step.
     pub fn show_next(&self) -> CommandLine {
-        self.build(&["overview", &self.task.id.to_string()], &[])
+        self.build(&["overview", &self.task.id.short()], &[])
     }
 
     pub fn show(&self) -> CommandLine {
-        self.build(&["show", &self.task.id.to_string()], &[])
+        self.build(&["show", &self.task.id.short()], &[])
     }
 
     pub fn loop_status(&self) -> CommandLine {
@@ -105,7 +105,7 @@ impl TeamCommandLines<'_> {
 
     /// Returns the command that audits the team and, if everything holds, finishes it.
     pub fn finish(&self) -> CommandLine {
-        let task = self.task.id.to_string();
+        let task = self.task.id.short();
         self.build(&["done", &task], &["--because", "every criterion holds"])
     }
 
@@ -116,7 +116,7 @@ impl TeamCommandLines<'_> {
 
     /// Returns the command that prints a member's handoff.
     pub fn handoff(&self, member: &str) -> CommandLine {
-        let task = self.task.id.to_string();
+        let task = self.task.id.short();
         let mut line = self.build(&["handoff", &task], &[]);
         // Keep a name that begins with a dash from being parsed as an option.
         line.arguments.extend(member.starts_with('-').then(|| "--".to_owned()));
@@ -136,7 +136,7 @@ impl TeamCommandLines<'_> {
     }
 
     fn team_command(&self, verbs: &[&str], rest: &[&str]) -> CommandLine {
-        let task = self.task.id.to_string();
+        let task = self.task.id.short();
         let verbs: Vec<&str> = verbs.iter().copied().chain(["-t", &task]).collect();
         self.build(&verbs, rest)
     }

@@ -129,7 +129,9 @@ fn resolve_sets_accepted_failed_or_cancelled() {
 fn sealed_attempt_cannot_be_cancelled() {
     let mut harness = TestSession::running(command_spec());
     harness.claim(ClaimKind::Completed).end(ProcessExit::Exit(0)).settle();
-    assert_eq!(harness.try_apply(cancel()), Err(SessionRejection::Sealed("completed")));
+    let refused = SessionRejection::NothingToCancel { name: "test".to_owned(), state: "completed" };
+    assert_eq!(refused.to_string(), "nothing to cancel: test has completed");
+    assert_eq!(harness.try_apply(cancel()), Err(refused));
 }
 
 #[test]

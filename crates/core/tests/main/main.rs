@@ -10,6 +10,7 @@ mod ending;
 mod evidence;
 mod graphs;
 mod hooks;
+mod ids;
 mod imported;
 mod inbox;
 mod inferred_requests;

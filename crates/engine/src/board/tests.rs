@@ -66,12 +66,13 @@ impl ShortageTestBoard {
         (asked, self.signal(StreamSignal::RequestWithdrawn { native }))
     }
 
-    /// Commits several commands together. Rejected commands change nothing.
+    /// Commits several commands together, none of which may be rejected.
     fn apply(&mut self, commands: &[SessionCommand]) -> CommitChanges {
         let id = self.id;
         self.commit(|turn| {
             for command in commands {
-                drop(turn.command(id, command, "test").expect("the board holds it"));
+                let outcome = turn.command(id, command, "test").expect("the board holds it");
+                assert!(outcome.is_ok(), "{command:?} was rejected");
             }
         })
     }
@@ -98,9 +99,10 @@ pub(super) fn spec() -> SessionSpec {
     .expect("it is a spec")
 }
 
-/// The agent asks a question, so that its snapshot is not pending when the shortage is reported.
-/// The question is withdrawn in the same commit, which makes the snapshot pending again under the
-/// same key.
+/// While a question is open, the agent's turn is not over, so no snapshot of its work is pending.
+/// Here, one commit opens a question, reports a shortage for the snapshot, and withdraws the
+/// question. Afterwards, the snapshot is pending under the same key as before. Because of the
+/// shortage, it must be started again.
 #[test]
 fn effect_restarts_after_shortage_while_not_pending() {
     let mut lab = ShortageTestBoard::with_claim();
@@ -116,7 +118,8 @@ fn effect_restarts_after_shortage_while_not_pending() {
     assert_eq!(changes.start_effects, [(lab.id, snapshot)]);
 }
 
-/// Without a shortage, the effect stays in progress.
+/// The same without a shortage: the question is asked and withdrawn in one commit, so the snapshot
+/// was pending before and after it. The effect stays in progress.
 #[test]
 fn effect_in_progress_is_not_started_twice() {
     let mut lab = ShortageTestBoard::with_claim();

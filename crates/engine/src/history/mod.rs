@@ -121,7 +121,9 @@ pub(crate) fn not_found(
 pub fn describe_missing(what: &str, text: &str) -> String {
     let is_hex = text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let rule = if is_hex && text.len() < MIN_PART_LEN {
-        format!(": give at least {MIN_PART_LEN} characters from the start or end of an ID")
+        format!(
+            ": give at least {MIN_PART_LEN} characters from either end of an ID that `provost ls` shows"
+        )
     } else {
         String::new()
     };

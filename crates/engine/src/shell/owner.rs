@@ -566,9 +566,9 @@ impl Owner {
                     Some(Err(why @ SessionRejection::ReportBudget { launch })) => {
                         // Record this, so that the session shows that reports are missing.
                         drop(turn.command(id, &SessionCommand::ReportRefused { launch }, actor));
-                        Err(refused_change(&why, id))
+                        Err(refused_change(&why, turn.session(id), id))
                     }
-                    Some(Err(why)) => Err(refused_change(&why, id)),
+                    Some(Err(why)) => Err(refused_change(&why, turn.session(id), id)),
                     Some(Ok((session, events))) => {
                         let standing = report_status_of(&events).map_or("recorded", |s| s.as_str());
                         Ok(report_reply(session, standing))
@@ -585,9 +585,9 @@ impl Owner {
                     }
                     Some(Err(why @ SessionRejection::ReportBudget { launch })) => {
                         drop(turn.command(id, &SessionCommand::ReportRefused { launch }, actor));
-                        Err(refused_change(&why, id))
+                        Err(refused_change(&why, turn.session(id), id))
                     }
-                    Some(Err(why)) => Err(refused_change(&why, id)),
+                    Some(Err(why)) => Err(refused_change(&why, turn.session(id), id)),
                     Some(Ok(CallResult { ok, text })) => {
                         Ok(json!({"ok": true, "id": id, "accepted": ok, "answer": text})
                             .to_string())

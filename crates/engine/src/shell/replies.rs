@@ -3,12 +3,12 @@
 
 use std::{collections::BTreeMap, ops::ControlFlow};
 
-use provost_api::{ApiError, CommunicationRow, ErrorCode, RunRow, SessionRow};
+use provost_api::{AmbiguousId, ApiError, CommunicationRow, ErrorCode, RunRow, SessionRow};
 use provost_core::{
     ids::{RunId, SessionId},
     run::{self, Run},
     session::{Launch, Reporter, Session, SessionRejection},
-    text::quote_name,
+    text::{quote_name, shell_quote},
 };
 use provost_ledger::{AppendError, ArchiveResult, Ledger, LedgerLoss, ReadLedger, StreamId};
 use serde_json::{Value, json};
@@ -382,15 +382,18 @@ impl Owner {
 pub(crate) fn ambiguous(text: &str, kinds: &[&str], several: &[(String, String)]) -> ApiError {
     let what = if let [kind] = kinds { format!("{kind}s") } else { "things".to_owned() };
     let short = |id: &str| id.parse().map_or_else(|_| id.to_owned(), |id: SessionId| id.short());
+    let ids: Vec<String> = several.iter().map(|(id, _)| short(id)).collect();
     let names: Vec<String> =
-        several.iter().map(|(id, name)| format!("{} ({name})", short(id))).collect();
+        ids.iter().zip(several).map(|(id, (_, name))| format!("{id} ({name})")).collect();
     let message = format!("\"{text}\" matches several {what}: {}", names.join(", "));
     let mut lists: Vec<&str> = kinds
         .iter()
         .map(|kind| if *kind == stream::TEAM { "provost team ls" } else { "provost ls" })
         .collect();
     lists.dedup();
-    lists.into_iter().fold(ApiError::new(ErrorCode::BadRequest, message), ApiError::next)
+    let error = ApiError::new(ErrorCode::BadRequest, message);
+    let error = lists.into_iter().fold(error, ApiError::next);
+    ApiError { ambiguous: Some(AmbiguousId { text: text.to_owned(), ids }), ..error }
 }
 
 pub(super) fn already_adopted(other: &Session) -> ApiError {
@@ -462,8 +465,12 @@ pub(super) fn report_reply(session: &Session, standing: &str) -> String {
 
 /// Describes why a change is refused. The hints contain the session's id, because a name might have
 /// to be quoted for the shell.
-pub(super) fn refused_change(why: &SessionRejection, session: SessionId) -> ApiError {
-    let named = session.short();
+pub(super) fn refused_change(
+    why: &SessionRejection,
+    session: Option<&Session>,
+    id: SessionId,
+) -> ApiError {
+    let named = id.short();
     let code = match why {
         SessionRejection::UnknownLaunch(_) | SessionRejection::UnknownRequest(_) => {
             ErrorCode::NotFound
@@ -479,6 +486,7 @@ pub(super) fn refused_change(why: &SessionRejection, session: SessionId) -> ApiE
         | SessionRejection::ScreenOnly(_)
         | SessionRejection::RequestRevision { .. }
         | SessionRejection::Sealed(_)
+        | SessionRejection::NothingToCancel { .. }
         | SessionRejection::Cancelled
         | SessionRejection::Imported(_)
         | SessionRejection::NotRunning
@@ -507,9 +515,6 @@ pub(super) fn refused_change(why: &SessionRejection, session: SessionId) -> ApiE
         | SessionRejection::TakesNoInstruction(_) => ErrorCode::Refused,
     };
     let next = match why {
-        SessionRejection::Sealed(_) => {
-            format!("provost resolve {named} --as accepted --because TEXT")
-        }
         SessionRejection::BudgetUsedUp(used_up) => {
             format!("provost limit {named} {}", used_up.raise_flags)
         }
@@ -519,9 +524,11 @@ pub(super) fn refused_change(why: &SessionRejection, session: SessionId) -> ApiE
         SessionRejection::ExternalAgentEnded => "provost discover".to_owned(),
         SessionRejection::BelongsToRun(run) => format!("provost resume {}", run.short()),
         SessionRejection::WorktreeRemoved(Some(branch)) => {
-            format!("git switch {branch} && provost spawn")
+            format!("git switch {} && {}", shell_quote(branch), spawn_command(session))
         }
         SessionRejection::NothingNew
+        | SessionRejection::Sealed(_)
+        | SessionRejection::NothingToCancel { .. }
         | SessionRejection::ReportBudget { .. }
         | SessionRejection::WorktreeRemoved(None)
         | SessionRejection::UnknownLaunch(_)
@@ -557,6 +564,16 @@ pub(super) fn refused_change(why: &SessionRejection, session: SessionId) -> ApiE
     ApiError::new(code, why.to_string()).next(next)
 }
 
+/// Returns the command that starts a session like this one.
+fn spawn_command(session: Option<&Session>) -> String {
+    match session.map(|session| &session.spec.agent) {
+        Some(agent) if agent.driver.has_turns() => {
+            format!("provost spawn --agent {} INSTRUCTION", shell_quote(&agent.name))
+        }
+        Some(_) | None => "provost spawn -- COMMAND".to_owned(),
+    }
+}
+
 /// Describes why a change is refused. For an external agent, the suggested command shows its pane,
 /// if the pane is known.
 pub(super) fn refused_for_external(
@@ -564,7 +581,7 @@ pub(super) fn refused_for_external(
     session: Option<&Session>,
     id: SessionId,
 ) -> ApiError {
-    let error = refused_change(why, id);
+    let error = refused_change(why, session, id);
     let there = matches!(
         why,
         SessionRejection::ExternalAgent

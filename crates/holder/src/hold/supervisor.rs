@@ -11,11 +11,13 @@ mod relayed;
 mod requests;
 mod screen;
 
+use std::io::{self, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::process::ExitCode;
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 
 use super::admission::Admission;
 use super::clients::HolderClients;
@@ -68,6 +70,7 @@ pub(super) struct Supervisor {
     phase: HolderPhase,
     /// When to retry, if the disk refuses writes.
     retry_at: Option<u64>,
+    /// When orphans may be reaped again.
     reap_at: u64,
     /// The end of the journal that was last reported to the clients.
     reported_end: u64,
@@ -99,6 +102,7 @@ enum HolderPhase {
     /// The tree has ended, but this has not been recorded yet.
     Closing {
         leftovers: u32,
+        /// Whether no process of the tree is left. Otherwise, some could not be ended or observed.
         verified: bool,
     },
     Exited(ExitCode),
@@ -108,7 +112,8 @@ enum HolderPhase {
 #[derive(Debug, Clone, Copy)]
 enum EventSource {
     Leader,
-    Stops,
+    /// Signals that suspend or continue the leader.
+    LeaderSuspension,
     Listener,
     Output(JournalChannel),
     Input,
@@ -120,31 +125,35 @@ enum EventSource {
 }
 
 impl Supervisor {
-    pub(super) fn new(place: HolderResources, spec: &HoldSpec, begun: RunningCommand) -> Self {
+    pub(super) fn new(
+        resources: HolderResources,
+        spec: &HoldSpec,
+        command: RunningCommand,
+    ) -> Self {
         let now = mono_ms();
-        let RunningCommand { mut child, streams, connecting: arriving } = begun;
-        let mut own = CommandInput::new(child.stdin.take().map(OwnedFd::from));
+        let RunningCommand { mut child, streams, connecting } = command;
+        let mut pipe = CommandInput::new(child.stdin.take().map(OwnedFd::from));
         if let StdinMode::Text(text) = &spec.stdin {
-            own.queue_text(TEXT_KEY, text);
+            pipe.queue_text(TEXT_KEY, text);
         }
         let terminal = match streams {
             CommandStreams::Terminal(terminal) => Some(terminal),
             CommandStreams::Pipes { .. } | CommandStreams::Relayed { .. } => None,
         };
-        let (input, stdin) = match (&arriving, terminal) {
-            (Some(_), _) => (CommandInput::for_connection(), own),
-            (None, Some(terminal)) => (CommandInput::for_terminal(terminal), own),
-            (None, None) => (own, CommandInput::new(None)),
+        let (input, stdin) = match (&connecting, terminal) {
+            (Some(_), _) => (CommandInput::for_connection(), pipe),
+            (None, Some(terminal)) => (CommandInput::for_terminal(terminal), pipe),
+            (None, None) => (pipe, CommandInput::new(None)),
         };
         Self {
-            dir: place.dir,
-            holder: place.holder,
-            journal: place.journal,
-            listener: place.listener,
+            dir: resources.dir,
+            holder: resources.holder,
+            journal: resources.journal,
+            listener: resources.listener,
             clients: HolderClients::new(Admission::new(spec.boundary.clone())),
             input,
             stdin,
-            connecting: arriving,
+            connecting,
             attach_proxy: None,
             terminal,
             pace: ReadPace::default(),
@@ -163,7 +172,14 @@ impl Supervisor {
     /// Supervises the command until its tree has ended.
     pub(super) fn run(mut self) -> ExitCode {
         loop {
-            let ready = self.wait();
+            let ready = match self.wait() {
+                Ok(ready) => ready,
+                Err(error) => {
+                    // Nothing can be observed any more. The daemon treats this like a killed holder.
+                    drop(writeln!(io::stderr(), "cannot wait for the command: {error}"));
+                    return ExitCode::FAILURE;
+                }
+            };
             for source in ready {
                 self.serve(source);
             }
@@ -201,21 +217,24 @@ impl Supervisor {
 
 /// Waiting for events.
 impl Supervisor {
-    /// Waits until a source is ready or a timer is due. Returns no sources if the wait is
-    /// interrupted.
-    fn wait(&self) -> Vec<EventSource> {
+    /// Waits until a source is ready or a timer is due. Returns no sources if a signal interrupts
+    /// the wait, or after a pause if the kernel is short of memory.
+    fn wait(&self) -> io::Result<Vec<EventSource>> {
         let (sources, mut fds): (Vec<EventSource>, Vec<PollFd<'_>>) =
             self.interests().into_iter().unzip();
         let timeout = self.due().map(|due| timespec(due.saturating_sub(mono_ms())));
-        if poll(&mut fds, timeout.as_ref()).is_err() {
-            return Vec::new();
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) => {}
+            Err(Errno::INTR) => return Ok(Vec::new()),
+            Err(Errno::AGAIN | Errno::NOMEM) => {
+                poll(&mut [], Some(&timespec(RETRY_MS))).ok();
+                return Ok(Vec::new());
+            }
+            Err(error) => return Err(error.into()),
         }
         let ready = fds.iter().map(|fd| !fd.revents().is_empty());
-        sources
-            .into_iter()
-            .zip(ready)
-            .filter_map(|(source, ready)| ready.then_some(source))
-            .collect()
+        let sources = sources.into_iter().zip(ready);
+        Ok(sources.filter_map(|(source, ready)| ready.then_some(source)).collect())
     }
 
     fn interests(&self) -> Vec<(EventSource, PollFd<'_>)> {
@@ -226,9 +245,9 @@ impl Supervisor {
         // A full disk pauses both directions, so that the holder reads nothing it cannot store.
         if !self.journal.is_stuck() {
             let stops = self.leader.stops();
-            all.extend(
-                stops.map(|fd| (EventSource::Stops, PollFd::from_borrowed_fd(fd, PollFlags::IN))),
-            );
+            all.extend(stops.map(|fd| {
+                (EventSource::LeaderSuspension, PollFd::from_borrowed_fd(fd, PollFlags::IN))
+            }));
             for (source, input) in
                 [(EventSource::Input, &self.input), (EventSource::Stdin, &self.stdin)]
             {
@@ -242,14 +261,14 @@ impl Supervisor {
                 }));
             }
         }
-        let arriving = self.connecting.as_ref().and_then(PendingConnection::handle);
+        let connecting = self.connecting.as_ref().and_then(PendingConnection::handle);
         all.extend(
-            arriving
+            connecting
                 .map(|(fd, flags)| (EventSource::Connecting, PollFd::from_borrowed_fd(fd, flags))),
         );
-        if let Some(visits) = &self.attach_proxy {
-            all.push((EventSource::UserListener, watch(visits.listener(), PollFlags::IN)));
-            all.extend(visits.sockets().map(|(number, fd, flags)| {
+        if let Some(proxy) = &self.attach_proxy {
+            all.push((EventSource::UserListener, watch(proxy.listener(), PollFlags::IN)));
+            all.extend(proxy.sockets().map(|(number, fd, flags)| {
                 (EventSource::UserConnection(number), PollFd::from_borrowed_fd(fd, flags))
             }));
         }
@@ -270,10 +289,12 @@ impl Supervisor {
             HolderPhase::Ending(ending) => Some(ending.due()),
             HolderPhase::Closing { .. } | HolderPhase::Exited(_) => None,
         };
-        let blind = self.leader.is_unwatched().then(|| mono_ms() + RETRY_MS);
-        let arriving = self.connecting.as_ref().map(PendingConnection::due);
-        let rests = self.pace.paused_until(mono_ms());
-        [phase, self.retry_at, blind, arriving, rests].into_iter().flatten().min()
+        // Without a handle to the leader, its end is found only by looking.
+        let leader_check = self.leader.is_unwatched().then(|| mono_ms() + RETRY_MS);
+        let connecting = self.connecting.as_ref().map(PendingConnection::due);
+        let reading_resumes = self.pace.paused_until(mono_ms());
+        let timers = [phase, self.retry_at, leader_check, connecting, reading_resumes];
+        timers.into_iter().flatten().min()
     }
 
     /// Waits briefly so that clients can read their pending messages.
@@ -300,7 +321,7 @@ impl Supervisor {
     fn serve(&mut self, source: EventSource) {
         match source {
             EventSource::Leader => self.leader.check_ended(mono_ms()),
-            EventSource::Stops => self.handle_stops(),
+            EventSource::LeaderSuspension => self.handle_stops(),
             // Errors are ignored, because the peer may already have closed the connection.
             EventSource::Listener => drop(self.clients.accept(&self.listener)),
             EventSource::Output(channel) => self.read_output(channel),

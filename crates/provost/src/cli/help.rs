@@ -2,12 +2,14 @@
 
 use std::{ffi::OsString, process::ExitCode};
 
-use clap::{Args, CommandFactory as _, ValueEnum as _};
+use clap::{Args, CommandFactory as _, ValueEnum as _, error::ErrorKind};
+use provost_api::ApiError;
 
 use super::{Cli, CliResult, intent, options};
 use crate::{
     commands::{exit_codes, guide},
     context::Context,
+    error::usage,
 };
 
 /// Show the help of a command, or a topic
@@ -120,15 +122,39 @@ fn template(command: &clap::Command, extent: HelpExtent) -> String {
     if extent == HelpExtent::Common {
         text.push_str("All commands: provost help --all\n");
     }
-    text.push_str("Topics: provost help exit-codes, managing, review, member or loops\n");
+    text.push_str(&format!("Topics: {} (provost help TOPIC)\n", topics().join(", ")));
     text.push_str(&format!("\n{head}Options:{head:#}\n{{options}}{{after-help}}"));
     text
 }
 
+/// Returns the names of the topics.
+fn topics() -> Vec<&'static str> {
+    let guides = guide::Topic::value_variants().iter().map(|topic| topic.as_str());
+    std::iter::once(exit_codes::TOPIC).chain(guides).collect()
+}
+
+/// Returns the error for a word that is neither a command nor a topic.
+fn unknown_subject(word: &str) -> ApiError {
+    let topics = topics();
+    let commands = GROUPS.iter().flat_map(|group| [group.common, group.more].concat());
+    let known = topics.iter().copied().chain(commands);
+    let near = known.map(|one| (strsim::osa_distance(word, one), one)).min();
+    let near = near.filter(|(distance, _)| *distance <= MAX_TYPOS).map(|(_, one)| one);
+    let meant = near.map(|one| format!("did you mean \"{one}\"? ")).unwrap_or_default();
+    let message =
+        format!("there is no command or topic \"{word}\"; {meant}topics: {}", topics.join(", "));
+    let next =
+        near.map_or_else(|| "provost help --all".to_owned(), |one| format!("provost help {one}"));
+    usage(message).next(next)
+}
+
+/// The maximum number of typing errors in a word for which another word is suggested.
+const MAX_TYPOS: usize = 2;
+
 pub(super) fn run(context: &Context, args: &HelpArgs) -> CliResult {
     if let [topic] = args.subject.as_slice() {
-        if context.ui.json && topic == "exit-codes" {
-            return exit_codes::run(context, &exit_codes::ExitCodesArgs {});
+        if topic == exit_codes::TOPIC {
+            return exit_codes::show(context);
         }
         if let Ok(topic) = guide::Topic::from_str(topic, false) {
             return guide::run(context, &guide::GuideArgs::for_topic(topic));
@@ -142,9 +168,12 @@ pub(super) fn run(context: &Context, args: &HelpArgs) -> CliResult {
         .chain([OsString::from("--help")])
         .collect();
     match decorate(Cli::command(), extent).try_get_matches_from(&words) {
-        Err(help) => match intent::explain(&help, None) {
-            Some(error) => Err(error.into()),
-            None => super::report_parsed(context, &help),
+        Err(help) => match (intent::explain(&help, None), args.subject.as_slice()) {
+            (Some(error), _) => Err(error.into()),
+            (None, [subject]) if help.kind() == ErrorKind::InvalidSubcommand => {
+                Err(unknown_subject(subject).into())
+            }
+            (None, _) => super::report_parsed(context, &help),
         },
         // Not reached, because `--help` always stops the parser with an error.
         Ok(_) => Ok(ExitCode::SUCCESS),
@@ -193,6 +222,20 @@ mod tests {
             assert!(names.contains(name), "{name}");
             assert!(aliases.iter().all(|alias| !names.contains(alias)), "{aliases:?}");
         }
+    }
+
+    #[test]
+    fn unknown_help_subject_names_topics_and_near_words() {
+        let near = unknown_subject("exit-code");
+        assert_eq!(
+            near.message,
+            "there is no command or topic \"exit-code\"; did you mean \"exit-codes\"? \
+             topics: exit-codes, managing, review, member, loops"
+        );
+        assert_eq!(near.next, ["provost help exit-codes"]);
+        let far = unknown_subject("nosuchthing");
+        assert!(!far.message.contains("did you mean"), "{}", far.message);
+        assert_eq!(far.next, ["provost help --all"]);
     }
 
     #[test]

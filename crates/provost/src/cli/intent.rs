@@ -64,6 +64,7 @@ const INTENTS: &[Intent] = &[
     ),
     intent(&["check-setup", "verify", "diagnose"], &["provost doctor"], ""),
     intent(&["settings", "set", "init", "setup"], &["provost config show"], ""),
+    intent(&["exit-codes"], &["provost help exit-codes"], ""),
     intent(&["version"], &["provost --version"], ""),
     intent(&["pair"], &["provost team start GOAL --worker codex"], ""),
     intent(&["task", "cycle"], &["provost team show"], ""),

@@ -33,10 +33,14 @@ use crate::{
 
 /// Supervise an agent that Provost did not start
 ///
+/// Give at least one of --pid, --rollout, --tmux or --thread. If you give several and they match
+/// different agents, nothing is adopted.
+///
 /// Provost watches the agent from now on and never ends it. If the agent runs in a tmux pane,
-/// Provost also reads the pane and types messages there when the agent is at its prompt. Options
-/// that identify the agent can be combined; if they match different agents, nothing is adopted. The
-/// exit code stays unknown, because the process is not Provost's child.
+/// Provost also reads the pane, and `send` types messages there when the agent is at its prompt;
+/// otherwise, `send` is refused. `stop` is refused: stop the agent where it runs. `cancel` ends the
+/// session, and the agent keeps running. The exit code stays unknown, because the process is not
+/// Provost's child.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost discover\n  provost adopt --pid 4711\n  provost adopt --thread 01a1e08b-614a-7c61-a49a-d6ec86726bf8 --name review\n  provost adopt --tmux %3 --role dev"
@@ -45,7 +49,7 @@ pub(crate) struct AdoptArgs {
     /// Process ID of the agent
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pid: Option<u32>,
-    /// Rollout file of the agent's conversation
+    /// Rollout file of the agent, which is Codex's record of a conversation, below ~/.codex/sessions
     #[arg(long, value_name = "FILE")]
     rollout: Option<PathBuf>,
     /// tmux pane of the agent, such as %3, or SOCKET:%3 for another tmux server
@@ -63,8 +67,8 @@ pub(crate) struct AdoptArgs {
     /// Working directory of the agent, if Provost cannot detect it
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
-    /// How long an open turn may be silent before it counts as stalled [default: 300s]
-    #[arg(long, value_name = "TIME")]
+    /// How long an open turn may be silent before it counts as stalled [default: 5m]
+    #[arg(long, value_name = "DURATION")]
     stale_after: Option<String>,
     #[command(flatten)]
     key: KeyArgs,

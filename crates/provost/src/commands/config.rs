@@ -38,6 +38,9 @@ enum ConfigCommand {
     )]
     Show(ConfigShowArgs),
     /// Print the JSON Schema of provost.toml, for editors
+    ///
+    /// An editor with a TOML language server, such as Taplo, completes and checks the keys if the
+    /// first line of provost.toml is `#:schema ./provost.schema.json`.
     #[command(after_help = "Examples:\n  provost config schema > provost.schema.json")]
     Schema,
 }
@@ -69,7 +72,7 @@ fn show(context: &Context, args: &ConfigShowArgs) -> CliResult {
     let warnings = resolved.warnings.iter().map(ToString::to_string);
     let warnings: Vec<String> = warnings
         .chain(ignored_project_file(&cwd, settings::project_top(&cwd).as_deref()))
-        .chain(trust::warning(&context.environment, &cwd))
+        .chain(trust::warning(&context.environment, &cwd).map(|warning| warning.sentence()))
         .chain(invalid_settings(&resolved))
         .collect();
     let found = multi_agent(context, &resolved, &cwd);

@@ -23,8 +23,8 @@ use crate::{
 ///
 /// The bundle contains the events of the team and of its sessions, and a manifest of digests;
 /// `provost import` reads it. It contains everything that was written, including proposals that
-/// members cannot see yet, but nothing outside the ledger: no output of agents or checks. Agents
-/// may not export. `provost ledger export` exports the whole ledger.
+/// members cannot see yet, but no output of agents or checks. Agents may not export. `provost ledger
+/// export` exports the events of all sessions, runs and teams.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost export limits --to limits-bundle\n  provost export limits --to now --snapshot"

@@ -22,7 +22,7 @@ pub(crate) struct GcArgs {
     #[arg(long)]
     apply: bool,
     /// Keep the output and summaries of work that was closed less than this long ago; worktrees are removed at any age
-    #[arg(long, value_name = "AGE", default_value = "30d", value_parser = input::parse_age)]
+    #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = input::parse_age)]
     older_than: u64,
     #[command(flatten)]
     key: KeyArgs,
@@ -87,7 +87,7 @@ pub(crate) fn run(context: &Context, args: &GcArgs) -> CliResult {
     show(context, if args.apply { "removed" } else { "would remove" }, &removed)?;
     show(context, "kept", &items(&reply, "kept"))?;
     if removed.is_empty() {
-        context.ui.notice("nothing to remove");
+        context.ui.line("nothing to remove")?;
     }
     context.ui.next(&next);
     Ok(ExitCode::SUCCESS)

@@ -4,6 +4,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, ValueEnum};
 use provost_config::Resolved;
+use provost_core::team::templates::OutlineError;
 use serde_json::{Value, json};
 
 use super::{
@@ -121,7 +122,9 @@ fn show(context: &Context, topic: Topic, loops: &[AvailableLoop]) -> CliResult {
     context.ui.lines(&wrap_text(topic.text(), screen))?;
     if !loops.is_empty() {
         context.ui.line("\nLoops available here:\n")?;
-        let lines = loops.iter().flat_map(AvailableLoop::lines);
+        let needs_checks = loops.iter().any(|one| one.needs_checks);
+        let note = needs_checks.then(|| [NO_CHECKS.to_owned(), String::new()]);
+        let lines = note.into_iter().flatten().chain(loops.iter().flat_map(AvailableLoop::lines));
         let lines: Vec<String> =
             lines.flat_map(|line| screen.wrap(&line, HANGING_INDENT)).collect();
         context.ui.lines(&lines)?;
@@ -148,6 +151,9 @@ fn wrap_text(text: &str, screen: Screen) -> Vec<String> {
 /// How far continuation lines in a loop's description are indented, in columns.
 const HANGING_INDENT: usize = 4;
 
+/// What to do about the loops that run the project's checks, if the project has none.
+const NO_CHECKS: &str = "Loops marked \"needs checks\" cannot start here: set verify.checks in provost.toml, or give --check COMMAND.";
+
 /// A loop that is available in a directory, or the reason why it cannot be started there.
 struct AvailableLoop {
     name: String,
@@ -155,6 +161,8 @@ struct AvailableLoop {
     terms: String,
     evidence: Vec<String>,
     lacks: Option<String>,
+    /// Whether the loop lacks only the project's checks.
+    needs_checks: bool,
 }
 
 fn available_loops(config: &Resolved) -> Vec<AvailableLoop> {
@@ -170,7 +178,8 @@ impl AvailableLoop {
             Err(why) => {
                 let lacks = Some(why.message);
                 let (means, terms) = (String::new(), String::new());
-                return AvailableLoop { name, means, terms, evidence: Vec::new(), lacks };
+                let evidence = Vec::new();
+                return AvailableLoop { name, means, terms, evidence, lacks, needs_checks: false };
             }
         };
         let plateau = outline.plateau.map_or("none".to_owned(), |most| most.to_string());
@@ -179,23 +188,26 @@ impl AvailableLoop {
             outline.max,
             outline.clean_up.as_str()
         );
-        let lacks = outline.fill_checks(checks).err().map(|why| why.to_string());
+        let refused = outline.fill_checks(checks).err();
+        let needs_checks = matches!(refused, Some(OutlineError::NoChecks { .. }));
+        let lacks = refused.map(|why| why.to_string());
         let evidence =
             outline.evidence.iter().map(|(name, wanted)| format!("{name}={wanted}")).collect();
-        AvailableLoop { name, means: outline.means, terms, evidence, lacks }
+        AvailableLoop { name, means: outline.means, terms, evidence, lacks, needs_checks }
     }
 
     fn lines(&self) -> Vec<String> {
-        let mut lines = vec![crate::ui::escape_line(&format!("{}: {}", self.name, self.means))];
+        let mark = if self.needs_checks { " (needs checks)" } else { "" };
+        let head = format!("{}{mark}: {}", self.name, self.means);
+        let mut lines = vec![crate::ui::escape_line(&head)];
         if !self.terms.is_empty() {
             lines.push(format!("  {}", self.terms));
             lines.extend(
                 self.evidence.iter().map(|one| format!("  {}", crate::ui::escape_line(one))),
             );
         }
-        lines.extend(
-            self.lacks.iter().map(|why| format!("  cannot start: {}", crate::ui::escape_line(why))),
-        );
+        let lacks = if self.needs_checks { None } else { self.lacks.as_ref() };
+        lines.extend(lacks.map(|why| format!("  cannot start: {}", crate::ui::escape_line(why))));
         lines
     }
 
@@ -257,6 +269,19 @@ mod tests {
         let why = crate::cli::command().try_get_matches_from(words(command)).err()?;
         let stand_in = [ErrorKind::ValueValidation, ErrorKind::InvalidValue].contains(&why.kind());
         (!stand_in).then(|| format!("{command}: {why}"))
+    }
+
+    #[test]
+    fn missing_checks_are_explained_once_for_all_loops() {
+        let config = provost_config::resolve(&provost_config::Inputs::default()).unwrap();
+        let loops = available_loops(&config);
+        let marked = loops.iter().filter(|one| one.needs_checks).count();
+        assert!(marked > 1, "{marked} loops need checks");
+        for one in loops.iter().filter(|one| one.needs_checks) {
+            let text = one.lines().join("\n");
+            assert!(text.contains("(needs checks)") && !text.contains("verify.checks"), "{text}");
+            assert!(one.to_json()["lacks"].as_str().unwrap().contains("verify.checks"));
+        }
     }
 
     #[test]

@@ -32,7 +32,7 @@ use crate::{
     ui,
 };
 
-/// Verify, copy or move the ledger
+/// Verify, copy or move the ledger, the record of all events
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost ledger verify\n  provost ledger export > ledger.jsonl\n  provost ledger backup ~/backups/provost"
@@ -110,7 +110,7 @@ struct BackupArgs {
 #[derive(Debug, Args)]
 struct ArchiveArgs {
     /// Only sessions closed for longer than this, such as 90d
-    #[arg(long, value_name = "AGE", value_parser = input::parse_age)]
+    #[arg(long, value_name = "DURATION", value_parser = input::parse_age)]
     older_than: u64,
     /// Move the events instead of only counting them
     #[arg(long)]
@@ -348,7 +348,7 @@ fn archive(context: &Context, args: &ArchiveArgs) -> CliResult {
     let next: &[&str] = if args.apply {
         &["provost ledger verify"]
     } else {
-        &["provost ledger archive --older-than AGE --apply"]
+        &["provost ledger archive --older-than DURATION --apply"]
     };
     show_done(context, reply, &text, next)
 }

@@ -6,11 +6,14 @@ use clap::{
     Args,
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
 };
-use provost_api::{ApiError, Client, ErrorCode, RunRow, SessionRow, ShortageRow, UnknownHolder};
+use provost_api::{
+    ApiError, Client, ErrorCode, RunRow, SessionRow, ShortageRow, TeamRow, UnknownHolder,
+};
 use provost_core::lifecycle::State;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::team::show::open_teams;
 use crate::{
     cli::CliResult,
     clock,
@@ -19,7 +22,9 @@ use crate::{
     ui::{self, Screen},
 };
 
-/// List live and recent runs and sessions, problems first
+/// List runs, sessions and open teams, problems first
+///
+/// `provost team ls` also lists closed teams. With --json, the output has no teams.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost ls\n  provost ls --state needs_input\n  provost ls --runs\n  provost ls --project . --all\n  provost ls --json | jq '.sessions[].state'"
@@ -110,16 +115,18 @@ pub(crate) fn run(context: &Context, args: &LsArgs) -> CliResult {
         context.ui.value(&value)?;
         return Ok(ExitCode::SUCCESS);
     }
-    show(context, reply)
+    let is_filtered = args.role.is_some() || args.state.is_some() || args.project.is_some();
+    let teams = if is_filtered || args.runs { Vec::new() } else { open_teams(&client)? };
+    show(context, reply, &teams)
 }
 
-fn show(context: &Context, reply: SessionListReply) -> CliResult {
+fn show(context: &Context, reply: SessionListReply, teams: &[TeamRow]) -> CliResult {
     let (paint, screen, now) = (context.ui.paint, Screen::stdout(), clock::now_ms());
     let SessionListReply { sessions, runs, shortages, more, unknown_holders, .. } = reply;
     context.ui.lines(&ui::shortage_lines(paint, &shortages))?;
-    if sessions.is_empty() && runs.is_empty() {
+    if sessions.is_empty() && runs.is_empty() && teams.is_empty() {
         context.ui.lines(&ui::unknown_lines(paint, &unknown_holders))?;
-        context.ui.notice("no sessions or runs");
+        context.ui.notice("no sessions, runs or teams");
         let next = ["provost run GOAL", "provost spawn -- COMMAND", "provost ls --all"];
         context.ui.next(&next.map(str::to_owned));
         return Ok(ExitCode::SUCCESS);
@@ -133,6 +140,12 @@ fn show(context: &Context, reply: SessionListReply) -> CliResult {
     }
     if !sessions.is_empty() {
         lines.extend(ui::session_lines(paint, screen, now, sessions));
+    }
+    if !teams.is_empty() {
+        if !lines.is_empty() {
+            lines.push(String::new());
+        }
+        lines.extend(ui::team_lines(paint, screen, now, teams));
     }
     if !unknown_holders.is_empty() {
         lines.push(String::new());

@@ -15,11 +15,11 @@ use crate::{
     context::Context,
     error::Error,
     target::{self, SessionOrRun},
-    ui,
+    ui::{self, Paint},
 };
 
 /// The idempotency key of a change
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct KeyArgs {
     /// Idempotency key: repeating the command has no further effect [default: a new one]
     #[arg(long, value_name = "KEY", value_parser = parse_key)]
@@ -149,9 +149,38 @@ pub(crate) fn show(context: &Context, reply: Value) -> CliResult {
 
 /// Prints a session on one line.
 pub(crate) fn print_line(context: &Context, row: &SessionRow) -> Result<(), Error> {
+    context.ui.line(&line(context.ui.paint, row))
+}
+
+/// Describes a session on one line. If its agent could not be started, the line says why.
+fn line(paint: Paint, row: &SessionRow) -> String {
     let (tone, words) = ui::describe_state(row);
-    let words = context.ui.paint.paint(tone, &words);
-    context.ui.line(&format!("{} {} {words}", ui::short_id(&row.id), ui::escape_line(&row.name)))
+    let words = match launch_failure(row) {
+        Some(why) => format!("{}: {}", paint.paint(tone, "failed"), ui::escape_line(&why)),
+        None => paint.paint(tone, &words),
+    };
+    format!("{} {} {words}", ui::short_id(&row.id), ui::escape_line(&row.name))
+}
+
+/// Returns the reason why the session's agent could not be started.
+pub(crate) fn launch_failure(row: &SessionRow) -> Option<String> {
+    (row.state == "failed" && row.cause.as_deref() == Some("launch"))
+        .then(|| ui::reason(row))
+        .flatten()
+}
+
+/// Returns what to correct if the program of the session's agent cannot be run.
+pub(crate) fn launch_advice(row: &SessionRow) -> Option<String> {
+    let cannot_run = launch_failure(row)?.starts_with("cannot run ");
+    let key = match row.driver.as_str() {
+        "command" => {
+            return cannot_run.then(|| "correct the command, then start it again".to_owned());
+        }
+        driver if driver.starts_with("codex") => "path",
+        _ => "command",
+    };
+    let agent = ui::escape_line(&row.agent);
+    cannot_run.then(|| format!("correct agents.{agent}.{key} in provost.toml, then start it again"))
 }
 
 /// Returns the commands that make sense in a session's current state.
@@ -217,6 +246,11 @@ fn ended_commands(row: &SessionRow, id: &str) -> Vec<String> {
     let logs = if adopted { format!("provost events {id}") } else { logs };
     match row.state.as_str() {
         "succeeded" | "completed" | "accepted" => vec![logs],
+        // No agent did any work that could be accepted.
+        _ if launch_failure(row).is_some_and(|why| why.starts_with("cannot run ")) => {
+            let config = (row.driver != "command").then(|| "provost config show".to_owned());
+            config.into_iter().chain([format!("provost status {id} --why")]).collect()
+        }
         _ => [
             vec![logs],
             resume_commands(row, id),
@@ -329,6 +363,31 @@ mod tests {
         let adopted = SessionRow { flags: vec!["adopted".to_owned()], ..row };
         assert!(!resumes(&adopted));
         assert!(next_commands(&adopted).contains(&"provost discover".to_owned()));
+    }
+
+    #[test]
+    fn program_that_cannot_run_suggests_its_key() {
+        let why = "cannot run \"my-agent\" in \"/w\": No such file or directory (os error 2)";
+        let row = SessionRow {
+            terminal: true,
+            state: "failed".to_owned(),
+            cause: Some("launch".to_owned()),
+            reason: Some(why.to_owned()),
+            agent: "mine".to_owned(),
+            ..waiting("jsonl")
+        };
+        assert_eq!(line(Paint::OFF, &row), format!("deadbeef x failed: {why}"));
+        assert_eq!(
+            launch_advice(&row).unwrap(),
+            "correct agents.mine.command in provost.toml, then start it again"
+        );
+        let next = next_commands(&row);
+        assert_eq!(next, ["provost config show", "provost status deadbeef --why"]);
+        let plain = SessionRow { driver: "command".to_owned(), ..row };
+        assert_eq!(next_commands(&plain), ["provost status deadbeef --why"]);
+        assert_eq!(launch_advice(&plain).unwrap(), "correct the command, then start it again");
+        let other = SessionRow { reason: Some("its worktree was removed".to_owned()), ..plain };
+        assert_eq!(launch_advice(&other), None);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::{path::Path, process::ExitCode};
 
 use clap::{Args, Subcommand};
 use provost_api::{ApiError, ReportReply, ReportRequest};
-use provost_core::ids::LaunchId;
+use provost_core::{ids::LaunchId, text::shell_quote};
 use serde_json::json;
 
 use super::{
@@ -92,7 +92,7 @@ struct AboutArgs {
 
 pub(crate) fn run(context: &Context, args: &ReportArgs) -> CliResult {
     let (about, mut request) = request(&args.what)?;
-    set_reporter(context, about, &mut request)?;
+    set_reporter(context, &args.what, about, &mut request)?;
     let key = about.key.get(context);
     if request.launch.is_none() {
         return show(context, &context.daemon()?.post("/v1/reports", &request, &key)?);
@@ -130,6 +130,7 @@ fn fact(value: &FactValue) -> Result<ReportRequest, ApiError> {
 /// Sets the reporter: the operator if a session is given, otherwise the launch that this process belongs to.
 fn set_reporter(
     context: &Context,
+    what: &ReportCommand,
     about: &AboutArgs,
     request: &mut ReportRequest,
 ) -> Result<(), ApiError> {
@@ -142,7 +143,41 @@ fn set_reporter(
         return Ok(());
     }
     Err(usage("not called from inside an agent; specify the session with --session ID")
-        .next("provost report completed --session ID"))
+        .next(operator_command(what)))
+}
+
+/// Returns the same report as a command for the operator.
+fn operator_command(what: &ReportCommand) -> String {
+    let claim = |word: &str, args: &ClaimArgs| {
+        let message = args.message.as_deref().map(|text| format!(" --message {}", repeat(text)));
+        format!("provost report {word} --session ID{}", message.unwrap_or_default())
+    };
+    match what {
+        ReportCommand::Working(args) => claim("working", args),
+        ReportCommand::NeedsInput(args) => claim("needs-input", args),
+        ReportCommand::Completed(args) => claim("completed", args),
+        ReportCommand::Failed(args) => claim("failed", args),
+        ReportCommand::Fact(args) => {
+            let FactValue { branch, pr, artifact } = &args.fact;
+            let given = [("branch", branch), ("pr", pr), ("artifact", artifact)];
+            let given = given.into_iter().filter_map(|(flag, value)| {
+                Some(format!(" --{flag} {}", repeat(value.as_deref()?)))
+            });
+            format!("provost report fact --session ID{}", given.collect::<String>())
+        }
+    }
+}
+
+/// The maximum length of a text that a suggested command repeats.
+const MAX_REPEATED: usize = 100;
+
+/// Quotes a text for a suggested command. A long text, or one with several lines, is left out.
+fn repeat(text: &str) -> String {
+    if text.contains('\n') || text.chars().count() > MAX_REPEATED {
+        "TEXT".to_owned()
+    } else {
+        shell_quote(text)
+    }
 }
 
 fn show_dropped(context: &Context, launch: LaunchId, path: &Path) -> CliResult {
@@ -173,4 +208,28 @@ fn show(context: &Context, reply: &ReportReply) -> CliResult {
         .line(&format!("{standing}: session {} is {state}{sealed}", ui::short_id(&reply.id)))?;
     context.ui.next(&reply.next);
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn about() -> AboutArgs {
+        AboutArgs { session: None, key: KeyArgs::default() }
+    }
+
+    #[test]
+    fn report_outside_an_agent_repeats_the_subcommand() {
+        let message = |text: &str| ClaimArgs { message: Some(text.to_owned()), about: about() };
+        let needs_input = ReportCommand::NeedsInput(message("which database?"));
+        assert_eq!(
+            operator_command(&needs_input),
+            "provost report needs-input --session ID --message 'which database?'"
+        );
+        let failed = ReportCommand::Failed(message("two\nlines"));
+        assert_eq!(operator_command(&failed), "provost report failed --session ID --message TEXT");
+        let fact = FactValue { branch: Some("fix/login".to_owned()), pr: None, artifact: None };
+        let fact = ReportCommand::Fact(FactArgs { fact, about: about() });
+        assert_eq!(operator_command(&fact), "provost report fact --session ID --branch fix/login");
+    }
 }

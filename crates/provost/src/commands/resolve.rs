@@ -11,7 +11,7 @@ use crate::{cli::CliResult, context::Context};
 
 /// Override the outcome of a session, with a reason
 ///
-/// The sealed outcome stays on record; this command appends a new one. `succeeded` is not
+/// The original outcome stays on record; this command appends a new one. `succeeded` is not
 /// available, because only checks can establish it.
 #[derive(Debug, Args)]
 #[command(

@@ -41,7 +41,7 @@ pub(crate) struct StatusArgs {
     /// Show the rule and the facts behind a session's state, or the reason why a run waits or ended
     #[arg(long, requires = "id", conflicts_with = "watch")]
     why: bool,
-    /// Refresh on every event until the outcome is sealed; with --json, print one line per update
+    /// Refresh on every event until the outcome is final; with --json, print one line per update
     #[arg(short, long, requires = "id")]
     watch: bool,
     /// Show the state as of this sequence number

@@ -23,7 +23,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Print the summary of a run
 ///
 /// The summary covers the goal, decisions, changes, evidence, reviews, open points and usage. It is
-/// written once, when the run's outcome is sealed, and never changes. A resumed run has one summary
+/// written once, when the run's outcome is final, and never changes. A resumed run has one summary
 /// for each time it ended.
 #[derive(Debug, Args)]
 #[command(

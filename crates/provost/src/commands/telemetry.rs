@@ -24,7 +24,7 @@ pub(crate) struct TelemetryArgs {
     #[arg(short, long, value_name = "TEAM", value_parser = input::parse_name)]
     team: Option<String>,
     /// How far back to count; archived teams are counted only if they are named
-    #[arg(long, value_name = "AGE", default_value = "24h", value_parser = input::parse_age)]
+    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = input::parse_age)]
     window: u64,
     /// Show only one table; --json always includes all of them
     #[arg(long, value_name = "VIEW", value_enum)]

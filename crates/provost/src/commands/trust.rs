@@ -99,7 +99,7 @@ fn trust_subject(context: &Context, args: &TrustArgs, subject: &TrustSubject) ->
         }
     } else if !context.ui.json {
         let before = trust::last_trusted(&context.environment, subject);
-        trust::describe(subject, &before).iter().for_each(|line| context.ui.notice(line));
+        context.ui.lines(&trust::describe(subject, &before))?;
     }
     trust::record(&context.environment, subject)?;
     show_trusted(context, subject)
@@ -118,9 +118,9 @@ fn show_trusted(context: &Context, subject: &TrustSubject) -> CliResult {
     }
     let path = escape_line(&subject.path.display().to_string());
     if subject.is_empty() {
-        context.ui.notice(&format!("nothing in {path} needs trust"));
+        context.ui.line(&format!("nothing in {path} needs trust"))?;
     } else {
-        context.ui.notice(&format!("trusted {path}"));
+        context.ui.line(&format!("trusted {path}"))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -214,7 +214,7 @@ fn revoke(context: &Context, path: PathBuf) -> CliResult {
     } else {
         context
             .ui
-            .notice(&format!("{} is no longer trusted", escape_line(&path.display().to_string())));
+            .line(&format!("{} is no longer trusted", escape_line(&path.display().to_string())))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -11,6 +11,8 @@ pub(crate) enum FindingLevel {
     Ok,
     Warn,
     Fail,
+    /// The check could not be made, for a reason that another finding reports.
+    Skipped,
 }
 
 /// The result of a single check.
@@ -27,6 +29,10 @@ pub(crate) struct DoctorFinding {
 impl DoctorFinding {
     pub(crate) fn ok(what: &'static str, found: impl Into<String>) -> Self {
         DoctorFinding { what, level: FindingLevel::Ok, found: found.into(), fix: None }
+    }
+
+    pub(crate) fn skipped(what: &'static str, why: impl Into<String>) -> Self {
+        DoctorFinding { what, level: FindingLevel::Skipped, found: why.into(), fix: None }
     }
 
     pub(crate) fn warn(
@@ -70,6 +76,7 @@ fn lines(paint: Paint, screen: Screen, finding: &DoctorFinding) -> Vec<String> {
         FindingLevel::Ok => paint.paint(Tone::Good, "ok  "),
         FindingLevel::Warn => paint.paint(Tone::Warn, "warn"),
         FindingLevel::Fail => paint.paint(Tone::Bad, "FAIL"),
+        FindingLevel::Skipped => paint.paint(Tone::Dim, "skip"),
     };
     let found = format!("{mark}  {:<12} {}", finding.what, escape_line(&finding.found));
     let mut lines = screen.wrap(&found, FOUND_AT);

@@ -155,6 +155,28 @@ fn kept_pattern_that_no_check_accepts_is_refused() {
 }
 
 #[test]
+fn config_with_errors_cannot_be_trusted() {
+    let home = TestHome::new();
+    let repo = home.repo("misspelt");
+    let config = |key: &str| format!("[agents.mine]\ndriver = \"jsonl\"\n{key} = [\"true\"]\n");
+    repo.write("provost.toml", &config("comand"));
+    for arguments in [&["trust", "--yes"][..], &["trust", "--print"], &["trust"]] {
+        let refused = home.provost_in(repo.path(), arguments);
+        refused.assert_code(2);
+        for part in ["agents.mine.comand", "did you mean", "correct the file, then trust it"] {
+            assert!(refused.stderr.contains(part), "{arguments:?}: {refused:#?}");
+        }
+    }
+    let digests = home.provost(&["trust", "--list", "--json"]).ok().json();
+    assert_eq!(digests["projects"], serde_json::json!([]), "nothing was trusted");
+    repo.write("provost.toml", &config("command"));
+    let trusted = home.provost_in(repo.path(), &["trust", "--yes"]);
+    trusted.ok();
+    assert!(trusted.stdout.contains("+ agents.mine.command"), "{trusted:#?}");
+    assert!(!trusted.stdout.contains("removed"), "the file exists: {trusted:#?}");
+}
+
+#[test]
 fn ignore_project_config_skips_project_settings() {
     let home = TestHome::new();
     let repo = home.repo("ignored");

@@ -59,7 +59,7 @@ fn f2_5_verifier_is_resolved_next_to_its_config() {
     let id = spawn_scenario(&home, repo.path(), "rewrites", &scenario, &[]);
     let found = home.provost_in(
         repo.path(),
-        &["monitor", "--json", &id, "--workflow", "migrate", "--key", "k"],
+        &["monitor", "--json", &id, "--workflow", "migrate", "--item", "k"],
     );
     let result = &found.assert_code(1).json()["results"][0];
     assert_eq!(result["result"], "incomplete", "{result:#}");
@@ -88,7 +88,7 @@ fn f2_5_verifier_running_agent_work_is_not_operator() {
         "[[step]]\nwrite = {{ path = \"tests.sh\", content = \"{script}\" }}\n[[step]]\nreport = \"completed\"\n"
     );
     let id = spawn_scenario(&home, repo.path(), "calls", &scenario, &[]);
-    let monitor = ["monitor", "--json", &id, "--workflow", "test", "--key", "k"];
+    let monitor = ["monitor", "--json", &id, "--workflow", "test", "--item", "k"];
     home.provost_in(repo.path(), &monitor).ok();
     let code = eventually("the verifier's call", || read_nonempty(repo.path().join("code")));
     assert_eq!(code.trim(), "4", "the verifier's process acted as the operator");
@@ -104,7 +104,7 @@ fn f2_5_relative_program_in_shell_line_is_refused() {
     home.configure(
         "[verifiers.migrated]\ncommand = \"./scripts/migrated {key}\"\n[workflows.migrate]\nverifier = \"migrated\"\n",
     );
-    let monitor = ["monitor", "--json", "any", "--workflow", "migrate", "--key", "k"];
+    let monitor = ["monitor", "--json", "any", "--workflow", "migrate", "--item", "k"];
     let refused: Value = home.provost(&monitor).assert_code(2).json();
     let message = refused["error"]["message"].as_str().unwrap();
     assert!(message.contains("write the command as a list"), "{message}");

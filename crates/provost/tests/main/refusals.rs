@@ -27,7 +27,10 @@ fn checks_and_worktrees_need_a_commit() {
     assert!(spawn_refusal(&world, &["--worktree"]).starts_with("the repository"));
     assert!(spawn_refusal(&world, &["--check", "true"]).starts_with("the repository"));
     let message = world.run(&["spawn", "--check", "true", "--", "true"]).stderr;
-    assert!(message.contains("next: git commit --allow-empty -m first"), "{message}");
+    let command = "git commit --allow-empty -m first";
+    assert!(message.contains(&format!("create a first commit with `{command}`")), "{message}");
+    let next: Vec<&str> = message.lines().filter(|line| line.contains("next:")).collect();
+    assert_eq!(next, [format!("  next: {command}")], "{message}");
 }
 
 #[test]
@@ -151,7 +154,8 @@ fn doctor_suggests_fixes() {
     };
     assert!(found("landlock")["found"].as_str().unwrap().contains(&landlock), "{value:#}");
     assert_eq!(found("provost")["level"], "warn");
-    assert!(found("agent PATH")["fix"].as_str().unwrap().contains("PATH"));
+    assert!(found("provost")["fix"].as_str().unwrap().ends_with("to the front of your PATH"));
+    assert_eq!(found("agent PATH")["level"], "ok", "agents get the same PATH");
     assert!(findings.iter().all(|finding| finding["level"] == "ok" || finding["fix"].is_string()));
     world.write("user/.config/provost/provost.toml", "nonsense");
     let ran = world.run(&["doctor", "--json"]);

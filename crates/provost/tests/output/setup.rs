@@ -40,6 +40,7 @@ fn configuration_and_trust_are_recorded() {
     );
     terminal.write("provost.toml", "[session]\nstop_grace = 5\nstop_grase = \"1s\"\n");
     terminal.record("config_show", "config show");
+    terminal.record("trust", "trust --yes\ntrust --yes --json");
     terminal.finish();
 }
 
@@ -97,7 +98,7 @@ fn documentation_is_recorded() {
     terminal.configure(&[], "");
     terminal.record("guide", "=| guide\nguide member\nguide nothing\nguide member --cwd /nonexistent\nguide member extra\nguide --all");
     terminal.record("completions", "completions\ncompletions dos\ncompletions bash extra");
-    terminal.record("exit_codes", "=| exit-codes");
+    terminal.record("exit_codes", "=| help exit-codes\nexit-codes");
     terminal.record("tour", "tour\ntour nothing\ntour dispatch extra");
     terminal.record(
         "skills_list",
@@ -125,6 +126,9 @@ fn documentation_is_recorded() {
         skills remove --all",
     );
     terminal.record("doctor", "doctor extra\ndoctor --all\ndoctor --cwd .");
-    terminal.record("unknown", "nonsense\ndelete x\nstauts\n--josn");
+    terminal.record(
+        "unknown",
+        "nonsense\ndelete x\nstauts\n--josn\nhelp nonsense\nhelp exit-code\nhelp delete",
+    );
     terminal.finish();
 }

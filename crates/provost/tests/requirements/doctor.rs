@@ -32,6 +32,33 @@ fn repeated_daemon_crashes_are_reported() {
 }
 
 #[test]
+fn untrusted_project_starts_nothing_and_doctor_says_so() {
+    let stage = TestEnv::new();
+    let repo = stage.home.repo("untrusted");
+    repo.write("provost.toml", "worktree.setup = \"true\"\n");
+    let found = stage.home.provost_in(repo.path(), &["doctor", "--json"]).json();
+    let findings = found["findings"].as_array().unwrap();
+    let trust = findings.iter().find(|finding| finding["what"] == "trust").unwrap();
+    let text = trust["found"].as_str().unwrap();
+    assert!(text.contains("nothing is started here"), "{text}");
+    assert!(!text.contains("provost trust"), "the fix alone has the command: {text}");
+    assert!(trust["fix"].as_str().unwrap().starts_with("provost trust /"), "{trust}");
+    let spawn = ["spawn", "--exit-zero-completes", "--", "true"];
+    stage.home.provost_in(repo.path(), &spawn).assert_code(4);
+}
+
+#[test]
+fn checks_that_need_a_broken_config_are_skipped() {
+    let stage = TestEnv::new();
+    stage.configure("nonsense = 1\n");
+    for what in ["pass_env", "codex"] {
+        let found = finding(&stage, what);
+        assert_eq!(found["level"], "skipped", "{found}");
+        assert!(found["found"].as_str().unwrap().contains("configuration has errors"), "{found}");
+    }
+}
+
+#[test]
 fn panic_in_log_is_reported() {
     let stage = TestEnv::new();
     stage.home.provost(&["ls"]).ok();

@@ -65,6 +65,22 @@ fn missing_program_never_ran() {
 }
 
 #[test]
+fn missing_program_is_named_by_wait_and_logs() {
+    let stage = TestEnv::new();
+    let agent = "[agents.mine]\ndriver = \"jsonl\"\ncommand = [\"/no/such/agent\"]\n";
+    stage.configure(agent);
+    let spawned = stage.home.provost(&["spawn", "--agent", "mine", "--name", "x", "--wait", "go"]);
+    spawned.assert_code(1);
+    assert!(spawned.stdout.contains("x failed: cannot run \"/no/such/agent\""), "{spawned:#?}");
+    let advice = "correct agents.mine.command in provost.toml";
+    assert!(spawned.stderr.contains(advice), "{spawned:#?}");
+    assert!(!spawned.stderr.contains("provost resolve"), "{spawned:#?}");
+    let logs = stage.home.provost(&["logs", "x"]);
+    let why = "no output: cannot run \"/no/such/agent\"";
+    assert!(logs.stderr.contains(why) && logs.stderr.contains(advice), "{logs:#?}");
+}
+
+#[test]
 fn activity_of_stopped_command_is_as_old_as_its_exit() {
     let stage = TestEnv::new();
     let id = stage.spawn_in(stage.home.root(), &["--", "sleep", "600"]);

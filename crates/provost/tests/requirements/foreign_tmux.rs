@@ -287,9 +287,9 @@ fn f6_w8_idle_compat_progress_is_one_of_one() {
         )
     };
     stage.configure(&(verifier("yes", "true") + &verifier("no", "false")));
-    let proved = compat(&["--workflow", "yes", "--key", "1-2"], 0);
+    let proved = compat(&["--workflow", "yes", "--item", "1-2"], 0);
     assert_eq!(proved, ("completed".to_owned(), json!("1/1"), json!(1)));
-    let window = ["--workflow", "no", "--key", "1-2", "--stale-after", "20ms"];
+    let window = ["--workflow", "no", "--item", "1-2", "--stale-after", "20ms"];
     assert_eq!(compat(&window, 1), ("incomplete".to_owned(), json!("1/1"), json!(1)));
 }
 

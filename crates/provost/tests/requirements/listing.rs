@@ -35,6 +35,54 @@ fn ls_filters_by_role_state_and_project() {
 }
 
 #[test]
+fn ls_lists_open_teams() {
+    let stage = TestEnv::new();
+    let repo = stage.home.repo("work");
+    let new = ["team", "new", "limits", "--goal", "Limit how often each caller may call"];
+    stage.home.provost_in(repo.path(), &new).ok();
+    let listed = || stage.home.provost(&["ls"]).ok().stdout.clone();
+    let table = listed();
+    assert!(table.lines().next().unwrap().starts_with("TEAM"), "{table}");
+    assert!(table.contains("limits"), "{table}");
+    assert!(!stage.home.provost(&["ls", "--runs"]).ok().stdout.contains("limits"));
+    stage.home.provost(&["team", "cancel", "limits", "--because", "the test is over"]).ok();
+    assert!(!listed().contains("limits"), "a closed team is not listed");
+}
+
+#[test]
+fn ambiguous_id_suggests_the_command_with_each_id() {
+    let stage = TestEnv::new();
+    for _ in 0..2 {
+        stage.spawn_in(stage.home.root(), &["--name", "twice", "--", "true"]);
+    }
+    let refused = stage.home.provost(&["cancel", "twice", "--because", "a b"]);
+    refused.assert_code(2);
+    let ids: Vec<String> = stage.list_sessions().iter().map(|row| text_of(&row["id"])).collect();
+    for id in ids {
+        let next = format!("next: provost cancel {} --because 'a b'", &id[id.len() - 8..]);
+        assert!(refused.stderr.contains(&next), "{next}: {refused:#?}");
+    }
+}
+
+fn text_of(value: &Value) -> String {
+    value.as_str().unwrap().to_owned()
+}
+
+#[test]
+fn id_is_found_by_four_characters_of_either_end() {
+    let stage = TestEnv::new();
+    let id = stage.spawn_in(stage.home.root(), &["--", "true"]);
+    let short = &id[id.len() - 8..];
+    for part in [&short[..4], &short[4..], short, &id, &id.replace('-', "")] {
+        assert_eq!(stage.status(part)["id"], id.as_str(), "{part}");
+    }
+    let refused = stage.home.provost(&["status", &short[..3]]);
+    refused.assert_code(3);
+    let rule = "at least 4 characters from either end of an ID that `provost ls` shows";
+    assert!(refused.stderr.contains(rule), "{refused:#?}");
+}
+
+#[test]
 fn ls_limit_mentions_omitted_rows() {
     let stage = TestEnv::new();
     let closed = stage.spawn_in(stage.home.root(), &["--name", "closed", "--", "true"]);

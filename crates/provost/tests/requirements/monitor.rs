@@ -201,7 +201,7 @@ fn m8_reached_state_is_the_result() {
     assert_eq!((&found["result"], &found["reached"]), (&json!("reached"), &json!(true)));
     compat(&unclaimed, "exited_without_claim", "reached");
     let behind = stage.spawn_scenario(&leaves_sprint("review"), &[]);
-    let review = ["--workflow", "review", "--key", "1-2", "--until", "completed"];
+    let review = ["--workflow", "review", "--item", "1-2", "--until", "completed"];
     let found = monitor_result(&stage, &[&[&behind[..]], &review[..]].concat(), 1);
     assert_eq!((&found["result"], &found["output_verified"]), (&json!("reached"), &json!(false)));
     assert_eq!(found["advice"], Value::Null, "nothing is proved");
@@ -256,7 +256,7 @@ fn m17_exit_0_is_not_verified_work() {
         stage.spawn_scenario("[[step]]\nsay = \"usage limit reached\"\n[[step]]\nexit = 0\n", &[]);
     let found = monitor_result(&stage, &[&id], 1);
     assert_eq!(found["result"], "incomplete");
-    let found = monitor_result(&stage, &[&id, "--workflow", "dev", "--key", "1-2"], 1);
+    let found = monitor_result(&stage, &[&id, "--workflow", "dev", "--item", "1-2"], 1);
     assert_eq!(
         (&found["result"], &found["output_verified"]),
         (&json!("incomplete"), &json!(false))
@@ -353,7 +353,7 @@ fn m25_unparsed_output_is_not_silence() {
 #[test]
 fn workflow_is_checked_against_the_artifacts() {
     let stage = TestEnv::new();
-    let of = |key: &'static str| ["--workflow", "review", "--story-key", key];
+    let of = |key: &'static str| ["--workflow", "review", "--item", key];
     let done = stage.spawn_scenario(&leaves_sprint("done"), &[]);
     let found = monitor_result(&stage, &[&[&done[..]], &of("1.2")[..]].concat(), 0);
     assert_eq!((&found["result"], &found["output_verified"]), (&json!("completed"), &json!(true)));
@@ -385,7 +385,7 @@ fn workflow_is_checked_against_the_artifacts() {
 fn missing_required_proof_is_not_success() {
     let stage = TestEnv::new();
     let asks = stage.spawn_sample("needs_input_exit0", &[]);
-    let dev = ["--workflow", "dev", "--key", "1-2"];
+    let dev = ["--workflow", "dev", "--item", "1-2"];
     let found = monitor_result(&stage, &[&[&asks[..]], &dev[..]].concat(), 1);
     assert_eq!(
         (&found["result"], &found["advice"]["what"]),
@@ -403,19 +403,23 @@ fn invalid_arguments_are_refused_before_watching() {
     let stage = TestEnv::new();
     stage.configure("[verifiers.both]\ncommand = \"true\"\nfile = \"x\"\n[workflows.both]\nverifier = \"both\"\n[workflows.none]\nverifier = \"nobody\"\n[workflows.else]\nverifier = \"bmad-dev\"\nfallback = [\"nope\"]\n");
     let id = stage.spawn_scenario(HANGS, &[]);
-    assert_refused(&stage, &[&id, "--workflow", "dev"], "--key");
-    assert_refused(&stage, &[&id, "--key", "1-2"], "--workflow");
-    assert_refused(&stage, &[&id, "--workflow", "dve", "--key", "1-2"], "did you mean \"dev\"?");
-    assert_refused(&stage, &[&id, "--workflow", "both", "--key", "1-2"], "command and a file");
-    assert_refused(&stage, &[&id, "--workflow", "none", "--key", "1-2"], "nobody");
+    assert_refused(&stage, &[&id, "--workflow", "dev"], "--item");
+    assert_refused(&stage, &[&id, "--item", "1-2"], "--workflow");
+    assert_refused(&stage, &[&id, "--workflow", "dve", "--item", "1-2"], "did you mean \"dev\"?");
+    assert_refused(&stage, &[&id, "--workflow", "both", "--item", "1-2"], "command and a file");
+    assert_refused(&stage, &[&id, "--workflow", "none", "--item", "1-2"], "nobody");
     for key in ["../x", "", "a b", "-x", "a;b"] {
-        assert_refused(&stage, &[&id, "--workflow", "dev", &format!("--key={key}")], "1-2-login");
+        assert_refused(&stage, &[&id, "--workflow", "dev", &format!("--item={key}")], "1-2-login");
     }
     for (workflow, key) in [("dev", "PAY-7"), ("retro", "x")] {
-        assert_refused(&stage, &[&id, "--workflow", workflow, "--key", key], "invalid key");
+        assert_refused(&stage, &[&id, "--workflow", workflow, "--item", key], "invalid key");
     }
-    assert_refused(&stage, &[&id, "--workflow", "else", "--key", "1-2"], "workflows.else.fallback");
-    let previous = ["--workflow", "dev", "--key", "1-2", "--previous"];
+    assert_refused(
+        &stage,
+        &[&id, "--workflow", "else", "--item", "1-2"],
+        "workflows.else.fallback",
+    );
+    let previous = ["--workflow", "dev", "--item", "1-2", "--previous"];
     for text in ["{", "{}", "{\"results\":[]}"] {
         assert_refused(&stage, &[&[&id[..]], &previous[..], &[text]].concat(), "--previous");
     }
@@ -475,7 +479,7 @@ fn e10_verifier_and_workflow_keys_have_an_effect() {
     let makes = "[[step]]\nwrite = { path = \"made-k\", content = \"status: k\\n\" }\n[[step]]\nwrite = { path = \"made.yaml\", content = \"status: {k: open}\" }\n[[step]]\nreport = \"completed\"\n";
     let id = stage.spawn_scenario(makes, &[]);
     let of = |workflow: &str, code| {
-        let found = monitor_result(&stage, &[&id, "--workflow", workflow, "--key", "k"], code);
+        let found = monitor_result(&stage, &[&id, "--workflow", workflow, "--item", "k"], code);
         let string = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         (
             string(&found["reason"]),
@@ -492,7 +496,7 @@ fn e10_verifier_and_workflow_keys_have_an_effect() {
     assert!(reason.contains("too much") && advice == "escalate", "{reason}: {advice}");
     let (reason, advice, _) = of("absent", 1);
     assert!(reason.contains("could not be run") && advice == "escalate", "{reason}: {advice}");
-    let found = monitor_result(&stage, &[&id, "--workflow", "says", "--key", "k"], 1);
+    let found = monitor_result(&stage, &[&id, "--workflow", "says", "--item", "k"], 1);
     assert_eq!(found["reason"], "the command ended with exit status 1");
     assert_eq!(found["facts"]["refuted"]["printed"], "3 of 7 are red", "{found:#}");
     of("good", 0);
@@ -512,7 +516,7 @@ fn plateau_is_deferred_unless_disabled() {
     let edits = "[[step]]\nwrite = { path = \"a.txt\", content = \"a\" }\n[[step]]\nreport = \"completed\"\n";
     let id = stage.spawn_scenario_in(repo.path(), edits, &["--worktree", "--check", "true"]);
     let review =
-        |workflow: &'static str| ["--workflow", workflow, "--key", "1-2", "--attempt", "2"];
+        |workflow: &'static str| ["--workflow", workflow, "--item", "1-2", "--attempt", "2"];
     let first = monitor_result(&stage, &[&[&id[..]], &review("review")[..]].concat(), 1);
     assert_eq!(
         (&first["advice"]["what"], &first["advice"]["tries_left"]),

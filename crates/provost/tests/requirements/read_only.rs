@@ -60,7 +60,7 @@ fn a06_reads_change_nothing() {
         vec!["config", "schema"],
         vec!["doctor"],
         vec!["completions", "bash"],
-        vec!["exit-codes"],
+        vec!["help", "exit-codes"],
         vec!["ledger", "verify"],
         vec!["ledger", "export"],
         vec!["ledger", "path"],

@@ -124,7 +124,8 @@ fn session_state_survives_worktree_gc() {
     for arguments in [vec!["resume", &id], vec!["send", &id, "more"]] {
         let refused = stage.home.provost(&arguments);
         assert_eq!(refused.code(), Some(4), "{refused:#?}");
-        assert!(refused.stderr.contains(branch), "{refused:#?}");
+        let next = format!("git switch {branch} && provost spawn --agent {TALKER} INSTRUCTION");
+        assert!(refused.stderr.contains(&next), "{refused:#?}");
     }
     let row = stage.status(&id);
     assert_eq!((&row["state"], &row["attempt"]), (&before["state"], &before["attempt"]), "{row}");

@@ -28,7 +28,7 @@ impl Supervisor {
 
     /// Continues establishing the connection.
     pub(super) fn continue_connecting(&mut self) {
-        let step = self.connecting.as_mut().map(|arriving| arriving.step(mono_ms()));
+        let step = self.connecting.as_mut().map(|connecting| connecting.step(mono_ms()));
         self.apply_connect_step(step.unwrap_or(ConnectStep::Ongoing), |why| {
             RelayNote::RelayFailed { why }
         });
@@ -37,22 +37,22 @@ impl Supervisor {
     /// Finishes connecting after the command has exited. The connection is established now or
     /// never.
     pub(super) fn finish_connecting(&mut self) {
-        if let Some(arriving) = &mut self.connecting {
-            let step = arriving.finish();
+        if let Some(connecting) = &mut self.connecting {
+            let step = connecting.finish();
             self.apply_connect_step(step, |why| RelayNote::RelayClosed { why });
         }
     }
 
     /// Accepts a user's connection to the command. Ignores a peer that has already left.
     pub(super) fn accept_user(&mut self) {
-        if let Some(visits) = &mut self.attach_proxy {
-            visits.accept().ok();
+        if let Some(proxy) = &mut self.attach_proxy {
+            proxy.accept().ok();
         }
     }
 
     pub(super) fn copy_user_data(&mut self, number: u64) {
-        if let Some(visits) = &mut self.attach_proxy {
-            visits.copy(number);
+        if let Some(proxy) = &mut self.attach_proxy {
+            proxy.copy(number);
         }
     }
 

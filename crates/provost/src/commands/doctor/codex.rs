@@ -102,7 +102,7 @@ fn describe_candidate(candidate: &CodexCandidate, some_is_chosen: bool) -> Docto
         (Err(fault), _) => DoctorFinding::warn(
             "codex",
             format!("{path}{also}: not usable: {fault}"),
-            format!("install a usable Codex (>= {FLOOR}) with {INSTALL_COMMAND}"),
+            format!("install a usable Codex (>= {FLOOR}) with `{INSTALL_COMMAND}`"),
         ),
     }
 }

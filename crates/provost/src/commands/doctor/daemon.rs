@@ -4,7 +4,7 @@
 use provost_api::{ApiError, DaemonInfo, ErrorCode, PROTOCOL, UnknownHolder};
 use provost_config::{BUILT_IN, Resolved};
 
-use super::history;
+use super::{history, skipped};
 use crate::{
     daemon::{self, ledger_lock::LedgerOwner},
     environment::Environment,
@@ -25,7 +25,10 @@ pub(super) fn examine(
         Ok(info) => info.environment.clone(),
         Err(_) => environment.variables().keys().cloned().collect(),
     };
-    findings.extend(config.map(|config| pass_env(config, &there)));
+    findings.push(match config {
+        Some(config) => pass_env(config, &there),
+        None => skipped("pass_env"),
+    });
     findings
 }
 
@@ -68,7 +71,7 @@ fn running(home: &ProvostHome, info: &Result<DaemonInfo, ApiError>) -> DoctorFin
             Ok(LedgerOwner::Other) => DoctorFinding::warn(
                 "daemon",
                 "not running, but another process holds the ledger",
-                "wait for the other command; provost daemon status",
+                "wait for the other command, then run `provost daemon status`",
             ),
             Ok(LedgerOwner::Daemon(_)) => {
                 DoctorFinding::fail("daemon", error.message.clone(), "provost daemon stop")
@@ -112,7 +115,7 @@ fn pass_env(config: &Resolved, there: &[String]) -> DoctorFinding {
         DoctorFinding::warn(
             "pass_env",
             format!("not set in the daemon: {}", missing.join(", ")),
-            "provost daemon stop, then start the daemon in a shell that sets these variables",
+            "run `provost daemon stop`, then start the daemon in a shell that sets these variables",
         )
     }
 }

@@ -41,7 +41,7 @@ fn restarts(now: i64, deaths: &[i64], home: &ProvostHome) -> DoctorFinding {
             "restarts",
             format!("the daemon was started and died {recent} times within 10 minutes"),
             format!(
-                "check the logs in {}, then run provost ledger verify",
+                "check the logs in {}, then run `provost ledger verify`",
                 home.log_dir().display()
             ),
         ),

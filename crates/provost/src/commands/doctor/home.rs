@@ -25,7 +25,7 @@ const CRITICAL_SPACE_BYTES: u64 = 64 << 20;
 const TMPFS: i64 = 0x0102_1994;
 
 /// The suggested fix if the ledger cannot be read.
-const RESTORE: &str = "provost ledger verify, then restore a backup";
+const RESTORE: &str = "run `provost ledger verify`, then restore a backup";
 
 /// The maximum length of a path in a socket address.
 const MAX_SOCKET_PATH: usize = 107;
@@ -54,7 +54,7 @@ fn ownership(home: &ProvostHome) -> DoctorFinding {
         return DoctorFinding::fail(
             "home",
             what,
-            "make it writable: remount its file system, or chmod u+rwx it",
+            "make it writable: remount its file system, or run `chmod u+rwx` on it",
         );
     }
     if let Err(error) = home.prepare() {
@@ -108,12 +108,16 @@ fn disk_space(there: &Path) -> DoctorFinding {
             let free = disk.f_bavail.saturating_mul(disk.f_frsize);
             let text = format!("{} free", format_size(free));
             match free {
-                0..CRITICAL_SPACE_BYTES => {
-                    DoctorFinding::fail("disk", text, "free some space; provost gc")
-                }
-                CRITICAL_SPACE_BYTES..LOW_SPACE_BYTES => {
-                    DoctorFinding::warn("disk", text, "free some space; provost gc")
-                }
+                0..CRITICAL_SPACE_BYTES => DoctorFinding::fail(
+                    "disk",
+                    text,
+                    "free some space, for example with `provost gc`",
+                ),
+                CRITICAL_SPACE_BYTES..LOW_SPACE_BYTES => DoctorFinding::warn(
+                    "disk",
+                    text,
+                    "free some space, for example with `provost gc`",
+                ),
                 _ => DoctorFinding::ok("disk", text),
             }
         }

@@ -45,7 +45,7 @@ fn init() -> DoctorFinding {
         DoctorFinding::warn(
             "init",
             format!("the first process is {:?}, which may not reap orphans", name.trim()),
-            "start the container with an init process, for example with docker run --init",
+            "start the container with an init process, for example with `docker run --init`",
         )
     }
 }
@@ -56,11 +56,12 @@ fn landlock(abi: std::io::Result<Option<u32>>) -> DoctorFinding {
         "use a kernel of 5.13 or newer with landlock in its list of security modules (lsm=)";
     match abi {
         Ok(Some(abi)) => {
-            DoctorFinding::ok("landlock", format!("ABI {abi}; git may execute only git"))
+            let found = "Provost's git can start no program of a repository";
+            DoctorFinding::ok("landlock", format!("available (ABI {abi}): {found}"))
         }
         Ok(None) => DoctorFinding::warn(
             "landlock",
-            "not available; only git's configuration prevents git from executing other programs",
+            "not available: only git's settings keep Provost's git from starting programs of a repository",
             enable,
         ),
         Err(why) => DoctorFinding::warn("landlock", format!("cannot be examined: {why}"), enable),
@@ -82,7 +83,7 @@ fn lingering(user: &str) -> DoctorFinding {
         ),
         (false, false) => DoctorFinding::ok(
             "logout",
-            "agents should keep running when you log out; run loginctl enable-linger to make sure",
+            "agents should keep running when you log out; run `loginctl enable-linger` to make sure",
         ),
     }
 }
@@ -102,7 +103,7 @@ mod tests {
     #[test]
     fn missing_landlock_is_a_warning() {
         let shown = format!("{:?}", landlock(Ok(Some(6))));
-        assert!(shown.contains("ABI 6; git may execute only git"), "{shown}");
+        assert!(shown.contains("available (ABI 6): Provost's git can start no program"), "{shown}");
         let shown = format!("{:?}", landlock(Ok(None)));
         assert!(shown.contains("not available") && shown.contains("5.13"), "{shown}");
         let shown = format!("{:?}", landlock(Err(std::io::Error::other("denied"))));

@@ -16,7 +16,8 @@ use crate::{
     cli::CliResult,
     commands::config::ignored_project_file,
     context::Context,
-    settings, trust,
+    settings,
+    trust::{self, TrustWarning},
     ui::{self, DoctorFinding, FindingLevel},
 };
 
@@ -69,22 +70,31 @@ fn examine(context: &Context) -> Vec<DoctorFinding> {
         Err(error) => DoctorFinding::fail(
             "config",
             error.message.clone(),
-            "correct the file; provost config schema",
+            "correct the file; `provost config schema` lists every key",
         ),
     });
     findings.extend(ignored_config(context));
     findings.extend(untrusted_project(context));
     findings.extend(path::examine(&context.environment, config.as_ref().ok()));
     findings.extend(machine::examine(&context.environment));
-    findings.extend(config.iter().flat_map(|config| codex::examine(context, config)));
+    findings.extend(match &config {
+        Ok(config) => codex::examine(context, config),
+        Err(_) => vec![skipped("codex")],
+    });
     findings
 }
 
-/// Warns about a project that is not trusted yet, because its files are ignored.
+/// Returns the finding of a check that needs the configuration, if that has errors.
+fn skipped(what: &'static str) -> DoctorFinding {
+    DoctorFinding::skipped(what, "not checked, because the configuration has errors")
+}
+
+/// Warns about a project that is not trusted yet, because nothing is started in it.
 fn untrusted_project(context: &Context) -> Option<DoctorFinding> {
     let cwd = context.environment.current_dir().ok()?;
-    let found = trust::warning(&context.environment, &cwd)?;
-    Some(DoctorFinding::warn("trust", found, "provost trust"))
+    let TrustWarning { problem, command } = trust::warning(&context.environment, &cwd)?;
+    let fix = command.unwrap_or_else(|| "make the file readable, or remove it".to_owned());
+    Some(DoctorFinding::warn("trust", problem, fix))
 }
 
 /// Warns about a `provost.toml` that is ignored because it is not in a repository.
@@ -94,6 +104,6 @@ fn ignored_config(context: &Context) -> Option<DoctorFinding> {
     Some(DoctorFinding::warn(
         "config",
         problem,
-        "run git init, or move the settings to your own provost.toml",
+        "run `git init`, or move the settings to your own provost.toml",
     ))
 }

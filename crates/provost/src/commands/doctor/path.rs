@@ -7,11 +7,13 @@ use rustix::fs::Access;
 
 use crate::{environment::Environment, ui::DoctorFinding};
 
+/// The subject of findings about the PATH of agents.
+const AGENT_PATH: &str = "agent PATH";
+
 pub(super) fn examine(environment: &Environment, config: Option<&Resolved>) -> Vec<DoctorFinding> {
     let own = environment.get("PATH").unwrap_or_default();
     let mut findings = vec![git(own), optional("tmux", own), optional("strace", own)];
-    findings.push(provost("provost", "your PATH", own));
-    findings.push(provost("agent PATH", "a spawned agent's PATH", own));
+    findings.push(provost("provost", "your PATH", "your PATH", own));
     findings.extend(config.into_iter().flat_map(agent_paths));
     findings
 }
@@ -42,12 +44,12 @@ fn optional(program: &'static str, path: &str) -> DoctorFinding {
     }
 }
 
-/// Checks that agents would find the same `provost` program, because they report by calling it.
-fn provost(what: &'static str, whose: &str, path: &str) -> DoctorFinding {
+/// Checks that calling `provost` starts this program. `setting` is what to change if it does not.
+fn provost(what: &'static str, whose: &str, setting: &str, path: &str) -> DoctorFinding {
     let own = std::env::current_exe().ok();
     let fix = match own.as_deref().and_then(Path::parent) {
-        Some(dir) => format!("add {} to PATH", dir.display()),
-        None => "add the directory of provost to PATH".to_owned(),
+        Some(dir) => format!("add {} to the front of {setting}", dir.display()),
+        None => format!("add the directory of provost to the front of {setting}"),
     };
     match find("provost", path) {
         None => DoctorFinding::warn(what, format!("provost is not on {whose}"), fix),
@@ -67,15 +69,22 @@ fn same(file: &Path, own: Option<&Path>) -> bool {
     own.is_some_and(|own| real(file) == real(own))
 }
 
-/// Checks the PATH of each agent whose configuration sets one.
+/// Checks the PATH of each agent whose configuration sets one, because agents report by calling
+/// `provost`. All other agents get the PATH of the command that starts them.
 fn agent_paths(config: &Resolved) -> Vec<DoctorFinding> {
     let own_path = |(name, agent): (&String, &provost_config::Agent)| match agent.env.get("PATH") {
         Some(Variable::Literal(path)) => {
-            Some(provost("agent PATH", &format!("the PATH of agent {name}"), path))
+            let (whose, setting) =
+                (format!("the PATH of agent {name}"), format!("agents.{name}.env.PATH"));
+            Some(provost(AGENT_PATH, &whose, &setting, path))
         }
         Some(Variable::Reference(_)) | None => None,
     };
-    config.agents.iter().filter_map(own_path).collect()
+    let own: Vec<DoctorFinding> = config.agents.iter().filter_map(own_path).collect();
+    if own.is_empty() {
+        return vec![DoctorFinding::ok(AGENT_PATH, "agents get your PATH; none sets its own")];
+    }
+    own
 }
 
 #[cfg(test)]
@@ -83,6 +92,29 @@ mod tests {
     use std::{fs, os::unix::fs::PermissionsExt};
 
     use super::*;
+
+    fn config(text: &str) -> Resolved {
+        let project = provost_config::ConfigFile { name: "x".to_owned(), text: text.to_owned() };
+        let inputs = provost_config::Inputs {
+            project: Some(project),
+            project_is_trusted: true,
+            ..provost_config::Inputs::default()
+        };
+        provost_config::resolve(&inputs).unwrap()
+    }
+
+    #[test]
+    fn agent_path_fix_names_the_setting() {
+        let inherits = agent_paths(&config(""));
+        assert_eq!(inherits[0].found, "agents get your PATH; none sets its own");
+        let text =
+            "[agents.mine]\ndriver = \"jsonl\"\ncommand = [\"x\"]\nenv.PATH = \"/nowhere\"\n";
+        let own = agent_paths(&config(text));
+        assert_eq!(own.len(), 1);
+        assert_eq!(own[0].found, "provost is not on the PATH of agent mine");
+        let fix = own[0].fix.as_deref().unwrap();
+        assert!(fix.ends_with("to the front of agents.mine.env.PATH"), "{fix}");
+    }
 
     #[test]
     fn find_ignores_non_executables() {

@@ -19,7 +19,7 @@ use self::{
     source::JournalSource,
 };
 use super::{
-    mutation::{next_commands, setup_failed},
+    mutation::{launch_advice, launch_failure, next_commands, setup_failed},
     past_time::{PastTime, parse_past_time},
 };
 use crate::{
@@ -45,7 +45,7 @@ use crate::{
 pub(crate) struct LogsArgs {
     /// Session or run ID (4+ digits of either end) or name
     id: String,
-    /// Wait for more output until the outcome is sealed, across launches and sessions, then show the outcome
+    /// Wait for more output until the outcome is final, across launches and sessions, then show the outcome
     #[arg(short, long)]
     follow: bool,
     /// Only the last N lines; for a run, the last N lines of each session
@@ -267,6 +267,11 @@ impl Logs<'_> {
         if row.launches.is_empty() {
             let yet = if row.terminal { "" } else { " yet" };
             self.context.ui.notice(&format!("no command has started{yet}"));
+        }
+        let never_ran = row.launches.iter().all(|launch| launch.phase == "failed");
+        if never_ran && let Some(why) = launch_failure(row) {
+            self.context.ui.notice(&format!("no output: {}", ui::escape_line(&why)));
+            launch_advice(row).iter().for_each(|line| self.context.ui.notice(line));
         }
         let id = ui::short_id(&row.id);
         let follow = (!row.terminal).then(|| format!("provost logs {id} -f"));

@@ -1,4 +1,5 @@
-//! Filters complete lines by time, and holds lines back for `--tail`.
+//! Filters complete lines by time, holds lines back for `--tail`, and removes the colors and the
+//! routine messages in agents' output.
 
 use std::collections::VecDeque;
 
@@ -83,8 +84,10 @@ impl LineSink {
         self.held.drain(..).try_for_each(|line| print(ui, line))
     }
 
-    /// Starts over for the output of another session or command.
+    /// Starts over for the output of another session or command. Lines that are still held back are
+    /// dropped, so call [`LineSink::release`] first.
     pub(super) fn restart(&mut self) {
+        self.held.clear();
         self.holding = self.filter.tail.is_some();
     }
 
@@ -109,11 +112,11 @@ pub(super) fn strip_colors(text: &str) -> String {
     while let Some(at) = rest.find("\u{1b}[") {
         plain.push_str(&rest[..at]);
         let sequence = &rest[at..];
-        let end =
-            sequence[2..].find(|c: char| !matches!(c, '0'..='9' | ';' | ':')).map(|end| end + 2);
-        match end.map(|end| (end, sequence.as_bytes()[end])) {
-            Some((end, b'm' | b'K')) => rest = &sequence[end + 1..],
-            Some(_) | None => {
+        let is_parameter = |c: char| matches!(c, '0'..='9' | ';' | ':');
+        let after_parameters = sequence[2..].trim_start_matches(is_parameter);
+        match after_parameters.strip_prefix(['m', 'K']) {
+            Some(after) => rest = after,
+            None => {
                 plain.push_str(&sequence[..2]);
                 rest = &sequence[2..];
             }
@@ -162,6 +165,15 @@ mod tests {
         ] {
             assert!(!is_agent_noise(line), "{line}");
         }
+    }
+
+    #[test]
+    fn restart_drops_lines_that_were_held_back() {
+        let filter = LineFilter { tail: Some(2), ..LineFilter::default() };
+        let mut sink = LineSink::new(filter, TimeZone::UTC);
+        sink.held.push_back(ShownLine::Text("of the last session".to_owned()));
+        sink.restart();
+        assert!(sink.held.is_empty() && sink.holding);
     }
 
     #[test]

@@ -24,12 +24,15 @@ const RUN_STATES: [&str; 2] = ["running", "stopping"];
 /// incomplete, stuck, failed or lost, or needs input. Without --timeout, the wait is unlimited.
 /// Monitoring does not change any session or run.
 ///
+/// A workflow is a kind of work that your configuration describes under workflows.NAME. Its
+/// verifier is the command or file that decides whether an item of that work is really done.
+///
 /// Exit codes: 0 if all are completed (with --workflow: verified) or reached the state of --until;
 /// 1 if one is incomplete, failed, stuck or (with --workflow) not verified; 5 on a timeout; 6 if
 /// one was lost; 7 if one needs input, which is printed (0 with --compat).
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost monitor 1a2b3c4d\n  provost monitor 1a2b3c4d 5e6f7a8b --json --timeout 30m\n  provost monitor 1a2b3c4d --workflow dev --key 1-2\n  provost monitor 1a2b3c4d --until needs_input\n  provost monitor 1a2b3c4d --compat story-automator --workflow review --story-key 1.2"
+    after_help = "Examples:\n  provost monitor 1a2b3c4d\n  provost monitor 1a2b3c4d 5e6f7a8b --json --timeout 30m\n  provost monitor 1a2b3c4d --workflow dev --item 1-2\n  provost monitor 1a2b3c4d --until needs_input\n  provost monitor 1a2b3c4d --compat story-automator --workflow review --item 1.2"
 )]
 pub(crate) struct MonitorArgs {
     /// Session or run IDs (4+ digits of either end) or names
@@ -42,13 +45,13 @@ pub(crate) struct MonitorArgs {
     #[arg(long, value_name = "DURATION")]
     timeout: Option<String>,
     /// Verify the result with this workflow's verifier
-    #[arg(long, value_name = "NAME", requires = "key")]
+    #[arg(long, value_name = "NAME", requires = "item")]
     workflow: Option<String>,
-    /// Work item of the workflow, such as 1-2, 1.2 or 1-2-login
-    #[arg(long, value_name = "KEY", alias = "story-key", requires = "workflow", value_parser = parse_key)]
-    key: Option<WorkKey>,
-    /// Report a session as stuck after this silence, in seconds or with a unit such as 90s [default: 300s]
-    #[arg(long, value_name = "SECONDS")]
+    /// Work item whose result to verify, such as 1-2, 1.2 or 1-2-login
+    #[arg(long, value_name = "ITEM", requires = "workflow", value_parser = parse_item)]
+    item: Option<WorkKey>,
+    /// Report a session as stuck after this silence, in seconds or with a unit such as 90s [default: 5m]
+    #[arg(long, value_name = "DURATION")]
     stale_after: Option<String>,
     /// Print results in the JSON format of another tool: story-automator
     #[arg(long, value_name = "TOOL", value_parser = ["story-automator"])]
@@ -83,9 +86,9 @@ pub(crate) fn run(context: &Context, args: &MonitorArgs) -> CliResult {
     let window = window::choose(&context.environment, &resolved)?;
     let timeout = args.timeout.as_deref().map(|text| settings::parse_duration("--timeout", text));
     let previous = args.previous.as_deref().map(report::parse_previous).transpose()?;
-    let workflow = args.workflow.as_deref().zip(args.key.as_ref());
+    let workflow = args.workflow.as_deref().zip(args.item.as_ref());
     let proof = workflow
-        .map(|(name, key)| verifier::WorkflowVerifier::resolve(context, &resolved, name, key));
+        .map(|(name, item)| verifier::WorkflowVerifier::resolve(context, &resolved, name, item));
     let asked = watch::WatchOptions {
         proof: proof.transpose()?,
         window,
@@ -122,6 +125,6 @@ fn parse_state(text: &str) -> Result<String, String> {
     }
 }
 
-fn parse_key(text: &str) -> Result<WorkKey, String> {
+fn parse_item(text: &str) -> Result<WorkKey, String> {
     WorkKey::parse(text).map_err(|why| why.to_string())
 }

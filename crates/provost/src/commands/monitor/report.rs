@@ -62,7 +62,7 @@ pub(super) fn show(
 pub(super) fn parse_previous(text: &str) -> Result<PreviousAttempt, ApiError> {
     let wrong = |why: &str| {
         usage(format!("the value of --previous is not valid output of `provost monitor`: {why}"))
-            .next("provost monitor ID --json --workflow NAME --key KEY")
+            .next("provost monitor ID --json --workflow NAME --item ITEM")
     };
     let value: Value = serde_json::from_str(text).map_err(|why| wrong(&why.to_string()))?;
     let one = match value.get("results").map(Value::as_array) {
@@ -157,7 +157,7 @@ fn as_json(
                 format!("{id} is {word}: {}", conclusion.reason)
             }
         };
-        value["error"] = json!(ApiError { code, message, next: next.to_vec() });
+        value["error"] = json!(ApiError { next: next.to_vec(), ..ApiError::new(code, message) });
     }
     value
 }

@@ -69,7 +69,7 @@ impl WorkflowVerifier {
         // Fail now, because an invalid key will not become valid by waiting.
         verifier.check_key(key).map_err(|why| {
             usage(format!("{why}, for the workflow {workflow:?}"))
-                .next(format!("provost monitor ID --workflow {workflow} --key KEY"))
+                .next(format!("provost monitor ID --workflow {workflow} --item ITEM"))
         })?;
         for agent in &settings.fallback {
             agents::find_outline(agent.as_str(), resolved).map_err(|why| {

@@ -84,7 +84,8 @@ pub(crate) struct CommonArgs {
     /// Name of the run, unique among open runs [default: derived from the ID]
     #[arg(long, value_parser = spawn::label)]
     name: Option<String>,
-    /// Agent: `codex`, or the name of an `[agents.NAME]` table in the configuration
+    /// Agent: `codex`, `demo`, or the name of an `[agents.NAME]` table in the configuration; `demo`
+    /// needs --no-triage --no-plan --review-task off --review-final off
     #[arg(long, value_name = "NAME", default_value = provost_config::BUILT_IN)]
     agent: String,
     #[command(flatten)]
@@ -126,7 +127,7 @@ pub(crate) struct CommonArgs {
     #[arg(long, value_name = "N")]
     turns: Option<String>,
     /// Maximum working time per agent, such as 90m; time spent waiting for you does not count [default: no limit]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "DURATION")]
     time_limit: Option<String>,
     #[command(flatten)]
     variables: VariableArgs,

@@ -108,13 +108,13 @@ pub(crate) struct SpawnArgs {
     #[arg(long, value_name = "N")]
     turns: Option<String>,
     /// Maximum working time, such as 90m; time spent waiting for you does not count [default: no limit]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "DURATION")]
     time_limit: Option<String>,
     /// How long an open turn may be silent before it counts as stalled
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "DURATION")]
     stale_after: Option<String>,
     /// Grace period before an outcome becomes final
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "DURATION")]
     settle: Option<String>,
     /// Wait for the outcome; the exit code is 0 if the work is done and 1 if it is not. A session
     /// that needs input also ends the wait: the question is printed, and the exit code is 7. Ctrl-C

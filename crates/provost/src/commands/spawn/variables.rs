@@ -18,7 +18,7 @@ const SECRET_PARTS: [&str; 7] =
 /// The agent's variables on the command line
 #[derive(Debug, Default, Args)]
 pub(crate) struct VariableArgs {
-    /// Set a variable; the value is stored in the ledger, so never use it for a secret
+    /// Set a variable; the value is recorded permanently, so never use it for a secret
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_assignment)]
     pub(super) env: Vec<(String, String)>,
     /// Pass on a variable of the daemon's environment; NAME may end in *

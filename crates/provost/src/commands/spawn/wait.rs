@@ -84,6 +84,7 @@ fn show(context: &Context, reply: &Value, row: &SessionRow) -> CliResult {
         if failure == Some(ErrorCode::InputNeeded) {
             input_lines(context, row).iter().for_each(|line| context.ui.notice(line));
         }
+        mutation::launch_advice(row).iter().for_each(|line| context.ui.notice(line));
         context.ui.next(&next);
         return Ok(code);
     }
@@ -92,7 +93,7 @@ fn show(context: &Context, reply: &Value, row: &SessionRow) -> CliResult {
     });
     if let Some(code) = failure {
         let message = message(row, code);
-        value["error"] = json!(ApiError { code, message, next: next.clone() });
+        value["error"] = json!(ApiError { next: next.clone(), ..ApiError::new(code, message) });
     }
     context.ui.result(value, &next)?;
     Ok(code)
@@ -123,6 +124,9 @@ pub(crate) fn message(row: &SessionRow, code: ErrorCode) -> String {
     let asked = asked.map(|question| question.question.clone()).or(title);
     match asked.or_else(|| stated_input(row)) {
         Some(text) if code == ErrorCode::InputNeeded => format!("session {id} needs input: {text}"),
+        Some(why) if mutation::launch_failure(row).is_some() => {
+            format!("session {id} failed: {why}")
+        }
         Some(_) | None => format!("session {id} is {}", row.state),
     }
 }

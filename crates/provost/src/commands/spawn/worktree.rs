@@ -190,8 +190,9 @@ pub(crate) fn no_project(why: &project::Error) -> ApiError {
 fn unusable(why: &project::Error, wanted: bool) -> ApiError {
     let mut error = no_project(why);
     if wanted {
-        error.message.push_str("\nchecks and worktrees need a git repository with a commit");
-        error = error.next("provost spawn --no-worktree --no-check …");
+        error.message.push_str(
+            "\nchecks and worktrees need a git repository with a commit; to start without them, add --no-worktree --no-check",
+        );
     }
     error
 }

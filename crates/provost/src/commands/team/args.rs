@@ -330,5 +330,7 @@ fn failed_worker(row: &TeamRow) -> Option<&str> {
 /// Returns the option that specifies the member, or an empty text for the operator. Without this
 /// option, the suggested command would run as the operator although the user acts for a member.
 fn as_member(by: Option<&str>) -> String {
-    by.map(|name| format!(" --as={}", shell_quote(name))).unwrap_or_default()
+    // A name that begins with a dash would look like another option.
+    let form = |name: &str| if name.starts_with('-') { '=' } else { ' ' };
+    by.map(|name| format!(" --as{}{}", form(name), shell_quote(name))).unwrap_or_default()
 }

@@ -88,7 +88,7 @@ pub(super) struct RetireArgs {
     #[arg(value_parser = label)]
     name: String,
     /// Reason
-    #[arg(long)]
+    #[arg(long, value_name = "TEXT")]
     because: String,
     /// Reassign the member's open messages to this member
     #[arg(long, value_name = "MEMBER", value_parser = label, conflicts_with = "dead_letter")]
@@ -119,7 +119,7 @@ pub(super) struct RotateArgs {
     #[arg(long, value_name = "SESSION", value_parser = input::parse_name)]
     session: Option<String>,
     /// Handover text for the successor; `-` reads standard input
-    #[arg(long)]
+    #[arg(long, value_name = "TEXT")]
     handover: String,
     #[command(flatten)]
     key: KeyArgs,

@@ -120,7 +120,7 @@ struct MoveArgs {
     #[arg(value_enum)]
     kind: MoveKindArg,
     /// Reason, with at least 12 letters or digits
-    #[arg(long)]
+    #[arg(long, value_name = "TEXT")]
     because: String,
     #[command(flatten)]
     team: TeamFlags,
@@ -145,7 +145,7 @@ struct EpilogueArgs {
     #[arg(value_enum)]
     step: EpilogueStepArg,
     /// Description of the step's result, with at least 12 letters or digits
-    #[arg(long)]
+    #[arg(long, value_name = "TEXT")]
     evidence: String,
     #[command(flatten)]
     team: TeamFlags,
@@ -160,13 +160,13 @@ struct EpilogueArgs {
 )]
 struct ChallengeArgs {
     /// Possible failure
-    #[arg(long)]
+    #[arg(long, value_name = "TEXT")]
     failure_mode: String,
     /// Test for the failure
-    #[arg(long)]
+    #[arg(long, value_name = "COMMAND")]
     check: String,
     /// Result of the test
-    #[arg(long)]
+    #[arg(long, value_name = "TEXT")]
     result: String,
     #[command(flatten)]
     team: TeamFlags,

@@ -140,7 +140,7 @@ struct SatisfyArgs {
     #[command(flatten)]
     criterion: NumberArgs,
     /// Description of the work and its result, with at least 12 letters or digits
-    #[arg(long)]
+    #[arg(long, value_name = "TEXT")]
     evidence: String,
 }
 
@@ -153,7 +153,7 @@ struct DeferArgs {
     #[command(flatten)]
     criterion: NumberArgs,
     /// Reason
-    #[arg(long)]
+    #[arg(long, value_name = "TEXT")]
     because: String,
 }
 

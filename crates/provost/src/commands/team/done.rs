@@ -26,7 +26,7 @@ pub(crate) struct DoneArgs {
     #[command(flatten)]
     team: NamedTeamArgs,
     /// Reason why the work is done
-    #[arg(long)]
+    #[arg(long, value_name = "TEXT")]
     because: String,
     /// Ignore a blocker: member_working, instruction_open, nothing_changed or nothing_proved
     /// (operator only, repeatable)

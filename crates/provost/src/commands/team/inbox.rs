@@ -102,7 +102,7 @@ struct ReleaseArgs {
     #[command(flatten)]
     message: LeaseArgs,
     /// Reason
-    #[arg(long)]
+    #[arg(long, value_name = "TEXT")]
     because: String,
 }
 
@@ -116,7 +116,7 @@ struct MessageDispositionArgs {
     #[arg(value_name = "NUMBER")]
     no: u32,
     /// Reason
-    #[arg(long)]
+    #[arg(long, value_name = "TEXT")]
     because: String,
     #[command(flatten)]
     team: TeamFlags,

@@ -35,7 +35,7 @@ pub(super) struct PauseArgs {
     #[command(flatten)]
     team: NamedTeamArgs,
     /// Reason
-    #[arg(long)]
+    #[arg(long, value_name = "TEXT")]
     because: String,
     #[command(flatten)]
     key: KeyArgs,

@@ -163,7 +163,7 @@ struct LoopSubmitArgs {
 )]
 struct LoopStopArgs {
     /// Reason
-    #[arg(long)]
+    #[arg(long, value_name = "TEXT")]
     because: String,
     #[command(flatten)]
     team: TeamFlags,

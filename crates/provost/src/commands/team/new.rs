@@ -38,7 +38,7 @@ pub(super) struct TeamNewArgs {
     #[arg(value_parser = label)]
     name: String,
     /// Goal; `-` reads standard input
-    #[arg(long)]
+    #[arg(long, value_name = "TEXT")]
     goal: String,
     /// Goal in one line, for lists
     #[arg(long)]
@@ -62,10 +62,10 @@ pub(super) struct TeamNewArgs {
 #[derive(Debug, Args)]
 pub(super) struct WindowArgs {
     /// How long an offered message is reserved for the member that got the offer
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = input::parse_age)]
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = input::parse_age)]
     offer: u64,
     /// How long a member may take to acknowledge an accepted message before Provost offers it again
-    #[arg(long, value_name = "TIME", default_value = "15m", value_parser = input::parse_age)]
+    #[arg(long, value_name = "DURATION", default_value = "15m", value_parser = input::parse_age)]
     lease: u64,
 }
 

@@ -27,7 +27,7 @@ pub(super) struct NextArgs {
     #[arg(long)]
     wait: bool,
     /// Maximum wait in seconds, or with a unit as in 90s or 5m [default: no limit]
-    #[arg(long, value_name = "TIME", requires = "wait", value_parser = input::parse_seconds)]
+    #[arg(long, value_name = "DURATION", requires = "wait", value_parser = input::parse_seconds)]
     timeout: Option<u64>,
     /// Do not accept the message: `provost team inbox accept` does that later (for programs)
     #[arg(long)]

@@ -32,7 +32,7 @@ pub(super) struct PingArgs {
     #[arg(value_parser = input::parse_name)]
     team: String,
     /// Maximum wait for the answers, in seconds or with a unit as in 90s or 5m
-    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = input::parse_seconds)]
+    #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = input::parse_seconds)]
     timeout: u64,
 }
 

@@ -38,7 +38,7 @@ pub(super) struct ChooseArgs {
     #[arg(value_enum)]
     choice: ChoiceArg,
     /// Reason
-    #[arg(long)]
+    #[arg(long, value_name = "TEXT")]
     because: String,
     #[command(flatten)]
     team: TeamFlags,

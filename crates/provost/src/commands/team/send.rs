@@ -45,7 +45,7 @@ pub(super) struct TeamSendArgs {
     #[arg(long, value_enum, default_value = "normal")]
     priority: PriorityArg,
     /// Time until the message expires, such as 30m; an expired message is no longer offered
-    #[arg(long, value_name = "TIME", value_parser = input::parse_age)]
+    #[arg(long, value_name = "DURATION", value_parser = input::parse_age)]
     expires: Option<u64>,
     /// ID that links a message with all its answers
     #[arg(long, value_name = "ID")]

@@ -249,7 +249,7 @@ fn draft_suggests_team_and_takes_no_message() {
     let drafted = env.act_as("boss", &["team", "criterion", "draft", "--from", "1"]).ok().json();
     for next in drafted["next"].as_array().unwrap() {
         let next = next.as_str().unwrap();
-        assert!(next.contains(" -t ") && next.ends_with(" --as=boss"), "{next}");
+        assert!(next.contains(" -t ") && next.ends_with(" --as boss"), "{next}");
     }
     let missing =
         env.act_as("boss", &["team", "criterion", "draft", "--from", "77"]).assert_code(3).json();
