@@ -16,7 +16,6 @@ use super::{
 };
 use crate::{
     audit_actor, projection,
-    shell::read_error,
     stream::{self, TEAM},
 };
 
