@@ -108,8 +108,8 @@ fn handle(turn: &mut BoardTransaction<'_>, n: u64, no: u32) -> Result<()> {
         TeamCommand::Accept { no, lease: 1, polls: 0 },
         TeamCommand::Acknowledge { no, lease: 1, note: None },
     ] {
-        let told = turn.command_team(id(n), &hand, &command, "operator");
-        anyhow::ensure!(told.is_some_and(|told| told.is_ok()), "{command:?} was rejected");
+        let result = turn.command_team(id(n), &hand, &command, "operator");
+        anyhow::ensure!(result.is_some_and(|result| result.is_ok()), "{command:?} was rejected");
     }
     Ok(())
 }

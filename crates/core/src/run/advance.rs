@@ -260,7 +260,8 @@ impl Run {
         let session = (around.session)(before.id)?;
         let ended = self.attempts.iter().rev().find_map(|attempt| attempt.sealed.as_ref())?;
         let text = self.resume_prompt(None, &ended.describe());
-        let instruction = ResumeInstruction { key: format!("leg-{}", self.attempt().no), text };
+        let instruction =
+            ResumeInstruction { key: format!("run-attempt-{}", self.attempt().no), text };
         self.resume_session(session, around, 1, instruction)
     }
 

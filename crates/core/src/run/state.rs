@@ -224,11 +224,11 @@ pub struct Run {
 
 impl Run {
     pub fn attempt(&self) -> &RunAttempt {
-        self.attempts.last().expect("a run is opened with its first leg")
+        self.attempts.last().expect("a run is opened with its first attempt")
     }
 
     pub(super) fn attempt_mut(&mut self) -> &mut RunAttempt {
-        self.attempts.last_mut().expect("a run is opened with its first leg")
+        self.attempts.last_mut().expect("a run is opened with its first attempt")
     }
 
     pub fn is_sealed(&self) -> bool {

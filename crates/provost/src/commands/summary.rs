@@ -37,7 +37,7 @@ pub(crate) struct SummaryArgs {
     #[arg(long)]
     html: bool,
     /// Summary of the N-th time the run ended [default: the newest]
-    #[arg(long = "leg", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     attempt: Option<u32>,
 }
 

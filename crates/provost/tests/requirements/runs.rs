@@ -93,7 +93,7 @@ fn unfinished_run_has_no_summary_and_no_graph() {
     assert!(refused.contains("has no plan: it is a single task"), "{refused}");
     stage.home.provost(&["cancel", id]).ok();
     stage.home.wait_state(id, |row| row["sealed"] == true);
-    let summary = stage.home.provost(&["summary", "greet", "--leg", "2"]);
+    let summary = stage.home.provost(&["summary", "greet", "--attempt", "2"]);
     let refused = &summary.assert_code(4).stderr;
     assert!(refused.contains("has ended once, so it has no summary 2"), "{refused}");
 }

@@ -85,7 +85,7 @@ fn e05_e06_cancelled_work_is_kept_and_resumed() {
     assert_eq!(stage.repo.git(&["show", &format!("{branch}:greeting.txt")]), "hello");
     let second = stage.wait_summary(&id);
     assert!(second.contains(": completed"), "{second}");
-    let first = stage.provost(&["summary", &id, "--leg", "1"]).ok().stdout.clone();
+    let first = stage.provost(&["summary", &id, "--attempt", "1"]).ok().stdout.clone();
     assert!(first.starts_with("# run-") && first.contains(": cancelled"), "{first}");
     stage.model.assert_all_as_scripted();
 }
