@@ -584,7 +584,7 @@ mod tests {
     /// its idle workers receives a message.
     fn look_ups_on_resume(workers: usize) -> usize {
         let mut lab = TeamTestBoard::paired();
-        lab.tell(TeamCommand::Pause { because: "the plan changes".to_owned() });
+        lab.command(TeamCommand::Pause { because: "the plan changes".to_owned() });
         lab.turn(|turn| {
             for n in 0..workers {
                 let session = idle_session(turn, n);

@@ -567,7 +567,7 @@ pub(super) fn refused_change(
 /// Returns the command that starts a session like this one.
 fn spawn_command(session: Option<&Session>) -> String {
     match session.map(|session| &session.spec.agent) {
-        Some(agent) if agent.driver.has_turns() => {
+        Some(agent) if agent.interface.has_turns() => {
             format!("provost spawn --agent {} INSTRUCTION", shell_quote(&agent.name))
         }
         Some(_) | None => "provost spawn -- COMMAND".to_owned(),

@@ -812,7 +812,7 @@ fn count_change(
     let decided = turn.session(session).map(|known| known.decide(&count, turn.now()));
     if let Some(Err(why @ SessionRejection::ReportBudget { .. })) = decided {
         drop(turn.command(session, &SessionCommand::ReportRefused { launch }, actor));
-        return Err(refused_change(&why, session));
+        return Err(refused_change(&why, turn.session(session), session));
     }
     let before = turn.added_team_events(id);
     let reply = change(turn);
