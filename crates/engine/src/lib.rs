@@ -14,6 +14,7 @@ pub mod board;
 mod coalesce;
 #[cfg(feature = "shell")]
 mod forge;
+#[cfg(feature = "shell")]
 mod guarded_files;
 mod hints;
 #[cfg(feature = "shell")]

@@ -166,7 +166,7 @@ fn late_bound_codex_gets_commands_instead_of_tools() {
     let bind = ["team", "bind", "limits", "hand", "--role", "worker", "--session", &id, "--json"];
     let bound = stage.provost(&bind).ok().json()["team"]["members"][0].clone();
     let how = &bound["communication"];
-    assert_eq!((&how["kind"], &how["receive"]), (&json!("app_server"), &json!("turns")), "{how}");
+    assert_eq!((&how["kind"], &how["receive"]), (&json!("protocol"), &json!("turns")), "{how}");
     assert_eq!((&how["can_push"], &how["acts"]), (&json!(true), &json!("commands")), "{how}");
     assert!(how["note"].as_str().unwrap().contains("no member tools"), "{how}");
     stage.home.wait_state(&id, |row| row["attempt"] == 2 && row["sealed"] == true);

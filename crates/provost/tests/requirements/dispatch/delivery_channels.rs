@@ -36,7 +36,7 @@ fn session_rows_name_their_channel() {
     let spawned = env.provost(&["spawn", "--agent", TALKER, "--json", "begin"]).ok().json();
     let talks = spawned["id"].as_str().unwrap().to_owned();
     let turns = json!({
-        "kind": "json_lines", "receive": "turns", "can_push": true, "needs_wake": false, "receive_command": null,
+        "kind": "protocol", "receive": "turns", "can_push": true, "needs_wake": false, "receive_command": null,
     });
     assert_eq!(spawned["session"]["communication"], turns, "spawn");
     let plain = env.spawn_scenario(HANGS, &[]);
@@ -59,7 +59,7 @@ fn team_members_name_channel_and_working_command() {
     let opened = env.provost(&[&pair[..], &more].concat()).ok().json();
     let members = opened["team"]["members"].clone();
     let hand = &members[0]["communication"];
-    assert_eq!((&hand["kind"], &hand["receive"]), (&json!("json_lines"), &json!("turns")));
+    assert_eq!((&hand["kind"], &hand["receive"]), (&json!("protocol"), &json!("turns")));
     assert_eq!((&hand["receive_command"], &hand["acts"]), (&Value::Null, &json!("tools")));
     let me = &members[1]["communication"];
     assert_eq!((&me["kind"], &me["needs_wake"]), (&json!("pull"), &json!(true)));
