@@ -67,7 +67,7 @@ pub struct ApiError {
     pub next: Vec<String>,
     /// The ID or name that matches several things, if that is the error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ambiguous: Option<AmbiguousId>,
+    pub ambiguous: Option<Box<AmbiguousId>>,
 }
 
 /// A text that matches several things, with their IDs as lists show them.

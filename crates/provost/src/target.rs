@@ -102,7 +102,10 @@ pub(crate) fn find_session_or_run(client: &Client, id: &str) -> Result<SessionOr
             );
             let ids = vec![ui::short_id(&session.id), ui::short_id(&run.id)];
             let error = ApiError::new(ErrorCode::BadRequest, message).next("provost ls");
-            Err(ApiError { ambiguous: Some(AmbiguousId { text: id.to_owned(), ids }), ..error })
+            Err(ApiError {
+                ambiguous: Some(Box::new(AmbiguousId { text: id.to_owned(), ids })),
+                ..error
+            })
         }
         (None, None) => {
             let is_team = client.get::<serde_json::Value>(&team_path(id)).is_ok();

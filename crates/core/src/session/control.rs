@@ -20,8 +20,6 @@ use super::{
 };
 use crate::{ids::LaunchId, time::Moment};
 
-/// What to type into a terminal to compact the agent's conversation.
-
 /// A compaction that was requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compaction {
@@ -63,7 +61,7 @@ impl Session {
             self.controllable_launch()?;
         }
         let agent = &self.spec.agent;
-        if !agent.interface.compaction().is_some() {
+        if agent.interface.compaction().is_none() {
             return Err(SessionRejection::CannotCompact(agent.name.clone()));
         }
         if self.has_message(key)

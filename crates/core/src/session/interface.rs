@@ -89,7 +89,7 @@ const fn is_adapter_id(text: &[u8]) -> bool {
         }
         at += 1;
     }
-    0 < text.len() && text.len() <= MAX_ADAPTER_ID
+    !text.is_empty() && text.len() <= MAX_ADAPTER_ID
 }
 
 /// How an agent's program runs.

@@ -393,7 +393,7 @@ pub(crate) fn ambiguous(text: &str, kinds: &[&str], several: &[(String, String)]
     lists.dedup();
     let error = ApiError::new(ErrorCode::BadRequest, message);
     let error = lists.into_iter().fold(error, ApiError::next);
-    ApiError { ambiguous: Some(AmbiguousId { text: text.to_owned(), ids }), ..error }
+    ApiError { ambiguous: Some(Box::new(AmbiguousId { text: text.to_owned(), ids })), ..error }
 }
 
 pub(super) fn already_adopted(other: &Session) -> ApiError {
