@@ -172,15 +172,15 @@ pub(crate) fn launch_failure(row: &SessionRow) -> Option<String> {
 /// Returns what to correct if the program of the session's agent cannot be run.
 pub(crate) fn launch_advice(row: &SessionRow) -> Option<String> {
     let cannot_run = launch_failure(row)?.starts_with("cannot run ");
-    let key = match row.driver.as_str() {
-        "command" => {
-            return cannot_run.then(|| "correct the command, then start it again".to_owned());
-        }
-        driver if driver.starts_with("codex") => "path",
-        _ => "command",
-    };
+    if !cannot_run {
+        return None;
+    }
+    if row.is_plain_command() {
+        return Some("correct the command, then start it again".to_owned());
+    }
+    let key = if row.agent == provost_config::BUILT_IN { "path" } else { "command" };
     let agent = ui::escape_line(&row.agent);
-    cannot_run.then(|| format!("correct agents.{agent}.{key} in provost.toml, then start it again"))
+    Some(format!("correct agents.{agent}.{key} in provost.toml, then start it again"))
 }
 
 /// Returns the commands that make sense in a session's current state.
@@ -248,7 +248,7 @@ fn ended_commands(row: &SessionRow, id: &str) -> Vec<String> {
         "succeeded" | "completed" | "accepted" => vec![logs],
         // No agent did any work that could be accepted.
         _ if launch_failure(row).is_some_and(|why| why.starts_with("cannot run ")) => {
-            let config = (row.driver != "command").then(|| "provost config show".to_owned());
+            let config = (!row.is_plain_command()).then(|| "provost config show".to_owned());
             config.into_iter().chain([format!("provost status {id} --why")]).collect()
         }
         _ => [
@@ -374,7 +374,7 @@ mod tests {
             cause: Some("launch".to_owned()),
             reason: Some(why.to_owned()),
             agent: "mine".to_owned(),
-            ..waiting("jsonl")
+            ..waiting_conversation()
         };
         assert_eq!(line(Paint::OFF, &row), format!("deadbeef x failed: {why}"));
         assert_eq!(
@@ -383,7 +383,7 @@ mod tests {
         );
         let next = next_commands(&row);
         assert_eq!(next, ["provost config show", "provost status deadbeef --why"]);
-        let plain = SessionRow { driver: "command".to_owned(), ..row };
+        let plain = SessionRow { has_conversation: false, ..row };
         assert_eq!(next_commands(&plain), ["provost status deadbeef --why"]);
         assert_eq!(launch_advice(&plain).unwrap(), "correct the command, then start it again");
         let other = SessionRow { reason: Some("its worktree was removed".to_owned()), ..plain };
