@@ -53,14 +53,15 @@ pub enum DaemonLoss {
 
 /// Why there is no reply to a request.
 enum RequestFailure {
-    Lost(DaemonLoss, ApiError),
+    Lost(DaemonLoss, Box<ApiError>),
     Broken(ApiError),
 }
 
 impl From<RequestFailure> for ApiError {
     fn from(failed: RequestFailure) -> ApiError {
         match failed {
-            RequestFailure::Lost(_, error) | RequestFailure::Broken(error) => error,
+            RequestFailure::Lost(_, error) => *error,
+            RequestFailure::Broken(error) => error,
         }
     }
 }
@@ -186,7 +187,7 @@ impl Client {
             if is_timeout(&why) {
                 return RequestFailure::Broken(self.timeout_error());
             }
-            RequestFailure::Lost(DaemonLoss::NotListening, self.unreachable(&why))
+            RequestFailure::Lost(DaemonLoss::NotListening, Box::new(self.unreachable(&why)))
         })?;
         let pid = peer_pid(&stream);
         let mut head =
@@ -223,7 +224,7 @@ impl Client {
         match pid {
             Some(pid) if closed => RequestFailure::Lost(
                 DaemonLoss::ClosedWithoutReply { pid, error: error.clone() },
-                error,
+                Box::new(error),
             ),
             _ => RequestFailure::Broken(error),
         }

@@ -148,12 +148,10 @@ fn directories(top: &Path, cwd: &Path) -> Result<Vec<String>, ApiError> {
 
 #[cfg(test)]
 mod tests {
-    use provost_core::trust::TRUST_RELEVANT;
-    use provost_trust::FILES;
+    use provost_trust::{FILES, TRUST_RELEVANT};
 
     use super::AGENT_PATHS;
 
-    /// The core does not depend on the trust crate, so it has its own list.
     #[test]
     fn changes_to_trusted_files_need_approval() {
         for path in FILES.iter().chain(&AGENT_PATHS) {

@@ -65,7 +65,7 @@ fn f8_v8_changed_event_is_named_by_every_command() {
     let stream = format!("session/{}", ids[1]);
     let database =
         rusqlite::Connection::open(ledger_path(&home)).expect("the ledger can be opened");
-    let (seq, version): (u64, u64) = database
+    let (seq, version): (i64, i64) = database
         .query_row(
             "SELECT seq, version FROM event WHERE stream = ?1 AND kind = 'session.opened'",
             [&stream],
@@ -114,11 +114,13 @@ fn f8_v8_damaged_row_is_rebuilt_from_events() {
     let list = || home.provost(&["ls", "--all", "--json"]).ok().json();
     let (listed, status) = (list(), home.status(&ids[1]));
     home.daemon().stop();
-    for damage in ["substr(card, 2)", "replace(card, 'completed', 'complfted')", "x'ff'"] {
+    for damage in
+        ["substr(projection, 2)", "replace(projection, 'completed', 'complfted')", "x'ff'"]
+    {
         let database =
             rusqlite::Connection::open(ledger_path(&home)).expect("the ledger can be opened");
         let stream = format!("session/{}", ids[1]);
-        let spoil = format!("UPDATE stream SET card = CAST({damage} AS TEXT) WHERE id = ?1");
+        let spoil = format!("UPDATE stream SET projection = CAST({damage} AS TEXT) WHERE id = ?1");
         assert_eq!(database.execute(&spoil, [&stream]).expect("the row can be changed"), 1);
         drop(database);
         assert_eq!(list()["sessions"], listed["sessions"], "{damage}");

@@ -73,11 +73,9 @@ fn finish_requires_passing_checks_on_the_tree() {
     env.provost_in(repo.path(), &new).ok();
     env.bind("shop", "clerk", "worker");
     let finish = ["team", "done", "shop", "--because", "all that was asked for is there"];
-    env.provost(&finish).ok();
-    let refused = eventually("the audit ends", || {
-        let task = env.provost(&["team", "show", "shop", "--json"]).ok().json()["team"].clone();
-        (!blocker_codes(&task).is_empty() && task["being_audited"] == false).then_some(task)
-    });
+    env.provost(&finish).assert_code(4);
+    let refused = env.provost(&["team", "show", "shop", "--json"]).ok().json()["team"].clone();
+    assert_eq!(refused["being_audited"], false, "{refused:#}");
     assert_eq!(
         (blocker_codes(&refused), &refused["state"]),
         (vec!["check_failed"], &json!("active"))
@@ -85,10 +83,6 @@ fn finish_requires_passing_checks_on_the_tree() {
     repo.write("DONE", "yes\n");
     repo.commit("done");
     env.provost(&finish).ok();
-    eventually("the task is done", || {
-        let task = env.provost(&["team", "show", "shop", "--json"]).ok().json()["team"].clone();
-        (task["state"] == "done").then_some(())
-    });
     // Finishing a finished team reports that, and changes nothing.
     assert_eq!(
         env.provost(&["team", "done", "shop", "--because", "again", "--json"]).ok().json()["team"]
@@ -191,10 +185,8 @@ fn audit_findings_and_finished_work_are_visible() {
     assert!(next.starts_with("provost team contract accept --revision 0 -t "), "{refused}");
     assert!(next.ends_with(" --as boss"), "{refused}");
     env.provost(&next.split(' ').skip(1).collect::<Vec<_>>()).ok();
-    env.provost(&finish).ok();
-    eventually("the audit ends", || {
-        (blocker_codes(&env.show_task()) == ["check_failed"]).then_some(())
-    });
+    env.provost(&finish).assert_code(4);
+    assert_eq!(blocker_codes(&env.show_task()), ["check_failed"]);
     let cycle = env.provost(&["team", "overview", "limits", "--as", "boss", "--json"]).ok().json();
     assert_eq!(blocker_codes(&cycle["cycle"]), ["check_failed"], "{cycle:#}");
     let overview = env.stdout_of(&["team", "overview", "limits", "--as", "boss"]);

@@ -251,19 +251,19 @@ fn f7_s4_unproved_finish_is_refused() {
 fn f7_s4_finish_with_open_instructions_is_refused() {
     let env = TeamEnv::in_repo(&["--check", "true"]);
     env.send("hand", "Begin.");
-    let refused = finish(&env, &["--wait"]);
+    let refused = finish(&env, &[]);
     assert!(
         error_text(refused.assert_code(4)).contains("instruction_open: hand has 1"),
         "{refused:?}"
     );
     let item = env.take_next("hand", &[]);
-    let refused = finish(&env, &["--wait"]);
+    let refused = finish(&env, &[]);
     assert!(
         error_text(refused.assert_code(4)).contains("instruction_open"),
         "accepted: {refused:?}"
     );
     env.ack("hand", &item).ok();
-    finish(&env, &["--wait"]).ok();
+    finish(&env, &[]).ok();
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn f7_s4_finish_settles_leased_messages() {
         env.send("hand", "Begin.");
         env.take_next("hand", &[])
     };
-    finish(&env, &["--wait", "--allow", "instruction_open"]).ok();
+    finish(&env, &["--allow", "instruction_open"]).ok();
     assert_eq!(env.list_messages()[0]["status"], "cancelled", "{item}");
 }
 
@@ -284,13 +284,13 @@ fn f7_s4_finish_while_a_worker_works_is_refused() {
     env.pid(&session);
     let bind = ["team", "bind", "limits", "arm", "--role", "worker", "--session", &session];
     env.provost(&bind).ok();
-    let refused = finish(&env, &["--wait"]);
+    let refused = finish(&env, &[]);
     assert!(
         error_text(refused.assert_code(4)).contains("member_working: arm is working"),
         "{refused:?}"
     );
     assert_eq!(env.show_task()["blockers"][0]["code"], "member_working");
-    finish(&env, &["--wait", "--allow", "member_working,nothing_changed"]).ok();
+    finish(&env, &["--allow", "member_working,nothing_changed"]).ok();
     assert_eq!(env.show_task()["state"], "done");
 }
 
