@@ -208,7 +208,7 @@ fn home_without_write_permission_is_readable() {
     fs::write(home.root().join("log"), "not empty").expect("a file can be written");
     give_to_user(home.root());
     let set_mode = |mode| {
-        for dir in [ledger.as_path(), home.path()] {
+        for dir in [&ledger, &home.path()] {
             fs::set_permissions(dir, Permissions::from_mode(mode)).expect("a mode can be set");
         }
     };
