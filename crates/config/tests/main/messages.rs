@@ -107,7 +107,7 @@ fn hooks_and_agents_report_inside_their_tables() {
     wrong type for "hooks.session.failed.output_limit" at provost.toml:4:16; expected a size such as "64MiB" or "1GB", or whole bytes, found a boolean
     "#);
     assert_snapshot!(problems("[hooks]\nsession.failed = \"a\"\n\"session.failed\" = \"b\"\n"), @r#"repeated key "hooks.session.failed" at provost.toml:3:1; it was already set in another notation"#);
-    assert_snapshot!(problems("[agents.mine]\nadapter = \"json\"\n"), @r#"invalid value for "agents.mine.adapter" at provost.toml:2:10; expected "command" or "jsonl", found "json"; did you mean "jsonl"?"#);
+    assert_snapshot!(problems("[agents.mine]\nadapter = \"json\"\n"), @r#"invalid value for "agents.mine.adapter" at provost.toml:2:11; expected "command" or "jsonl", found "json"; did you mean "jsonl"?"#);
     assert_snapshot!(problems("[agents.mine]\ncommand = []\n"), @r#"invalid value for "agents.mine.command" at provost.toml:2:11; it does not specify a program"#);
     assert_snapshot!(problems("[agents.\"a b\"]\ncommand = [\"x\"]\n"), @r#"bad name "agents.a b" at provost.toml:1:9; an agent's name has 1 to 64 letters, digits, "-" or "_", and no "-" first"#);
     assert_snapshot!(problems("[agents.a]\ncommand = [\"x\"]\nenv = { \"A=B\" = \"x\", PROVOST_TOKEN = \"y\" }\n"), @r#"

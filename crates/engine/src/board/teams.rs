@@ -464,7 +464,7 @@ impl TeamDraft {
 mod tests {
     use provost_core::{
         ids::LaunchId,
-        session::{Cursor, ProcessIdentity, SessionCommand, StreamSignal, TurnEnd},
+        session::{Cursor, ProcessIdentity, SessionCommand, StreamSignal, TeamMembership, TurnEnd},
         team::{
             MemberLabels, MemberRole, MessageChannel, MessageStatus, NewMessage, Priority,
             Recipient, TeamLimits, TeamMessageKind,
@@ -613,7 +613,9 @@ mod tests {
     fn idle_session(turn: &mut BoardTransaction<'_>, n: usize) -> SessionId {
         let id: SessionId =
             format!("00000000-0000-7000-8000-{n:012}").parse().expect("it is a UUID");
-        turn.open(id, super::super::tests::spec(), "test");
+        let mut spec = super::super::tests::spec();
+        spec.agent.settings.member = Some(TeamMembership { role: MemberRole::Worker });
+        turn.open(id, spec, "test");
         let process = || ProcessIdentity { pid: 1, start_time: 1, boot_id: "b".to_owned() };
         let (launch, end) = (LaunchId { session: id, no: 1 }, TurnEnd::Ok);
         let ended = StreamSignal::TurnEnded { turn: None, end, usage: None, says: None };

@@ -176,6 +176,8 @@ mod tests {
         assert_eq!(describe_missing("run", "nothing"), "there is no run \"nothing\"");
         assert_eq!(describe_missing("run", "ed7d"), "there is no run \"ed7d\"");
         let short = describe_missing("run", "ed7");
-        assert!(short.ends_with("give at least 4 characters from the start or end of an ID"));
+        assert!(short.ends_with(
+            "give at least 4 characters from either end of an ID that `provost ls` shows"
+        ));
     }
 }

@@ -145,7 +145,9 @@ mod tests {
             let ledger = team_with_messages(messages);
             let whole = replay(&ledger, id(), ReplayForm::Timeline, false).expect("it is read");
             let last = ledger.last_seq().expect("memory can be read");
-            for since in [None, Some(0), Some(2), Some(last - 25), Some(last - 3), Some(last)] {
+            for since in
+                [None, Some(0), Some(2), Some(last.saturating_sub(25)), Some(last - 3), Some(last)]
+            {
                 let new = whole.rows.iter().filter(|row| since.is_none_or(|since| row.seq > since));
                 let new: Vec<_> = new.cloned().collect();
                 let (news, _) = counted_news(&ledger, since);

@@ -374,6 +374,7 @@ mod tests {
             cause: Some("launch".to_owned()),
             reason: Some(why.to_owned()),
             agent: "mine".to_owned(),
+            process: "not_started".to_owned(),
             ..waiting_conversation()
         };
         assert_eq!(line(Paint::OFF, &row), format!("deadbeef x failed: {why}"));

@@ -158,7 +158,7 @@ fn kept_pattern_that_no_check_accepts_is_refused() {
 fn config_with_errors_cannot_be_trusted() {
     let home = TestHome::new();
     let repo = home.repo("misspelt");
-    let config = |key: &str| format!("[agents.mine]\ndriver = \"jsonl\"\n{key} = [\"true\"]\n");
+    let config = |key: &str| format!("[agents.mine]\nadapter = \"jsonl\"\n{key} = [\"true\"]\n");
     repo.write("provost.toml", &config("comand"));
     for arguments in [&["trust", "--yes"][..], &["trust", "--print"], &["trust"]] {
         let refused = home.provost_in(repo.path(), arguments);

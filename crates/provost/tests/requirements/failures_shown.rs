@@ -67,7 +67,7 @@ fn missing_program_never_ran() {
 #[test]
 fn missing_program_is_named_by_wait_and_logs() {
     let stage = TestEnv::new();
-    let agent = "[agents.mine]\ndriver = \"jsonl\"\ncommand = [\"/no/such/agent\"]\n";
+    let agent = "[agents.mine]\nadapter = \"jsonl\"\ncommand = [\"/no/such/agent\"]\n";
     stage.configure(agent);
     let spawned = stage.home.provost(&["spawn", "--agent", "mine", "--name", "x", "--wait", "go"]);
     spawned.assert_code(1);

@@ -178,7 +178,7 @@ fn work_outside_verified_tree_is_named() {
         assert!(warning.contains(path), "{path} is not in {warning:?}");
     }
     let shown = stage.home.provost(&["status", row["id"].as_str().unwrap()]).ok().stdout.clone();
-    assert!(shown.contains("left out") && shown.contains("nested/"), "{shown}");
+    assert!(shown.contains("could not be committed") && shown.contains("nested/"), "{shown}");
     let clean = checked_session(&stage, &repo, "echo b > b.txt");
     assert!(!has_flag(&clean, "left_out"), "{clean:#}");
 }

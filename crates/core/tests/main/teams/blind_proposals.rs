@@ -74,7 +74,7 @@ fn both_proposals_go_quoted_to_reviewer_only() {
     let [asked] = messages_to(&team, "eye")[..] else { panic!("{:?}", messages_to(&team, "eye")) };
     // Provost asks with commands that run as written; the proposals are quoted.
     assert_eq!(asked.trust, MessageTrust::Trusted);
-    let id = team.task.id;
+    let id = team.task.id.short();
     for choice in ["worker", "manager", "stop"] {
         let command = format!("\n    provost team choose {choice} -t {id} --as eye --because TEXT");
         assert!(asked.text.contains(&command), "{}", asked.text);

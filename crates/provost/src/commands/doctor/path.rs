@@ -108,7 +108,7 @@ mod tests {
         let inherits = agent_paths(&config(""));
         assert_eq!(inherits[0].found, "agents get your PATH; none sets its own");
         let text =
-            "[agents.mine]\ndriver = \"jsonl\"\ncommand = [\"x\"]\nenv.PATH = \"/nowhere\"\n";
+            "[agents.mine]\nadapter = \"jsonl\"\ncommand = [\"x\"]\nenv.PATH = \"/nowhere\"\n";
         let own = agent_paths(&config(text));
         assert_eq!(own.len(), 1);
         assert_eq!(own[0].found, "provost is not on the PATH of agent mine");
