@@ -349,7 +349,7 @@ impl LedgerCheck<'_> {
     }
 
     /// Reports damaged events with the name of a stream to which they are not linked. If an event's
-    /// stream was changed on disk, this tells which event it is.
+    /// stream was changed on disk, this shows which event it is.
     fn stray_records(&mut self, id: &StreamId) {
         let found = self.db.run(|conn| rows::unlinked_records(conn, id, 0));
         for record in found.into_iter().flatten() {

@@ -15,9 +15,10 @@ use crate::{cli::CliResult, commands::mutation::KeyArgs, context::Context};
 /// Run the check of a criterion or of a loop's evidence
 ///
 /// The check runs on a commit of the worker's current tree. Its receipt, which is the record of the
-/// result, is bound to that tree and satisfies the criterion or evidence. `provost team show` shows the receipt. With --wait, the
-/// command waits for the receipt and exits with 0 if the check passed, or 1 if it failed. Provost
-/// compares two pictures itself, pixel by pixel; the receipt contains the digests of both files.
+/// result, is bound to that tree and satisfies the criterion or evidence. `provost team show` shows
+/// the receipt. With --wait, the command waits for the receipt and exits with 0 if the check passed,
+/// or 1 if it failed. Provost compares two pictures itself, pixel by pixel; the receipt contains the
+/// digests of both files.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost team prove --criterion 1 -t limits\n  provost team prove --evidence tests -t limits --wait\n  provost team prove --evidence screens --pictures design/start.png shots/start.png -t page\n  provost team prove --evidence screens --pictures design/start.png shots/start.png --tolerance 0.01 -t page"
