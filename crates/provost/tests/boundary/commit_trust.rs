@@ -85,7 +85,7 @@ fn trust_shows_and_covers_checkout_and_commit() {
     let home = TestHome::new();
     let repo = repo_with_committed_server(&home);
     repo.write(".claude/settings.local.json", "{}\n");
-    let shown = home.provost_in(repo.path(), &["trust", "--yes"]).ok().stderr.clone();
+    let shown = home.provost_in(repo.path(), &["trust", "--yes"]).ok().stdout.clone();
     for text in ["EVIL", ".claude/settings.local.json", ".mcp.json of commit"] {
         assert!(shown.contains(text), "{text}: {shown}");
     }

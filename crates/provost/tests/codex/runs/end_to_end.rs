@@ -87,7 +87,7 @@ fn r16_e19_run_output_and_summary_are_complete() {
     for part in [
         "## Asked",
         "Write a greeting.",
-        "greeting.txt (+1 −0)",
+        "`greeting.txt` (+1 −0)",
         "passed (set by you, exit 0",
         "to be merged",
     ] {
