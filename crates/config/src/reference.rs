@@ -110,7 +110,7 @@ fn notes() -> String {
            has the short name `PROVOST_CODEX`.\n\n\
          Precedence: flag, environment, project, user, default. Lists and commands replace those of a lower layer; \
          agents, reactions, verifiers, workflows, loops and policies are merged name by name, and so are the variables of agents and the evidence of loops.\n\n\
-         Not keys: {}.\n\n\
+         These variables are not configuration keys: {}.\n\n\
          Variables that every child process gets, if they are set: {}.\n",
         code(RESERVED_VARIABLES),
         code(SAFE_VARIABLES)

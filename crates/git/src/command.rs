@@ -405,8 +405,8 @@ impl GitCall<'_> {
         if answer.exit == GitExit::Code(0) { Ok(answer) } else { Err(answer.failure()) }
     }
 
-    /// Returns the places where this call reads files. The objects are in the directory that the
-    /// worktrees share.
+    /// Returns the directories from which git reads files in this call. The git directory that the
+    /// worktrees share is the one that contains the objects.
     fn special_file_search(&self) -> SpecialFileSearch {
         let given = |name: &str| {
             let found = self.variables.iter().rev().find(|(variable, _)| variable == name);

@@ -185,7 +185,7 @@ impl<'a> CodexSetup<'a> {
         } else {
             format!("{HOME_VARIABLE}={} codex login", place.display())
         };
-        let keys = home::KEYS.join(" nor ");
+        let keys = home::KEYS.join(" and ");
         match (missing, &self.config.codex.home) {
             (MissingLogin::InKeyring, _) => LoginProblem {
                 problem: "the Codex login is in a keyring, which only your own Codex home can use"
@@ -197,13 +197,13 @@ impl<'a> CodexSetup<'a> {
             },
             (MissingLogin::NoLogin, Switchable::Off) => LoginProblem {
                 problem: format!(
-                    "Codex has no login: agents.codex.home is off, and neither {keys} is set"
+                    "Codex is not logged in: agents.codex.home is off, and {keys} are not set"
                 ),
                 fix: format!("export {}=KEY", home::KEYS[1]),
             },
             (MissingLogin::NoLogin, Switchable::On(_) | Switchable::Unset) => LoginProblem {
                 problem: format!(
-                    "Codex has no login: there is no {}, and neither {keys} is set",
+                    "Codex is not logged in: {} does not exist, and {keys} are not set",
                     place.join("auth.json").display()
                 ),
                 fix: log_in,

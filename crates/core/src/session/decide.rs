@@ -297,8 +297,7 @@ impl Session {
     fn observe(&self, id: LaunchId, signal: &StreamSignal, cursor: Cursor) -> CommandResult {
         let launch = self.known_launch(id)?;
         if let StreamSignal::InputWritten { key } = signal {
-            // Input appears between lines of output, so it is identified by its key and does not
-            // move the cursor.
+            // The cursor counts lines of output only. Input has a key instead of a position.
             return self.input_seen(key, id);
         }
         let folded = cursor <= launch.cursor && !bug!(LinesFoldedTwice);

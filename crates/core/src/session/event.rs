@@ -222,7 +222,7 @@ events! {
     AttemptResolved = "attempt.resolved", 1 { state: State, cause: Option<Cause>, because: String }
     AttemptSealed = "attempt.sealed", 1 { attempt: u32, sealed: SealedOutcome }
 
-    /// A reaction was triggered. The action follows from this event.
+    /// A reaction was triggered. Once this event is durable, the reaction's action is carried out.
     ReactionDone = "reaction.done", 1 { reaction: String, occasion: u32 }
     /// Another agent takes over the work in a new conversation.
     AgentReplaced = "agent.replaced", 1 { from: String, to: String }

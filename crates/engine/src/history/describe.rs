@@ -140,7 +140,7 @@ pub(super) fn describe_team_event(event: &TaskEvent) -> EventDescription {
             let (end, tree) = (&e.receipt.end, short_tree(&e.receipt.tree.0));
             let words = end.summary();
             let description =
-                EventDescription::new(format!("check {} ended: {words}, on tree {tree}", e.no));
+                EventDescription::new(format!("check {} on tree {tree}: {words}", e.no));
             if end == &CheckEnd::Exit(0) { description } else { description.text(&e.receipt.tail) }
         }
         TaskEvent::LoopBegun(_)

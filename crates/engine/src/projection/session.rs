@@ -757,10 +757,10 @@ fn describe_contradictions(session: &Session) -> Vec<String> {
         let (no, title) = (request.id.no, &request.asked.title);
         match request.contradicted_by_outcome {
             Some(true) => format!(
-                "q{no} was denied here but carried out, so another answer came first: {title}"
+                "q{no} was denied here but allowed by an earlier answer elsewhere: {title}"
             ),
             Some(false) | None => format!(
-                "q{no} was approved here but declined, so another answer came first: {title}"
+                "q{no} was approved here but declined by an earlier answer elsewhere: {title}"
             ),
         }
     });

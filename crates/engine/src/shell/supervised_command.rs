@@ -254,7 +254,7 @@ impl Holders {
         // knows that there may be processes.
         RegisteredLaunch::starting_now(&key)
             .and_then(|launch| self.update_register(|register| register.enter(launch)))
-            .map_err(|why| Error::Start(format!("it cannot be registered: {why}")))?;
+            .map_err(|why| Error::Start(format!("the launch cannot be registered: {why}")))?;
         let permit = self.starts.clone().acquire_owned().await;
         let (program, path) = (self.program.clone(), dir.to_owned());
         let started = blocking(move || {

@@ -138,7 +138,8 @@ impl PeerConnection {
         self.caller.as_ref().ok()
     }
 
-    /// Returns the caller, if it is permitted and still the process that connected.
+    /// Returns the caller. Fails if the caller has no permission, or is no longer the process that
+    /// connected.
     fn live_caller(&self) -> Result<&ApiCaller, ApiError> {
         let caller = self.caller.as_ref().map_err(|why| peer::peer_error(why))?;
         caller.pinned.check().map_err(|why| peer::peer_error(&why))?;

@@ -171,7 +171,7 @@ sed -u 's/"decision":"{sent}"/"decision":"{other}"/' | "$REAL" "$@""#
         let shown = stage.home.provost(&["status", &id]).ok().stdout.clone();
         let words = shown.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(
-            words.contains("q1 was ") && words.contains("another answer came first"),
+            words.contains("q1 was ") && words.contains("by an earlier answer elsewhere"),
             "{shown}"
         );
     }
