@@ -7,10 +7,10 @@
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -139,6 +139,39 @@ impl LaunchDir {
         Ok(rustix::fs::renameat(&self.fd, new.as_str(), &self.fd, name)?)
     }
 
+    /// Reserves space for a record that must be written later, whatever happens to the disk in the
+    /// meantime.
+    pub(crate) fn reserve_record(&self, name: &'static str, bytes: u64) -> io::Result<ReservedRecord> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
+        let file = self.open_file(&temp_name(name), flags)?;
+        match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes) {
+            // The file system cannot allocate in advance, so blocks are allocated by writing them.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+                io::copy(&mut io::repeat(0).take(bytes), &mut &file)?;
+                file.sync_data()?;
+            }
+            other => other?,
+        }
+        Ok(ReservedRecord { name, file, bytes })
+    }
+
+    /// Writes a record into its reserved space, atomically and durably.
+    pub(crate) fn write_reserved(
+        &self,
+        reserved: &ReservedRecord,
+        record: &impl Serialize,
+    ) -> io::Result<()> {
+        let ReservedRecord { name, file, bytes } = reserved;
+        let text = serde_json::to_vec(record)?;
+        if text.len() as u64 > *bytes {
+            return Err(io::Error::other("the record is larger than its reserved space"));
+        }
+        file.write_all_at(&text, 0)?;
+        file.set_len(text.len() as u64)?;
+        rustix::fs::renameat(&self.fd, temp_name(name).as_str(), &self.fd, *name)?;
+        self.sync_record(name)
+    }
+
     pub(crate) fn sync_record(&self, name: &str) -> io::Result<()> {
         self.open_file(name, OFlags::RDONLY)?.sync_all()?;
         Ok(rustix::fs::fsync(&self.fd)?)
@@ -179,7 +212,7 @@ impl LaunchDir {
 
     /// Removes the directory of a launch that started nothing, so that the launch can be retried.
     pub(crate) fn remove(&self, path: &Path) -> io::Result<()> {
-        let records = [EXIT_FILE, GONE_FILE, HOLDER_FILE];
+        let records = [EXIT_FILE, GONE_FILE, HELD_FILE, HOLDER_FILE];
         let new = records.map(temp_name);
         let files = [SOCKET_FILE, JOURNAL_FILE].into_iter().chain(records);
         for name in files.chain(new.iter().map(String::as_str)) {
@@ -195,6 +228,14 @@ impl LaunchDir {
         let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         Ok(rustix::fs::openat(&self.fd, name, flags, Mode::RUSR | Mode::WUSR)?.into())
     }
+}
+
+/// A record that is not written yet, but whose space on the disk is allocated.
+#[derive(Debug)]
+pub(crate) struct ReservedRecord {
+    name: &'static str,
+    file: File,
+    bytes: u64,
 }
 
 fn temp_name(name: &str) -> String {

@@ -12,11 +12,11 @@ use provost_holder::client::Error;
 use provost_holder::journal::JournalChannel;
 use provost_holder::wire::OutputPause;
 use provost_holder::{
-    EndCause, HoldSpec, LaunchState, ProcessEnd, StartedHolder, inspect, start, tree,
+    HoldSpec, LaunchState, ProcessEnd, StartedHolder, inspect, start, tree,
 };
 use tempfile::TempDir;
 
-use crate::kit::{Launch, frames, program, sh, state, until, wait_limited};
+use crate::kit::{Launch, frames, program, sh, state, wait_limited};
 
 #[test]
 fn full_disk_blocks_and_loses_nothing() {
@@ -41,25 +41,42 @@ fn full_disk_blocks_and_loses_nothing() {
     assert!(written == expected.as_bytes());
 }
 
+/// A command must not run even for a moment if its start cannot be recorded, because it would run a
+/// second time when the launch is retried.
 #[test]
-fn unrecorded_start_is_undone() {
+fn command_without_room_for_its_record_never_runs() {
+    let outside = tempfile::tempdir().unwrap();
+    let mark = outside.path().join("ran");
+    let command = || sh(&format!("echo ran > {}; sleep 1000", mark.display()));
     // Room for the directory, the holder's record, the journal and the socket, but no more.
-    let disk =
+    let inodes =
         "mount -t tmpfs -o nr_inodes=9 none \"$0\" && touch \"$0/1\" \"$0/2\" \"$0/3\" \"$0/4\"";
-    let (temp, dir, spec, started) = start_on(disk, sh("sleep 1000"));
-    let Err(Error::StartUndone { reason, holder }) = started else { panic!("{started:?}") };
-    assert!(reason.contains("No space"), "{reason}");
-    let mut launch = Launch::adopt(temp, through_root(holder.id(), &dir), spec.key, holder);
-    until("the command is ended", || tree::survivors(&launch.key).unwrap().is_empty());
-    assert!(matches!(inspect(&launch.dir).unwrap(), LaunchState::Starting { holder: Some(_), .. }));
+    // Room for the holder's record only, which has one page.
+    let bytes = "mount -t tmpfs -o size=8k none \"$0\" && head -c 4096 /dev/zero > \"$0/filler\"";
+    for disk in [inodes, bytes] {
+        let (_temp, _, spec, started) = start_on(disk, command());
+        let Err(Error::Refused(reason)) = started else { panic!("{started:?}") };
+        assert!(reason.contains("No space"), "{reason}");
+        assert!(tree::survivors(&spec.key).unwrap().is_empty());
+    }
+    assert!(!mark.exists());
+}
 
+#[test]
+fn record_fits_its_reserved_space_when_the_disk_is_full() {
+    // The command fills the disk as soon as it runs, so only reserved space is left for its record.
+    let disk = "mount -t tmpfs -o size=1m none \"$0\"";
+    let fill = "cat /dev/zero > \"$DISK/filler\" 2> /dev/null; rm \"$DISK/filler\"; exit 3";
+    let long = "\u{1}".repeat(2000);
+    let spec = HoldSpec { argv: [sh(fill).argv, vec![long]].concat(), ..sh(fill) };
+    let (temp, dir, spec, started) = start_on(disk, spec);
+    let holder = started.unwrap().holder;
+    let mut launch = Launch::adopt(temp, through_root(holder.id(), &dir), spec.key, holder);
+    assert_eq!(launch.held().argv, spec.argv);
     let dir = keep(&launch.dir);
-    (1..=4).for_each(|name| fs::remove_file(launch.path(&name.to_string())).unwrap());
     assert!(launch.wait_for_holder().success());
-    let LaunchState::Ended { held: None, exit, gone: Some(_) } = inspect(&dir.1).unwrap() else {
-        panic!()
-    };
-    assert_eq!(exit.ended_by, EndCause::HolderFault);
+    let LaunchState::Ended { held: Some(_), exit, .. } = inspect(&dir.1).unwrap() else { panic!() };
+    assert_eq!(exit.end, ProcessEnd::Exited { code: 3 });
 }
 
 /// Starts a launch below the temporary directory, on a disk that a script mounts there.
@@ -68,7 +85,8 @@ fn start_on(
     spec: HoldSpec,
 ) -> (TempDir, PathBuf, HoldSpec, Result<StartedHolder, Error>) {
     let temp = tempfile::tempdir().unwrap();
-    let spec = HoldSpec { key: format!("test-{}", temp.path().display()), ..spec };
+    let mut spec = HoldSpec { key: format!("test-{}", temp.path().display()), ..spec };
+    spec.env.push(("DISK".into(), temp.path().display().to_string()));
     let argv =
         ["unshare", "-rm", "sh", "-c", &format!("{disk} && exec \"$@\"")].map(OsString::from);
     let argv: Vec<OsString> =

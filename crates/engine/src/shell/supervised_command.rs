@@ -125,6 +125,9 @@ pub(crate) enum CommandEnd {
 pub enum Error {
     #[error("could not start the command: {0}")]
     Start(String),
+    /// The command ran for a moment, so it must not be started again.
+    #[error("could not start the command: {0}")]
+    StartUndone(String),
     #[error("could not record the start of the command: {0}")]
     Record(String),
     #[error("could not read {}: {source}", path.display())]
@@ -281,12 +284,13 @@ impl Holders {
                 Ok(())
             }
             Err(why) => {
-                let error = Error::Start(error_chain(&why));
+                let text = error_chain(&why);
                 match why {
-                    client::Error::AnswerTimeout { holder }
-                    | client::Error::StartUndone { holder, .. } => {
+                    client::Error::StartUndone { holder, .. } => {
                         self.track_child(&key, holder);
+                        return Err(Error::StartUndone(text));
                     }
+                    client::Error::AnswerTimeout { holder } => self.track_child(&key, holder),
                     client::Error::Died(_) => {
                         self.update_register(|register| register.mark_lost(&key)).ok();
                     }
@@ -299,7 +303,7 @@ impl Holders {
                     | client::Error::Closed
                     | client::Error::Fault(_) => {}
                 }
-                Err(error)
+                Err(Error::Start(text))
             }
         }
     }
@@ -316,7 +320,9 @@ impl Holders {
         match self.start(dir, spec).await {
             Err(why) if read_launch(dir).await? == LaunchState::Absent => Err(why),
             // The holder started nothing, and its directory does not contain the reason.
-            Err(why) if why.is_shortage() && !has_start_record(&read_launch(dir).await?) => {
+            Err(why @ Error::Start(_))
+                if why.is_shortage() && !has_start_record(&read_launch(dir).await?) =>
+            {
                 Err(why)
             }
             Ok(()) | Err(_) => Ok(()),

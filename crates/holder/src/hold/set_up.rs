@@ -22,7 +22,7 @@ use super::supervisor::Supervisor;
 use super::terminal::CommandTerminal;
 use crate::clock::{mono_ms, wall_ms};
 use crate::journal::JournalWriter;
-use crate::launch_dir::LaunchDir;
+use crate::launch_dir::{LaunchDir, ReservedRecord};
 use crate::record::{
     EXIT_FILE, EndCause, ExitRecord, GONE_FILE, GoneRecord, HELD_FILE, HOLDER_FILE, HeldRecord,
     HolderRecord, ProcessEnd, RECORD_VERSION,
@@ -32,6 +32,8 @@ use provost_sys::process::{ProcStat, ProcessInstance};
 
 /// The exit code of a holder whose directory already existed. Such a holder has started nothing.
 pub const EXIT_ALREADY: u8 = 17;
+/// The size of the other fields of `held.json`: two process identities, two times, and names.
+const HELD_RECORD_REST: u64 = 2048;
 /// The exit code of a holder that has started nothing for another reason.
 const EXIT_REFUSED: u8 = 2;
 
@@ -76,6 +78,8 @@ pub(super) struct HolderResources {
     pub(super) holder: ProcessInstance,
     pub(super) journal: JournalWriter,
     pub(super) listener: UnixListener,
+    /// Reserved before the command starts, because a full disk must not undo a start.
+    held: ReservedRecord,
 }
 
 /// A running command.
@@ -132,7 +136,10 @@ fn take_launch(path: &Path, spec: &HoldSpec) -> Result<HolderResources, Error> {
         other => other.map_err(|error| Error::Create(path.to_owned(), error))?,
     };
     match prepare(&dir, path, spec) {
-        Ok((holder, journal, listener)) => Ok(HolderResources { dir, holder, journal, listener }),
+        Ok(prepared) => {
+            let PreparedDir { holder, journal, listener, held } = prepared;
+            Ok(HolderResources { dir, holder, journal, listener, held })
+        }
         Err(error) => {
             // If this fails too, the directory looks as if the holder had died before it started
             // anything.
@@ -142,11 +149,15 @@ fn take_launch(path: &Path, spec: &HoldSpec) -> Result<HolderResources, Error> {
     }
 }
 
-fn prepare(
-    dir: &LaunchDir,
-    path: &Path,
-    spec: &HoldSpec,
-) -> io::Result<(ProcessInstance, JournalWriter, UnixListener)> {
+/// The contents of a directory in which a command can start.
+struct PreparedDir {
+    holder: ProcessInstance,
+    journal: JournalWriter,
+    listener: UnixListener,
+    held: ReservedRecord,
+}
+
+fn prepare(dir: &LaunchDir, path: &Path, spec: &HoldSpec) -> io::Result<PreparedDir> {
     refuse_ignored_sigchld()?;
     own_session()?;
     set_child_subreaper(Some(getpid()))?;
@@ -161,7 +172,14 @@ fn prepare(
     let listener = UnixListener::bind(dir.socket_path())?;
     fs::set_permissions(dir.socket_path(), Permissions::from_mode(0o600))?;
     listener.set_nonblocking(true)?;
-    Ok((holder, journal, listener))
+    let held = dir.reserve_record(HELD_FILE, held_record_size(spec)?)?;
+    Ok(PreparedDir { holder, journal, listener, held })
+}
+
+/// Returns an upper limit for the size of the record of a running command.
+fn held_record_size(spec: &HoldSpec) -> io::Result<u64> {
+    let known = serde_json::to_vec(&(&spec.key, &spec.argv, &spec.cwd))?.len() as u64;
+    Ok(known + HELD_RECORD_REST)
 }
 
 /// Leaves the session of the process that started the holder, because a hangup of its terminal
@@ -266,7 +284,7 @@ fn record_not_started(dir: &LaunchDir, error: String) -> io::Result<()> {
 
 fn supervise(place: HolderResources, spec: &HoldSpec, begun: RunningCommand) -> LaunchOutcome {
     let recorded = held_record(&place.holder, spec, &begun.child)
-        .and_then(|held| place.dir.write_record(HELD_FILE, &held));
+        .and_then(|held| place.dir.write_reserved(&place.held, &held));
     match (recorded, Supervisor::new(place, spec, begun)) {
         (Ok(()), supervisor) => LaunchOutcome::Running(Box::new(supervisor)),
         (Err(error), mut supervisor) => {

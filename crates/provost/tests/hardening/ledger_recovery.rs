@@ -252,7 +252,7 @@ fn f8_v3_lost_launch_of_session_is_not_adopted() {
     let id = spawn(&home, &["--agent", "scripted", "first"]);
     heard(1);
     home.provost(&["stop", &id]).ok();
-    home.wait(&id, "stopped");
+    home.wait_sealed(&id);
     home.daemon().stop();
     let old = fs::read(ledger_path(&home, "ledger.db")).expect("the ledger can be copied");
     home.provost(&["resume", &id, "second"]).ok();
