@@ -141,7 +141,11 @@ impl LaunchDir {
 
     /// Reserves space for a record that must be written later, whatever happens to the disk in the
     /// meantime.
-    pub(crate) fn reserve_record(&self, name: &'static str, bytes: u64) -> io::Result<ReservedRecord> {
+    pub(crate) fn reserve_record(
+        &self,
+        name: &'static str,
+        bytes: u64,
+    ) -> io::Result<ReservedRecord> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
         let file = self.open_file(&temp_name(name), flags)?;
         match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes) {

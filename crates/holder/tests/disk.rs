@@ -11,9 +11,7 @@ use std::path::{Path, PathBuf};
 use provost_holder::client::Error;
 use provost_holder::journal::JournalChannel;
 use provost_holder::wire::OutputPause;
-use provost_holder::{
-    HoldSpec, LaunchState, ProcessEnd, StartedHolder, inspect, start, tree,
-};
+use provost_holder::{HoldSpec, LaunchState, ProcessEnd, StartedHolder, inspect, start, tree};
 use tempfile::TempDir;
 
 use crate::kit::{Launch, frames, program, sh, state, wait_limited};

@@ -756,9 +756,9 @@ fn describe_contradictions(session: &Session) -> Vec<String> {
     let warnings = session.contradicted_requests().take(MAX_ITEMS).map(|request| {
         let (no, title) = (request.id.no, &request.asked.title);
         match request.contradicted_by_outcome {
-            Some(true) => format!(
-                "q{no} was denied here but allowed by an earlier answer elsewhere: {title}"
-            ),
+            Some(true) => {
+                format!("q{no} was denied here but allowed by an earlier answer elsewhere: {title}")
+            }
             Some(false) | None => format!(
                 "q{no} was approved here but declined by an earlier answer elsewhere: {title}"
             ),

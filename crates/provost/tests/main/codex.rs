@@ -119,7 +119,10 @@ fn doctor_warns_of_missing_codex_login() {
     let with = [("PROVOST_CODEX", codex.as_str())];
     let found = world.doctor_findings("codex login", &with);
     assert_eq!((found.len(), found[0].0.as_str()), (1, "warn"), "{found:?}");
-    assert!(found[0].1.contains("not logged in") && found[0].1.ends_with("→ codex login"), "{found:?}");
+    assert!(
+        found[0].1.contains("not logged in") && found[0].1.ends_with("→ codex login"),
+        "{found:?}"
+    );
     let keyed = world.doctor_findings("codex login", &[with[0], ("OPENAI_API_KEY", "k")]);
     assert_eq!(keyed[0].0, "ok", "{keyed:?}");
     let provider = "model_provider = \"p\"\n[model_providers.p]\nbase_url = \"http://localhost\"\n";
