@@ -8,7 +8,7 @@ fn past_work() -> Recorder {
     terminal.configure(&[], "");
     terminal.open(
         "built",
-        "spawn --name build -- sh -c 'provost report completed --message \"all tests pass\"'",
+        "spawn --name build --settle 2s -- sh -c 'provost report completed --message \"all tests pass\"'",
     );
     terminal.home.wait_sealed("build");
     terminal.run("team new limits --goal 'Limit how often each caller may call'");

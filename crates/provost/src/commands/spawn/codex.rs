@@ -480,7 +480,7 @@ mod tests {
         fs::remove_file(lab.path("home/.codex/auth.json")).unwrap();
         let spec = lab.spec(&["do it"], &[]).unwrap();
         let [only] = spec.warnings.as_slice() else { panic!("{:?}", spec.warnings) };
-        assert!(only.contains("has no login") && only.ends_with(": codex login"), "{only}");
+        assert!(only.contains("is not logged in") && only.ends_with(": codex login"), "{only}");
         let named = lab.spec(&["--pass-env", "OPENAI_API_KEY", "do it"], &[]).unwrap();
         assert_eq!(named.warnings, [""; 0], "the daemon reports whether it is set");
     }
