@@ -119,7 +119,7 @@ fn spec(seed: u64, given: &Faults) -> RunSpec {
         agent.interface = AgentInterface::command();
     }
     agent.settings.questions = true;
-    agent.carried.account = Some("everybody's".to_owned());
+    agent.profile.account = Some("everybody's".to_owned());
     let modes = [ReviewMode::Off, ReviewMode::Report, ReviewMode::Repair];
     let planning = graph::planning(seed, &agent.interface, faults);
     // Only triage decides whether a plan is needed.

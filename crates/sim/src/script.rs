@@ -125,7 +125,7 @@ fn plain_spec(seed: u64, no: u64, faults: &Faults) -> SessionSpec {
             input,
             settings: Default::default(),
             version: None,
-            carried: AgentProfile { account, ..AgentProfile::default() },
+            profile: AgentProfile { account, ..AgentProfile::default() },
         },
         name,
         instruction: rng.percent(90).then(|| "do it".to_owned()),

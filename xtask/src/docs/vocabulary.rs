@@ -19,16 +19,16 @@ pub(super) fn markdown() -> String {
             State::ALL
                 .iter()
                 .filter(|state| state.is_terminal() == terminal)
-                .map(|state| state.word()),
+                .map(|state| state.as_str()),
         )
     };
     let hooks: Vec<String> = HookEvent::all().iter().map(ToString::to_string).collect();
     let sections = [
         ("Live states", states(false)),
         ("Terminal states", states(true)),
-        ("Causes of `failed`", code_list(Cause::ALL.iter().map(|cause| cause.word()))),
-        ("Flags", code_list(Flag::ALL.iter().map(|flag| flag.word()))),
-        ("Rules", code_list(Rule::ALL.iter().map(|rule| rule.word()))),
+        ("Causes of `failed`", code_list(Cause::ALL.iter().map(|cause| cause.as_str()))),
+        ("Flags", code_list(Flag::ALL.iter().map(|flag| flag.as_str()))),
+        ("Rules", code_list(Rule::ALL.iter().map(|rule| rule.as_str()))),
         ("Hooks", code_list(hooks.iter().map(String::as_str))),
     ];
     let sections: Vec<String> =

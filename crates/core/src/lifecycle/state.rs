@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 /// Defines an enum with one string per variant, used in code, JSON and documents alike.
-macro_rules! words {
+macro_rules! string_enum {
     ($(#[$doc:meta])* $name:ident { $($variant:ident = $word:literal),+ $(,)? }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -14,14 +14,14 @@ macro_rules! words {
         impl $name {
             pub const ALL: &'static [$name] = &[$($name::$variant),+];
 
-            pub fn word(self) -> &'static str {
+            pub fn as_str(self) -> &'static str {
                 match self { $($name::$variant => $word),+ }
             }
         }
     };
 }
 
-words!(
+string_enum!(
     /// The state of an attempt, which is also the state of its session.
     State {
         Working = "working",
@@ -69,7 +69,7 @@ impl State {
     }
 }
 
-words!(
+string_enum!(
     /// Why an attempt failed.
     Cause {
         SelfReported = "self_reported",
@@ -83,12 +83,12 @@ words!(
     }
 );
 
-words!(
+string_enum!(
     /// Additional information worth showing next to the state.
     Flag {
         LivenessUnknown = "liveness_unknown",
         SettleFirst = "settle_first",
-        ReapLeftoverPid = "reap_leftover_pid",
+        ProcessStillRunning = "process_still_running",
         ExitCodeUnobserved = "exit_code_unobserved",
         LastSaidWorking = "last_said_working",
         QuestionSuperseded = "question_superseded",
@@ -132,7 +132,7 @@ words!(
     }
 );
 
-words!(
+string_enum!(
     /// The rule that produced a judgement.
     Rule {
         Resolved = "O1",

@@ -113,7 +113,7 @@ impl Run {
             settings: AgentSettings::default(),
             input: CommandStdin::Closed,
             version: None,
-            carried: AgentProfile::default(),
+            profile: AgentProfile::default(),
             own_env: Vec::new(),
             ..self.spec.agent.clone()
         };

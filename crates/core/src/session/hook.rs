@@ -60,7 +60,7 @@ impl HookEvent {
             HookEvent::Started => "started",
             HookEvent::LateClaim => "late_claim",
             HookEvent::Reaction => "reaction",
-            HookEvent::State(state) => state.word(),
+            HookEvent::State(state) => state.as_str(),
         }
     }
 }

@@ -212,7 +212,7 @@ fn session_row(session: &RunSession) -> RunSessionRow {
         stage: session.stage.as_str().to_owned(),
         task: session.task.as_ref().map(ToString::to_string),
         cycle: session.cycle,
-        state: session.end.as_ref().map(|end| end.state.word().to_owned()),
+        state: session.end.as_ref().map(|end| end.state.as_str().to_owned()),
         interrupted: false,
     }
 }

@@ -183,7 +183,7 @@ fn agent(found: &DiscoveredAgent) -> AgentSpec {
         input: CommandStdin::Closed,
         settings: Default::default(),
         version: found.version.clone(),
-        carried: Default::default(),
+        profile: Default::default(),
     }
 }
 

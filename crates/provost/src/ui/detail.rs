@@ -111,14 +111,14 @@ pub(super) fn state_verb(state: &str) -> &'static str {
 /// Describes a flag in a sentence. `None` if the state already says so, or if Provost itself takes
 /// care of it.
 fn describe_flag(flag: &str) -> Option<String> {
-    let Some(known) = Flag::ALL.iter().find(|one| one.word() == flag) else {
+    let Some(known) = Flag::ALL.iter().find(|one| one.as_str() == flag) else {
         return Some(spaced(flag));
     };
     let text = match known {
         Flag::CloseOrPark | Flag::Starting | Flag::ExitUnrecorded | Flag::Stopping => return None,
         Flag::LivenessUnknown => "its process cannot be observed",
         Flag::SettleFirst => "late output can still change the outcome",
-        Flag::ReapLeftoverPid => "its output has ended, but its process still runs",
+        Flag::ProcessStillRunning => "its output has ended, but its process still runs",
         Flag::ExitCodeUnobserved => "its exit code is unknown",
         Flag::LastSaidWorking => "its last report was that it is working",
         Flag::QuestionSuperseded => "it continued without waiting for the answer to its question",

@@ -367,6 +367,6 @@ pub(crate) fn template(max: u32) -> LoopTemplate {
     }
 }
 
-pub(crate) fn lease_of(standing: &MessageStatus) -> &MessageLease {
-    standing.lease().expect("the message is leased")
+pub(crate) fn lease_of(status: &MessageStatus) -> &MessageLease {
+    status.lease().expect("the message is leased")
 }
