@@ -54,6 +54,17 @@ impl HookEvent {
         }
     }
 
+    /// Describes the event in a sentence about the session, without a capital letter and a period.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            HookEvent::Opened => "it was opened",
+            HookEvent::Started => "its process was started",
+            HookEvent::LateClaim => "it made a claim after its outcome was sealed",
+            HookEvent::Reaction => "a reaction was carried out",
+            HookEvent::State(state) => state.meaning(),
+        }
+    }
+
     fn as_str(self) -> &'static str {
         match self {
             HookEvent::Opened => "opened",
