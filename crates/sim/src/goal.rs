@@ -202,8 +202,8 @@ fn answers(rng: &mut Rng) -> BTreeMap<String, Vec<String>> {
 fn hooks(rng: &mut Rng) -> BTreeMap<RunHookEvent, HookSpec> {
     let hook = HookSpec { argv: vec!["hook".to_owned()], time_limit_ms: 1, output_limit: 1 };
     let share = rng.pick(&[0, 50, 100]);
-    let wanted = RunHookEvent::ALL.into_iter().filter(|_| rng.percent(share));
-    wanted.map(|event| (event, hook.clone())).collect()
+    let wanted = rng.sample(RunHookEvent::ALL, share);
+    wanted.into_iter().map(|event| (event, hook.clone())).collect()
 }
 
 /// Returns the actions of a run's agent from its start.

@@ -73,7 +73,7 @@ pub(crate) struct Consumer {
 pub(crate) struct TeamWaiter {
     pub(crate) task: TeamId,
     pub(crate) awaited: TeamWaitTarget,
-    /// When the caller starts to wait. A caller that repeats a command under its key may do so much
+    /// When the caller starts to wait. A caller may repeat a command under its key much
     /// later.
     pub(crate) begin_ms: u64,
     /// None until the caller has started to follow the events.

@@ -10,7 +10,7 @@ use super::{
     session_spec::{SessionJob, is_repeatable},
     spec::{PlanMode, ReviewMode},
     stage::RunStage,
-    state::{Run, RunSession, RunStop, SessionEnd},
+    state::{CountedUsage, Run, RunSession, RunStop, SessionEnd},
 };
 use crate::{
     ids::SessionId,
@@ -93,14 +93,13 @@ impl Run {
 
     fn record_end(&self, session: &Session) -> Option<RunStep> {
         session.attempt().is_sealed().then(|| {
-            let (used, turns) = self.used_before(session);
-            let end = Box::new(session_end(session, used, turns));
+            let end = Box::new(session_end(session, self.used_before(session)));
             RunStep::Event(SessionEnded { session: session.id, end }.into())
         })
     }
 
     /// Returns the part of a session's usage that the run already counted in earlier attempts.
-    fn used_before(&self, session: &Session) -> (session::Usage, u32) {
+    fn used_before(&self, session: &Session) -> CountedUsage {
         let live = self.sessions.iter().find(|one| one.id == session.id);
         live.map_or_else(Default::default, |one| one.counted)
     }
@@ -130,11 +129,11 @@ impl Run {
     /// Returns the total budget of a session: what remains of the run's budget, minus the uncounted
     /// usage of the other sessions, plus the usage of this session that was already counted.
     fn allowance(&self, session: &Session, context: &RunAdvanceContext<'_>) -> Budget {
-        let (left, (before, turns)) = (self.remaining(), self.used_before(session));
+        let (left, before) = (self.remaining(), self.used_before(session));
         let (others, others_turns) = self.used_by_others(session.id, context);
         Budget {
-            tokens: left.tokens.map(|left| (left + before.total()).saturating_sub(others)),
-            turns: left.turns.map(|left| (left + turns).saturating_sub(others_turns)),
+            tokens: left.tokens.map(|left| (left + before.usage.total()).saturating_sub(others)),
+            turns: left.turns.map(|left| (left + before.turns).saturating_sub(others_turns)),
         }
     }
 
@@ -143,9 +142,8 @@ impl Run {
         let others = self.live().filter(|one| one.id != session);
         others.fold((0, 0), |(tokens, turns), one| match (context.session)(one.id) {
             Some(other) => {
-                let (before, turns_before) = one.counted;
-                let used = other.usage.since(before).total();
-                (tokens + used, turns + other.turns.saturating_sub(turns_before))
+                let used = other.usage.since(one.counted.usage).total();
+                (tokens + used, turns + other.turns.saturating_sub(one.counted.turns))
             }
             None => (tokens, turns),
         })
@@ -605,7 +603,7 @@ fn bad_end_reason(session: &Session, judged: &Judgement) -> Option<String> {
 }
 
 /// Describes how a session ended. Excludes the usage that the run already counted.
-fn session_end(session: &Session, used: session::Usage, turns: u32) -> SessionEnd {
+fn session_end(session: &Session, before: CountedUsage) -> SessionEnd {
     let (attempt, judged) = (session.attempt(), session.judgement());
     let verifying = &attempt.verifying;
     SessionEnd {
@@ -619,7 +617,7 @@ fn session_end(session: &Session, used: session::Usage, turns: u32) -> SessionEn
         head: verifying.snapshot.clone(),
         receipts: verifying.receipts.clone(),
         caveats: verifying.caveats.clone(),
-        usage: session.usage.since(used),
-        turns: session.turns.saturating_sub(turns),
+        usage: session.usage.since(before.usage),
+        turns: session.turns.saturating_sub(before.turns),
     }
 }

@@ -20,7 +20,7 @@ use crate::{
     verdict::EmptyDiff,
 };
 
-/// What a new session is for.
+/// The purpose of a new session.
 pub(super) struct SessionJob<'a> {
     pub(super) stage: RunStage,
     /// The number of the review, of the landing step, or of the check on merged tasks.

@@ -223,7 +223,7 @@ pub enum TeamCommand {
     Tick,
 }
 
-/// What a requested check is about.
+/// The subject of a requested check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckSubject {

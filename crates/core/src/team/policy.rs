@@ -142,7 +142,7 @@ pub enum PolicyAction {
     GaveUp,
 }
 
-/// What the operator is notified about.
+/// The subject of a notification to the operator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EscalationSubject {
@@ -174,7 +174,7 @@ pub enum EscalationSubject {
     },
 }
 
-/// What a policy has observed and done.
+/// The observations and actions of a policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PolicyState {

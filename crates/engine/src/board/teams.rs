@@ -52,7 +52,7 @@ enum AdvanceScope {
     WholeTeam,
 }
 
-/// What a step of a team changed.
+/// The changes of a team's step.
 #[derive(Debug)]
 struct TeamStepResult {
     /// The sessions that received a command.

@@ -57,7 +57,7 @@ impl TestTeam {
         TestTeam { task, sessions: BTreeMap::new(), now: 0, events: Vec::new() }
     }
 
-    /// A team with a manager, a worker and a reviewer, all of whom pull their messages.
+    /// A team with a manager, a worker and a reviewer, which all pull their messages.
     pub(crate) fn paired() -> TestTeam {
         let mut team = TestTeam::open(team_spec());
         for (name, role) in [
