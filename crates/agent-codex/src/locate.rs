@@ -135,19 +135,19 @@ pub enum Error {
 /// unusable, that is an error, and no other program is used instead.
 pub fn find_codex(
     explicit: Option<&NamedCodex>,
-    around: &SearchEnvironment<'_>,
+    search: &SearchEnvironment<'_>,
 ) -> Result<CodexSearch, Error> {
     match explicit {
-        Some(explicit) => find_named(explicit, around),
-        None => take_chosen(survey(around)?),
+        Some(explicit) => find_named(explicit, search),
+        None => take_chosen(survey(search)?),
     }
 }
 
 /// Examines every candidate on this machine, even if none is usable.
-pub fn survey(around: &SearchEnvironment<'_>) -> Result<Vec<CodexCandidate>, Error> {
-    let files = merge_names(search_paths::candidates(around.path, around.home));
+pub fn survey(search: &SearchEnvironment<'_>) -> Result<Vec<CodexCandidate>, Error> {
+    let files = merge_names(search_paths::candidates(search.path, search.home));
     let scratch = scratch()?;
-    let asker = VersionQuery { around, scratch: scratch.path() };
+    let asker = VersionQuery { search, scratch: scratch.path() };
     let mut seen = Vec::new();
     for group in files.chunks(MAX_PARALLEL_QUERIES) {
         seen.extend(asker.examine_all(group));
@@ -172,9 +172,9 @@ pub fn rank_candidates(mut candidates: Vec<CodexCandidate>) -> Vec<CodexCandidat
     candidates
 }
 
-fn find_named(explicit: &NamedCodex, around: &SearchEnvironment<'_>) -> Result<CodexSearch, Error> {
+fn find_named(explicit: &NamedCodex, search: &SearchEnvironment<'_>) -> Result<CodexSearch, Error> {
     let scratch = scratch()?;
-    let asker = VersionQuery { around, scratch: scratch.path() };
+    let asker = VersionQuery { search, scratch: scratch.path() };
     let path = std::path::absolute(&explicit.path).unwrap_or_else(|_| explicit.path.clone());
     let candidate = asker.examine_file(&CandidateFile::new(path, CandidateOrigin::Named));
     take_chosen(rank_candidates(vec![candidate])).map_err(|error| match error {
@@ -247,7 +247,7 @@ fn merge_names(found: Vec<(PathBuf, CandidateOrigin)>) -> Vec<CandidateFile> {
 /// Queries programs for their versions.
 #[derive(Clone, Copy)]
 struct VersionQuery<'a> {
-    around: &'a SearchEnvironment<'a>,
+    search: &'a SearchEnvironment<'a>,
     scratch: &'a Path,
 }
 
@@ -294,7 +294,7 @@ impl VersionQuery<'_> {
     fn cached_version(self, program: &Path) -> Result<AgentVersion, CandidateFault> {
         check_executable(program)?;
         let known =
-            self.around.version_cache.and_then(|memory| CachedProgram::inspect(memory, program));
+            self.search.version_cache.and_then(|memory| CachedProgram::inspect(memory, program));
         let before = known.as_ref().and_then(CachedProgram::version);
         if let Some(version) = before.filter(|version| *version >= FLOOR) {
             return Ok(version);
@@ -312,7 +312,7 @@ impl VersionQuery<'_> {
             program: program.to_owned(),
             args: vec!["--version".into()],
             directory: self.scratch.to_owned(),
-            environment: environment(self.around, program, self.scratch),
+            environment: environment(self.search, program, self.scratch),
             limit: VERSION_LIMIT,
             output_limit: OUTPUT_LIMIT,
         };
@@ -326,16 +326,16 @@ impl VersionQuery<'_> {
 /// Returns the environment of a query. The program's own directory comes first in `PATH`, because a
 /// launcher needs the node that it was installed with.
 pub(crate) fn environment(
-    around: &SearchEnvironment<'_>,
+    search: &SearchEnvironment<'_>,
     program: &Path,
     codex_home: &Path,
 ) -> Vec<(OsString, OsString)> {
     let own = program.parent().map(Path::to_owned);
-    let dirs = own.into_iter().chain(std::env::split_paths(around.path));
-    let path = std::env::join_paths(dirs).unwrap_or_else(|_| around.path.to_owned());
+    let dirs = own.into_iter().chain(std::env::split_paths(search.path));
+    let path = std::env::join_paths(dirs).unwrap_or_else(|_| search.path.to_owned());
     vec![
         ("PATH".into(), path),
-        ("HOME".into(), around.home.into()),
+        ("HOME".into(), search.home.into()),
         ("CODEX_HOME".into(), codex_home.into()),
     ]
 }
@@ -473,13 +473,13 @@ mod tests {
         fs::write(&path, b"\x7fELF").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
         let version = |memory| {
-            let around = SearchEnvironment {
+            let search = SearchEnvironment {
                 path: OsStr::new("/bin"),
                 home: dir.path(),
                 version_cache: memory,
             };
             let explicit = NamedCodex { path: path.clone(), source: PathSource::Flag };
-            find_codex(Some(&explicit), &around).map(|found| found.codex.version).ok()
+            find_codex(Some(&explicit), &search).map(|found| found.codex.version).ok()
         };
         assert_eq!(version(Some(&memory)), None);
         let known = || CachedProgram::inspect(&memory, &path).unwrap();

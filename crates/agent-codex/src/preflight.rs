@@ -49,7 +49,7 @@ pub enum SandboxFault {
 /// created below `scratch` and removed again.
 pub fn preflight(
     codex: &CodexProgram,
-    around: &SearchEnvironment<'_>,
+    search: &SearchEnvironment<'_>,
     scratch: &Path,
 ) -> io::Result<Preflight> {
     let room = tempfile::Builder::new().prefix("preflight-").tempdir_in(scratch)?;
@@ -58,7 +58,7 @@ pub fn preflight(
     let (home, temporary) = (room.path().join("home"), room.path().join("tmp"));
     fs::create_dir(&home)?;
     fs::create_dir(&temporary)?;
-    let mut variables = environment(around, &codex.program, &home);
+    let mut variables = environment(search, &codex.program, &home);
     variables.push(("TMPDIR".into(), temporary.into()));
     let attempt = |args: &[&str]| {
         let run = ProgramRun {

@@ -153,14 +153,14 @@ struct SkillListing {
 impl SkillListing {
     fn add(&mut self, root: &SkillRoot, sighting: SkillEntry) {
         let fallback = name_of(&sighting.path);
-        let (name, description, standing) = match sighting.spot {
+        let (name, description, status) = match sighting.spot {
             EntryKind::Fault(reason) => (fallback, String::new(), SkillStatus::Skipped(reason)),
             EntryKind::Skill => match front_matter::read(&sighting.path) {
                 Err(reason) => (fallback, String::new(), SkillStatus::Skipped(reason)),
                 Ok(front) => {
                     let name = front.name.unwrap_or(fallback);
-                    let standing = self.decide_status(root, &name, &sighting.path);
-                    (name, front.description, standing)
+                    let status = self.decide_status(root, &name, &sighting.path);
+                    (name, front.description, status)
                 }
             },
         };
@@ -169,7 +169,7 @@ impl SkillListing {
             description,
             path: sighting.path,
             root: root.clone(),
-            status: standing,
+            status,
         });
     }
 
@@ -198,8 +198,9 @@ impl SkillListing {
     fn containing_link(&self, path: &Path) -> Option<PathBuf> {
         let linked =
             self.skills.iter().filter(|skill| skill.status == SkillStatus::Used(Delivery::Linked));
-        let mut around = linked.filter(|skill| skill.path != path && path.starts_with(&skill.path));
-        around.next().map(|skill| skill.path.clone())
+        let mut containing =
+            linked.filter(|skill| skill.path != path && path.starts_with(&skill.path));
+        containing.next().map(|skill| skill.path.clone())
     }
 }
 

@@ -129,41 +129,41 @@ mod tests {
 
     #[test]
     fn cached_version_expires_on_change() {
-        let lab = CacheTestEnv::new();
-        let (one, two) = (lab.file("codex", b"\x7fELF one"), lab.file("codex-2", b"\x7fELF two"));
-        assert_eq!(lab.known(&one), None);
-        lab.keep(&one);
-        assert_eq!((lab.known(&one), lab.known(&two)), (Some(TOLD), None));
-        let link = lab.0.path().join("link");
+        let env = CacheTestEnv::new();
+        let (one, two) = (env.file("codex", b"\x7fELF one"), env.file("codex-2", b"\x7fELF two"));
+        assert_eq!(env.known(&one), None);
+        env.keep(&one);
+        assert_eq!((env.known(&one), env.known(&two)), (Some(TOLD), None));
+        let link = env.0.path().join("link");
         symlink(&one, &link).unwrap();
-        assert_eq!(lab.known(&link), Some(TOLD), "a link is another name of the same file");
+        assert_eq!(env.known(&link), Some(TOLD), "a link is another name of the same file");
         fs::rename(&two, &one).unwrap();
-        assert_eq!(lab.known(&one), None, "another file has taken its place");
-        lab.keep(&one);
+        assert_eq!(env.known(&one), None, "another file has taken its place");
+        env.keep(&one);
         fs::write(&one, b"\x7fELF longer").unwrap();
-        assert_eq!(lab.known(&one), None);
+        assert_eq!(env.known(&one), None);
     }
 
     #[test]
     fn replaced_program_is_not_cached() {
-        let lab = CacheTestEnv::new();
-        let (one, two) = (lab.file("codex", b"\x7fELF one"), lab.file("codex-2", b"\x7fELF two"));
-        let memory = lab.0.path().join("memory");
+        let env = CacheTestEnv::new();
+        let (one, two) = (env.file("codex", b"\x7fELF one"), env.file("codex-2", b"\x7fELF two"));
+        let memory = env.0.path().join("memory");
         let asked = CachedProgram::inspect(&memory, &one).unwrap();
         fs::rename(&two, &one).unwrap();
         asked.store(&TOLD).unwrap();
-        assert_eq!(lab.known(&one), None);
+        assert_eq!(env.known(&one), None);
     }
 
     #[test]
     fn scripts_and_shims_are_not_cached() {
-        let lab = CacheTestEnv::new();
-        let (script, shim) = (lab.file("codex", b"#!/bin/sh"), lab.file("shims", b"\x7fELF"));
-        let link = lab.0.path().join("codex-link");
+        let env = CacheTestEnv::new();
+        let (script, shim) = (env.file("codex", b"#!/bin/sh"), env.file("shims", b"\x7fELF"));
+        let link = env.0.path().join("codex-link");
         symlink(&shim, &link).unwrap();
-        for other in [&script, &shim, &link, &lab.0.path().join("none")] {
+        for other in [&script, &shim, &link, &env.0.path().join("none")] {
             assert!(
-                CachedProgram::inspect(&lab.0.path().join("memory"), other).is_none(),
+                CachedProgram::inspect(&env.0.path().join("memory"), other).is_none(),
                 "{other:?}"
             );
         }
@@ -171,12 +171,12 @@ mod tests {
 
     #[test]
     fn invalid_cache_is_rewritten_and_bounded() {
-        let lab = CacheTestEnv::new();
-        lab.file("memory", b"{ what");
+        let env = CacheTestEnv::new();
+        env.file("memory", b"{ what");
         for n in 0..=MAX_ENTRIES {
-            lab.keep(&lab.file(&format!("codex-{n}"), b"\x7fELF"));
+            env.keep(&env.file(&format!("codex-{n}"), b"\x7fELF"));
         }
-        let memory = read(&lab.0.path().join("memory"));
+        let memory = read(&env.0.path().join("memory"));
         assert_eq!(memory.len(), 1, "the last one: {memory:?}");
     }
 }

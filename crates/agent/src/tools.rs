@@ -170,7 +170,7 @@ fn report() -> ToolDefinition {
          or when the user has to decide something.",
         json!({
             "status": {"type": "string", "enum": ["working", "completed", "failed", "needs_input"]},
-            "summary": {"type": "string", "description": "What is done and what is not."},
+            "summary": {"type": "string", "description": "The work that is done, and the work that is not."},
         }),
         &["status", "summary"],
     )

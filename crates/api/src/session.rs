@@ -85,7 +85,7 @@ pub struct SessionRow {
     /// Set while the session is waiting for a limit of the agent's account to reset.
     #[serde(default)]
     pub limited: Option<LimitWaitRow>,
-    /// What the agent reports about retrying requests to its model; omitted if it is not retrying.
+    /// The agent's report about retrying requests to its model; omitted if it is not retrying.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retrying: Option<String>,
     /// The resource that pending work is waiting for; omitted if none is. The work is retried
@@ -192,7 +192,7 @@ pub struct RequestRow {
     pub blocking: bool,
     pub title: String,
     pub questions: Vec<QuestionRow>,
-    /// What an approval request is about.
+    /// The subject of an approval request.
     #[serde(default)]
     pub subject: Option<SubjectRow>,
     pub asked_at: i64,
@@ -255,7 +255,7 @@ impl RequestRow {
     }
 }
 
-/// What an approval request is about, as far as the agent reported it.
+/// The subject of an approval request, as far as the agent reported it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SubjectRow {
     pub command: Option<String>,

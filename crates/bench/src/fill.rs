@@ -103,7 +103,7 @@ pub(crate) fn spec(n: u64) -> SessionSpec {
             input: CommandStdin::Closed,
             settings: Default::default(),
             version: None,
-            carried: Default::default(),
+            profile: Default::default(),
         },
         instruction: None,
         work: WorkLocation::Plain,

@@ -43,7 +43,7 @@ const CODEX_KEY: &str = "agents.codex.path";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VariableWarning {
     /// The variable does not correspond to any key.
-    UnknownVariable { variable: String, meant: Option<String> },
+    UnknownVariable { variable: String, suggestion: Option<String> },
     /// The variable corresponds to a key whose value is not scalar.
     NotScalar { variable: String, key: &'static str },
     /// Both the variable and its alias are set, so the alias is ignored.
@@ -153,17 +153,21 @@ fn unknown(variable: &str) -> VariableWarning {
         .map(String::as_str)
         .chain(RESERVED_VARIABLES.iter().copied())
         .chain([STALE_ALIAS]);
-    let meant = nearest(variable, known).map(str::to_owned);
-    VariableWarning::UnknownVariable { variable: variable.to_owned(), meant }
+    let suggestion = nearest(variable, known).map(str::to_owned);
+    VariableWarning::UnknownVariable { variable: variable.to_owned(), suggestion }
 }
 
 impl fmt::Display for VariableWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::UnknownVariable { variable, meant: Some(meant) } => {
-                write!(f, "the variable {} sets no key; did you mean {meant}?", escape(variable))
+            Self::UnknownVariable { variable, suggestion: Some(suggestion) } => {
+                write!(
+                    f,
+                    "the variable {} sets no key; did you mean {suggestion}?",
+                    escape(variable)
+                )
             }
-            Self::UnknownVariable { variable, meant: None } => {
+            Self::UnknownVariable { variable, suggestion: None } => {
                 write!(f, "the variable {} sets no key", escape(variable))
             }
             Self::NotScalar { variable, key } => {

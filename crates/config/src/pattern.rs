@@ -6,7 +6,7 @@ use crate::types::{name_fault_of, variable_name_fault};
 /// The agent that needs no configuration. It has its own keys instead of those of other agents.
 pub const BUILT_IN: &str = "codex";
 
-/// What a path matches.
+/// Whether a path matches a pattern, and how.
 #[derive(Debug)]
 pub(crate) enum PathMatch {
     Key(&'static ConfigKey),

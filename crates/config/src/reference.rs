@@ -8,6 +8,9 @@ use crate::table::SECTIONS;
 use crate::types::SAFE_VARIABLES;
 use crate::workflow;
 
+/// The maximum width of a line outside of tables and code blocks.
+const WIDTH: usize = 100;
+
 /// Returns the reference page. A test compares it with the published one.
 pub fn reference_markdown() -> String {
     let sections = SECTIONS.iter().map(|(prefix, doc)| section(prefix, doc));
@@ -22,8 +25,8 @@ fn section(prefix: &str, doc: &str) -> String {
     let title = prefix.replace('*', "NAME");
     let rows: String = keys().filter(|key| is_in(key, prefix)).map(row).collect();
     format!(
-        "## `[{title}]`\n\n{}\n\n| key | takes | default | variable | meaning |\n|---|---|---|---|---|\n{rows}",
-        doc.trim()
+        "## `[{title}]`\n\n{}\n| key | takes | default | variable | meaning |\n|---|---|---|---|---|\n{rows}",
+        paragraph(doc)
     )
 }
 
@@ -31,21 +34,20 @@ fn section(prefix: &str, doc: &str) -> String {
 /// keys are described in their own sections.
 fn presets() -> String {
     let names = preset::PRESET_KEYS.map(|name| format!("`{name}`")).join(", ");
-    format!(
-        "## `[presets.NAME]`\n\nNamed sets of keys, for `provost run --preset NAME`; `provost presets` shows the result of each. \
-         Using a preset is equivalent to passing its keys as flags; explicit flags take precedence. A preset may set {names}. These are built in, \
-         and a file may change them key by key:\n\n```toml{}```\n",
-        preset::BUILT_IN
-    )
+    let text = [
+        "Named sets of keys, for `provost run --preset NAME`; `provost presets` shows the result of each. \
+         Using a preset is equivalent to passing its keys as flags; explicit flags take precedence.",
+        &format!("A preset may set these keys: {names}."),
+        "These presets are built in, and a file may change them key by key:",
+    ];
+    format!("## `[presets.NAME]`\n\n{}\n```toml{}```\n", paragraphs(&text), preset::BUILT_IN)
 }
 
 /// Returns the section about built-in workflows.
 fn workflows() -> String {
-    format!(
-        "## Built-in workflows\n\nThese are built in, with their own verifiers, which [monitor.md](monitor.md) describes. A file may \
-         change them key by key:\n\n```toml{}```\n",
-        workflow::BUILT_IN
-    )
+    let text = "These workflows are built in, with their own verifiers, which [monitor.md](monitor.md) describes. \
+                A file may change them key by key:";
+    format!("## Built-in workflows\n\n{}\n```toml{}```\n", paragraph(text), workflow::BUILT_IN)
 }
 
 fn is_in(key: &ConfigKey, prefix: &str) -> bool {
@@ -91,28 +93,96 @@ fn notes() -> String {
     let code = |names: &[&str]| {
         names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
     };
-    format!(
-        "## Notation\n\n\
-         - **duration**: `\"250ms\"`, `\"2s\"`, `\"5m\"`, `\"1h30m\"`, `\"1d\"`, or an integer of seconds.\n\
-         - **size**: `\"64MiB\"`, `\"1GB\"`, or an integer of bytes; units B, KB, MB, GB, TB, KiB, MiB, GiB, TiB.\n\
-         - **number of tokens**: `\"2M\"`, `\"500k\"`, or an integer; units k, M, G.\n\
-         - **price**: a number such as `2` or `1.25`, with at most six decimal places.\n\
-         - **prompt**: a text with the placeholders `{{{{task}}}}`, `{{{{goal}}}}`, `{{{{base}}}}` and `{{{{ended}}}}`; \
-         `{{{{task}}}}` or `{{{{goal}}}}` is required.\n\
-         - **path**: absolute, `~/…`, or relative to the file that names it; in a variable or a flag, to the current directory.\n\
-         - **approval rule**: `\"command: cargo test\"` (its first words), `\"path: docs/\"` (all below it), \
-           `\"network: crates.io\"` (a host; `.crates.io` for all below it).\n\
-         - **command**: a string for `sh -c`, or an array of the program and its arguments.\n\
-         - **hook**: a command, or `{{ command = …, time_limit = …, output_limit = … }}`.\n\
-         - **off**: `false` or `\"off\"`; an empty array for a list. Off hides what a lower layer set.\n\
-         - **variable**: `PROVOST_`, then the key in upper case with `_` for each dot; an empty one counts as unset. \
-           `PROVOST_STALE_SECONDS` is a second name for `session.stale_after`, in whole seconds; `agents.codex.path` \
-           has the short name `PROVOST_CODEX`.\n\n\
-         Precedence: flag, environment, project, user, default. Lists and commands replace those of a lower layer; \
-         agents, reactions, verifiers, workflows, loops and policies are merged name by name, and so are the variables of agents and the evidence of loops.\n\n\
-         These variables are not configuration keys: {}.\n\n\
-         Variables that every child process gets, if they are set: {}.\n",
-        code(RESERVED_VARIABLES),
-        code(SAFE_VARIABLES)
-    )
+    let items = [
+        "**duration**: `\"250ms\"`, `\"2s\"`, `\"5m\"`, `\"1h30m\"`, `\"1d\"`, or an integer of seconds.",
+        "**size**: `\"64MiB\"`, `\"1GB\"`, or an integer of bytes; units B, KB, MB, GB, TB, KiB, MiB, GiB, TiB.",
+        "**number of tokens**: `\"2M\"`, `\"500k\"`, or an integer; units k, M, G.",
+        "**price**: a number such as `2` or `1.25`, with at most six decimal places.",
+        "**prompt**: a text with the placeholders `{{task}}`, `{{goal}}`, `{{base}}` and `{{ended}}`; \
+         `{{task}}` or `{{goal}}` is required.",
+        "**path**: absolute, `~/…`, or relative. In a file, it is relative to the directory of that file; \
+         in a variable or a flag, it is relative to the current directory.",
+        "**approval rule**: `\"command: cargo test\"` (its first words), `\"path: docs/\"` (all below it), \
+         `\"network: crates.io\"` (a host; `.crates.io` for all below it).",
+        "**command**: a string for `sh -c`, or an array of the program and its arguments.",
+        "**hook**: a command, or `{ command = …, time_limit = …, output_limit = … }`.",
+        "**off**: `false` or `\"off\"`; an empty array for a list. It hides the value of a lower layer.",
+        "**variable**: `PROVOST_`, then the key in upper case with `_` for each dot; an empty variable counts \
+         as unset. `PROVOST_STALE_SECONDS` is a second name for `session.stale_after`, in whole seconds; \
+         `agents.codex.path` has the short name `PROVOST_CODEX`.",
+    ];
+    let text = [
+        "The precedence is flag, environment, project, user, default. Lists and commands replace those of a \
+         lower layer. Agents, reactions, verifiers, workflows, loops and policies are merged name by name, \
+         and so are the variables of agents and the evidence of loops.",
+        &format!("These variables are not configuration keys: {}.", code(RESERVED_VARIABLES)),
+        &format!(
+            "Every child process gets these variables, if they are set: {}.",
+            code(SAFE_VARIABLES)
+        ),
+    ];
+    let items: String = items.iter().map(|item| wrap(item, "- ", "  ")).collect();
+    format!("## Notation\n\n{items}\n{}", paragraphs(&text))
+}
+
+/// Joins paragraphs with empty lines.
+fn paragraphs(texts: &[&str]) -> String {
+    texts.iter().map(|text| paragraph(text)).collect::<Vec<_>>().join("\n")
+}
+
+fn paragraph(text: &str) -> String {
+    wrap(text, "", "")
+}
+
+/// Wraps a text after the last word that fits. Code in backticks is never broken.
+fn wrap(text: &str, first: &str, next: &str) -> String {
+    let (mut lines, mut line) = (String::new(), first.to_owned());
+    let mut is_empty = true;
+    for word in words(text) {
+        let width = line.chars().count() + usize::from(!is_empty) + word.chars().count();
+        if !is_empty && width > WIDTH {
+            lines.push_str(&format!("{line}\n"));
+            (line, is_empty) = (next.to_owned(), true);
+        }
+        if !is_empty {
+            line.push(' ');
+        }
+        line.push_str(&word);
+        is_empty = false;
+    }
+    format!("{lines}{line}\n")
+}
+
+/// Returns the words of a text. Code in backticks belongs to one word.
+fn words(text: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut in_code = false;
+    for part in text.split_whitespace() {
+        match words.last_mut() {
+            Some(last) if in_code => last.push_str(&format!(" {part}")),
+            _ => words.push(part.to_owned()),
+        }
+        in_code ^= part.matches('`').count() % 2 == 1;
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_are_wrapped_between_words() {
+        let text = format!("{} `a b`", "word ".repeat(19));
+        let wrapped = wrap(&text, "- ", "  ");
+        assert_eq!(wrapped, format!("- {}\n  `a b`\n", "word ".repeat(19).trim_end()));
+    }
+
+    #[test]
+    fn only_tables_and_code_are_wide() {
+        let page = reference_markdown();
+        let prose = page.split("```").step_by(2).flat_map(str::lines);
+        let wide = prose.filter(|line| !line.starts_with('|') && line.chars().count() > WIDTH);
+        assert_eq!(wide.collect::<Vec<_>>(), [""; 0]);
+    }
 }

@@ -36,8 +36,8 @@ pub(crate) fn suggest_for_path(path: &[String]) -> String {
     }
     let candidates = pattern::candidates(path);
     let as_deep = candidates.iter().filter(|name| name.split('.').count() == path.len());
-    let meant = nearest(&path.join("."), as_deep.map(String::as_str));
-    match meant.or_else(|| same_last_name(path, &candidates)) {
+    let suggestion = nearest(&path.join("."), as_deep.map(String::as_str));
+    match suggestion.or_else(|| same_last_name(path, &candidates)) {
         Some(name) => did_you_mean(name),
         None => expected_below(path),
     }

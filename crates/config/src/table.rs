@@ -261,7 +261,7 @@ options! {
         after: Switchable<Duration> = unset in SILENCE;
         /// For the condition "context": how full the context must be, in percent; unset or off means 85.
         at: Switchable<u32> = unset in PERCENT;
-        /// What the reaction does.
+        /// The action of the reaction.
         act as "do": Act = required;
         /// The message to the agent. For "nudge" and "interrupt", it replaces Provost's own
         /// message; for "hand_over", it is added to it.

@@ -44,7 +44,7 @@ impl Default for Policy {
     }
 }
 
-/// What a rule decides about the requests that it matches.
+/// The decision of a rule about the requests that it matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RuleDecision {
@@ -72,7 +72,7 @@ pub struct PolicyRule {
     pub matches: Matcher,
 }
 
-/// What the rules decide about one approval request, with the rule that was decisive.
+/// The decision of all rules about one approval request, with the decisive rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ruling {
     Allow(String),

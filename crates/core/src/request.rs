@@ -54,7 +54,7 @@ pub struct RequestQuestion {
     pub secret: bool,
 }
 
-/// What an approval request is about, as far as the agent reported it.
+/// The subject of an approval request, as far as the agent reported it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ApprovalSubject {

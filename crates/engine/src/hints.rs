@@ -178,13 +178,13 @@ pub(crate) fn hint_after_refusal(
             format!("provost team contract move {kind} --because TEXT -t {id}{by}")
         }
         (
-            TeamRejection::MessageIs { standing: "offered", .. },
+            TeamRejection::MessageIs { status: "offered", .. },
             TeamCommand::Acknowledge { no, lease, .. },
         ) => {
             format!("provost team inbox accept {no} --lease {lease} -t {id}{by}")
         }
         (TeamRejection::StaleLease(_) | TeamRejection::NoLease { .. }, _)
-        | (TeamRejection::MessageIs { standing: "stored", .. }, _) => {
+        | (TeamRejection::MessageIs { status: "stored", .. }, _) => {
             format!("provost team next -t {id}{by}")
         }
         // A draft refers to its message by number, so polling for the next message would not help.

@@ -94,7 +94,7 @@ impl<'s> LimitQueue<'s> {
 }
 
 fn account(session: &Session) -> Option<&str> {
-    session.spec.agent.carried.account.as_deref()
+    session.spec.agent.profile.account.as_deref()
 }
 
 /// Returns the earliest time at or after `from` that keeps the spacing to all slots that are taken.
@@ -133,10 +133,11 @@ mod tests {
 
         /// Opens one working session for each of the accounts.
         fn with(accounts: &[Option<&str>]) -> (LimitTestBoard, Vec<SessionId>) {
-            let mut lab = LimitTestBoard { now: 1_000, ..LimitTestBoard::default() };
-            let ids = accounts.iter().enumerate().map(|(no, account)| lab.open(no, *account));
+            let mut test_board = LimitTestBoard { now: 1_000, ..LimitTestBoard::default() };
+            let ids =
+                accounts.iter().enumerate().map(|(no, account)| test_board.open(no, *account));
             let ids = ids.collect();
-            (lab, ids)
+            (test_board, ids)
         }
 
         fn open(&mut self, no: usize, account: Option<&str>) -> SessionId {
@@ -223,8 +224,8 @@ mod tests {
             "empty_diff": "refused", "exit_zero": "not_a_claim", "on_finish": "close", "bounds": {}, "hooks": {},
         }))
         .unwrap();
-        assert_eq!(spec.agent.carried.account, None);
-        spec.agent.carried.account = account.map(str::to_owned);
+        assert_eq!(spec.agent.profile.account, None);
+        spec.agent.profile.account = account.map(str::to_owned);
         spec.bounds.limit_jitter_ms = 0;
         spec.bounds.stale_ms = 100 * RESET;
         spec
@@ -236,80 +237,92 @@ mod tests {
 
     #[test]
     fn a09_account_sessions_resume_in_turn_over_restarts() {
-        let (mut lab, ids) = LimitTestBoard::with(&[Some("a"); 3]);
+        let (mut test_board, ids) = LimitTestBoard::with(&[Some("a"); 3]);
         for id in ids.iter().rev() {
-            lab.limit(*id, Some(RESET));
-            lab.now += 1;
+            test_board.limit(*id, Some(RESET));
+            test_board.now += 1;
         }
-        let slots = [2, 1, 0].map(|at| lab.slot(ids[at]));
+        let slots = [2, 1, 0].map(|at| test_board.slot(ids[at]));
         assert_eq!(slots, [RESET, RESET + spacing(), RESET + 2 * spacing()]);
-        lab.restart();
-        assert_eq!(slots, [2, 1, 0].map(|at| lab.slot(ids[at])));
-        assert_eq!(lab.at(RESET - 1), []);
-        assert_eq!(lab.at(RESET), [ids[2]]);
-        assert_eq!(lab.at(RESET + spacing() - 1), []);
-        assert_eq!(lab.at(RESET + spacing()), [ids[1]]);
-        assert_eq!(lab.at(RESET + 2 * spacing()), [ids[0]]);
+        test_board.restart();
+        assert_eq!(slots, [2, 1, 0].map(|at| test_board.slot(ids[at])));
+        assert_eq!(test_board.at(RESET - 1), []);
+        assert_eq!(test_board.at(RESET), [ids[2]]);
+        assert_eq!(test_board.at(RESET + spacing() - 1), []);
+        assert_eq!(test_board.at(RESET + spacing()), [ids[1]]);
+        assert_eq!(test_board.at(RESET + 2 * spacing()), [ids[0]]);
     }
 
     #[test]
     fn a09_repeated_limit_moves_others_behind_reset() {
-        let (mut lab, ids) = LimitTestBoard::with(&[Some("a"); 4]);
-        ids[..3].iter().for_each(|id| lab.limit(*id, Some(RESET)));
-        assert_eq!(lab.at(RESET), [ids[0]]);
-        lab.limit(ids[0], Some(2 * RESET));
-        let slots = [1, 2, 0].map(|at| lab.slot(ids[at]));
+        let (mut test_board, ids) = LimitTestBoard::with(&[Some("a"); 4]);
+        ids[..3].iter().for_each(|id| test_board.limit(*id, Some(RESET)));
+        assert_eq!(test_board.at(RESET), [ids[0]]);
+        test_board.limit(ids[0], Some(2 * RESET));
+        let slots = [1, 2, 0].map(|at| test_board.slot(ids[at]));
         assert_eq!(slots, [2 * RESET, 2 * RESET + spacing(), 2 * RESET + 2 * spacing()]);
-        assert_eq!(lab.board.session(ids[1]).unwrap().attempt().limit_waits, 1, "it probed once");
-        lab.limit(ids[3], Some(RESET));
+        assert_eq!(
+            test_board.board.session(ids[1]).unwrap().attempt().limit_waits,
+            1,
+            "it probed once"
+        );
+        test_board.limit(ids[3], Some(RESET));
         let soon = RESET + spacing();
-        assert_eq!(lab.slot(ids[3]), soon, "a free slot before them is used");
-        assert_eq!(lab.slot(ids[1]), 2 * RESET, "a session without newer facts moves no other");
-        assert_eq!(lab.at(soon), [ids[3]]);
-        lab.limit(ids[3], None);
+        assert_eq!(test_board.slot(ids[3]), soon, "a free slot before them is used");
+        assert_eq!(
+            test_board.slot(ids[1]),
+            2 * RESET,
+            "a session without newer facts moves no other"
+        );
+        assert_eq!(test_board.at(soon), [ids[3]]);
+        test_board.limit(ids[3], None);
         let default = soon + spec(None).bounds.limit_wait_ms;
-        assert_eq!(lab.slot(ids[3]), default, "no slot comes before that");
-        assert_eq!(lab.slot(ids[1]), 2 * RESET);
+        assert_eq!(test_board.slot(ids[3]), default, "no slot comes before that");
+        assert_eq!(test_board.slot(ids[1]), 2 * RESET);
     }
 
     #[test]
     fn a09_missed_slots_are_spaced_out() {
-        let (mut lab, ids) = LimitTestBoard::with(&[Some("a"); 3]);
-        ids.iter().for_each(|id| lab.limit(*id, Some(RESET)));
-        lab.restart();
+        let (mut test_board, ids) = LimitTestBoard::with(&[Some("a"); 3]);
+        ids.iter().for_each(|id| test_board.limit(*id, Some(RESET)));
+        test_board.restart();
         let late = 10 * RESET;
-        assert_eq!(lab.at(late), [ids[0]]);
-        assert_eq!(lab.at(late + spacing() - 1), []);
-        assert_eq!(lab.at(late + spacing()), [ids[1]]);
-        assert_eq!(lab.at(late + 2 * spacing()), [ids[2]]);
+        assert_eq!(test_board.at(late), [ids[0]]);
+        assert_eq!(test_board.at(late + spacing() - 1), []);
+        assert_eq!(test_board.at(late + spacing()), [ids[1]]);
+        assert_eq!(test_board.at(late + 2 * spacing()), [ids[2]]);
     }
 
     #[test]
     fn a09_wait_is_at_least_the_spacing() {
-        let (mut lab, ids) = LimitTestBoard::with(&[Some("a"), Some("a"), None]);
-        lab.limit(ids[0], Some(0));
-        assert_eq!(lab.slot(ids[0]), lab.now + spacing(), "not even if the reset is past");
-        let first = lab.slot(ids[0]);
-        assert_eq!(lab.at(first), [ids[0]]);
-        lab.limit(ids[1], Some(0));
-        assert_eq!(lab.slot(ids[1]), first + spacing());
-        lab.limit(ids[2], Some(0));
-        assert_eq!(lab.waiting(), [ids[1]], "a session without an account does not wait");
+        let (mut test_board, ids) = LimitTestBoard::with(&[Some("a"), Some("a"), None]);
+        test_board.limit(ids[0], Some(0));
+        assert_eq!(
+            test_board.slot(ids[0]),
+            test_board.now + spacing(),
+            "not even if the reset is past"
+        );
+        let first = test_board.slot(ids[0]);
+        assert_eq!(test_board.at(first), [ids[0]]);
+        test_board.limit(ids[1], Some(0));
+        assert_eq!(test_board.slot(ids[1]), first + spacing());
+        test_board.limit(ids[2], Some(0));
+        assert_eq!(test_board.waiting(), [ids[1]], "a session without an account does not wait");
     }
 
     #[test]
     fn a09_accounts_are_independent() {
-        let (mut lab, ids) = LimitTestBoard::with(&[Some("a"), Some("b"), None]);
-        ids.iter().for_each(|id| lab.limit(*id, Some(RESET)));
-        assert_eq!(lab.at(RESET), ids);
+        let (mut test_board, ids) = LimitTestBoard::with(&[Some("a"), Some("b"), None]);
+        ids.iter().for_each(|id| test_board.limit(*id, Some(RESET)));
+        assert_eq!(test_board.at(RESET), ids);
     }
 
     #[test]
     fn a09_cancelled_session_frees_its_slot() {
-        let (mut lab, ids) = LimitTestBoard::with(&[Some("a"); 2]);
-        lab.limit(ids[0], Some(RESET));
-        lab.command(ids[0], SessionCommand::Cancel { because: "enough".to_owned() });
-        lab.limit(ids[1], Some(RESET));
-        assert_eq!(lab.slot(ids[1]), RESET);
+        let (mut test_board, ids) = LimitTestBoard::with(&[Some("a"); 2]);
+        test_board.limit(ids[0], Some(RESET));
+        test_board.command(ids[0], SessionCommand::Cancel { because: "enough".to_owned() });
+        test_board.limit(ids[1], Some(RESET));
+        assert_eq!(test_board.slot(ids[1]), RESET);
     }
 }

@@ -82,7 +82,7 @@ pub fn team_id(stream: &str) -> Result<TeamId, Error> {
     key.parse().map_err(|_| no())
 }
 
-/// What a stream is about.
+/// The subject of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Subject {
     Session(SessionId),

@@ -363,7 +363,7 @@ impl fmt::Display for RemovalRisk {
                 write!(f, "{count} commits that no other ref reaches (up to {tip})")
             }
             Self::Stashes { count } => write!(f, "{count} stash entries of the branch"),
-            Self::Ongoing { operation } => write!(f, "{operation} going on"),
+            Self::Ongoing { operation } => write!(f, "a {operation} in progress"),
             Self::LockedByOther { reason } => {
                 write!(f, "a lock that Provost did not set ({reason})")
             }

@@ -136,8 +136,8 @@ fn fill_to(repo: &Repo<'_>, sources: &[SubmoduleSource], depth: usize) -> Result
     Ok(())
 }
 
-/// Finds a repository of the submodule that contains the required commit. Returns `None` if there
-/// is no repository of the submodule at all.
+/// Finds a repository of the submodule that contains the required commit. Returns `None` if
+/// there is no repository of the submodule at all.
 fn find<'a>(
     git: &'a Git,
     link: &SubmoduleLink,

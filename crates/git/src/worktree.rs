@@ -48,7 +48,7 @@ pub struct Worktree {
     pub common_dir: PathBuf,
 }
 
-/// What has replaced a worktree's directory or its `.git` file since it was created.
+/// The thing that replaced a worktree's directory or its `.git` file since it was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WorktreeReplacement {
@@ -432,7 +432,7 @@ impl<'a> WorktreeSite<'a> {
     }
 }
 
-/// What a directory contains.
+/// The kind of a directory's contents.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum DirContent {
     Absent,

@@ -31,7 +31,7 @@ pub struct HolderRequest {
     pub op: HolderOp,
 }
 
-/// What a request asks for.
+/// The operation that a request asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HolderOp {

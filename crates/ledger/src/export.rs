@@ -18,7 +18,7 @@ use crate::{ReadLedger, RecordedEvent, StreamId, VisitFlow};
 /// The name of the format, which appears in the header.
 pub(crate) const FORMAT: &str = "provost-ledger";
 
-/// What an export contains.
+/// The counts of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExportCounts {
     pub streams: u64,

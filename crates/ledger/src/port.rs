@@ -132,7 +132,7 @@ pub struct ProjectionRef<'a> {
     pub projection: Option<Cow<'a, str>>,
 }
 
-/// What a visitor returns: whether to continue with the next item.
+/// The return value of a visitor: whether to continue with the next item.
 pub type VisitFlow = ControlFlow<()>;
 
 /// Returns whether this program knows an event's kind and version.
@@ -149,7 +149,7 @@ pub type CloseFn<'a> = &'a mut dyn FnMut(
     &[RecordedEvent],
 ) -> Result<Vec<(ClockReading, crate::NewEvent)>, String>;
 
-/// What an import does with streams that are still open.
+/// How an import handles streams that are still open.
 pub enum OpenStreamPolicy<'a> {
     /// Keeps open streams open, because the home from which they were exported no longer exists.
     KeepOpen,

@@ -217,8 +217,8 @@ mod tests {
     #[test]
     fn name_may_be_start_or_end_of_an_id() {
         let key = "0199aa11-0000-7000-8000-0000deadbeef";
-        let meant = |text: &str| NameQuery::new(text).matches(key, &SearchTerms::default());
-        assert!(meant("deadbeef") && meant("0199aa11-0000") && meant("BEEF"));
-        assert!(!meant("eef") && !meant("aa11") && !meant("---"));
+        let finds = |text: &str| NameQuery::new(text).matches(key, &SearchTerms::default());
+        assert!(finds("deadbeef") && finds("0199aa11-0000") && finds("BEEF"));
+        assert!(!finds("eef") && !finds("aa11") && !finds("---"));
     }
 }

@@ -1,5 +1,7 @@
 //! The command line: parses the arguments and calls the right command.
 
+#[cfg(test)]
+mod documents;
 mod help;
 mod intent;
 mod options;

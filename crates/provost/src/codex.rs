@@ -127,8 +127,8 @@ impl<'a> CodexSetup<'a> {
     /// Finds the Codex program to start. If there is a cache file, programs whose version it
     /// contains are not run again.
     pub(crate) fn find(&self, memory: Option<&Path>) -> Result<CodexSearch, ApiError> {
-        let around = SearchEnvironment { version_cache: memory, ..self.search_environment() };
-        find_codex(self.explicit_program().as_ref(), &around).map_err(|why| {
+        let search = SearchEnvironment { version_cache: memory, ..self.search_environment() };
+        find_codex(self.explicit_program().as_ref(), &search).map_err(|why| {
             let code = match &why {
                 locate::Error::Unusable { .. } => ErrorCode::BadRequest,
                 locate::Error::NoneUsable { .. } | locate::Error::Scratch(_) => {

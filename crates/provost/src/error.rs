@@ -32,12 +32,12 @@ pub(crate) fn usage(message: impl Into<String>) -> ApiError {
 pub(crate) fn unknown_name(what: &str, name: &str, known: &[impl AsRef<str>]) -> ApiError {
     let known: Vec<&str> = known.iter().map(AsRef::as_ref).collect();
     let near = known.iter().map(|one| (strsim::osa_distance(name, one), *one)).min();
-    let meant = match near {
+    let suggestion = match near {
         Some((distance, one)) if distance <= 2 => format!("did you mean {one:?}?"),
         Some(_) => format!("expected one of {}", known.join(", ")),
         None => "none is configured".to_owned(),
     };
-    usage(format!("there is no {what} {name:?}; {meant}"))
+    usage(format!("there is no {what} {name:?}; {suggestion}"))
 }
 
 /// Returns an error whose message includes all its causes, after a text that says what failed.

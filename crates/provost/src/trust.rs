@@ -56,7 +56,7 @@ pub(crate) enum ProjectTrustState {
     Unsafe(ReadError),
 }
 
-/// What a trust decision is about: a project, or a workflow file that is not at a project's top.
+/// The subject of a trust decision: a project, or a workflow file that is not at a project's top.
 #[derive(Debug)]
 pub(crate) struct TrustSubject {
     pub(crate) path: PathBuf,

@@ -21,7 +21,7 @@ impl AccountSpacing {
         at: Moment,
         event: &Event,
     ) -> Result<(), BrokenLaw> {
-        let (Event::LimitLifted(_), Some(account)) = (event, &before.spec.agent.carried.account)
+        let (Event::LimitLifted(_), Some(account)) = (event, &before.spec.agent.profile.account)
         else {
             return Ok(());
         };

@@ -28,8 +28,8 @@ impl Coverage {
     pub(crate) fn visit(&mut self, event: &Event, after: &Session) {
         self.kinds.insert(event.kind().0);
         let judged = after.judgement();
-        self.states.insert(judged.state.word());
-        self.rules.insert(judged.rule.word());
+        self.states.insert(judged.state.as_str());
+        self.rules.insert(judged.rule.as_str());
         if !after.attempt().is_sealed() {
             self.cells.insert(cell_of(after));
         }

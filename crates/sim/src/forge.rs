@@ -131,12 +131,12 @@ impl SimForge {
             PullRequestChecks::Failed,
             PullRequestChecks::None,
         ];
-        let standing = match rng.below(20) {
+        let status = match rng.below(20) {
             0 => PullRequestStatus::Closed,
             1 | 2 => PullRequestStatus::Merged,
             _ => PullRequestStatus::Open,
         };
-        let state = PullRequestState { status: standing, checks: rng.pick(&checks), left_out: 0 };
+        let state = PullRequestState { status, checks: rng.pick(&checks), left_out: 0 };
         (state, self.review_comments(look, &mut rng))
     }
 

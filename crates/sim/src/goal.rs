@@ -119,7 +119,7 @@ fn spec(seed: u64, given: &Faults) -> RunSpec {
         agent.interface = AgentInterface::command();
     }
     agent.settings.questions = true;
-    agent.carried.account = Some("everybody's".to_owned());
+    agent.profile.account = Some("everybody's".to_owned());
     let modes = [ReviewMode::Off, ReviewMode::Report, ReviewMode::Repair];
     let planning = graph::planning(seed, &agent.interface, faults);
     // Only triage decides whether a plan is needed.
@@ -202,8 +202,8 @@ fn answers(rng: &mut Rng) -> BTreeMap<String, Vec<String>> {
 fn hooks(rng: &mut Rng) -> BTreeMap<RunHookEvent, HookSpec> {
     let hook = HookSpec { argv: vec!["hook".to_owned()], time_limit_ms: 1, output_limit: 1 };
     let share = rng.pick(&[0, 50, 100]);
-    let wanted = RunHookEvent::ALL.into_iter().filter(|_| rng.percent(share));
-    wanted.map(|event| (event, hook.clone())).collect()
+    let wanted = rng.sample(RunHookEvent::ALL, share);
+    wanted.into_iter().map(|event| (event, hook.clone())).collect()
 }
 
 /// Returns the actions of a run's agent from its start.

@@ -41,7 +41,7 @@ pub(crate) fn plan(seed: u64) -> Plan {
     let count = 2 + rng.below(5);
     let tasks = (0..count).map(|no| {
         let share = if no == 0 { 0 } else { 35 };
-        let after = (0..no).filter(|_| rng.percent(share)).map(task_id).collect();
+        let after = rng.sample(0..no, share).into_iter().map(task_id).collect();
         let checks = Vec::from_iter(rng.percent(15).then(|| "own".to_owned()));
         PlanTask { after, checks, ..task(no) }
     });

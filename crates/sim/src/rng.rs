@@ -42,6 +42,17 @@ impl Rng {
         from[self.index(from.len())].clone()
     }
 
+    /// Takes each item with a probability of `percent`.
+    pub fn sample<T>(&mut self, from: impl IntoIterator<Item = T>, percent: u64) -> Vec<T> {
+        let mut taken = Vec::new();
+        for item in from {
+            if self.percent(percent) {
+                taken.push(item);
+            }
+        }
+        taken
+    }
+
     fn stir(mut self) -> Rng {
         Rng(self.draw())
     }

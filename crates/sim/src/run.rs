@@ -535,7 +535,7 @@ impl Sim {
     /// Writes to an agent. The result appears in its journal.
     fn write(&mut self, launch: LaunchId, key: &str) -> Result<Option<SessionCommand>, BrokenLaw> {
         if self.world.is_adopted(launch) {
-            return Err(format!("{key} is sent to {launch}, which somebody else started"));
+            return Err(format!("{key} is sent to {launch}, which Provost did not start"));
         }
         let text = self.text_of(launch.session, key);
         self.world.write(launch, key, &text);
@@ -635,7 +635,7 @@ impl Sim {
     ) -> Result<Option<SessionCommand>, BrokenLaw> {
         let command = session.spec.checks[index as usize].clone();
         let Some(snapshot) = session.attempt().verifying.snapshot.clone() else {
-            return Err("a check is owed for no tree".to_owned());
+            return Err("a check is pending without a tree".to_owned());
         };
         let tree = snapshot.tree.0.clone();
         let Some(uncertain) = self.ran(key, &format!("{command} on {tree}"))? else {

@@ -329,8 +329,8 @@ fn steps_are_bounded(after: &Run) -> Result<(), BrokenLaw> {
 }
 
 fn use_is_counted_once(after: &Run) -> Result<(), BrokenLaw> {
-    let counted: u64 = after.sessions.iter().map(|one| one.counted.0.total()).sum();
-    let turns: u32 = after.sessions.iter().map(|one| one.counted.1).sum();
+    let counted: u64 = after.sessions.iter().map(|one| one.counted.usage.total()).sum();
+    let turns: u32 = after.sessions.iter().map(|one| one.counted.turns).sum();
     law!(
         (counted, turns) == (after.usage.total(), after.turns),
         "the sessions used {counted} tokens, the run counts {}",
@@ -389,8 +389,9 @@ fn nothing_is_asked_again(run: &Run, live: &Session) -> Result<(), BrokenLaw> {
 
 /// No session continues once all sessions together have used up the budget.
 fn budget_holds(run: &Run, live: &[&Session]) -> Result<(), BrokenLaw> {
-    let counted =
-        |id: SessionId| run.live().find(|one| one.id == id).map_or(0, |one| one.counted.0.total());
+    let counted = |id: SessionId| {
+        run.live().find(|one| one.id == id).map_or(0, |one| one.counted.usage.total())
+    };
     let more: u64 = live.iter().map(|one| one.usage.total().saturating_sub(counted(one.id))).sum();
     let used = run.usage.total() + more;
     for one in live {

@@ -35,7 +35,7 @@ pub(crate) fn on_screen(spec: SessionSpec, seed: u64, no: u64) -> SessionSpec {
     let mut spec =
         SessionSpec { on_finish: OnFinish::Park, exit_zero: ExitZeroPolicy::NotAClaim, ..spec };
     spec.agent.interface = interfaces::screen();
-    spec.agent.carried = Default::default();
+    spec.agent.profile = Default::default();
     if rng.percent(40) {
         spec.adopted = Some(Box::new(ExternalAgent::default()));
         (spec.instruction, spec.setup, spec.work) = (None, None, WorkLocation::Plain);

@@ -125,7 +125,7 @@ fn plain_spec(seed: u64, no: u64, faults: &Faults) -> SessionSpec {
             input,
             settings: Default::default(),
             version: None,
-            carried: AgentProfile { account, ..AgentProfile::default() },
+            profile: AgentProfile { account, ..AgentProfile::default() },
         },
         name,
         instruction: rng.percent(90).then(|| "do it".to_owned()),
@@ -200,8 +200,8 @@ fn bounds(rng: &mut Rng, faults: &Faults) -> Bounds {
 fn hooks(rng: &mut Rng) -> BTreeMap<HookEvent, HookSpec> {
     let hook = HookSpec { argv: vec!["hook".to_owned()], time_limit_ms: 1, output_limit: 1 };
     let share = rng.pick(&[0, 50, 100]);
-    let wanted = HookEvent::all().into_iter().filter(|_| rng.percent(share));
-    wanted.map(|event| (event, hook.clone())).collect()
+    let wanted = rng.sample(HookEvent::all(), share);
+    wanted.into_iter().map(|event| (event, hook.clone())).collect()
 }
 
 pub(crate) fn agent_script(seed: u64, session: u64, launch: u32, faults: &Faults) -> AgentScript {

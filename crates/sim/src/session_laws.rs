@@ -105,7 +105,7 @@ impl SessionWatch {
         law!(
             waits || deadline.is_some() || !effects.is_empty(),
             "the session is {} and waits for nothing",
-            state.word()
+            state.as_str()
         );
         no_input_without_pane(session, &effects)?;
         keys_reach_their_target(session, &effects)?;
@@ -278,8 +278,8 @@ fn sealed_is_final(before: &Session, event: &Event, after: &Session) -> Result<(
             || matches!(event, Event::AttemptResolved(_))
             || (was.state, was.cause, was.rule) == (is.state, is.cause, is.rule),
         "a sealed {} became {}",
-        was.state.word(),
-        is.state.word()
+        was.state.as_str(),
+        is.state.as_str()
     );
     Ok(())
 }
@@ -294,8 +294,8 @@ fn seal_is_due(before: &Session, at: Moment, event: &Event) -> Result<(), Broken
     law!(
         sealed.sealed.judgement.state == judged.state,
         "a {} session is sealed as {}",
-        judged.state.word(),
-        sealed.sealed.judgement.state.word()
+        judged.state.as_str(),
+        sealed.sealed.judgement.state.as_str()
     );
     // The next attempt continues the preparation of a superseded one.
     let is_preparation = |effect: &_| matches!(effect, SessionEffect::PrepareWork { .. });
@@ -419,7 +419,7 @@ fn decisions_persist(before: &Session, after: &Session) -> Result<(), BrokenLaw>
             || attempt.sealed.is_some()
             || state == State::Cancelled,
         "a cancelled attempt is {}",
-        state.word()
+        state.as_str()
     );
     law!(state != State::Accepted || !open, "accepted without a resolution");
     Ok(())
@@ -460,8 +460,8 @@ fn older_launches_are_fenced(
         before.judgement().state == after.judgement().state,
         "{} of the older {launch} made {} of {}",
         event.kind().0,
-        after.judgement().state.word(),
-        before.judgement().state.word()
+        after.judgement().state.as_str(),
+        before.judgement().state.as_str()
     );
     Ok(())
 }

@@ -73,7 +73,7 @@ pub(crate) struct Consumer {
 pub(crate) struct TeamWaiter {
     pub(crate) task: TeamId,
     pub(crate) awaited: TeamWaitTarget,
-    /// When the caller starts to wait. A caller that repeats a command under its key may do so much
+    /// When the caller starts to wait. A caller may repeat a command under its key much
     /// later.
     pub(crate) begin_ms: u64,
     /// None until the caller has started to follow the events.
@@ -301,7 +301,7 @@ pub(crate) fn plain_worker(seed: u64, no: u64, faults: &Faults) -> SessionSpec {
     let mut spec = script::spec(seed, 0, faults);
     spec.name = format!("w{no}");
     spec.agent.interface = AgentInterface::json_lines();
-    spec.agent.carried = Default::default();
+    spec.agent.profile = Default::default();
     spec.on_finish = OnFinish::Park;
     // An agent without an instruction is not known to be idle.
     spec.instruction = Some("do it".to_owned());

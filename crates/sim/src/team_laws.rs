@@ -526,7 +526,7 @@ impl TeamWatch {
     }
 
     /// News of a member are sent to each of its managers, in one message each, exactly once.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else tells news")]
+    #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else contains news")]
     fn check_news(&mut self, task: &Team, event: &Event) -> Result<(), BrokenLaw> {
         match event {
             Event::NewsReported(e) => self.record_news(task, e),

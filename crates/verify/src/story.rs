@@ -81,9 +81,9 @@ impl Sprint {
     /// Returns the status of a story's entry, which must be unique.
     pub(crate) fn story(&self, key: &WorkKey) -> Result<StoryStatus, UnverifiedReason> {
         let numbers = numbers(key)?;
-        let meant: Vec<&String> =
+        let matching: Vec<&String> =
             self.entries.keys().filter(|entry| is_entry_of(entry, numbers)).collect();
-        match meant.as_slice() {
+        match matching.as_slice() {
             [] => self.entry(key.as_str()),
             [one] => self.entry(one),
             several => Err(UnverifiedReason::SeveralFields {

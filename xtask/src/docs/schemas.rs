@@ -40,7 +40,7 @@ pub(super) fn documents() -> Result<Vec<Document>> {
         ("team", schema_for!(api::TeamRow).to_value()),
         ("team-message", schema_for!(api::TeamMessageRow).to_value()),
         ("telemetry", schema_for!(api::TelemetryReply).to_value()),
-        ("then", schema_for!(api::AsOfReply).to_value()),
+        ("as-of", schema_for!(api::AsOfReply).to_value()),
         ("why", schema_for!(api::WhyReply).to_value()),
     ];
     schemas.into_iter().map(|(name, schema)| document(name, &schema)).collect()

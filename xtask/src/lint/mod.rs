@@ -2,6 +2,7 @@
 
 mod files;
 mod requirements;
+mod strings;
 mod wording;
 
 use anyhow::{Context as _, Result, bail};

@@ -99,7 +99,7 @@ pub struct UserConfig {
     pub text: String,
 }
 
-/// What a session's configuration file is built from.
+/// The input from which a session's configuration file is built.
 #[derive(Debug)]
 pub struct ConfigRequest<'a> {
     pub user: Option<&'a UserConfig>,

@@ -1,4 +1,4 @@
-//! What the kernel knows about the processes of agents, including external agents.
+//! The kernel's view of the processes of agents, including external agents.
 //!
 //! A property that cannot be read is reported with the reason, because "not visible" does not mean
 //! "absent".

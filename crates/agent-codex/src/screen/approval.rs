@@ -4,7 +4,7 @@ use super::{ScreenKind, ScreenReading, layout::choice};
 
 /// The question of an approval for a command.
 const COMMAND_QUESTION: &str = "Would you like to run the following command?";
-/// What the question of every approval starts with.
+/// The first words of every approval's question.
 const QUESTION_START: &str = "Would you like to ";
 const REASON: &str = "Reason: ";
 const COMMAND: &str = "$ ";

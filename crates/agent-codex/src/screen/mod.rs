@@ -2,7 +2,7 @@
 //! source.
 //!
 //! Rules match the bottom of the screen, where Codex draws its dialogs and its composer. The
-//! agent's output is above that and never matches. What the screen shows can request the user's
+//! agent's output is above that and never matches. A screen signal can request the user's
 //! attention, but it never ends a turn.
 
 mod approval;
@@ -16,7 +16,7 @@ pub use debounce::FrameDebouncer;
 pub use rules::{RULES, ScreenRule, VersionRange, classify, classify_styled};
 pub use styled::{draft_text, is_draft_of, parse_styles, strip_styles};
 
-/// What the screen shows, with the text to present to the user.
+/// The interpretation of a screen, with the text to present to the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScreenReading {
     pub kind: ScreenKind,

@@ -15,11 +15,11 @@ pub struct ScreenRule {
     pub name: &'static str,
     pub kind: ScreenKind,
     pub versions: VersionRange,
-    /// What a line above the choices must start with.
+    /// The first words of a line above the choices.
     title: Option<&'static str>,
-    /// What the first choices must start with.
+    /// The first words of each of the first choices.
     choices: &'static [&'static str],
-    /// What the key hint must contain, in lower case.
+    /// A text that the key hint contains, in lower case.
     hint: &'static str,
 }
 

@@ -18,7 +18,7 @@ pub(super) struct SkillEntry {
     pub(super) spot: EntryKind,
 }
 
-/// What an entry turned out to be.
+/// The kind of a directory entry.
 #[derive(Debug)]
 pub(super) enum EntryKind {
     Skill,

@@ -18,53 +18,53 @@ const LOGGED_IN: &str = "{\"auth_mode\":\"apikey\",\"OPENAI_API_KEY\":\"sk-old\"
 #[test]
 fn session_login_is_shared_with_user() {
     for codex in [real::codex(), real::old_codex()].into_iter().flatten() {
-        let lab = CodexHomeEnv::new();
-        lab.write("home/.codex/auth.json", LOGGED_IN);
+        let env = CodexHomeEnv::new();
+        env.write("home/.codex/auth.json", LOGGED_IN);
         for session in ["s1", "s2"] {
-            prepare(&lab.session(session)).unwrap();
+            prepare(&env.session(session)).unwrap();
         }
-        assert!(log_in(&lab, &codex, "s1", "sk-new").wait().unwrap().success());
+        assert!(log_in(&env, &codex, "s1", "sk-new").wait().unwrap().success());
         for place in ["home/.codex", "s1", "s2"] {
-            let text = fs::read_to_string(lab.path(place).join("auth.json")).unwrap();
+            let text = fs::read_to_string(env.path(place).join("auth.json")).unwrap();
             assert!(text.contains("sk-new"), "{place}: {text}");
         }
-        assert!(lab.path("s1/auth.json").is_symlink());
+        assert!(env.path("s1/auth.json").is_symlink());
     }
 }
 
 #[test]
 fn credential_lock_is_shared() {
     let Some(codex) = real::codex() else { return };
-    let lab = CodexHomeEnv::new();
-    lab.write("home/.codex/auth.json", LOGGED_IN);
+    let env = CodexHomeEnv::new();
+    env.write("home/.codex/auth.json", LOGGED_IN);
     for session in ["s1", "s2"] {
-        prepare(&lab.session(session)).unwrap();
+        prepare(&env.session(session)).unwrap();
     }
     // Codex opens the lock through a link whose target does not exist yet.
-    let lock = File::create(lab.path("s1/auth.lock")).unwrap();
+    let lock = File::create(env.path("s1/auth.lock")).unwrap();
     flock(&lock, FlockOperation::LockExclusive).unwrap();
 
-    let mut login = log_in(&lab, &codex, "s2", "sk-new");
+    let mut login = log_in(&env, &codex, "s2", "sk-new");
 
-    let inode = lab.path("home/.codex/auth.lock").metadata().unwrap().ino();
+    let inode = env.path("home/.codex/auth.lock").metadata().unwrap().ino();
     wait_until("the login waits for the lock", || is_waited_for(inode));
-    assert_eq!(fs::read_to_string(lab.path("home/.codex/auth.json")).unwrap(), LOGGED_IN);
+    assert_eq!(fs::read_to_string(env.path("home/.codex/auth.json")).unwrap(), LOGGED_IN);
     drop(lock);
     assert!(login.wait().unwrap().success());
-    let text = fs::read_to_string(lab.path("home/.codex/auth.json")).unwrap();
+    let text = fs::read_to_string(env.path("home/.codex/auth.json")).unwrap();
     assert!(text.contains("sk-new"), "{text}");
 }
 
 #[test]
 fn stale_lock_is_replaced_own_login_is_kept() {
-    let lab = CodexHomeEnv::new();
-    prepare(&lab.session("s")).unwrap();
-    lab.write("s/auth.lock", "");
-    lab.write("s/auth.json", "of the session");
-    lab.write("home/.codex/auth.json", LOGGED_IN);
-    let prepared = prepare(&lab.session("s")).unwrap();
-    assert_eq!(fs::read_link(lab.path("s/auth.lock")).unwrap(), lab.path("home/.codex/auth.lock"));
-    assert_eq!(fs::read_to_string(lab.path("s/auth.json")).unwrap(), "of the session");
+    let env = CodexHomeEnv::new();
+    prepare(&env.session("s")).unwrap();
+    env.write("s/auth.lock", "");
+    env.write("s/auth.json", "of the session");
+    env.write("home/.codex/auth.json", LOGGED_IN);
+    let prepared = prepare(&env.session("s")).unwrap();
+    assert_eq!(fs::read_link(env.path("s/auth.lock")).unwrap(), env.path("home/.codex/auth.lock"));
+    assert_eq!(fs::read_to_string(env.path("s/auth.json")).unwrap(), "of the session");
     let is_linked = |name: &str| {
         prepared.carried.iter().any(|one| one.name == name && one.how == CarryMethod::Linked)
     };
@@ -74,14 +74,14 @@ fn stale_lock_is_replaced_own_login_is_kept() {
 
 #[test]
 fn keyring_credentials_are_reported_skipped() {
-    let lab = CodexHomeEnv::new();
-    lab.write("home/.codex/config.toml", "cli_auth_credentials_store = \"keyring\"\n");
-    let prepared = prepare(&lab.session("s")).unwrap();
+    let env = CodexHomeEnv::new();
+    env.write("home/.codex/config.toml", "cli_auth_credentials_store = \"keyring\"\n");
+    let prepared = prepare(&env.session("s")).unwrap();
     assert_eq!(prepared.skipped[0].name, "credentials");
 }
 
-fn log_in(lab: &CodexHomeEnv, codex: &Path, session: &str, key: &str) -> Child {
-    let mut command = real::command(lab, codex, &lab.path(session));
+fn log_in(env: &CodexHomeEnv, codex: &Path, session: &str, key: &str) -> Child {
+    let mut command = real::command(env, codex, &env.path(session));
     command.args(["login", "--with-api-key"]).stdin(Stdio::piped());
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     writeln!(child.stdin.take().unwrap(), "{key}").unwrap();

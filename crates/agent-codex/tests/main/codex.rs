@@ -30,12 +30,12 @@ impl CodexPaneEnv {
         }
         let directory = tempfile::tempdir().unwrap();
         let server = TmuxServer::new(directory.path().join("socket"));
-        let lab = Self { directory, server, codex };
+        let env = Self { directory, server, codex };
         for name in ["home", "codex", "tmp", "project/.git"] {
-            fs::create_dir_all(lab.path(name)).unwrap();
+            fs::create_dir_all(env.path(name)).unwrap();
         }
-        fs::write(lab.path("codex/config.toml"), config(&lab.path("project"))).unwrap();
-        Some(lab)
+        fs::write(env.path("codex/config.toml"), config(&env.path("project"))).unwrap();
+        Some(env)
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -108,24 +108,24 @@ projects.{project:?}.trust_level = "trusted"
 
 #[test]
 fn trusted_hooks_agree_with_rollout() {
-    let Some(lab) = CodexPaneEnv::new() else { return };
-    let line = format!("cat >> '{0}'; echo >> '{0}'", lab.path("hooks").display());
-    lab.start(&hooks::launch_arguments(&line));
-    lab.wait_for_screen(ScreenKind::Composer);
-    let pane = lab.pane().id;
-    wait_until("the prompt", || lab.server.screen(&pane).unwrap().join("\n").contains("GPT-5.5"));
-    lab.server.paste(&pane, "hello").unwrap();
+    let Some(env) = CodexPaneEnv::new() else { return };
+    let line = format!("cat >> '{0}'; echo >> '{0}'", env.path("hooks").display());
+    env.start(&hooks::launch_arguments(&line));
+    env.wait_for_screen(ScreenKind::Composer);
+    let pane = env.pane().id;
+    wait_until("the prompt", || env.server.screen(&pane).unwrap().join("\n").contains("GPT-5.5"));
+    env.server.paste(&pane, "hello").unwrap();
     wait_until("the text", || {
-        lab.server.screen(&pane).unwrap().iter().any(|line| line == "› hello")
+        env.server.screen(&pane).unwrap().iter().any(|line| line == "› hello")
     });
-    lab.server.press_key(&pane, "Enter").unwrap();
+    env.server.press_key(&pane, "Enter").unwrap();
     let is_submission =
         |heard: &HookCall| heard.event == CodexHookEvent::PromptSubmitted { text: "hello".into() };
-    wait_until("the hooks", || lab.hook_calls().iter().any(is_submission));
-    let heard = lab.hook_calls();
+    wait_until("the hooks", || env.hook_calls().iter().any(is_submission));
+    let heard = env.hook_calls();
     assert_eq!(heard[0].event, CodexHookEvent::SessionStarted { source: Some("startup".into()) });
     let submitted = heard.iter().find(|heard| is_submission(heard)).unwrap();
-    let places = CodexHomes::new(vec![lab.path("codex")]);
+    let places = CodexHomes::new(vec![env.path("codex")]);
     let found = places.find(&submitted.thread).rollouts.pop().unwrap();
     assert_eq!(Some(&found.path), submitted.transcript.as_ref());
     wait_until("the end of the turn", || ends_with_error(&found.path, submitted));
@@ -149,22 +149,22 @@ fn ends_with_error(path: &Path, submitted: &HookCall) -> bool {
 
 #[test]
 fn untrusted_hook_makes_codex_ask() {
-    let Some(lab) = CodexPaneEnv::new() else { return };
+    let Some(env) = CodexPaneEnv::new() else { return };
     let mut arguments = hooks::launch_arguments("cat");
     arguments.truncate(arguments.len() - 2);
-    lab.start(&arguments);
-    lab.wait_for_screen(ScreenKind::HookTrust);
+    env.start(&arguments);
+    env.wait_for_screen(ScreenKind::HookTrust);
 }
 
 #[test]
 fn pane_process_is_identified_as_codex() {
-    let Some(lab) = CodexPaneEnv::new() else { return };
-    lab.start(&[]);
-    lab.wait_for_screen(ScreenKind::Composer);
-    let seen = provost_agent_codex::processes::inspect(lab.pane().pid).unwrap().unwrap();
+    let Some(env) = CodexPaneEnv::new() else { return };
+    env.start(&[]);
+    env.wait_for_screen(ScreenKind::Composer);
+    let seen = provost_agent_codex::processes::inspect(env.pane().pid).unwrap().unwrap();
     let all = [seen];
     let agents = provost_agent_codex::processes::ProcessTree::new(&all).agents();
     let [(seen, agent)] = agents.as_slice() else { panic!("{agents:?}") };
     assert_eq!(agent.kind, provost_agent_codex::processes::AgentKind::Codex);
-    assert_eq!(seen.cwd.seen(), Some(&lab.path("project")));
+    assert_eq!(seen.cwd.seen(), Some(&env.path("project")));
 }

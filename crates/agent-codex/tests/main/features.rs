@@ -9,11 +9,11 @@ use crate::{real, test_env::CodexHomeEnv};
 #[test]
 fn feature_state_follows_user_settings() {
     let (Some(new), Some(old)) = (real::codex(), real::old_codex()) else { return };
-    let lab = CodexHomeEnv::new();
-    let home = lab.path("home/.codex");
+    let env = CodexHomeEnv::new();
+    let home = env.path("home/.codex");
     fs::create_dir_all(&home).unwrap();
     let environment =
-        [("PATH".into(), "/usr/bin:/bin".into()), ("HOME".into(), lab.path("home").into())];
+        [("PATH".into(), "/usr/bin:/bin".into()), ("HOME".into(), env.path("home").into())];
     let asked = |codex: &std::path::Path| {
         let argv = [codex.to_str().unwrap().to_owned()];
         is_enabled(&argv, &environment, Some(&home), "multi_agent").unwrap()

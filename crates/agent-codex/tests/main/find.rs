@@ -17,24 +17,24 @@ use crate::test_env::{CodexHomeEnv, search_environment};
 
 #[test]
 fn r5_newest_usable_candidate_is_chosen() {
-    let lab = CodexHomeEnv::new();
-    lab.fake_codex("a/codex", "0.140.0");
-    lab.fake_codex("b/codex", "0.99.0");
-    lab.script("c/codex", "echo broken >&2; exit 3");
-    lab.script("d/codex", "echo 'codex 1.0, a codec'");
-    lab.write("e/codex", "text");
-    lab.fake_codex("f/codex", "0.150.0");
-    lab.fake_codex("g/codex", "0.151.0-alpha.1");
-    lab.fake_codex("h/codex", "0.150.0");
-    lab.link("i/codex", Path::new("nowhere"));
-    fs::create_dir_all(lab.path("j/codex")).unwrap();
-    let path = lab.search_path(&["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"]);
-    let home = lab.path("home");
+    let env = CodexHomeEnv::new();
+    env.fake_codex("a/codex", "0.140.0");
+    env.fake_codex("b/codex", "0.99.0");
+    env.script("c/codex", "echo broken >&2; exit 3");
+    env.script("d/codex", "echo 'codex 1.0, a codec'");
+    env.write("e/codex", "text");
+    env.fake_codex("f/codex", "0.150.0");
+    env.fake_codex("g/codex", "0.151.0-alpha.1");
+    env.fake_codex("h/codex", "0.150.0");
+    env.link("i/codex", Path::new("nowhere"));
+    fs::create_dir_all(env.path("j/codex")).unwrap();
+    let path = env.search_path(&["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"]);
+    let home = env.path("home");
 
     let found = find_codex(None, &search_environment(&path, &home)).unwrap();
 
-    let seen = of_lab(&lab, &found.candidates);
-    assert_eq!(found.codex.program, lab.path("g/codex"));
+    let seen = of_lab(&env, &found.candidates);
+    assert_eq!(found.codex.program, env.path("g/codex"));
     let fault = |name: &str| seen[name].codex.clone().unwrap_err();
     let chosen = seen.iter().filter(|(_, one)| one.status == CandidateStatus::Chosen);
     assert_eq!(chosen.map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["g"]);
@@ -54,27 +54,27 @@ fn r5_newest_usable_candidate_is_chosen() {
 
 #[test]
 fn r5_first_of_equal_versions_is_chosen() {
-    let lab = CodexHomeEnv::new();
-    lab.fake_codex("a/codex", "0.150.0");
-    lab.fake_codex("b/codex", "0.150.0");
-    let path = lab.search_path(&["b", "a"]);
-    let found = find_codex(None, &search_environment(&path, &lab.path("home"))).unwrap();
-    assert_eq!(found.codex.program, lab.path("b/codex"));
+    let env = CodexHomeEnv::new();
+    env.fake_codex("a/codex", "0.150.0");
+    env.fake_codex("b/codex", "0.150.0");
+    let path = env.search_path(&["b", "a"]);
+    let found = find_codex(None, &search_environment(&path, &env.path("home"))).unwrap();
+    assert_eq!(found.codex.program, env.path("b/codex"));
 }
 
 #[test]
 fn hanging_candidate_is_killed_with_children() {
-    let lab = CodexHomeEnv::new();
+    let env = CodexHomeEnv::new();
     // The lock can be acquired only when the child is gone.
-    lab.script("a/codex", "flock \"$HOME/lock\" sleep 600 & sleep 600");
-    lab.fake_codex("b/codex", "0.150.0");
-    let path = lab.search_path(&["a", "b"]);
-    let home = lab.path("home");
+    env.script("a/codex", "flock \"$HOME/lock\" sleep 600 & sleep 600");
+    env.fake_codex("b/codex", "0.150.0");
+    let path = env.search_path(&["a", "b"]);
+    let home = env.path("home");
 
     let found = find_codex(None, &search_environment(&path, &home)).unwrap();
 
-    assert_eq!(found.codex.program, lab.path("b/codex"));
-    let fault = of_lab(&lab, &found.candidates)["a"].codex.clone().unwrap_err();
+    assert_eq!(found.codex.program, env.path("b/codex"));
+    let fault = of_lab(&env, &found.candidates)["a"].codex.clone().unwrap_err();
     assert_eq!(fault, CandidateFault::DidNotAnswer { limit: VERSION_LIMIT });
     let lock = Command::new("flock").arg("-w30").arg(home.join("lock")).arg("true").status();
     assert!(lock.unwrap().success(), "a child outlived the question");
@@ -82,11 +82,11 @@ fn hanging_candidate_is_killed_with_children() {
 
 #[test]
 fn endless_output_candidate_is_killed() {
-    let lab = CodexHomeEnv::new();
-    lab.script("a/codex", "exec yes codex-cli 0.166.0");
-    let path = lab.search_path(&["a"]);
-    let seen = survey(&search_environment(&path, &lab.path("home"))).unwrap();
-    let fault = of_lab(&lab, &seen)["a"].codex.clone().unwrap_err();
+    let env = CodexHomeEnv::new();
+    env.script("a/codex", "exec yes codex-cli 0.166.0");
+    let path = env.search_path(&["a"]);
+    let seen = survey(&search_environment(&path, &env.path("home"))).unwrap();
+    let fault = of_lab(&env, &seen)["a"].codex.clone().unwrap_err();
     assert!(
         matches!(&fault, CandidateFault::Failed { how, .. } if how.contains("output")),
         "{fault}"
@@ -95,47 +95,47 @@ fn endless_output_candidate_is_killed() {
 
 #[test]
 fn r5_explicit_path_wins() {
-    let lab = CodexHomeEnv::new();
-    let older = lab.fake_codex("x/my-codex", "0.120.0");
-    lab.fake_codex("a/codex", "0.150.0");
-    let path = lab.search_path(&["a"]);
+    let env = CodexHomeEnv::new();
+    let older = env.fake_codex("x/my-codex", "0.120.0");
+    env.fake_codex("a/codex", "0.150.0");
+    let path = env.search_path(&["a"]);
     let found =
-        find_codex(Some(&explicit(&older)), &search_environment(&path, &lab.path("home"))).unwrap();
+        find_codex(Some(&explicit(&older)), &search_environment(&path, &env.path("home"))).unwrap();
     assert_eq!((found.codex.program, found.codex.version), (older, AgentVersion::new(0, 120, 0)));
 }
 
 #[test]
 fn r5_unusable_explicit_path_error_has_advice() {
-    let lab = CodexHomeEnv::new();
-    lab.fake_codex("a/codex", "0.150.0");
-    let path = lab.search_path(&["a"]);
-    let home = lab.path("home");
+    let env = CodexHomeEnv::new();
+    env.fake_codex("a/codex", "0.150.0");
+    let path = env.search_path(&["a"]);
+    let home = env.path("home");
     let error = |file: &Path, source: PathSource| {
         let explicit = NamedCodex { path: file.to_owned(), source };
         find_codex(Some(&explicit), &search_environment(&path, &home)).unwrap_err().to_string()
     };
 
-    let old = lab.fake_codex("x/old", "0.99.0");
+    let old = env.fake_codex("x/old", "0.99.0");
     let expected = format!(
         "cannot use {} as Codex (set by --codex-path): version 0.99.0 is older than 0.107.0; \
          update Codex with `npm install -g @openai/codex`",
         old.display()
     );
     assert_eq!(error(&old, PathSource::Flag), expected);
-    let missing = error(&lab.path("x/none"), PathSource::Environment);
+    let missing = error(&env.path("x/none"), PathSource::Environment);
     assert!(missing.contains("set by PROVOST_CODEX"), "{missing}");
     assert!(missing.contains("there is no such file; correct PROVOST_CODEX"), "{missing}");
-    let directory = error(&lab.path("home"), PathSource::Config);
+    let directory = error(&env.path("home"), PathSource::Config);
     assert!(directory.contains("set by agents.codex.path"), "{directory}");
     assert!(directory.contains("not an executable file"), "{directory}");
 }
 
 #[test]
 fn no_usable_codex_error_lists_candidates() {
-    let lab = CodexHomeEnv::new();
-    let old = lab.fake_codex("a/codex", "0.99.0");
-    let path = lab.search_path(&["a"]);
-    let Err(error) = find_codex(None, &search_environment(&path, &lab.path("home"))) else {
+    let env = CodexHomeEnv::new();
+    let old = env.fake_codex("a/codex", "0.99.0");
+    let path = env.search_path(&["a"]);
+    let Err(error) = find_codex(None, &search_environment(&path, &env.path("home"))) else {
         // A Codex in one of the machine's known locations may be found.
         return;
     };
@@ -146,32 +146,32 @@ fn no_usable_codex_error_lists_candidates() {
 
 #[test]
 fn aliases_in_known_paths_are_merged() {
-    let lab = CodexHomeEnv::new();
-    let nvm = lab.fake_codex("home/.nvm/versions/node/v24.1.0/bin/codex", "0.151.0");
-    let local = lab.fake_codex("home/.local/bin/codex", "0.150.0");
-    let prefix = lab.fake_codex("npm/bin/codex", "0.149.0");
-    lab.write("home/.npmrc", &format!("prefix={}\n", lab.path("npm").display()));
-    lab.link("a/codex", &local);
-    let path = lab.search_path(&["a", "home/.local/bin", "a"]);
+    let env = CodexHomeEnv::new();
+    let nvm = env.fake_codex("home/.nvm/versions/node/v24.1.0/bin/codex", "0.151.0");
+    let local = env.fake_codex("home/.local/bin/codex", "0.150.0");
+    let prefix = env.fake_codex("npm/bin/codex", "0.149.0");
+    env.write("home/.npmrc", &format!("prefix={}\n", env.path("npm").display()));
+    env.link("a/codex", &local);
+    let path = env.search_path(&["a", "home/.local/bin", "a"]);
 
-    let found = find_codex(None, &search_environment(&path, &lab.path("home"))).unwrap();
+    let found = find_codex(None, &search_environment(&path, &env.path("home"))).unwrap();
 
     assert_eq!(found.codex.program, nvm);
     let by_path: BTreeMap<&Path, &CodexCandidate> =
         found.candidates.iter().map(|one| (one.path.as_path(), one)).collect();
     assert_eq!(by_path[nvm.as_path()].origin, CandidateOrigin::KnownPlace);
     assert_eq!(by_path[prefix.as_path()].origin, CandidateOrigin::NpmPrefix);
-    let linked = by_path[lab.path("a/codex").as_path()];
+    let linked = by_path[env.path("a/codex").as_path()];
     assert_eq!((linked.origin, &linked.aliases), (CandidateOrigin::Path, &vec![local.clone()]));
     assert!(!by_path.contains_key(local.as_path()));
 }
 
 #[test]
 fn version_query_environment_is_minimal() {
-    let lab = CodexHomeEnv::new();
-    lab.script("a/codex", "env > \"$HOME/seen\"; echo 'codex-cli 0.150.0'");
-    let path = lab.search_path(&["a"]);
-    let home = lab.path("home");
+    let env = CodexHomeEnv::new();
+    env.script("a/codex", "env > \"$HOME/seen\"; echo 'codex-cli 0.150.0'");
+    let path = env.search_path(&["a"]);
+    let home = env.path("home");
     find_codex(None, &search_environment(&path, &home)).unwrap();
     let seen = fs::read_to_string(home.join("seen")).unwrap();
     let names: Vec<&str> = seen.lines().filter_map(|line| Some(line.split_once('=')?.0)).collect();
@@ -186,25 +186,25 @@ fn version_query_environment_is_minimal() {
 
 #[test]
 fn native_program_is_preferred_over_launcher() {
-    let lab = CodexHomeEnv::new();
+    let env = CodexHomeEnv::new();
     let target = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
     let platform = if cfg!(target_arch = "x86_64") { "x64" } else { "arm64" };
     for (package, version) in [("new", "0.150.0"), ("old", "0.110.0"), ("dead", "0.149.0")] {
-        lab.fake_codex(&format!("{package}/@openai/codex/bin/codex.js"), version);
-        lab.write(&format!("{package}/@openai/codex/package.json"), "{}");
-        let launcher = lab.path(&format!("{package}/@openai/codex/bin/codex.js"));
-        lab.link(&format!("{package}/bin/codex"), &launcher);
+        env.fake_codex(&format!("{package}/@openai/codex/bin/codex.js"), version);
+        env.write(&format!("{package}/@openai/codex/package.json"), "{}");
+        let launcher = env.path(&format!("{package}/@openai/codex/bin/codex.js"));
+        env.link(&format!("{package}/bin/codex"), &launcher);
     }
     let vendor =
         |package: &str| format!("{package}/@openai/codex-linux-{platform}/vendor/{target}");
-    let new = lab.fake_codex(&format!("{}/bin/codex", vendor("new")), "0.150.0");
-    let old = lab.fake_codex(&format!("{}/codex/codex", vendor("old")), "0.110.0");
-    let extra = lab.write(&format!("{}/path/rg", vendor("old")), "");
-    lab.script(&format!("{}/bin/codex", vendor("dead")), "exit 127");
+    let new = env.fake_codex(&format!("{}/bin/codex", vendor("new")), "0.150.0");
+    let old = env.fake_codex(&format!("{}/codex/codex", vendor("old")), "0.110.0");
+    let extra = env.write(&format!("{}/path/rg", vendor("old")), "");
+    env.script(&format!("{}/bin/codex", vendor("dead")), "exit 127");
     let codex = |package: &str| {
-        let path = lab.search_path(&[]);
-        let launcher = explicit(&lab.path(&format!("{package}/bin/codex")));
-        find_codex(Some(&launcher), &search_environment(&path, &lab.path("home"))).unwrap().codex
+        let path = env.search_path(&[]);
+        let launcher = explicit(&env.path(&format!("{package}/bin/codex")));
+        find_codex(Some(&launcher), &search_environment(&path, &env.path("home"))).unwrap().codex
     };
 
     assert_eq!(codex("new").program, new);
@@ -212,23 +212,23 @@ fn native_program_is_preferred_over_launcher() {
         (codex("old").program, codex("old").extra_path),
         (old, extra.parent().map(Into::into))
     );
-    assert_eq!(codex("dead").program, lab.path("dead/bin/codex"));
+    assert_eq!(codex("dead").program, env.path("dead/bin/codex"));
     assert_eq!(codex("new").extra_path, None);
 }
 
 #[test]
 fn real_codex_query_leaves_user_home_unchanged() {
     let (Some(new), Some(old)) = (real::codex(), real::old_codex()) else { return };
-    let lab = CodexHomeEnv::new();
-    fs::remove_dir(lab.path("home/.codex")).unwrap();
-    lab.link("bin/codex", &launcher_of(&new));
-    lab.link("bin2/codex", &launcher_of(&old));
-    let path = lab.search_path(&["bin2", "bin"]);
-    let home = lab.path("home");
+    let env = CodexHomeEnv::new();
+    fs::remove_dir(env.path("home/.codex")).unwrap();
+    env.link("bin/codex", &launcher_of(&new));
+    env.link("bin2/codex", &launcher_of(&old));
+    let path = env.search_path(&["bin2", "bin"]);
+    let home = env.path("home");
 
     let found = find_codex(None, &search_environment(&path, &home)).unwrap();
 
-    let seen = of_lab(&lab, &found.candidates);
+    let seen = of_lab(&env, &found.candidates);
     assert_eq!(seen["bin"].status, CandidateStatus::Chosen);
     assert_eq!(seen["bin2"].status, CandidateStatus::NotNewest);
     let older = seen["bin2"].codex.clone().unwrap();
@@ -253,8 +253,8 @@ fn explicit(path: &Path) -> NamedCodex {
 }
 
 /// Returns the candidates of the test environment, by directory, without those of the machine.
-fn of_lab(lab: &CodexHomeEnv, candidates: &[CodexCandidate]) -> BTreeMap<String, CodexCandidate> {
-    let root = lab.path("");
+fn of_lab(env: &CodexHomeEnv, candidates: &[CodexCandidate]) -> BTreeMap<String, CodexCandidate> {
+    let root = env.path("");
     let own = candidates.iter().filter_map(|one| {
         let name = one.path.strip_prefix(&root).ok()?.parent()?.to_str()?.to_owned();
         Some((name, one.clone()))
@@ -264,11 +264,11 @@ fn of_lab(lab: &CodexHomeEnv, candidates: &[CodexCandidate]) -> BTreeMap<String,
 
 #[test]
 fn unrunnable_program_is_reported_failed() {
-    let lab = CodexHomeEnv::new();
-    let file = lab.write("a/codex", "no format that the kernel knows");
+    let env = CodexHomeEnv::new();
+    let file = env.write("a/codex", "no format that the kernel knows");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
-    let path = lab.search_path(&["a"]);
-    let seen = survey(&search_environment(&path, &lab.path("home"))).unwrap();
-    let fault = of_lab(&lab, &seen)["a"].codex.clone().unwrap_err();
+    let path = env.search_path(&["a"]);
+    let seen = survey(&search_environment(&path, &env.path("home"))).unwrap();
+    let fault = of_lab(&env, &seen)["a"].codex.clone().unwrap_err();
     assert!(matches!(fault, CandidateFault::Failed { .. }), "{fault}");
 }

@@ -11,28 +11,28 @@ use crate::test_env::{CodexHomeEnv, search_environment};
 
 #[test]
 fn working_sandbox_is_detected_in_all_versions() {
-    let lab = CodexHomeEnv::new();
-    let new = lab.script("new", "[ \"$*\" = '--version' ] && echo codex-cli 0.150.0; true");
-    let old = lab.script(
+    let env = CodexHomeEnv::new();
+    let new = env.script("new", "[ \"$*\" = '--version' ] && echo codex-cli 0.150.0; true");
+    let old = env.script(
         "old",
         "case \"$*\" in --version) echo codex-cli 0.107.0;; 'sandbox linux -- true') ;; \
          *) echo \"error: unrecognized subcommand 'true'\" >&2; exit 2;; esac",
     );
     for file in [new, old] {
-        assert_eq!(tried(&lab, &file, &lab.search_path(&[])), Preflight::Works);
+        assert_eq!(tried(&env, &file, &env.search_path(&[])), Preflight::Works);
     }
-    assert_eq!(fs::read_dir(lab.path("scratch")).unwrap().count(), 0, "a home was left behind");
+    assert_eq!(fs::read_dir(env.path("scratch")).unwrap().count(), 0, "a home was left behind");
 }
 
 #[test]
 fn broken_sandbox_has_reason_and_advice() {
-    let lab = CodexHomeEnv::new();
-    let file = lab.script(
+    let env = CodexHomeEnv::new();
+    let file = env.script(
         "codex",
         "[ \"$*\" = '--version' ] && echo codex-cli 0.150.0 && exit; \
          echo 'bwrap: No permissions to create a new namespace' >&2; exit 1",
     );
-    let Preflight::Broken(broken) = tried(&lab, &file, &lab.search_path(&[])) else {
+    let Preflight::Broken(broken) = tried(&env, &file, &env.search_path(&[])) else {
         panic!("it is broken")
     };
     assert_eq!(broken.reason, SandboxFault::UserNamespacesForbidden);
@@ -43,12 +43,12 @@ fn broken_sandbox_has_reason_and_advice() {
 #[test]
 fn real_sandboxes_are_classified() {
     let (Some(new), Some(old)) = (real::codex(), real::old_codex()) else { return };
-    let lab = CodexHomeEnv::new();
+    let env = CodexHomeEnv::new();
     for (file, kind) in [(new, None), (old, Some("linux"))] {
-        let mut by_hand = real::command(&lab, &file, &lab.path("scratch"));
+        let mut by_hand = real::command(&env, &file, &env.path("scratch"));
         by_hand.arg("sandbox").args(kind).args(["--", "true"]);
         let works = by_hand.output().unwrap().status.success();
-        let result = tried(&lab, &file, &lab.search_path(&[]));
+        let result = tried(&env, &file, &env.search_path(&[]));
         assert_eq!(result == Preflight::Works, works, "{}: {result:?}", file.display());
     }
 }
@@ -56,25 +56,25 @@ fn real_sandboxes_are_classified() {
 #[test]
 fn missing_bubblewrap_is_detected() {
     let Some(codex) = real::codex() else { return };
-    let lab = CodexHomeEnv::new();
-    let native = found(&lab, &codex, &lab.search_path(&[])).program;
+    let env = CodexHomeEnv::new();
+    let native = found(&env, &codex, &env.search_path(&[])).program;
     // Without its package, Codex does not find the bubblewrap program.
-    let alone = lab.path("bin/codex");
+    let alone = env.path("bin/codex");
     if fs::hard_link(&native, &alone).is_err() {
         fs::copy(&native, &alone).unwrap();
     }
-    let nothing = lab.path("tmp").display().to_string();
-    let Preflight::Broken(broken) = tried(&lab, &alone, &nothing) else { panic!("it is broken") };
+    let nothing = env.path("tmp").display().to_string();
+    let Preflight::Broken(broken) = tried(&env, &alone, &nothing) else { panic!("it is broken") };
     assert_eq!(broken.reason, SandboxFault::NoBubblewrap, "{}", broken.output);
 }
 
-fn tried(lab: &CodexHomeEnv, file: &Path, path: &str) -> Preflight {
-    let home = lab.path("home");
-    preflight(&found(lab, file, path), &search_environment(path, &home), &lab.path("scratch"))
+fn tried(env: &CodexHomeEnv, file: &Path, path: &str) -> Preflight {
+    let home = env.path("home");
+    preflight(&found(env, file, path), &search_environment(path, &home), &env.path("scratch"))
         .unwrap()
 }
 
-fn found(lab: &CodexHomeEnv, file: &Path, path: &str) -> CodexProgram {
+fn found(env: &CodexHomeEnv, file: &Path, path: &str) -> CodexProgram {
     let explicit = NamedCodex { path: file.to_owned(), source: PathSource::Flag };
-    find_codex(Some(&explicit), &search_environment(path, &lab.path("home"))).unwrap().codex
+    find_codex(Some(&explicit), &search_environment(path, &env.path("home"))).unwrap().codex
 }

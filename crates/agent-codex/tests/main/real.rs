@@ -30,11 +30,11 @@ fn named(variable: &str) -> Option<PathBuf> {
 }
 
 /// Returns a command for Codex in a home, with the environment of the test user.
-pub(crate) fn command(lab: &CodexHomeEnv, codex: &Path, codex_home: &Path) -> Command {
+pub(crate) fn command(env: &CodexHomeEnv, codex: &Path, codex_home: &Path) -> Command {
     let mut command = Command::new(codex);
-    command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", lab.path("home"));
-    command.env("CODEX_HOME", codex_home).env("TMPDIR", lab.path("tmp"));
-    command.current_dir(lab.path("worktree"));
+    command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", env.path("home"));
+    command.env("CODEX_HOME", codex_home).env("TMPDIR", env.path("tmp"));
+    command.current_dir(env.path("worktree"));
     command
 }
 
@@ -47,8 +47,8 @@ pub(crate) struct AppServer {
 }
 
 impl AppServer {
-    pub(crate) fn start(lab: &CodexHomeEnv, codex: &Path, codex_home: &Path) -> Self {
-        Self::start_as(command(lab, codex, codex_home))
+    pub(crate) fn start(env: &CodexHomeEnv, codex: &Path, codex_home: &Path) -> Self {
+        Self::start_as(command(env, codex, codex_home))
     }
 
     /// Starts a Codex with a prepared environment.

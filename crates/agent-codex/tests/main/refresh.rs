@@ -18,20 +18,20 @@ use crate::test_env::CodexHomeEnv;
 #[test]
 fn parallel_token_refresh_succeeds() {
     let Some(codex) = real::codex() else { return };
-    let lab = CodexHomeEnv::new();
+    let env = CodexHomeEnv::new();
     let expired = tokens("refresh-0", EXPIRED);
     let login = json!({
         "auth_mode": "chatgpt", "tokens": expired, "last_refresh": "2026-01-01T00:00:00Z",
     });
-    lab.write("home/.codex/auth.json", &login.to_string());
+    env.write("home/.codex/auth.json", &login.to_string());
     let server = TokenServer::start();
-    let sessions = ["s1", "s2", "s3"].map(|name| prepare(&lab.session(name)).unwrap());
+    let sessions = ["s1", "s2", "s3"].map(|name| prepare(&env.session(name)).unwrap());
 
     let has_token: Vec<bool> = thread::scope(|scope| {
         let asked: Vec<_> = sessions
             .iter()
             .map(|session| {
-                let mut command = real::command(&lab, &codex, &session.dir);
+                let mut command = real::command(&env, &codex, &session.dir);
                 command.env("CODEX_REFRESH_TOKEN_URL_OVERRIDE", &server.url);
                 scope.spawn(move || has_token(AppServer::start_as(command)))
             })
@@ -41,7 +41,7 @@ fn parallel_token_refresh_succeeds() {
 
     assert_eq!(has_token, [true; 3]);
     let stored: Value =
-        serde_json::from_slice(&fs::read(lab.path("home/.codex/auth.json")).unwrap()).unwrap();
+        serde_json::from_slice(&fs::read(env.path("home/.codex/auth.json")).unwrap()).unwrap();
     assert_eq!(stored["tokens"]["refresh_token"], "refresh-1", "the user has the new token");
     for session in &sessions {
         assert!(session.dir.join("auth.json").is_symlink());

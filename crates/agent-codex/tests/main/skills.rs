@@ -18,42 +18,42 @@ use crate::test_env::CodexHomeEnv;
 
 #[test]
 fn r8_used_plus_skipped_is_listed() {
-    let lab = CodexHomeEnv::new();
+    let env = CodexHomeEnv::new();
     let used = ["plain", "group/inner", "group/inner/nested"];
     for name in used {
-        lab.skill(&format!("root/{name}"), name.rsplit('/').next().unwrap());
+        env.skill(&format!("root/{name}"), name.rsplit('/').next().unwrap());
     }
-    lab.skill("target", "by-link");
-    lab.link("root/linked", &lab.path("target"));
-    lab.skill("root/a/b/c/d/e/f/g", "deep");
-    lab.skill("root/.hidden", "hidden");
-    lab.skill("root/zz-same-name", "plain");
-    lab.link("root/zz-same-place", &lab.path("root/plain"));
-    lab.write("root/file", "x");
-    lab.write("root/empty/readme", "x");
-    lab.write("root/broken/SKILL.md", "no front matter");
-    lab.write("root/no-description/SKILL.md", "---\nname: n\n---\n");
-    lab.link("root/dangling", Path::new("nowhere"));
-    lab.link("root/file-link/SKILL.md", &lab.path("target/SKILL.md"));
-    fs::write(lab.path("root/latin.tmp"), "").unwrap();
-    let roots = [extra(&lab, "root"), extra(&lab, "none"), extra(&lab, "root/file")];
+    env.skill("target", "by-link");
+    env.link("root/linked", &env.path("target"));
+    env.skill("root/a/b/c/d/e/f/g", "deep");
+    env.skill("root/.hidden", "hidden");
+    env.skill("root/zz-same-name", "plain");
+    env.link("root/zz-same-place", &env.path("root/plain"));
+    env.write("root/file", "x");
+    env.write("root/empty/readme", "x");
+    env.write("root/broken/SKILL.md", "no front matter");
+    env.write("root/no-description/SKILL.md", "---\nname: n\n---\n");
+    env.link("root/dangling", Path::new("nowhere"));
+    env.link("root/file-link/SKILL.md", &env.path("target/SKILL.md"));
+    fs::write(env.path("root/latin.tmp"), "").unwrap();
+    let roots = [extra(&env, "root"), extra(&env, "none"), extra(&env, "root/file")];
 
     let skills = list(&roots);
 
     let statuses: BTreeMap<String, &SkillStatus> =
-        skills.iter().map(|skill| (of_lab(&lab, &skill.path), &skill.status)).collect();
+        skills.iter().map(|skill| (of_lab(&env, &skill.path), &skill.status)).collect();
     let skipped = |name: &str| match statuses[name] {
         SkillStatus::Skipped(reason) => reason.clone(),
         SkillStatus::Used(_) => panic!("{name} is used"),
     };
     assert_eq!(*statuses["root/plain"], SkillStatus::Used(Delivery::Linked));
     assert_eq!(*statuses["root/group/inner"], SkillStatus::Used(Delivery::Linked));
-    let within = Delivery::Within(lab.path("root/group/inner"));
+    let within = Delivery::Within(env.path("root/group/inner"));
     assert_eq!(*statuses["root/group/inner/nested"], SkillStatus::Used(within));
     assert_eq!(*statuses["target"], SkillStatus::Used(Delivery::Linked));
     assert_eq!(skipped("root/a/b/c/d/e/f/g"), SkipReason::TooDeep);
     assert_eq!(skipped("root/.hidden"), SkipReason::Hidden);
-    let with = lab.path("root/plain");
+    let with = env.path("root/plain");
     assert_eq!(skipped("root/zz-same-name"), SkipReason::NameClash { with });
     assert_eq!(skipped("root/empty"), SkipReason::NoSkillFile);
     assert!(matches!(skipped("root/broken"), SkipReason::BrokenFrontMatter { .. }));
@@ -68,26 +68,26 @@ fn r8_used_plus_skipped_is_listed() {
 
 #[test]
 fn skill_in_two_roots_is_used_once() {
-    let lab = CodexHomeEnv::new();
-    lab.skill("one/x", "x");
-    lab.link("two/x", &lab.path("one/x"));
-    let skills = list(&[extra(&lab, "one"), extra(&lab, "two")]);
+    let env = CodexHomeEnv::new();
+    env.skill("one/x", "x");
+    env.link("two/x", &env.path("one/x"));
+    let skills = list(&[extra(&env, "one"), extra(&env, "two")]);
     let standings: Vec<&SkillStatus> = skills.iter().map(|skill| &skill.status).collect();
-    let again = SkillStatus::Skipped(SkipReason::AlreadyListed { at: lab.path("one") });
+    let again = SkillStatus::Skipped(SkipReason::AlreadyListed { at: env.path("one") });
     assert_eq!(standings, [&SkillStatus::Used(Delivery::Linked), &again]);
 }
 
 #[test]
 fn unreadable_skill_is_reported() {
-    let lab = CodexHomeEnv::new();
-    lab.write("root/latin/SKILL.md", "");
-    fs::write(lab.path("root/latin/SKILL.md"), b"---\nname: l\ndescription: caf\xe9\n---\n")
+    let env = CodexHomeEnv::new();
+    env.write("root/latin/SKILL.md", "");
+    fs::write(env.path("root/latin/SKILL.md"), b"---\nname: l\ndescription: caf\xe9\n---\n")
         .unwrap();
-    lab.skill("root/locked", "locked");
-    let locked = lab.path("root/locked/SKILL.md");
+    env.skill("root/locked", "locked");
+    let locked = env.path("root/locked/SKILL.md");
     fs::set_permissions(&locked, fs::Permissions::from_mode(0o000)).unwrap();
     let is_root = fs::read(&locked).is_ok();
-    let skills = list(&[extra(&lab, "root")]);
+    let skills = list(&[extra(&env, "root")]);
     let unreadable = |name: &str| {
         let skill = skills.iter().find(|skill| skill.path.ends_with(name)).unwrap();
         matches!(skill.status, SkillStatus::Skipped(SkipReason::Unreadable { .. }))
@@ -98,10 +98,10 @@ fn unreadable_skill_is_reported() {
 
 #[test]
 fn native_roots_stop_at_repository_root() {
-    let lab = CodexHomeEnv::new();
-    fs::create_dir_all(lab.path("worktree/a/b")).unwrap();
+    let env = CodexHomeEnv::new();
+    fs::create_dir_all(env.path("worktree/a/b")).unwrap();
     let paths =
-        |roots: &[SkillRoot]| roots.iter().map(|root| of_lab(&lab, &root.path)).collect::<Vec<_>>();
+        |roots: &[SkillRoot]| roots.iter().map(|root| of_lab(&env, &root.path)).collect::<Vec<_>>();
     let expected = [
         "worktree/a/.agents/skills",
         "worktree/a/.codex/skills",
@@ -109,36 +109,36 @@ fn native_roots_stop_at_repository_root() {
         "worktree/.codex/skills",
         "home/.agents/skills",
     ];
-    let home = lab.path("home");
-    assert_eq!(paths(&native_roots(&home, &lab.path("worktree/a"))), expected);
+    let home = env.path("home");
+    assert_eq!(paths(&native_roots(&home, &env.path("worktree/a"))), expected);
     let outside = ["tmp/.agents/skills", "tmp/.codex/skills", "home/.agents/skills"];
     // The test's own directory can be below a `.git`: Codex's sandbox makes an empty one in /tmp.
-    assert_eq!(paths(&native_roots_within(&home, &lab.path("tmp"), None)), outside);
+    assert_eq!(paths(&native_roots_within(&home, &env.path("tmp"), None)), outside);
 }
 
 #[test]
 fn r11_extra_skills_are_linked_whole() {
-    let lab = CodexHomeEnv::new();
-    lab.skill("more/x", "first");
-    lab.write("more/x/scripts/run.sh", "echo whole");
-    lab.skill("most/x", "second");
-    let both = with_roots(&lab, &["more", "most"]);
+    let env = CodexHomeEnv::new();
+    env.skill("more/x", "first");
+    env.write("more/x/scripts/run.sh", "echo whole");
+    env.skill("most/x", "second");
+    let both = with_roots(&env, &["more", "most"]);
     prepare(&both).unwrap();
-    let script = fs::read_to_string(lab.path("s/skills/x/scripts/run.sh")).unwrap();
+    let script = fs::read_to_string(env.path("s/skills/x/scripts/run.sh")).unwrap();
     assert_eq!(script, "echo whole");
-    assert_eq!(fs::read_link(lab.path("s/skills/x-2")).unwrap(), lab.path("most/x"));
-    prepare(&with_roots(&lab, &["most"])).unwrap();
-    assert_eq!(fs::read_link(lab.path("s/skills/x")).unwrap(), lab.path("most/x"));
-    assert!(!lab.path("s/skills/x-2").is_symlink());
+    assert_eq!(fs::read_link(env.path("s/skills/x-2")).unwrap(), env.path("most/x"));
+    prepare(&with_roots(&env, &["most"])).unwrap();
+    assert_eq!(fs::read_link(env.path("s/skills/x")).unwrap(), env.path("most/x"));
+    assert!(!env.path("s/skills/x-2").is_symlink());
 }
 
 #[test]
 fn r14_used_skills_match_codex_list() {
     for codex in [real::codex(), real::old_codex()].into_iter().flatten() {
-        let lab = skilled_user();
-        let prepared = prepare(&with_roots(&lab, &["more"])).unwrap();
+        let env = skilled_user();
+        let prepared = prepare(&with_roots(&env, &["more"])).unwrap();
         let mut skills = prepared.skills.clone();
-        let result = listed_by(&lab, &codex);
+        let result = listed_by(&env, &codex);
 
         confirm(&mut skills, &AgentView::from_result(&result));
 
@@ -166,12 +166,12 @@ fn r14_used_skills_match_codex_list() {
 
 #[test]
 fn skills_refused_by_codex_are_skipped() {
-    let lab = CodexHomeEnv::new();
+    let env = CodexHomeEnv::new();
     for name in ["taken", "refused", "unseen"] {
-        lab.skill(&format!("root/{name}"), name);
+        env.skill(&format!("root/{name}"), name);
     }
-    let mut skills = list(&[extra(&lab, "root")]);
-    let file = |name: &str| lab.path(&format!("root/{name}/SKILL.md"));
+    let mut skills = list(&[extra(&env, "root")]);
+    let file = |name: &str| env.path(&format!("root/{name}/SKILL.md"));
     let errors = json!([{"path": file("refused"), "message": "bad\u{1b} yaml"}]);
     let row = json!({"skills": [{"path": file("taken"), "enabled": true}], "errors": errors});
     confirm(&mut skills, &AgentView::from_result(&json!({"data": [row, 3], "more": null})));
@@ -187,25 +187,25 @@ fn skills_refused_by_codex_are_skipped() {
 
 /// Returns a user with skills in every location, one of them disabled.
 fn skilled_user() -> CodexHomeEnv {
-    let lab = CodexHomeEnv::new();
-    lab.skill("home/.codex/skills/of-home", "of-home");
-    lab.skill("home/.codex/skills/group/grouped", "grouped");
-    lab.skill("home/.codex/skills/group/grouped/parts/within", "within");
-    lab.skill("home/.codex/skills/off", "off");
-    lab.skill("home/.codex/skills/.system/theirs", "theirs");
-    lab.skill("home/.agents/skills/of-user", "of-user");
-    lab.skill("worktree/.agents/skills/of-repository", "of-repository");
-    lab.skill("more/extra", "extra");
-    lab.skill("more/clash", "of-home");
-    lab.write("more/broken/SKILL.md", "no front matter");
+    let env = CodexHomeEnv::new();
+    env.skill("home/.codex/skills/of-home", "of-home");
+    env.skill("home/.codex/skills/group/grouped", "grouped");
+    env.skill("home/.codex/skills/group/grouped/parts/within", "within");
+    env.skill("home/.codex/skills/off", "off");
+    env.skill("home/.codex/skills/.system/theirs", "theirs");
+    env.skill("home/.agents/skills/of-user", "of-user");
+    env.skill("worktree/.agents/skills/of-repository", "of-repository");
+    env.skill("more/extra", "extra");
+    env.skill("more/clash", "of-home");
+    env.write("more/broken/SKILL.md", "no front matter");
     let off = "[[skills.config]]\npath = \"skills/off/SKILL.md\"\nenabled = false\n";
-    lab.write("home/.codex/config.toml", off);
-    lab
+    env.write("home/.codex/config.toml", off);
+    env
 }
 
-fn listed_by(lab: &CodexHomeEnv, codex: &Path) -> Value {
-    let mut server = AppServer::start(lab, codex, &lab.path("s"));
-    server.ask("skills/list", json!({"cwds": [lab.path("worktree")], "forceReload": true}))
+fn listed_by(env: &CodexHomeEnv, codex: &Path) -> Value {
+    let mut server = AppServer::start(env, codex, &env.path("s"));
+    server.ask("skills/list", json!({"cwds": [env.path("worktree")], "forceReload": true}))
 }
 
 fn used(skills: &[Skill]) -> BTreeSet<PathBuf> {
@@ -220,15 +220,15 @@ fn seen(result: &Value) -> BTreeSet<PathBuf> {
     enabled.map(|skill| PathBuf::from(skill["path"].as_str().unwrap())).collect()
 }
 
-fn with_roots(lab: &CodexHomeEnv, names: &[&str]) -> SessionHome {
-    let skill_roots = names.iter().map(|name| lab.path(name)).collect();
-    SessionHome { skill_roots, ..lab.session("s") }
+fn with_roots(env: &CodexHomeEnv, names: &[&str]) -> SessionHome {
+    let skill_roots = names.iter().map(|name| env.path(name)).collect();
+    SessionHome { skill_roots, ..env.session("s") }
 }
 
-fn extra(lab: &CodexHomeEnv, name: &str) -> SkillRoot {
-    SkillRoot { path: lab.path(name), kind: RootKind::Extra }
+fn extra(env: &CodexHomeEnv, name: &str) -> SkillRoot {
+    SkillRoot { path: env.path(name), kind: RootKind::Extra }
 }
 
-fn of_lab(lab: &CodexHomeEnv, path: &Path) -> String {
-    path.strip_prefix(lab.path("")).unwrap().display().to_string()
+fn of_lab(env: &CodexHomeEnv, path: &Path) -> String {
+    path.strip_prefix(env.path("")).unwrap().display().to_string()
 }

@@ -20,11 +20,11 @@ pub(crate) struct CodexHomeEnv {
 
 impl CodexHomeEnv {
     pub(crate) fn new() -> Self {
-        let lab = Self { dir: tempfile::tempdir().unwrap() };
+        let env = Self { dir: tempfile::tempdir().unwrap() };
         for name in ["home/.codex", "tmp", "bin", "worktree/.git", "scratch"] {
-            fs::create_dir_all(lab.path(name)).unwrap();
+            fs::create_dir_all(env.path(name)).unwrap();
         }
-        lab
+        env
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {

@@ -67,7 +67,7 @@ pub(crate) fn run(table: &mut FigureTable, codex: &Path) -> Result<()> {
     let (mut command, mut follower) = EventReader::command(&scene)?;
     let (mut disk, mut syncs) = (tempfile::tempfile()?, Sample::default());
     for _ in 0..INSTRUCTIONS {
-        scene.run_json(&["send", "--json", &id, "Go on."])?;
+        scene.run_json(&["send", "--json", &id, "Continue."])?;
         stream.until_sealed()?;
         command.until_sealed()?;
         syncs.add_ms(bare_sync(&mut disk)?);

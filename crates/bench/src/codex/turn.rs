@@ -164,11 +164,11 @@ impl BareAppServer {
         Ok(reply["result"].clone())
     }
 
-    fn until(&mut self, meant: impl Fn(&Value) -> bool) -> Result<Value> {
+    fn until(&mut self, is_awaited: impl Fn(&Value) -> bool) -> Result<Value> {
         let mut line = String::new();
         while self.output.read_line(&mut line)? > 0 {
             let message: Value = serde_json::from_str(&line).unwrap_or_default();
-            if meant(&message) {
+            if is_awaited(&message) {
                 return Ok(message);
             }
             line.clear();

@@ -30,8 +30,8 @@ pub(crate) fn run(table: &mut FigureTable) -> Result<()> {
     for _ in 0..50 {
         let (next, took) = time(|| {
             let mut draft = run.clone();
-            let around = RunAdvanceContext { now: at(), other_agents: 0, session: &|_| None };
-            let step = draft.advance(&around);
+            let context = RunAdvanceContext { now: at(), other_agents: 0, session: &|_| None };
+            let step = draft.advance(&context);
             if let Some(RunStep::EventAndOrder(event, _) | RunStep::Event(event)) = &step {
                 draft.evolve(at(), event);
             }

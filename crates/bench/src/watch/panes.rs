@@ -130,7 +130,7 @@ impl<'a> ExternalPanes<'a> {
     fn work(&self) -> Result<()> {
         for no in 0..self.size.sessions {
             let pane = format!("=agent-{no}:");
-            self.tmux(&["send-keys", "-t", &pane, "-l", "Go on."])?;
+            self.tmux(&["send-keys", "-t", &pane, "-l", "Continue."])?;
             thread::sleep(ENTER_DELAY);
             self.tmux(&["send-keys", "-t", &pane, "Enter"])?;
             self.scene.model.wait_for_hold(&format!("work-{no}"));

@@ -84,7 +84,7 @@ impl<'a> TerminalSessions<'a> {
 
     /// Starts a turn of one agent and waits until the model reaches its gate.
     fn send(&self, no: usize, door: &str) -> Result<()> {
-        self.scene.run_json(&["send", &self.ids[no], "Go on.", "--json"])?;
+        self.scene.run_json(&["send", &self.ids[no], "Continue.", "--json"])?;
         self.scene.model.wait_for_hold(&format!("{door}-{no}"));
         Ok(())
     }

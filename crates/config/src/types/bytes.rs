@@ -74,8 +74,8 @@ fn scale_of(unit: &str) -> Result<u64, String> {
 fn unknown_unit(unit: &str) -> String {
     let same_but_case =
         UNITS.iter().map(|(name, _)| *name).find(|name| name.eq_ignore_ascii_case(unit));
-    let meant = same_but_case.or_else(|| nearest(unit, UNITS.iter().map(|(name, _)| *name)));
-    match meant {
+    let suggestion = same_but_case.or_else(|| nearest(unit, UNITS.iter().map(|(name, _)| *name)));
+    match suggestion {
         Some(name) => format!("unknown unit {}, did you mean {name:?}?", quote(unit)),
         None => format!(
             "unknown unit {}, expected B, KB, MB, GB, TB, KiB, MiB, GiB or TiB",

@@ -50,7 +50,7 @@ words! {
         Jsonl = "jsonl",
     }
 
-    /// What an agent may change on the machine.
+    /// The changes that an agent may make to the machine.
     Sandbox {
         /// Nothing.
         ReadOnly = "read-only",
@@ -74,7 +74,7 @@ words! {
         UsageLimit = "usage_limit",
     }
 
-    /// What a reaction does.
+    /// The action of a reaction.
     Act {
         /// Runs only the hook.
         Notify = "notify",
@@ -128,7 +128,7 @@ words! {
         Never = "never",
     }
 
-    /// What a review does with its findings.
+    /// How a review handles its findings.
     ReviewMode {
         /// There is no review.
         Off = "off",

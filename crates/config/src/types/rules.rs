@@ -29,7 +29,7 @@ pub struct RulesVersion(u32);
 /// The only supported version.
 const VERSION: u32 = 1;
 
-/// What a rule can be about.
+/// The possible subjects of a rule.
 const SUBJECTS: [&str; 3] = ["command", "path", "network"];
 
 /// Characters with a special meaning in a shell. A command rule that contains one could never match.

@@ -55,8 +55,8 @@ fn scale_of(unit: &str) -> Result<u64, String> {
     if let Some((_, scale)) = UNITS.iter().find(|(name, _)| *name == unit) {
         return Ok(*scale);
     }
-    let meant = UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit));
-    Err(match meant {
+    let suggestion = UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit));
+    Err(match suggestion {
         Some((name, _)) => format!("unknown unit {}, did you mean {name:?}?", quote(unit)),
         None => format!("unknown unit {}, expected k, M or G", quote(unit)),
     })

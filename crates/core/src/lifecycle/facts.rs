@@ -35,7 +35,7 @@ impl ClaimKind {
     }
 }
 
-/// What the kernel reports about the agent's process.
+/// The kernel's report about the agent's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProcessFact {
@@ -111,7 +111,7 @@ impl Verification {
         )
     }
 
-    /// Whether verification was attempted but came to no result, for reasons that are not the
+    /// Whether verification was attempted without a result, for reasons that are not the
     /// work's fault: a check could not be run, or the work could not be committed for it. Unlike
     /// with `None`, there is a reason to report.
     pub fn is_unchecked(&self) -> bool {

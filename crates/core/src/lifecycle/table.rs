@@ -166,7 +166,7 @@ fn liveness_flags(process: ProcessFact) -> Option<Flag> {
 fn ending_flags(process: ProcessFact, activity: Activity) -> Vec<Flag> {
     match (process, activity) {
         (ProcessFact::Alive, _) => {
-            vec![Flag::SettleFirst, Flag::ReapLeftoverPid, Flag::ExitCodeUnobserved]
+            vec![Flag::SettleFirst, Flag::ProcessStillRunning, Flag::ExitCodeUnobserved]
         }
         (ProcessFact::Unknown, _) => vec![Flag::SettleFirst, Flag::ExitCodeUnobserved],
         (ProcessFact::Exit0 | ProcessFact::ExitN, Activity::Active) => vec![Flag::SettleFirst],

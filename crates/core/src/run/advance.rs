@@ -10,7 +10,7 @@ use super::{
     session_spec::{SessionJob, is_repeatable},
     spec::{PlanMode, ReviewMode},
     stage::RunStage,
-    state::{Run, RunSession, RunStop, SessionEnd},
+    state::{CountedUsage, Run, RunSession, RunStop, SessionEnd},
 };
 use crate::{
     ids::SessionId,
@@ -57,59 +57,66 @@ pub(super) struct ResumeInstruction {
 
 impl Run {
     /// Returns the next automatic step, if any. The caller applies the step and then calls this again.
-    pub fn advance(&self, around: &RunAdvanceContext<'_>) -> Option<RunStep> {
+    pub fn advance(&self, context: &RunAdvanceContext<'_>) -> Option<RunStep> {
         if self.is_sealed() {
             return None;
         }
         self.live()
-            .find_map(|live| self.attend_session(live, around))
-            .or_else(|| self.advance_run(around))
+            .find_map(|live| self.attend_session(live, context))
+            .or_else(|| self.advance_run(context))
     }
 
-    fn attend_session(&self, live: &RunSession, around: &RunAdvanceContext<'_>) -> Option<RunStep> {
-        let session = (around.session)(live.id)?;
+    fn attend_session(
+        &self,
+        live: &RunSession,
+        context: &RunAdvanceContext<'_>,
+    ) -> Option<RunStep> {
+        let session = (context.session)(live.id)?;
         let first = self.record_decision(session).or_else(|| self.record_end(session));
         match &self.attempt().stopped {
             Some(stopped) => first.or_else(|| cancel_session(session, stopped)),
-            None => first.or_else(|| self.attend_running(session, around)),
+            None => first.or_else(|| self.attend_running(session, context)),
         }
-        .filter(|step| is_accepted(step, session, around.now))
+        .filter(|step| is_accepted(step, session, context.now))
     }
 
     /// Returns the next step that does not involve a running session.
-    fn advance_run(&self, around: &RunAdvanceContext<'_>) -> Option<RunStep> {
+    fn advance_run(&self, context: &RunAdvanceContext<'_>) -> Option<RunStep> {
         // A stopped run starts nothing new, even while Provost is checking whether its work has landed.
         match (self.attempt().stopped.is_some(), self.is_live()) {
             (true, true) => None,
-            (true, false) => self.seal_if_over(around.now),
+            (true, false) => self.seal_if_over(context.now),
             (false, true) if self.stage != RunStage::Tasks => None,
-            (false, _) => self.seal_if_over(around.now).or_else(|| self.advance_stage(around)),
+            (false, _) => self.seal_if_over(context.now).or_else(|| self.advance_stage(context)),
         }
     }
 
     fn record_end(&self, session: &Session) -> Option<RunStep> {
         session.attempt().is_sealed().then(|| {
-            let (used, turns) = self.used_before(session);
-            let end = Box::new(session_end(session, used, turns));
+            let end = Box::new(session_end(session, self.used_before(session)));
             RunStep::Event(SessionEnded { session: session.id, end }.into())
         })
     }
 
     /// Returns the part of a session's usage that the run already counted in earlier attempts.
-    fn used_before(&self, session: &Session) -> (session::Usage, u32) {
+    fn used_before(&self, session: &Session) -> CountedUsage {
         let live = self.sessions.iter().find(|one| one.id == session.id);
         live.map_or_else(Default::default, |one| one.counted)
     }
 
     /// Returns the next step for a running session.
-    fn attend_running(&self, session: &Session, around: &RunAdvanceContext<'_>) -> Option<RunStep> {
-        let taken = |step: &RunStep| is_accepted(step, session, around.now);
+    fn attend_running(
+        &self,
+        session: &Session,
+        context: &RunAdvanceContext<'_>,
+    ) -> Option<RunStep> {
+        let taken = |step: &RunStep| is_accepted(step, session, context.now);
         self.repeat_answer(session)
             .filter(taken)
             .or_else(|| self.observe_request(session))
             .or_else(|| self.send_decision(session).filter(taken))
-            .or_else(|| self.raise_budget(session, around).filter(taken))
-            .or_else(|| self.stop_overdrawn(session, around))
+            .or_else(|| self.raise_budget(session, context).filter(taken))
+            .or_else(|| self.stop_overdrawn(session, context))
     }
 
     fn observe_request(&self, session: &Session) -> Option<RunStep> {
@@ -121,23 +128,22 @@ impl Run {
 
     /// Returns the total budget of a session: what remains of the run's budget, minus the uncounted
     /// usage of the other sessions, plus the usage of this session that was already counted.
-    fn allowance(&self, session: &Session, around: &RunAdvanceContext<'_>) -> Budget {
-        let (left, (before, turns)) = (self.remaining(), self.used_before(session));
-        let (others, others_turns) = self.used_by_others(session.id, around);
+    fn allowance(&self, session: &Session, context: &RunAdvanceContext<'_>) -> Budget {
+        let (left, before) = (self.remaining(), self.used_before(session));
+        let (others, others_turns) = self.used_by_others(session.id, context);
         Budget {
-            tokens: left.tokens.map(|left| (left + before.total()).saturating_sub(others)),
-            turns: left.turns.map(|left| (left + turns).saturating_sub(others_turns)),
+            tokens: left.tokens.map(|left| (left + before.usage.total()).saturating_sub(others)),
+            turns: left.turns.map(|left| (left + before.turns).saturating_sub(others_turns)),
         }
     }
 
     /// Returns the uncounted usage of the other running sessions.
-    fn used_by_others(&self, session: SessionId, around: &RunAdvanceContext<'_>) -> (u64, u32) {
+    fn used_by_others(&self, session: SessionId, context: &RunAdvanceContext<'_>) -> (u64, u32) {
         let others = self.live().filter(|one| one.id != session);
-        others.fold((0, 0), |(tokens, turns), one| match (around.session)(one.id) {
+        others.fold((0, 0), |(tokens, turns), one| match (context.session)(one.id) {
             Some(other) => {
-                let (before, turns_before) = one.counted;
-                let used = other.usage.since(before).total();
-                (tokens + used, turns + other.turns.saturating_sub(turns_before))
+                let used = other.usage.since(one.counted.usage).total();
+                (tokens + used, turns + other.turns.saturating_sub(one.counted.turns))
             }
             None => (tokens, turns),
         })
@@ -147,9 +153,9 @@ impl Run {
     pub(super) fn raise_budget(
         &self,
         session: &Session,
-        around: &RunAdvanceContext<'_>,
+        context: &RunAdvanceContext<'_>,
     ) -> Option<RunStep> {
-        let Budget { tokens, turns } = self.allowance(session, around);
+        let Budget { tokens, turns } = self.allowance(session, context);
         let more = |now: Option<u64>, may: Option<u64>| now.zip(may).is_some_and(|(n, m)| m > n);
         let more_tokens = more(session.budget.tokens, tokens);
         let more_turns = more(session.budget.turns.map(u64::from), turns.map(u64::from));
@@ -163,8 +169,12 @@ impl Run {
 
     /// Stops a resumed session that exceeds what remains of the run's budget. The session still has
     /// its original budget, but other sessions may have used part of it.
-    fn stop_overdrawn(&self, session: &Session, around: &RunAdvanceContext<'_>) -> Option<RunStep> {
-        let Budget { tokens, turns } = self.allowance(session, around);
+    fn stop_overdrawn(
+        &self,
+        session: &Session,
+        context: &RunAdvanceContext<'_>,
+    ) -> Option<RunStep> {
+        let Budget { tokens, turns } = self.allowance(session, context);
         // A session without a budget runs no agent.
         let budget = Budget {
             tokens: session.budget.tokens.and(tokens),
@@ -213,11 +223,11 @@ impl Run {
         }
     }
 
-    fn advance_stage(&self, around: &RunAdvanceContext<'_>) -> Option<RunStep> {
+    fn advance_stage(&self, context: &RunAdvanceContext<'_>) -> Option<RunStep> {
         match (self.stage, self.current()) {
             (RunStage::Intake, _) => Some(self.leave_intake()),
-            (RunStage::Land, current) => self.advance_landing(around, current),
-            (RunStage::Tasks, _) => self.advance_tasks(around),
+            (RunStage::Land, current) => self.advance_landing(context, current),
+            (RunStage::Tasks, _) => self.advance_tasks(context),
             (RunStage::PlanReview, _) if self.is_plan_settled() => self.leave_plan(),
             (RunStage::PlanReview, None) if !self.is_plan_reviewed_by_agent() => self.pass_plan(),
             (
@@ -228,16 +238,16 @@ impl Run {
                 | RunStage::TaskReview
                 | RunStage::FinalReview,
                 None,
-            ) => self.begin(around),
+            ) => self.begin(context),
             (_, Some(RunSession { end: None, .. })) => None,
             (_, Some(RunSession { end: Some(end), cycle, .. })) => {
-                self.conclude(end, *cycle, around)
+                self.conclude(end, *cycle, context)
             }
         }
     }
 
     /// Begins the current stage: resumes the conversation of its ended session, or opens a new session.
-    fn begin(&self, around: &RunAdvanceContext<'_>) -> Option<RunStep> {
+    fn begin(&self, context: &RunAdvanceContext<'_>) -> Option<RunStep> {
         let review = matches!(self.stage, RunStage::TaskReview | RunStage::FinalReview);
         if review && self.spec.reviews.mode_for(self.stage) == ReviewMode::Off {
             return Some(enter_stage(self.next_stage(self.stage)));
@@ -245,24 +255,24 @@ impl Run {
         if let Some(used) = self.used_up() {
             return Some(stop_run(RunFailureCause::Budget, used));
         }
-        if !self.has_free_slot(around) {
+        if !self.has_free_slot(context) {
             return None;
         }
-        self.resume_work(around).or_else(|| self.open_session(self.job(1)))
+        self.resume_work(context).or_else(|| self.open_session(self.job(1)))
     }
 
     /// Resumes interrupted work in the same conversation and worktree.
-    fn resume_work(&self, around: &RunAdvanceContext<'_>) -> Option<RunStep> {
+    fn resume_work(&self, context: &RunAdvanceContext<'_>) -> Option<RunStep> {
         if self.stage != RunStage::Work {
             return None;
         }
         let before = self.sessions.last().filter(|one| one.stage == RunStage::Work)?;
-        let session = (around.session)(before.id)?;
+        let session = (context.session)(before.id)?;
         let ended = self.attempts.iter().rev().find_map(|attempt| attempt.sealed.as_ref())?;
         let text = self.resume_prompt(None, &ended.describe());
         let instruction =
             ResumeInstruction { key: format!("run-attempt-{}", self.attempt().no), text };
-        self.resume_session(session, around, 1, instruction)
+        self.resume_session(session, context, 1, instruction)
     }
 
     /// Resumes an ended session. Returns None if that is impossible, for example because the
@@ -270,19 +280,19 @@ impl Run {
     pub(super) fn resume_session(
         &self,
         session: &Session,
-        around: &RunAdvanceContext<'_>,
+        context: &RunAdvanceContext<'_>,
         cycle: u32,
         ResumeInstruction { key, text }: ResumeInstruction,
     ) -> Option<RunStep> {
         if !session.attempt().is_sealed() {
             return None;
         }
-        if let Some(raise) = self.raise_budget(session, around) {
+        if let Some(raise) = self.raise_budget(session, context) {
             return Some(raise);
         }
         let send = session::SessionCommand::Send { key, text, mode: SendMode::Continue };
         let opened = RunSessionOpened { session: session.id, stage: self.stage, cycle, task: None };
-        let taken = session.decide(&send, around.now).is_ok();
+        let taken = session.decide(&send, context.now).is_ok();
         taken.then(|| {
             RunStep::EventAndOrder(opened.into(), SessionOrder::Command(session.id, Box::new(send)))
         })
@@ -301,7 +311,7 @@ impl Run {
     /// pull request.
     fn advance_landing(
         &self,
-        around: &RunAdvanceContext<'_>,
+        context: &RunAdvanceContext<'_>,
         current: Option<&RunSession>,
     ) -> Option<RunStep> {
         if let Some(end) = current.and_then(|one| one.end.as_ref()) {
@@ -327,7 +337,7 @@ impl Run {
             }
             LandingNeed::Session(no, step) => match self.used_up() {
                 Some(used) => Some(stop_run(RunFailureCause::Budget, used)),
-                None => self.begin_step(around, no, step),
+                None => self.begin_step(context, no, step),
             },
             LandingNeed::Land | LandingNeed::Approval => None,
             LandingNeed::Watch => self.end_watch(),
@@ -337,11 +347,11 @@ impl Run {
     /// Sends review comments to the session that did the work, in the same conversation.
     fn begin_step(
         &self,
-        around: &RunAdvanceContext<'_>,
+        context: &RunAdvanceContext<'_>,
         no: u32,
         step: &LandStep,
     ) -> Option<RunStep> {
-        if !self.has_free_slot(around) {
+        if !self.has_free_slot(context) {
             return None;
         }
         let owner = match step {
@@ -350,14 +360,14 @@ impl Run {
                 // Reuse a worktree only if it contains the newest work. Otherwise the work of other
                 // tasks or of a reviewer would be lost.
                 let owner = self.owner().filter(|one| self.has_newest_work(one));
-                let owner = owner.and_then(|one| (around.session)(one.id));
+                let owner = owner.and_then(|one| (context.session)(one.id));
                 owner.filter(|session| self.is_checked_by_all(session)).zip(Some(comments))
             }
         };
         let taken_up = owner.and_then(|(owner, comments)| {
             let key = format!("land-{}-{no}", self.attempt().no);
             let text = self.comments_prompt(None, comments);
-            self.resume_session(owner, around, no, ResumeInstruction { key, text })
+            self.resume_session(owner, context, no, ResumeInstruction { key, text })
         });
         taken_up.or_else(|| self.open_session(self.job(no)))
     }
@@ -371,10 +381,10 @@ impl Run {
     /// all of its checks passed.
     fn end_watch(&self) -> Option<RunStep> {
         let LandingState::Requested(pull) = &self.landing else { return None };
-        let PullRequestState { status: standing, checks, .. } = pull.seen.as_ref()?;
+        let PullRequestState { status, checks, .. } = pull.seen.as_ref()?;
         let (branch, commit) = (self.spec.branch.clone(), pull.commit.clone());
         let landed = |merged| RunStep::Event(WorkLanded { branch, commit, merged }.into());
-        match (standing, checks) {
+        match (status, checks) {
             (PullRequestStatus::Merged, _) => Some(landed(true)),
             (PullRequestStatus::Closed, _) => {
                 Some(stop_run(RunFailureCause::Landing, "the pull request was closed".to_owned()))
@@ -395,7 +405,7 @@ impl Run {
         &self,
         end: &SessionEnd,
         cycle: u32,
-        around: &RunAdvanceContext<'_>,
+        context: &RunAdvanceContext<'_>,
     ) -> Option<RunStep> {
         if end.cause == Some(crate::lifecycle::Cause::Budget) {
             return Some(stop_run(RunFailureCause::Budget, describe_end(end)));
@@ -403,11 +413,11 @@ impl Run {
         match self.stage {
             RunStage::Intake | RunStage::Tasks | RunStage::Land => None,
             RunStage::Triage => Some(self.conclude_triage(end)),
-            RunStage::Plan => self.conclude_plan(end, cycle, around),
-            RunStage::PlanReview => self.conclude_plan_review(end, cycle, around),
+            RunStage::Plan => self.conclude_plan(end, cycle, context),
+            RunStage::PlanReview => self.conclude_plan_review(end, cycle, context),
             RunStage::Work => self.conclude_work(end),
             RunStage::TaskReview | RunStage::FinalReview => {
-                self.conclude_review(end, cycle, around)
+                self.conclude_review(end, cycle, context)
             }
         }
     }
@@ -447,14 +457,14 @@ impl Run {
         &self,
         end: &SessionEnd,
         cycle: u32,
-        around: &RunAdvanceContext<'_>,
+        context: &RunAdvanceContext<'_>,
     ) -> Option<RunStep> {
         match self.review_result(self.stage, end, cycle, self.commit_failure.as_deref())? {
             Err(why) => Some(stop_run(RunFailureCause::Review, why)),
             Ok(ReviewProgress::Done) => Some(enter_stage(self.next_stage(self.stage))),
             Ok(ReviewProgress::Repeat) => match self.used_up() {
                 Some(used) => Some(stop_run(RunFailureCause::Budget, used)),
-                None if !self.has_free_slot(around) => None,
+                None if !self.has_free_slot(context) => None,
                 None => self.open_session(self.job(cycle + 1)),
             },
         }
@@ -567,9 +577,9 @@ pub(super) fn stop_run(cause: RunFailureCause, detail: String) -> RunStep {
 }
 
 pub(super) fn describe_end(end: &SessionEnd) -> String {
-    let cause = end.cause.map_or(String::new(), |cause| format!(" ({})", cause.word()));
+    let cause = end.cause.map_or(String::new(), |cause| format!(" ({})", cause.as_str()));
     let why = end.why.as_ref().map_or(String::new(), |why| format!(": {why}"));
-    format!("its session ended as {}{cause}{why}", end.state.word())
+    format!("its session ended as {}{cause}{why}", end.state.as_str())
 }
 
 /// Maximum number of characters of an agent's message to quote as the reason for an ending.
@@ -593,7 +603,7 @@ fn bad_end_reason(session: &Session, judged: &Judgement) -> Option<String> {
 }
 
 /// Describes how a session ended. Excludes the usage that the run already counted.
-fn session_end(session: &Session, used: session::Usage, turns: u32) -> SessionEnd {
+fn session_end(session: &Session, before: CountedUsage) -> SessionEnd {
     let (attempt, judged) = (session.attempt(), session.judgement());
     let verifying = &attempt.verifying;
     SessionEnd {
@@ -607,7 +617,7 @@ fn session_end(session: &Session, used: session::Usage, turns: u32) -> SessionEn
         head: verifying.snapshot.clone(),
         receipts: verifying.receipts.clone(),
         caveats: verifying.caveats.clone(),
-        usage: session.usage.since(used),
-        turns: session.turns.saturating_sub(turns),
+        usage: session.usage.since(before.usage),
+        turns: session.turns.saturating_sub(before.turns),
     }
 }

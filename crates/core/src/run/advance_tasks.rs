@@ -24,12 +24,13 @@ use crate::{
 };
 
 impl Run {
-    pub(super) fn advance_tasks(&self, around: &RunAdvanceContext<'_>) -> Option<RunStep> {
+    pub(super) fn advance_tasks(&self, context: &RunAdvanceContext<'_>) -> Option<RunStep> {
         let graph = self.graph.as_ref()?;
-        let attended = graph.tasks().find_map(|(plan, task)| self.advance_task(plan, task, around));
+        let attended =
+            graph.tasks().find_map(|(plan, task)| self.advance_task(plan, task, context));
         attended
             .or_else(|| self.advance_queue(graph))
-            .or_else(|| self.start_ready(graph, around))
+            .or_else(|| self.start_ready(graph, context))
             .or_else(|| self.end_tasks(graph))
     }
 
@@ -62,12 +63,12 @@ impl Run {
     }
 
     /// Whether the run may start one more agent.
-    pub(super) fn has_free_slot(&self, around: &RunAdvanceContext<'_>) -> bool {
+    pub(super) fn has_free_slot(&self, context: &RunAdvanceContext<'_>) -> bool {
         let (own, planning) = (self.agents_at_work(), &self.spec.planning);
         let within =
             |most: u32, at_work: usize| at_work < usize::try_from(most).unwrap_or(usize::MAX);
         (within(planning.parallel.max(1), own)
-            && within(planning.machine_parallel.max(1), own + around.other_agents))
+            && within(planning.machine_parallel.max(1), own + context.other_agents))
             || bug!(ParallelIgnored)
     }
 
@@ -75,15 +76,15 @@ impl Run {
         &self,
         plan: &PlanTask,
         task: &TaskState,
-        around: &RunAdvanceContext<'_>,
+        context: &RunAdvanceContext<'_>,
     ) -> Option<RunStep> {
         match &task.phase {
             TaskPhase::PreparingWorktree(worktree_move) if worktree_move.done => {
-                Some(self.resume_conversation(plan, task, worktree_move, around))
+                Some(self.resume_conversation(plan, task, worktree_move, context))
             }
             TaskPhase::Working { session, stage, cycle } => {
                 let end = self.session(*session)?.end.as_ref()?;
-                self.conclude_task(plan, task, *stage, *cycle, end, around)
+                self.conclude_task(plan, task, *stage, *cycle, end, context)
             }
             TaskPhase::Waiting
             | TaskPhase::PreparingWorktree(_)
@@ -99,17 +100,17 @@ impl Run {
         plan: &PlanTask,
         task: &TaskState,
         worktree_move: &WorktreeMove,
-        around: &RunAdvanceContext<'_>,
+        context: &RunAdvanceContext<'_>,
     ) -> RunStep {
         let handed = |reason: String| {
             let (task, from) = (plan.id.clone(), worktree_move.session);
             RunStep::Event(HandedOver { task, from, reason }.into())
         };
-        let Some(session) = (around.session)(worktree_move.session) else {
+        let Some(session) = (context.session)(worktree_move.session) else {
             return handed("its conversation no longer exists".to_owned());
         };
         // The session's budget was set when the session was opened, so it may be too low now.
-        if let Some(raise) = self.raise_budget(session, around) {
+        if let Some(raise) = self.raise_budget(session, context) {
             return raise;
         }
         let assign = session::SessionCommand::Assign {
@@ -122,7 +123,7 @@ impl Run {
                 base: worktree_move.to.clone(),
             },
         };
-        match session.decide(&assign, around.now) {
+        match session.decide(&assign, context.now) {
             Ok(_) => {
                 let (session, task) = (worktree_move.session, Some(plan.id.clone()));
                 let opened = RunSessionOpened { session, stage: RunStage::Work, cycle: 1, task };
@@ -136,16 +137,16 @@ impl Run {
     }
 
     /// Begins the first ready task, if an agent slot is free.
-    fn start_ready(&self, graph: &TaskGraph, around: &RunAdvanceContext<'_>) -> Option<RunStep> {
+    fn start_ready(&self, graph: &TaskGraph, context: &RunAdvanceContext<'_>) -> Option<RunStep> {
         let mut ready = graph.ready().peekable();
         ready.peek()?;
         if let Some(used) = self.used_up() {
             return Some(stop_run(RunFailureCause::Budget, used));
         }
-        if !self.has_free_slot(around) {
+        if !self.has_free_slot(context) {
             return None;
         }
-        ready.find_map(|(plan, task)| self.start(graph, plan, task, around))
+        ready.find_map(|(plan, task)| self.start(graph, plan, task, context))
     }
 
     /// Begins a task, unless the conversation that it continues is not available yet. A worktree is
@@ -156,12 +157,12 @@ impl Run {
         graph: &TaskGraph,
         plan: &PlanTask,
         task: &TaskState,
-        around: &RunAdvanceContext<'_>,
+        context: &RunAdvanceContext<'_>,
     ) -> Option<RunStep> {
         let Some((session, to)) = self.conversation_for(graph, plan, task) else {
             return self.open_session(self.task_job(plan, task, RunStage::Work, 1));
         };
-        let launch = (around.session)(session).and_then(|session| session.launches.last());
+        let launch = (context.session)(session).and_then(|session| session.launches.last());
         match launch.filter(|launch| !launch.is_gone() && !bug!(WorktreeTakenFromAgent)) {
             Some(launch) if launch.is_stop_abandoned() => {
                 Some(hand_over(plan, session, "its agent could not be stopped"))
@@ -210,7 +211,7 @@ impl Run {
         stage: RunStage,
         cycle: u32,
         end: &SessionEnd,
-        around: &RunAdvanceContext<'_>,
+        context: &RunAdvanceContext<'_>,
     ) -> Option<RunStep> {
         if end.cause == Some(lifecycle::Cause::Budget) {
             return Some(stop_run(RunFailureCause::Budget, describe_end(end)));
@@ -222,7 +223,7 @@ impl Run {
                 Err(why) if end.is_good() => Some(fail_task(plan, why)),
                 Err(why) => Some(self.retry_or_fail(plan, task, stage, end, why)),
                 Ok(ReviewProgress::Done) => Some(queue_task(plan)),
-                Ok(ReviewProgress::Repeat) => self.review_task(plan, task, cycle + 1, around),
+                Ok(ReviewProgress::Repeat) => self.review_task(plan, task, cycle + 1, context),
             };
         }
         let from = task.base.as_ref().unwrap_or(&self.spec.target.base);
@@ -232,7 +233,7 @@ impl Run {
             Ok(()) if self.spec.reviews.task == ReviewMode::Off || task.returned.is_some() => {
                 Some(queue_task(plan))
             }
-            Ok(()) => self.review_task(plan, task, 1, around),
+            Ok(()) => self.review_task(plan, task, 1, context),
         }
     }
 
@@ -241,11 +242,11 @@ impl Run {
         plan: &PlanTask,
         task: &TaskState,
         cycle: u32,
-        around: &RunAdvanceContext<'_>,
+        context: &RunAdvanceContext<'_>,
     ) -> Option<RunStep> {
         match self.used_up() {
             Some(used) => Some(stop_run(RunFailureCause::Budget, used)),
-            None if !self.has_free_slot(around) => None,
+            None if !self.has_free_slot(context) => None,
             None => self.open_session(self.task_job(plan, task, RunStage::TaskReview, cycle)),
         }
     }

@@ -264,9 +264,8 @@ impl Run {
             return;
         };
         session.end = Some(Arc::new(end.clone()));
-        let (used, turns) = &mut session.counted;
-        used.add(end.usage);
-        *turns = turns.saturating_add(end.turns);
+        session.counted.usage.add(end.usage);
+        session.counted.turns = session.counted.turns.saturating_add(end.turns);
         let (stage, cycle, task) = (session.stage, session.cycle, session.task.clone());
         self.usage.add(end.usage);
         self.turns = self.turns.saturating_add(end.turns);

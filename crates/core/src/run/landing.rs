@@ -142,7 +142,7 @@ pub enum LandStep {
     Answer { comments: Vec<ReviewComment> },
 }
 
-/// What a run in its last stage needs next.
+/// The next need of a run in its last stage.
 pub(super) enum LandingNeed<'a> {
     /// A session for this step.
     Session(u32, &'a LandStep),

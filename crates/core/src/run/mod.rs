@@ -60,6 +60,6 @@ pub use spec::{
 };
 pub use stage::{RunStage, StagePermissions};
 pub use state::{
-    PlanProgress, Run, RunAttempt, RunDecision, RunSession, RunState, RunStop, SessionEnd,
-    StageReview,
+    CountedUsage, PlanProgress, Run, RunAttempt, RunDecision, RunSession, RunState, RunStop,
+    SessionEnd, StageReview,
 };

@@ -89,7 +89,7 @@ impl Run {
         &self,
         end: &SessionEnd,
         cycle: u32,
-        around: &RunAdvanceContext<'_>,
+        context: &RunAdvanceContext<'_>,
     ) -> Option<RunStep> {
         if self.planned.is_some() {
             return Some(enter_stage(RunStage::PlanReview));
@@ -109,7 +109,7 @@ impl Run {
         };
         match parsed.and_then(|plan| self.check_plan_rules(plan)) {
             Ok(plan) => Some(RunStep::Event(PlanMade { plan: Box::new(plan) }.into())),
-            Err(faults) => self.return_faults(faults, cycle, around),
+            Err(faults) => self.return_faults(faults, cycle, context),
         }
     }
 
@@ -117,7 +117,7 @@ impl Run {
         &self,
         end: &SessionEnd,
         cycle: u32,
-        around: &RunAdvanceContext<'_>,
+        context: &RunAdvanceContext<'_>,
     ) -> Option<RunStep> {
         let planned = self.planned.as_ref().filter(|planned| !planned.reviewed)?;
         let parsed = match (&end.result, end.is_good()) {
@@ -137,7 +137,7 @@ impl Run {
         match reviewed {
             Ok(Ok(reviewed)) => Some(plan_reviewed(reviewed)),
             Ok(Err(rejected)) => Some(stop_run(RunFailureCause::Plan, rejected)),
-            Err(faults) => self.return_faults(faults, cycle, around),
+            Err(faults) => self.return_faults(faults, cycle, context),
         }
     }
 
@@ -169,7 +169,7 @@ impl Run {
         &self,
         mut faults: Vec<String>,
         cycle: u32,
-        around: &RunAdvanceContext<'_>,
+        context: &RunAdvanceContext<'_>,
     ) -> Option<RunStep> {
         let live = self.current()?;
         faults.truncate(MAX_FAULTS);
@@ -183,13 +183,13 @@ impl Run {
         if let Some(used) = self.used_up() {
             return Some(stop_run(RunFailureCause::Budget, used));
         }
-        if !self.has_free_slot(around) {
+        if !self.has_free_slot(context) {
             return None;
         }
         let instruction =
             ResumeInstruction { key: format!("faults-{cycle}"), text: self.faults_prompt(&faults) };
-        let gone_on = (around.session)(live.id)
-            .and_then(|session| self.resume_session(session, around, cycle + 1, instruction));
+        let gone_on = (context.session)(live.id)
+            .and_then(|session| self.resume_session(session, context, cycle + 1, instruction));
         gone_on.or_else(|| self.open_session(self.job(cycle + 1)))
     }
 

@@ -20,7 +20,7 @@ use crate::{
     verdict::EmptyDiff,
 };
 
-/// What a new session is for.
+/// The purpose of a new session.
 pub(super) struct SessionJob<'a> {
     pub(super) stage: RunStage,
     /// The number of the review, of the landing step, or of the check on merged tasks.
@@ -113,7 +113,7 @@ impl Run {
             settings: AgentSettings::default(),
             input: CommandStdin::Closed,
             version: None,
-            carried: AgentProfile::default(),
+            profile: AgentProfile::default(),
             own_env: Vec::new(),
             ..self.spec.agent.clone()
         };

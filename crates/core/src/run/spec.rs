@@ -13,7 +13,7 @@ use crate::{
     verdict::{EmptyDiff, Snapshot},
 };
 
-/// What a reviewer does with its findings.
+/// How a reviewer handles its findings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReviewMode {

@@ -29,7 +29,7 @@ pub enum RunStage {
     Land,
 }
 
-/// What an agent may do in a stage.
+/// The permissions of an agent in a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StagePermissions {
     pub edits: bool,

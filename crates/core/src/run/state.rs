@@ -38,6 +38,13 @@ pub struct RunDecision {
     pub request: RequestId,
 }
 
+/// A part of a session's usage that its run has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CountedUsage {
+    pub usage: Usage,
+    pub turns: u32,
+}
+
 /// A session of the run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunSession {
@@ -56,7 +63,7 @@ pub struct RunSession {
     #[serde(default)]
     pub decisions_known: usize,
     /// The usage and turns of the session that the run already counted when the session ended earlier.
-    pub counted: (Usage, u32),
+    pub counted: CountedUsage,
     /// Behind an `Arc` because a run and its sessions are cloned for every decision about the run.
     pub end: Option<Arc<SessionEnd>>,
 }

@@ -446,8 +446,10 @@ impl Session {
     fn void_dismissed_request(&self) -> Option<Event> {
         self.dismissed.as_ref()?;
         let launch = self.launches.last();
-        let ending = launch.is_none_or(|one| one.stop.is_some() || one.has_ended());
-        let request = self.open_requests().next().filter(|_| ending)?;
+        if launch.is_some_and(|one| one.stop.is_none() && !one.has_ended()) {
+            return None;
+        }
+        let request = self.open_requests().next()?;
         Some(
             RequestSettled { request: request.id, status: RequestStatus::Void, cursor: None }
                 .into(),

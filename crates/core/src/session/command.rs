@@ -125,7 +125,7 @@ pub enum Reporter {
     Operator,
 }
 
-/// What a report says about the work.
+/// The contents of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReportBody {
     Claim {
@@ -155,7 +155,7 @@ impl ReportBody {
     }
 }
 
-/// What a text sent to the agent does to the open attempt.
+/// The effect of a sent text on the open attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendMode {
     /// Steers the open attempt, or opens the next one if the last attempt is sealed.
@@ -228,7 +228,7 @@ pub enum SessionCommand {
         place: u64,
         what: ScreenHint,
     },
-    /// What is known about the pane of an external agent.
+    /// The observed state of an external agent's pane.
     PaneSeen {
         launch: LaunchId,
         sight: PaneState,

@@ -102,7 +102,7 @@ impl Session {
         let attempt = self.attempt();
         match self.running_launch() {
             _ if attempt.is_sealed() => {
-                Err(SessionRejection::Sealed(self.judgement().state.word()))
+                Err(SessionRejection::Sealed(self.judgement().state.as_str()))
             }
             _ if attempt.cancelled.is_some() => Err(SessionRejection::Cancelled),
             None => Err(SessionRejection::NotRunning),

@@ -167,7 +167,7 @@ impl Session {
             SessionCommand::Resolve { to, because } => Ok(self.resolve(*to, because)),
             // A closed session can no longer be renamed.
             SessionCommand::Rename { .. } if self.is_closed() => {
-                Err(SessionRejection::Sealed(self.state().word()))
+                Err(SessionRejection::Sealed(self.state().as_str()))
             }
             SessionCommand::Rename { name } => {
                 if_new(*name != self.spec.name, SessionRenamed { name: name.clone() })
@@ -331,13 +331,13 @@ impl Session {
             }
             StreamSignal::Reported(testimony) => self.report_on_stream(id, &testimony, cursor),
             StreamSignal::ClaimWithResult { kind, text, result } => {
-                let standing = self.result_status(id);
+                let status = self.result_status(id);
                 let claim = ReportBody::Claim { kind, text };
                 let mut events = self.report_on_stream(id, &claim, cursor)?;
                 if let [Event::ReportsRefused(_)] = events.as_slice() {
                     return Ok(events);
                 }
-                events.push(ResultReported { launch: id, result, status: standing, cursor }.into());
+                events.push(ResultReported { launch: id, result, status, cursor }.into());
                 Ok(events)
             }
             StreamSignal::RequestOpened(_) if self.open_requests().count() >= MAX_OPEN_REQUESTS => {
@@ -416,13 +416,13 @@ impl Session {
         {
             return Err(SessionRejection::ReportBudget { launch });
         }
-        let standing = self.report_status(launch, testimony);
+        let status = self.report_status(launch, testimony);
         match testimony.clone() {
             ReportBody::Claim { kind, text } => {
-                one_event(ClaimMade { launch, kind, source, text, status: standing, cursor })
+                one_event(ClaimMade { launch, kind, source, text, status, cursor })
             }
             ReportBody::Fact { kind, value } => {
-                one_event(FactReported { launch, fact: kind, value, status: standing, cursor })
+                one_event(FactReported { launch, fact: kind, value, status, cursor })
             }
             ReportBody::Progress(progress) => self.record_progress(launch, progress, cursor),
         }
@@ -764,7 +764,7 @@ impl Session {
         if attempt.is_sealed() {
             let state = self.judgement().state;
             // The attempt is already cancelled.
-            let (name, ended) = (self.spec.name.clone(), state.word());
+            let (name, ended) = (self.spec.name.clone(), state.as_str());
             let refused = SessionRejection::NothingToCancel { name, state: ended };
             return if state == State::Cancelled { Ok(Vec::new()) } else { Err(refused) };
         }

@@ -51,7 +51,7 @@ pub enum SessionEffect {
     RunHook(HookKey),
 }
 
-/// What a deadline is for.
+/// The purpose of a deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeadlineKind {
     TimeLimit,

@@ -732,8 +732,8 @@ impl Session {
         self.update_launch(launch, |launch| launch.reports.add(bytes));
     }
 
-    fn take_claim(&mut self, claim: Claim, standing: ReportStatus, at: Moment) {
-        match standing {
+    fn take_claim(&mut self, claim: Claim, status: ReportStatus, at: Moment) {
+        match status {
             ReportStatus::Applied => {
                 self.set_awaits_input(claim.launch, claim.kind == ClaimKind::NeedsInput);
                 self.attempt_mut().claim = Some(claim);

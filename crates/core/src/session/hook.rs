@@ -54,13 +54,24 @@ impl HookEvent {
         }
     }
 
+    /// Describes the event in a sentence about the session, without a capital letter and a period.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            HookEvent::Opened => "it was opened",
+            HookEvent::Started => "its process was started",
+            HookEvent::LateClaim => "it made a claim after its outcome was sealed",
+            HookEvent::Reaction => "a reaction was carried out",
+            HookEvent::State(state) => state.meaning(),
+        }
+    }
+
     fn as_str(self) -> &'static str {
         match self {
             HookEvent::Opened => "opened",
             HookEvent::Started => "started",
             HookEvent::LateClaim => "late_claim",
             HookEvent::Reaction => "reaction",
-            HookEvent::State(state) => state.word(),
+            HookEvent::State(state) => state.as_str(),
         }
     }
 }

@@ -125,7 +125,7 @@ pub struct AgentInterface {
     pub capabilities: Capabilities,
 }
 
-/// What an agent can do, and what its output and its exit status mean. The default describes a
+/// The capabilities of an agent, and the meaning of its output and exit status. The default describes a
 /// plain command.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -136,7 +136,7 @@ pub struct Capabilities {
     pub conversation: Option<ConversationCapabilities>,
     pub exit_zero: ExitZeroMeaning,
     pub tools: ToolSupport,
-    /// What is known about the agent's screen. Only relevant in a terminal.
+    /// The capabilities of the agent's screen. Only relevant in a terminal.
     #[serde(skip_serializing_if = "ScreenCapabilities::is_unknown")]
     pub screen: ScreenCapabilities,
     /// Whether standard error contains only log messages of the agent's program.
@@ -144,7 +144,7 @@ pub struct Capabilities {
     pub stderr_is_log: bool,
 }
 
-/// What is possible in an agent's conversation, which consists of turns.
+/// The capabilities of an agent's conversation, which consists of turns.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ConversationCapabilities {
@@ -203,7 +203,7 @@ pub enum ToolSupport {
     Given,
 }
 
-/// What is known about an agent's screen.
+/// The capabilities of an agent's screen.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ScreenCapabilities {

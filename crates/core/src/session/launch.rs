@@ -318,7 +318,7 @@ pub struct Launch {
     /// When a user last attached or detached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attended: Option<Moment>,
-    /// What was observed outside the agent's protocol.
+    /// Observations from outside the agent's protocol.
     #[serde(default)]
     pub watch: LaunchWatch,
     /// Whether the launch is an external agent. Such an agent is only watched: Provost does not

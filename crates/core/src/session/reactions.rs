@@ -45,7 +45,7 @@ impl ReactionTrigger {
     }
 }
 
-/// What a reaction does.
+/// The action of a reaction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReactionAction {

@@ -116,7 +116,7 @@ pub struct AgentSpec {
     pub version: Option<String>,
     /// Which parts of the user's own agent configuration are passed on.
     #[serde(default)]
-    pub carried: AgentProfile,
+    pub profile: AgentProfile,
 }
 
 /// Where to find the user's settings, login and skills for an agent.

@@ -214,7 +214,7 @@ pub struct LastSignal {
     pub at: Moment,
 }
 
-/// What was observed about a launch outside its protocol.
+/// Observations of a launch from outside its protocol.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LaunchWatch {

@@ -72,11 +72,11 @@ impl<'a> TeamAdvanceContext<'a> {
 
 impl Team {
     /// Returns the next automatic step, if any. The caller applies the step and then calls this again.
-    pub fn advance(&self, around: &TeamAdvanceContext<'_>) -> Option<TeamStep> {
+    pub fn advance(&self, context: &TeamAdvanceContext<'_>) -> Option<TeamStep> {
         if self.phase.is_over() {
             return None;
         }
-        self.next_step(around, StepScope::Team)
+        self.next_step(context, StepScope::Team)
     }
 
     /// Returns the next step, given that only this session or its messages have changed since the
@@ -86,12 +86,12 @@ impl Team {
     pub fn advance_for(
         &self,
         session: SessionId,
-        around: &TeamAdvanceContext<'_>,
+        context: &TeamAdvanceContext<'_>,
     ) -> Option<TeamStep> {
         if self.phase.is_over() {
             return None;
         }
-        self.next_step(around, StepScope::Session(session))
+        self.next_step(context, StepScope::Session(session))
     }
 
     /// Returns the sessions whose next steps may depend on these events, which have been applied.
@@ -140,15 +140,15 @@ impl Team {
         concerned.filter_map(|member| member.session).collect()
     }
 
-    fn next_step(&self, around: &TeamAdvanceContext<'_>, scope: StepScope) -> Option<TeamStep> {
-        self.expire_messages(around.now)
-            .or_else(|| self.onboard_members(around.caller))
-            .or_else(|| self.check_pushed(around, scope))
-            .or_else(|| self.report_news(around, scope))
+    fn next_step(&self, context: &TeamAdvanceContext<'_>, scope: StepScope) -> Option<TeamStep> {
+        self.expire_messages(context.now)
+            .or_else(|| self.onboard_members(context.caller))
+            .or_else(|| self.check_pushed(context, scope))
+            .or_else(|| self.report_news(context, scope))
             .or_else(|| self.report_undelivered())
-            .or_else(|| self.stop_unjudged(around))
-            .or_else(|| self.run_policy(around, scope))
-            .or_else(|| self.push_next(around, scope))
+            .or_else(|| self.stop_unjudged(context))
+            .or_else(|| self.run_policy(context, scope))
+            .or_else(|| self.push_next(context, scope))
     }
 
     /// Returns the next time at which something changes merely because time passes.
@@ -181,13 +181,13 @@ impl Team {
     }
 
     /// Checks whether messages that were pushed to sessions have been delivered.
-    fn check_pushed(&self, around: &TeamAdvanceContext<'_>, scope: StepScope) -> Option<TeamStep> {
+    fn check_pushed(&self, context: &TeamAdvanceContext<'_>, scope: StepScope) -> Option<TeamStep> {
         self.messages.leased().find_map(|message| {
             let lease = message.status.lease()?;
             let DeliveryMode::Push { session, key, turns } = &lease.delivery else { return None };
-            let session = scope.filter(Some(*session)).and_then(around.session)?;
+            let session = scope.filter(Some(*session)).and_then(context.session)?;
             let fate = PushStatus::inspect(session, key, *turns);
-            self.settle_push(message, lease, fate, around).map(TeamStep::Events)
+            self.settle_push(message, lease, fate, context).map(TeamStep::Events)
         })
     }
 
@@ -196,7 +196,7 @@ impl Team {
         message: &TeamMessage,
         lease: &MessageLease,
         fate: PushStatus<'_>,
-        around: &TeamAdvanceContext<'_>,
+        context: &TeamAdvanceContext<'_>,
     ) -> Option<Vec<Event>> {
         let no = message.no;
         match fate {
@@ -208,7 +208,7 @@ impl Team {
             // consumed. If the message's loop has ended in the meantime, the message starts no
             // iteration, even if another loop is running.
             PushStatus::Begun => {
-                if let Some(why) = self.delivery_block(message, around) {
+                if let Some(why) = self.delivery_block(message, context) {
                     return Some(self.refuse_delivery(message, why));
                 }
                 let mut events = self.accept_events(message, lease.clone(), 0);
@@ -231,7 +231,7 @@ impl Team {
     }
 
     /// Pushes the next message to an idle session, one at a time.
-    fn push_next(&self, around: &TeamAdvanceContext<'_>, scope: StepScope) -> Option<TeamStep> {
+    fn push_next(&self, context: &TeamAdvanceContext<'_>, scope: StepScope) -> Option<TeamStep> {
         if self.is_paused() {
             return None;
         }
@@ -242,10 +242,10 @@ impl Team {
                 self.members.iter().filter(in_scope).map(|member| member.name.as_str()).collect()
             });
             let wanted = |name: &str| names.as_ref().is_none_or(|names| names.contains(&name));
-            self.waiting_by_member(around.now, wanted)
+            self.waiting_by_member(context.now, wanted)
         });
         self.members.iter().filter(in_scope).find_map(|member| {
-            let session = member.session.and_then(around.session)?;
+            let session = member.session.and_then(context.session)?;
             let takes = accepts_message(session);
             if !takes && !can_be_steered(session) {
                 return None;
@@ -258,13 +258,13 @@ impl Team {
             } else {
                 next.requested?
             };
-            if let Some(why) = self.delivery_block(message, around) {
+            if let Some(why) = self.delivery_block(message, context) {
                 return Some(TeamStep::Events(self.refuse_delivery(message, why)));
             }
-            match self.clean_up(member, message, session, around.now) {
+            match self.clean_up(member, message, session, context.now) {
                 Some(cleaned) => Some(TeamStep::Events(vec![cleaned])),
                 None if session.is_compacting() => None,
-                None => Some(self.push_message(member, message, session, around.caller)),
+                None => Some(self.push_message(member, message, session, context.caller)),
             }
         })
     }

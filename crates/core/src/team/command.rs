@@ -223,7 +223,7 @@ pub enum TeamCommand {
     Tick,
 }
 
-/// What a requested check is about.
+/// The subject of a requested check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckSubject {
@@ -393,8 +393,8 @@ pub enum TeamRejection {
     TooLong(usize),
     #[error("this team has no message {0}, or it was settled long ago")]
     NoMessage(u32),
-    #[error("message {no} is {standing}")]
-    MessageIs { no: u32, standing: &'static str },
+    #[error("message {no} is {status}")]
+    MessageIs { no: u32, status: &'static str },
     #[error("your lease on message {0} has expired, and it was offered again")]
     StaleLease(u32),
     #[error("message {no} never had a lease {lease}")]

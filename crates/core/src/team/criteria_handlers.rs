@@ -188,7 +188,7 @@ impl Team {
         no: u32,
         receipt: &Receipt,
         compared: Option<&PictureComparison>,
-        around: &TeamAdvanceContext<'_>,
+        context: &TeamAdvanceContext<'_>,
     ) -> TeamCommandResult {
         let check =
             self.checks.iter().find(|check| check.no == no).ok_or(TeamRejection::NothingNew)?;
@@ -213,7 +213,7 @@ impl Team {
                 events.extend(shown.unwrap_or_default());
             }
             CheckPurpose::Audit(audit) => {
-                events.extend(self.audit_done(*audit, check, receipt, around))
+                events.extend(self.audit_done(*audit, check, receipt, context))
             }
         }
         events.extend(self.report_check(check, receipt));
@@ -275,7 +275,7 @@ impl Team {
         actor: &TeamActor,
         because: &str,
         allow: &[BlockerWaiver],
-        around: &TeamAdvanceContext<'_>,
+        context: &TeamAdvanceContext<'_>,
     ) -> TeamCommandResult {
         if !allow.is_empty() && *actor != TeamActor::Operator {
             return Err(TeamRejection::OperatorAllows(allow.to_vec()));
@@ -283,7 +283,7 @@ impl Team {
         if self.audit.is_some() {
             return Err(TeamRejection::BeingAudited);
         }
-        let (blockers, allowed) = split_waived(self.blockers_for(actor, around.session), allow);
+        let (blockers, allowed) = split_waived(self.blockers_for(actor, context.session), allow);
         if !blockers.is_empty() {
             return single_event(FinishRefused { blockers });
         }
@@ -314,7 +314,7 @@ impl Team {
         audit: u32,
         done: &PendingCheck,
         receipt: &Receipt,
-        around: &TeamAdvanceContext<'_>,
+        context: &TeamAdvanceContext<'_>,
     ) -> Vec<Event> {
         let Some(asked) = self.audit.as_ref().filter(|asked| asked.no == audit) else {
             return Vec::new();
@@ -325,9 +325,9 @@ impl Team {
         }
         let receipts: Vec<Receipt> = asked.receipts.iter().chain([receipt]).cloned().collect();
         // Blockers that appeared while the checks were running count as well.
-        let mut blockers = self.blockers_for(&asked.by, around.session);
+        let mut blockers = self.blockers_for(&asked.by, context.session);
         blockers.extend(Team::audit_blockers(&receipts));
-        blockers.extend(self.unchanged_work(&done.worker, &receipts, around.session));
+        blockers.extend(self.unchanged_work(&done.worker, &receipts, context.session));
         let (blockers, allowed) = split_waived(blockers, &asked.allow);
         if blockers.is_empty() {
             let because = asked.because.clone();

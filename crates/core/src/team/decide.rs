@@ -30,7 +30,7 @@ impl Team {
         &self,
         actor: &TeamActor,
         command: &TeamCommand,
-        around: &TeamAdvanceContext<'_>,
+        context: &TeamAdvanceContext<'_>,
     ) -> TeamCommandResult {
         // The answer to a connection probe only proves that the member is reachable, so it requires
         // no permission.
@@ -38,7 +38,7 @@ impl Team {
         if let Some(action) = action {
             self.check_permission(actor, action, command)?;
         }
-        let mut events = self.dispatch(actor, command, around)?;
+        let mut events = self.dispatch(actor, command, context)?;
         // One move covers one action. A continuation that is refused does not use up the move.
         let refused = matches!(events.first(), Some(Event::ContinuationRefused(_)));
         if let Some(action) = action
@@ -119,20 +119,20 @@ impl Team {
         &self,
         actor: &TeamActor,
         command: &TeamCommand,
-        around: &TeamAdvanceContext<'_>,
+        context: &TeamAdvanceContext<'_>,
     ) -> TeamCommandResult {
         if self.phase.is_over() {
             return self.decide_when_over(command);
         }
         match command {
             TeamCommand::Bind { name, role, session, labels } => {
-                self.bind(name, *role, *session, labels, around)
+                self.bind(name, *role, *session, labels, context)
             }
             TeamCommand::Retire { name, because, to, dead_letter } => {
                 self.retire(name, because, to.as_deref(), *dead_letter)
             }
             TeamCommand::Rotate { from, to, session, handover } => {
-                self.rotate(actor, from, to, *session, handover, around)
+                self.rotate(actor, from, to, *session, handover, context)
             }
             TeamCommand::Label { name, labels } => self.label(name, labels),
             TeamCommand::Rename { name } if name.trim().is_empty() => {
@@ -148,10 +148,10 @@ impl Team {
             TeamCommand::AcknowledgeContract { revision } => {
                 self.acknowledge_contract(actor, *revision)
             }
-            TeamCommand::Post(post) => self.post(actor, post, around.now),
-            TeamCommand::Next { consumer } => self.next(actor, consumer, around),
+            TeamCommand::Post(post) => self.post(actor, post, context.now),
+            TeamCommand::Next { consumer } => self.next(actor, consumer, context),
             TeamCommand::Accept { no, lease, polls } => {
-                self.accept(actor, *no, *lease, *polls, around)
+                self.accept(actor, *no, *lease, *polls, context)
             }
             TeamCommand::Acknowledge { no, lease, note } => {
                 self.acknowledge(actor, *no, *lease, note.clone())
@@ -180,27 +180,27 @@ impl Team {
             TeamCommand::ApproveCommands { commands } => self.approve_commands(actor, commands),
             TeamCommand::Check { what } => self.request_check(actor, what),
             TeamCommand::CheckDone { no, receipt, compared } => {
-                self.check_done(*no, receipt, compared.as_deref(), around)
+                self.check_done(*no, receipt, compared.as_deref(), context)
             }
             TeamCommand::BeginLoop { template } => self.begin_loop(actor, template),
             TeamCommand::Show { iteration, name, shown } => {
                 self.show_evidence(actor, *iteration, name, shown)
             }
-            TeamCommand::Continue { .. } => self.request_continuation(actor, command, around),
+            TeamCommand::Continue { .. } => self.request_continuation(actor, command, context),
             TeamCommand::StopLoop { because } => self.stop_loop(actor, because),
             TeamCommand::Interrupt { member, key, text } => {
                 let what = MemberOrder::Interrupt { text: text.clone() };
-                self.order_member(actor, member, what, key, around)
+                self.order_member(actor, member, what, key, context)
             }
             TeamCommand::Compact { member, key } => {
-                self.order_member(actor, member, MemberOrder::Compact, key, around)
+                self.order_member(actor, member, MemberOrder::Compact, key, context)
             }
             TeamCommand::Configure { config, expected } => self.configure(config, *expected),
             TeamCommand::RecordMove { kind, because } => self.record_move(actor, *kind, because),
             TeamCommand::DoEpilogue { step, evidence } => {
                 self.record_epilogue(actor, *step, evidence)
             }
-            TeamCommand::ProposeNext { text } => self.propose_next(actor, text, around),
+            TeamCommand::ProposeNext { text } => self.propose_next(actor, text, context),
             TeamCommand::ChooseNext { choice, because } => {
                 self.choose_next(actor, *choice, because)
             }
@@ -221,7 +221,7 @@ impl Team {
                     Err(TeamRejection::NotPaused)
                 }
             }
-            TeamCommand::Finish { because, allow } => self.finish(actor, because, allow, around),
+            TeamCommand::Finish { because, allow } => self.finish(actor, because, allow, context),
             TeamCommand::Fail { because } => {
                 self.end_team(TeamPhase::Failed { because: because.clone() })
             }
@@ -255,11 +255,11 @@ impl Team {
         role: MemberRole,
         session: Option<SessionId>,
         labels: &MemberLabels,
-        around: &TeamAdvanceContext<'_>,
+        context: &TeamAdvanceContext<'_>,
     ) -> TeamCommandResult {
         self.check_available(name, session)?;
         let (name, labels, means) =
-            (name.to_owned(), labels.clone(), capabilities_of(session, around));
+            (name.to_owned(), labels.clone(), capabilities_of(session, context));
         let bound = MemberBound { name, role, session, labels, means }.into();
         let begins = self.phase == TeamPhase::Open && role == MemberRole::Worker;
         let active = begins.then(|| PhaseChanged { phase: TeamPhase::Active }.into());
@@ -330,7 +330,7 @@ impl Team {
         to: &str,
         session: Option<SessionId>,
         handover: &str,
-        around: &TeamAdvanceContext<'_>,
+        context: &TeamAdvanceContext<'_>,
     ) -> TeamCommandResult {
         let role = self.bound_member(from)?.role;
         self.check_available(to, session)?;
@@ -347,7 +347,7 @@ impl Team {
             }
         });
         let (from, to, handover) = (from.to_owned(), to.to_owned(), handover.to_owned());
-        let means = capabilities_of(session, around);
+        let means = capabilities_of(session, context);
         let rotated = MemberRotated { from, to, session, handover, means }.into();
         Ok([rotated].into_iter().chain(message.map(Event::from)).collect())
     }
@@ -454,7 +454,7 @@ impl Team {
 /// Returns the capabilities that a member gains from its session. None if the session cannot be read.
 fn capabilities_of(
     session: Option<SessionId>,
-    around: &TeamAdvanceContext<'_>,
+    context: &TeamAdvanceContext<'_>,
 ) -> Option<MemberCapabilities> {
-    session.and_then(|id| (around.session)(id)).map(MemberCapabilities::from_session)
+    session.and_then(|id| (context.session)(id)).map(MemberCapabilities::from_session)
 }

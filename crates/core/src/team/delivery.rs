@@ -154,22 +154,22 @@ impl Team {
         &self,
         actor: &TeamActor,
         consumer: &str,
-        around: &TeamAdvanceContext<'_>,
+        context: &TeamAdvanceContext<'_>,
     ) -> TeamCommandResult {
         let to = self.address_of(actor, consumer)?;
         // Nothing is delivered while the team is paused.
         if self.is_paused() {
             return Err(TeamRejection::NothingNew);
         }
-        let message = self.next_for(&to, around.now).ok_or(TeamRejection::NothingNew)?;
-        if let Some(why) = self.delivery_block(message, around) {
+        let message = self.next_for(&to, context.now).ok_or(TeamRejection::NothingNew)?;
+        if let Some(why) = self.delivery_block(message, context) {
             return Ok(self.refuse_delivery(message, why));
         }
         let lease = MessageLease {
             no: message.offers + 1,
             consumer: consumer.to_owned(),
             delivery: DeliveryMode::Pull,
-            until_ms: Some(around.now.deadline(self.spec.bounds.offer_ms)),
+            until_ms: Some(context.now.deadline(self.spec.bounds.offer_ms)),
         };
         single_event(MessageOffered { no: message.no, lease })
     }
@@ -179,7 +179,7 @@ impl Team {
     pub(super) fn delivery_block(
         &self,
         message: &TeamMessage,
-        around: &TeamAdvanceContext<'_>,
+        context: &TeamAdvanceContext<'_>,
     ) -> Option<ContinuationBlocked> {
         if message.begun || bug!(GateForgotten) {
             return None;
@@ -190,7 +190,7 @@ impl Team {
             Some(looped) if message.no <= looped.begun_after => {
                 Some(ContinuationBlocked::OtherLoop)
             }
-            Some(looped) => looped.check_may_begin(iteration, around.tokens_used(self)).err(),
+            Some(looped) => looped.check_may_begin(iteration, context.tokens_used(self)).err(),
         }
     }
 
@@ -221,7 +221,7 @@ impl Team {
         let held = message
             .status
             .lease()
-            .ok_or(TeamRejection::MessageIs { no, standing: message.status.as_str() })?;
+            .ok_or(TeamRejection::MessageIs { no, status: message.status.as_str() })?;
         self.address_of(actor, &held.consumer)?;
         if lease > message.offers {
             return Err(TeamRejection::NoLease { no, lease });
@@ -240,16 +240,16 @@ impl Team {
         no: u32,
         lease: u32,
         polls: u32,
-        around: &TeamAdvanceContext<'_>,
+        context: &TeamAdvanceContext<'_>,
     ) -> TeamCommandResult {
         let (message, held) = self.leased_message(actor, no, lease)?;
         if matches!(message.status, MessageStatus::Accepted(_)) {
             return Err(TeamRejection::NothingNew);
         }
-        if let Some(why) = self.delivery_block(message, around) {
+        if let Some(why) = self.delivery_block(message, context) {
             return Ok(self.refuse_delivery(message, why));
         }
-        let until_ms = Some(around.now.deadline(self.spec.bounds.lease_ms));
+        let until_ms = Some(context.now.deadline(self.spec.bounds.lease_ms));
         Ok(self.accept_events(message, MessageLease { until_ms, ..held }, polls))
     }
 
@@ -294,7 +294,7 @@ impl Team {
         if matches!(message.status, MessageStatus::Accepted(_)) {
             single_event(MessageAcknowledged { no, by: held.consumer, note })
         } else {
-            Err(TeamRejection::MessageIs { no, standing: message.status.as_str() })
+            Err(TeamRejection::MessageIs { no, status: message.status.as_str() })
         }
     }
 
@@ -307,7 +307,7 @@ impl Team {
         let find = |no: u32| self.message(no).ok_or(TeamRejection::NoMessage(no));
         let is = |message: &TeamMessage| TeamRejection::MessageIs {
             no: message.no,
-            standing: message.status.as_str(),
+            status: message.status.as_str(),
         };
         match command {
             // A leased message cannot be cancelled, because the lease holder may be working on it.

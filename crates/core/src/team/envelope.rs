@@ -105,7 +105,7 @@ pub(super) fn format_news(member: &TeamMember, session: &Session, seen: NewsWate
         "{} ({}): {}",
         quote_name(&member.name),
         member.role.as_str(),
-        judged.state.word().replace('_', " ")
+        judged.state.as_str().replace('_', " ")
     )];
     if seen.processes_lost > member.reported.processes_lost {
         let lost = session.launches.iter().rev().find(|launch| launch.ended_unexpectedly());

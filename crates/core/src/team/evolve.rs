@@ -400,8 +400,8 @@ impl Team {
         }
     }
 
-    fn settle_message(&mut self, no: u32, standing: MessageStatus) {
-        self.messages.change(no, |message| message.status = standing);
+    fn settle_message(&mut self, no: u32, status: MessageStatus) {
+        self.messages.change(no, |message| message.status = status);
         if let Some(oldest) = self.messages.evict_oldest_settled(MAX_SETTLED_KEPT) {
             self.evict_message(&oldest);
         }

@@ -259,7 +259,7 @@ impl Team {
         working
             .map(|(worker, session)| FinishBlocker::MemberWorking {
                 member: worker.name.clone(),
-                state: session.state().word().to_owned(),
+                state: session.state().as_str().to_owned(),
             })
             .collect()
     }

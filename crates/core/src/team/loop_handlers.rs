@@ -93,7 +93,7 @@ impl Team {
         &self,
         actor: &TeamActor,
         command: &TeamCommand,
-        around: &TeamAdvanceContext<'_>,
+        context: &TeamAdvanceContext<'_>,
     ) -> TeamCommandResult {
         let TeamCommand::Continue { iteration, to, key, text, channel } = command else {
             unreachable!("dispatch() sends only this here")
@@ -115,7 +115,7 @@ impl Team {
             DuplicateStatus::Duplicate => return Err(TeamRejection::NothingNew),
             DuplicateStatus::Conflict => return Err(TeamRejection::KeyTaken(key.clone())),
         }
-        if let Err(why) = looped.check_may_request(iteration, around.tokens_used(self)) {
+        if let Err(why) = looped.check_may_request(iteration, context.tokens_used(self)) {
             let by = TeamActor::Provost;
             let end = why.loop_end().map(|end| LoopEnded { end, by }.into());
             let refused = ContinuationRefused { iteration, why, by: actor.clone() }.into();

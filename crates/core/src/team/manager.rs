@@ -1,4 +1,4 @@
-//! What a manager may do: its configuration, and the moves that it must record before it acts.
+//! The permissions of a manager: its configuration, and the moves that it must record before it acts.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -42,7 +42,7 @@ impl Team {
         name: &str,
         what: MemberOrder,
         key: &str,
-        around: &TeamAdvanceContext<'_>,
+        context: &TeamAdvanceContext<'_>,
     ) -> TeamCommandResult {
         let member = self.bound_member(name)?;
         if *actor == TeamActor::Member(name.to_owned()) && what != MemberOrder::Compact {
@@ -50,8 +50,8 @@ impl Team {
             return Err(TeamRejection::SessionRejected { member: name.to_owned(), why });
         }
         let none = || TeamRejection::NoSession(name.to_owned());
-        let session = member.session.and_then(|id| (around.session)(id)).ok_or_else(none)?;
-        match session.decide(&self.order_command(&what, key, actor), around.now) {
+        let session = member.session.and_then(|id| (context.session)(id)).ok_or_else(none)?;
+        match session.decide(&self.order_command(&what, key, actor), context.now) {
             Ok(_) => {
                 let (name, key, by) = (name.to_owned(), key.to_owned(), actor.clone());
                 single_event(MemberOrdered { name, what, key, by })

@@ -17,13 +17,13 @@ use crate::session::{Attempt, LaunchPhase, Session};
 impl Team {
     pub(super) fn report_news(
         &self,
-        around: &TeamAdvanceContext<'_>,
+        context: &TeamAdvanceContext<'_>,
         scope: StepScope,
     ) -> Option<TeamStep> {
         let reportable =
             |member: &&TeamMember| member.is_bound() && member.role != MemberRole::Manager;
         self.members.iter().filter(reportable).find_map(|member| {
-            let session = scope.filter(member.session).and_then(around.session)?;
+            let session = scope.filter(member.session).and_then(context.session)?;
             // A turn or attempt that was reopened has already been reported, or will be when it ends again.
             let seen = session_watermark(session).max(member.reported);
             let new = seen != member.reported

@@ -14,7 +14,7 @@ use super::{
 /// The prefix of an onboarding message's key, which is followed by the member's name.
 const ONBOARDING_KEY: &str = "handoff-";
 
-/// Returns the member whom a message onboards, if it is an onboarding message.
+/// Returns the member that a message onboards, if it is an onboarding message.
 pub(super) fn onboarded_member(stored: &MessageStored) -> Option<&str> {
     onboarding_member(&stored.from, stored.kind, &stored.key)
 }

@@ -142,7 +142,7 @@ pub enum PolicyAction {
     GaveUp,
 }
 
-/// What the operator is notified about.
+/// The subject of a notification to the operator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EscalationSubject {
@@ -174,7 +174,7 @@ pub enum EscalationSubject {
     },
 }
 
-/// What a policy has observed and done.
+/// The observations and actions of a policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PolicyState {
@@ -270,14 +270,14 @@ impl Team {
     /// has ended.
     pub(super) fn run_policy(
         &self,
-        around: &TeamAdvanceContext<'_>,
+        context: &TeamAdvanceContext<'_>,
         scope: StepScope,
     ) -> Option<TeamStep> {
         let policy = self.spec.policy.as_ref()?;
         if self.phase != TeamPhase::Active {
             return None;
         }
-        if let Some(saw) = self.watch_workers(around, scope) {
+        if let Some(saw) = self.watch_workers(context, scope) {
             return Some(TeamStep::Events(vec![saw.into()]));
         }
         // The rules concern all workers, so they act only once each of them has been observed.
@@ -286,9 +286,9 @@ impl Team {
         }
         let done = u32::try_from(self.policy.actions.len()).unwrap_or(u32::MAX);
         let left = policy.actions.saturating_sub(done);
-        let want = (left > 0).then(|| self.next_intent(policy, around)).flatten()?;
+        let want = (left > 0).then(|| self.next_intent(policy, context)).flatten()?;
         let want = if left == 1 { self.give_up(policy, &want) } else { want };
-        Some(TeamStep::Events(self.execute_intent(want, around)))
+        Some(TeamStep::Events(self.execute_intent(want, context)))
     }
 
     /// Returns the next time at which the policy must act merely because time passes.
@@ -311,7 +311,7 @@ impl Team {
     /// Observes which workers are idle. Each change is recorded once.
     fn watch_workers(
         &self,
-        around: &TeamAdvanceContext<'_>,
+        context: &TeamAdvanceContext<'_>,
         scope: StepScope,
     ) -> Option<PolicyObserved> {
         let inboxes = LazyCell::new(|| self.inboxes());
@@ -321,7 +321,7 @@ impl Team {
         let changed = self.bound(MemberRole::Worker).filter(in_scope).find_map(|worker| {
             let seen = self.policy.idle.get(&worker.name).map(|(rest, _)| *rest);
             let inbox = inboxes.get(worker.name.as_str()).copied().unwrap_or_default();
-            let now = self.idle_state(worker, inbox, around)?;
+            let now = self.idle_state(worker, inbox, context)?;
             (now != seen).then(|| PolicyObserved { worker: worker.name.clone(), idle: now })
         });
         let gone = || {
@@ -337,7 +337,7 @@ impl Team {
         &self,
         worker: &TeamMember,
         inbox: InboxSummary,
-        around: &TeamAdvanceContext<'_>,
+        context: &TeamAdvanceContext<'_>,
     ) -> Option<Option<IdleWorker>> {
         if inbox.open {
             return Some(None);
@@ -349,7 +349,7 @@ impl Team {
             let seen = self.policy.idle.get(&worker.name).map(|(rest, _)| rest.mark);
             return Some(mark.or(seen).map(|mark| IdleWorker { mark, done: true }));
         };
-        let session = (around.session)(session)?;
+        let session = (context.session)(session)?;
         Some(accepts_message(session).then(|| session_idle_state(session)))
     }
 
@@ -370,19 +370,19 @@ impl Team {
     fn next_intent(
         &self,
         policy: &ManagingPolicy,
-        around: &TeamAdvanceContext<'_>,
+        context: &TeamAdvanceContext<'_>,
     ) -> Option<PolicyIntent> {
-        self.escalate_questions(around)
+        self.escalate_questions(context)
             .or_else(|| self.escalate_refusal())
-            .or_else(|| self.handle_failed_checks(policy, around))
-            .or_else(|| self.handle_done_work(policy, around))
-            .or_else(|| self.nudge_silent_worker(policy, around.now))
+            .or_else(|| self.handle_failed_checks(policy, context))
+            .or_else(|| self.handle_done_work(policy, context))
+            .or_else(|| self.nudge_silent_worker(policy, context.now))
     }
 
     /// Forwards workers' questions to the operator.
-    fn escalate_questions(&self, around: &TeamAdvanceContext<'_>) -> Option<PolicyIntent> {
+    fn escalate_questions(&self, context: &TeamAdvanceContext<'_>) -> Option<PolicyIntent> {
         self.bound(MemberRole::Worker).find_map(|worker| {
-            let session = (around.session)(worker.session?)?;
+            let session = (context.session)(worker.session?)?;
             session.open_requests().find_map(|request| {
                 let about = EscalationSubject::Question {
                     member: worker.name.clone(),
@@ -417,7 +417,7 @@ impl Team {
     fn handle_failed_checks(
         &self,
         policy: &ManagingPolicy,
-        around: &TeamAdvanceContext<'_>,
+        context: &TeamAdvanceContext<'_>,
     ) -> Option<PolicyIntent> {
         let failed = &self.policy.failed;
         if failed.is_empty() || !self.checks.is_empty() || self.audit.is_some() {
@@ -436,7 +436,7 @@ impl Team {
         let gate = |iteration: &u32| {
             let looped = self.running_loop();
             looped.is_some_and(|looped| {
-                looped.check_may_request(*iteration, around.tokens_used(self)).is_ok()
+                looped.check_may_request(*iteration, context.tokens_used(self)).is_ok()
             })
         };
         match next.filter(gate) {
@@ -481,7 +481,7 @@ impl Team {
     fn handle_done_work(
         &self,
         policy: &ManagingPolicy,
-        around: &TeamAdvanceContext<'_>,
+        context: &TeamAdvanceContext<'_>,
     ) -> Option<PolicyIntent> {
         let mut workers = self.bound(MemberRole::Worker).peekable();
         workers.peek()?;
@@ -494,7 +494,7 @@ impl Team {
         self.accept_criterion(policy)
             .or_else(|| self.check_work(policy))
             .or_else(|| self.request_evidence(policy))
-            .or_else(|| self.finish_or_report(policy, around))
+            .or_else(|| self.finish_or_report(policy, context))
     }
 
     fn accept_criterion(&self, policy: &ManagingPolicy) -> Option<PolicyIntent> {
@@ -557,10 +557,10 @@ impl Team {
     fn finish_or_report(
         &self,
         policy: &ManagingPolicy,
-        around: &TeamAdvanceContext<'_>,
+        context: &TeamAdvanceContext<'_>,
     ) -> Option<PolicyIntent> {
         let generation = self.policy.generation;
-        let mut blockers = self.blockers(around.session);
+        let mut blockers = self.blockers(context.session);
         // If no check proves the work, the operator must decide. This is reported below.
         blockers.retain(|blocker| *blocker != FinishBlocker::NothingProved);
         let unchanged = |one: &&FinishBlocker| matches!(one, FinishBlocker::NothingChanged { .. });
@@ -662,13 +662,13 @@ impl Team {
     }
 
     /// Executes the commands under the same rules as for any other actor, and records the result.
-    fn execute_intent(&self, want: PolicyIntent, around: &TeamAdvanceContext<'_>) -> Vec<Event> {
+    fn execute_intent(&self, want: PolicyIntent, context: &TeamAdvanceContext<'_>) -> Vec<Event> {
         let mut after = self.clone();
         let (mut events, mut refused) = (Vec::new(), None);
         for command in &want.commands {
-            match after.decide(&TeamActor::Policy, command, around) {
+            match after.decide(&TeamActor::Policy, command, context) {
                 Ok(more) => {
-                    more.iter().for_each(|event| after.evolve(around.now, event));
+                    more.iter().for_each(|event| after.evolve(context.now, event));
                     events.extend(more);
                 }
                 Err(TeamRejection::NothingNew) => {}

@@ -68,7 +68,7 @@ impl TeamPhase {
     }
 }
 
-/// What a check is for.
+/// The purpose of a check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckPurpose {
@@ -188,7 +188,7 @@ pub struct Team {
     /// Members' actions that were refused, each recorded once.
     #[serde(default)]
     pub refused: Vec<RecordedRefusal>,
-    /// What the managing policy has observed and done.
+    /// The observations and actions of the managing policy.
     #[serde(default)]
     pub policy: PolicyState,
 }

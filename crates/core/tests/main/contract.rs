@@ -25,11 +25,11 @@ fn lifecycle_table_matches_all_240_cells() {
             Activity::ALL.into_iter().find(|value| value.as_str() == activity).unwrap(),
             &parse_verification(verification),
         );
-        let flags: BTreeSet<&str> = judged.flags.iter().map(|flag| flag.word()).collect();
+        let flags: BTreeSet<&str> = judged.flags.iter().map(|flag| flag.as_str()).collect();
         let expected: BTreeSet<&str> = cell[7].split_whitespace().collect();
         let terminal = if judged.is_terminal() { "yes" } else { "no" };
-        let cause = judged.cause.map_or("", |cause| cause.word());
-        let got = (judged.state.word(), terminal, cause, flags, judged.rule.word());
+        let cause = judged.cause.map_or("", |cause| cause.as_str());
+        let got = (judged.state.as_str(), terminal, cause, flags, judged.rule.as_str());
         if got != (cell[4], cell[5], cell[6], expected, cell[8]) {
             wrong.push(format!("{line}\n    got {got:?}"));
         }

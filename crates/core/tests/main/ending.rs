@@ -204,7 +204,7 @@ fn leftover_process_is_ended_before_seal() {
     assert_eq!(harness.stop_step(), None);
     harness.advance_clock(1);
     assert_eq!(harness.state(), State::ExitedWithoutClaim);
-    assert!(harness.has_flag(Flag::ReapLeftoverPid));
+    assert!(harness.has_flag(Flag::ProcessStillRunning));
     assert_eq!(time_to_deadline(&harness), Some((10_000, DeadlineKind::Escalation)));
     harness.advance_clock(9_000);
     assert!(!harness.sealed(), "its process is alive");

@@ -73,7 +73,7 @@ pub(crate) fn spec() -> SessionSpec {
             input: provost_core::session::CommandStdin::Closed,
             settings: Default::default(),
             version: None,
-            carried: Default::default(),
+            profile: Default::default(),
         },
         instruction: Some("do it".to_owned()),
         work: WorkLocation::Plain,

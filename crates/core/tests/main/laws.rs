@@ -36,9 +36,9 @@ impl LawSession {
         let opened = SessionOpened { spec: Box::new(random_spec(rng)) };
         let session = Session::open(SessionId(uuid::Uuid::from_u128(7)), now, &opened);
         let watch = SessionWatch::start(&session);
-        let mut lab = LawSession { session, log: vec![(now, opened.into())], watch, now };
-        lab.advance_fully();
-        lab
+        let mut story = LawSession { session, log: vec![(now, opened.into())], watch, now };
+        story.advance_fully();
+        story
     }
 
     fn advance_clock(&mut self, ms: u64) {
@@ -125,17 +125,17 @@ fn cases() -> u32 {
 
 /// Runs one random story and returns the session.
 fn run_story(seed: u64, steps: &[(u64, u64)]) -> LawSession {
-    let mut lab = LawSession::open(&mut Rng::new(seed));
+    let mut story = LawSession::open(&mut Rng::new(seed));
     let prepared =
         SessionCommand::WorkPrepared { cwd: "/work".to_owned(), base: Some(snapshot("t0")) };
-    lab.apply(&prepared).expect("its work was not prepared before");
+    story.apply(&prepared).expect("its work was not prepared before");
     for (ms, choice) in steps {
-        lab.advance_clock(*ms);
-        let command = random_command(&lab.session, &mut Rng::new(*choice));
+        story.advance_clock(*ms);
+        let command = random_command(&story.session, &mut Rng::new(*choice));
         // Rejections are fine: every state must only have some answer to every command.
-        lab.apply(&command).ok();
+        story.apply(&command).ok();
     }
-    lab
+    story
 }
 
 #[test]
@@ -173,10 +173,10 @@ proptest! {
         seed in any::<u64>(),
         steps in proptest::collection::vec((prop_oneof![Just(0), 0u64..120, 0u64..3_000], any::<u64>()), 1..60),
     ) {
-        let lab = run_story(seed, &steps);
-        prop_assert_eq!(&lab.replay(), &lab.session);
-        let text = serde_json::to_string(&lab.session).unwrap();
-        prop_assert_eq!(serde_json::from_str::<Session>(&text).unwrap(), lab.session);
+        let story = run_story(seed, &steps);
+        prop_assert_eq!(&story.replay(), &story.session);
+        let text = serde_json::to_string(&story.session).unwrap();
+        prop_assert_eq!(serde_json::from_str::<Session>(&text).unwrap(), story.session);
     }
 
     #[test]
@@ -184,29 +184,29 @@ proptest! {
         seed in any::<u64>(),
         steps in proptest::collection::vec((0u64..400, any::<u64>()), 0..40),
     ) {
-        let mut lab = LawSession::open(&mut Rng::new(seed));
+        let mut story = LawSession::open(&mut Rng::new(seed));
         let prepared = SessionCommand::WorkPrepared { cwd: "/work".to_owned(), base: Some(snapshot("t0")) };
         if seed % 4 > 0 {
-            lab.apply(&prepared).unwrap();
+            story.apply(&prepared).unwrap();
         }
         for (ms, choice) in steps {
-            lab.advance_clock(ms);
-            lab.apply(&random_command(&lab.session, &mut Rng::new(choice))).ok();
+            story.advance_clock(ms);
+            story.apply(&random_command(&story.session, &mut Rng::new(choice))).ok();
         }
-        let (before, at) = (lab.session.clone(), Moment { mono_ms: lab.now.mono_ms + 1, ..lab.now });
+        let (before, at) = (story.session.clone(), Moment { mono_ms: story.now.mono_ms + 1, ..story.now });
         for event in before.close_imported(at) {
-            lab.session.evolve(at, &event);
+            story.session.evolve(at, &event);
         }
-        prop_assert!(lab.session.is_closed(), "{}", lab.describe_log());
-        prop_assert_eq!(lab.session.effects(), vec![]);
-        prop_assert_eq!(lab.session.deadline(), None);
-        prop_assert_eq!(lab.session.advance(Moment { mono_ms: u64::MAX, ..at }), None);
-        prop_assert_eq!(lab.session.close_imported(at), vec![]);
-        prop_assert!(!lab.session.launches.iter().any(|launch| launch.may_be_running()));
+        prop_assert!(story.session.is_closed(), "{}", story.describe_log());
+        prop_assert_eq!(story.session.effects(), vec![]);
+        prop_assert_eq!(story.session.deadline(), None);
+        prop_assert_eq!(story.session.advance(Moment { mono_ms: u64::MAX, ..at }), None);
+        prop_assert_eq!(story.session.close_imported(at), vec![]);
+        prop_assert!(!story.session.launches.iter().any(|launch| launch.may_be_running()));
         match &before.attempt().sealed {
-            Some(sealed) => prop_assert_eq!(lab.session.attempt().sealed.as_ref(), Some(sealed)),
+            Some(sealed) => prop_assert_eq!(story.session.attempt().sealed.as_ref(), Some(sealed)),
             None => {
-                let state = lab.session.state();
+                let state = story.session.state();
                 prop_assert!(state != State::Succeeded && state != State::Completed, "{:?}", state);
             }
         }
@@ -214,10 +214,10 @@ proptest! {
 
     #[test]
     fn decide_ignores_wall_clock(seed in any::<u64>(), wall in any::<i32>(), choice in any::<u64>()) {
-        let lab = LawSession::open(&mut Rng::new(seed));
-        let command = random_command(&lab.session, &mut Rng::new(choice));
-        let later = Moment { wall_ms: i64::from(wall), ..lab.now };
-        prop_assert_eq!(lab.session.decide(&command, lab.now), lab.session.decide(&command, later));
+        let story = LawSession::open(&mut Rng::new(seed));
+        let command = random_command(&story.session, &mut Rng::new(choice));
+        let later = Moment { wall_ms: i64::from(wall), ..story.now };
+        prop_assert_eq!(story.session.decide(&command, story.now), story.session.decide(&command, later));
     }
 }
 

@@ -338,7 +338,7 @@ fn a09_limit_slot_moves_the_wait_end() {
 fn a09_jitter_derives_from_account_or_session() {
     let until = |account: Option<&str>, spread| {
         let mut spec = codex();
-        spec.agent.carried.account = account.map(str::to_owned);
+        spec.agent.profile.account = account.map(str::to_owned);
         spec.bounds.limit_jitter_ms = spread;
         let mut harness = working(spec);
         harness.signal(turn_ended(TurnEnd::Limited { until_ms: Some(0), detail: String::new() }));

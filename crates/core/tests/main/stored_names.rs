@@ -22,8 +22,8 @@ fn shown_names_match_stored_names() {
     for source in [Agent, Operator, Policy, TurnError] {
         assert_eq!(source.as_str(), stored(source));
     }
-    for standing in [ReportStatus::Applied, ReportStatus::Recorded, ReportStatus::RecordedLate] {
-        assert_eq!(standing.as_str(), stored(standing));
+    for status in [ReportStatus::Applied, ReportStatus::Recorded, ReportStatus::RecordedLate] {
+        assert_eq!(status.as_str(), stored(status));
     }
     for mode in AgentMode::ALL {
         assert_eq!(mode.as_str(), stored(mode));

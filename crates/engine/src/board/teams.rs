@@ -52,7 +52,7 @@ enum AdvanceScope {
     WholeTeam,
 }
 
-/// What a step of a team changed.
+/// The changes of a team's step.
 #[derive(Debug)]
 struct TeamStepResult {
     /// The sessions that received a command.
@@ -218,10 +218,10 @@ impl BoardTransaction<'_> {
         let mut events: Vec<(Event, String)> = vec![(opened.into(), actor.to_owned())];
         let about_to = |id| new.iter().find(|session| session.id == id);
         let look = |session| self.session(session).or_else(|| about_to(session));
-        let around =
+        let context =
             TeamAdvanceContext { now: self.now, session: &look, caller: &self.board.caller };
         for command in commands {
-            for event in task.decide(&TeamActor::Operator, command, &around)? {
+            for event in task.decide(&TeamActor::Operator, command, &context)? {
                 task.evolve(self.now, &event);
                 events.push((event, actor.to_owned()));
             }
@@ -263,10 +263,10 @@ impl BoardTransaction<'_> {
         actor: &str,
     ) -> Option<Result<(&Team, Vec<Event>), TeamRejection>> {
         let look = |session| self.session(session);
-        let around =
+        let context =
             TeamAdvanceContext { now: self.now, session: &look, caller: &self.board.caller };
         let task = self.team(id)?;
-        let events = match task.decide(who, command, &around) {
+        let events = match task.decide(who, command, &context) {
             Ok(events) => events,
             Err(why) => {
                 let kept = task.refusal_event(who, command, &why);
@@ -377,16 +377,16 @@ impl BoardTransaction<'_> {
     ) -> Option<(TeamStep, AdvanceScope)> {
         let team = self.team(id)?;
         let look = |session| self.look_up_member(session);
-        let around =
+        let context =
             TeamAdvanceContext { now: self.reached, session: &look, caller: &self.board.caller };
         while let Some(session) = changed.first() {
             // A session that needs a step may need another one.
-            if let Some(step) = team.advance_for(session, &around) {
+            if let Some(step) = team.advance_for(session, &context) {
                 return Some((step, AdvanceScope::Session));
             }
             changed.remove_first();
         }
-        team.advance(&around).map(|step| (step, AdvanceScope::WholeTeam))
+        team.advance(&context).map(|step| (step, AdvanceScope::WholeTeam))
     }
 
     fn look_up_member(&self, session: SessionId) -> Option<&Session> {
@@ -489,7 +489,7 @@ mod tests {
 
     impl TeamTestBoard {
         fn paired() -> TeamTestBoard {
-            let mut lab = TeamTestBoard::default();
+            let mut test_board = TeamTestBoard::default();
             let spec = TeamSpec {
                 name: "limits".to_owned(),
                 goal: "limit how often each caller may call".to_owned(),
@@ -502,15 +502,15 @@ mod tests {
                 policy: None,
                 bounds: TeamLimits { offer_ms: 10, lease_ms: 100, ..TeamLimits::default() },
             };
-            lab.turn(|turn| drop(turn.open_team(id(), spec, &[], "operator").cloned()));
+            test_board.turn(|turn| drop(turn.open_team(id(), spec, &[], "operator").cloned()));
             let (name, labels) = ("hand".to_owned(), MemberLabels::default());
-            lab.command(TeamCommand::Bind {
+            test_board.command(TeamCommand::Bind {
                 name,
                 role: MemberRole::Worker,
                 session: None,
                 labels,
             });
-            lab
+            test_board
         }
 
         fn turn(&mut self, change: impl FnOnce(&mut BoardTransaction<'_>)) {
@@ -556,36 +556,39 @@ mod tests {
 
     #[test]
     fn stored_team_folds_to_board_state() {
-        let mut lab = TeamTestBoard::paired();
-        lab.post("first");
-        lab.command(TeamCommand::Next { consumer: "hand".to_owned() });
+        let mut test_board = TeamTestBoard::paired();
+        test_board.post("first");
+        test_board.command(TeamCommand::Next { consumer: "hand".to_owned() });
         let stream = stream::team_stream_id(id());
-        let records = lab.ledger.read_stream(&stream, 0).expect("memory can be read");
+        let records = test_board.ledger.read_stream(&stream, 0).expect("memory can be read");
         let folded = stream::fold_team(&stream, None, &records).expect("it was written by us");
-        assert_eq!(&folded, lab.task());
+        assert_eq!(&folded, test_board.task());
         let kept = stream::refold(&stream, &records).expect("it folds");
-        assert_eq!((kept.open, kept.pending), (true, stream::pending_team_effects(lab.task())));
-        assert_eq!(kept.projection, Some(projection::team::to_json(lab.task())));
+        assert_eq!(
+            (kept.open, kept.pending),
+            (true, stream::pending_team_effects(test_board.task()))
+        );
+        assert_eq!(kept.projection, Some(projection::team::to_json(test_board.task())));
     }
 
     #[test]
     fn offered_message_returns_at_its_deadline() {
-        let mut lab = TeamTestBoard::paired();
-        lab.post("first");
-        lab.command(TeamCommand::Next { consumer: "hand".to_owned() });
-        assert_eq!(lab.board.next_deadline(), Some(10));
-        lab.now = 10;
-        lab.turn(|_| ());
-        assert_eq!(lab.task().messages[0].status, MessageStatus::Stored);
-        assert_eq!(lab.board.next_deadline(), None);
+        let mut test_board = TeamTestBoard::paired();
+        test_board.post("first");
+        test_board.command(TeamCommand::Next { consumer: "hand".to_owned() });
+        assert_eq!(test_board.board.next_deadline(), Some(10));
+        test_board.now = 10;
+        test_board.turn(|_| ());
+        assert_eq!(test_board.task().messages[0].status, MessageStatus::Stored);
+        assert_eq!(test_board.board.next_deadline(), None);
     }
 
     /// Counts how often the rules of a team read a session when a paused team resumes, and each of
     /// its idle workers receives a message.
     fn look_ups_on_resume(workers: usize) -> usize {
-        let mut lab = TeamTestBoard::paired();
-        lab.command(TeamCommand::Pause { because: "the plan changes".to_owned() });
-        lab.turn(|turn| {
+        let mut test_board = TeamTestBoard::paired();
+        test_board.command(TeamCommand::Pause { because: "the plan changes".to_owned() });
+        test_board.turn(|turn| {
             for n in 0..workers {
                 let session = idle_session(turn, n);
                 let (name, labels) = (format!("hand-{n}"), MemberLabels::default());
@@ -595,11 +598,11 @@ mod tests {
             }
         });
         let mut look_ups = 0;
-        lab.turn(|turn| {
+        test_board.turn(|turn| {
             command(turn, &TeamCommand::Resume);
             look_ups = turn.look_ups.get();
         });
-        let pushed = lab.task().messages.iter().filter(|one| one.status.lease().is_some());
+        let pushed = test_board.task().messages.iter().filter(|one| one.status.lease().is_some());
         assert_eq!(pushed.count(), workers);
         look_ups
     }
@@ -639,9 +642,9 @@ mod tests {
 
     #[test]
     fn closed_team_is_evicted() {
-        let mut lab = TeamTestBoard::paired();
-        lab.command(TeamCommand::Cancel { because: "it is not needed any more".to_owned() });
-        assert_eq!(lab.board.team(id()), None);
-        assert_eq!(lab.board.teams().count(), 0);
+        let mut test_board = TeamTestBoard::paired();
+        test_board.command(TeamCommand::Cancel { because: "it is not needed any more".to_owned() });
+        assert_eq!(test_board.board.team(id()), None);
+        assert_eq!(test_board.board.teams().count(), 0);
     }
 }

@@ -23,17 +23,17 @@ impl ShortageTestBoard {
     fn with_claim() -> ShortageTestBoard {
         let id = "00000000-0000-7000-8000-000000000007".parse().expect("it is a UUID");
         let (board, ledger) = (Board::default(), MemLedger::default());
-        let mut lab = ShortageTestBoard { board, ledger, id, cursor: 0 };
-        lab.commit(|turn| _ = turn.open(id, spec(), "test"));
+        let mut test_board = ShortageTestBoard { board, ledger, id, cursor: 0 };
+        test_board.commit(|turn| _ = turn.open(id, spec(), "test"));
         let process = || ProcessIdentity { pid: 1, start_time: 1, boot_id: "b".to_owned() };
-        let (launch, from) = (lab.launch(), Reporter::Launch(lab.launch()));
+        let (launch, from) = (test_board.launch(), Reporter::Launch(test_board.launch()));
         let claim = ReportBody::Claim { kind: ClaimKind::Completed, text: None };
-        lab.apply(&[
+        test_board.apply(&[
             SessionCommand::WorkPrepared { cwd: "/".to_owned(), base: None },
             SessionCommand::LaunchStarted { launch, holder: process(), child: process() },
             SessionCommand::Report { from, testimony: claim },
         ]);
-        lab
+        test_board
     }
 
     fn launch(&self) -> LaunchId {
@@ -107,27 +107,27 @@ pub(super) fn spec() -> SessionSpec {
 /// shortage, it must be started again.
 #[test]
 fn effect_restarts_after_shortage_while_not_pending() {
-    let mut lab = ShortageTestBoard::with_claim();
-    let ended = lab.turn_ended();
+    let mut test_board = ShortageTestBoard::with_claim();
+    let ended = test_board.turn_ended();
     let snapshot = SessionEffect::TakeSnapshot { attempt: 1, no: 1 };
-    let changes = lab.apply(&[ended]);
-    assert!(changes.start_effects.contains(&(lab.id, snapshot.clone())), "{changes:?}");
+    let changes = test_board.apply(&[ended]);
+    assert!(changes.start_effects.contains(&(test_board.id, snapshot.clone())), "{changes:?}");
 
-    let (asked, withdrawn) = lab.question();
+    let (asked, withdrawn) = test_board.question();
     let shortage = Shortage::new(Resource::DiskSpace, "no space left");
     let short = SessionCommand::EffectShortage { effect: snapshot.key(), tries: 0, shortage };
-    let changes = lab.apply(&[asked, short, withdrawn]);
-    assert_eq!(changes.start_effects, [(lab.id, snapshot)]);
+    let changes = test_board.apply(&[asked, short, withdrawn]);
+    assert_eq!(changes.start_effects, [(test_board.id, snapshot)]);
 }
 
 /// The same without a shortage: the question is asked and withdrawn in one commit, so the snapshot
 /// was pending before and after it. The effect stays in progress.
 #[test]
 fn effect_in_progress_is_not_started_twice() {
-    let mut lab = ShortageTestBoard::with_claim();
-    let ended = lab.turn_ended();
-    lab.apply(&[ended]);
-    let (asked, withdrawn) = lab.question();
-    let changes = lab.apply(&[asked, withdrawn]);
+    let mut test_board = ShortageTestBoard::with_claim();
+    let ended = test_board.turn_ended();
+    test_board.apply(&[ended]);
+    let (asked, withdrawn) = test_board.question();
+    let changes = test_board.apply(&[asked, withdrawn]);
     assert_eq!((changes.start_effects, changes.cancel_effects), (Vec::new(), Vec::new()));
 }

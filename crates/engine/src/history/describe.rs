@@ -519,7 +519,7 @@ pub(super) fn describe_session_event(event: &SessionEvent) -> Option<EventDescri
         SessionEvent::AttemptSuperseded(_) => EventDescription::new("attempt superseded"),
         SessionEvent::AttemptStopped(e) => EventDescription::new("attempt stopped").text(&e.detail),
         SessionEvent::AttemptResolved(e) => {
-            EventDescription::new(format!("resolved as {}", e.state.word())).text(&e.because)
+            EventDescription::new(format!("resolved as {}", e.state.as_str())).text(&e.because)
         }
         SessionEvent::AttemptSealed(e) => {
             EventDescription::new(format!("attempt {} sealed", e.attempt))

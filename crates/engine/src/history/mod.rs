@@ -37,13 +37,13 @@ const ALL_KINDS: [&str; 3] = [SESSION, RUN, TEAM];
 
 /// Finds a session, run or team by its id, part of its id, or its name.
 pub fn resolve(ledger: &dyn ReadLedger, text: &str) -> Result<Subject, ApiError> {
-    let mut meant = Vec::new();
+    let mut matching = Vec::new();
     for kind in ALL_KINDS {
-        meant.extend(
+        matching.extend(
             matching_streams(ledger, kind, text)?.into_iter().map(|(id, name)| (kind, id, name)),
         );
     }
-    match meant.as_slice() {
+    match matching.as_slice() {
         [(kind, id, _)] => {
             parse_subject(kind, id).ok_or_else(|| not_found(ledger, &ALL_KINDS, text))
         }

@@ -176,7 +176,7 @@ impl TeamHistory {
         let row = |one: &MemberSession| HistorySessionRow {
             id: one.id.to_string(),
             member: one.name.clone(),
-            state: one.known.as_ref().map(|known| known.session.state().word().to_owned()),
+            state: one.known.as_ref().map(|known| known.session.state().as_str().to_owned()),
             branch: one.known.as_ref().and_then(SessionHistory::branch),
             archived: one.known.as_ref().is_some_and(|known| known.archived),
         };

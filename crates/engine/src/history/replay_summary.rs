@@ -60,7 +60,7 @@ fn criterion_suffix(past: &TeamHistory, row: &HistoryRow) -> String {
 fn message_outcomes(past: &TeamHistory) -> BTreeMap<u32, MessageOutcome> {
     let mut all: BTreeMap<u32, MessageOutcome> = BTreeMap::new();
     for (record, event) in &past.events {
-        let (no, standing, offers) = match event {
+        let (no, status, offers) = match event {
             Event::MessageStored(e) => (e.no, "stored", None),
             Event::MessageOffered(e) => (e.no, "offered", Some(e.lease.no)),
             Event::MessageAccepted(e) => (e.no, "accepted", None),
@@ -72,13 +72,8 @@ fn message_outcomes(past: &TeamHistory) -> BTreeMap<u32, MessageOutcome> {
             Event::MessageRequeued(e) => (e.no, "stored", None),
             _ => continue,
         };
-        let came =
-            all.entry(no).or_insert(MessageOutcome { status: standing, offers: 0, at: record.seq });
-        *came = MessageOutcome {
-            status: standing,
-            offers: offers.unwrap_or(came.offers),
-            at: record.seq,
-        };
+        let came = all.entry(no).or_insert(MessageOutcome { status, offers: 0, at: record.seq });
+        *came = MessageOutcome { status, offers: offers.unwrap_or(came.offers), at: record.seq };
     }
     all
 }
@@ -113,7 +108,7 @@ fn session_rows(past: &TeamHistory) -> Vec<HistoryRow> {
         let what = format!(
             "session of {}: {}, {} turns, {} tokens",
             one.name,
-            session.state().word(),
+            session.state().as_str(),
             session.turns,
             session.usage.total()
         );

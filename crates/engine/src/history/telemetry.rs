@@ -165,11 +165,11 @@ impl TelemetryCounts {
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "only messages are followed here")]
     fn follow_message(&mut self, id: TeamId, now: u64, event: &Event) {
-        let (no, standing) = match event {
+        let (no, status) = match event {
             Event::MessageStored(e) => {
-                let (to, standing) = (e.to.clone(), "stored");
+                let (to, status) = (e.to.clone(), "stored");
                 let (stored, accepted, acknowledged) = (now, None, None);
-                let message = MessageTimes { to, status: standing, stored, accepted, acknowledged };
+                let message = MessageTimes { to, status, stored, accepted, acknowledged };
                 self.messages.insert((id, e.no), message);
                 return;
             }
@@ -211,8 +211,8 @@ impl TelemetryCounts {
         };
         // Don't count a message that was stored before the window.
         let Some(message) = self.messages.get_mut(&(id, no)) else { return };
-        message.status = standing;
-        match standing {
+        message.status = status;
+        match status {
             "accepted" => message.accepted = Some(now),
             "acknowledged" => message.acknowledged = Some(now),
             _ => {}

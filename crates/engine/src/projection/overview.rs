@@ -156,11 +156,11 @@ fn member_json(member: &TeamMember, session: Option<&Session>) -> Value {
         return row;
     };
     let judged = session.judgement();
-    row["state"] = json!(judged.state.word());
+    row["state"] = json!(judged.state.as_str());
     if let Some(cause) = judged.cause {
-        row["cause"] = json!(cause.word());
+        row["cause"] = json!(cause.as_str());
     }
-    let flags: Vec<&str> = judged.flags.iter().map(|flag| flag.word()).collect();
+    let flags: Vec<&str> = judged.flags.iter().map(|flag| flag.as_str()).collect();
     let asks = session.open_requests().take(MAX_ITEMS).map(|one| short_text(&one.asked.title));
     let asks: Vec<String> = asks.collect();
     let claim = session.attempt().claim.as_ref().and_then(|claim| claim.text.as_deref());
@@ -235,7 +235,8 @@ fn failed_workers<'s>(
     let failed = judged.filter(|(_, judged)| judged.state == State::Failed).take(MAX_ITEMS);
     failed
         .map(|(one, judged)| {
-            let why = judged.cause.map(|cause| format!(" ({})", cause.word())).unwrap_or_default();
+            let why =
+                judged.cause.map(|cause| format!(" ({})", cause.as_str())).unwrap_or_default();
             format!("{}{why}", one.name)
         })
         .collect()
@@ -312,7 +313,7 @@ fn blocker_advice<'s>(
     look: &impl Fn(SessionId) -> Option<&'s Session>,
 ) -> Option<String> {
     match blocker {
-        FinishBlocker::MemberWorking { member, state } if state == State::NeedsInput.word() => {
+        FinishBlocker::MemberWorking { member, state } if state == State::NeedsInput.as_str() => {
             Some(match hints::answer_hint(task, member, look) {
                 Some(hint) if hints::may_answer(task, who) => format!("answer {member}: {hint}"),
                 Some(hint) => format!("{member} waits for an answer of the operator: {hint}"),

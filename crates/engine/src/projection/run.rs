@@ -46,13 +46,12 @@ pub(crate) fn live_row<'s>(run: &Run, look: impl Fn(SessionId) -> Option<&'s Ses
     });
     let mut usage = run.usage;
     for (one, session) in run.live().filter_map(|one| Some((one, look(one.id)?))) {
-        let (before, turns) = one.counted;
-        usage.add(session.usage.since(before));
+        usage.add(session.usage.since(one.counted.usage));
         // Once the run is stopped, answers no longer reach an agent.
         if run.attempt().stopped.is_none() {
             row.requests.extend(projection::session::request_rows(session));
         }
-        row.turns += session.turns.saturating_sub(turns);
+        row.turns += session.turns.saturating_sub(one.counted.turns);
     }
     row.cost = run.spec.prices.as_ref().map(|prices| cost_row(prices, usage));
     row.usage = UsageRow { input: usage.input, output: usage.output };
@@ -212,7 +211,7 @@ fn session_row(session: &RunSession) -> RunSessionRow {
         stage: session.stage.as_str().to_owned(),
         task: session.task.as_ref().map(ToString::to_string),
         cycle: session.cycle,
-        state: session.end.as_ref().map(|end| end.state.word().to_owned()),
+        state: session.end.as_ref().map(|end| end.state.as_str().to_owned()),
         interrupted: false,
     }
 }

@@ -55,12 +55,12 @@ pub fn row(session: &Session) -> SessionRow {
         can_attach: spec.agent.interface.can_attach(),
         argv: spec.agent.argv.clone(),
         version: spec.agent.version.clone(),
-        state: judged.state.word().to_owned(),
+        state: judged.state.as_str().to_owned(),
         terminal: judged.is_terminal(),
         sealed: attempt.is_sealed(),
-        cause: judged.cause.map(|cause| cause.word().to_owned()),
-        flags: judged.flags.iter().map(|flag| flag.word().to_owned()).collect(),
-        rule: judged.rule.word().to_owned(),
+        cause: judged.cause.map(|cause| cause.as_str().to_owned()),
+        flags: judged.flags.iter().map(|flag| flag.as_str().to_owned()).collect(),
+        rule: judged.rule.as_str().to_owned(),
         claim: claim.kind.as_str().to_owned(),
         claimed_at: claim.at,
         claim_source: claim.source.map(|source| source.as_str().to_owned()),
@@ -105,7 +105,7 @@ pub fn row(session: &Session) -> SessionRow {
             .chain(describe_contradictions(session))
             .collect(),
         resolution: attempt.resolutions.last().map(|resolution| ResolutionRow {
-            state: resolution.state.word().to_owned(),
+            state: resolution.state.as_str().to_owned(),
             because: clip(&resolution.because),
             at: resolution.at.wall_ms,
         }),
@@ -272,7 +272,7 @@ fn describe_rule(session: &Session, rule: Rule, unobserved: bool) -> &'static st
         (Rule::X7, _, _, true) => {
             "it ended while it needed input; a plain command takes no answer, so resolve it yourself"
         }
-        (rule, _, _, _) => rule_text(rule),
+        (rule, _, _, _) => rule.meaning(),
     }
 }
 
@@ -285,7 +285,7 @@ fn describe_stop(session: &Session) -> &'static str {
             "it could not be started again"
         }
         Some(StopCause::Launch) => "it could not be started",
-        None => rule_text(Rule::Stopped),
+        None => Rule::Stopped.meaning(),
     }
 }
 
@@ -780,45 +780,4 @@ fn worktree_row(session: &Session) -> Option<WorktreeRow> {
 
 fn is_suspended(launch: &Launch) -> bool {
     launch.watch.suspended && launch.may_be_running()
-}
-
-fn rule_text(rule: Rule) -> &'static str {
-    match rule {
-        Rule::Resolved => "the operator resolved it",
-        Rule::Cancelled => "the operator cancelled it",
-        Rule::Stopped => "Provost stopped it",
-        Rule::Request => "a request of the agent is open and blocks it",
-        Rule::Superseded => "a newer instruction came first",
-        Rule::Limited => "it exited at a usage limit of its account and is resumed after that",
-        Rule::Ended => "you stopped it, and it had claimed no end",
-        Rule::Verifying => "it claimed completion or ended; its checks are pending or running",
-        Rule::MovingTree => "the tree kept changing while it was verified",
-        Rule::L1 => "it claimed completion and is still active",
-        Rule::L2 => "it claimed completion and the checks passed",
-        Rule::L3 => "it claimed completion, its work failed verification, and it is still there",
-        Rule::L4 => "it claimed completion; no check was configured",
-        Rule::L5 => "it claimed failure and is still active",
-        Rule::L6 => "it claimed failure, yet the checks passed",
-        Rule::L7 => "it claimed failure",
-        Rule::L8 => "it asked for input and then continued by itself",
-        Rule::L9 => "it claimed to need input",
-        Rule::L10 => "its turn is open and it was heard within the window",
-        Rule::L11 => "its turn is over and it claimed nothing",
-        Rule::L12 => "it is alive, its turn is open, and it is silent past the window",
-        Rule::L13 => "it cannot be observed, and it is silent",
-        Rule::X1 => "it claimed completion, ended, and the checks passed",
-        Rule::X2 => "it claimed completion and ended, but its work failed verification",
-        Rule::X3 => "it claimed completion and ended; no check was configured",
-        Rule::X4 => "it claimed completion but crashed, and no check was configured",
-        Rule::X5 => "it claimed failure and ended",
-        Rule::X6 => "it claimed failure and ended, yet the checks passed",
-        Rule::X7 => "it ended while it needed input; the answer restarts it",
-        Rule::X8 => "it crashed while it needed input; the question is kept",
-        Rule::X9 => "it crashed while it needed input, yet the checks passed",
-        Rule::X10 => "it crashed and had claimed no end",
-        Rule::X11 => "it crashed and had claimed no end, yet the checks passed",
-        Rule::X12 => "it ended and claimed nothing, though the checks passed",
-        Rule::X13 => "it ended and claimed nothing, and its work failed verification",
-        Rule::X14 => "it ended without a failure, but never reported success",
-    }
 }

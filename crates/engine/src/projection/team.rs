@@ -106,8 +106,8 @@ pub fn row_for<'s>(
     for (member, shown) in task.members.iter().zip(&mut row.members) {
         if let Some(session) = member.session.and_then(&look) {
             let judged = session.judgement();
-            shown.state = Some(judged.state.word().to_owned());
-            shown.cause = judged.cause.map(|cause| cause.word().to_owned());
+            shown.state = Some(judged.state.as_str().to_owned());
+            shown.cause = judged.cause.map(|cause| cause.as_str().to_owned());
             shown.branch = session.spec.work.branch().map(str::to_owned);
         }
     }

@@ -127,17 +127,17 @@ fn prepare_home(
     session: &Session,
     program: &Path,
 ) -> Result<home::PreparedHome, String> {
-    let carried = &session.spec.agent.carried;
+    let profile = &session.spec.agent.profile;
     let worktree = PathBuf::from(cwd_of(session));
     let root = provost_trust::find_top(&worktree).unwrap_or_else(|| worktree.clone());
     let wanted = SessionHome {
         dir: place.join("codex"),
-        codex_home: carried.agent_home.as_ref().map(PathBuf::from),
-        user_home: PathBuf::from(&carried.user_home),
+        codex_home: profile.agent_home.as_ref().map(PathBuf::from),
+        user_home: PathBuf::from(&profile.user_home),
         trust: worktree_trust(session, &root, &worktree),
         worktree,
         root,
-        skill_roots: carried.skills.iter().map(PathBuf::from).collect(),
+        skill_roots: profile.skills.iter().map(PathBuf::from).collect(),
         tools: tool_server(session, program),
         settings: Default::default(),
     };
@@ -152,7 +152,7 @@ fn worktree_trust(session: &Session, root: &Path, worktree: &Path) -> Repository
     let agent = &session.spec.agent;
     let found = provost_trust::agent_digest(root, worktree).ok().flatten();
     let found = found.map(|digest| digest.to_string());
-    let agreed = agent.carried.trusted_files.is_some() && agent.carried.trusted_files == found;
+    let agreed = agent.profile.trusted_files.is_some() && agent.profile.trusted_files == found;
     if agreed || agent.settings.accept_trust {
         return RepositoryTrust::Trusted;
     }

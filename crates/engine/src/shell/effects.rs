@@ -30,7 +30,7 @@ use crate::stream::Subject;
 /// Whether a command completed its work, judging by its exit record and the directory of its holder.
 type EndedCleanly = fn(&Path, &ExitRecord) -> bool;
 
-/// To whom an effect belongs.
+/// The owner of an effect.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum EffectOwner {
     Session(SessionId),

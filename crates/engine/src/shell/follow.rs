@@ -106,7 +106,7 @@ pub(crate) struct Follower {
     printed_ms: u64,
 }
 
-/// What a follower reads from, and where it reports to.
+/// The source of a follower, and the channel for its observations.
 pub(crate) struct FollowerLink {
     pub(crate) dir: PathBuf,
     pub(crate) world: EngineWorld,

@@ -126,8 +126,8 @@ fn payload(session: &Session, hook: &PendingHook) -> String {
         "occasion": hook.key.no,
         "at": hook.at.wall_ms,
         "attempt": hook.attempt,
-        "state": hook.state.word(),
-        "cause": hook.cause.map(|cause| cause.word()),
+        "state": hook.state.as_str(),
+        "cause": hook.cause.map(|cause| cause.as_str()),
         "reaction": hook.reaction.as_ref().and_then(|name| reaction(session, name)),
         "session": projection::session::row(session),
     })

@@ -198,9 +198,9 @@ pub(crate) fn find_by_name(
     let mut found = Vec::new();
     let mut look = |projection: ProjectionRef<'_>| {
         let shown = intact_projection(ledger, &projection);
-        let meant = shown.as_deref().and_then(|shown| match_name(shown, text));
+        let name_match = shown.as_deref().and_then(|shown| match_name(shown, text));
         let (open, created) = (projection.open, projection.created_seq);
-        found.extend(meant.map(|meant| NameMatch { open, created, ..meant }));
+        found.extend(name_match.map(|name_match| NameMatch { open, created, ..name_match }));
         if found.len() < MAX_MATCHES { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
     let indexed = ledger.find_streams(kind, Lookup::Name(text), MAX_CANDIDATES, &mut look)?;
@@ -210,7 +210,7 @@ pub(crate) fn find_by_name(
     if kind == TEAM {
         prefer_open(&mut found);
     }
-    Ok(found.into_iter().map(|meant| (meant.id, meant.name)).collect())
+    Ok(found.into_iter().map(|name_match| (name_match.id, name_match.name)).collect())
 }
 
 /// Something that matches a search by name or id.
@@ -226,13 +226,13 @@ struct NameMatch {
 
 /// Of all matches by name, keeps the open ones or else the newest one.
 fn prefer_open(found: &mut Vec<NameMatch>) {
-    let named = found.iter().filter(|meant| meant.by_name);
-    let open = named.clone().any(|meant| meant.open);
-    let newest = named.map(|meant| meant.created).max();
-    found.retain(|meant| match (meant.by_name, open) {
+    let named = found.iter().filter(|name_match| name_match.by_name);
+    let open = named.clone().any(|name_match| name_match.open);
+    let newest = named.map(|name_match| name_match.created).max();
+    found.retain(|name_match| match (name_match.by_name, open) {
         (false, _) => true,
-        (true, true) => meant.open,
-        (true, false) => Some(meant.created) == newest,
+        (true, true) => name_match.open,
+        (true, false) => Some(name_match.created) == newest,
     });
 }
 
@@ -265,7 +265,7 @@ mod tests {
 
     fn kept(mut found: Vec<NameMatch>) -> Vec<String> {
         prefer_open(&mut found);
-        found.into_iter().map(|meant| meant.id).collect()
+        found.into_iter().map(|name_match| name_match.id).collect()
     }
 
     #[test]

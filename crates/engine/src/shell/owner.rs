@@ -570,8 +570,8 @@ impl Owner {
                     }
                     Some(Err(why)) => Err(refused_change(&why, turn.session(id), id)),
                     Some(Ok((session, events))) => {
-                        let standing = report_status_of(&events).map_or("recorded", |s| s.as_str());
-                        Ok(report_reply(session, standing))
+                        let status = report_status_of(&events).map_or("recorded", |s| s.as_str());
+                        Ok(report_reply(session, status))
                     }
                 }
             }
@@ -764,7 +764,7 @@ impl Owner {
         for row in &mut rows {
             let id = row.session.parse().ok();
             let state = id.and_then(|id| states.get(&(id, row.version)));
-            row.state = state.map(|state| state.word().to_owned());
+            row.state = state.map(|state| state.as_str().to_owned());
         }
         // Sending fails without subscribers, which is fine.
         drop(self.events.send(Arc::new(rows)));

@@ -446,17 +446,17 @@ pub(super) fn session_reply(session: &Session) -> String {
     json!({"ok": true, "session": projection::session::row(session)}).to_string()
 }
 
-pub(super) fn report_reply(session: &Session, standing: &str) -> String {
+pub(super) fn report_reply(session: &Session, status: &str) -> String {
     let judged = session.judgement();
     let mut next = vec![format!("provost status {}", session.id.short())];
-    if standing == "recorded_late" {
+    if status == "recorded_late" {
         next.push(format!("provost resolve {} --as accepted --because TEXT", session.id.short()));
     }
     json!({
         "ok": true,
-        "status": standing,
+        "status": status,
         "id": session.id.to_string(),
-        "state": judged.state.word(),
+        "state": judged.state.as_str(),
         "sealed": session.attempt().is_sealed(),
         "next": next,
     })

@@ -204,7 +204,8 @@ pub(crate) struct GitWait {
 /// An effect that may have to wait. Dropping this value ends the wait.
 pub(crate) struct ShortageWait {
     waits: ShortageWaits,
-    key: (Subject, EffectKey),
+    subject: Subject,
+    effect: EffectKey,
     tries: u32,
 }
 
@@ -217,8 +218,8 @@ impl ShortageWaits {
         self.git.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn begin(&self, subject: Subject, key: EffectKey) -> ShortageWait {
-        ShortageWait { waits: self.clone(), key: (subject, key), tries: 0 }
+    pub(crate) fn begin(&self, subject: Subject, effect: EffectKey) -> ShortageWait {
+        ShortageWait { waits: self.clone(), subject, effect, tries: 0 }
     }
 
     /// Shows an effect as waiting for git whenever there is a command to wait for.
@@ -281,7 +282,7 @@ impl ShortageWait {
         cancel: &mut watch::Receiver<bool>,
     ) -> bool {
         self.tries = self.tries.saturating_add(1);
-        self.waits.lock().insert(self.key.clone(), shortage);
+        self.waits.lock().insert((self.subject, self.effect.clone()), shortage);
         tokio::select! {
             () = supervised_command::sleep(Duration::from_millis(retry_after_ms(self.tries))) => true,
             () = supervised_command::wait_for_cancel(cancel) => false,
@@ -291,7 +292,7 @@ impl ShortageWait {
 
 impl Drop for ShortageWait {
     fn drop(&mut self) {
-        self.waits.lock().remove(&self.key);
+        self.waits.lock().remove(&(self.subject, self.effect.clone()));
     }
 }
 

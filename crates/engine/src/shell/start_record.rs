@@ -68,7 +68,7 @@ struct AuthenticatedRecord {
     mac: String,
 }
 
-/// What the file of a start record contains.
+/// The contents of a start record's file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum LoadedRecord {
     Missing,

@@ -135,7 +135,7 @@ fn placeholder_worker(task: &Team) -> Session {
         input: CommandStdin::Closed,
         settings: Default::default(),
         version: None,
-        carried: Default::default(),
+        profile: Default::default(),
     };
     let work = match &task.spec.project {
         Some(top) => WorkLocation::InPlace { top: top.clone() },

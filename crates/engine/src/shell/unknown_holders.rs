@@ -33,7 +33,7 @@ const STOP: &str = "provost ledger recover --stop-unknown";
 /// How long a holder may take to end its command.
 const ENDING: Duration = Duration::from_secs(15);
 
-/// What the name of a holder's directory refers to.
+/// The subject of a holder, from the name of its directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum HolderDirName {
     Launch(LaunchId),

@@ -20,14 +20,14 @@ fn git_is_found_in_absolute_directories_only() {
 
 #[test]
 fn hanging_git_is_ended_with_its_children() {
-    let lab = GitTestEnv::empty();
-    let (pids, script) = (lab.path("pids"), lab.path("hanging"));
+    let env = GitTestEnv::empty();
+    let (pids, script) = (env.path("pids"), env.path("hanging"));
     // The grandchild ignores TERM and holds the output open.
     let hang = "(trap '' TERM; sleep 1000 & wait) & echo $! $$";
     fake(&script, &format!("{hang} > {}; echo partial; sleep 1000", pids.display()));
-    let git = Git::new(&script, &search_path(), &lab.path("home"))
+    let git = Git::new(&script, &search_path(), &env.path("home"))
         .with_time_limit(Duration::from_millis(500));
-    let error = command_error(Project::find(&git, &lab.top()));
+    let error = command_error(Project::find(&git, &env.top()));
     assert!(
         matches!(error, Error::TimedOut { ref command, .. } if command.starts_with("git rev-parse")),
         "{error:?}"
@@ -39,12 +39,12 @@ fn hanging_git_is_ended_with_its_children() {
 
 #[test]
 fn leftover_children_of_git_are_killed() {
-    let lab = GitTestEnv::empty();
-    let (pids, script) = (lab.path("pids"), lab.path("leaving"));
+    let env = GitTestEnv::empty();
+    let (pids, script) = (env.path("pids"), env.path("leaving"));
     fake(&script, &format!("sleep 1000 & echo $! > {}; echo odd answer", pids.display()));
-    let git = Git::new(&script, &search_path(), &lab.path("home"));
+    let git = Git::new(&script, &search_path(), &env.path("home"));
     let began = now();
-    let error = command_error(Project::find(&git, &lab.top()));
+    let error = command_error(Project::find(&git, &env.top()));
     assert!(matches!(error, Error::Unexpected { .. }), "{error:?}");
     assert!(began.elapsed() < Duration::from_secs(30));
     wait_gone(fs::read_to_string(&pids).unwrap().trim());
@@ -52,21 +52,21 @@ fn leftover_children_of_git_are_killed() {
 
 #[test]
 fn output_flood_is_cut_off() {
-    let lab = GitTestEnv::empty();
-    let script = lab.path("flooding");
+    let env = GitTestEnv::empty();
+    let script = env.path("flooding");
     fake(&script, "exec yes");
-    let git = Git::new(&script, &search_path(), &lab.path("home"));
-    let error = command_error(Project::find(&git, &lab.top()));
+    let git = Git::new(&script, &search_path(), &env.path("home"));
+    let error = command_error(Project::find(&git, &env.top()));
     assert!(matches!(error, Error::TooMuchOutput { limit: OUTPUT_LIMIT, .. }), "{error:?}");
 }
 
 #[test]
 fn failure_has_command_code_and_escaped_stderr() {
-    let lab = GitTestEnv::empty();
-    let script = lab.path("failing");
+    let env = GitTestEnv::empty();
+    let script = env.path("failing");
     fake(&script, "printf 'first\\n' >&2; seq 100 >&2; printf 'red \\033[31m\\n' >&2; exit 7");
-    let git = Git::new(&script, &search_path(), &lab.path("home"));
-    let Error::Failed { command, exit, stderr } = command_error(Project::find(&git, &lab.top()))
+    let git = Git::new(&script, &search_path(), &env.path("home"));
+    let Error::Failed { command, exit, stderr } = command_error(Project::find(&git, &env.top()))
     else {
         panic!()
     };
@@ -78,14 +78,14 @@ fn failure_has_command_code_and_escaped_stderr() {
 
 #[test]
 fn environment_contains_only_given_variables() {
-    let lab = GitTestEnv::empty();
-    let (seen, script) = (lab.path("seen"), lab.path("telling"));
+    let env = GitTestEnv::empty();
+    let (seen, script) = (env.path("seen"), env.path("telling"));
     fake(&script, &format!("env > {}; exit 1", seen.display()));
-    let git = Git::new(&script, &search_path(), &lab.path("home"));
-    command_error(Project::find(&git, &lab.top()));
+    let git = Git::new(&script, &search_path(), &env.path("home"));
+    command_error(Project::find(&git, &env.top()));
     let seen = fs::read_to_string(seen).unwrap();
     let value = |name: &str| seen.lines().find_map(|line| line.strip_prefix(&format!("{name}=")));
-    assert_eq!(value("HOME"), lab.path("home").to_str());
+    assert_eq!(value("HOME"), env.path("home").to_str());
     assert_eq!(value("GIT_TERMINAL_PROMPT"), Some("0"));
     assert_eq!(value("GIT_OPTIONAL_LOCKS"), Some("0"));
     assert_eq!(value("LC_ALL"), Some("C"));

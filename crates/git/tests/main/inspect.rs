@@ -9,30 +9,30 @@ use crate::test_env::{GitTestEnv, os, write};
 
 #[test]
 fn trees_are_found_by_any_name() {
-    let lab = GitTestEnv::new();
-    let project = lab.project();
-    let tree = Some(lab.rev("HEAD^{tree}"));
-    assert_eq!(tree_of(&lab.git, &project, "HEAD").unwrap(), tree);
-    assert_eq!(tree_of(&lab.git, &project, "main").unwrap(), tree);
-    assert_eq!(tree_of(&lab.git, &project, lab.rev("HEAD").as_str()).unwrap(), tree);
+    let env = GitTestEnv::new();
+    let project = env.project();
+    let tree = Some(env.rev("HEAD^{tree}"));
+    assert_eq!(tree_of(&env.git, &project, "HEAD").unwrap(), tree);
+    assert_eq!(tree_of(&env.git, &project, "main").unwrap(), tree);
+    assert_eq!(tree_of(&env.git, &project, env.rev("HEAD").as_str()).unwrap(), tree);
     for name in ["nothing", "--all", "-h", &"0".repeat(40), ""] {
-        assert_eq!(tree_of(&lab.git, &project, name).unwrap(), None, "{name:?}");
+        assert_eq!(tree_of(&env.git, &project, name).unwrap(), None, "{name:?}");
     }
 }
 
 #[test]
 fn diff_keeps_strange_file_names() {
-    let lab = GitTestEnv::new();
-    let before = lab.rev("HEAD");
+    let env = GitTestEnv::new();
+    let before = env.rev("HEAD");
     let names: [&[u8]; 5] = [b"-rf", b":colon", b"new\nline\ttab", b"raw-\xff\xfe", b"red\x1b[31m"];
     for name in names {
-        fs::write(lab.top().join(os(name)), "x\n").unwrap();
+        fs::write(env.top().join(os(name)), "x\n").unwrap();
     }
-    lab.write("a.txt", "two\nthree\n");
-    fs::remove_file(lab.top().join(".gitignore")).unwrap();
-    fs::write(lab.top().join("blob"), b"\0\x01").unwrap();
-    let after = lab.commit_all("second");
-    let changes = diff_stat(&lab.git, &lab.project(), &before, &after).unwrap();
+    env.write("a.txt", "two\nthree\n");
+    fs::remove_file(env.top().join(".gitignore")).unwrap();
+    fs::write(env.top().join("blob"), b"\0\x01").unwrap();
+    let after = env.commit_all("second");
+    let changes = diff_stat(&env.git, &env.project(), &before, &after).unwrap();
     let paths: Vec<&[u8]> = changes.iter().map(|change| change.path.as_bytes()).collect();
     let mut wanted: Vec<&[u8]> =
         names.into_iter().chain([&b".gitignore"[..], b"a.txt", b"blob"]).collect();
@@ -47,23 +47,23 @@ fn diff_keeps_strange_file_names() {
     assert_eq!(of(b"new\nline\ttab").lines, Some(LineCounts { added: 1, removed: 0 }));
     assert_eq!(of(b"blob").lines, None);
     assert_eq!(of(b"red\x1b[31m").path.to_string(), "red\\u{1b}[31m");
-    assert!(diff_stat(&lab.git, &lab.project(), &after, &after).unwrap().is_empty());
+    assert!(diff_stat(&env.git, &env.project(), &after, &after).unwrap().is_empty());
 }
 
 /// One call reads all files, and content that looks like the header of another file stays content.
 #[test]
 fn files_of_a_commit_are_read_with_their_content() {
-    let lab = GitTestEnv::new();
+    let env = GitTestEnv::new();
     let wanted = [("x/1", &b""[..]), ("x/2", b"\n\n"), ("x/3", b"\0\xff"), ("x/4", b"\n\n")];
-    fs::create_dir(lab.top().join("x")).unwrap();
+    fs::create_dir(env.top().join("x")).unwrap();
     for (name, content) in wanted {
-        fs::write(lab.top().join(name), content).unwrap();
+        fs::write(env.top().join(name), content).unwrap();
     }
-    let header = format!("{} blob 3\nabc\n", lab.rev("HEAD"));
-    lab.write("x/5", &header);
-    let commit = lab.commit_all("files");
+    let header = format!("{} blob 3\nabc\n", env.rev("HEAD"));
+    env.write("x/5", &header);
+    let commit = env.commit_all("files");
     let read = |wanted: fn(&str) -> bool| {
-        files_at(&lab.git, &lab.project(), &commit, wanted).unwrap().map(|files| {
+        files_at(&env.git, &env.project(), &commit, wanted).unwrap().map(|files| {
             files.into_iter().map(|file| (file.path, file.content)).collect::<Vec<_>>()
         })
     };
@@ -71,46 +71,46 @@ fn files_of_a_commit_are_read_with_their_content() {
     let all = all.map(|(name, content)| (name.to_owned(), content.to_vec())).collect();
     assert_eq!(read(|path| path.starts_with("x/")), Some(all));
     assert_eq!(read(|_| false), Some(Vec::new()));
-    std::os::unix::fs::symlink("1", lab.top().join("x/link")).unwrap();
-    let linked = lab.commit_all("link");
-    let found = files_at(&lab.git, &lab.project(), &linked, |path| path.starts_with("x/"));
+    std::os::unix::fs::symlink("1", env.top().join("x/link")).unwrap();
+    let linked = env.commit_all("link");
+    let found = files_at(&env.git, &env.project(), &linked, |path| path.starts_with("x/"));
     assert_eq!(found.unwrap(), None, "a link is not a file");
 }
 
 #[test]
 fn replaced_object_is_ignored() {
-    let lab = GitTestEnv::new();
-    let first = lab.rev("HEAD");
-    let tree = lab.rev("HEAD^{tree}");
-    lab.write("a.txt", "evil\n");
-    let second = lab.commit_all("second");
-    lab.user(&lab.top(), &["replace", first.as_str(), second.as_str()]);
-    assert_eq!(tree_of(&lab.git, &lab.project(), first.as_str()).unwrap(), Some(tree));
+    let env = GitTestEnv::new();
+    let first = env.rev("HEAD");
+    let tree = env.rev("HEAD^{tree}");
+    env.write("a.txt", "evil\n");
+    let second = env.commit_all("second");
+    env.user(&env.top(), &["replace", first.as_str(), second.as_str()]);
+    assert_eq!(tree_of(&env.git, &env.project(), first.as_str()).unwrap(), Some(tree));
 }
 
 #[test]
 fn head_is_read_again_each_time() {
-    let lab = GitTestEnv::new();
-    let project = lab.project();
-    lab.user(&lab.top(), &["checkout", "-q", "--detach"]);
+    let env = GitTestEnv::new();
+    let project = env.project();
+    env.user(&env.top(), &["checkout", "-q", "--detach"]);
     assert_eq!(
-        read_head(&lab.git, &project).unwrap(),
-        GitHead::Detached { commit: lab.rev("HEAD") }
+        read_head(&env.git, &project).unwrap(),
+        GitHead::Detached { commit: env.rev("HEAD") }
     );
 }
 
 #[test]
 fn changes_match_patterns_from_the_top() {
-    let lab = GitTestEnv::new();
-    let before = lab.rev("HEAD^{tree}");
+    let env = GitTestEnv::new();
+    let before = env.rev("HEAD^{tree}");
     for file in ["tests/a.rs", "tests/deep/b.rs", "src/lib.rs", "ci.yml"] {
-        write(&lab.top().join(file), "new\n");
+        write(&env.top().join(file), "new\n");
     }
-    lab.commit_all("second");
-    let after = lab.rev("HEAD^{tree}");
+    env.commit_all("second");
+    let after = env.rev("HEAD^{tree}");
     let among = |patterns: &[&str]| -> Vec<String> {
         let patterns: Vec<String> = patterns.iter().map(|one| (*one).to_owned()).collect();
-        let found = changed_among(&lab.git, &lab.project(), &before, &after, &patterns);
+        let found = changed_among(&env.git, &env.project(), &before, &after, &patterns);
         found.unwrap().iter().map(ToString::to_string).collect()
     };
     assert_eq!(among(&["tests"]), ["tests/a.rs", "tests/deep/b.rs"]);

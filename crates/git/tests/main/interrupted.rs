@@ -15,30 +15,30 @@ use provost_git::{FastForward, Git, Oid, RefName, command, move_branch};
 use crate::test_env::{GitTestEnv, branch, write};
 
 /// Creates a commit beside `main` that changes, adds and removes files.
-fn work(lab: &GitTestEnv) -> Oid {
-    let tree = lab.path("tree");
+fn work(env: &GitTestEnv) -> Oid {
+    let tree = env.path("tree");
     let path = tree.to_str().unwrap().to_owned();
-    lab.write("b.txt", "one\n");
-    lab.write("c.txt", "one\n");
-    lab.write("d.txt", "one\n");
-    lab.commit_all("more");
-    lab.user(&lab.top(), &["worktree", "add", "-q", "--detach", &path]);
+    env.write("b.txt", "one\n");
+    env.write("c.txt", "one\n");
+    env.write("d.txt", "one\n");
+    env.commit_all("more");
+    env.user(&env.top(), &["worktree", "add", "-q", "--detach", &path]);
     write(&tree.join("a.txt"), "two and a half\n");
     write(&tree.join("b.txt"), "two\n");
     fs::remove_file(tree.join("c.txt")).unwrap();
     write(&tree.join("new.txt"), "two\n");
-    lab.user(&tree, &["add", "-A"]);
-    lab.user(&tree, &["commit", "-qm", "work"]);
-    let commit = lab.user(&tree, &["rev-parse", "HEAD"]);
-    lab.user(&lab.top(), &["worktree", "remove", "--force", &path]);
+    env.user(&tree, &["add", "-A"]);
+    env.user(&tree, &["commit", "-qm", "work"]);
+    let commit = env.user(&tree, &["rev-parse", "HEAD"]);
+    env.user(&env.top(), &["worktree", "remove", "--force", &path]);
     Oid::new(commit.trim()).unwrap()
 }
 
 /// Creates the state of a call that was killed after it wrote some of the files.
-fn half_land(lab: &GitTestEnv) {
-    lab.write("b.txt", "two\n");
-    lab.write("new.txt", "two\n");
-    fs::remove_file(lab.top().join("c.txt")).unwrap();
+fn half_land(env: &GitTestEnv) {
+    env.write("b.txt", "two\n");
+    env.write("new.txt", "two\n");
+    fs::remove_file(env.top().join("c.txt")).unwrap();
 }
 
 fn main_branch() -> RefName {
@@ -47,53 +47,53 @@ fn main_branch() -> RefName {
 
 #[test]
 fn half_written_checkout_is_finished() {
-    let lab = GitTestEnv::new();
-    let done = work(&lab);
-    half_land(&lab);
-    lab.write("d.txt", "mine\n");
-    let moved = fast_forward(&lab.git, &lab.project(), &main_branch(), &done).unwrap();
-    assert_eq!((moved, lab.rev("main")), (FastForward::Done, done));
-    assert_eq!(lab.user(&lab.top(), &["status", "--porcelain"]), " M d.txt");
-    assert_eq!(fs::read_to_string(lab.top().join("a.txt")).unwrap(), "two and a half\n");
+    let env = GitTestEnv::new();
+    let done = work(&env);
+    half_land(&env);
+    env.write("d.txt", "mine\n");
+    let moved = fast_forward(&env.git, &env.project(), &main_branch(), &done).unwrap();
+    assert_eq!((moved, env.rev("main")), (FastForward::Done, done));
+    assert_eq!(env.user(&env.top(), &["status", "--porcelain"]), " M d.txt");
+    assert_eq!(fs::read_to_string(env.top().join("a.txt")).unwrap(), "two and a half\n");
 }
 
 #[test]
 fn half_moved_worktree_is_finished() {
-    let lab = GitTestEnv::new();
-    let done = work(&lab);
-    half_land(&lab);
-    let from = lab.rev("main");
-    move_branch(&lab.git, &lab.project(), &main_branch(), &from, &done).unwrap();
-    assert_eq!(lab.rev("main"), done);
-    assert_eq!(lab.user(&lab.top(), &["status", "--porcelain"]), "");
+    let env = GitTestEnv::new();
+    let done = work(&env);
+    half_land(&env);
+    let from = env.rev("main");
+    move_branch(&env.git, &env.project(), &main_branch(), &from, &done).unwrap();
+    assert_eq!(env.rev("main"), done);
+    assert_eq!(env.user(&env.top(), &["status", "--porcelain"]), "");
 }
 
 #[test]
 fn half_written_checkout_keeps_user_changes() {
     let beginning_of_the_new_text = "two and";
     for change in ["mine\n", beginning_of_the_new_text] {
-        let lab = GitTestEnv::new();
-        let (done, before) = (work(&lab), lab.rev("main"));
-        half_land(&lab);
-        lab.write("a.txt", change);
-        let status = lab.user(&lab.top(), &["status", "--porcelain"]);
-        let refused = fast_forward(&lab.git, &lab.project(), &main_branch(), &done).unwrap_err();
+        let env = GitTestEnv::new();
+        let (done, before) = (work(&env), env.rev("main"));
+        half_land(&env);
+        env.write("a.txt", change);
+        let status = env.user(&env.top(), &["status", "--porcelain"]);
+        let refused = fast_forward(&env.git, &env.project(), &main_branch(), &done).unwrap_err();
         assert!(matches!(&refused, Error::Refused { output, .. } if output.contains("a.txt")));
-        assert_eq!(lab.user(&lab.top(), &["status", "--porcelain"]), status);
-        assert_eq!(lab.rev("main"), before);
+        assert_eq!(env.user(&env.top(), &["status", "--porcelain"]), status);
+        assert_eq!(env.rev("main"), before);
     }
 }
 
 #[test]
 fn half_written_checkout_keeps_staged_changes() {
-    let lab = GitTestEnv::new();
-    let (done, before) = (work(&lab), lab.rev("main"));
-    lab.write("b.txt", "mine\n");
-    lab.user(&lab.top(), &["add", "b.txt"]);
-    half_land(&lab);
-    fast_forward(&lab.git, &lab.project(), &main_branch(), &done).unwrap_err();
-    assert_eq!(lab.user(&lab.top(), &["show", ":b.txt"]), "mine");
-    assert_eq!(lab.rev("main"), before);
+    let env = GitTestEnv::new();
+    let (done, before) = (work(&env), env.rev("main"));
+    env.write("b.txt", "mine\n");
+    env.user(&env.top(), &["add", "b.txt"]);
+    half_land(&env);
+    fast_forward(&env.git, &env.project(), &main_branch(), &done).unwrap_err();
+    assert_eq!(env.user(&env.top(), &["show", ":b.txt"]), "mine");
+    assert_eq!(env.rev("main"), before);
 }
 
 /// Runs calls in this process. The first call is interrupted after it has written a part of some
@@ -193,121 +193,121 @@ fn long_directories(scratch: &Path) -> usize {
 
 #[test]
 fn interrupted_landing_is_repeated() {
-    let lab = GitTestEnv::new();
-    let done = work(&lab);
-    let (git, calls) = cut_off_once(&lab.git);
-    lab.write("d.txt", "mine\n");
-    let moved = fast_forward(&git, &lab.project(), &main_branch(), &done).unwrap();
-    assert_eq!((moved, lab.rev("main")), (FastForward::Done, done));
-    assert_eq!(lab.user(&lab.top(), &["status", "--porcelain"]), " M d.txt");
-    assert_eq!(fs::read_to_string(lab.top().join("a.txt")).unwrap(), "two and a half\n");
+    let env = GitTestEnv::new();
+    let done = work(&env);
+    let (git, calls) = cut_off_once(&env.git);
+    env.write("d.txt", "mine\n");
+    let moved = fast_forward(&git, &env.project(), &main_branch(), &done).unwrap();
+    assert_eq!((moved, env.rev("main")), (FastForward::Done, done));
+    assert_eq!(env.user(&env.top(), &["status", "--porcelain"]), " M d.txt");
+    assert_eq!(fs::read_to_string(env.top().join("a.txt")).unwrap(), "two and a half\n");
     let seen = calls.seen.lock().unwrap();
     assert!(seen.iter().all(|call| call.argv.iter().any(|word| word == "merge")), "{seen:?}");
     let has_mark = |call: &LongCall| call.env.iter().any(|(name, _)| name == "PROVOST_LAUNCH");
     assert!(!seen.iter().any(has_mark), "a holder sets its own mark");
-    assert_eq!(long_directories(&lab.path("scratch")), 0);
+    assert_eq!(long_directories(&env.path("scratch")), 0);
 }
 
 #[test]
 fn all_files_that_a_landing_left_half_written_are_repaired() {
-    let lab = GitTestEnv::new();
-    let done = work(&lab);
-    let (git, _) = cut_off_leaving(&lab.git, several_torn_files, None);
-    lab.write("d.txt", "mine\n");
-    let moved = fast_forward(&git, &lab.project(), &main_branch(), &done).unwrap();
-    assert_eq!((moved, lab.rev("main")), (FastForward::Done, done));
-    assert_eq!(lab.user(&lab.top(), &["status", "--porcelain"]), " M d.txt");
+    let env = GitTestEnv::new();
+    let done = work(&env);
+    let (git, _) = cut_off_leaving(&env.git, several_torn_files, None);
+    env.write("d.txt", "mine\n");
+    let moved = fast_forward(&git, &env.project(), &main_branch(), &done).unwrap();
+    assert_eq!((moved, env.rev("main")), (FastForward::Done, done));
+    assert_eq!(env.user(&env.top(), &["status", "--porcelain"]), " M d.txt");
 }
 
 #[test]
 fn file_changed_while_no_call_ran_is_the_users() {
     for leaves in [one_torn_file, several_torn_files] {
-        let lab = GitTestEnv::new();
-        let (done, before) = (work(&lab), lab.rev("main"));
-        let (git, _) = cut_off_leaving(&lab.git, leaves, Some(LONG_AGO));
-        let refused = fast_forward(&git, &lab.project(), &main_branch(), &done).unwrap_err();
+        let env = GitTestEnv::new();
+        let (done, before) = (work(&env), env.rev("main"));
+        let (git, _) = cut_off_leaving(&env.git, leaves, Some(LONG_AGO));
+        let refused = fast_forward(&git, &env.project(), &main_branch(), &done).unwrap_err();
         assert!(matches!(&refused, Error::Refused { .. }), "{refused}");
-        assert_eq!(fs::read_to_string(lab.top().join("a.txt")).unwrap(), "two and");
-        assert_eq!(lab.rev("main"), before);
+        assert_eq!(fs::read_to_string(env.top().join("a.txt")).unwrap(), "two and");
+        assert_eq!(env.rev("main"), before);
     }
 }
 
 #[test]
 fn lock_that_a_killed_call_left_is_removed() {
-    let lab = GitTestEnv::new();
-    let done = work(&lab);
-    let (git, _) = cut_off_leaving(&lab.git, locked_index, None);
-    let moved = fast_forward(&git, &lab.project(), &main_branch(), &done).unwrap();
-    assert_eq!((moved, lab.rev("main")), (FastForward::Done, done));
-    assert_eq!(lab.user(&lab.top(), &["status", "--porcelain"]), "");
+    let env = GitTestEnv::new();
+    let done = work(&env);
+    let (git, _) = cut_off_leaving(&env.git, locked_index, None);
+    let moved = fast_forward(&git, &env.project(), &main_branch(), &done).unwrap();
+    assert_eq!((moved, env.rev("main")), (FastForward::Done, done));
+    assert_eq!(env.user(&env.top(), &["status", "--porcelain"]), "");
 }
 
 #[test]
 fn lock_made_while_no_call_ran_stays_and_is_named() {
-    let lab = GitTestEnv::new();
-    let done = work(&lab);
-    let (git, _) = cut_off_leaving(&lab.git, locked_index, Some(LONG_AGO));
+    let env = GitTestEnv::new();
+    let done = work(&env);
+    let (git, _) = cut_off_leaving(&env.git, locked_index, Some(LONG_AGO));
     let git = git.with_lock_limit(Duration::from_millis(100));
-    let refused = fast_forward(&git, &lab.project(), &main_branch(), &done).unwrap_err();
+    let refused = fast_forward(&git, &env.project(), &main_branch(), &done).unwrap_err();
     assert!(matches!(&refused, Error::Git(command::Error::Locked { .. })), "{refused}");
-    assert!(lab.top().join(".git/index.lock").exists());
+    assert!(env.top().join(".git/index.lock").exists());
 }
 
 #[test]
 fn interrupted_worktree_reset_is_repeated() {
-    let lab = GitTestEnv::new();
-    let (git, calls) = cut_off_once(&lab.git);
-    let path = lab.path("trees/w1");
+    let env = GitTestEnv::new();
+    let (git, calls) = cut_off_once(&env.git);
+    let path = env.path("trees/w1");
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let made =
-        provost_git::worktree_add(&git, &lab.project(), &path, &branch("provost/t1"), "main");
+        provost_git::worktree_add(&git, &env.project(), &path, &branch("provost/t1"), "main");
     let made = made.unwrap();
-    assert_eq!(lab.user(&made.path, &["status", "--porcelain"]), "?? b.txt");
+    assert_eq!(env.user(&made.path, &["status", "--porcelain"]), "?? b.txt");
     assert_eq!(fs::read_to_string(made.path.join("a.txt")).unwrap(), "one\n");
     assert_eq!(calls.calls.load(Ordering::SeqCst), 2);
 }
 
 #[test]
 fn branch_lock_that_a_killed_reset_left_is_removed() {
-    let lab = GitTestEnv::new();
-    let (git, _) = cut_off_leaving(&lab.git, locked_branch, None);
-    let path = lab.path("trees/w1");
+    let env = GitTestEnv::new();
+    let (git, _) = cut_off_leaving(&env.git, locked_branch, None);
+    let path = env.path("trees/w1");
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let made =
-        provost_git::worktree_add(&git, &lab.project(), &path, &branch("provost/t1"), "main");
-    assert_eq!(lab.user(&made.unwrap().path, &["status", "--porcelain"]), "");
+        provost_git::worktree_add(&git, &env.project(), &path, &branch("provost/t1"), "main");
+    assert_eq!(env.user(&made.unwrap().path, &["status", "--porcelain"]), "");
 }
 
 #[test]
 fn held_lock_is_reported_and_kept_after_timeout() {
-    let lab = GitTestEnv::new();
-    let (done, before) = (work(&lab), lab.rev("main"));
-    let git = lab.git.clone().with_lock_limit(Duration::from_millis(100));
-    let lock = lab.top().join(".git/index.lock");
+    let env = GitTestEnv::new();
+    let (done, before) = (work(&env), env.rev("main"));
+    let git = env.git.clone().with_lock_limit(Duration::from_millis(100));
+    let lock = env.top().join(".git/index.lock");
     write(&lock, "");
-    let refused = fast_forward(&git, &lab.project(), &main_branch(), &done).unwrap_err();
+    let refused = fast_forward(&git, &env.project(), &main_branch(), &done).unwrap_err();
     let Error::Git(command::Error::Locked { path, .. }) = &refused else { panic!("{refused}") };
     assert_eq!(*path, lock);
     assert!(refused.hint().unwrap().contains("then resume"), "{refused}");
     assert!(lock.exists());
     fs::remove_file(&lock).unwrap();
-    assert_eq!(lab.rev("main"), before);
+    assert_eq!(env.rev("main"), before);
     assert_eq!(
-        fast_forward(&git, &lab.project(), &main_branch(), &done).unwrap(),
+        fast_forward(&git, &env.project(), &main_branch(), &done).unwrap(),
         FastForward::Done
     );
 }
 
 #[test]
 fn released_lock_is_waited_for() {
-    let lab = GitTestEnv::new();
-    let done = work(&lab);
-    let lock = lab.top().join(".git/index.lock");
+    let env = GitTestEnv::new();
+    let done = work(&env);
+    let lock = env.top().join(".git/index.lock");
     write(&lock, "");
-    let (git, calls) = cut_off_once(&lab.git);
+    let (git, calls) = cut_off_once(&env.git);
     // The first call must not be cut off.
     calls.calls.store(1, Ordering::SeqCst);
-    let project = lab.project();
+    let project = env.project();
     std::thread::scope(|scope| {
         let landing = scope.spawn(|| fast_forward(&git, &project, &main_branch(), &done));
         while calls.seen.lock().unwrap().is_empty() {
@@ -316,5 +316,5 @@ fn released_lock_is_waited_for() {
         fs::remove_file(&lock).unwrap();
         assert_eq!(landing.join().unwrap().unwrap(), FastForward::Done);
     });
-    assert_eq!(lab.rev("main"), done);
+    assert_eq!(env.rev("main"), done);
 }

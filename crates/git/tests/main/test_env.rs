@@ -25,19 +25,19 @@ impl GitTestEnv {
         let git = Git::find(&search_path(), &path.join("home"))
             .unwrap()
             .with_scratch(&path.join("scratch"));
-        let lab = Self { git, root };
-        lab.user(&lab.top(), &["init", "-q", "-b", "main"]);
-        lab
+        let env = Self { git, root };
+        env.user(&env.top(), &["init", "-q", "-b", "main"]);
+        env
     }
 
     /// Creates a home and a repository with one commit: `a.txt` and a `.gitignore` for `*.log` and
     /// `target`.
     pub(crate) fn new() -> Self {
-        let lab = Self::empty();
-        lab.write("a.txt", "one\n");
-        lab.write(".gitignore", "*.log\ntarget\n");
-        lab.commit_all("first");
-        lab
+        let env = Self::empty();
+        env.write("a.txt", "one\n");
+        env.write(".gitignore", "*.log\ntarget\n");
+        env.commit_all("first");
+        env
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -113,10 +113,10 @@ impl GitTestEnv {
     }
 }
 
-pub(crate) fn commit_all(lab: &GitTestEnv, directory: &Path, message: &str) -> Oid {
-    lab.user(directory, &["add", "-A"]);
-    lab.user(directory, &["commit", "-q", "-m", message]);
-    Oid::new(&lab.user(directory, &["rev-parse", "HEAD"])).unwrap()
+pub(crate) fn commit_all(env: &GitTestEnv, directory: &Path, message: &str) -> Oid {
+    env.user(directory, &["add", "-A"]);
+    env.user(directory, &["commit", "-q", "-m", message]);
+    Oid::new(&env.user(directory, &["rev-parse", "HEAD"])).unwrap()
 }
 
 pub(crate) fn write(path: &Path, content: &str) {

@@ -311,8 +311,8 @@ fn held_record(holder: &ProcessInstance, spec: &HoldSpec, child: &Child) -> io::
     })
 }
 
-/// Prints the response line and closes the standard streams. Errors are ignored: a starter that no
-/// longer reads, or a system without `/dev/null`, is no reason to give up a running command.
+/// Prints the response line and closes the standard streams. Errors are ignored, because a
+/// running command must survive a starter that no longer reads and a system without `/dev/null`.
 fn answer_starter(line: &str) {
     let line = format!("{}\n", line.replace('\n', " "));
     rustix::io::write(rustix::stdio::stdout(), line.as_bytes()).ok();

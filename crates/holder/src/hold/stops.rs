@@ -79,9 +79,9 @@ impl StopChange {
     /// Returns the reaction to a change, given the last reported state. Normally, a command that is
     /// stopped from the terminal is continued by the shell that started it. Here there is no shell,
     /// so a key press would suspend an agent forever.
-    pub(super) fn reaction(self, standing: TtyPosition, suspended: bool) -> StopReaction {
+    pub(super) fn reaction(self, position: TtyPosition, suspended: bool) -> StopReaction {
         let by = |signal: Signal| self == Self::Stopped(signal.as_raw());
-        let in_vain = match standing {
+        let in_vain = match position {
             TtyPosition::NoTerminal => false,
             // In the background, the command would immediately be stopped again.
             TtyPosition::Background => by(Signal::TSTP),
@@ -145,11 +145,11 @@ mod tests {
 
     #[test]
     fn terminal_stop_is_continued_unless_in_background() {
-        let reaction = |signal, standing| stopped(signal).reaction(standing, false);
+        let reaction = |signal, position| stopped(signal).reaction(position, false);
         let reported = StopReaction::Report { suspended: true };
-        for standing in [TtyPosition::Foreground, TtyPosition::Background] {
-            assert_eq!(reaction(Signal::TSTP, standing), StopReaction::Wake);
-            assert_eq!(reaction(Signal::STOP, standing), reported);
+        for position in [TtyPosition::Foreground, TtyPosition::Background] {
+            assert_eq!(reaction(Signal::TSTP, position), StopReaction::Wake);
+            assert_eq!(reaction(Signal::STOP, position), reported);
         }
         for signal in [Signal::TTIN, Signal::TTOU] {
             assert_eq!(reaction(signal, TtyPosition::Foreground), StopReaction::Wake);

@@ -19,7 +19,7 @@ pub const TYPED_KEY: &str = "typed";
 const MAGIC: u8 = 0xB7;
 const VERSION: u8 = 1;
 
-/// What a frame contains.
+/// The kind of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JournalChannel {

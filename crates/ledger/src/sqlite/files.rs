@@ -36,7 +36,7 @@ impl Drop for WriterLock {
     }
 }
 
-/// What a ledger's directory contains.
+/// The kind of contents of a ledger's directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DirContents {
     Nothing,

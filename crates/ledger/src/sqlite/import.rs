@@ -19,7 +19,7 @@ use crate::{
     ReadLedger, RecordedEvent, StreamId,
 };
 
-/// What an import contained.
+/// The counts of an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImportCounts {
     pub streams: u64,

@@ -14,7 +14,7 @@ pub(crate) const RECORD: &str = "seq, stream, version, kind, v, wall_ms, mono_ms
 /// The columns that [`head`] reads, in this order.
 pub(crate) const HEAD: &str = "id, version, created_seq, open, archive_file IS NOT NULL";
 
-/// What an append must know about a stream.
+/// The position of a stream, which an append needs.
 pub(crate) struct StreamPosition {
     pub(crate) version: u64,
     /// The `seq` of the stream's last event.

@@ -4,7 +4,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 /// The version of the tables and records that this program reads and writes. Every change to them
 /// gets a new number. Ledgers with another version are refused, and nothing is migrated.
-pub const SCHEMA_VERSION: u32 = 7;
+pub const SCHEMA_VERSION: u32 = 8;
 
 /// Marks a database as a ledger in its header. Spells "PrvL".
 pub(crate) const APPLICATION_ID: i32 = 0x5072_764c;

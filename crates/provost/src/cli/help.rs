@@ -140,9 +140,11 @@ fn unknown_subject(word: &str) -> ApiError {
     let known = topics.iter().copied().chain(commands);
     let near = known.map(|one| (strsim::osa_distance(word, one), one)).min();
     let near = near.filter(|(distance, _)| *distance <= MAX_TYPOS).map(|(_, one)| one);
-    let meant = near.map(|one| format!("did you mean \"{one}\"? ")).unwrap_or_default();
-    let message =
-        format!("there is no command or topic \"{word}\"; {meant}topics: {}", topics.join(", "));
+    let suggestion = near.map(|one| format!("did you mean \"{one}\"? ")).unwrap_or_default();
+    let message = format!(
+        "there is no command or topic \"{word}\"; {suggestion}topics: {}",
+        topics.join(", ")
+    );
     let next =
         near.map_or_else(|| "provost help --all".to_owned(), |one| format!("provost help {one}"));
     usage(message).next(next)

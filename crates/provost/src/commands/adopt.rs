@@ -99,7 +99,7 @@ fn same_name_warning(client: &Client, name: &str) -> Option<String> {
     let other =
         target::find_session(client, name).ok().filter(|row| row.name == name && !row.sealed)?;
     let id = ui::short_id(&other.id);
-    Some(format!("session {id} has the same name; use IDs to tell them apart"))
+    Some(format!("session {id} has the same name; use IDs to distinguish them"))
 }
 
 fn spec(
@@ -183,7 +183,7 @@ fn agent(found: &DiscoveredAgent) -> AgentSpec {
         input: CommandStdin::Closed,
         settings: Default::default(),
         version: found.version.clone(),
-        carried: Default::default(),
+        profile: Default::default(),
     }
 }
 

@@ -215,11 +215,11 @@ fn choose(
 ) -> Result<&RequestRow, ApiError> {
     let id = ui::short_id(&row.id);
     let denies = decision == ApprovalDecision::Deny;
-    let meant = |request: &&RequestRow| match no {
+    let is_selected = |request: &&RequestRow| match no {
         Some(no) => split(&request.id).1 == Some(no),
         None => request.kind == "approval" || (denies && request.can_be_denied()),
     };
-    let open: Vec<&RequestRow> = row.requests.iter().filter(meant).collect();
+    let open: Vec<&RequestRow> = row.requests.iter().filter(is_selected).collect();
     match open.as_slice() {
         [only] => Ok(only),
         [] => {

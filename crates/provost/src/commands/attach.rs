@@ -249,7 +249,7 @@ fn check_showable(row: &SessionRow) -> Result<(), ApiError> {
 }
 
 fn refuse_adopted(row: &SessionRow, id: &str) -> Result<(), ApiError> {
-    if row.flags.iter().any(|flag| flag == Flag::Adopted.word()) {
+    if row.flags.iter().any(|flag| flag == Flag::Adopted.as_str()) {
         let message = format!(
             "session {id} runs outside Provost; its screen is in the terminal where it was started"
         );

@@ -18,7 +18,7 @@ use crate::{cli::CliResult, context::Context, ui};
 /// import starts nothing. It closes all open work and records an event for each.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost import limits-bundle --only-look\n  PROVOST_HOME=/new/home provost import limits-bundle"
+    after_help = "Examples:\n  provost import limits-bundle --dry-run\n  PROVOST_HOME=/new/home provost import limits-bundle"
 )]
 pub(crate) struct ImportArgs {
     /// Directory that `provost export` wrote
@@ -26,7 +26,7 @@ pub(crate) struct ImportArgs {
     directory: PathBuf,
     /// Verify the bundle and show its content, without importing it
     #[arg(long)]
-    only_look: bool,
+    dry_run: bool,
 }
 
 pub(crate) fn run(context: &Context, args: &ImportArgs) -> CliResult {
@@ -39,7 +39,7 @@ pub(crate) fn run(context: &Context, args: &ImportArgs) -> CliResult {
         manifest.records
     );
     let id = ui::short_id(manifest.subject.key());
-    if args.only_look {
+    if args.dry_run {
         let value = json!({"ok": true, "manifest": manifest});
         return ledger::show_done(
             context,

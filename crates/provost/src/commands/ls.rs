@@ -53,8 +53,8 @@ pub(crate) struct LsArgs {
 /// Parses a state, either as in JSON (`needs_input`) or as the list shows it (`needs input`).
 fn state_parser() -> impl TypedValueParser<Value = String> {
     let values = State::ALL.iter().map(|state| {
-        let value = PossibleValue::new(state.word());
-        match state.word() {
+        let value = PossibleValue::new(state.as_str());
+        match state.as_str() {
             "needs_input" => value.alias("needs input"),
             "exited_without_claim" => value.alias("exited without claim"),
             _ => value,
@@ -208,8 +208,8 @@ mod tests {
             matches.get_one::<String>("state").cloned()
         };
         for known in State::ALL {
-            assert_eq!(state(known.word()).as_deref(), Some(known.word()));
-            assert_eq!(state(&known.word().replace('_', " ")).as_deref(), Some(known.word()));
+            assert_eq!(state(known.as_str()).as_deref(), Some(known.as_str()));
+            assert_eq!(state(&known.as_str().replace('_', " ")).as_deref(), Some(known.as_str()));
         }
         assert_eq!(state("asleep"), None);
     }

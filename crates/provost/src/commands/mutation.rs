@@ -186,7 +186,7 @@ pub(crate) fn launch_advice(row: &SessionRow) -> Option<String> {
 /// Returns the commands that make sense in a session's current state.
 pub(crate) fn next_commands(row: &SessionRow) -> Vec<String> {
     let id = ui::short_id(&row.id);
-    let stopping = row.flags.iter().any(|flag| flag == Flag::Stopping.word());
+    let stopping = row.flags.iter().any(|flag| flag == Flag::Stopping.as_str());
     if stopping && !row.terminal {
         return vec![format!("provost status {id}"), format!("provost logs {id}")];
     }
@@ -196,7 +196,7 @@ pub(crate) fn next_commands(row: &SessionRow) -> Vec<String> {
     if row.flags.iter().any(|flag| flag == "output_limit") {
         next.push(format!("provost limit {id} --output SIZE"));
     }
-    let adopted = row.flags.iter().any(|flag| flag == Flag::Adopted.word());
+    let adopted = row.flags.iter().any(|flag| flag == Flag::Adopted.as_str());
     match (row.terminal, row.state.as_str()) {
         // The output of an adopted agent is in its own terminal and not in the logs.
         (false, _) if adopted => next.push(format!("provost status {id}")),
@@ -242,7 +242,7 @@ fn ended_commands(row: &SessionRow, id: &str) -> Vec<String> {
         Some(at) => format!("provost logs {id} --check {}", at + 1),
         None => format!("provost logs {id}"),
     };
-    let adopted = row.flags.iter().any(|flag| flag == Flag::Adopted.word());
+    let adopted = row.flags.iter().any(|flag| flag == Flag::Adopted.as_str());
     let logs = if adopted { format!("provost events {id}") } else { logs };
     match row.state.as_str() {
         "succeeded" | "completed" | "accepted" => vec![logs],
@@ -262,7 +262,7 @@ fn ended_commands(row: &SessionRow, id: &str) -> Vec<String> {
 
 /// Returns the commands that resume a conversation that ended too early.
 fn resume_commands(row: &SessionRow, id: &str) -> Vec<String> {
-    if row.flags.iter().any(|flag| flag == Flag::Adopted.word()) {
+    if row.flags.iter().any(|flag| flag == Flag::Adopted.as_str()) {
         // An adopted agent has to be restarted in its own terminal, after which it can be adopted again.
         return vec!["provost discover".to_owned()];
     }

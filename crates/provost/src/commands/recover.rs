@@ -38,7 +38,7 @@ pub(super) struct RecoverArgs {
     key: KeyArgs,
 }
 
-/// What the ledger has lost, and which processes are missing from it.
+/// The events that the ledger has lost, and the processes that are missing from it.
 struct LossSurvey {
     loss: Option<LedgerLoss>,
     /// The time of the last event that is left.

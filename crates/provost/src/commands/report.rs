@@ -201,11 +201,11 @@ fn show(context: &Context, reply: &ReportReply) -> CliResult {
         return Ok(ExitCode::SUCCESS);
     }
     let sealed = if reply.sealed { ", sealed" } else { "" };
-    let standing = ui::escape_line(&reply.status.replace('_', " "));
+    let status = ui::escape_line(&reply.status.replace('_', " "));
     let state = ui::escape_line(&reply.state.replace('_', " "));
     context
         .ui
-        .line(&format!("{standing}: session {} is {state}{sealed}", ui::short_id(&reply.id)))?;
+        .line(&format!("{status}: session {} is {state}{sealed}", ui::short_id(&reply.id)))?;
     context.ui.next(&reply.next);
     Ok(ExitCode::SUCCESS)
 }

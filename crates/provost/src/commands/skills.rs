@@ -268,7 +268,7 @@ fn table(context: &Context, skills: &[Skill]) -> Vec<String> {
         [("SKILL", ColumnFit::Whole), ("STANDING", ColumnFit::Start), ("PATH", ColumnFit::End)];
     let mut table = Table::new(&columns);
     for skill in skills {
-        let (tone, standing) = match &skill.status {
+        let (tone, status) = match &skill.status {
             SkillStatus::Used(Delivery::Native) => (Tone::Good, "used".to_owned()),
             SkillStatus::Used(Delivery::Linked) => (Tone::Good, "used, linked".to_owned()),
             SkillStatus::Used(Delivery::Within(outer)) => {
@@ -278,7 +278,7 @@ fn table(context: &Context, skills: &[Skill]) -> Vec<String> {
         };
         table.row([
             (Tone::Bold, escape_line(&skill.name)),
-            (tone, escape_line(&standing)),
+            (tone, escape_line(&status)),
             (Tone::Dim, escape_line(&skill.path.display().to_string())),
         ]);
     }

@@ -61,7 +61,7 @@ pub(crate) fn run(context: &Context, args: &StatusArgs) -> CliResult {
         None => overview(context, &client)?,
         Some(id) => match find_subject(&client, id)? {
             StatusTarget::Task(row) => one_task(context, &row)?,
-            StatusTarget::Target(meant) if args.watch => watch::run(context, &client, meant)?,
+            StatusTarget::Target(target) if args.watch => watch::run(context, &client, target)?,
             StatusTarget::Target(SessionOrRun::Session(row)) if args.why => {
                 why(context, &client, &row.id)?
             }
@@ -84,7 +84,7 @@ enum StatusTarget {
 /// Finds a session or run, or else a team.
 fn find_subject(client: &Client, id: &str) -> Result<StatusTarget, ApiError> {
     let missing = match target::find_session_or_run(client, id) {
-        Ok(meant) => return Ok(StatusTarget::Target(meant)),
+        Ok(target) => return Ok(StatusTarget::Target(target)),
         Err(error) => error,
     };
     if missing.code != ErrorCode::NotFound {

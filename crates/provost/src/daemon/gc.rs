@@ -23,14 +23,14 @@ use serde_json::{Value, json};
 
 use super::server::DaemonServer;
 
-/// What a collection removed and what it kept.
+/// The removed and the kept items of a collection.
 #[derive(Default)]
 struct GcReport {
     removed: Vec<Value>,
     kept: Vec<Value>,
 }
 
-/// What a collection covers.
+/// The scope of a collection.
 pub(crate) struct GcScope {
     pub(crate) apply: bool,
     pub(crate) older_than_ms: i64,
@@ -328,7 +328,7 @@ fn is_below(path: &Path, directory: &Path) -> bool {
     path.parent().is_some_and(|parent| resolved(parent).starts_with(resolved(directory)))
 }
 
-/// What is removed together with a worktree.
+/// The items that are removed together with a worktree.
 #[derive(Default)]
 struct WorktreeRemoval {
     ignored_files: usize,

@@ -107,7 +107,7 @@ pub(crate) fn read(
             Err(why) if wanted.may_include(why) => {
                 // Return the events before the damaged one first.
                 is_full = !rows.is_empty();
-                damage = Some(why.to_string()).filter(|_| rows.is_empty());
+                damage = rows.is_empty().then(|| why.to_string());
                 return std::ops::ControlFlow::Break(());
             }
             Err(_) => return std::ops::ControlFlow::Continue(()),

@@ -111,52 +111,12 @@ pub(super) fn state_verb(state: &str) -> &'static str {
 /// Describes a flag in a sentence. `None` if the state already says so, or if Provost itself takes
 /// care of it.
 fn describe_flag(flag: &str) -> Option<String> {
-    let Some(known) = Flag::ALL.iter().find(|one| one.word() == flag) else {
+    let Some(known) = Flag::ALL.iter().find(|one| one.as_str() == flag) else {
         return Some(spaced(flag));
     };
-    let text = match known {
-        Flag::CloseOrPark | Flag::Starting | Flag::ExitUnrecorded | Flag::Stopping => return None,
-        Flag::LivenessUnknown => "its process cannot be observed",
-        Flag::SettleFirst => "late output can still change the outcome",
-        Flag::ReapLeftoverPid => "its output has ended, but its process still runs",
-        Flag::ExitCodeUnobserved => "its exit code is unknown",
-        Flag::LastSaidWorking => "its last report was that it is working",
-        Flag::QuestionSuperseded => "it continued without waiting for the answer to its question",
-        Flag::OpenQuestion => "its question was not answered",
-        Flag::AnswerResumes => "your answer restarts it",
-        Flag::ExitMismatch => "its exit status contradicts the other facts",
-        Flag::Unverified => "no check has verified the work",
-        Flag::ChecksPassed => "the checks passed",
-        Flag::ChecksFailed => "the checks failed",
-        Flag::ClaimVsVerdict => "its claim contradicts the checks",
-        Flag::CrashVsVerdict => "it crashed, although the checks passed",
-        Flag::Unclaimed => "it made no claim",
-        Flag::ChecksUnfinished => "the checks could not be completed",
-        Flag::EmptyDiff => "it changed nothing",
-        Flag::MovingTree => "its files kept changing during the checks",
-        Flag::OutputLimit => "it has reached its output limit",
-        Flag::OutputLost => "a part of its output was lost",
-        Flag::OversizedOutput => "it printed a line that is too long to read",
-        Flag::Leftovers => "it left processes behind, which Provost ended",
-        Flag::ProcessesMayRemain => "some of its processes may still run",
-        Flag::Retrying => "it retries to reach its model",
-        Flag::LateClaim => "it made a claim after the outcome was sealed",
-        Flag::Limited => "it waits for a usage limit to reset",
-        Flag::OffBranch => "some of its commits are not on its branch",
-        Flag::NotCommitted => "its work could not be committed",
-        Flag::LeftOut => "some of its files could not be committed",
-        Flag::ChecksTouched => "it changed protected files; the checks used the original ones",
-        Flag::DiskFull => "it waits for disk space",
-        Flag::AnswerOverridden => "it did not act as you answered",
-        Flag::Suspended => "a signal suspended its process",
-        Flag::Adopted => "Provost did not start it",
-        Flag::Interrupted => "its turn was interrupted",
-        Flag::TurnsUnobservable => "its turns cannot be observed",
-        Flag::RecordForged => "its directory contains records that Provost did not write",
-        Flag::ReportsRefused => "it sent too many reports, so some were refused",
-        Flag::Shortage => "it waits for a resource",
-    };
-    Some(text.to_owned())
+    let is_handled =
+        matches!(known, Flag::CloseOrPark | Flag::Starting | Flag::ExitUnrecorded | Flag::Stopping);
+    (!is_handled).then(|| known.meaning().to_owned())
 }
 
 /// Whether a fact merely states that nothing has been decided.

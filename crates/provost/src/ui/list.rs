@@ -90,14 +90,14 @@ pub(crate) fn describe_state(row: &SessionRow) -> (Tone, String) {
         _ if has_unseen_turns(row) => "running, turns not visible".to_owned(),
         _ if is_interrupted(row) => "interrupted".to_owned(),
         _ if is_exit_unrecorded(row) => "ended, not recorded yet".to_owned(),
-        "working" if is_flagged(row, Flag::Starting.word()) => "starting".to_owned(),
+        "working" if is_flagged(row, Flag::Starting.as_str()) => "starting".to_owned(),
         state => escape_line(&state.replace('_', " ")),
     };
     let words = match &row.cause {
         Some(cause) => format!("{words} ({})", escape_line(&cause.replace('_', " "))),
         None => words,
     };
-    let stopping = !row.terminal && is_flagged(row, Flag::Stopping.word());
+    let stopping = !row.terminal && is_flagged(row, Flag::Stopping.as_str());
     let tone =
         if is_interrupted(row) || is_exit_unrecorded(row) { Tone::Warn } else { tone(&row.state) };
     (tone, if stopping { format!("{words}, stopping") } else { words })
@@ -105,27 +105,27 @@ pub(crate) fn describe_state(row: &SessionRow) -> (Tone, String) {
 
 /// Whether the turns of a running session cannot be observed. According to its facts, such a session is idle.
 pub(crate) fn has_unseen_turns(row: &SessionRow) -> bool {
-    row.state == State::Idle.word() && is_flagged(row, Flag::TurnsUnobservable.word())
+    row.state == State::Idle.as_str() && is_flagged(row, Flag::TurnsUnobservable.as_str())
 }
 
 /// Whether a session's process has exited, but this cannot be written to the ledger at the moment.
 pub(crate) fn is_exit_unrecorded(row: &SessionRow) -> bool {
-    !row.terminal && is_flagged(row, Flag::ExitUnrecorded.word())
+    !row.terminal && is_flagged(row, Flag::ExitUnrecorded.as_str())
 }
 
 /// Whether a session's turn was interrupted, so that it is waiting for the user's next message.
 pub(crate) fn is_interrupted(row: &SessionRow) -> bool {
-    row.state == State::Idle.word() && is_flagged(row, Flag::Interrupted.word())
+    row.state == State::Idle.as_str() && is_flagged(row, Flag::Interrupted.as_str())
 }
 
 /// Whether a session is waiting for the user.
 pub(crate) fn awaits_user(row: &SessionRow) -> bool {
-    row.state == State::NeedsInput.word() || is_interrupted(row)
+    row.state == State::NeedsInput.as_str() || is_interrupted(row)
 }
 
 /// Returns a process of a finished session that is still running. Processes of external agents don't count.
 pub(crate) fn leftover_pid(row: &SessionRow) -> Option<i32> {
-    if !row.terminal || is_flagged(row, Flag::Adopted.word()) {
+    if !row.terminal || is_flagged(row, Flag::Adopted.as_str()) {
         return None;
     }
     let launch = row.launches.last()?;
@@ -192,7 +192,7 @@ const PROBLEM_FLAGS: [Flag; 4] =
 /// Returns the position of a session in the list: 0 if it needs the user, 1 if it has a problem, 2
 /// if it is live, and 3 if it has finished.
 fn rank(row: &SessionRow) -> u8 {
-    let has_problem = PROBLEM_FLAGS.iter().any(|flag| is_flagged(row, flag.word()));
+    let has_problem = PROBLEM_FLAGS.iter().any(|flag| is_flagged(row, flag.as_str()));
     match row.state.as_str() {
         _ if awaits_user(row) => 0,
         "failed" | "disputed" | "exited_without_claim" | "stalled" | "lost" => 1,
@@ -245,10 +245,10 @@ fn note(row: &SessionRow) -> String {
     if let Some(shortage) = &row.shortage {
         return escape_line(&format!("waiting: {}", shortage.detail));
     }
-    if is_flagged(row, Flag::OutputLimit.word()) {
+    if is_flagged(row, Flag::OutputLimit.as_str()) {
         return format!("output limit reached: provost limit {} --output SIZE", short_id(&row.id));
     }
-    if is_flagged(row, Flag::NotCommitted.word())
+    if is_flagged(row, Flag::NotCommitted.as_str())
         && let Some(warning) =
             row.warnings.iter().find(|warning| warning.starts_with("not committed"))
     {
@@ -448,7 +448,7 @@ pub(crate) mod tests {
         let warnings = vec!["not committed: error: a\nb".to_owned()];
         let uncommitted = SessionRow { warnings, ..ended("a", "completed") };
         let uncommitted =
-            SessionRow { flags: vec![Flag::NotCommitted.word().to_owned()], ..uncommitted };
+            SessionRow { flags: vec![Flag::NotCommitted.as_str().to_owned()], ..uncommitted };
         assert_eq!(note(&uncommitted), "not committed: error: a b");
     }
 

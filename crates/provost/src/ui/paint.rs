@@ -3,7 +3,7 @@
 use anstyle::{AnsiColor, Style};
 use provost_config::Color;
 
-/// What a text means, which determines its color.
+/// The meaning of a text, which determines its color.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
     Plain,

@@ -120,7 +120,7 @@ pub(crate) fn team_detail(paint: Paint, screen: Screen, now_ms: i64, row: &TeamR
     }
     work_locations(row).iter().for_each(|place| detail.label("work", place));
     let counts: Vec<String> =
-        row.messages.iter().map(|(standing, count)| format!("{count} {standing}")).collect();
+        row.messages.iter().map(|(status, count)| format!("{count} {status}")).collect();
     if !counts.is_empty() {
         detail.label("messages", &counts.join(" · "));
     }
@@ -345,7 +345,7 @@ pub(crate) fn loop_lines(
     detail.label("limits", &describe_limits(row));
     detail.label("backlog", &format!("{} stored, not yet accepted", row.backlog));
     let backlog: Vec<String> =
-        task.messages.iter().map(|(standing, count)| format!("{count} {standing}")).collect();
+        task.messages.iter().map(|(status, count)| format!("{count} {status}")).collect();
     if !backlog.is_empty() {
         detail.label("messages", &backlog.join(" · "));
     }
@@ -441,8 +441,8 @@ fn message_prefix(now_ms: i64, row: &TeamMessageRow) -> String {
 
 /// Describes the new status of a message after a change.
 pub(crate) fn message_change_line(task: &TeamHeadRow, message: &TeamMessageRow) -> String {
-    let (to, standing) = (escape_line(&message.to), escape_line(&message.status));
-    format!("message {} for {to} of {} is {standing}", message.no, escape_line(&task.name))
+    let (to, status) = (escape_line(&message.to), escape_line(&message.status));
+    format!("message {} for {to} of {} is {status}", message.no, escape_line(&task.name))
 }
 
 /// Describes the result of a change: the row that changed, or else the team's status.

@@ -18,9 +18,9 @@ impl ScriptedRunEnv {
     fn new(line: &str) -> ScriptedRunEnv {
         let home = TestHome::new();
         let repo = home.repo("work");
-        let site = ScriptedRunEnv { home, repo };
-        site.configure_agent(line, "");
-        site
+        let env = ScriptedRunEnv { home, repo };
+        env.configure_agent(line, "");
+        env
     }
 
     /// Configures the agent. `more` is appended to the user's configuration.
@@ -69,58 +69,58 @@ fn plant_setup_script(marker: &str) -> String {
 
 #[test]
 fn f2_11_agent_config_edit_needs_approval() {
-    let site = ScriptedRunEnv::new("true");
-    site.configure_agent(&plant_setup_script(&site.path_string("planted")), "");
-    let before = site.repo.head();
-    let id = site.open_run(&["--land", "merge", "--check", "test -s work.txt"]);
-    let approval = site.wait_approval(&id);
+    let env = ScriptedRunEnv::new("true");
+    env.configure_agent(&plant_setup_script(&env.path_string("planted")), "");
+    let before = env.repo.head();
+    let id = env.open_run(&["--land", "merge", "--check", "test -s work.txt"]);
+    let approval = env.wait_approval(&id);
     assert_eq!(approval["kind"], "landing", "{approval:#}");
     assert_eq!(approval["files"], json!(["provost.toml"]), "{approval:#}");
     assert!(approval["diff"].as_str().unwrap().contains("+setup = "), "{approval:#}");
-    assert_eq!(site.repo.head(), before, "nothing landed");
-    let shown = site.home.provost(&["status", &id]);
+    assert_eq!(env.repo.head(), before, "nothing landed");
+    let shown = env.home.provost(&["status", &id]);
     let shown = format!("{}{}", shown.ok().stdout, shown.stderr);
     for part in ["needs approval", "provost.toml", "+setup = ", "provost approve ", "provost deny "]
     {
         assert!(shown.contains(part), "{part:?} in {shown}");
     }
     // The approval stays pending after the daemon is killed.
-    site.home.daemon().kill();
-    assert_eq!(site.wait_approval(&id), approval);
-    site.home.provost(&["approve", &id]).ok();
-    let row = site.home.wait_sealed(&id);
+    env.home.daemon().kill();
+    assert_eq!(env.wait_approval(&id), approval);
+    env.home.provost(&["approve", &id]).ok();
+    let row = env.home.wait_sealed(&id);
     assert_eq!((&row["state"], &row["landing"]["merged"]), (&json!("succeeded"), &json!(true)));
-    assert_eq!(json!(site.repo.head()), approval["commit"], "exactly the shown commit landed");
-    assert_eq!(json!(site.repo.tree("HEAD")), approval["tree"]);
+    assert_eq!(json!(env.repo.head()), approval["commit"], "exactly the shown commit landed");
+    assert_eq!(json!(env.repo.tree("HEAD")), approval["tree"]);
     // The approval trusted exactly that content: the next run starts without asking, and any other content is refused.
-    let config = site.repo.read("provost.toml");
-    let next = site.open_run(&["--no-check"]);
-    site.home.wait_sealed(&next);
-    site.repo.write("provost.toml", &config.replace("planted", "other"));
+    let config = env.repo.read("provost.toml");
+    let next = env.open_run(&["--no-check"]);
+    env.home.wait_sealed(&next);
+    env.repo.write("provost.toml", &config.replace("planted", "other"));
     let plain = ["run", "--detach", "--agent", "talker", "--no-triage", "go"];
-    site.home.provost_in(site.repo.path(), &plain).assert_code(4);
+    env.home.provost_in(env.repo.path(), &plain).assert_code(4);
 }
 
 /// Approving a landing trusts the content of every file that was shown, at any depth, and nothing else.
 #[test]
 fn approval_trusts_files_below_the_top() {
-    let site = ScriptedRunEnv::new(
+    let env = ScriptedRunEnv::new(
         "echo work > work.txt; mkdir -p new; echo '{\"A\": 1}' | tee sub/.mcp.json > new/.mcp.json",
     );
-    site.repo.write("sub/.mcp.json", "{}\n");
-    site.repo.write("other/.mcp.json", "{\"EVIL\": 1}\n");
-    site.repo.commit("Add servers below the top");
-    site.home.trust(&site.repo.path().join("sub"));
-    let id = site.open_run(&["--land", "merge", "--check", "test -s work.txt"]);
-    let approval = site.wait_approval(&id);
+    env.repo.write("sub/.mcp.json", "{}\n");
+    env.repo.write("other/.mcp.json", "{\"EVIL\": 1}\n");
+    env.repo.commit("Add servers below the top");
+    env.home.trust(&env.repo.path().join("sub"));
+    let id = env.open_run(&["--land", "merge", "--check", "test -s work.txt"]);
+    let approval = env.wait_approval(&id);
     assert_eq!(approval["files"], json!(["new/.mcp.json", "sub/.mcp.json"]), "{approval:#}");
-    site.home.provost(&["approve", &id]).ok();
-    let row = site.home.wait_sealed(&id);
+    env.home.provost(&["approve", &id]).ok();
+    let row = env.home.wait_sealed(&id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
     let spawn = |dir: &str, place: &str| {
         let words = ["spawn", "--wait", "--exit-zero-completes", "--allow-empty-diff", place];
         let words = [&words[..], &["--", "true"]].concat();
-        site.home.provost_in(&site.repo.path().join(dir), &words)
+        env.home.provost_in(&env.repo.path().join(dir), &words)
     };
     for place in ["--worktree", "--no-worktree"] {
         spawn("sub", place).ok();
@@ -128,61 +128,61 @@ fn approval_trusts_files_below_the_top() {
         // The landing did not change this file, and the operator never agreed to it.
         spawn("other", place).assert_code(4);
     }
-    site.repo.write("sub/.mcp.json", "{\"B\": 1}\n");
+    env.repo.write("sub/.mcp.json", "{\"B\": 1}\n");
     spawn("sub", "--no-worktree").assert_code(4);
 }
 
 #[test]
 fn f2_11_denied_change_fails_run_and_keeps_branch() {
-    let site = ScriptedRunEnv::new(
+    let env = ScriptedRunEnv::new(
         "echo work > work.txt; mkdir .codex; echo 'x = 1' > .codex/config.toml",
     );
-    let before = site.repo.head();
-    let id = site.open_run(&["--land", "merge", "--check", "test -s work.txt"]);
-    let approval = site.wait_approval(&id);
+    let before = env.repo.head();
+    let id = env.open_run(&["--land", "merge", "--check", "test -s work.txt"]);
+    let approval = env.wait_approval(&id);
     assert_eq!(approval["files"], json!([".codex/config.toml"]), "{approval:#}");
-    site.home.provost(&["deny", &id, "--because", "no such setting"]).ok();
-    let row = site.home.wait_sealed(&id);
+    env.home.provost(&["deny", &id, "--because", "no such setting"]).ok();
+    let row = env.home.wait_sealed(&id);
     assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("landing")), "{row:#}");
     assert!(row["detail"].as_str().unwrap().contains("no such setting"), "{row:#}");
-    assert_eq!(site.repo.head(), before);
+    assert_eq!(env.repo.head(), before);
     let kept = row["commit"].as_str().unwrap();
-    assert!(site.repo.git(&["show", &format!("{kept}:work.txt")]).contains("work"));
+    assert!(env.repo.git(&["show", &format!("{kept}:work.txt")]).contains("work"));
     // Resuming the run asks the operator again.
-    site.home.provost(&["resume", &id]).ok();
-    assert_eq!(site.wait_approval(&id)["files"], approval["files"]);
-    site.home.provost(&["cancel", &id]).ok();
-    site.home.wait_sealed(&id);
+    env.home.provost(&["resume", &id]).ok();
+    assert_eq!(env.wait_approval(&id)["files"], approval["files"]);
+    env.home.provost(&["cancel", &id]).ok();
+    env.home.wait_sealed(&id);
 }
 
 #[test]
 fn f2_11_approval_counts_for_that_commit_only() {
-    let site = ScriptedRunEnv::new("true");
-    site.configure_agent(&plant_setup_script(&site.path_string("planted")), "");
-    let id = site.open_run(&["--land", "merge", "--check", "test -s work.txt"]);
-    let first = site.wait_approval(&id);
+    let env = ScriptedRunEnv::new("true");
+    env.configure_agent(&plant_setup_script(&env.path_string("planted")), "");
+    let id = env.open_run(&["--land", "merge", "--check", "test -s work.txt"]);
+    let first = env.wait_approval(&id);
     // The branch moves, so the tree that would land differs from the one that was shown.
-    site.repo.write("user.txt", "mine\n");
-    site.repo.commit("Meanwhile");
-    site.home.provost(&["approve", &id]).ok();
+    env.repo.write("user.txt", "mine\n");
+    env.repo.commit("Meanwhile");
+    env.home.provost(&["approve", &id]).ok();
     let second = eventually("the operator is asked again", || {
-        let approval = site.home.status(&id)["approval"].clone();
+        let approval = env.home.status(&id)["approval"].clone();
         (approval.is_object() && approval["commit"] != first["commit"]).then_some(approval)
     });
     assert_eq!(second["files"], json!(["provost.toml"]), "the user's own changes need no approval");
-    let approved = site.home.provost(&["approve", &id]);
+    let approved = env.home.provost(&["approve", &id]);
     assert!(approved.ok().stderr.contains("approved: provost.toml"), "{approved:#?}");
-    let row = site.home.wait_sealed(&id);
+    let row = env.home.wait_sealed(&id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
-    assert_eq!(site.repo.read("user.txt"), "mine\n");
-    assert!(site.repo.read("provost.toml").contains("setup"));
+    assert_eq!(env.repo.read("user.txt"), "mine\n");
+    assert!(env.repo.read("provost.toml").contains("setup"));
 }
 
 #[test]
 fn f2_11_unprotected_work_lands_without_approval() {
-    let site = ScriptedRunEnv::new("echo work > work.txt");
-    let id = site.open_run(&["--land", "merge", "--check", "test -s work.txt"]);
-    let row = site.home.wait_sealed(&id);
+    let env = ScriptedRunEnv::new("echo work > work.txt");
+    let id = env.open_run(&["--land", "merge", "--check", "test -s work.txt"]);
+    let row = env.home.wait_sealed(&id);
     assert_eq!((&row["state"], &row["landing"]["merged"]), (&json!("succeeded"), &json!(true)));
 }
 
@@ -198,14 +198,14 @@ const WEAKENED_CHECKS: [(&str, &str); 5] = [
 #[test]
 fn f2_11_checks_use_base_version_of_protected_files() {
     for (what, line) in WEAKENED_CHECKS {
-        let site = ScriptedRunEnv::new(&format!("echo work > work.txt; {line}"));
-        site.repo.write("check.sh", "test -s good.txt\n");
-        site.repo.commit("A check");
+        let env = ScriptedRunEnv::new(&format!("echo work > work.txt; {line}"));
+        env.repo.write("check.sh", "test -s good.txt\n");
+        env.repo.commit("A check");
         let more = "[verify]\nprotected = [\"check.sh\", \"ci/**\"]\n";
-        site.configure_agent(&format!("echo work > work.txt; {line}"), more);
+        env.configure_agent(&format!("echo work > work.txt; {line}"), more);
         let check = "if test -e ci/early.sh; then sh ci/early.sh && exit 0; fi; test ! -f check.sh || sh check.sh";
-        let id = site.open_run(&["--check", check]);
-        let row = site.home.wait_sealed(&id);
+        let id = env.open_run(&["--check", check]);
+        let row = env.home.wait_sealed(&id);
         assert_eq!(
             (&row["state"], &row["cause"]),
             (&json!("failed"), &json!("work")),
@@ -216,20 +216,20 @@ fn f2_11_checks_use_base_version_of_protected_files() {
 
 #[test]
 fn f2_11_receipt_lists_base_files() {
-    let site = ScriptedRunEnv::new("true");
-    site.repo.write("check.sh", "test -s good.txt\n");
-    site.repo.commit("A check");
-    site.configure_agent(
+    let env = ScriptedRunEnv::new("true");
+    env.repo.write("check.sh", "test -s good.txt\n");
+    env.repo.commit("A check");
+    env.configure_agent(
         "echo 1 > good.txt; echo 'exit 0' > check.sh",
         "[verify]\nprotected = [\"check.sh\"]\n",
     );
     // A check for local changes passes, because the checked tree is a commit too.
-    let id = site.open_run(&["--check", "sh check.sh && git diff --exit-code HEAD"]);
-    let row = site.home.wait_sealed(&id);
+    let id = env.open_run(&["--check", "sh check.sh && git diff --exit-code HEAD"]);
+    let row = env.home.wait_sealed(&id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
     assert_eq!(row["checks"][0]["base_files"], json!(["check.sh"]), "{row:#}");
     assert_eq!(row["checks"][0]["tree"], row["tree"], "the work's own tree is named: {row:#}");
-    let shown = site.home.provost(&["status", &id]).ok().stdout.clone();
+    let shown = env.home.provost(&["status", &id]).ok().stdout.clone();
     assert!(shown.contains("check.sh as of the base"), "{shown}");
 }
 
@@ -249,22 +249,22 @@ esac
 
 #[test]
 fn f2_11_pull_request_lists_protected_files_first() {
-    let mut site = ScriptedRunEnv::new("true");
-    site.configure_agent(
-        &plant_setup_script(&site.path_string("planted")),
+    let mut env = ScriptedRunEnv::new("true");
+    env.configure_agent(
+        &plant_setup_script(&env.path_string("planted")),
         "run.pull_every = \"50ms\"\nrun.pull_checks = \"0s\"\n",
     );
-    let forge = site.home.root().join("forge");
+    let forge = env.home.root().join("forge");
     fs::create_dir(&forge).unwrap();
     fs::write(forge.join("gh"), FAKE_GH).unwrap();
     fs::set_permissions(forge.join("gh"), fs::Permissions::from_mode(0o700)).unwrap();
     fs::write(forge.join("list.json"), "[]").unwrap();
     let remote = forge.join("remote.git").display().to_string();
-    site.repo.git(&["init", "--quiet", "--bare", &remote]);
-    site.repo.git(&["remote", "add", "origin", &remote]);
-    site.home.set_env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", forge.display()));
-    let id = site.open_run(&["--land", "pr", "--check", "test -s work.txt"]);
-    let row = site.home.wait_sealed(&id);
+    env.repo.git(&["init", "--quiet", "--bare", &remote]);
+    env.repo.git(&["remote", "add", "origin", &remote]);
+    env.home.set_env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", forge.display()));
+    let id = env.open_run(&["--land", "pr", "--check", "test -s work.txt"]);
+    let row = env.home.wait_sealed(&id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
     let body = fs::read_to_string(forge.join("body.md")).unwrap();
     let first = body.lines().find(|line| !line.trim().is_empty()).unwrap();
@@ -274,25 +274,25 @@ fn f2_11_pull_request_lists_protected_files_first() {
 
 /// Sets up a served project: its workflow, its issues and the user's configuration.
 fn serve_env() -> ScriptedRunEnv {
-    let site = ScriptedRunEnv::new("echo work > work.txt");
-    site.configure_agent(
+    let env = ScriptedRunEnv::new("echo work > work.txt");
+    env.configure_agent(
         "echo work > work.txt",
         "[run]\ntriage = false\n[review]\ntask = \"off\"\n",
     );
     let front = "tracker: {kind: file}\npolling: {interval_ms: 50}\nprovost: {agent: talker}\n";
-    site.repo.write("WORKFLOW.md", &format!("---\n{front}---\nDo {{{{ issue.title }}}}.\n"));
-    site.repo.write("provost.toml", "[session]\nstale_after = \"5m\"\n");
-    site.repo.write("issues/a.md", "---\ntitle: a\nstate: todo\n---\nA.\n");
-    site.repo.commit("A workflow");
-    site.home.trust(site.repo.path());
-    site
+    env.repo.write("WORKFLOW.md", &format!("---\n{front}---\nDo {{{{ issue.title }}}}.\n"));
+    env.repo.write("provost.toml", "[session]\nstale_after = \"5m\"\n");
+    env.repo.write("issues/a.md", "---\ntitle: a\nstate: todo\n---\nA.\n");
+    env.repo.commit("A workflow");
+    env.home.trust(env.repo.path());
+    env
 }
 
 #[test]
 fn f2_11_serve_keeps_startup_config() {
-    let site = serve_env();
-    let workflow = site.repo.path().join("WORKFLOW.md").display().to_string();
-    let serving = site.home.follow(&["serve", "--json", "--workflow", &workflow]);
+    let env = serve_env();
+    let workflow = env.repo.path().join("WORKFLOW.md").display().to_string();
+    let serving = env.home.follow(&["serve", "--json", "--workflow", &workflow]);
     let event = |kind: &str| {
         serving.wait_line(kind, |line| {
             let event: Value = serde_json::from_str(line).ok()?;
@@ -301,9 +301,9 @@ fn f2_11_serve_keeps_startup_config() {
     };
     event("ended");
     // This simulates an agent's change that was merged and checked out.
-    let planted = site.path_string("planted");
-    site.repo.write("provost.toml", &format!("[worktree]\nsetup = \"touch {planted}\"\n"));
-    site.repo.write("issues/b.md", "---\ntitle: b\nstate: todo\n---\nB.\n");
+    let planted = env.path_string("planted");
+    env.repo.write("provost.toml", &format!("[worktree]\nsetup = \"touch {planted}\"\n"));
+    env.repo.write("issues/b.md", "---\ntitle: b\nstate: todo\n---\nB.\n");
     let held = event("change_not_trusted");
     assert!(held["message"].as_str().unwrap().contains("provost.toml"), "{held:#}");
     assert!(held["message"].as_str().unwrap().contains("provost trust"), "{held:#}");
@@ -312,17 +312,17 @@ fn f2_11_serve_keeps_startup_config() {
     let text = fs::read_to_string(&workflow).unwrap();
     let hook = format!("hooks: {{after_create: \"touch {planted}\"}}\n---\nDo");
     fs::write(&workflow, text.replace("---\nDo", &hook)).unwrap();
-    site.repo.write("issues/c.md", "---\ntitle: c\nstate: todo\n---\nC.\n");
+    env.repo.write("issues/c.md", "---\ntitle: c\nstate: todo\n---\nC.\n");
     let held = event("not_reloaded");
     assert_eq!(held["class"], "workflow_not_trusted", "{held:#}");
     assert!(!Path::new(&planted).exists(), "the planted hook ran");
     // The operator trusts the new files, so they take effect. The third issue may have started before that.
-    site.home.trust(site.repo.path());
-    site.repo.write("issues/d.md", "---\ntitle: d\nstate: todo\n---\nD.\n");
+    env.home.trust(env.repo.path());
+    env.repo.write("issues/d.md", "---\ntitle: d\nstate: todo\n---\nD.\n");
     let exists = || Path::new(&planted).exists().then_some(());
     eventually("the trusted hook runs", exists);
     eventually("all runs are over", || {
-        let listed = site.home.provost(&["ls", "--runs", "--all", "--json"]).ok().json();
+        let listed = env.home.provost(&["ls", "--runs", "--all", "--json"]).ok().json();
         let runs = listed["runs"].as_array().unwrap().clone();
         let over = runs.len() == 4 && runs.iter().all(|run| run["sealed"] == true);
         if over { Ok(()) } else { Err(runs.len()) }

@@ -40,8 +40,8 @@ impl LaunchJournal {
 
     /// Returns the keys of all messages whose text contains `text`.
     pub(crate) fn keys_containing(&self, text: &str) -> Vec<&str> {
-        let meant = self.input.iter().filter(|(_, written)| written.contains(text));
-        meant.map(|(key, _)| key.as_str()).collect()
+        let matching = self.input.iter().filter(|(_, written)| written.contains(text));
+        matching.map(|(key, _)| key.as_str()).collect()
     }
 }
 

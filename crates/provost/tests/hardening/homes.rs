@@ -12,7 +12,7 @@ use rustix::fs::{CWD, RenameFlags};
 
 use crate::kit::{assert_ledger_verified, assert_refused, quick_home, spawn, wait_sealed};
 
-/// The user as whom a command runs that root's permissions would not restrict.
+/// An unprivileged user for commands, because permissions do not restrict root.
 const UNPRIVILEGED: u32 = 65_534;
 
 #[test]
@@ -168,7 +168,7 @@ fn read_only_home_is_an_error_but_readable() {
     assert_eq!(wait_sealed(&home, &id)["state"], "completed", "nothing is lost");
 }
 
-/// Runs `provost` as a user whom the permissions of the home restrict, so not as root.
+/// Runs `provost` as a user that the permissions of the home restrict, so not as root.
 fn run_as_user(home: &TestHome, args: &[&str]) -> provost_testkit::ProgramOutput {
     let mut command = home.command(args);
     if rustix::process::geteuid().is_root() {

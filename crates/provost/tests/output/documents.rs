@@ -1,20 +1,17 @@
-//! The commands of README.md and the guides work as they are written.
+//! The commands of README.md and the guides work as they are written, and print what README.md shows.
 
 use std::{fs, path::Path, process::Command};
 
-use crate::{agents::WORKER, recorder::Recorder};
+use regex::Regex;
+
+use crate::{agents::WORKER, recorder::Recorder, redact::Redactor};
 
 /// Blocks that are not run, by the beginning of their first command, and the reason.
 const NOT_RUN: &[(&str, &str)] = &[
     ("cargo install", "installs the program"),
     ("cargo xtask", "runs these tests"),
     ("provost spawn --agent codex", "needs Codex; the codex tests have this conversation"),
-    ("provost run --check 'cargo test'", "needs an agent with structured results"),
-    (
-        "provost run --detach --name shop",
-        "needs an agent with structured results; `cargo xtask demo` runs it",
-    ),
-    ("provost report completed", "is typed by an agent"),
+    ("provost run --detach --name shop", "needs Codex for its plan; `cargo xtask demo` runs it"),
 ];
 
 /// Texts that are replaced, because a test has no account and no Rust project.
@@ -22,8 +19,16 @@ const REPLACED: &[(&str, &str)] = &[
     ("--worker codex", "--worker worker"),
     ("=codex", "=worker"),
     ("--manager codex", "--manager worker"),
+    ("provost run --check", "provost run --agent worker --check"),
     ("cargo test", "true"),
     ("./waits", "true"),
+];
+
+/// Lines of README.md that the test does not find in the output, and the reason.
+const NOT_COMPARED: &[(&str, &str)] = &[
+    ("stage triage", "the scripted agent has no structured results"),
+    (" starting", "such a short state may be over before it is shown"),
+    (" working", "such a short state may be over before it is shown"),
 ];
 
 /// Commands that may exit with another code than 0, by their beginning, with the code and the reason.
@@ -31,16 +36,46 @@ const OTHER_EXIT: &[(&str, i32, &str)] = &[
     ("provost spawn --agent demo --name first", 7, "the agent asks a question"),
     ("provost monitor first", 7, "the agent asks again after the wrong answer"),
     ("provost team wait hello", 7, "the worker asks a question"),
+    ("provost report needs-input", 7, "the agent asks a question"),
     ("provost interrupt --member hand", 4, "the scripted worker may have ended its turn already"),
 ];
 
-/// The commands of a block: the lines after `$`, or else all lines.
-fn commands(block: &str) -> Vec<String> {
-    let lines = block.lines().map(|line| line.split("    #").next().unwrap_or_default().trim());
-    let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
-    let typed: Vec<&str> = lines.iter().filter_map(|line| line.strip_prefix("$ ")).collect();
-    let typed = if typed.is_empty() { lines } else { typed };
-    typed.into_iter().map(str::to_owned).collect()
+/// A command of a document, and the output that the document shows.
+struct ShownCommand {
+    line: String,
+    output: Vec<String>,
+}
+
+impl ShownCommand {
+    /// Returns the line that a shell runs in the test.
+    fn runnable(&self) -> String {
+        let line = REPLACED
+            .iter()
+            .fold(self.line.clone(), |line, (text, replacement)| line.replace(text, replacement));
+        // A report is a command of an agent.
+        if line.starts_with("provost report") {
+            return format!("provost spawn --wait -- sh -c '{line}'");
+        }
+        line
+    }
+}
+
+/// The commands of a block: the lines after `$` with the output below them, or else all lines.
+fn commands(block: &str) -> Vec<ShownCommand> {
+    let has_prompts = block.lines().any(|line| line.starts_with("$ "));
+    let mut commands: Vec<ShownCommand> = Vec::new();
+    for line in block.lines().filter(|line| !line.trim().is_empty()) {
+        let typed = if has_prompts { line.strip_prefix("$ ") } else { Some(line) };
+        match (typed, commands.last_mut()) {
+            (Some(typed), _) => {
+                let typed = typed.split("    #").next().unwrap_or_default().trim();
+                commands.push(ShownCommand { line: typed.to_owned(), output: Vec::new() });
+            }
+            (None, Some(last)) => last.output.push(line.to_owned()),
+            (None, None) => {}
+        }
+    }
+    commands
 }
 
 /// The code blocks of a document, with their language.
@@ -50,41 +85,101 @@ fn blocks(text: &str) -> Vec<(&str, &str)> {
     fenced.filter_map(|part| part.split_once('\n')).collect()
 }
 
-/// Runs the blocks of a document in order, in one repository, and describes the commands that fail.
-fn failures_in(document: &str) -> Vec<String> {
+/// Whether the output that a document shows is compared with the printed one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum OutputCheck {
+    Compared,
+    Ignored,
+}
+
+/// Compares shown with printed output. All ids count as equal, and so do all hashes and ages.
+struct OutputComparison {
+    shown: Redactor,
+    printed: Redactor,
+    /// The numbers with which the redactors replace ids and hashes.
+    numbers: Regex,
+}
+
+impl OutputComparison {
+    fn new(terminal: &Recorder) -> Self {
+        let user = terminal.home.root().join("user").display().to_string();
+        Self {
+            shown: Redactor::new(vec![("~/src/app".to_owned(), "~/app")]),
+            printed: Redactor::new(vec![(user, "~")]),
+            numbers: Regex::new(r"\b(0{8}-0000-7000-8000-\d{12}|0{3}\d{5}|\d\dc{8,})\b").unwrap(),
+        }
+    }
+
+    /// Returns the first shown line that was not printed after the lines before it.
+    fn missing_line(&mut self, shown: &[String], printed: &str) -> Option<String> {
+        let plain = |text: String| -> Vec<String> {
+            let text = self.numbers.replace_all(&text, "ID");
+            text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+        };
+        let shown = plain(self.shown.text(&shown.join("\n")));
+        let printed = plain(self.printed.text(printed));
+        let mut rest = printed.iter();
+        shown.into_iter().find(|line| {
+            let is_exempt = NOT_COMPARED.iter().any(|(text, _)| line.ends_with(text));
+            !is_exempt && !rest.any(|printed| is_same(line, printed))
+        })
+    }
+}
+
+/// Whether two lines are the same, as far as neither is shortened.
+fn is_same(one: &str, other: &str) -> bool {
+    match (one.strip_suffix('…'), other.strip_suffix('…')) {
+        (None, None) => one == other,
+        (Some(start), None) => other.starts_with(start),
+        (None, Some(start)) => one.starts_with(start),
+        (Some(one), Some(other)) => one.starts_with(other) || other.starts_with(one),
+    }
+}
+
+/// Runs the blocks of a document in order, in one repository. Describes the commands that fail or
+/// print something else.
+fn failures_in(document: &str, check: OutputCheck) -> Vec<String> {
     let terminal = Recorder::new();
-    terminal.configure(&[("worker", WORKER)], "");
+    terminal.configure(&[("worker", WORKER)], "[run]\ntriage = false\n[review]\ntask = \"off\"\n");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(document);
     let text = fs::read_to_string(path).unwrap();
+    let mut comparison = OutputComparison::new(&terminal);
     let mut failures = Vec::new();
-    for (language, block) in blocks(&text) {
-        if language == "toml" {
+    let blocks = blocks(&text);
+    for (at, (language, block)) in blocks.iter().enumerate() {
+        if *language == "toml" {
             terminal.write("provost.toml", block);
-            terminal.run("trust --yes");
+            if !blocks.get(at + 1).is_some_and(|(_, next)| next.starts_with("$ provost trust")) {
+                terminal.run("trust --yes");
+            }
             continue;
         }
         let commands = commands(block);
-        if NOT_RUN.iter().any(|(start, _)| commands[0].starts_with(start)) {
+        if NOT_RUN.iter().any(|(start, _)| commands[0].line.starts_with(start)) {
             continue;
         }
         for command in commands {
-            let mut line = command.clone();
-            for (text, replacement) in REPLACED {
-                line = line.replace(text, replacement);
-            }
             let environment = terminal.home.command(&[""; 0]);
             let mut shell = Command::new("timeout");
-            shell.args(["30", "sh", "-c", &line]).current_dir(terminal.app()).env_clear();
+            shell.args(["30", "sh", "-c", &format!("exec 2>&1; {}", command.runnable())]);
+            shell.current_dir(terminal.app()).env_clear();
             shell.envs(environment.get_envs().filter_map(|(name, value)| Some((name, value?))));
             let output = shell.output().unwrap();
+            let printed = String::from_utf8_lossy(&output.stdout);
             let code = output.status.code();
             let is_expected = OTHER_EXIT
                 .iter()
-                .any(|(start, other, _)| command.starts_with(start) && code == Some(*other));
+                .any(|(start, other, _)| command.line.starts_with(start) && code == Some(*other));
             if code != Some(0) && !is_expected {
-                let stderr = String::from_utf8_lossy(&output.stderr);
-                failures.push(format!("{document}: {command}\n{:?} {stderr}", code));
+                failures.push(format!("{document}: {}\n{code:?} {printed}", command.line));
             }
+            let missing = match check {
+                OutputCheck::Compared => comparison.missing_line(&command.output, &printed),
+                OutputCheck::Ignored => None,
+            };
+            failures.extend(missing.map(|missing| {
+                format!("{document}: {}\nlacks {missing:?}:\n{printed}", command.line)
+            }));
         }
     }
     let teams = terminal.json("team ls");
@@ -97,14 +192,15 @@ fn failures_in(document: &str) -> Vec<String> {
 }
 
 #[test]
-fn commands_of_the_readme_work() {
-    let failures = failures_in("README.md");
+fn commands_of_the_readme_print_what_it_shows() {
+    let failures = failures_in("README.md", OutputCheck::Compared);
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
 #[test]
 fn commands_of_the_guides_work() {
     let guides = ["docs/guides/loops.md", "docs/guides/supervising.md"];
-    let failures: Vec<String> = guides.into_iter().flat_map(failures_in).collect();
+    let failures: Vec<String> =
+        guides.into_iter().flat_map(|guide| failures_in(guide, OutputCheck::Ignored)).collect();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }

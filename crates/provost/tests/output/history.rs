@@ -98,7 +98,7 @@ fn export_and_import_are_recorded() {
     terminal.record(
         "import",
         "import now
-        =| import now --only-look
+        =| import now --dry-run
         import missing
         import README.md
         import",

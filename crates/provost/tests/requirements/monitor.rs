@@ -124,13 +124,13 @@ fn m19_worst_session_decides_the_exit_code() {
 
 #[test]
 fn m19_run_is_monitored_like_a_session() {
-    let site = RunEnv::new("while [ ! -e \"$GO\" ]; do sleep 0.05; done; echo a > a");
-    let stage = &site.stage;
+    let env = RunEnv::new("while [ ! -e \"$GO\" ]; do sleep 0.05; done; echo a > a");
+    let stage = &env.stage;
     let go = stage.file("go");
     let with = format!("[agents.talker.env]\nGO = {go:?}\n");
     let config = stage.home.root().join("user/.config/provost/provost.toml");
     fs::write(&config, fs::read_to_string(&config).unwrap() + &with).unwrap();
-    let id = site.open_run(&["--check", "test -e a"]);
+    let id = env.open_run(&["--check", "test -e a"]);
     let found = monitor_result(stage, &[&id, "--timeout", "50ms"], 5);
     assert_eq!((&found["kind"], &found["result"]), (&json!("run"), &json!("timed_out")));
     let watching = start_monitor(stage, &[&id]);

@@ -429,11 +429,11 @@ fn assert_special_effect(stage: &TestEnv, key: &str, spec: &Value, codex: &Value
             assert_eq!(codex["version"], "0.166.0");
         }
         "agents.codex.home" => {
-            assert_eq!(codex["carried"]["agent_home"], json!(stage.file("user/codex")));
+            assert_eq!(codex["profile"]["agent_home"], json!(stage.file("user/codex")));
         }
         "skills.roots" => {
             let root = stage.file("user/.config/provost/skills");
-            assert_eq!(codex["carried"]["skills"], json!([root]));
+            assert_eq!(codex["profile"]["skills"], json!([root]));
         }
         "worktree.branch_prefix" => {
             let branch = spec["work"]["worktree"]["branch"].as_str().unwrap();

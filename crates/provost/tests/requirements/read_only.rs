@@ -54,7 +54,7 @@ fn a06_reads_change_nothing() {
         vec!["audit", "limits"],
         vec!["search", "limits", "begin"],
         vec!["telemetry"],
-        vec!["import", &bundle, "--only-look"],
+        vec!["import", &bundle, "--dry-run"],
         vec!["config", "show"],
         vec!["config", "show", "--cwd", &dir],
         vec!["config", "schema"],

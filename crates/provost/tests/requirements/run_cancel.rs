@@ -17,8 +17,8 @@ fn wait_file(path: &str) {
 
 /// The run's own events.
 #[track_caller]
-fn run_events(site: &RunEnv, id: &str) -> Vec<Value> {
-    let mut events = site.stage.events(id);
+fn run_events(env: &RunEnv, id: &str) -> Vec<Value> {
+    let mut events = env.stage.events(id);
     events.retain(|event| event["stream"] == "run");
     events
 }
@@ -35,25 +35,25 @@ fn r01_r15_cancel_during_merge_check_lands_nothing() {
     let check = format!(
         "test -s work.txt || exit 1; test -e theirs.txt || exit 0; test -e {go} && exit 0; echo $$ > {waits}.new; mv {waits}.new {waits}; exec sleep 600"
     );
-    let site = RunEnv::with_script(stage, repo, &line);
-    let id = site.open_run(&["--land", "merge", "--check", &check]);
+    let env = RunEnv::with_script(stage, repo, &line);
+    let id = env.open_run(&["--land", "merge", "--check", &check]);
     wait_file(&waits);
-    let theirs = site.repo.head();
-    site.stage.home.provost(&["cancel", &id, "--because", "enough"]).ok();
-    let row = site.wait_sealed(&id);
+    let theirs = env.repo.head();
+    env.stage.home.provost(&["cancel", &id, "--because", "enough"]).ok();
+    let row = env.wait_sealed(&id);
     assert_eq!((&row["state"], &row["stage"]), (&json!("cancelled"), &json!("land")), "{row:#}");
-    assert_eq!((&row["landing"]["done"], site.repo.head()), (&json!(false), theirs.clone()));
+    assert_eq!((&row["landing"]["done"], env.repo.head()), (&json!(false), theirs.clone()));
     let pid = fs::read_to_string(&waits).unwrap().trim().parse().unwrap();
     eventually("the check is gone", || (!crate::kit::is_running(pid)).then_some(()));
     let commit = row["commit"].as_str().unwrap();
-    assert_eq!(site.repo.git(&["show", &format!("{commit}:work.txt")]), "work");
+    assert_eq!(env.repo.git(&["show", &format!("{commit}:work.txt")]), "work");
 
     fs::write(&go, "").unwrap();
-    site.stage.home.provost(&["resume", &id]).ok();
-    let row = site.stage.home.wait_state(&id, |row| row["attempt"] == 2 && row["sealed"] == true);
+    env.stage.home.provost(&["resume", &id]).ok();
+    let row = env.stage.home.wait_state(&id, |row| row["attempt"] == 2 && row["sealed"] == true);
     assert_eq!((&row["state"], &row["landing"]["merged"]), (&json!("succeeded"), &json!(true)));
-    site.repo.git(&["merge-base", "--is-ancestor", &theirs, "HEAD"]);
-    assert_eq!(site.repo.read("work.txt"), "work\n");
+    env.repo.git(&["merge-base", "--is-ancestor", &theirs, "HEAD"]);
+    assert_eq!(env.repo.read("work.txt"), "work\n");
 }
 
 /// Keeps working after TERM, claims completion on every channel, and exits only then.
@@ -86,17 +86,17 @@ fn r15_report_after_cancel_changes_nothing() {
     let stage = TestEnv::new();
     let repo = stage.home.repo("work");
     let steps = CLAIMS_AFTER_CANCEL.replace("ROOT", &stage.home.root().display().to_string());
-    let site = RunEnv::with_steps(stage, repo, &steps);
-    let id = site.open_run(&["--check", "true"]);
-    let who = site.stage.credentials(1);
-    site.stage.home.provost(&["cancel", &id, "--because", "enough"]).ok();
-    fs::write(site.stage.file("cancelled"), "").unwrap();
-    let row = site.wait_sealed(&id);
+    let env = RunEnv::with_steps(stage, repo, &steps);
+    let id = env.open_run(&["--check", "true"]);
+    let who = env.stage.credentials(1);
+    env.stage.home.provost(&["cancel", &id, "--because", "enough"]).ok();
+    fs::write(env.stage.file("cancelled"), "").unwrap();
+    let row = env.wait_sealed(&id);
     assert_eq!((&row["state"], &row["detail"]), (&json!("cancelled"), &json!("enough")), "{row:#}");
-    wait_file(&site.stage.file("reply"));
+    wait_file(&env.stage.file("reply"));
     assert_eq!(row["landing"]["done"], false);
     let session = row["sessions"][0]["id"].as_str().unwrap();
-    let ended = site.stage.status(session);
+    let ended = env.stage.status(session);
     assert_eq!(
         (&ended["state"], &ended["process"]),
         (&json!("cancelled"), &json!("exit0")),
@@ -105,36 +105,36 @@ fn r15_report_after_cancel_changes_nothing() {
     let worktree = ended["worktree"]["path"].as_str().unwrap();
     assert_eq!(fs::read_to_string(format!("{worktree}/work.txt")).unwrap(), "work\n");
 
-    let events = run_events(&site, &id);
+    let events = run_events(&env, &id);
     let who = LaunchCredentials { launch: format!("{session}.l1"), ..who };
-    let late = site.stage.report_as(&who, &["completed", "--message", "really"]).ok().json();
+    let late = env.stage.report_as(&who, &["completed", "--message", "really"]).ok().json();
     assert_eq!((&late["status"], &late["state"]), (&json!("recorded_late"), &json!("cancelled")));
-    assert_eq!(run_events(&site, &id), events);
+    assert_eq!(run_events(&env, &id), events);
     let kinds: Vec<&Value> = events.iter().map(|event| &event["kind"]).collect();
     assert!(!kinds.iter().any(|kind| *kind == "run.landed"), "{kinds:?}");
-    assert_eq!(site.repo.branches().len(), 2, "main, and the work that was kept");
+    assert_eq!(env.repo.branches().len(), 2, "main, and the work that was kept");
 }
 
 #[test]
 fn second_cancel_of_run_and_session_is_the_same() {
-    let site = RunEnv::new("sleep 600");
-    let run = site.open_run(&["--land", "branch"]);
-    let session = site.stage.spawn_scenario(crate::kit::HANGS, &[]);
+    let env = RunEnv::new("sleep 600");
+    let run = env.open_run(&["--land", "branch"]);
+    let session = env.stage.spawn_scenario(crate::kit::HANGS, &[]);
     for id in [&run, &session] {
-        let home = &site.stage.home;
+        let home = &env.stage.home;
         home.provost(&["cancel", id, "--because", "enough"]).ok();
         // While it stops, and after it has.
         home.provost(&["cancel", id]).ok();
         home.wait_state(id, |row| row["sealed"] == true);
-        let before = site.stage.events(id).len();
+        let before = env.stage.events(id).len();
         let again = home.provost(&["cancel", id]);
         assert!(again.ok().stderr.contains("already cancelled"), "{again:#?}");
         assert!(again.stdout.contains("cancelled"), "{again:#?}");
         assert_eq!(home.provost(&["cancel", id, "--json"]).ok().json()["ok"], true);
-        assert_eq!(site.stage.events(id).len(), before, "nothing was recorded");
+        assert_eq!(env.stage.events(id).len(), before, "nothing was recorded");
     }
-    let done = site.stage.spawn_scenario("[[step]]\nexit = 0\n", &[]);
-    site.stage.home.wait_state(&done, |row| row["sealed"] == true);
-    let refused = site.stage.home.provost(&["cancel", &done]);
+    let done = env.stage.spawn_scenario("[[step]]\nexit = 0\n", &[]);
+    env.stage.home.wait_state(&done, |row| row["sealed"] == true);
+    let refused = env.stage.home.provost(&["cancel", &done]);
     assert!(refused.assert_code(4).stderr.contains("has exited without a claim"), "{refused:#?}");
 }

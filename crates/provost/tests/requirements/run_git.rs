@@ -151,30 +151,30 @@ fn assert_user_files_untouched(repo: &TestRepo) {
 }
 
 #[track_caller]
-fn assert_landed(site: &RunEnv, id: &str, before: &str, files: usize) -> Value {
-    let row = site.wait_sealed(id);
+fn assert_landed(env: &RunEnv, id: &str, before: &str, files: usize) -> Value {
+    let row = env.wait_sealed(id);
     assert_eq!(row["state"], "completed", "{row:#}");
-    let failed = site.stage.events_of(id, "run.landing_failed");
+    let failed = env.stage.events_of(id, "run.landing_failed");
     assert!(failed.is_empty(), "{failed:#?}");
-    assert_ne!(site.repo.head(), before);
+    assert_ne!(env.repo.head(), before);
     let last = files - 1;
-    assert_eq!(site.repo.git(&["show", &format!("HEAD:many/f{last:04}")]), "new");
-    assert_eq!(site.repo.read(&format!("many/f{last:04}")), "new\n");
-    assert_user_files_untouched(&site.repo);
+    assert_eq!(env.repo.git(&["show", &format!("HEAD:many/f{last:04}")]), "new");
+    assert_eq!(env.repo.read(&format!("many/f{last:04}")), "new\n");
+    assert_user_files_untouched(&env.repo);
     row
 }
 
 /// Asserts that all commands show the git process that they wait for.
 #[track_caller]
-fn shows_earlier_git(site: &RunEnv, id: &str) {
+fn shows_earlier_git(env: &RunEnv, id: &str) {
     let detail = eventually("the run waits for git", || {
-        let row = site.stage.status(id);
+        let row = env.stage.status(id);
         let waits = row["shortage"]["resource"] == "git";
         if waits { Ok(row["shortage"]["detail"].to_string()) } else { Err(row.to_string()) }
     });
     assert!(detail.contains("(pid ") && detail.contains("an earlier daemon"), "{detail}");
     for command in [&["ls"][..], &["status"], &["daemon", "status"], &["status", id]] {
-        let shown = site.stage.home.provost(command);
+        let shown = env.stage.home.provost(command);
         assert!(shown.ok().stdout.contains("that an earlier daemon started"), "{shown:#?}");
     }
 }
@@ -186,32 +186,32 @@ fn assert_lands_despite(end: DaemonEnd, files: usize, point: usize) {
     let file = format!("many/f{point:04}");
     let at = PausePoint { subcommand: "merge", dir_pattern: "*/repos/work", file, line: "new" };
     let git = PausedGit::install(&mut stage, &at);
-    let site = RunEnv::with_script(stage, repo, REWRITES_FILES);
-    let before = site.repo.head();
-    let id = site.open_run(&["--no-check", "--land", "merge"]);
+    let env = RunEnv::with_script(stage, repo, REWRITES_FILES);
+    let before = env.repo.head();
+    let id = env.open_run(&["--no-check", "--land", "merge"]);
     git.wait();
     match end {
         DaemonEnd::Kill => {
-            site.stage.daemon().kill();
+            env.stage.daemon().kill();
             // The next daemon finds the git of the first one still running.
-            let row = site.stage.status(&id);
-            assert_eq!((&row["sealed"], site.repo.head()), (&Value::Bool(false), before.clone()));
-            shows_earlier_git(&site, &id);
+            let row = env.stage.status(&id);
+            assert_eq!((&row["sealed"], env.repo.head()), (&Value::Bool(false), before.clone()));
+            shows_earlier_git(&env, &id);
             git.resume();
         }
         DaemonEnd::Stop => {
-            let pid = site.stage.daemon().pid().unwrap();
-            let mut stop = stop_daemon(&site.stage);
+            let pid = env.stage.daemon().pid().unwrap();
+            let mut stop = stop_daemon(&env.stage);
             let mut stderr = std::io::BufReader::new(stop.stderr.take().unwrap());
             let mut line = String::new();
             std::io::BufRead::read_line(&mut stderr, &mut line).unwrap();
             assert_eq!(line, "waiting for a landing to finish\n");
-            assert_eq!(site.stage.daemon().pid(), Some(pid), "it waits");
+            assert_eq!(env.stage.daemon().pid(), Some(pid), "it waits");
             git.resume();
             assert!(stop.wait().unwrap().success());
         }
     }
-    assert_landed(&site, &id, &before, files);
+    assert_landed(&env, &id, &before, files);
     git.assert_worked_alone();
 }
 
@@ -262,17 +262,17 @@ fn f5_g1a_files_without_room_are_finished_by_the_next_daemon() {
          exit 1\n"
     );
     install_git_wrapper(&mut stage, &dir, &script);
-    let site = RunEnv::with_script(stage, repo, REWRITES_FILES);
-    let before = site.repo.head();
-    let id = site.open_run(&["--no-check", "--land", "merge"]);
+    let env = RunEnv::with_script(stage, repo, REWRITES_FILES);
+    let before = env.repo.head();
+    let id = env.open_run(&["--no-check", "--land", "merge"]);
     eventually("the landing waits for room", || {
-        let row = site.stage.status(&id);
+        let row = env.stage.status(&id);
         if row["shortage"]["resource"] == "disk_space" { Ok(()) } else { Err(row.to_string()) }
     });
-    site.stage.daemon().kill();
+    env.stage.daemon().kill();
     fs::write(dir.join("room"), "").unwrap();
-    assert_landed(&site, &id, &before, 30);
-    let starts = fs::read_dir(site.stage.home.path().join("starts")).unwrap();
+    assert_landed(&env, &id, &before, 30);
+    let starts = fs::read_dir(env.stage.home.path().join("starts")).unwrap();
     let names = starts.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let left: Vec<String> = names.filter(|name| name.ends_with(".git.json")).collect();
     assert!(left.is_empty(), "what was repaired is forgotten: {left:?}");
@@ -286,19 +286,19 @@ fn file_named_like_a_shortage_does_not_make_a_landing_wait() {
     repo.write(name, "old\n");
     repo.commit("a file");
     repo.write(name, "mine\n");
-    let site = RunEnv::with_script(stage, repo, "echo new > 'a: No space left on device'");
-    let id = site.open_run(&["--no-check", "--land", "merge"]);
+    let env = RunEnv::with_script(stage, repo, "echo new > 'a: No space left on device'");
+    let id = env.open_run(&["--no-check", "--land", "merge"]);
     eventually("the landing is refused", || {
-        let failed = site.stage.events_of(&id, "run.landing_failed");
-        if failed.is_empty() { Err(site.stage.status(&id).to_string()) } else { Ok(()) }
+        let failed = env.stage.events_of(&id, "run.landing_failed");
+        if failed.is_empty() { Err(env.stage.status(&id).to_string()) } else { Ok(()) }
     });
-    assert_eq!(site.repo.read(name), "mine\n");
+    assert_eq!(env.repo.read(name), "mine\n");
     // git's message has several lines.
     for args in [&["status", &id][..], &["status", &id, "--why"], &["events", &id], &["ls"]] {
-        let shown = site.stage.home.provost(args);
+        let shown = env.stage.home.provost(args);
         assert!(!shown.ok().stdout.contains(['␊', '␉']), "{}", shown.stdout);
     }
-    let shown = site.stage.home.provost(&["status", &id]).ok().stdout.clone();
+    let shown = env.stage.home.provost(&["status", &id]).ok().stdout.clone();
     let at = shown.lines().position(|line| line.contains("overwritten")).expect("the reason");
     assert_eq!(shown.lines().nth(at + 1).map(str::trim), Some(name), "{shown}");
 }
@@ -310,15 +310,15 @@ fn finish_after(signal: &str, kill_the_daemon: bool) {
     let file = "many/f0150".to_owned();
     let at = PausePoint { subcommand: "merge", dir_pattern: "*/repos/work", file, line: "new" };
     let git = PausedGit::install(&mut stage, &at);
-    let site = RunEnv::with_script(stage, repo, REWRITES_FILES);
-    let before = site.repo.head();
-    let id = site.open_run(&["--no-check", "--land", "merge"]);
+    let env = RunEnv::with_script(stage, repo, REWRITES_FILES);
+    let before = env.repo.head();
+    let id = env.open_run(&["--no-check", "--land", "merge"]);
     git.wait();
     if kill_the_daemon {
-        site.stage.daemon().kill();
+        env.stage.daemon().kill();
     }
     git.end(signal);
-    assert_landed(&site, &id, &before, 300);
+    assert_landed(&env, &id, &before, 300);
     git.assert_worked_alone();
 }
 
@@ -336,14 +336,14 @@ fn f5_g1b_foreign_index_lock_is_awaited() {
          exit $status\n"
     );
     install_git_wrapper(&mut stage, &dir, &script);
-    let site = RunEnv::with_script(stage, repo, REWRITES_FILES);
-    let (before, lock) = (site.repo.head(), site.repo.path().join(".git/index.lock"));
+    let env = RunEnv::with_script(stage, repo, REWRITES_FILES);
+    let (before, lock) = (env.repo.head(), env.repo.path().join(".git/index.lock"));
     fs::write(&lock, "").unwrap();
-    let id = site.open_run(&["--no-check", "--land", "merge"]);
+    let id = env.open_run(&["--no-check", "--land", "merge"]);
     eventually("git met the lock", || read_nonempty(dir.join("ended")));
     assert!(lock.exists(), "the lock of another program is left alone");
     fs::remove_file(&lock).unwrap();
-    assert_landed(&site, &id, &before, 3);
+    assert_landed(&env, &id, &before, 3);
 }
 
 /// Ends the daemon while git creates a worktree, and asserts that the work continues in it.
@@ -354,26 +354,26 @@ fn assert_works_despite(end: DaemonEnd, files: usize, point: usize) {
     let at =
         PausePoint { subcommand: "reset", dir_pattern: "*/home/worktrees/*", file, line: "old" };
     let git = PausedGit::install(&mut stage, &at);
-    let site = RunEnv::with_script(stage, repo, REWRITES_FILES);
-    let before = site.repo.head();
-    let id = site.open_run(&["--no-check", "--land", "merge"]);
+    let env = RunEnv::with_script(stage, repo, REWRITES_FILES);
+    let before = env.repo.head();
+    let id = env.open_run(&["--no-check", "--land", "merge"]);
     git.wait();
     match end {
-        DaemonEnd::Kill => drop(site.stage.daemon().kill()),
-        DaemonEnd::Stop => site.stage.daemon().stop(),
+        DaemonEnd::Kill => drop(env.stage.daemon().kill()),
+        DaemonEnd::Stop => env.stage.daemon().stop(),
     }
-    assert_eq!(site.stage.status(&id)["sealed"], false);
-    let session = site.stage.list_sessions()[0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(env.stage.status(&id)["sealed"], false);
+    let session = env.stage.list_sessions()[0]["id"].as_str().unwrap().to_owned();
     eventually("the session waits for git", || {
-        let row = site.stage.status(&session);
-        let listed = &site.stage.list_sessions()[0]["shortage"]["resource"];
+        let row = env.stage.status(&session);
+        let listed = &env.stage.list_sessions()[0]["shortage"]["resource"];
         let waits = row["shortage"]["resource"] == "git" && listed == "git";
         if waits { Ok(()) } else { Err(row.to_string()) }
     });
     git.resume();
-    assert_landed(&site, &id, &before, files);
+    assert_landed(&env, &id, &before, files);
     git.assert_worked_alone();
-    let sessions = site.stage.list_sessions();
+    let sessions = env.stage.list_sessions();
     assert_eq!(sessions.len(), 1, "nothing was tried twice: {sessions:#?}");
 }
 
@@ -405,15 +405,15 @@ fn f5_g1d_checkout_of_killed_daemon_is_awaited() {
     let file = "many/f0150".to_owned();
     let at = PausePoint { subcommand: "reset", dir_pattern: "*/home/pool/*", file, line: "new" };
     let git = PausedGit::install(&mut stage, &at);
-    let site = RunEnv::with_script(stage, repo, REWRITES_FILES);
-    let id = site.open_run(&["--check", "grep -q new many/f0299", "--land", "merge"]);
+    let env = RunEnv::with_script(stage, repo, REWRITES_FILES);
+    let id = env.open_run(&["--check", "grep -q new many/f0299", "--land", "merge"]);
     git.wait();
-    site.stage.daemon().kill();
-    assert_eq!(site.stage.status(&id)["sealed"], false);
+    env.stage.daemon().kill();
+    assert_eq!(env.stage.status(&id)["sealed"], false);
     git.resume();
-    let row = site.wait_sealed(&id);
+    let row = env.wait_sealed(&id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
-    assert_user_files_untouched(&site.repo);
+    assert_user_files_untouched(&env.repo);
     git.assert_worked_alone();
 }
 
@@ -432,29 +432,29 @@ fn run_with_broken_pool(times: u32) -> (RunEnv, String) {
          exit 128\n"
     );
     install_git_wrapper(&mut stage, &dir, &script);
-    let site = RunEnv::with_script(stage, repo, REWRITES_FILES);
-    let id = site.open_run(&["--check", "grep -q new many/f0002", "--land", "merge"]);
-    (site, id)
+    let env = RunEnv::with_script(stage, repo, REWRITES_FILES);
+    let id = env.open_run(&["--check", "grep -q new many/f0002", "--land", "merge"]);
+    (env, id)
 }
 
 #[test]
 fn f5_g1d_failed_checkout_is_retried() {
-    let (site, id) = run_with_broken_pool(2);
-    let row = site.wait_sealed(&id);
+    let (env, id) = run_with_broken_pool(2);
+    let row = env.wait_sealed(&id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
 }
 
 #[test]
 fn f5_g1d_failing_checkout_is_not_failed_verification() {
-    let (site, id) = run_with_broken_pool(1_000);
-    let row = site.wait_sealed(&id);
+    let (env, id) = run_with_broken_pool(1_000);
+    let row = env.wait_sealed(&id);
     assert_eq!(row["state"], "failed", "{row:#}");
     let detail = row["detail"].as_str().unwrap_or_default();
     assert!(detail.contains("checks_not_run"), "{row:#}");
     assert!(detail.contains("could not be run: "), "{row:#}");
-    let sessions = site.stage.list_sessions();
+    let sessions = env.stage.list_sessions();
     assert_eq!(sessions[0]["cause"], "checks_not_run", "{sessions:#?}");
     // The failure is not the agent's, so the agent is not asked to fix it.
-    let sent = site.stage.events_of(sessions[0]["id"].as_str().unwrap(), "rework.sent");
+    let sent = env.stage.events_of(sessions[0]["id"].as_str().unwrap(), "rework.sent");
     assert!(sent.is_empty(), "{sent:#?}");
 }

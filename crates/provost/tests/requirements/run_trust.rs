@@ -32,51 +32,51 @@ fn pausing_env(work: &str, conflict: &str) -> RunEnv {
 #[test]
 fn moved_branch_lands_only_after_task_checks() {
     let script = "touch $root/there; while ! test -e $root/go; do sleep 0.05; done; echo a > a.txt";
-    let site = graphs::kit::PlanEnv::new(&[("a", &[], script)]);
-    let plan = site.stage.file("plan.toml");
+    let env = graphs::kit::PlanEnv::new(&[("a", &[], script)]);
+    let plan = env.stage.file("plan.toml");
     let task = fs::read_to_string(&plan).unwrap();
     fs::write(&plan, task + "checks = [\"test -s a.txt && ! test -e user.txt\"]\n").unwrap();
-    let id = site.open_run(&["--land", "merge"]);
-    site.wait_file("there");
-    site.repo.write("user.txt", "mine\n");
-    let mine = site.repo.commit("Meanwhile");
-    site.touch("go");
-    let row = site.wait_sealed(&id);
+    let id = env.open_run(&["--land", "merge"]);
+    env.wait_file("there");
+    env.repo.write("user.txt", "mine\n");
+    let mine = env.repo.commit("Meanwhile");
+    env.touch("go");
+    let row = env.wait_sealed(&id);
     assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("landing")), "{row:#}");
-    assert_eq!(site.repo.head(), mine, "what the checks refuse does not land");
+    assert_eq!(env.repo.head(), mine, "what the checks refuse does not land");
 }
 
 #[test]
 fn unresolved_conflicts_do_not_land() {
     // One agent ignores the conflict, the other does something else.
     for (conflict, state) in [("true", "failed"), ("echo note > note.txt", "failed")] {
-        let site = pausing_env("echo run > shared.txt", conflict);
-        let id = site.open_run(&["--land", "merge"]);
-        wait_file(&site.stage, "there");
-        site.repo.write("shared.txt", "user\n");
-        let mine = site.repo.commit("Meanwhile");
-        fs::write(site.stage.file("go"), "").unwrap();
-        let row = site.wait_sealed(&id);
+        let env = pausing_env("echo run > shared.txt", conflict);
+        let id = env.open_run(&["--land", "merge"]);
+        wait_file(&env.stage, "there");
+        env.repo.write("shared.txt", "user\n");
+        let mine = env.repo.commit("Meanwhile");
+        fs::write(env.stage.file("go"), "").unwrap();
+        let row = env.wait_sealed(&id);
         assert_eq!((&row["state"], &row["cause"]), (&json!(state), &json!("landing")), "{row:#}");
         assert!(row["detail"].as_str().unwrap().contains("shared.txt"), "{row:#}");
-        assert_eq!((site.repo.head(), site.repo.read("shared.txt")), (mine, "user\n".to_owned()));
+        assert_eq!((env.repo.head(), env.repo.read("shared.txt")), (mine, "user\n".to_owned()));
     }
 }
 
 #[test]
 fn conflicts_go_back_until_resolved() {
     let first = "test -e note.txt || { echo note > note.txt; exit 0; }; echo both > shared.txt";
-    let site = pausing_env("echo run > shared.txt", first);
-    let id = site.open_run(&["--land", "merge", "--check", "true"]);
-    wait_file(&site.stage, "there");
-    site.repo.write("shared.txt", "user\n");
-    site.repo.commit("Meanwhile");
-    fs::write(site.stage.file("go"), "").unwrap();
-    let row = site.wait_sealed(&id);
+    let env = pausing_env("echo run > shared.txt", first);
+    let id = env.open_run(&["--land", "merge", "--check", "true"]);
+    wait_file(&env.stage, "there");
+    env.repo.write("shared.txt", "user\n");
+    env.repo.commit("Meanwhile");
+    fs::write(env.stage.file("go"), "").unwrap();
+    let row = env.wait_sealed(&id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
-    assert_eq!(site.repo.read("shared.txt") + &site.repo.read("note.txt"), "both\nnote\n");
+    assert_eq!(env.repo.read("shared.txt") + &env.repo.read("note.txt"), "both\nnote\n");
     assert_eq!(
-        site.repo.git(&["log", "-m", "--format=%H", "-S", "<<<<<<<"]),
+        env.repo.git(&["log", "-m", "--format=%H", "-S", "<<<<<<<"]),
         "",
         "no marker came in"
     );
@@ -84,34 +84,34 @@ fn conflicts_go_back_until_resolved() {
 
 #[test]
 fn failed_worktree_setup_is_retried_on_resume() {
-    let site = RunEnv::new("echo work > work.txt");
-    let ok = site.stage.file("ok");
-    site.repo.write("provost.toml", &format!("[worktree]\nsetup = \"test -e {ok}\"\n"));
-    site.repo.commit("A setup");
-    site.stage.trust(site.repo.path());
-    let id = site.open_run(&["--check", "test -s work.txt"]);
-    let row = site.wait_sealed(&id);
+    let env = RunEnv::new("echo work > work.txt");
+    let ok = env.stage.file("ok");
+    env.repo.write("provost.toml", &format!("[worktree]\nsetup = \"test -e {ok}\"\n"));
+    env.repo.commit("A setup");
+    env.stage.trust(env.repo.path());
+    let id = env.open_run(&["--check", "test -s work.txt"]);
+    let row = env.wait_sealed(&id);
     assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("work")), "{row:#}");
     assert!(row["detail"].as_str().unwrap().contains("the setup command"), "{row:#}");
     fs::write(ok, "").unwrap();
-    site.stage.provost(&["resume", &id]).ok();
-    let row = site.stage.wait_state(&id, |row| row["attempt"] == 2 && row["sealed"] == true);
+    env.stage.provost(&["resume", &id]).ok();
+    let row = env.stage.wait_state(&id, |row| row["attempt"] == 2 && row["sealed"] == true);
     assert_eq!(row["state"], "succeeded", "{row:#}");
 }
 
 #[test]
 fn work_with_unrelated_history_is_merged() {
     let orphan = "git checkout -q --orphan x; echo b > b.txt; git add -A; git -c user.name=a -c user.email=a@b commit -qm o";
-    let site = graphs::kit::PlanEnv::new(&[("a", &[], "echo a > a.txt"), ("b", &[], orphan)]);
-    let id = site.open_run(&["--check", "true"]);
-    let row = site.wait_sealed(&id);
+    let env = graphs::kit::PlanEnv::new(&[("a", &[], "echo a > a.txt"), ("b", &[], orphan)]);
+    let id = env.open_run(&["--check", "true"]);
+    let row = env.wait_sealed(&id);
     assert_eq!(
         (&row["state"], &row["tasks"]["merged"]),
         (&json!("succeeded"), &json!(2)),
         "{row:#}"
     );
-    assert_eq!(site.files_at(&site.branch(&id)), ["README.md", "a.txt", "b.txt"]);
-    site.repo.git(&["merge-base", "main", &site.branch(&id)]);
+    assert_eq!(env.files_at(&env.branch(&id)), ["README.md", "a.txt", "b.txt"]);
+    env.repo.git(&["merge-base", "main", &env.branch(&id)]);
 }
 
 /// Answers like `gh`, and records its input.
@@ -157,12 +157,12 @@ fn push_runs_no_agent_program_and_keeps_its_remote() {
         &format!("{ready}{steps}"),
         "run.pull_every = \"50ms\"\nrun.pull_checks = \"0s\"\n",
     );
-    let site = RunEnv { stage, repo };
-    let id = site.open_run(&["--land", "pr", "--check", "test -s work.txt"]);
-    let row = site.wait_sealed(&id);
+    let env = RunEnv { stage, repo };
+    let id = env.open_run(&["--land", "pr", "--check", "test -s work.txt"]);
+    let row = env.wait_sealed(&id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
     assert!(!Path::new(&ran).exists(), "{}", fs::read_to_string(&ran).unwrap_or_default());
-    let there = site.repo.git(&["ls-remote", remote.to_str().unwrap()]);
+    let there = env.repo.git(&["ls-remote", remote.to_str().unwrap()]);
     assert!(there.contains(row["commit"].as_str().unwrap()), "{there}");
 }
 
@@ -183,6 +183,6 @@ git config remote.origin.pushurl "$common/elsewhere.git"
 
 #[test]
 fn pull_request_without_remote_is_refused() {
-    let site = RunEnv::new("echo work > work.txt");
-    site.assert_refused(site.repo.path(), "pr", "has no remote");
+    let env = RunEnv::new("echo work > work.txt");
+    env.assert_refused(env.repo.path(), "pr", "has no remote");
 }

@@ -120,26 +120,26 @@ fn f1_s2_run_without_tty_exits_7_on_question() {
     let stage = TestEnv::new();
     let repo = stage.repo("work");
     let steps = ASKS_AND_FINISHES.split_once("[[step]]\nwait_input").unwrap().1;
-    let site = RunEnv::with_steps(stage, repo, &format!("[[step]]\nwait_input{steps}"));
+    let env = RunEnv::with_steps(stage, repo, &format!("[[step]]\nwait_input{steps}"));
     let goal = ["Keep the records.", "--agent", TALKER, "--no-triage", "--review-task", "off"];
-    let waited = site.stage.provost_in(site.repo.path(), &[&["run"], &goal[..]].concat());
+    let waited = env.stage.provost_in(env.repo.path(), &[&["run"], &goal[..]].concat());
     let stderr = &waited.assert_code(7).stderr;
     for part in ["Where should the records be kept?", "SQLite | PostgreSQL", "provost answer"] {
         assert!(stderr.contains(part), "{part}: {stderr}");
     }
     let id = waited.stdout.lines().next().unwrap().to_owned();
-    assert_eq!(site.stage.status(&id)["state"], "running", "the run is not ended by that");
-    site.stage.provost(&["cancel", &id]).ok();
-    site.wait_sealed(&id);
+    assert_eq!(env.stage.status(&id)["state"], "running", "the run is not ended by that");
+    env.stage.provost(&["cancel", &id]).ok();
+    env.wait_sealed(&id);
 
     let arguments = [&["run", "--json"], &goal[..]].concat();
-    let reply = site.stage.provost_in(site.repo.path(), &arguments).assert_code(7).json();
+    let reply = env.stage.provost_in(env.repo.path(), &arguments).assert_code(7).json();
     assert_eq!(reply["error"]["code"], "input_needed", "{reply:#}");
     let message = reply["error"]["message"].as_str().unwrap();
     assert!(message.contains("Where should the records be kept?"), "{reply:#}");
     let id = reply["id"].as_str().unwrap();
-    site.stage.provost(&["cancel", id]).ok();
-    site.wait_sealed(id);
+    env.stage.provost(&["cancel", id]).ok();
+    env.wait_sealed(id);
 }
 
 fn branch_of(row: &Value) -> &str {
@@ -333,26 +333,26 @@ fn f1_s7_user_stop_shows_stopped() {
 
 #[test]
 fn f1_a4_since_is_when_the_state_began() {
-    let site = RunEnv::new("while :; do sleep 0.1; done");
-    let id = site.open_run(&[]);
-    let session = site.stage.wait_state(&id, |row| row["sessions"][0]["id"].is_string());
+    let env = RunEnv::new("while :; do sleep 0.1; done");
+    let id = env.open_run(&[]);
+    let session = env.stage.wait_state(&id, |row| row["sessions"][0]["id"].is_string());
     let session = session["sessions"][0]["id"].as_str().unwrap().to_owned();
-    site.stage.pid(&session);
-    let opened = site.stage.status(&id)["opened_at"].as_i64().unwrap();
-    site.stage.provost(&["cancel", &id]).ok();
-    let row = site.wait_sealed(&id);
+    env.stage.pid(&session);
+    let opened = env.stage.status(&id)["opened_at"].as_i64().unwrap();
+    env.stage.provost(&["cancel", &id]).ok();
+    let row = env.wait_sealed(&id);
     assert_eq!((&row["state"], &row["since"]), (&json!("cancelled"), &row["sealed_at"]));
     assert!(row["since"].as_i64().unwrap() > opened, "{row:#}");
-    let row = site.stage.wait_sealed(&session);
-    let at = |kind: &str| site.stage.events_of(&session, kind)[0]["at"].clone();
+    let row = env.stage.wait_sealed(&session);
+    let at = |kind: &str| env.stage.events_of(&session, kind)[0]["at"].clone();
     assert_eq!(row["since"], at("attempt.cancelled"), "{row:#}");
-    let listed = site.stage.provost(&["ls", "--all"]).ok().stdout.clone();
+    let listed = env.stage.provost(&["ls", "--all"]).ok().stdout.clone();
     let heads: Vec<&str> = listed.split_whitespace().collect();
     assert!(heads.contains(&"SINCE") && !heads.contains(&"AGE"), "{listed}");
 
-    let site = RunEnv::new("exit 1");
-    let id = site.open_run(&[]);
-    let row = site.wait_sealed(&id);
+    let env = RunEnv::new("exit 1");
+    let id = env.open_run(&[]);
+    let row = env.wait_sealed(&id);
     assert_eq!((&row["state"], &row["since"]), (&json!("failed"), &row["sealed_at"]), "{row:#}");
 }
 
@@ -411,28 +411,28 @@ fn f1_a12_answer_resumes_only_if_agent_takes_it() {
 
 #[test]
 fn f1_a23_why_of_a_run_explains_the_run() {
-    let site = RunEnv::new("exit 1");
-    let id = site.open_run(&[]);
-    let row = site.wait_sealed(&id);
+    let env = RunEnv::new("exit 1");
+    let id = env.open_run(&[]);
+    let row = env.wait_sealed(&id);
     let session = row["sessions"][0]["id"].as_str().unwrap();
-    let why = site.stage.provost(&["status", &id, "--why"]).ok().stdout.clone();
+    let why = env.stage.provost(&["status", &id, "--why"]).ok().stdout.clone();
     let first = why.lines().next().unwrap();
     let name = row["name"].as_str().unwrap();
     assert!(first.starts_with(&format!("{name} failed")), "{why}");
     assert!(first.contains("its work failed"), "{why}");
     assert!(first.ends_with(&format!("(session {}).", short_id(session))), "{why}");
-    let output = site.stage.provost(&["status", &id, "--why", "--json"]).ok().json();
+    let output = env.stage.provost(&["status", &id, "--why", "--json"]).ok().json();
     assert_eq!(output["session"]["session"]["id"], *session, "{output:#}");
     assert!(output["why"].as_str().unwrap().starts_with("its work failed"), "{output:#}");
 
-    let site = RunEnv::new("while :; do sleep 0.1; done");
-    let id = site.open_run(&[]);
-    site.stage.wait_state(&id, |row| row["sessions"][0]["id"].is_string());
-    let output = site.stage.provost(&["status", &id, "--why", "--json"]).ok().json();
+    let env = RunEnv::new("while :; do sleep 0.1; done");
+    let id = env.open_run(&[]);
+    env.stage.wait_state(&id, |row| row["sessions"][0]["id"].is_string());
+    let output = env.stage.provost(&["status", &id, "--why", "--json"]).ok().json();
     assert_eq!(output["why"], "it waits for its session of the stage work", "{output:#}");
-    site.stage.provost(&["cancel", &id, "--because", "enough"]).ok();
-    site.wait_sealed(&id);
-    let output = site.stage.provost(&["status", &id, "--why", "--json"]).ok().json();
+    env.stage.provost(&["cancel", &id, "--because", "enough"]).ok();
+    env.wait_sealed(&id);
+    let output = env.stage.provost(&["status", &id, "--why", "--json"]).ok().json();
     assert_eq!(output["why"], "it was cancelled: enough", "{output:#}");
 }
 

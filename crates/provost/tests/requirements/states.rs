@@ -74,7 +74,7 @@ fn e25_all_declared_states_are_reached() {
     stage.home.provost(&["send", &superseded, "--supersede", "second"]).ok();
     stage.wait_sealed(&unclaimed);
     stage.home.provost(&["resolve", &unclaimed, "--as", "accepted", "--because", "seen"]).ok();
-    let declared: BTreeSet<&str> = State::ALL.iter().map(|state| state.word()).collect();
+    let declared: BTreeSet<&str> = State::ALL.iter().map(|state| state.as_str()).collect();
     follower.wait_line("every state", |line| {
         let event: Value = serde_json::from_str(line).unwrap();
         let shown = [

@@ -118,19 +118,19 @@ fn follow_of_ended_session_prints_all_and_exits() {
 
 #[test]
 fn follow_of_ended_run_or_team_exits() {
-    let site = RunEnv::new("echo work > work.txt");
-    let id = site.open_run(&["--land", "branch"]);
-    let mut early = site.stage.home.follow(&["events", &id, "-f", "--json"]);
+    let env = RunEnv::new("echo work > work.txt");
+    let id = env.open_run(&["--land", "branch"]);
+    let mut early = env.stage.home.follow(&["events", &id, "-f", "--json"]);
     assert!(early.wait_end().success());
-    assert_eq!(site.wait_sealed(&id)["sealed"], true);
-    let all = site.stage.events(&id);
-    let followed = site.stage.home.provost(&["events", &id, "-f", "--json"]);
+    assert_eq!(env.wait_sealed(&id)["sealed"], true);
+    let all = env.stage.events(&id);
+    let followed = env.stage.home.provost(&["events", &id, "-f", "--json"]);
     let lines: Vec<Value> =
         followed.ok().stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines, all);
-    site.stage.home.provost(&["logs", &id, "-f"]).ok();
+    env.stage.home.provost(&["logs", &id, "-f"]).ok();
 
-    let home = &site.stage.home;
+    let home = &env.stage.home;
     home.provost(&["team", "new", "limits", "--goal", "raise the limits"]).ok();
     home.provost(&["team", "cancel", "limits", "--because", "enough"]).ok();
     let followed = home.provost(&["events", "limits", "-f", "--json"]);

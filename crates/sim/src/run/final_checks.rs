@@ -61,7 +61,7 @@ impl Sim {
                 | State::Superseded => session.attempt().is_sealed(),
             };
             if !waits {
-                return Err(format!("{} stays {} forever", session.spec.name, state.word()));
+                return Err(format!("{} stays {} forever", session.spec.name, state.as_str()));
             }
         }
         Ok(())

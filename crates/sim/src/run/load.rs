@@ -95,7 +95,7 @@ impl Sim {
 }
 
 fn nothing_was_dead_lettered(task: &Team) -> Result<(), BrokenLaw> {
-    let dead = |standing: &MessageStatus| matches!(standing, MessageStatus::Dead { .. });
+    let dead = |status: &MessageStatus| matches!(status, MessageStatus::Dead { .. });
     match task.messages.iter().find(|message| dead(&message.status)) {
         Some(message) => Err(format!("message {}: {:?}", message.no, message.status)),
         None => Ok(()),

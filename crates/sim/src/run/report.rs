@@ -78,8 +78,8 @@ pub(super) fn outcome(session: &Session) -> SimSessionOutcome {
     let (attempt, judged) = (session.attempt(), session.judgement());
     let sealed = attempt.sealed.as_ref();
     SimSessionOutcome {
-        state: judged.state.word(),
-        cause: judged.cause.map(|cause| cause.word()),
+        state: judged.state.as_str(),
+        cause: judged.cause.map(|cause| cause.as_str()),
         claim: attempt.claim_kind().as_str(),
         tree: sealed.and_then(|sealed| sealed.tree.as_ref()).map(|tree| tree.0.clone()),
         reworks: attempt.reworks,

@@ -253,7 +253,7 @@ impl Sim {
     }
 
     /// Checks that an event of a run agrees with the state of the simulated world.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "no other event tells of the world")]
+    #[expect(clippy::wildcard_enum_match_arm, reason = "no other event describes the world")]
     pub(super) fn check_run_event(
         &mut self,
         id: RunId,

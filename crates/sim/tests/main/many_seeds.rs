@@ -146,9 +146,9 @@ fn everything_was_visited(coverage: &Coverage) {
     let kinds: BTreeSet<&str> =
         kinds.difference(&BTreeSet::from(UNREACHED_KINDS)).copied().collect();
     assert_eq!(Vec::from_iter(kinds.difference(&coverage.kinds)), Vec::<&&str>::new(), "kinds");
-    let states: BTreeSet<&str> = State::ALL.iter().map(|state| state.word()).collect();
+    let states: BTreeSet<&str> = State::ALL.iter().map(|state| state.as_str()).collect();
     assert_eq!(Vec::from_iter(states.difference(&coverage.states)), Vec::<&&str>::new(), "states");
-    let rules: BTreeSet<&str> = Rule::ALL.iter().map(|rule| rule.word()).collect();
+    let rules: BTreeSet<&str> = Rule::ALL.iter().map(|rule| rule.as_str()).collect();
     assert_eq!(Vec::from_iter(rules.difference(&coverage.rules)), Vec::<&&str>::new(), "rules");
     let kinds: BTreeSet<&str> = run::Event::KINDS.iter().map(|(kind, _)| *kind).collect();
     // No scenario imports a run.

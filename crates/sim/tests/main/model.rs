@@ -404,7 +404,7 @@ fn spec(checks: &[String]) -> SessionSpec {
             input: CommandStdin::Closed,
             settings: Default::default(),
             version: None,
-            carried: Default::default(),
+            profile: Default::default(),
         },
         instruction: None,
         work: WorkLocation::Plain,

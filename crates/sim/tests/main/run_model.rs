@@ -550,7 +550,7 @@ fn spec() -> RunSpec {
             input: CommandStdin::Closed,
             settings: Default::default(),
             version: None,
-            carried: Default::default(),
+            profile: Default::default(),
         },
         triage: false,
         planning: PlanningSpec::default(),

@@ -25,9 +25,9 @@ impl TmuxTestEnv {
         }
         let directory = tempfile::tempdir().unwrap();
         let server = TmuxServer::new(directory.path().join("socket"));
-        let lab = Self { directory, server };
-        lab.session("one", line);
-        Some(lab)
+        let env = Self { directory, server };
+        env.session("one", line);
+        Some(env)
     }
 
     fn session(&self, name: &str, line: &str) {
@@ -67,9 +67,9 @@ impl Drop for TmuxTestEnv {
 
 #[test]
 fn panes_are_listed_with_properties() {
-    let Some(lab) = TmuxTestEnv::new("printf '\\033]2;a title\\007'; exec cat") else { return };
-    lab.session("one-more", "exec cat");
-    let panes = lab.server.panes().unwrap();
+    let Some(env) = TmuxTestEnv::new("printf '\\033]2;a title\\007'; exec cat") else { return };
+    env.session("one-more", "exec cat");
+    let panes = env.server.panes().unwrap();
     assert_eq!(
         panes.iter().map(|pane| pane.session_name.as_str()).collect::<Vec<_>>(),
         ["one", "one-more"]
@@ -79,104 +79,104 @@ fn panes_are_listed_with_properties() {
         (panes[0].rows, panes[0].columns, panes[0].clients, panes[0].dead),
         (24, 80, 0, false)
     );
-    wait_until("the title", || lab.pane().title == "a title");
+    wait_until("the title", || env.pane().title == "a title");
     assert!(PathBuf::from(format!("/proc/{}", panes[0].pid)).exists());
-    assert!(!lab.pane().in_mode);
-    lab.tmux().args(["copy-mode", "-t", panes[0].id.as_str()]).status().unwrap();
-    assert!(lab.pane().in_mode);
-    assert_eq!(lab.server.pane(&PaneId::parse("%99").unwrap()).unwrap(), None);
-    assert_eq!(sockets(lab.directory.path()).unwrap(), [lab.server.socket()]);
+    assert!(!env.pane().in_mode);
+    env.tmux().args(["copy-mode", "-t", panes[0].id.as_str()]).status().unwrap();
+    assert!(env.pane().in_mode);
+    assert_eq!(env.server.pane(&PaneId::parse("%99").unwrap()).unwrap(), None);
+    assert_eq!(sockets(env.directory.path()).unwrap(), [env.server.socket()]);
 }
 
 #[test]
 fn paste_is_bracketed() {
-    let Some(lab) = TmuxTestEnv::new("stty raw -echo; printf '\\033[?2004hready'; exec cat > got")
+    let Some(env) = TmuxTestEnv::new("stty raw -echo; printf '\\033[?2004hready'; exec cat > got")
     else {
         return;
     };
-    let pane = lab.pane().id;
-    let got = || std::fs::read_to_string(lab.path("got")).unwrap_or_default();
-    wait_until("the program", || lab.server.screen(&pane).unwrap()[0] == "ready");
-    lab.server.paste(&pane, "one\ntwo\x1b[201~; three").unwrap();
+    let pane = env.pane().id;
+    let got = || std::fs::read_to_string(env.path("got")).unwrap_or_default();
+    wait_until("the program", || env.server.screen(&pane).unwrap()[0] == "ready");
+    env.server.paste(&pane, "one\ntwo\x1b[201~; three").unwrap();
     wait_until("the paste", || got().ends_with("\x1b[201~"));
     assert_eq!(got(), "\x1b[200~one\ntwo[201~; three\x1b[201~");
-    lab.server.press_key(&pane, "Enter").unwrap();
+    env.server.press_key(&pane, "Enter").unwrap();
     wait_until("the key", || got().ends_with("\x1b[201~\r"));
 }
 
 #[test]
 fn missing_server_differs_from_missing_pane() {
-    let Some(lab) = TmuxTestEnv::new("exec cat") else { return };
-    let missing = TmuxServer::new(lab.path("nobody"));
+    let Some(env) = TmuxTestEnv::new("exec cat") else { return };
+    let missing = TmuxServer::new(env.path("nobody"));
     assert!(matches!(missing.panes(), Err(Error::NoServer(_))), "{:?}", missing.panes());
-    assert!(!lab.path("nobody").exists(), "no server was started");
-    let refused = lab.server.press_key(&PaneId::parse("%99").unwrap(), "y");
+    assert!(!env.path("nobody").exists(), "no server was started");
+    let refused = env.server.press_key(&PaneId::parse("%99").unwrap(), "y");
     assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
 }
 
 #[test]
 fn f6_w1_paste_into_dead_pane_is_refused() {
-    let Some(lab) = TmuxTestEnv::new("read line") else { return };
-    let pane = lab.pane();
-    lab.tmux().args(["set-option", "-g", "remain-on-exit", "on"]).status().unwrap();
-    lab.server.press_key(&pane.id, "Enter").unwrap();
-    wait_until("the end of the program", || lab.pane().dead);
-    for refused in [lab.server.paste(&pane.id, "text"), lab.server.send_keys(&pane.id, b"y")] {
+    let Some(env) = TmuxTestEnv::new("read line") else { return };
+    let pane = env.pane();
+    env.tmux().args(["set-option", "-g", "remain-on-exit", "on"]).status().unwrap();
+    env.server.press_key(&pane.id, "Enter").unwrap();
+    wait_until("the end of the program", || env.pane().dead);
+    for refused in [env.server.paste(&pane.id, "text"), env.server.send_keys(&pane.id, b"y")] {
         assert!(matches!(&refused, Err(Error::PaneClosed)), "{refused:?}");
         assert!(refused.unwrap_err().is_refusal());
     }
-    assert_eq!(lab.pane().server, pane.server, "the same server");
-    assert_eq!(lab.buffers(), "", "the text is left nowhere");
+    assert_eq!(env.pane().server, pane.server, "the same server");
+    assert_eq!(env.buffers(), "", "the text is left nowhere");
 }
 
 #[test]
 fn f6_w1_copy_mode_pane_gets_no_input() {
-    let Some(lab) = TmuxTestEnv::new("stty raw -echo; printf ready; exec cat > got") else {
+    let Some(env) = TmuxTestEnv::new("stty raw -echo; printf ready; exec cat > got") else {
         return;
     };
-    let pane = lab.pane().id;
-    wait_until("the program", || lab.server.screen(&pane).unwrap()[0] == "ready");
-    lab.tmux().args(["copy-mode", "-t", pane.as_str()]).status().unwrap();
-    for refused in [lab.server.paste(&pane, "text"), lab.server.send_keys(&pane, b"y")] {
+    let pane = env.pane().id;
+    wait_until("the program", || env.server.screen(&pane).unwrap()[0] == "ready");
+    env.tmux().args(["copy-mode", "-t", pane.as_str()]).status().unwrap();
+    for refused in [env.server.paste(&pane, "text"), env.server.send_keys(&pane, b"y")] {
         assert!(matches!(refused, Err(Error::PaneClosed)), "{refused:?}");
     }
-    lab.tmux().args(["send-keys", "-t", pane.as_str(), "-X", "cancel"]).status().unwrap();
-    lab.server.send_keys(&pane, b"after").unwrap();
-    let got = || std::fs::read_to_string(lab.path("got")).unwrap_or_default();
+    env.tmux().args(["send-keys", "-t", pane.as_str(), "-X", "cancel"]).status().unwrap();
+    env.server.send_keys(&pane, b"after").unwrap();
+    let got = || std::fs::read_to_string(env.path("got")).unwrap_or_default();
     wait_until("the keys", || got().ends_with("after"));
-    assert_eq!((got(), lab.buffers()), ("after".to_owned(), String::new()));
+    assert_eq!((got(), env.buffers()), ("after".to_owned(), String::new()));
 }
 
 #[test]
 fn pane_capture_has_styles() {
-    let Some(lab) = TmuxTestEnv::new("printf '\\033]2;a title\\007\\033[1mbold\\033[0m'; exec cat")
+    let Some(env) = TmuxTestEnv::new("printf '\\033]2;a title\\007\\033[1mbold\\033[0m'; exec cat")
     else {
         return;
     };
-    let id = lab.pane().id;
-    wait_until("the line", || lab.server.screen(&id).unwrap()[0] == "bold");
-    let (pane, lines) = lab.server.styled_screen(&id).unwrap().unwrap();
+    let id = env.pane().id;
+    wait_until("the line", || env.server.screen(&id).unwrap()[0] == "bold");
+    let (pane, lines) = env.server.styled_screen(&id).unwrap().unwrap();
     assert_eq!((&pane.id, pane.title.as_str(), pane.rows), (&id, "a title", 24));
     assert!(lines[0].contains("\x1b[1mbold"), "{lines:?}");
-    assert_eq!(lab.server.styled_screen(&PaneId::parse("%99").unwrap()).unwrap(), None);
+    assert_eq!(env.server.styled_screen(&PaneId::parse("%99").unwrap()).unwrap(), None);
 }
 
 #[test]
 fn pane_write_is_detected_without_attaching() {
-    let Some(lab) = TmuxTestEnv::new("stty -echo; while read line; do printf '%s' \"$line\"; done")
+    let Some(env) = TmuxTestEnv::new("stty -echo; while read line; do printf '%s' \"$line\"; done")
     else {
         return;
     };
-    let pane = lab.pane();
+    let pane = env.pane();
     let writes = WriteQueue::new().unwrap();
     let ticket = writes.watch_next_write(&pane.tty).unwrap();
     assert_eq!(writes.watch_next_write(&pane.tty).unwrap(), ticket, "it is one terminal");
     assert!(writes.take_tickets().is_err(), "nothing was written yet");
-    lab.tmux().args(["send-keys", "-t", pane.id.as_str(), "-l", "hello"]).status().unwrap();
-    lab.server.press_key(&pane.id, "Enter").unwrap();
+    env.tmux().args(["send-keys", "-t", pane.id.as_str(), "-l", "hello"]).status().unwrap();
+    env.server.press_key(&pane.id, "Enter").unwrap();
     let patience = Timespec { tv_sec: 30, tv_nsec: 0 };
     assert_eq!(poll(&mut [PollFd::new(&writes, PollFlags::IN)], Some(&patience)).unwrap(), 1);
     assert_eq!(writes.take_tickets().unwrap(), [ticket]);
-    wait_until("what was written", || lab.server.screen(&pane.id).unwrap()[0] == "hello");
-    assert_eq!(lab.pane().clients, 0);
+    wait_until("what was written", || env.server.screen(&pane.id).unwrap()[0] == "hello");
+    assert_eq!(env.pane().clients, 0);
 }

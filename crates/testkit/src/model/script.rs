@@ -196,13 +196,13 @@ impl Position {
             thread.turns[*at].repeat == RepeatCount::Forever
                 || self.started.iter().all(|begun| begun.turn != Some(*at))
         };
-        let meant = |at: &usize| match &thread.turns[*at].when {
+        let is_match = |at: &usize| match &thread.turns[*at].when {
             Some(part) => prompt.contains(part),
             None => false,
         };
         let mut all = (0..thread.turns.len()).filter(free);
         let plain = all.clone().find(|at| thread.turns[*at].when.is_none());
-        all.find(meant).or(plain)
+        all.find(is_match).or(plain)
     }
 
     fn starts_turn(&self, thread: &ScriptedThread, turn_id: Option<&str>) -> bool {

@@ -106,11 +106,11 @@ impl ModelServer {
     pub fn wait_for_request(
         &self,
         what: &str,
-        meant: impl Fn(&RecordedRequest) -> bool,
+        is_wanted: impl Fn(&RecordedRequest) -> bool,
     ) -> RecordedRequest {
         eventually(what, || {
             let state = self.shared.lock();
-            let found = state.requests.iter().find(|recorded| meant(recorded)).cloned();
+            let found = state.requests.iter().find(|recorded| is_wanted(recorded)).cloned();
             found.ok_or_else(|| summary(&state.requests))
         })
     }

@@ -210,9 +210,9 @@ pub(crate) mod kit {
         }
     }
 
-    pub(crate) fn run(issue: &str, attempt: u32, standing: IssueRunStatus) -> IssueRun {
+    pub(crate) fn run(issue: &str, attempt: u32, status: IssueRunStatus) -> IssueRun {
         let id = format!("run-{issue}-{attempt}");
-        IssueRun { id, identifier: format!("I-{issue}"), attempt, status: standing }
+        IssueRun { id, identifier: format!("I-{issue}"), attempt, status }
     }
 
     pub(crate) fn ended(at_ms: u64, how: IssueRunEnding) -> IssueRunStatus {
@@ -227,9 +227,9 @@ pub(crate) mod kit {
         runs: impl IntoIterator<Item = (&'static str, IssueRunStatus)>,
     ) -> RunHistory {
         let mut work = RunHistory::default();
-        for (issue, standing) in runs {
+        for (issue, status) in runs {
             let attempt = work.next_attempt(issue);
-            work.record_run(issue, run(issue, attempt, standing));
+            work.record_run(issue, run(issue, attempt, status));
         }
         work
     }

@@ -165,7 +165,7 @@ fn next_run_time(
     let endings = || runs.iter().rev().map(|run| &run.status);
     let Some(IssueRunStatus::Ended { at_ms, how }) = endings().next() else { return Ok((0, None)) };
     let in_a_row = |wanted: fn(&IssueRunEnding) -> bool| {
-        let same = |standing: &&IssueRunStatus| matches!(standing, IssueRunStatus::Ended { how, .. } if wanted(how));
+        let same = |status: &&IssueRunStatus| matches!(status, IssueRunStatus::Ended { how, .. } if wanted(how));
         u32::try_from(endings().take_while(same).count()).unwrap_or(u32::MAX)
     };
     match how {

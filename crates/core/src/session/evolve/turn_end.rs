@@ -77,7 +77,7 @@ impl Session {
             Some(until) => until.saturating_sub(u64::try_from(at.wall_ms).unwrap_or(0)),
             None => bounds.limit_wait_ms,
         };
-        let jitter = match &self.spec.agent.carried.account {
+        let jitter = match &self.spec.agent.profile.account {
             Some(account) => text_jitter_ms(account, bounds.limit_jitter_ms),
             None => self.id.jitter_ms(bounds.limit_jitter_ms),
         };

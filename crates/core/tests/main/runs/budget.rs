@@ -154,7 +154,7 @@ fn raised_budget_resumes_same_conversation() {
     assert_eq!(harness.session(1).budget.tokens, Some(200));
     harness.start().use_tokens(30).finish_work("new");
     assert_eq!(harness.run.usage.total(), 150, "nothing is counted twice");
-    assert_eq!(harness.run.sessions[0].counted.0.total(), 150);
+    assert_eq!(harness.run.sessions[0].counted.usage.total(), 150);
 }
 
 #[test]

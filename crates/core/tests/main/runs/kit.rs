@@ -620,9 +620,8 @@ impl TestRun {
         self.apply(seen)
     }
 
-    pub(crate) fn see_pull_status(&mut self, standing: PullRequestStatus) -> &mut Self {
-        let state =
-            PullRequestState { status: standing, checks: PullRequestChecks::Pending, left_out: 0 };
+    pub(crate) fn see_pull_status(&mut self, status: PullRequestStatus) -> &mut Self {
+        let state = PullRequestState { status, checks: PullRequestChecks::Pending, left_out: 0 };
         self.apply(RunCommand::PullRequestObserved {
             look: self.run.pull_request_changes,
             state,

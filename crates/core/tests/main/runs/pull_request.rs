@@ -174,10 +174,9 @@ fn comment_rounds_are_bounded_and_rest_is_kept() {
 
 #[test]
 fn merged_or_closed_pull_takes_no_comments() {
-    for standing in [PullRequestStatus::Merged, PullRequestStatus::Closed] {
+    for status in [PullRequestStatus::Merged, PullRequestStatus::Closed] {
         let mut harness = watching_pull();
-        let state =
-            PullRequestState { status: standing, checks: PullRequestChecks::Passed, left_out: 0 };
+        let state = PullRequestState { status, checks: PullRequestChecks::Passed, left_out: 0 };
         let comments = vec![comment("r1", "too late")];
         harness.apply(RunCommand::PullRequestObserved {
             look: 0,

@@ -78,7 +78,7 @@ fn late_consumer_cannot_acknowledge() {
     let late = TeamCommand::Acknowledge { no, lease: old, note: None };
     assert_eq!(
         team.reject(&member("hand"), late.clone()),
-        TeamRejection::MessageIs { no, standing: "stored" }
+        TeamRejection::MessageIs { no, status: "stored" }
     );
     let (_, new) = team.take("hand");
     assert_eq!(team.reject(&member("hand"), late), TeamRejection::StaleLease(no));
@@ -93,7 +93,7 @@ fn unaccepted_message_cannot_be_acknowledged() {
     let no = team.post(&member("boss"), "hand", "first");
     let (_, lease) = team.next("hand").expect("it waits");
     let early = TeamCommand::Acknowledge { no, lease, note: None };
-    let why = TeamRejection::MessageIs { no, standing: "offered" };
+    let why = TeamRejection::MessageIs { no, status: "offered" };
     assert_eq!(team.reject(&member("hand"), early), why);
 }
 
@@ -161,7 +161,7 @@ fn only_waiting_messages_can_be_cancelled() {
     let waits = team.post(&member("boss"), "hand", "b");
     team.take("hand");
     let cancel = |no| TeamCommand::CancelMessage { no, because: A_REASON.to_owned() };
-    let why = TeamRejection::MessageIs { no: held, standing: "accepted" };
+    let why = TeamRejection::MessageIs { no: held, status: "accepted" };
     assert_eq!(team.reject(&member("boss"), cancel(held)), why);
     team.apply(&member("boss"), cancel(waits));
     assert_eq!(team.next("hand"), None);
@@ -452,7 +452,7 @@ fn many_expired_leases_return_in_one_step() {
     // `settle` panics after a hundred steps.
     team.advance();
     assert_eq!(team.events.len(), steps + held);
-    let waits = |standing: &MessageStatus| *standing == MessageStatus::Stored;
+    let waits = |status: &MessageStatus| *status == MessageStatus::Stored;
     assert!(team.task.messages.iter().all(|message| waits(&message.status)));
 }
 

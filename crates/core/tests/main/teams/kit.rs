@@ -57,7 +57,7 @@ impl TestTeam {
         TestTeam { task, sessions: BTreeMap::new(), now: 0, events: Vec::new() }
     }
 
-    /// A team with a manager, a worker and a reviewer, all of whom pull their messages.
+    /// A team with a manager, a worker and a reviewer, which all pull their messages.
     pub(crate) fn paired() -> TestTeam {
         let mut team = TestTeam::open(team_spec());
         for (name, role) in [
@@ -367,6 +367,6 @@ pub(crate) fn template(max: u32) -> LoopTemplate {
     }
 }
 
-pub(crate) fn lease_of(standing: &MessageStatus) -> &MessageLease {
-    standing.lease().expect("the message is leased")
+pub(crate) fn lease_of(status: &MessageStatus) -> &MessageLease {
+    status.lease().expect("the message is leased")
 }

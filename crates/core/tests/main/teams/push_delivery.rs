@@ -284,14 +284,14 @@ fn first_of_two_delivered() -> (TestTeam, TestSession, [u32; 2]) {
 #[test]
 fn d5_next_push_waits_for_expected_turn() {
     let (mut team, mut harness, [first, second]) = first_of_two_delivered();
-    let standing = |team: &TestTeam| [first, second].map(|no| team.message_status(no).as_str());
-    assert_eq!(standing(&team), ["offered", "stored"], "its turn has yet to begin");
+    let status = |team: &TestTeam| [first, second].map(|no| team.message_status(no).as_str());
+    assert_eq!(status(&team), ["offered", "stored"], "its turn has yet to begin");
     harness.signal(StreamSignal::TurnStarted { turn: Some("turn".to_owned()) });
     sync(&mut team, &mut harness);
-    assert_eq!(standing(&team), ["acknowledged", "stored"], "it is at work");
+    assert_eq!(status(&team), ["acknowledged", "stored"], "it is at work");
     harness.signal(TURN_ENDED_OK);
     sync(&mut team, &mut harness);
-    assert_eq!(standing(&team), ["acknowledged", "offered"]);
+    assert_eq!(status(&team), ["acknowledged", "offered"]);
 }
 
 #[test]

@@ -203,6 +203,6 @@ fn key_with_other_terms_is_a_conflict() {
         let why = team.reject(&member("boss"), other);
         assert_eq!(why, TeamRejection::KeyTaken("a".to_owned()));
     }
-    let standing = team.message_status(1).clone();
-    assert_eq!(standing, MessageStatus::Stored);
+    let status = team.message_status(1).clone();
+    assert_eq!(status, MessageStatus::Stored);
 }

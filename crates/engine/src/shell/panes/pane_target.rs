@@ -46,7 +46,7 @@ pub(super) enum PaneRead {
 pub(super) struct PaneContent {
     pub(super) pane: PaneListing,
     pub(super) sight: PaneState,
-    /// What the screen shows, if it could be interpreted.
+    /// The interpretation of the screen, if there is one.
     pub(super) reading: Option<ScreenReading>,
     /// The unsent text at the agent's prompt, if it is visible.
     pub(super) draft: Option<String>,

@@ -50,12 +50,12 @@ pub(super) fn examine(context: &Context, config: &Resolved) -> Vec<DoctorFinding
 /// Describes every candidate, and returns the one that a session would use. Codex is optional, so
 /// the only failure is a Codex that is configured but unusable.
 fn candidates(setup: &CodexSetup<'_>) -> (Vec<DoctorFinding>, Option<CodexProgram>) {
-    let around = setup.search_environment();
+    let search = setup.search_environment();
     let named = setup.explicit_program();
     let seen = match &named {
-        None => locate::survey(&around),
+        None => locate::survey(&search),
         Some(_) => {
-            provost_agent_codex::find_codex(named.as_ref(), &around).map(|found| found.candidates)
+            provost_agent_codex::find_codex(named.as_ref(), &search).map(|found| found.candidates)
         }
     };
     let seen = match seen {

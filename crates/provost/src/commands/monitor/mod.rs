@@ -117,7 +117,8 @@ fn reject_several(args: &MonitorArgs) -> Result<(), ApiError> {
 }
 
 fn parse_state(text: &str) -> Result<String, String> {
-    let words: Vec<&str> = State::ALL.iter().map(|state| state.word()).chain(RUN_STATES).collect();
+    let words: Vec<&str> =
+        State::ALL.iter().map(|state| state.as_str()).chain(RUN_STATES).collect();
     if words.contains(&text) {
         Ok(text.to_owned())
     } else {

@@ -134,7 +134,7 @@ fn session_status(row: &SessionRow, window: i64, now: i64) -> WatchStatus {
 /// that is waiting for an account limit or was suspended by a signal.
 fn silence_status(row: &SessionRow, window: i64, now: i64) -> WatchStatus {
     let runs = row.launches.iter().any(provost_api::LaunchRow::may_be_running);
-    let suspended = row.flags.iter().any(|flag| flag == Flag::Suspended.word());
+    let suspended = row.flags.iter().any(|flag| flag == Flag::Suspended.as_str());
     if !runs || row.limited.is_some() || suspended {
         return WatchStatus::Continues { until: None };
     }

@@ -11,7 +11,7 @@ pub(super) struct Conclusion {
     pub(super) reason: String,
     /// Whether the awaited state was reached. None if no state is awaited.
     pub(super) reached: Option<bool>,
-    /// What the conclusion would be if no state were awaited. `None` while the work continues.
+    /// The conclusion if no state were awaited. `None` while the work continues.
     pub(super) natural_ending: Option<AttemptEnding>,
 }
 

@@ -113,7 +113,7 @@ impl Stub {
     }
 }
 
-/// What a stub's directory currently contains.
+/// The current contents of a stub's directory.
 enum ExistingSkill {
     Nothing,
     Ours(String),

@@ -62,7 +62,7 @@ pub(crate) fn configured(
         input: CommandStdin::Closed,
         settings: AgentSettings::default(),
         version: None,
-        carried: AgentProfile::default(),
+        profile: AgentProfile::default(),
     })
 }
 
@@ -86,7 +86,7 @@ pub(crate) fn find_outline(name: &str, config: &Resolved) -> Result<AgentSpec, A
         input: CommandStdin::Closed,
         settings: AgentSettings::default(),
         version: None,
-        carried: AgentProfile::default(),
+        profile: AgentProfile::default(),
     })
 }
 

@@ -108,9 +108,9 @@ pub(crate) fn agent(
 ) -> Result<(AgentSpec, Vec<String>), ApiError> {
     let setup = CodexSetup::new(&context.environment, config)?;
     let trust = trust::codex_trust(&context.environment, place, setup.codex_home()?.as_deref());
-    let carried = agent_profile(&setup, &trust)?;
+    let profile = agent_profile(&setup, &trust)?;
     let mut variables = variables(context, given, config)?;
-    let own_env = own_variables(context, carried.agent_home.as_deref())?;
+    let own_env = own_variables(context, profile.agent_home.as_deref())?;
     // If the home does not exist yet or is not trusted, the version cache is missing.
     let memory = context.trusted_home().ok().map(|home| home.codex_version_cache());
     let found = setup.find(memory.as_deref())?.codex;
@@ -125,7 +125,7 @@ pub(crate) fn agent(
         input: CommandStdin::Closed,
         settings: settings(mode, config),
         version: Some(found.version.to_string()),
-        carried,
+        profile,
     };
     let passed = |name: &str| agent.pass_env.iter().any(|passed| passed == name);
     let no_login = setup.login_problem(&passed)?;
@@ -317,13 +317,13 @@ mod tests {
 
     impl CodexTestEnv {
         fn new() -> Self {
-            let lab = CodexTestEnv { dir: tempfile::tempdir().unwrap() };
-            fs::create_dir_all(lab.path("home/.codex")).unwrap();
-            fs::create_dir_all(lab.path("work")).unwrap();
-            fs::write(lab.path("home/.codex/auth.json"), "{}").unwrap();
-            fs::write(lab.path("codex"), "#!/bin/sh\necho 'codex-cli 0.166.0'\n").unwrap();
-            fs::set_permissions(lab.path("codex"), fs::Permissions::from_mode(0o755)).unwrap();
-            lab
+            let env = CodexTestEnv { dir: tempfile::tempdir().unwrap() };
+            fs::create_dir_all(env.path("home/.codex")).unwrap();
+            fs::create_dir_all(env.path("work")).unwrap();
+            fs::write(env.path("home/.codex/auth.json"), "{}").unwrap();
+            fs::write(env.path("codex"), "#!/bin/sh\necho 'codex-cli 0.166.0'\n").unwrap();
+            fs::set_permissions(env.path("codex"), fs::Permissions::from_mode(0o755)).unwrap();
+            env
         }
 
         fn path(&self, below: &str) -> PathBuf {
@@ -357,16 +357,16 @@ mod tests {
 
     #[test]
     fn codex_works_without_configuration() {
-        let lab = CodexTestEnv::new();
-        let spec = lab.spec(&["do it"], &[("LANG", "C")]).unwrap();
+        let env = CodexTestEnv::new();
+        let spec = env.spec(&["do it"], &[("LANG", "C")]).unwrap();
         let agent = &spec.agent;
         assert_eq!((agent.name.as_str(), agent.interface.mode), ("codex", AgentMode::Headless));
-        assert_eq!(agent.argv, [lab.text("codex")]);
+        assert_eq!(agent.argv, [env.text("codex")]);
         assert_eq!(agent.version.as_deref(), Some("0.166.0"));
-        assert_eq!(agent.carried.user_home, lab.text("home"));
-        assert_eq!(agent.carried.agent_home, Some(lab.text("home/.codex")));
-        let account = format!("openai {}", lab.text("home/.codex/auth.json"));
-        assert_eq!(agent.carried.account, Some(account));
+        assert_eq!(agent.profile.user_home, env.text("home"));
+        assert_eq!(agent.profile.agent_home, Some(env.text("home/.codex")));
+        let account = format!("openai {}", env.text("home/.codex/auth.json"));
+        assert_eq!(agent.profile.account, Some(account));
         assert!(agent.settings.questions);
         assert_eq!(agent.settings.approvals, Approvals::OnRequest);
         assert_eq!(agent.env["LANG"], "C");
@@ -422,10 +422,10 @@ mod tests {
 
     #[test]
     fn keys_pass_by_name_and_user_home_is_dropped() {
-        let lab = CodexTestEnv::new();
+        let env = CodexTestEnv::new();
         let config = "[model_providers.p]\nenv_key = \"P_KEY\"\n";
-        fs::write(lab.path("home/.codex/config.toml"), config).unwrap();
-        let home = lab.text("home/.codex");
+        fs::write(env.path("home/.codex/config.toml"), config).unwrap();
+        let home = env.text("home/.codex");
         let variables = [
             ("OPENAI_API_KEY", "hunter1"),
             ("P_KEY", "hunter2"),
@@ -434,10 +434,10 @@ mod tests {
             ("CODEX_SQLITE_HOME", "/elsewhere"),
         ];
         let flags = ["--pass-env", "CODEX_SQLITE_HOME", "do it"];
-        let spec = lab.spec(&flags, &variables).unwrap();
+        let spec = env.spec(&flags, &variables).unwrap();
         assert_eq!(spec.agent.own_env, ["HTTPS_PROXY", "OPENAI_API_KEY", "P_KEY"]);
         assert_eq!(spec.agent.pass_env, [""; 0], "checks and hooks get none of these variables");
-        assert_eq!(spec.agent.carried.agent_home.as_deref(), Some(home.as_str()));
+        assert_eq!(spec.agent.profile.agent_home.as_deref(), Some(home.as_str()));
         let written = serde_json::to_string(&spec).unwrap();
         assert!(!written.contains("hunter"), "{written}");
         assert!(!spec.agent.env.contains_key("CODEX_HOME"));
@@ -445,43 +445,43 @@ mod tests {
 
     #[test]
     fn ineffective_options_are_rejected() {
-        let lab = CodexTestEnv::new();
-        assert!(lab.refused(&[]).contains("needs an instruction"));
-        assert!(lab.refused(&["do it", "--", "--search"]).contains("no further arguments"));
-        assert!(lab.refused(&["--stdin", "do it"]).contains("--stdin"));
-        assert!(lab.refused(&["--exit-zero-completes", "do it"]).contains("--exit-zero-completes"));
-        assert!(lab.refused(&["--env", "CODEX_HOME=/x", "do it"]).contains("agents.codex.home"));
-        assert!(lab.refused(&["--pass-env", "CODEX_HOME", "do it"]).contains("agents.codex.home"));
-        assert!(lab.refused(&["--sandbox", "none", "do it"]).contains("read-only"));
-        let missing = lab.refused(&["--codex-path", "/no/codex", "do it"]);
+        let env = CodexTestEnv::new();
+        assert!(env.refused(&[]).contains("needs an instruction"));
+        assert!(env.refused(&["do it", "--", "--search"]).contains("no further arguments"));
+        assert!(env.refused(&["--stdin", "do it"]).contains("--stdin"));
+        assert!(env.refused(&["--exit-zero-completes", "do it"]).contains("--exit-zero-completes"));
+        assert!(env.refused(&["--env", "CODEX_HOME=/x", "do it"]).contains("agents.codex.home"));
+        assert!(env.refused(&["--pass-env", "CODEX_HOME", "do it"]).contains("agents.codex.home"));
+        assert!(env.refused(&["--sandbox", "none", "do it"]).contains("read-only"));
+        let missing = env.refused(&["--codex-path", "/no/codex", "do it"]);
         assert!(missing.contains("--codex-path") && missing.contains("no such file"), "{missing}");
-        fs::write(lab.path("home/.codex/config.toml"), "a = = 1").unwrap();
-        assert!(lab.refused(&["do it"]).contains("config.toml, line 1"));
+        fs::write(env.path("home/.codex/config.toml"), "a = = 1").unwrap();
+        assert!(env.refused(&["do it"]).contains("config.toml, line 1"));
     }
 
     #[test]
     fn missing_skills_root_is_a_warning() {
-        let lab = CodexTestEnv::new();
-        fs::create_dir_all(lab.path("home/.config/provost")).unwrap();
-        fs::create_dir_all(lab.path("home/.config/provost/ours")).unwrap();
+        let env = CodexTestEnv::new();
+        fs::create_dir_all(env.path("home/.config/provost")).unwrap();
+        fs::create_dir_all(env.path("home/.config/provost/ours")).unwrap();
         let text = "skills.roots = [\"ours\", \"gone\"]\n";
-        fs::write(lab.path("home/.config/provost/provost.toml"), text).unwrap();
-        let spec = lab.spec(&["do it"], &[]).unwrap();
+        fs::write(env.path("home/.config/provost/provost.toml"), text).unwrap();
+        let spec = env.spec(&["do it"], &[]).unwrap();
         let roots = ["home/.config/provost/ours", "home/.config/provost/gone"];
-        assert_eq!(spec.agent.carried.skills, roots.map(|root| lab.text(root)));
+        assert_eq!(spec.agent.profile.skills, roots.map(|root| env.text(root)));
         assert_eq!(spec.warnings.len(), 1, "{:?}", spec.warnings);
         assert!(spec.warnings[0].contains("gone is not a directory"), "{:?}", spec.warnings);
     }
 
     #[test]
     fn missing_login_is_a_warning() {
-        let lab = CodexTestEnv::new();
-        assert_eq!(lab.spec(&["do it"], &[]).unwrap().warnings, [""; 0]);
-        fs::remove_file(lab.path("home/.codex/auth.json")).unwrap();
-        let spec = lab.spec(&["do it"], &[]).unwrap();
+        let env = CodexTestEnv::new();
+        assert_eq!(env.spec(&["do it"], &[]).unwrap().warnings, [""; 0]);
+        fs::remove_file(env.path("home/.codex/auth.json")).unwrap();
+        let spec = env.spec(&["do it"], &[]).unwrap();
         let [only] = spec.warnings.as_slice() else { panic!("{:?}", spec.warnings) };
         assert!(only.contains("is not logged in") && only.ends_with(": codex login"), "{only}");
-        let named = lab.spec(&["--pass-env", "OPENAI_API_KEY", "do it"], &[]).unwrap();
+        let named = env.spec(&["--pass-env", "OPENAI_API_KEY", "do it"], &[]).unwrap();
         assert_eq!(named.warnings, [""; 0], "the daemon reports whether it is set");
     }
 

@@ -17,7 +17,7 @@ use crate::{
 /// The maximum length of the part of a branch name that is derived from a text.
 const MAX_SLUG: usize = 40;
 
-/// What is needed to choose the worktree of a session.
+/// The input for choosing the worktree of a session.
 pub(crate) struct WorktreeRequest<'a> {
     pub(crate) cwd: &'a Path,
     pub(crate) config: &'a Resolved,

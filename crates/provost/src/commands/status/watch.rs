@@ -35,15 +35,15 @@ const CLEAR_TO_LINE_END: &str = "\x1b[K";
 const CLEAR_BELOW: &[u8] = b"\x1b[J";
 
 /// Redraws the session or run until its outcome is sealed.
-pub(super) fn run(context: &Context, client: &Client, meant: SessionOrRun) -> Result<(), Error> {
-    let of = match &meant {
+pub(super) fn run(context: &Context, client: &Client, target: SessionOrRun) -> Result<(), Error> {
+    let of = match &target {
         SessionOrRun::Session(row) => EventFilter::Session(row.id.clone()),
         SessionOrRun::Run(row) => EventFilter::Run(row.id.clone()),
     };
     let (mut heard, since) = newest(client, &of)?;
     let events = follow::follow_in_background(of, since)?;
     let graph = None;
-    let mut watch = StatusWatch { context, meant, graph, shown: Vec::new() };
+    let mut watch = StatusWatch { context, target, graph, shown: Vec::new() };
     // The row was read before the stream was opened, so it may be out of date.
     watch.refresh()?;
     loop {
@@ -109,8 +109,8 @@ fn next(
     events.try_iter().try_fold(first, |_, event| event).map(Some)
 }
 
-fn graph_of(client: &Client, meant: &SessionOrRun) -> Result<Option<RunGraphRow>, ApiError> {
-    match meant {
+fn graph_of(client: &Client, target: &SessionOrRun) -> Result<Option<RunGraphRow>, ApiError> {
+    match target {
         SessionOrRun::Session(_) => Ok(None),
         SessionOrRun::Run(row) => graph::find_plan(client, row),
     }
@@ -118,7 +118,7 @@ fn graph_of(client: &Client, meant: &SessionOrRun) -> Result<Option<RunGraphRow>
 
 struct StatusWatch<'a> {
     context: &'a Context,
-    meant: SessionOrRun,
+    target: SessionOrRun,
     /// The plan of the run, if it has one.
     graph: Option<RunGraphRow>,
     shown: Vec<String>,
@@ -128,7 +128,7 @@ impl StatusWatch<'_> {
     /// Reads the current state.
     fn refresh(&mut self) -> Result<(), ApiError> {
         let client = self.context.daemon()?;
-        self.meant = match &self.meant {
+        self.target = match &self.target {
             SessionOrRun::Session(row) => {
                 SessionOrRun::Session(Box::new(target::find_session(&client, &row.id)?))
             }
@@ -136,12 +136,12 @@ impl StatusWatch<'_> {
                 SessionOrRun::Run(Box::new(target::find_run(&client, &row.id)?))
             }
         };
-        self.graph = graph_of(&client, &self.meant)?;
+        self.graph = graph_of(&client, &self.target)?;
         Ok(())
     }
 
     fn is_sealed(&self) -> bool {
-        match &self.meant {
+        match &self.target {
             SessionOrRun::Session(row) => row.terminal && row.sealed,
             SessionOrRun::Run(row) => row.sealed,
         }
@@ -155,7 +155,7 @@ impl StatusWatch<'_> {
     fn show(&mut self, heard: Option<i64>) -> Result<(), Error> {
         let ui = &self.context.ui;
         if ui.json {
-            return match &self.meant {
+            return match &self.target {
                 SessionOrRun::Session(row) => ui.value(&json!(row)),
                 SessionOrRun::Run(row) => ui.value(&json!(row)),
             };
@@ -186,7 +186,7 @@ impl StatusWatch<'_> {
 
     fn lines(&self, heard: Option<i64>) -> Vec<String> {
         let (paint, screen, now) = (self.context.ui.paint, Screen::stdout(), clock::now_ms());
-        match &self.meant {
+        match &self.target {
             SessionOrRun::Session(row) => ui::session_detail(paint, screen, now, row),
             SessionOrRun::Run(row) => {
                 let beside = RunExtras { graph: self.graph.as_ref(), heard };
@@ -196,7 +196,7 @@ impl StatusWatch<'_> {
     }
 
     fn leave(&self) {
-        let next = match &self.meant {
+        let next = match &self.target {
             SessionOrRun::Session(row) => mutation::next_commands(row),
             SessionOrRun::Run(row) => run::next_commands(row),
         };

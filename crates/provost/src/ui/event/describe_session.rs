@@ -384,13 +384,13 @@ fn describe_outcome(event: &Event) -> String {
         Event::ThreadRestarted(_) => "conversation abandoned, the next one is new".to_owned(),
         Event::AttemptStopped(e) => format!("stopped by Provost: {}", expand_durations(&e.detail)),
         Event::AttemptResolved(e) => {
-            format!("resolved as {}: {}", spaced(e.state.word()), e.because)
+            format!("resolved as {}: {}", spaced(e.state.as_str()), e.because)
         }
         Event::AttemptSealed(e) => {
             let judged = &e.sealed.judgement;
-            let cause = judged.cause.map(|cause| format!(" ({})", spaced(cause.word())));
-            let state = spaced(judged.state.word());
-            format!("sealed as {state}{}, rule {}", cause.unwrap_or_default(), judged.rule.word())
+            let cause = judged.cause.map(|cause| format!(" ({})", spaced(cause.as_str())));
+            let state = spaced(judged.state.as_str());
+            format!("sealed as {state}{}, rule {}", cause.unwrap_or_default(), judged.rule.as_str())
         }
         Event::ReactionDone(e) => format!("reaction {}", e.reaction),
         Event::AgentReplaced(e) => format!("handed over from {} to {}", e.from, e.to),
@@ -487,8 +487,8 @@ fn stop_step_name(step: StopStep) -> &'static str {
     }
 }
 
-fn status_suffix(standing: ReportStatus) -> &'static str {
-    match standing {
+fn status_suffix(status: ReportStatus) -> &'static str {
+    match status {
         ReportStatus::Applied => "",
         ReportStatus::Recorded => " (recorded only)",
         ReportStatus::RecordedLate => " (too late, recorded)",

@@ -83,7 +83,7 @@ pub(crate) fn graph_lines(
         .collect()
 }
 
-/// What a state means in a graph.
+/// The meaning of a state in a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TaskMark {
     Waiting,

@@ -30,8 +30,8 @@ struct StageSettings {
 /// Returns the parameters of all requests with this method.
 fn requests_of(journal: &LaunchJournal, method: &str) -> Vec<Map<String, Value>> {
     let lines = journal.input.iter().filter_map(|(_, line)| serde_json::from_str(line).ok());
-    let meant = lines.filter(|line: &Value| line["method"] == method);
-    meant.map(|line| line["params"].as_object().unwrap().clone()).collect()
+    let matching = lines.filter(|line: &Value| line["method"] == method);
+    matching.map(|line| line["params"].as_object().unwrap().clone()).collect()
 }
 
 impl StageSettings {

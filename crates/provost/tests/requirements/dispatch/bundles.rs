@@ -84,7 +84,7 @@ fn imported_bundle_reads_and_exports_the_same() {
     let streams = exported["manifest"]["streams"].as_array().unwrap().len();
     assert_eq!((streams, &exported["manifest"]["snapshot"]), (2, &json!(false)));
     let there = TestEnv::new();
-    let looked = there.provost(&["import", &first, "--only-look", "--json"]).ok().json();
+    let looked = there.provost(&["import", &first, "--dry-run", "--json"]).ok().json();
     assert_eq!(looked["manifest"], exported["manifest"]);
     let imported = there.provost(&["import", &first, "--json"]).ok().json();
     assert_eq!((&imported["streams"], &imported["closed"]), (&json!(2), &json!(0)));
@@ -160,7 +160,7 @@ fn invalid_manifest_is_refused() {
     let manifest = Path::new(&bundle).join("manifest.json");
     let text = fs::read_to_string(&manifest).unwrap();
     fs::write(&manifest, text.replace("\"snapshot\": false", "\"snapshot\": true")).unwrap();
-    let refused = here.provost(&["import", &bundle, "--only-look", "--json"]).assert_code(2).json();
+    let refused = here.provost(&["import", &bundle, "--dry-run", "--json"]).assert_code(2).json();
     assert!(refused["error"]["message"].as_str().unwrap().contains("digest"), "{refused}");
 }
 

@@ -71,9 +71,9 @@ impl PlanEnv {
         fs::write(root.join("act.sh"), ACT_SCRIPT.replace("ROOT", &here)).unwrap();
         let own = "session.rework = 0\nsession.stop_grace = \"100ms\"\nrun.parallel = 4\n";
         stage.configure_talker(&AGENT_SCENARIO.replace("ROOT", &here), &format!("{own}{more}"));
-        let site = PlanEnv { stage, repo };
-        site.write_plan(tasks);
-        site
+        let env = PlanEnv { stage, repo };
+        env.write_plan(tasks);
+        env
     }
 
     /// Writes the plan and the script of each task.

@@ -19,33 +19,33 @@ fn conflict_returns_to_its_session_with_both_sides() {
         after_peer_starts("left", "right", &adds_line("left")),
         after_peer_starts("right", "left", &adds_line("right")),
     );
-    let site = PlanEnv::new(&[("left", &[], &left), ("right", &[], &right)]);
-    site.repo.write("shared.txt", "base\n");
-    site.repo.commit("Something to change");
+    let env = PlanEnv::new(&[("left", &[], &left), ("right", &[], &right)]);
+    env.repo.write("shared.txt", "base\n");
+    env.repo.commit("Something to change");
     let check = "test -s shared.txt && ! grep -q '^[<=>]' shared.txt";
-    let id = site.open_run(&["--check", check]);
-    let row = site.wait_sealed(&id);
+    let id = env.open_run(&["--check", check]);
+    let row = env.wait_sealed(&id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
-    let returned = site.events(&id, "run.task_returned");
+    let returned = env.events(&id, "run.task_returned");
     assert_eq!(returned.len(), 1, "{returned:#?}");
     let task = returned[0]["task"].as_str().unwrap();
-    let instructions = site.instructions_of(task);
+    let instructions = env.instructions_of(task);
     assert_eq!(
         (instructions.len(), &instructions[0].session),
         (2, &instructions[1].session),
         "{instructions:?}"
     );
     assert_eq!(instructions[1].thread, "t", "it is the same conversation");
-    let words = site.instruction(task, 2);
+    let words = env.instruction(task, 2);
     assert!(words.contains("conflict markers") && words.contains("- shared.txt"), "{words}");
-    let seen = std::fs::read_to_string(site.stage.file(&format!("seen-{task}-2"))).unwrap();
+    let seen = std::fs::read_to_string(env.stage.file(&format!("seen-{task}-2"))).unwrap();
     for part in ["<<<<<<<", "left\n", "=======", "right\n", ">>>>>>>"] {
         assert!(seen.contains(part), "{part} in {seen}");
     }
-    let branch = site.branch(&id);
-    assert_eq!(site.file_at(&branch, "shared.txt"), "base\nleft\nright");
-    site.assert_every_commit_passes(&branch, check);
-    let graph = site.graph(&id);
+    let branch = env.branch(&id);
+    assert_eq!(env.file_at(&branch, "shared.txt"), "base\nleft\nright");
+    env.assert_every_commit_passes(&branch, check);
+    let graph = env.graph(&id);
     let back = graph["tasks"].as_array().unwrap().iter().find(|one| one["id"] == task).unwrap();
     assert_eq!((&back["state"], &back["returns"]), (&json!("merged"), &json!(1)));
 }
@@ -66,45 +66,44 @@ fn breaking_task_is_bisected_and_sent_back() {
     let bad = format!("{}; test $n = 1 || echo m > fixed.txt", scripts[5]);
     let script = |at: usize| if at == 5 { bad.as_str() } else { scripts[at].as_str() };
     let tasks: Vec<ScriptedTask<'_>> = (0..7).map(|at| (names[at], &[][..], script(at))).collect();
-    let site = PlanEnv::new(&tasks);
+    let env = PlanEnv::new(&tasks);
     // The check of the second merge blocks until the others are in the queue, so that they form one
     // batch.
-    let root = site.stage.home.root().display().to_string();
+    let root = env.stage.home.root().display().to_string();
     let holds = format!(
         "test ! -e zero.txt || test ! -e held.txt || {{ touch {root}/holding; while ! test -e {root}/go-on; do sleep 0.05; done; }}"
     );
     let check = format!("({COMPATIBLE}) || {{ echo these two do not fit; exit 1; }}");
-    let id = site.open_run(&["--parallel", "8", "--check", &holds, "--check", &check]);
-    site.touch("go-zero");
-    site.wait_task(&id, "zero", "merged");
-    site.touch("go-held");
-    site.wait_file("holding");
+    let id = env.open_run(&["--parallel", "8", "--check", &holds, "--check", &check]);
+    env.touch("go-zero");
+    env.wait_task(&id, "zero", "merged");
+    env.touch("go-held");
+    env.wait_file("holding");
     for task in ["first", "second", "third", "bad", "fourth"] {
-        site.touch(&format!("go-{task}"));
-        site.wait_task(&id, task, "queued");
+        env.touch(&format!("go-{task}"));
+        env.wait_task(&id, task, "queued");
     }
-    site.touch("go-on");
-    let row = site.wait_sealed(&id);
+    env.touch("go-on");
+    let row = env.wait_sealed(&id);
     assert_eq!(
         (&row["state"], &row["tasks"]["merged"]),
         (&json!("succeeded"), &json!(7)),
         "{row:#}"
     );
-    let merged = site.events(&id, "run.batch_merged");
+    let merged = env.events(&id, "run.batch_merged");
     assert!(
         merged.iter().any(|batch| batch["links"].as_array().unwrap().len() == 5),
         "{merged:#?}"
     );
-    let returned = site.events(&id, "run.task_returned");
+    let returned = env.events(&id, "run.task_returned");
     let back: Vec<&str> = returned.iter().map(|one| one["task"].as_str().unwrap()).collect();
     assert_eq!(back, ["bad"], "{returned:#?}");
-    let words = site.instruction("bad", 2);
+    let words = env.instruction("bad", 2);
     assert!(words.contains("> these two do not fit") && words.contains(COMPATIBLE), "{words}");
-    let instructions = site.instructions_of("bad");
+    let instructions = env.instructions_of("bad");
     assert_eq!(instructions[0].session, instructions[1].session, "its author fixes it");
-    site.assert_every_commit_passes(&site.branch(&id), COMPATIBLE);
-    let others =
-        ["first", "second", "third", "fourth"].map(|task| site.instructions_of(task).len());
+    env.assert_every_commit_passes(&env.branch(&id), COMPATIBLE);
+    let others = ["first", "second", "third", "fourth"].map(|task| env.instructions_of(task).len());
     assert_eq!(others, [1; 4], "no other task is repeated");
 }
 
@@ -112,12 +111,12 @@ fn breaking_task_is_bisected_and_sent_back() {
 fn setup_changes_do_not_affect_queue_checks() {
     let tasks: [ScriptedTask<'_>; 2] =
         [("one", &[], "echo 1 > one.txt"), ("two", &[], "echo 2 > two.txt")];
-    let site = PlanEnv::with_config(&tasks, "worktree.setup = \"echo set up >> README.md\"\n");
-    let id = site.open_run(&["--check", "true"]);
-    let row = site.wait_sealed(&id);
+    let env = PlanEnv::with_config(&tasks, "worktree.setup = \"echo set up >> README.md\"\n");
+    let id = env.open_run(&["--check", "true"]);
+    let row = env.wait_sealed(&id);
     assert_eq!((&row["state"], &row["verified"]), (&json!("succeeded"), &json!(true)), "{row:#}");
-    let branch = site.branch(&id);
-    let tree = site.repo.git(&["rev-parse", &format!("{branch}^{{tree}}")]);
+    let branch = env.branch(&id);
+    let tree = env.repo.git(&["rev-parse", &format!("{branch}^{{tree}}")]);
     assert_eq!(row["tree"], json!(tree), "what was proved is what is on the branch");
-    assert_eq!(site.file_at(&branch, "README.md").matches("set up").count(), 1);
+    assert_eq!(env.file_at(&branch, "README.md").matches("set up").count(), 1);
 }

@@ -19,40 +19,40 @@ const DIAMOND: [ScriptedTask<'static>; 4] = [
 
 #[test]
 fn e20_diamond_sides_run_parallel_in_own_worktrees() {
-    let site = PlanEnv::new(&DIAMOND);
-    let id = site.open_run(&["--check", "test -s top.txt"]);
-    let row = site.wait_sealed(&id);
+    let env = PlanEnv::new(&DIAMOND);
+    let id = env.open_run(&["--check", "test -s top.txt"]);
+    let row = env.wait_sealed(&id);
     assert_eq!(
         (&row["state"], &row["tasks"]["merged"]),
         (&json!("succeeded"), &json!(4)),
         "{row:#}"
     );
-    assert_eq!(site.file_at(&site.branch(&id), "bottom.txt"), "t\nl\nr");
-    let log = site.log();
+    assert_eq!(env.file_at(&env.branch(&id), "bottom.txt"), "t\nl\nr");
+    let log = env.log();
     let order: Vec<&str> = log.iter().map(|entry| entry.task.as_str()).collect();
     assert_eq!((order[0], order[3]), ("top", "bottom"));
     let places = |task: &str| {
-        let session = &site.instructions_of(task)[0].session;
-        site.stage.status(session)["worktree"]["path"].clone()
+        let session = &env.instructions_of(task)[0].session;
+        env.stage.status(session)["worktree"]["path"].clone()
     };
     assert_ne!(places("left"), places("right"));
-    site.assert_every_commit_passes(&site.branch(&id), "test -s top.txt");
+    env.assert_every_commit_passes(&env.branch(&id), "test -s top.txt");
 }
 
 #[test]
 fn e20_default_settings_run_in_parallel() {
-    let site = PlanEnv::new(&[("left", &[], LEFT_SCRIPT), ("right", &[], RIGHT_SCRIPT)]);
-    site.stage.configure_talker(
-        &std::fs::read_to_string(site.stage.file("talker.toml")).unwrap(),
+    let env = PlanEnv::new(&[("left", &[], LEFT_SCRIPT), ("right", &[], RIGHT_SCRIPT)]);
+    env.stage.configure_talker(
+        &std::fs::read_to_string(env.stage.file("talker.toml")).unwrap(),
         "session.stop_grace = \"100ms\"",
     );
-    let row = site.wait_sealed(&site.open_run(&[]));
+    let row = env.wait_sealed(&env.open_run(&[]));
     assert_eq!(row["state"], "completed", "{row:#}");
 }
 
 #[test]
 fn e20_ready_task_skips_unrelated_slow_task() {
-    let site = PlanEnv::new(&[
+    let env = PlanEnv::new(&[
         (
             "slow",
             &[],
@@ -62,12 +62,12 @@ fn e20_ready_task_skips_unrelated_slow_task() {
         ("two", &["one"], "echo 2 > two"),
         ("three", &["two"], "echo 3 > three"),
     ]);
-    let id = site.open_run(&["--parallel", "2", "--check", "true"]);
-    site.wait_task(&id, "three", "merged");
-    assert_eq!(site.task_states(&id)[0], ("slow".to_owned(), "working".to_owned()));
-    assert_eq!(site.files_at(&site.branch(&id)), ["README.md", "one", "three", "two"]);
-    site.touch("go");
-    let row = site.wait_sealed(&id);
+    let id = env.open_run(&["--parallel", "2", "--check", "true"]);
+    env.wait_task(&id, "three", "merged");
+    assert_eq!(env.task_states(&id)[0], ("slow".to_owned(), "working".to_owned()));
+    assert_eq!(env.files_at(&env.branch(&id)), ["README.md", "one", "three", "two"]);
+    env.touch("go");
+    let row = env.wait_sealed(&id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
 }
 
@@ -81,33 +81,33 @@ fn alone_until_released(name: &str) -> String {
 #[test]
 fn e20_run_agent_limit_holds() {
     let [one, two] = ["one", "two"].map(alone_until_released);
-    let site = PlanEnv::new(&[("one", &[], &one), ("two", &[], &two)]);
-    let id = site.open_run(&["--parallel", "1"]);
-    site.wait_file("at-one");
-    assert_eq!(site.task_states(&id)[1].1, "waiting");
-    site.touch("go-one");
-    site.touch("go-two");
-    let row = site.wait_sealed(&id);
+    let env = PlanEnv::new(&[("one", &[], &one), ("two", &[], &two)]);
+    let id = env.open_run(&["--parallel", "1"]);
+    env.wait_file("at-one");
+    assert_eq!(env.task_states(&id)[1].1, "waiting");
+    env.touch("go-one");
+    env.touch("go-two");
+    let row = env.wait_sealed(&id);
     assert_eq!(row["state"], "completed", "{row:#}");
-    assert!(!site.stage.home.root().join("two-at-once").exists());
+    assert!(!env.stage.home.root().join("two-at-once").exists());
 }
 
 #[test]
 fn e20_machine_agent_limit_holds_across_runs() {
     let [one, two] = ["one", "two"].map(alone_until_released);
-    let site =
+    let env =
         PlanEnv::with_config(&[("one", &[], &one), ("two", &[], &two)], "run.machine_parallel = 1");
-    let first = site.open_run(&["--name", "first"]);
-    site.wait_file("at-one");
-    let second = site.open_run(&["--name", "second"]);
+    let first = env.open_run(&["--name", "first"]);
+    env.wait_file("at-one");
+    let second = env.open_run(&["--name", "second"]);
     let waiting = ["one", "two"].map(|task| (task.to_owned(), "waiting".to_owned()));
-    assert_eq!(site.task_states(&second), waiting);
-    site.touch("go-one");
-    site.touch("go-two");
+    assert_eq!(env.task_states(&second), waiting);
+    env.touch("go-one");
+    env.touch("go-two");
     // When an agent of one run ends, the other run gets its slot.
     for id in [first, second] {
-        let row = site.wait_sealed(&id);
+        let row = env.wait_sealed(&id);
         assert_eq!((&row["state"], &row["tasks"]["merged"]), (&json!("completed"), &json!(2)));
     }
-    assert!(!site.stage.home.root().join("two-at-once").exists());
+    assert!(!env.stage.home.root().join("two-at-once").exists());
 }

@@ -7,21 +7,21 @@ use super::kit::{PlanEnv, ScriptedTask, after_peer_starts};
 
 /// A repository with a test that the checks rely on.
 fn protected_env(tasks: &[ScriptedTask<'_>]) -> PlanEnv {
-    let site = PlanEnv::with_config(tasks, "verify.protected = [\"test/**\"]\n");
-    site.repo.write("test/range.js", "checks\n");
-    site.repo.commit("A test");
-    site
+    let env = PlanEnv::with_config(tasks, "verify.protected = [\"test/**\"]\n");
+    env.repo.write("test/range.js", "checks\n");
+    env.repo.commit("A test");
+    env
 }
 
 /// Waits for the summary, which compares the run's end with its base, and returns the row and the summary.
 #[track_caller]
-fn wait_summary(site: &PlanEnv, id: &str) -> (Value, String) {
-    site.wait_sealed(id);
+fn wait_summary(env: &PlanEnv, id: &str) -> (Value, String) {
+    env.wait_sealed(id);
     eventually("the card is written", || {
-        (!site.events(id, "run.report_written").is_empty()).then_some(())
+        (!env.events(id, "run.report_written").is_empty()).then_some(())
     });
-    let summary = site.stage.provost(&["summary", id]).ok().stdout.clone();
-    (site.wait_sealed(id), summary)
+    let summary = env.stage.provost(&["summary", id]).ok().stdout.clone();
+    (env.wait_sealed(id), summary)
 }
 
 #[track_caller]
@@ -36,10 +36,10 @@ fn still_open(summary: &str) -> &str {
 
 #[test]
 fn f5_g3_chained_task_deleting_test_is_reported() {
-    let site =
+    let env =
         protected_env(&[("one", &[], "rm test/range.js"), ("two", &["one"], "echo 2 > two.txt")]);
-    let id = site.open_run(&["--check", "true"]);
-    let (row, summary) = wait_summary(&site, &id);
+    let id = env.open_run(&["--check", "true"]);
+    let (row, summary) = wait_summary(&env, &id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
     assert!(warnings(&row).contains("test/range.js"), "{row:#}");
     assert!(still_open(&summary).contains("test/range.js"), "{summary}");
@@ -59,15 +59,15 @@ fn f5_g3_returned_task_deleting_test_is_reported() {
         after_peer_starts("left", "right", &deletes_test_and_conflicts("left")),
         after_peer_starts("right", "left", &deletes_test_and_conflicts("right")),
     );
-    let site = protected_env(&[("left", &[], &left), ("right", &[], &right)]);
+    let env = protected_env(&[("left", &[], &left), ("right", &[], &right)]);
     for file in ["shared.txt", "test/left.js", "test/right.js"] {
-        site.repo.write(file, "base\n");
+        env.repo.write(file, "base\n");
     }
-    site.repo.commit("Something to change");
-    let id = site.open_run(&["--check", "test -s shared.txt"]);
-    let (row, summary) = wait_summary(&site, &id);
+    env.repo.commit("Something to change");
+    let id = env.open_run(&["--check", "test -s shared.txt"]);
+    let (row, summary) = wait_summary(&env, &id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
-    assert_eq!(site.events(&id, "run.task_returned").len(), 1, "{row:#}");
+    assert_eq!(env.events(&id, "run.task_returned").len(), 1, "{row:#}");
     for file in ["test/left.js", "test/right.js"] {
         assert!(warnings(&row).contains(file), "{row:#}");
         assert!(still_open(&summary).contains(file), "{summary}");
@@ -76,12 +76,12 @@ fn f5_g3_returned_task_deleting_test_is_reported() {
 
 #[test]
 fn f5_g3_reverted_change_is_not_reported() {
-    let site = protected_env(&[
+    let env = protected_env(&[
         ("one", &[], "rm test/range.js"),
         ("two", &["one"], "mkdir -p test; echo checks > test/range.js; echo 2 > two.txt"),
     ]);
-    let id = site.open_run(&["--check", "true"]);
-    let (row, summary) = wait_summary(&site, &id);
+    let id = env.open_run(&["--check", "true"]);
+    let (row, summary) = wait_summary(&env, &id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
     assert!(!warnings(&row).contains("test/range.js"), "{row:#}");
     assert!(!still_open(&summary).contains("test/range.js"), "{summary}");
@@ -89,12 +89,12 @@ fn f5_g3_reverted_change_is_not_reported() {
 
 #[test]
 fn f5_g3_unmerged_task_warns_of_nothing() {
-    let site = protected_env(&[
+    let env = protected_env(&[
         ("good", &[], "echo 1 > one.txt"),
         ("bad", &[], "rm test/range.js; echo 1 > bad.txt"),
     ]);
-    let id = site.open_run(&["--check", "test ! -e bad.txt"]);
-    let (row, summary) = wait_summary(&site, &id);
+    let id = env.open_run(&["--check", "test ! -e bad.txt"]);
+    let (row, summary) = wait_summary(&env, &id);
     assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("tasks")), "{row:#}");
     assert_eq!(row["tasks"]["merged"], 1, "{row:#}");
     assert!(!warnings(&row).contains("test/range.js"), "{row:#}");
@@ -103,12 +103,12 @@ fn f5_g3_unmerged_task_warns_of_nothing() {
 
 #[test]
 fn f5_g3_missing_files_are_in_the_summary() {
-    let site = protected_env(&[
+    let env = protected_env(&[
         ("one", &[], "git init -q made; echo 1 > made/file; echo 1 > one.txt"),
         ("two", &["one"], "echo 2 > two.txt"),
     ]);
-    let id = site.open_run(&["--check", "true"]);
-    let (row, summary) = wait_summary(&site, &id);
+    let id = env.open_run(&["--check", "true"]);
+    let (row, summary) = wait_summary(&env, &id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
     assert!(warnings(&row).contains("made"), "{row:#}");
     assert!(still_open(&summary).contains("made"), "{summary}");

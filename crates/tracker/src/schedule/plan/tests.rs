@@ -194,11 +194,11 @@ prop_compose! {
             let state = ["todo", "Doing", "Done", "Review"][state];
             issues.push(Issue { priority: Some(priority), ..issue(&id, state) });
             let last = standings.len().saturating_sub(1);
-            for (no, standing) in standings.into_iter().enumerate() {
-                let over = matches!(standing, IssueRunStatus::Ended { .. });
-                let standing = if no == last || over { standing } else { failed(1) };
+            for (no, status) in standings.into_iter().enumerate() {
+                let over = matches!(status, IssueRunStatus::Ended { .. });
+                let status = if no == last || over { status } else { failed(1) };
                 let attempt = u32::try_from(no).unwrap();
-                known.record_run(&id, run(&id, attempt, standing));
+                known.record_run(&id, run(&id, attempt, status));
             }
         }
         (issues, known)
