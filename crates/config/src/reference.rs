@@ -33,8 +33,8 @@ fn presets() -> String {
     let names = preset::PRESET_KEYS.map(|name| format!("`{name}`")).join(", ");
     format!(
         "## `[presets.NAME]`\n\nNamed sets of keys, for `provost run --preset NAME`; `provost presets` shows the result of each. \
-         Using a preset is equivalent to passing its keys as flags; explicit flags take precedence. A preset may set {names}. These are built in, \
-         and a file may change them key by key:\n\n```toml{}```\n",
+         Using a preset is equivalent to passing its keys as flags; explicit flags take precedence. A preset may set {names}. The following presets \
+         are built in, and a file may override their keys one by one:\n\n```toml{}```\n",
         preset::BUILT_IN
     )
 }
@@ -42,8 +42,8 @@ fn presets() -> String {
 /// Returns the section about built-in workflows.
 fn workflows() -> String {
     format!(
-        "## Built-in workflows\n\nThese are built in, with their own verifiers, which [monitor.md](monitor.md) describes. A file may \
-         change them key by key:\n\n```toml{}```\n",
+        "## Built-in workflows\n\nThe following workflows are built in, and so are their verifiers, which [monitor.md](monitor.md) \
+         describes. A file may override their keys one by one:\n\n```toml{}```\n",
         workflow::BUILT_IN
     )
 }

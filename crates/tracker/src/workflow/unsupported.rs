@@ -84,7 +84,7 @@ pub(super) fn approvals(value: Option<Value>) -> Result<Option<&'static str>, Er
         _ => Err(Error::config(
             "codex.approval_policy",
             format!(
-                "is {value}; expected untrusted, on-request or never (rules about single approvals are [approvals] in provost.toml)"
+                "is {value}; expected untrusted, on-request or never (rules for individual approvals belong in [approvals] in provost.toml)"
             ),
         )),
     }
