@@ -21,7 +21,7 @@ use crate::{docs::DocsMode, print::print_line, test::TestPlan, workspace::Worksp
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  demo                      show sessions living, ending and surviving a crash of the daemon
+  demo                      show sessions that run, end and survive a daemon crash
   test [--deep] [FILTER…]   lint and run all tests; with a filter only the tests that match, without lint
   test --unprivileged [FILTER…]   as root: run the boundary tests as an unprivileged user
   lint                      format, clippy, rustdoc, generated documents, rules about files

@@ -37,7 +37,7 @@ const FOR_ROOT: &[RequiredTool] = &[
     RequiredTool::new("useradd", &["useradd", "--help"], Install::Debian("passwd")),
     RequiredTool::new("setpriv", &["setpriv", "--version"], Install::Debian("util-linux")),
 ];
-/// The names of those tools.
+/// The names of the tools in `FOR_ROOT`.
 pub(crate) const USER_SWITCH_TOOLS: &[&str] = &["useradd", "setpriv"];
 
 /// Additional tools for `--deep`.
@@ -253,7 +253,7 @@ fn install_codex(workspace: &Workspace) -> Result<Vec<RequiredTool>> {
 }
 
 /// Tries to install one version. The caller checks the result. Other clones share the directory, so
-/// a version appears there complete or not at all.
+/// a version must appear there either complete or not at all.
 fn install_codex_version(workspace: &Workspace, version: &str) -> Result<()> {
     let prefix = codex_prefix(workspace, version);
     let staging = prefix.with_file_name(format!("{version}.{}", std::process::id()));
@@ -305,7 +305,7 @@ fn native_codex(packages: &Path) -> Option<PathBuf> {
     programs.filter(|program| program.is_file()).min()
 }
 
-/// Lists missing tools, and fails if an indispensable one is missing or in CI.
+/// Prints the missing tools. Fails if one of them is indispensable, or if any is missing in CI.
 fn report_missing(workspace: &Workspace, missing: &[RequiredTool]) -> Result<()> {
     for tool in missing {
         print_line(&format!("missing: {} (to install: {})", tool.name, tool.advice(workspace)));

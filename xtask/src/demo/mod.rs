@@ -49,8 +49,8 @@ pub(crate) fn run_beside(root: &Path, codex: Option<&str>) -> Result<()> {
     run(&Programs::in_dir(dir), codex.map(Path::new), root)
 }
 
-/// Runs the demo with these programs in this directory, which it creates and removes. Skips the Codex parts without
-/// Codex.
+/// Runs the demo with these programs in this directory, which it creates and removes. Without
+/// Codex, skips the parts that need it.
 pub(crate) fn run(programs: &Programs, codex: Option<&Path>, root: &Path) -> Result<()> {
     let watch = Stopwatch::start();
     let stage = DemoEnv::set_up(programs, codex, root)?;

@@ -1,4 +1,4 @@
-//! A scripted agent's operations on files, and waiting for one.
+//! The file operations of a scripted agent, including waiting for a file.
 
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, Write as _};

@@ -1,5 +1,5 @@
-//! Finds and kills the processes of a home, by marks that they cannot easily remove: their environment and their
-//! working directory.
+//! Finds and kills the processes of a home. They are recognized by two marks that they cannot
+//! easily remove: their environment and their working directory.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -19,8 +19,9 @@ pub(super) struct HomeProcess {
     pub(super) command: String,
 }
 
-/// Returns the living processes of a home, without this one and its ancestors: their `PROVOST_HOME` or working
-/// directory is below `root`, or their `PROVOST_LAUNCH` is among `launches`.
+/// Returns the living processes of a home, except this one and its ancestors. A process belongs to
+/// the home if its `PROVOST_HOME` or working directory is below `root`, or if its `PROVOST_LAUNCH`
+/// is among `launches`.
 pub(super) fn belonging_to(
     root: &Path,
     launches: &BTreeSet<String>,
