@@ -385,8 +385,8 @@ mod tests {
             "title",
             "--pull",
             "hand-off that was printed, and nothing else",
-            "Criteria are audited always",
-            "Only its exit 0 means ready",
+            "All criteria are audited",
+            "ready only if the command exits with code 0",
             "never a reason to tear anything down",
         ] {
             assert!(text.contains(needed), "{needed}");
