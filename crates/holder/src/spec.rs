@@ -46,8 +46,9 @@ pub struct HoldSpec {
     /// The terminal in which the command runs, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tty: Option<Tty>,
-    /// The access rule: the daemon of this home has access and, for the terminal, its operator.
-    /// Without it, every process of the user that does not descend from the holder has access.
+    /// The access rule: the daemon of this home has full access, and the operator of the home may
+    /// use the terminal. Without a rule, every process of the user that does not descend from the
+    /// holder has access.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boundary: Option<Boundary>,
 }

@@ -81,7 +81,7 @@ pub fn end_all(traces: &LaunchTraces, grace: Duration) -> io::Result<TreeEndResu
     let mut found = LaunchProcesses::scan(traces)?;
     let mut seen: BTreeSet<ProcessInstance> = found.commands.iter().cloned().collect();
     let grace_end = mono_ms() + u64::try_from(grace.as_millis()).unwrap_or(u64::MAX / 2);
-    // A running holder would record an end that is not its doing.
+    // Stop the holders first, because a running one would record that the command ended on its own.
     signal_each(&found.holders, Signal::STOP);
     signal_each(&found.commands, Signal::TERM);
     // A stopped process does not handle SIGTERM until it is continued.

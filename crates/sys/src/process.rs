@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 const MAX_ANCESTORS: usize = 4096;
 /// How many times a changing list of ancestors is read before giving up.
 const MAX_READS: u32 = 8;
-/// More bytes than a `stat` line can have, which consists of a name of up to 64 bytes and about 50
-/// numbers.
+/// More bytes than a `stat` line can have. Such a line consists of a name of up to 64 bytes and
+/// about 50 numbers.
 const MAX_STAT_BYTES: usize = 4096;
 
 /// One process, on one machine and during one boot.
@@ -56,8 +56,8 @@ impl ProcessInstance {
     }
 }
 
-/// Makes the process of a command end (SIGTERM) when the thread that starts it ends, even if this
-/// process is killed. The thread must wait for the process.
+/// Makes the kernel terminate the command's process (SIGTERM) when the thread that starts it ends,
+/// even if this process is killed. The thread must wait for the new process to exit.
 pub fn end_with_thread(command: &mut Command) {
     let parent = getpid();
     let bind = move || -> io::Result<()> {
@@ -74,7 +74,7 @@ pub fn end_with_thread(command: &mut Command) {
     };
 }
 
-/// The id of the machine's current boot.
+/// Returns the id of the machine's current boot.
 pub fn boot_id() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
