@@ -329,7 +329,7 @@ mod tests {
             (names(MemberRole::Worker).len(), names(MemberRole::Manager).len()),
             (7, ALL_TOOLS.len())
         );
-        assert!(names(MemberRole::Reviewer).contains(&epilogue().name), "who reviews says so");
+        assert!(names(MemberRole::Reviewer).contains(&epilogue().name), "a reviewer may report it");
         assert!(!names(MemberRole::Worker).contains(&epilogue().name));
     }
 

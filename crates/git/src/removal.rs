@@ -25,7 +25,7 @@ use crate::submodules::MAX_DEPTH;
 use crate::unreachable::UnreachableCommits;
 use crate::worktree::{LOCK_REASON, Worktree, WorktreeReplacement};
 
-/// The maximum number of paths that a risk lists. It only counts the rest.
+/// The maximum number of paths that a risk lists. The others are only counted.
 pub const MAX_NAMED: usize = 20;
 
 /// Whether the worktree's branch is kept or deleted.
@@ -363,7 +363,7 @@ impl fmt::Display for RemovalRisk {
                 write!(f, "{count} commits that no other ref reaches (up to {tip})")
             }
             Self::Stashes { count } => write!(f, "{count} stash entries of the branch"),
-            Self::Ongoing { operation } => write!(f, "{operation} going on"),
+            Self::Ongoing { operation } => write!(f, "{operation} in progress"),
             Self::LockedByOther { reason } => {
                 write!(f, "a lock that Provost did not set ({reason})")
             }

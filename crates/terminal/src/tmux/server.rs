@@ -105,8 +105,8 @@ impl TmuxServer {
         Ok(Some((pane, lines.lines().map(str::to_owned).collect())))
     }
 
-    /// Pastes a text with bracketed paste, so that no line of it is mistaken for a command. Removes
-    /// characters that could end the paste or control the program.
+    /// Pastes a text with bracketed paste, so that none of its lines is mistaken for a command.
+    /// Removes characters that could end the paste or control the program.
     ///
     /// # Errors
     /// Returns [`Error::PaneClosed`], among others, if the pane does not accept keys.
