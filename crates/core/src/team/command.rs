@@ -400,7 +400,7 @@ pub enum TeamRejection {
     #[error("message {no} never had a lease {lease}")]
     NoLease { no: u32, lease: u32 },
     #[error(
-        "the key \"{0}\" belongs to another message of yours, which is unchanged: use another key"
+        "you already used the key \"{0}\" for another message, which was not changed: use another key"
     )]
     KeyTaken(String),
     #[error("{0} is not a worker: an iteration begins when a worker accepts it")]
@@ -455,7 +455,7 @@ pub enum TeamRejection {
     },
     #[error("{} blockers keep the team from finishing", .0.len())]
     NotReady(Vec<FinishBlocker>),
-    #[error("the worker must propose first, without knowing the proposal of the manager")]
+    #[error("the worker must propose first, before it sees the manager's proposal")]
     WorkerFirst,
     #[error("round {0} already has that proposal: wait for the other one, or for the choice")]
     AlreadyProposed(u32),

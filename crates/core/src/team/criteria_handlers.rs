@@ -252,7 +252,7 @@ impl Team {
         let asked = |to: &Recipient| askers.iter().any(|asker| asker.name == to.name());
         let managers = managers.into_iter().filter(|to| !asked(to)).filter_map(|to| {
             let (name, role) = worker.map(|one| (quote_name(&one.name), one.role.as_str()))?;
-            let text = format!("{name} ({role}) had this checked\n{text}");
+            let text = format!("{name} ({role}) requested this check\n{text}");
             let key = format!("{key}-{}", to.name());
             Some((to, key, text))
         });

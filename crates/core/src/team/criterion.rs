@@ -103,7 +103,7 @@ impl CriterionEvidence {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InsufficientEvidence {
     #[error(
-        "the criterion needs a receipt of `{0}`, which Provost runs itself; an assertion is not enough"
+        "the criterion needs a receipt for `{0}`, which Provost runs itself; an assertion is not enough"
     )]
     NeedsCheck(String),
     #[error("the check failed")]

@@ -213,7 +213,7 @@ impl LoopProof {
     pub fn describe(&self) -> String {
         match self {
             LoopProof::Verified { check } => format!("`{}` passes, run by Provost", visible(check)),
-            LoopProof::Asserted => "an assertion, shown as such".to_owned(),
+            LoopProof::Asserted => "an assertion, shown as asserted".to_owned(),
             LoopProof::Adversarial => {
                 "an attempt to disprove the work: failure_mode, check and result".to_owned()
             }

@@ -754,7 +754,7 @@ impl EscalationSubject {
                 "something is open that the policy cannot resolve".to_owned()
             }
             EscalationSubject::Ready { .. } => "nothing is open".to_owned(),
-            EscalationSubject::Refused { action: act } => format!("act {act} was refused"),
+            EscalationSubject::Refused { action: act } => format!("action {act} was refused"),
         }
     }
 }

@@ -140,9 +140,9 @@ impl ContractText<'_> {
             section("How you work", [
                 "Change nothing. Others fix what you find.".to_owned(),
                 "Report three things about each challenge: the failure mode (what could be wrong), the check (how you tested it) and the result.".to_owned(),
-                "Finding nothing counts only with a record of what you tried. Do not reuse the tests of the worker: try what they leave out.".to_owned(),
-                "Propose requirements that are written down nowhere as criteria.".to_owned(),
-                "If you cannot review, say so: a failed review means stop, never that all is well.".to_owned(),
+                "If you find nothing, the review counts only if you record what you tried. Do not reuse the worker's tests: try what they leave out.".to_owned(),
+                "If a requirement is not written down anywhere, propose it as a criterion.".to_owned(),
+                "If you cannot review the work, say so. A review that failed is a reason to stop, never a sign that the work is good.".to_owned(),
                 QUOTED_NOTE.to_owned(),
                 NO_TEARDOWN.to_owned(),
             ]),
@@ -366,7 +366,7 @@ fn describe_config(config: &ManagerConfig) -> String {
         lines.push(format!("Before the team finishes: {}.", steps.join(", ")));
     }
     if config.adversarial {
-        lines.push("The team finishes only after the work as a whole was challenged.".to_owned());
+        lines.push("The team finishes only after a challenge of the work as a whole.".to_owned());
     }
     if let Some(then) = &config.on_completion {
         lines.push(format!("When it is done: {}", visible(then)));
@@ -378,7 +378,7 @@ fn describe_config(config: &ManagerConfig) -> String {
 fn loop_terms(looped: &Loop) -> String {
     let template = &looped.template;
     let head = format!(
-        "The loop {}: iteration {} of {}. Each has to show, before the next one begins",
+        "The loop {} is at iteration {} of {}. Before the next iteration begins, this evidence is required",
         quote_text(&template.name),
         looped.iteration,
         template.max
@@ -400,7 +400,7 @@ pub(super) fn iteration_terms(
 ) -> String {
     let template = &looped.template;
     let head = format!(
-        "This begins iteration {iteration} of {} of the loop {}. Before the next one begins, this one has to show",
+        "This begins iteration {iteration} of {} of the loop {}. Before the next one begins, this evidence is required",
         template.max,
         quote_text(&template.name),
     );

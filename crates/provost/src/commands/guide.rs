@@ -152,7 +152,7 @@ fn wrap_text(text: &str, screen: Screen) -> Vec<String> {
 const HANGING_INDENT: usize = 4;
 
 /// What to do about the loops that run the project's checks, if the project has none.
-const NO_CHECKS: &str = "Loops marked \"needs checks\" cannot start here: set verify.checks in provost.toml, or give --check COMMAND.";
+const NO_CHECKS: &str = "Loops marked \"needs checks\" cannot start here: set verify.checks in provost.toml, or pass --check COMMAND.";
 
 /// A loop that is available in a directory, or the reason why it cannot be started there.
 struct AvailableLoop {
@@ -161,7 +161,7 @@ struct AvailableLoop {
     terms: String,
     evidence: Vec<String>,
     lacks: Option<String>,
-    /// Whether the loop lacks only the project's checks.
+    /// Whether only the project's checks are missing.
     needs_checks: bool,
 }
 
@@ -263,7 +263,8 @@ mod tests {
         words
     }
 
-    /// Returns why a command cannot be parsed, if so. Words in capitals are placeholders.
+    /// Returns why a command cannot be parsed, or `None` if it can. Words in capitals are
+    /// placeholders.
     fn refused(command: &str) -> Option<String> {
         use clap::error::ErrorKind;
         let why = crate::cli::command().try_get_matches_from(words(command)).err()?;
