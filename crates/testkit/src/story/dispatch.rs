@@ -22,7 +22,7 @@ pub const FILES: [(&str, &str); 1] = [("check.sh", CHECK_SH)];
 const CHECK_SH: &str = r#"#!/bin/sh
 # Each line names a caller and its limit.
 [ -s limits.txt ] || { echo "there are no limits"; exit 1; }
-if grep -v -E '^[a-z]+ [0-9]+$' limits.txt; then echo "that is no limit"; exit 1; fi
+if grep -v -E '^[a-z]+ [0-9]+$' limits.txt; then echo "that is not a limit"; exit 1; fi
 echo "$(wc -l < limits.txt) limits"
 "#;
 
