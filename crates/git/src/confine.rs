@@ -52,7 +52,7 @@ impl AllowedPrograms {
     }
 
     /// Restricts this thread, and everything it starts, to these programs. The paths are opened
-    /// anew on each call, because an upgrade of git replaces the files.
+    /// again on each call, because an upgrade of git replaces the files.
     pub(crate) fn confine_thread(&self) -> io::Result<()> {
         self.restrict().map(drop).map_err(io::Error::other)
     }

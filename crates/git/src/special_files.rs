@@ -19,8 +19,8 @@ use crate::worktree::MAX_POINTER;
 /// Files that git reads in every directory of a checkout.
 const READ_EVERYWHERE: [&str; 4] = [".git", ".gitattributes", ".gitignore", ".gitmodules"];
 
-/// Directories of a git directory whose files git reads. The first one is the git directory itself.
-/// Git reads `info` only in Provost's own directory.
+/// The directories in a git directory from which git reads files. The first one is the git
+/// directory itself. Git reads `info` only in Provost's own directory.
 const READ_DIRECTORIES: [&str; 3] = ["", "objects/info", "objects/pack"];
 
 /// Directories of a git directory that git reads recursively.

@@ -136,7 +136,7 @@ impl HolderLink {
         Ok(id)
     }
 
-    /// Waits for the response to a request. Keeps notices and views that arrive meanwhile for
+    /// Waits for the response to a request. Keeps notices and views that arrive in the meantime for
     /// [`Self::notice`] and [`Self::view`], and drops responses to other requests.
     pub fn reply(&mut self, id: u64) -> Result<HolderReply, Error> {
         loop {
@@ -151,8 +151,8 @@ impl HolderLink {
         }
     }
 
-    /// Waits for the next view of the terminal. The link must be a viewport. Notices that arrive
-    /// meanwhile are kept.
+    /// Waits for the next view of the terminal. The link must be a viewport. Notices that arrive in
+    /// the meantime are kept.
     pub fn view(&mut self) -> Result<TerminalView, Error> {
         loop {
             if let Some(view) = self.views.pop_front() {

@@ -105,7 +105,7 @@ pub struct RelayListener {
 #[serde(rename_all = "snake_case")]
 pub enum StdinMode {
     Null,
-    /// An open pipe, to which clients write through the holder's socket.
+    /// An open pipe, which clients write to through the holder's socket.
     Pipe,
     /// This text, followed by the end of input.
     Text(String),

@@ -23,7 +23,7 @@ use provost_sys::process::{ProcStat, ProcessInstance, boot_id, is_gone, real_uid
 
 /// How long after the first SIGKILL a process may take to disappear before we give up on it.
 pub(crate) const KILL_PATIENCE_MS: u64 = 5000;
-/// The pause between repeated SIGKILLs, which catch processes that were forked meanwhile.
+/// The pause between repeated SIGKILLs, which catch processes that were forked in the meantime.
 const KILL_ROUND_MS: u64 = 50;
 
 /// The result of ending the processes of a launch.

@@ -69,7 +69,7 @@ pub enum ProcessOrigin {
     Operator,
 }
 
-/// The account to which a process's use of a limited resource is charged.
+/// The account that is charged for a process's use of a limited resource.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ResourceAccount {
     Operator,

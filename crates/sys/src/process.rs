@@ -179,14 +179,14 @@ pub struct ProcStat {
 }
 
 impl ProcStat {
-    /// Reads the process that has this pid now. It may be a zombie. `None` if there is no such
-    /// process, or if the kernel is just removing it.
+    /// Reads the process that has this pid now. It may be a zombie. `None` if the process does not
+    /// exist, or if the kernel is currently removing it.
     pub fn read(pid: u32) -> io::Result<Option<Self>> {
         Self::read_from(pid, || read_stat_text(pid))
     }
 
     /// Parses the text. An empty or truncated text is read once more, because both occur if the
-    /// process exits meanwhile.
+    /// process exits in the meantime.
     fn read_from(
         pid: u32,
         mut read: impl FnMut() -> io::Result<Vec<u8>>,
@@ -233,8 +233,8 @@ impl ProcStat {
         Ok(found)
     }
 
-    /// Returns the children of this process, by pid. A child that exits meanwhile can hide another
-    /// one.
+    /// Returns the children of this process, by pid. A child that exits in the meantime can hide
+    /// another one.
     pub fn children() -> io::Result<BTreeMap<u32, Self>> {
         let own = std::process::id();
         if !Path::new(&format!("/proc/self/task/{own}/children")).exists() {

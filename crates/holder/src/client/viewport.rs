@@ -31,7 +31,7 @@ use crate::wire::{HolderFault, HolderMessage, HolderOp, HolderRequest, TerminalV
 const CHUNK: usize = 16 << 10;
 /// Cancels an escape sequence whose remaining bytes were lost.
 const CANCEL: &[u8] = b"\x18";
-/// Clears the screen at the start.
+/// Clears the screen when the viewport opens.
 const CLEAR: &[u8] = b"\x1b[H\x1b[2J";
 
 /// The user's terminal. It is neither read from nor written to after the viewport is detached.

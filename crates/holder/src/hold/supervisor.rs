@@ -51,7 +51,7 @@ pub(super) struct Supervisor {
     journal: JournalWriter,
     listener: UnixListener,
     clients: HolderClients,
-    /// The input to which clients write.
+    /// The input that clients write to.
     input: CommandInput,
     /// The command's standard input, if it is not `input`. No client writes to it.
     stdin: CommandInput,
@@ -175,7 +175,8 @@ impl Supervisor {
             let ready = match self.wait() {
                 Ok(ready) => ready,
                 Err(error) => {
-                    // Nothing can be observed any more. The daemon treats this like a killed holder.
+                    // The command can no longer be observed. The daemon treats this like a killed
+                    // holder.
                     drop(writeln!(io::stderr(), "cannot wait for the command: {error}"));
                     return ExitCode::FAILURE;
                 }

@@ -46,7 +46,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether it is certain that a typing command has typed nothing.
+    /// Whether it is certain that a command has typed nothing.
     pub fn is_refusal(&self) -> bool {
         matches!(self, Error::Start(_) | Error::Refused(_) | Error::PaneClosed)
     }
