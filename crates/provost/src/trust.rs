@@ -450,10 +450,10 @@ pub(crate) fn describe_effect(file: &str, key: Option<&str>) -> &'static str {
         ["hooks", "after_create"] | ["worktree", "setup"] => "runs in every new worktree",
         ["hooks", ..] => "runs on this event",
         ["verify", "checks"] | ["loops", _, "evidence", ..] => "runs to check work",
-        ["verify", "keep"] => "decides which files of one check the next one finds",
+        ["verify", "keep"] => "decides which files a check leaves for the next one",
         ["worktree", "copy"] => "copies ignored files, such as secrets, to where agents work",
         ["worktree", "enabled"] => "decides whether agents work in your checkout",
-        ["workflows", ..] => "decides which verifier runs, and which agents are advised",
+        ["workflows", ..] => "decides which verifier runs, and which agents are recommended",
         ["run", "machine_parallel"] => "decides how many agents work at the same time",
         ["verify", "protected"] => "decides which file changes need your approval",
         ["verifiers", ..] => "decides when work counts as proved",
@@ -512,7 +512,8 @@ fn describe_change(change: &ContentChange) -> String {
             None if agent_directory(file).is_some() => {
                 format!("{} was removed", escape_line(file))
             }
-            // The file may still exist. Its text counted as a whole only while it could not be parsed.
+            // The file may still exist. Its whole text was an entry only while it could not be
+            // parsed.
             None => {
                 format!("{} no longer has the text that could not be parsed", escape_line(file))
             }

@@ -58,7 +58,7 @@ pub(crate) struct AdoptArgs {
     /// ID of the agent's conversation
     #[arg(long, value_name = "ID")]
     thread: Option<String>,
-    /// Name of the session [default: made from the agent and the ID]
+    /// Name of the session [default: derived from the agent and the ID]
     #[arg(long, value_parser = label)]
     name: Option<String>,
     /// Role of the session, used to filter lists

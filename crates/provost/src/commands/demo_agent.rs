@@ -1,8 +1,8 @@
 //! `provost demo-agent`: the scripted agent behind `--agent demo`.
 //!
 //! It speaks JSON lines and needs no account. It can do only one thing: ask for a language and
-//! write a greeting to GREETING.md. New users can try out questions, checks and outcomes with it. The
-//! greetings are numbered, so that each one changes the file, in any repository.
+//! write a greeting to GREETING.md. With it, new users can try out questions, checks and outcomes
+//! in any repository. The greetings are numbered, so that each one changes the file.
 
 use std::{
     io::{BufRead as _, Write as _, stdin, stdout},
@@ -33,7 +33,7 @@ const QUESTION: &str = "In which language should the greeting be?";
 /// The beginning of the line in the greeting file that contains the greeting's number.
 const SIGNATURE: &str = "Greeting number ";
 
-/// Be the scripted agent of the tutorials, on standard input and output
+/// Act as the scripted agent of the tutorials, on standard input and output
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  provost spawn --agent demo --worktree 'Write a greeting.'")]
 pub(crate) struct DemoAgentArgs {}

@@ -35,7 +35,7 @@ pub(crate) struct AgentSelector {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DiscoveredAgent {
     pub(crate) agent: String,
-    /// What shows which kind of agent it is.
+    /// How the kind of agent was recognized.
     pub(crate) evidence: &'static str,
     /// Whether the process is the agent's own program, and not a script that may only have started it.
     own_program: bool,
@@ -46,12 +46,12 @@ pub(crate) struct DiscoveredAgent {
     pub(crate) thread: Option<String>,
     pub(crate) version: Option<String>,
     pub(crate) pane: Option<AgentPane>,
-    /// If the process is writing several user-facing conversations: those conversations. The caller
+    /// The user-facing conversations that the process is writing, if there are several. The caller
     /// must select one of them.
     pub(crate) conversations: Vec<Rollout>,
     /// The pane given in the environment of the process.
     pub(crate) env_pane: Option<TmuxOrigin>,
-    /// Whether Provost could read which files the process has open.
+    /// Whether Provost could see which files the process has open.
     open_files_visible: bool,
     /// What could not be observed, and why.
     pub(crate) unobservable: Vec<String>,
@@ -148,7 +148,7 @@ pub(crate) fn find_agent(
     };
     let (_, agreed) = found.try_fold(first, |(by, one), (other_by, other)| {
         merge(&one, &other).map(|both| (other_by, both)).map_err(|why| {
-            let message = format!("{by} and {other_by} name different agents: {why}");
+            let message = format!("{by} and {other_by} refer to different agents: {why}");
             usage(message).next("provost discover")
         })
     })?;
@@ -171,7 +171,7 @@ fn select_conversation(
             let pid = pid_of(&found).unwrap_or_default();
             let open = found.conversations.iter().map(|open| open.path.display().to_string());
             let open = open.collect::<Vec<_>>().join(", ");
-            let message = format!("process {pid} writes several conversations: {open}");
+            let message = format!("process {pid} is writing several conversations: {open}");
             Err(usage(message).next(format!("provost adopt --pid {pid} --rollout FILE")))
         }
     }
@@ -292,7 +292,7 @@ fn not_an_agent(family: &ProcessTree<'_>, process: &ObservedProcess) -> ApiError
     match family.agent_above(process).map(|above| above.identity.pid) {
         Some(above) => {
             let message = format!(
-                "process {pid} is not an agent: it is run by the agent with process {above}"
+                "process {pid} is not an agent: it was started by the agent with process {above}"
             );
             ApiError::new(ErrorCode::Refused, message).next(format!("provost adopt --pid {above}"))
         }
@@ -445,8 +445,8 @@ fn by_rollout(path: &Path) -> Result<DiscoveredAgent, ApiError> {
     Ok(from_meta(&path, &meta))
 }
 
-/// Finds an agent by its conversation. Looks for the process that writes it first, because an agent
-/// may have its own home.
+/// Finds an agent by its conversation. First looks for the process that is writing it, because an
+/// agent may have its own home.
 fn by_thread(places: &CodexHomes, thread: &str) -> Result<DiscoveredAgent, ApiError> {
     let id = ThreadId::parse(thread)
         .ok_or_else(|| usage(format!("{thread:?} is not a conversation id")))?;
@@ -478,7 +478,7 @@ fn processes() -> Result<Vec<ObservedProcess>, ApiError> {
     Ok(all.processes)
 }
 
-/// Returns every running agent, each only once.
+/// Returns every running agent once.
 pub(crate) fn running_agents() -> Result<Vec<DiscoveredAgent>, ApiError> {
     Ok(drop_launchers(agent_processes()?, &parents()?))
 }
@@ -541,7 +541,7 @@ pub(crate) fn add_panes(context: &Context, agents: &mut [DiscoveredAgent]) -> Re
     Ok(())
 }
 
-/// Returns this user's sockets that a tmux server may be listening on, each only once.
+/// Returns this user's sockets that a tmux server may be listening on, without duplicates.
 fn sockets(context: &Context, agents: &[DiscoveredAgent]) -> BTreeSet<PathBuf> {
     let directory =
         tmux::socket_directory(context.environment.get("TMUX_TMPDIR").map(AsRef::as_ref));

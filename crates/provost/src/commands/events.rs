@@ -38,7 +38,7 @@ pub(crate) struct EventsArgs {
     /// Wait for more events. Without --since, starts at the first event of the given session, or
     /// else at the newest event
     ///
-    /// With a session, run or team, it exits once that has ended and no more events can come.
+    /// Follows a session, run or team until it has ended and no more events can come.
     #[arg(short, long)]
     follow: bool,
     /// Only events after a sequence number, or after a time: an age such as 10m, or a local time such as 14:30

@@ -19,7 +19,7 @@ use crate::{
     ui,
 };
 
-/// Export a team, and only a team, as a bundle of its events
+/// Export the events of a team as a bundle
 ///
 /// The bundle contains the events of the team and of its sessions, and a manifest of digests;
 /// `provost import` reads it. It contains everything that was written, including proposals that

@@ -14,8 +14,8 @@ use crate::{cli::CliResult, context::Context, ui};
 
 /// Import a bundle into an empty home
 ///
-/// The bundle of `provost export` must match its manifest, otherwise nothing is imported. The
-/// import starts nothing. It closes all open work and records an event for each.
+/// Nothing is imported if the bundle of `provost export` does not match its manifest. The import
+/// starts no processes. It closes all open work and records an event for each item.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost import limits-bundle --only-look\n  PROVOST_HOME=/new/home provost import limits-bundle"

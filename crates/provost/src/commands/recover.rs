@@ -89,8 +89,8 @@ fn find_damage(context: &Context) -> Result<Option<ApiError>, ApiError> {
     }
 }
 
-/// Lists the processes of a home whose ledger cannot be read, and stops them on request. This is
-/// done here because no daemon can serve such a home.
+/// Lists the processes of a home whose ledger cannot be read, and stops them on request. This
+/// command does it itself, because no daemon can serve the home.
 fn recover_unreadable(context: &Context, args: &RecoverArgs, damage: &ApiError) -> CliResult {
     let home = context.home()?;
     let places = shell::Home::new(&home.path);
@@ -101,7 +101,7 @@ fn recover_unreadable(context: &Context, args: &RecoverArgs, damage: &ApiError) 
     let unknown = unknown_holders::living(&places);
     if args.accept_loss {
         let message = format!(
-            "{}; nothing of it can be continued: restore a `provost ledger backup`, or move {} away to start afresh",
+            "{}; none of its work can be continued: restore a `provost ledger backup`, or move {} away to start afresh",
             damage.message,
             home.ledger().display()
         );
@@ -133,7 +133,7 @@ fn recover_unreadable(context: &Context, args: &RecoverArgs, damage: &ApiError) 
 /// Stops all running launches, checks and hooks of a home that has no daemon. Holders obey only the
 /// process that holds the ledger's lock.
 fn stop_living(places: &shell::Home) -> Result<Vec<UnknownHolder>, ApiError> {
-    let cannot = |why: std::io::Error| chain(ErrorCode::Failed, "cannot stop them", &why);
+    let cannot = |why: std::io::Error| chain(ErrorCode::Failed, "cannot stop the processes", &why);
     let _writer = lock_writer(&places.ledger()).map_err(|why| open_error(&why))?;
     let program = std::env::current_exe().map_err(cannot)?;
     let holders = shell::Holders::new(vec![program.into(), "hold".into()])
@@ -165,8 +165,8 @@ fn survey_loss(context: &Context) -> Result<LossSurvey, ApiError> {
     Ok(LossSurvey { loss: reader.loss(), last_at: newest.map(|record| record.at.wall_ms), unknown })
 }
 
-/// Fails if the ledger has other damage, or if an unknown launch is still running whose directory a
-/// known session might reuse.
+/// Fails if the ledger has other damage, or if a launch that is missing from the ledger is still
+/// running in a directory that a known session might reuse.
 fn check_acceptable(context: &Context, survey: &LossSurvey) -> Result<(), ApiError> {
     let report = verify(&reader(context)?, &mut stream::refold).map_err(|why| read_error(&why))?;
     if let Some(damage) = report.differences.first() {

@@ -33,7 +33,7 @@ const DIFF_LINES: usize = 40;
 /// The width of the label column.
 const LABEL_WIDTH: usize = 10;
 
-/// The column in which a fact's value starts, and to which its details are indented.
+/// The column where a fact's value starts. Its details are indented to this column too.
 const VALUE_AT: usize = 16;
 
 /// Shows a session in detail.
@@ -118,7 +118,7 @@ fn describe_flag(flag: &str) -> Option<String> {
         Flag::CloseOrPark | Flag::Starting | Flag::ExitUnrecorded | Flag::Stopping => return None,
         Flag::LivenessUnknown => "its process cannot be observed",
         Flag::SettleFirst => "late output can still change the outcome",
-        Flag::ReapLeftoverPid => "its output has ended, but its process still runs",
+        Flag::ReapLeftoverPid => "its output has ended, but its process is still running",
         Flag::ExitCodeUnobserved => "its exit code is unknown",
         Flag::LastSaidWorking => "its last report was that it is working",
         Flag::QuestionSuperseded => "it continued without waiting for the answer to its question",
@@ -138,15 +138,15 @@ fn describe_flag(flag: &str) -> Option<String> {
         Flag::OutputLost => "a part of its output was lost",
         Flag::OversizedOutput => "it printed a line that is too long to read",
         Flag::Leftovers => "it left processes behind, which Provost ended",
-        Flag::ProcessesMayRemain => "some of its processes may still run",
-        Flag::Retrying => "it retries to reach its model",
+        Flag::ProcessesMayRemain => "some of its processes may still be running",
+        Flag::Retrying => "it is retrying to reach its model",
         Flag::LateClaim => "it made a claim after the outcome was sealed",
-        Flag::Limited => "it waits for a usage limit to reset",
+        Flag::Limited => "it is waiting for a usage limit to reset",
         Flag::OffBranch => "some of its commits are not on its branch",
         Flag::NotCommitted => "its work could not be committed",
         Flag::LeftOut => "some of its files could not be committed",
         Flag::ChecksTouched => "it changed protected files; the checks used the original ones",
-        Flag::DiskFull => "it waits for disk space",
+        Flag::DiskFull => "it is waiting for disk space",
         Flag::AnswerOverridden => "it did not act as you answered",
         Flag::Suspended => "a signal suspended its process",
         Flag::Adopted => "Provost did not start it",
@@ -154,7 +154,7 @@ fn describe_flag(flag: &str) -> Option<String> {
         Flag::TurnsUnobservable => "its turns cannot be observed",
         Flag::RecordForged => "its directory contains records that Provost did not write",
         Flag::ReportsRefused => "it sent too many reports, so some were refused",
-        Flag::Shortage => "it waits for a resource",
+        Flag::Shortage => "it is waiting for a resource",
     };
     Some(text.to_owned())
 }
@@ -179,7 +179,9 @@ fn describe_deadline(deadline: &str) -> String {
     let (due, when) = deadline.split_once(" in ").unwrap_or((deadline, ""));
     let what = match due {
         "time_limit" => "the time limit expires",
-        "stream_settle" => "the session is stopped, because it closed its output and still runs",
+        "stream_settle" => {
+            "the session is stopped, because it closed its output but is still running"
+        }
         "escalation" => "the stop escalates",
         "seal" => "the outcome is sealed",
         "silence" => "the session counts as stalled if it stays silent",

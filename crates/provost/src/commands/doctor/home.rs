@@ -15,10 +15,10 @@ use crate::{
     ui::{DoctorFinding, format_size},
 };
 
-/// If less space than this is free, a warning is shown, in bytes.
+/// A warning is shown if fewer bytes than this are free.
 const LOW_SPACE_BYTES: u64 = 1 << 30;
 
-/// If less space than this is free, writing to the ledger may soon fail, in bytes.
+/// Writing to the ledger may soon fail if fewer bytes than this are free.
 const CRITICAL_SPACE_BYTES: u64 = 64 << 20;
 
 /// The kernel's magic number for tmpfs.

@@ -50,18 +50,19 @@ fn init() -> DoctorFinding {
     }
 }
 
-/// Checks for Landlock, with which the kernel enforces that Provost's git executes nothing but git.
+/// Checks for Landlock, which the kernel uses to ensure that Provost's git executes nothing but
+/// git.
 fn landlock(abi: std::io::Result<Option<u32>>) -> DoctorFinding {
     let enable =
         "use a kernel of 5.13 or newer with landlock in its list of security modules (lsm=)";
     match abi {
         Ok(Some(abi)) => {
-            let found = "Provost's git can start no program of a repository";
+            let found = "Provost's git cannot start programs from a repository";
             DoctorFinding::ok("landlock", format!("available (ABI {abi}): {found}"))
         }
         Ok(None) => DoctorFinding::warn(
             "landlock",
-            "not available: only git's settings keep Provost's git from starting programs of a repository",
+            "not available: only git's settings keep Provost's git from starting programs from a repository",
             enable,
         ),
         Err(why) => DoctorFinding::warn("landlock", format!("cannot be examined: {why}"), enable),

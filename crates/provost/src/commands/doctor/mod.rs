@@ -84,7 +84,7 @@ fn examine(context: &Context) -> Vec<DoctorFinding> {
     findings
 }
 
-/// Returns the finding of a check that needs the configuration, if that has errors.
+/// Returns the finding for a check that needs the configuration while the configuration has errors.
 fn skipped(what: &'static str) -> DoctorFinding {
     DoctorFinding::skipped(what, "not checked, because the configuration has errors")
 }

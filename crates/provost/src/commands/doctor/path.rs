@@ -18,7 +18,7 @@ pub(super) fn examine(environment: &Environment, config: Option<&Resolved>) -> V
     findings
 }
 
-/// Finds a program in the way a shell does.
+/// Finds a program the way a shell does.
 fn find(program: &str, path: &str) -> Option<PathBuf> {
     let candidates = std::env::split_paths(path).map(|dir| dir.join(program));
     candidates

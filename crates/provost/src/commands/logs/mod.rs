@@ -125,7 +125,7 @@ struct Logs<'a> {
     context: &'a Context,
     home: ProvostHome,
     shown: LinePrinter,
-    /// Descriptions of commands that ran but whose journal is missing.
+    /// Descriptions of commands that ran but have no journal.
     missing: Vec<String>,
 }
 
@@ -162,10 +162,8 @@ impl Logs<'_> {
     fn check(&mut self, row: &SessionRow, no: usize) -> Result<(), Error> {
         let id = ui::short_id(&row.id);
         let check = no.checked_sub(1).and_then(|at| row.checks.get(at)).ok_or_else(|| {
-            let message = format!(
-                "session {id} has no check {no}; its number of checks is {}",
-                row.checks.len()
-            );
+            let message =
+                format!("session {id} has no check {no}; number of checks: {}", row.checks.len());
             ApiError::new(ErrorCode::NotFound, message).next(format!("provost status {id}"))
         })?;
         let output =
