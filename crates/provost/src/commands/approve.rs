@@ -113,9 +113,10 @@ fn approve_run(context: &Context, run: &RunRow, key: &KeyArgs) -> CliResult {
     Ok(approved)
 }
 
-/// Trusts the content that the operator approved, exactly as displayed, at any depth. The trust store is part of the
-/// user's configuration, so the command line writes it and never the daemon. If part of the change was not shown, or
-/// the operator has not trusted the target's current content for a directory, only `provost trust` can trust it.
+/// Trusts the content that the operator approved, exactly as displayed, at any depth. The trust
+/// store is part of the user's configuration, so the command line writes it, not the daemon. If
+/// part of the change was not shown, or the operator has not trusted the target's current content
+/// for a directory, only `provost trust` can trust it.
 fn trust_approved_content(
     context: &Context,
     run: &RunRow,

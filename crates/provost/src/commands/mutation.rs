@@ -34,7 +34,7 @@ impl KeyArgs {
         context.idempotency_key(self.key.as_deref())
     }
 
-    /// Whether the user passed a key, in which case the change may be a repetition.
+    /// Whether the user passed a key. If so, the change may be a repetition.
     pub(crate) fn is_given(&self) -> bool {
         self.key.is_some()
     }

@@ -33,7 +33,7 @@ const INDENT: usize = 2;
 
 const OPTIONAL_COLUMNS: &[&str] = &["CHECKS", "SINCE", "GOAL", "NAME"];
 
-/// Lists runs, first those that need the user and then active ones.
+/// Lists runs. Those that need the user come first, followed by active ones.
 pub(crate) fn run_lines(
     paint: Paint,
     screen: Screen,

@@ -203,7 +203,7 @@ fn check_suffix(paint: Paint, row: &CriterionRow) -> String {
     }
 }
 
-/// Describes a check that did not pass, and whose work it checked.
+/// Describes a check that did not pass, and the worker that it concerns.
 fn describe_failed_check(paint: Paint, row: &FailedCheckRow) -> String {
     let tree = row.tree.get(..12).map(|tree| format!(", tree {}", escape_line(tree)));
     let end = clip(&escape_line(&row.end), LINE_WIDTH);

@@ -338,7 +338,7 @@ fn print_result(
         AttemptEnding::Incomplete | AttemptEnding::Failed | AttemptEnding::Lost => Tone::Bad,
     };
     let word = ending_word(asked, seen, found);
-    // A verifier of a workflow adds to the state, while the state itself covers the checks.
+    // A workflow's verifier is shown in addition to the state, which already reflects the checks.
     let by = match verification(asked, seen) {
         _ if asked.proof.is_none() || found.ending == AttemptEnding::NeedsInput => String::new(),
         (Some(verifier), true) => format!(", verified by {verifier}"),

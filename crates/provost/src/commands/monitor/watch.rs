@@ -37,7 +37,7 @@ pub(super) struct WatchOptions {
     pub(super) any: bool,
 }
 
-/// A session or run when the watch ends.
+/// The state of a session or run at the end of the watch.
 pub(super) struct WatchResult {
     pub(super) watched: WatchTarget,
     pub(super) verdict: Option<VerifierVerdict>,
@@ -87,7 +87,7 @@ impl<'a> MonitorWatch<'a> {
         asked: &'a WatchOptions,
     ) -> Result<Self, ApiError> {
         retry_unreachable(|| context.daemon())?;
-        // Read this before the rows, so that no later event is missed.
+        // This is read before the rows, so that no later event is missed.
         let since = follow::newest(context)?;
         let mut seen: Vec<WatchResult> = Vec::new();
         for id in ids {
