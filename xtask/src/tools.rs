@@ -32,7 +32,7 @@ const FOR_TESTS: &[RequiredTool] = &[
     .since([0, 9, 100]),
 ];
 
-/// Tools with which root runs tests as another user.
+/// Tools that root needs to run tests as another user.
 const FOR_ROOT: &[RequiredTool] = &[
     RequiredTool::new("useradd", &["useradd", "--help"], Install::Debian("passwd")),
     RequiredTool::new("setpriv", &["setpriv", "--version"], Install::Debian("util-linux")),
@@ -56,7 +56,7 @@ const CODEX_PACKAGE: &str = "@openai/codex";
 const CODEX: &[(&str, &str)] =
     &[("0.166.0", "PROVOST_CODEX_FOR_TESTS"), ("0.107.0", "PROVOST_CODEX_OLD_FOR_TESTS")];
 
-/// Tools without which nothing can be tested, in CI or elsewhere.
+/// Tools that are required even outside CI, because nothing can be tested without them.
 const INDISPENSABLE: &[&str] = &["git", "rustfmt", "clippy", "cargo-nextest", "cargo-mutants"];
 
 /// How thorough the tests are.
@@ -158,7 +158,7 @@ impl RequiredTool {
         output.status.success() && (self.since == [0; 3] || new_enough())
     }
 
-    /// Returns the command with which a user installs the tool.
+    /// Returns the command that installs the tool.
     fn advice(&self, workspace: &Workspace) -> String {
         match self.install {
             Install::Debian(package) => format!("apt-get install {package}"),

@@ -71,7 +71,7 @@ impl BenchDaemon {
         reply["id"].as_str().map(str::to_owned).context("the reply has no session id")
     }
 
-    /// Opens `count` sessions that do nothing, and waits until all of them run.
+    /// Opens `count` sessions that do nothing, and waits until all of them are running.
     pub(crate) fn open_idle_sessions(&self, count: usize) -> Result<()> {
         self.open_more_idle_sessions(0, count)
     }

@@ -42,7 +42,7 @@ pub(crate) fn build_and_run(workspace: &Workspace) -> Result<()> {
     run(&workspace.programs("debug"), codex.as_deref(), &root)
 }
 
-/// Runs the demo in this directory with the programs beside this one.
+/// Runs the demo in this directory with the programs next to this one.
 pub(crate) fn run_beside(root: &Path, codex: Option<&str>) -> Result<()> {
     let this = std::env::current_exe().context("cannot find this program")?;
     let dir = this.parent().context("this program is not in a directory")?;

@@ -244,7 +244,7 @@ fn is_open_to_all(path: &Path) -> bool {
         && path.ancestors().skip(1).all(|parent| mode(parent) & 0o001 == 0o001)
 }
 
-/// Returns a Codex that every user can run: this one, or a copy with the files beside it.
+/// Returns a Codex that every user can run: this one, or a copy with the files next to it.
 fn readable_codex(program: &Path, copy: &Path) -> Result<PathBuf> {
     if is_open_to_all(program) {
         return Ok(program.to_owned());

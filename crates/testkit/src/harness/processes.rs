@@ -51,7 +51,7 @@ impl HomeProcess {
         process(self.pid).is_some_and(|now| now.start_time == self.start_time)
     }
 
-    /// Kills exactly this process, never another one that reuses its pid.
+    /// Kills exactly this process, and not another one that reuses its pid.
     pub(super) fn kill(&self) -> io::Result<()> {
         let Some(pid) = Pid::from_raw(self.pid) else { return Ok(()) };
         let pidfd = match pidfd_open(pid, PidfdFlags::empty()) {
@@ -127,7 +127,7 @@ fn is_marked(pid: i32, root: &Path, launches: &BTreeSet<String>) -> bool {
     }
 }
 
-/// Removes the suffix with which the kernel marks a deleted working directory.
+/// Removes the suffix that the kernel adds to the path of a deleted working directory.
 fn without_deleted(cwd: PathBuf) -> PathBuf {
     match cwd.as_os_str().as_bytes().strip_suffix(b" (deleted)") {
         Some(path) => PathBuf::from(OsStr::from_bytes(path)),

@@ -301,7 +301,7 @@ impl Default for Deltas {
 pub struct Reasoning {
     #[serde(rename = "value")]
     pub summary: String,
-    /// The reasoning itself, beside its summary.
+    /// The reasoning itself, in addition to its summary.
     pub raw: Option<String>,
     pub deltas: Option<Deltas>,
 }

@@ -196,7 +196,7 @@ struct ServerState {
     requests: Vec<RecordedRequest>,
     /// Requests to paths that the API does not have.
     strays: Vec<String>,
-    /// The holds at which streams wait now.
+    /// The holds where streams are waiting now.
     held: Vec<String>,
     released: BTreeSet<String>,
     stopping: bool,

@@ -1,5 +1,5 @@
-//! Settings of the workflow format that Provost handles differently. They are never ignored, but
-//! rejected with a hint.
+//! Settings of the workflow format that Provost handles differently. They are rejected with a hint,
+//! never ignored.
 
 use serde_json::Value;
 
