@@ -56,7 +56,7 @@ pub(crate) enum ProjectTrustState {
     Unsafe(ReadError),
 }
 
-/// What a trust decision is about: a project, or a workflow file that is not at a project's top.
+/// The subject of a trust decision: a project, or a workflow file that is not at a project's top.
 #[derive(Debug)]
 pub(crate) struct TrustSubject {
     pub(crate) path: PathBuf,
@@ -195,8 +195,8 @@ pub(crate) fn require_workflow(
     ask_or_refuse(context, &subject, asking)
 }
 
-/// Returns what `provost trust PATH` is about: a workflow file, or the files in the checkout and in
-/// the commit that worktrees start from.
+/// Returns what `provost trust PATH` applies to: a workflow file, or the files in the checkout and
+/// in the commit that worktrees start from.
 pub(crate) fn trust_subject(context: &Context, path: &Path) -> Result<TrustSubject, ApiError> {
     let path = std::fs::canonicalize(path)
         .map_err(|why| usage(format!("cannot open {}: {why}", path.display())))?;

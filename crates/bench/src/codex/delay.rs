@@ -55,7 +55,7 @@ pub(crate) fn run(table: &mut FigureTable, codex: &Path) -> Result<()> {
     let scene = CodexBenchEnv::new(codex, &scenario())?;
     fs::write(scene.repository().join("provost.toml"), RULES)?;
     scene.run_json(&["trust", "--yes", "--json"])?;
-    // With a budget, every token usage is reported at once. Without one, usage is batched for a
+    // With a budget, all token usage is reported immediately. Without one, usage is batched for a
     // second.
     let mut happenings = scene.follow_events()?;
     let id = scene.spawn(&["--keep", "--budget", "100M", "--approvals", "untrusted"])?;

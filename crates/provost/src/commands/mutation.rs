@@ -152,7 +152,8 @@ pub(crate) fn print_line(context: &Context, row: &SessionRow) -> Result<(), Erro
     context.ui.line(&line(context.ui.paint, row))
 }
 
-/// Describes a session on one line. If its agent could not be started, the line says why.
+/// Describes a session on one line. If its agent could not be started, the line includes the
+/// reason.
 fn line(paint: Paint, row: &SessionRow) -> String {
     let (tone, words) = ui::describe_state(row);
     let words = match launch_failure(row) {

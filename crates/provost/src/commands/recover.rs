@@ -76,7 +76,8 @@ pub(super) fn run(context: &Context, args: &RecoverArgs) -> CliResult {
     show(context, &survey, &done)
 }
 
-/// If the ledger cannot be read at all, returns why. A temporary failure is an error.
+/// Returns why the ledger cannot be read at all, or `None` if it can. A temporary failure is an
+/// error.
 fn find_damage(context: &Context) -> Result<Option<ApiError>, ApiError> {
     let home = context.trusted_home()?;
     let reader = match SqliteReader::open(&home.ledger()) {

@@ -108,8 +108,8 @@ pub(super) fn state_verb(state: &str) -> &'static str {
     }
 }
 
-/// Describes a flag in a sentence. `None` if the state already says so, or if Provost itself takes
-/// care of it.
+/// Describes a flag in a sentence. `None` if the state already implies it, or if Provost handles it
+/// without the user.
 fn describe_flag(flag: &str) -> Option<String> {
     let Some(known) = Flag::ALL.iter().find(|one| one.word() == flag) else {
         return Some(spaced(flag));
@@ -386,7 +386,8 @@ impl DetailView {
         if let Some(subject) = &request.subject {
             self.subject(subject);
         }
-        // The command that shows what the request is about comes before the commands that answer it.
+        // The command that shows the details of the request comes before the commands that answer
+        // it.
         let looks = request.commands.len() > 2;
         if looks {
             self.command(&request.commands[0]);

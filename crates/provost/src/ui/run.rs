@@ -208,7 +208,7 @@ fn show_approval(detail: &mut DetailView, paint: Paint, row: &RunRow) {
     approval_commands(row).iter().for_each(|command| detail.command(command));
 }
 
-/// Describes what a pending approval is about.
+/// Describes what the user is asked to approve.
 pub(crate) fn describe_approval(row: &RunRow) -> String {
     let approval = row.approval.clone().unwrap_or_default();
     match (approval.kind.as_str(), approval.commands.is_empty()) {

@@ -63,7 +63,7 @@ pub(super) fn hook(
     child.wait().map(drop).map_err(Error::io("run provost"))
 }
 
-/// Puts the terminal into raw mode: each key arrives at once, without echo.
+/// Puts the terminal into raw mode: each key arrives immediately, without echo.
 pub(super) fn enter_raw_mode() -> Result<(), Error> {
     let stdin = io::stdin();
     let failed =

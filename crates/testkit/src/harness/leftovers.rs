@@ -82,7 +82,7 @@ impl LeftoverWalk {
     fn enter(&mut self, dir: &Path, depth: usize, troubles: &mut Vec<String>) {
         let entries = match fs::read_dir(dir) {
             Ok(entries) => entries,
-            // The directory was removed meanwhile.
+            // The directory was removed in the meantime.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return,
             Err(error) => {
                 return troubles.push(format!("cannot list {}: {error}", dir.display()));

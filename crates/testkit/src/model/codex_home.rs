@@ -20,7 +20,8 @@ pub const CODE_MODE_MODEL: &str = "gpt-6.1-sol";
 /// The model that Codex's screen suggests instead of [`MODEL`], in a notice that waits for confirmation.
 const NEWER_MODEL: &str = "gpt-6-sol";
 
-/// Returns the pinned Codex, or `None` if this run may do without it; the test must then return at once.
+/// Returns the pinned Codex, or `None` if this run may do without it; the test must then return
+/// immediately.
 ///
 /// # Panics
 /// If the run's environment does not name it.

@@ -13,7 +13,7 @@ const GRANDCHILD_SECONDS: u64 = 60;
 /// The default width of a flood's lines, including the newline. `line` overrides it.
 const FLOOD_LINE: usize = 80;
 
-/// A whole scenario.
+/// A scenario.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AgentScenario {
     pub description: String,

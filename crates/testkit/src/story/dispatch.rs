@@ -1,5 +1,5 @@
-//! A whole team that the demo and a test play with real Codex: a manager, two workers and a loop of
-//! three iterations. One worker proposes a criterion. The other is killed in the middle of the
+//! A complete team that the demo and a test play with real Codex: a manager, two workers and a loop
+//! of three iterations. One worker proposes a criterion. The other is killed in the middle of the
 //! second iteration and resumes. The manager requests the third iteration without evidence, and is
 //! refused. An assertion in place of a receipt is refused too. The team cannot finish while a
 //! criterion is open, and finishes when it is verified.

@@ -309,7 +309,7 @@ impl<'a> TrackerServer<'a> {
         }
     }
 
-    /// Reports a tracker error only once for as long as it persists.
+    /// Reports a tracker error once, and not again while it persists.
     fn report_tracker_error(&mut self, why: &trackers::Error) -> Result<(), Error> {
         self.failed = true;
         let (category, message) = (why.category(), why.to_string());
