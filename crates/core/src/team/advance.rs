@@ -41,7 +41,7 @@ pub enum TeamStep {
     Send(Box<(MessageOffered, SessionId, session::SessionCommand)>),
 }
 
-/// Whose steps to look for.
+/// The sessions whose steps to look for: those of the whole team, or only one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StepScope {
     Team,
@@ -350,7 +350,7 @@ impl<'s> PushStatus<'s> {
         };
         let attempt = session.attempts.iter().find(|attempt| attempt.no == sent.attempt);
         let says = attempt.is_some_and(|attempt| attempt.claim.is_some());
-        // For an agent without turn events, better evidence does not exist.
+        // For an agent without turn events, there is no better evidence.
         let begun = session.turns > turns || session.turns == 0 || says || bug!(WrittenIsBegun);
         let current = session.current_launch();
         // In a process that has not started any turn, a turn is only expected.
@@ -362,7 +362,7 @@ impl<'s> PushStatus<'s> {
             _ if begun => PushStatus::Begun,
             Some(one) if one.may_be_running() && steered(one) => PushStatus::Begun,
             Some(one) if over(one) && session.attempt().is_sealed() => {
-                PushStatus::Lost("its process ended before starting on it")
+                PushStatus::Lost("its process ended before it started on the message")
             }
             Some(_) | None => PushStatus::Pending,
         }
