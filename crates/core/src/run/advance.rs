@@ -236,7 +236,7 @@ impl Run {
         }
     }
 
-    /// Begins the current stage: resumes the conversation of its ended session, or opens a new session.
+    /// Begins the current stage: resumes interrupted work, or opens a new session.
     fn begin(&self, around: &RunAdvanceContext<'_>) -> Option<RunStep> {
         let review = matches!(self.stage, RunStage::TaskReview | RunStage::FinalReview);
         if review && self.spec.reviews.mode_for(self.stage) == ReviewMode::Off {

@@ -55,7 +55,7 @@ pub struct RunSession {
     /// How many decisions the session's instruction included.
     #[serde(default)]
     pub decisions_known: usize,
-    /// The usage and turns of the session that the run already counted when the session ended earlier.
+    /// The session's usage and turns that the run already counted when the session last ended.
     pub counted: (Usage, u32),
     /// Behind an `Arc` because a run and its sessions are cloned for every decision about the run.
     pub end: Option<Arc<SessionEnd>>,

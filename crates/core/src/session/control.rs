@@ -245,8 +245,8 @@ impl Session {
         }
     }
 
-    /// Records that a message reached the agent. If it is an interrupt or a compaction, that is now
-    /// in progress.
+    /// Records that a message reached the agent. If it was an interrupt or a compaction, the agent
+    /// is now being interrupted or is compacting.
     pub(super) fn record_delivery(&mut self, key: &str, launch: LaunchId, at: Moment) {
         match self.message_kind(key) {
             Some(AgentMessageKind::Interrupt) => {

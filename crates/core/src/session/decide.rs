@@ -204,7 +204,7 @@ impl Session {
                 let pending = self.setup == SetupState::Pending && self.setup_for == attempt;
                 if_new(pending, SetupFinished { failure })
             }
-            _ => unreachable!("decide() sends only commands about the place of work here"),
+            _ => unreachable!("decide() sends only commands about the worktree here"),
         }
     }
 

@@ -198,7 +198,7 @@ impl Session {
         }
     }
 
-    /// Whether an external agent is being watched whose turns cannot be observed. In that case,
+    /// Whether the session watches an external agent but cannot observe its turns. In that case,
     /// `idle` only means that no turn is known.
     pub fn has_unobservable_turns(&self) -> bool {
         let watched = |launch: &Launch| launch.adopted && launch.may_be_running();

@@ -101,7 +101,7 @@ impl Session {
         }
     }
 
-    /// Returns why nothing can be typed into an external agent's pane, if that is so.
+    /// Returns the reason why nothing can be typed into an external agent's pane, if there is one.
     pub(super) fn pane_block(&self, launch: &Launch) -> Option<InputBlocked> {
         match launch.watch.pane {
             _ if !launch.adopted => None,

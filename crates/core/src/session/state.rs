@@ -187,7 +187,8 @@ pub struct Fact {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dismissal {
     pub because: String,
-    /// Whether the team gave up the work, so that it is cancelled even in the middle of a turn.
+    /// Whether the team gave up the work. If so, the attempt is cancelled even in the middle of a
+    /// turn.
     pub at_once: bool,
 }
 

@@ -36,7 +36,7 @@ impl SendableKind {
     }
 }
 
-/// The kind of a judgement, by its name.
+/// The kind of judgement, as named in a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JudgementKind {

@@ -285,11 +285,12 @@ impl TeamCommand {
         }
     }
 
-    /// Returns the moves of which one must be recorded before this command, if moves are required.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "all else is by what it does")]
+    /// Returns the kinds of moves that permit this command. If moves are required, one of them must
+    /// be recorded first.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "all others depend on the action")]
     pub(super) fn required_moves(&self) -> &'static [MoveKind] {
         match self {
-            // Beginning a loop ends nothing.
+            // Beginning a loop does not end anything, so it needs no move.
             TeamCommand::BeginLoop { .. } => &[],
             _ => self.action().map_or(&[], TeamAction::required_moves),
         }
@@ -450,7 +451,7 @@ pub enum TeamRejection {
     StaleRevision {
         now: u32,
         given: u32,
-        /// Whether the contract was to be accepted, and not changed.
+        /// Whether the command accepts the contract, as opposed to changing it.
         accepts: bool,
     },
     #[error("{} blockers keep the team from finishing", .0.len())]

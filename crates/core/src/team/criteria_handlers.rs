@@ -268,8 +268,8 @@ impl Team {
         MessageStored::by_rule(self.messages_stored + 1, key, to, text).into()
     }
 
-    /// Finishes the team if nothing blocks that. If there are commands that must pass, they are run
-    /// in an audit first.
+    /// Finishes the team if nothing blocks the finish. If there are commands that must pass, an
+    /// audit runs them first.
     pub(super) fn finish(
         &self,
         actor: &TeamActor,

@@ -38,7 +38,7 @@ pub enum FinishBlocker {
     LoopGaveUp { why: String },
     /// Someone other than the operator stopped the loop that the operator required.
     #[error(
-        "{by} stopped the operator's loop \"{name}\": only the operator can finish the team now, or begin another loop"
+        "{by} stopped the operator's loop \"{name}\": only the operator can now finish the team or begin another loop"
     )]
     GateDropped { name: String, by: String },
     #[error(
@@ -390,8 +390,8 @@ impl Team {
         })
     }
 
-    /// Returns a blocker for each manager that has not accepted its contract, because it cannot
-    /// confirm that the contract is fulfilled.
+    /// Returns a blocker for each manager that has not accepted its contract, because such a
+    /// manager cannot confirm that the contract is fulfilled.
     fn unacknowledged_contracts(&self) -> Vec<FinishBlocker> {
         let revision = self.config.revision;
         match self.config.mode {

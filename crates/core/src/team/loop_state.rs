@@ -579,7 +579,7 @@ impl Loop {
     }
 
     /// Whether the operator began the loop, and it is neither complete nor stopped by the operator.
-    /// Only the operator may replace such a loop.
+    /// If so, only the operator may replace it.
     pub(super) fn is_pending_for_operator(&self) -> bool {
         let open = match &self.ended {
             None | Some(LoopEnd::Plateau { .. } | LoopEnd::Budget { .. }) => true,
