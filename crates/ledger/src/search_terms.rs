@@ -29,7 +29,7 @@ pub struct SearchTerms {
     pub parts: TermSet,
 }
 
-/// A search query, all of whose terms must match.
+/// A search query. All of its terms must match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TermQuery(Vec<String>);
 

@@ -1,5 +1,5 @@
 //! Rare behaviour that the other scenarios almost never reach: unreachable agents, one-shot work at a usage limit,
-//! reports beyond the budget, members that recant, and forged records.
+//! reports beyond the budget, agents that withdraw a claim, and forged records.
 //!
 //! It depends only on the seed and on names, and draws its own random numbers, so it does not change any other
 //! scenario.

@@ -113,7 +113,7 @@ impl Verification {
 
     /// Whether verification was attempted but produced no result, for reasons that have nothing to
     /// do with the work: a check could not be run, or the work could not be committed for the
-    /// checks. Unlike `None`, such a result comes with a reason to report.
+    /// checks. In contrast to `None`, there is then a reason to report.
     pub fn is_unchecked(&self) -> bool {
         self.could_not_run()
             || matches!(self, Verification::Failed(CheckRefutation::NoSnapshot { .. }))

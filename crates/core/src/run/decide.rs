@@ -416,7 +416,7 @@ impl Run {
         }
     }
 
-    /// Describes which part of the budget the ended sessions have used up, if any.
+    /// Describes which part of the budget has been used up by sessions that have ended, if any.
     pub(super) fn used_up(&self) -> Option<String> {
         match self.remaining() {
             Budget { tokens: Some(0), .. } => {

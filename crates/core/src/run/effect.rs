@@ -163,7 +163,7 @@ impl Run {
         }
     }
 
-    /// Whether the run was stopped while its work was landing, so that the work might have landed.
+    /// Whether the run was stopped while its work was landing. The work may have landed anyway.
     pub(super) fn is_stopped_landing(&self) -> bool {
         let attempt = self.attempt();
         let open = !matches!(self.landing, LandingState::Done(_));

@@ -254,7 +254,7 @@ impl Run {
         self.live().next().is_some()
     }
 
-    /// Returns the ended sessions that might be resumed next.
+    /// Returns the sessions that have ended and might be resumed next.
     pub fn resumable_sessions(&self) -> Vec<SessionId> {
         let last = [self.sessions.last(), self.owner()];
         let mut wanted: Vec<SessionId> = last.into_iter().flatten().map(|one| one.id).collect();
@@ -311,7 +311,7 @@ impl Run {
         newest.into_values()
     }
 
-    /// Whether the run has ended and has no pending effects, so that it can be evicted from memory.
+    /// Whether the run has ended and has no pending effects. If so, it can be evicted from memory.
     pub fn is_closed(&self) -> bool {
         self.is_sealed() && self.effects().is_empty()
     }

@@ -117,7 +117,8 @@ impl Session {
         }
     }
 
-    /// Whether a message with this key already exists, so that sending it again has no effect.
+    /// Whether a message with this key already exists, in which case sending it again has no
+    /// effect.
     pub(super) fn has_message(&self, key: &str) -> bool {
         self.messages.iter().any(|message| message.key == key)
     }

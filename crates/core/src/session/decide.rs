@@ -744,7 +744,7 @@ impl Session {
     }
 
     /// Voids the requests of an external agent whose process ended. They existed only on its
-    /// screen, and Provost does not resume such an agent.
+    /// screen, and Provost does not resume external agents.
     fn void_screen_requests(&self, launch: &Launch) -> impl Iterator<Item = Event> {
         let (id, adopted) = (launch.id, launch.adopted);
         let asked = self.open_requests().filter(move |r| adopted && r.launch == id);

@@ -162,7 +162,8 @@ pub struct ConversationCapabilities {
     pub confirms_input: bool,
     /// Whether an interrupt must contain the id of the turn.
     pub names_turns: bool,
-    /// Whether the turns are read from the agent's transcript, so that they are its only activity.
+    /// Whether the turns are read from the agent's transcript. Only the turns then count as
+    /// activity.
     pub transcript: bool,
     /// Whether users can attach to the conversation with the agent's own screen.
     pub attach: bool,

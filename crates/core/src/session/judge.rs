@@ -74,7 +74,8 @@ impl Session {
     /// The verification fact: the verdict on the current tree, once that tree is known to be stable.
     pub fn verification(&self) -> Verification {
         let verifying = &self.attempt().verifying;
-        // Without checks, a failed commit refutes nothing, because the work itself is unchanged.
+        // Without checks, a failed commit does not refute the work, because the work itself is
+        // unchanged.
         if !self.spec.checks.is_empty()
             && let Some(reason) = &verifying.failed
         {

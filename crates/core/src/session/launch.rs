@@ -93,7 +93,7 @@ pub enum StopReason {
     Leftover,
     /// Another agent takes over the work.
     HandedOver,
-    /// Connecting to the agent failed, so it is launched once more.
+    /// Connecting to the agent failed, so it is launched again.
     Unreachable,
     /// The team of the session has finished.
     TeamEnded,
@@ -247,7 +247,7 @@ impl Stream {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TurnState {
-    /// A turn is open. Its id is None if it is unknown or if the agent names no turns.
+    /// A turn is open. Its id is None if it is unknown or if the agent does not name its turns.
     Open {
         turn: Option<String>,
     },

@@ -199,7 +199,7 @@ impl Session {
     }
 
     /// Whether an action is currently possible. External agents can at most be notified or nudged.
-    /// Nothing is done about an attempt that is decided or being stopped.
+    /// No action is possible if the attempt is decided or being stopped.
     fn can_perform(&self, act: &ReactionAction) -> bool {
         let attempt = self.attempt();
         if attempt.is_sealed() || attempt.is_decided() || self.handing_over.is_some() {
@@ -370,7 +370,7 @@ impl Session {
         Some(self.open_requests().next().map_or_else(replaced, void))
     }
 
-    /// Whether another agent is about to take over, so that the end of this agent's process is not
+    /// Whether another agent is about to take over. If so, the end of this agent's process is not
     /// an outcome.
     pub(super) fn is_handing_over(&self) -> bool {
         // A claim still counts if the agent made it while it was being stopped.

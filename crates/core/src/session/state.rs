@@ -363,7 +363,7 @@ impl Session {
         attempt.is_sealed() && !by_user && !began
     }
 
-    /// Whether nothing is pending, running or expected anymore, so that the session can be evicted
+    /// Whether nothing is pending, running or expected anymore. If so, the session can be evicted
     /// from memory.
     pub fn is_closed(&self) -> bool {
         // Every launch that may be running, or may still report something, has a pending effect.

@@ -264,8 +264,8 @@ impl LaunchWatch {
     }
 
     /// Whether escape codes reported something else after the screen was read. If so, the signal
-    /// from the screen counts as new even if it repeats the previous one, because escape codes may
-    /// be missed, and only the screen shows that the last of them is outdated.
+    /// from the screen counts as new even if it repeats the previous one. Escape codes may be
+    /// missed, and then only the screen shows that the last one is outdated.
     fn is_overtaken(&self, by: ScreenSource) -> bool {
         by == ScreenSource::Screen && self.shown_signal() != self.last_hint(ScreenSource::Screen)
     }
@@ -518,7 +518,7 @@ impl Session {
         Ok(std::iter::once(seen).chain(then).collect())
     }
 
-    /// Opens a request, unless the same one is already open under any id.
+    /// Opens a request, unless it is already open under this or another id.
     pub(super) fn open_new_request(&self, launch: &Launch, asked: AgentRequest) -> Option<Event> {
         let guessed = asked.native.starts_with(INFERRED_PREFIX);
         // A request stays visible until its answer has been typed, so it is not a new request.

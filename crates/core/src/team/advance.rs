@@ -22,7 +22,7 @@ use crate::{
     time::Moment,
 };
 
-/// What `advance` reads besides the team itself.
+/// The state that `advance` reads in addition to the team itself.
 #[derive(Clone, Copy)]
 pub struct TeamAdvanceContext<'a> {
     pub now: Moment,
@@ -41,7 +41,7 @@ pub enum TeamStep {
     Send(Box<(MessageOffered, SessionId, session::SessionCommand)>),
 }
 
-/// The sessions whose steps to look for: those of the whole team, or only one.
+/// Which steps to look for: those of the whole team, or only those of one session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StepScope {
     Team,
@@ -94,8 +94,8 @@ impl Team {
         self.next_step(around, StepScope::Session(session))
     }
 
-    /// Returns the sessions whose next steps may depend on these events, which have been applied.
-    /// [`Team::advance`] finds the steps that this overlooks.
+    /// Returns the sessions whose next steps may depend on these events, which have already been
+    /// applied. [`Team::advance`] finds any steps that this function overlooks.
     #[expect(clippy::wildcard_enum_match_arm, reason = "most events concern no session")]
     pub fn sessions_concerned_by(&self, events: &[Event]) -> Vec<SessionId> {
         let mut names: BTreeSet<&str> = BTreeSet::new();
@@ -269,8 +269,8 @@ impl Team {
         })
     }
 
-    /// Groups the waiting messages of the wanted members in one pass, because there may be as many
-    /// members as messages.
+    /// Groups the waiting messages by member in one pass, because there may be as many members as
+    /// messages. Only members for which `wanted` returns true are considered.
     fn waiting_by_member(
         &self,
         now: Moment,

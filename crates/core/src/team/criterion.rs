@@ -69,7 +69,7 @@ pub enum EvidenceRequirement {
     Verified { check: String },
     /// Two pictures that Provost compares.
     Pictures(Box<PictureCheck>),
-    /// An assertion by a member, which is marked as such wherever it is shown.
+    /// A member's assertion, which is marked as an assertion wherever it is shown.
     Asserted,
 }
 

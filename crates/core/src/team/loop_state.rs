@@ -29,7 +29,7 @@ pub const MAX_ITERATIONS: u32 = 1_000;
 pub enum LoopProof {
     /// A command that Provost runs.
     Verified { check: String },
-    /// An assertion by a member, which is marked as such wherever it is shown.
+    /// A member's assertion, which is marked as an assertion wherever it is shown.
     Asserted,
     /// A challenge of the work, which states the failure mode, how it was tested, and the result.
     Adversarial,

@@ -179,7 +179,8 @@ impl ContractText<'_> {
         }
     }
 
-    /// Returns to whom a member replies: a manager if there is one, and otherwise the operator.
+    /// Returns the recipient of a member's replies: a manager if there is one, and otherwise the
+    /// operator.
     fn report_recipient(&self) -> String {
         let manager = self.task.bound(MemberRole::Manager).next();
         manager.map_or_else(|| "operator".to_owned(), |manager| manager.name.clone())

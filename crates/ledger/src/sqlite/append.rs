@@ -38,7 +38,7 @@ impl Ledger for SqliteLedger {
     }
 }
 
-/// The single writer's cache of streams that it left open, so that it need not read them again.
+/// A cache of the streams that the single writer left open, which saves it from reading them again.
 #[derive(Debug, Default)]
 pub(crate) struct OpenStreamCache {
     open: HashMap<StreamId, CachedStream>,
