@@ -9,7 +9,7 @@ use provost_api::{ApiError, ErrorCode};
 pub(crate) enum Error {
     #[error(transparent)]
     Api(#[from] ApiError),
-    /// The reader of the output has closed it, as `head` does.
+    /// The program that reads the output has closed the pipe, as `head` does.
     #[error("cannot write the output: the reader closed the pipe")]
     PipeClosed,
     #[error("cannot write the output")]
@@ -46,7 +46,7 @@ pub(crate) fn chain(code: ErrorCode, what: &str, why: &dyn std::error::Error) ->
     ApiError { message: format!("{what}: {}", error.message), ..error }
 }
 
-/// Returns an error with a message that includes all causes. The outermost one describes what
+/// Returns an error with a message that includes all causes. The outermost cause describes what
 /// failed.
 pub(crate) fn from_causes(code: ErrorCode, why: &dyn std::error::Error) -> ApiError {
     let mut message = why.to_string();

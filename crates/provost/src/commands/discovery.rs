@@ -70,7 +70,7 @@ impl DiscoveredAgent {
         self.rollout.is_some() || !self.conversations.is_empty()
     }
 
-    /// Whether the environment of the process refers to exactly this pane.
+    /// Whether the environment of the process refers to this pane.
     fn env_names_pane(&self, socket: &Path, pane: &PaneListing) -> bool {
         self.env_pane.as_ref().is_some_and(|inside| {
             let same = inside.pane.as_deref() == Some(pane.id.as_str());
@@ -78,7 +78,8 @@ impl DiscoveredAgent {
         })
     }
 
-    /// Returns the interface to the agent. Only Codex conversations can be read.
+    /// Returns the interface through which Provost observes the agent. Only the conversations of
+    /// Codex can be read.
     pub(crate) fn interface(&self) -> AgentInterface {
         if self.rollout.is_some() || self.is_unstarted_codex() {
             provost_agent_codex::interface(AgentMode::Terminal)
@@ -87,8 +88,9 @@ impl DiscoveredAgent {
         }
     }
 
-    /// Whether this is a Codex that has no rollout yet, because it creates one only with its first prompt. A
-    /// shell that merely inherited `AI_AGENT` does not count, because it would execute messages as commands.
+    /// Whether this is a Codex process that has no rollout yet, because Codex creates the rollout
+    /// on the first prompt. A shell that merely inherited `AI_AGENT` does not count, because it
+    /// would execute messages as commands.
     fn is_unstarted_codex(&self) -> bool {
         let codex = self.agent == kind(&AgentKind::Codex) && self.own_program;
         codex && self.process.is_some() && self.open_files_visible
@@ -106,8 +108,7 @@ impl DiscoveredAgent {
         let record = match self.rollout {
             Some(_) => None,
             None if self.is_unstarted_codex() => Some(
-                "the conversation does not exist yet; turns are visible after the first \
-                    prompt",
+                "the conversation does not exist yet; turns will be visible after the first prompt",
             ),
             None => Some(
                 "there is no readable transcript, so turns are invisible and messages cannot be \
@@ -372,8 +373,8 @@ fn by_pane(
     }
 }
 
-/// Reduces the processes of an agent to the one that is writing the rollout. If there is no
-/// rollout, only drops launchers, such as the script that npm installs.
+/// Keeps only the process of an agent that is writing the rollout. If there is no rollout, removes
+/// only launchers, such as the script that npm installs.
 fn dedup_agent_processes(
     agents: Vec<DiscoveredAgent>,
     parents: &BTreeMap<u32, u32>,
@@ -445,8 +446,8 @@ fn by_rollout(path: &Path) -> Result<DiscoveredAgent, ApiError> {
     Ok(from_meta(&path, &meta))
 }
 
-/// Finds an agent by its conversation. First looks for the process that is writing it, because an
-/// agent may have its own home.
+/// Finds an agent by its conversation. First looks for a process that is writing the conversation,
+/// because the agent may have its own Codex home.
 fn by_thread(places: &CodexHomes, thread: &str) -> Result<DiscoveredAgent, ApiError> {
     let id = ThreadId::parse(thread)
         .ok_or_else(|| usage(format!("{thread:?} is not a conversation id")))?;
@@ -494,8 +495,8 @@ fn agents(family: &ProcessTree<'_>) -> Vec<DiscoveredAgent> {
     of_others.map(|(process, identified)| from_process(process, &identified)).collect()
 }
 
-/// Whether a process belongs to one of Provost's launches, according to the mark in its environment
-/// that all processes of a launch have.
+/// Whether a process belongs to one of Provost's launches. All processes of a launch have a mark in
+/// their environment.
 fn belongs_to_launch(pid: u32) -> bool {
     let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     let mark = format!("{}=", provost_holder::spec::MARK);
@@ -521,9 +522,9 @@ pub(crate) fn idle_conversations(
         .collect())
 }
 
-/// Adds the panes in this user's tmux servers to the agents that run in them. Considers the servers
-/// in tmux's own directory and those in the environment of an agent, but only if the agent really
-/// runs in one of their panes.
+/// Adds the tmux pane to each agent that runs in one. Considers the servers of this user that are
+/// in tmux's own directory, and the servers named in the environment of an agent, provided that the
+/// agent really runs in one of their panes.
 pub(crate) fn add_panes(context: &Context, agents: &mut [DiscoveredAgent]) -> Result<(), ApiError> {
     let parents = parents()?;
     for socket in sockets(context, agents) {

@@ -14,8 +14,8 @@ use crate::{cli::CliResult, context::Context, ui};
 
 /// Import a bundle into an empty home
 ///
-/// Nothing is imported if the bundle of `provost export` does not match its manifest. The import
-/// starts no processes. It closes all open work and records an event for each item.
+/// If the bundle does not match its manifest, nothing is imported. The import does not start any
+/// processes. It closes each open session, run and team, and records an event for it.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost import limits-bundle --only-look\n  PROVOST_HOME=/new/home provost import limits-bundle"

@@ -34,7 +34,7 @@ impl KeyArgs {
         context.idempotency_key(self.key.as_deref())
     }
 
-    /// Whether the user passed a key. If so, the change may be a repetition.
+    /// Whether the user passed a key, in which case the change may be a repetition.
     pub(crate) fn is_given(&self) -> bool {
         self.key.is_some()
     }
@@ -43,7 +43,7 @@ impl KeyArgs {
 /// Permission for an imported session or run to run here
 #[derive(Debug, Args)]
 pub(crate) struct TakeOverArgs {
-    /// Let a session or run imported from another home run its programs here
+    /// Allow a session or run that was imported from another home to run its programs here
     #[arg(long)]
     take_over: bool,
 }
@@ -247,7 +247,7 @@ fn ended_commands(row: &SessionRow, id: &str) -> Vec<String> {
     let logs = if adopted { format!("provost events {id}") } else { logs };
     match row.state.as_str() {
         "succeeded" | "completed" | "accepted" => vec![logs],
-        // No agent did any work that could be accepted.
+        // The agent never started, so there is no work to accept.
         _ if launch_failure(row).is_some_and(|why| why.starts_with("cannot run ")) => {
             let config = (!row.is_plain_command()).then(|| "provost config show".to_owned());
             config.into_iter().chain([format!("provost status {id} --why")]).collect()
@@ -264,7 +264,7 @@ fn ended_commands(row: &SessionRow, id: &str) -> Vec<String> {
 /// Returns the commands that resume a conversation that ended too early.
 fn resume_commands(row: &SessionRow, id: &str) -> Vec<String> {
     if row.flags.iter().any(|flag| flag == Flag::Adopted.word()) {
-        // An adopted agent has to be restarted in its own terminal, after which it can be adopted again.
+        // The user must restart an adopted agent in its own terminal, and can then adopt it again.
         return vec!["provost discover".to_owned()];
     }
     let conversation = row.can_resume && row.thread.is_some();
@@ -277,7 +277,8 @@ fn resume_commands(row: &SessionRow, id: &str) -> Vec<String> {
     raise.into_iter().chain(conversation.then(|| format!("provost resume {id}"))).collect()
 }
 
-/// Whether the setup command failed. In this case no agent was started, and nothing else was printed.
+/// Whether the setup command failed. In that case, no agent was started, so the setup command's
+/// output is the only output.
 pub(super) fn setup_failed(row: &SessionRow) -> bool {
     row.setup.as_ref().is_some_and(|setup| setup.result == "failed")
 }
@@ -301,13 +302,13 @@ fn cancel(id: &str) -> String {
     format!("provost cancel {id}")
 }
 
-/// Parses a key. It is sent in a header, so it must consist of visible ASCII characters.
+/// Parses a key. A key must consist of visible ASCII characters, because it is sent in a header.
 fn parse_key(text: &str) -> Result<String, String> {
     let plain = text.bytes().all(|byte| byte.is_ascii_graphic());
     if plain && (1..=MAX_KEY).contains(&text.len()) {
         Ok(text.to_owned())
     } else {
-        Err(format!("a key has 1 to {MAX_KEY} visible ASCII characters and no spaces"))
+        Err(format!("a key must have 1 to {MAX_KEY} visible ASCII characters and no spaces"))
     }
 }
 

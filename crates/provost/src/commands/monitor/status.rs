@@ -5,7 +5,7 @@ use provost_core::lifecycle::Flag;
 
 use crate::ui;
 
-/// The pause between checks of an agent's work in milliseconds, if its turns are not visible and no
+/// The time between checks of an agent's work, in milliseconds, if its turns are not visible and no
 /// event triggers a check.
 const RECHECK_MS: i64 = 10_000;
 
@@ -20,8 +20,8 @@ pub(super) enum WatchTarget {
 /// The status of a watched session or run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum WatchStatus {
-    /// The work continues. `until` is the time at which silence alone would change the status, or
-    /// `None` if it cannot.
+    /// The work continues. `until` is the time at which the status changes if the session remains
+    /// silent, or `None` if silence does not change the status.
     Continues {
         until: Option<i64>,
     },
@@ -131,8 +131,8 @@ fn session_status(row: &SessionRow, window: i64, now: i64) -> WatchStatus {
     }
 }
 
-/// Returns the status that results from silence. Only a running agent counts as silent, and not one
-/// that is waiting for an account limit or was suspended by a signal.
+/// Returns the status that results from silence. Only a running agent can be stuck. An agent that
+/// is waiting for an account limit or was suspended by a signal does not count.
 fn silence_status(row: &SessionRow, window: i64, now: i64) -> WatchStatus {
     let runs = row.launches.iter().any(provost_api::LaunchRow::may_be_running);
     let suspended = row.flags.iter().any(|flag| flag == Flag::Suspended.word());
