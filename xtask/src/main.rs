@@ -21,7 +21,7 @@ use crate::{docs::DocsMode, print::print_line, test::TestPlan, workspace::Worksp
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  demo                      show sessions living, ending and surviving a crash of the daemon
+  demo                      show sessions that run, end and survive a daemon crash
   test [--deep] [FILTER…]   lint and run all tests; with a filter only the tests that match, without lint
   test --unprivileged [FILTER…]   as root: run the boundary tests as an unprivileged user
   lint                      format, clippy, rustdoc, generated documents, rules about files
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
 fn run(arguments: &[&str]) -> Result<ExitCode> {
     match arguments {
         ["test", rest @ ..] => return test::run(Workspace::find()?, &TestPlan::parse(rest)?),
-        // The demo as another user, with the programs beside this one.
+        // The demo as another user, with the programs next to this one.
         ["demo-in", root, codex @ ..] => demo::run_beside(root.as_ref(), codex.first().copied())?,
         ["demo"] => demo::build_and_run(&Workspace::find()?)?,
         ["lint"] => lint::run(&Workspace::find()?)?,

@@ -21,12 +21,13 @@ const DOCUMENTS: &[&str] = &["LICENSE-MIT", "LICENSE-APACHE", "README.md", "CHAN
 /// Shells and the names of their completion files.
 const SHELLS: &[(&str, &str)] =
     &[("bash", "provost.bash"), ("zsh", "_provost"), ("fish", "provost.fish")];
-/// The variable that enables failpoints, where tests crash the daemon. A binary with failpoints contains this name.
+/// The variable that enables failpoints, the points where tests crash the daemon. A binary with
+/// failpoints contains this name.
 const FAILPOINT_SWITCH: &str = "PROVOST_FAILPOINT";
 /// A failpoint that every daemon reaches as soon as it records anything.
 const FIRST_FAILPOINT: &str = "commit.before:1";
 
-/// Builds, packs, installs into an empty directory and runs the demo from there.
+/// Builds the archive, installs it into an empty directory and runs the demo from there.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let mut cargo = workspace.cargo();
     cargo.args([

@@ -32,12 +32,12 @@ const FOR_TESTS: &[RequiredTool] = &[
     .since([0, 9, 100]),
 ];
 
-/// Tools with which root runs tests as another user.
+/// Tools that root needs to run tests as another user.
 const FOR_ROOT: &[RequiredTool] = &[
     RequiredTool::new("useradd", &["useradd", "--help"], Install::Debian("passwd")),
     RequiredTool::new("setpriv", &["setpriv", "--version"], Install::Debian("util-linux")),
 ];
-/// The names of those tools.
+/// The names of the tools in `FOR_ROOT`.
 pub(crate) const USER_SWITCH_TOOLS: &[&str] = &["useradd", "setpriv"];
 
 /// Additional tools for `--deep`.
@@ -56,7 +56,7 @@ const CODEX_PACKAGE: &str = "@openai/codex";
 const CODEX: &[(&str, &str)] =
     &[("0.166.0", "PROVOST_CODEX_FOR_TESTS"), ("0.107.0", "PROVOST_CODEX_OLD_FOR_TESTS")];
 
-/// Tools without which nothing can be tested, in CI or elsewhere.
+/// Tools that are required even outside CI, because nothing can be tested without them.
 const INDISPENSABLE: &[&str] = &["git", "rustfmt", "clippy", "cargo-nextest", "cargo-mutants"];
 
 /// How thorough the tests are.
@@ -158,7 +158,7 @@ impl RequiredTool {
         output.status.success() && (self.since == [0; 3] || new_enough())
     }
 
-    /// Returns the command with which a user installs the tool.
+    /// Returns the command that installs the tool.
     fn advice(&self, workspace: &Workspace) -> String {
         match self.install {
             Install::Debian(package) => format!("apt-get install {package}"),
@@ -253,7 +253,7 @@ fn install_codex(workspace: &Workspace) -> Result<Vec<RequiredTool>> {
 }
 
 /// Tries to install one version. The caller checks the result. Other clones share the directory, so
-/// a version appears there complete or not at all.
+/// a version must appear there either complete or not at all.
 fn install_codex_version(workspace: &Workspace, version: &str) -> Result<()> {
     let prefix = codex_prefix(workspace, version);
     let staging = prefix.with_file_name(format!("{version}.{}", std::process::id()));
@@ -305,7 +305,7 @@ fn native_codex(packages: &Path) -> Option<PathBuf> {
     programs.filter(|program| program.is_file()).min()
 }
 
-/// Lists missing tools, and fails if an indispensable one is missing or in CI.
+/// Prints the missing tools. Fails if one of them is indispensable, or if any is missing in CI.
 fn report_missing(workspace: &Workspace, missing: &[RequiredTool]) -> Result<()> {
     for tool in missing {
         print_line(&format!("missing: {} (to install: {})", tool.name, tool.advice(workspace)));

@@ -40,7 +40,8 @@ pub(crate) struct Workspace {
     pub(crate) target: PathBuf,
     /// The directory for installed tools, shared by all clones of the user.
     pub(crate) tools: PathBuf,
-    /// In CI a missing tool is a failure, never a skip.
+    /// Whether this run is in CI, where a missing tool is a failure and never a reason to skip
+    /// tests.
     pub(crate) ci: bool,
     pub(crate) version: String,
     /// Clippy's driver, if the test build also lints.

@@ -9,7 +9,7 @@ use std::{
 
 use crate::process::{ProgramEnd, ProgramRun};
 
-/// The timeout for listing the features. They are built in, so this is fast.
+/// The timeout for listing the features. The list is built into Codex, so this is fast.
 const LIMIT: Duration = Duration::from_secs(10);
 /// The maximum length of the list, in bytes.
 const OUTPUT_LIMIT: usize = 1 << 20;

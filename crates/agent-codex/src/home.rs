@@ -62,7 +62,7 @@ pub const MARK: &str = "PROVOST";
 
 const MARK_TEXT: &str = "The Codex home of one session of Provost.\n";
 
-/// The contents of a session's home.
+/// Describes the home of one session.
 #[derive(Debug, Clone)]
 pub struct SessionHome {
     /// The home to create. It should not be below the directory for temporary files, where Codex

@@ -7,7 +7,8 @@
 
 use std::path::{Path, PathBuf};
 
-/// The path of the native program below the directory of its target: since 0.140, and before.
+/// The path of the native program below its target's directory: in 0.140 and newer versions, and in
+/// older ones.
 const PROGRAMS: [&str; 2] = ["bin/codex", "codex/codex"];
 
 /// A directory with programs (such as ripgrep) that old launchers add to `PATH`. Newer versions

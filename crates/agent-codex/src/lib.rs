@@ -2,9 +2,9 @@
 //! transcripts, hooks and screen show from the outside.
 //!
 //! The crate reads the state of the machine, and pure functions decide what follows from it. It
-//! never writes to the user's own Codex home. Each outside source yields values of its own type, so
-//! that none can claim more than it knows. Agents and their users write that input, so its size is
-//! bounded, and each source is trusted only for what it can know.
+//! never writes to the user's own Codex home. Each external source yields values of its own type,
+//! so that no source can report more than it knows. Agents and their users write this input, so its
+//! size is bounded, and each source is trusted only for what it can know.
 
 pub mod features;
 pub mod home;

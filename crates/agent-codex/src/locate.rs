@@ -357,7 +357,7 @@ fn read_version(finished: &FinishedProgram) -> Result<AgentVersion, CandidateFau
         ProgramEnd::Code(0) => {}
         ProgramEnd::Code(code) => return Err(failed(format!("exit code {code}"))),
         ProgramEnd::Signal(signal) => return Err(failed(format!("signal {signal}"))),
-        ProgramEnd::TooMuchOutput => return Err(failed("more output than a version".into())),
+        ProgramEnd::TooMuchOutput => return Err(failed("too much output for a version".into())),
     }
     let text = String::from_utf8_lossy(&finished.stdout);
     let answer = text.lines().find_map(|line| line.trim().strip_prefix(VERSION_PREFIX));

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::process::{ProgramEnd, ProgramRun};
 
-/// The timeout for listing the models. They are built in, so this is fast.
+/// The timeout for listing the models. The list is built into Codex, so this is fast.
 const LIMIT: Duration = Duration::from_secs(10);
 /// The maximum length of the list, in bytes. It contains the models' instructions.
 const OUTPUT_LIMIT: usize = 16 << 20;

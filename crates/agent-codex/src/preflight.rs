@@ -1,4 +1,4 @@
-//! Tests the sandbox of a Codex by running `true` in it.
+//! Tests the sandbox of a Codex installation by running `true` in it.
 //!
 //! A Codex with a broken sandbox does not report the problem: its turns complete, and only the
 //! model sees that every command failed. Therefore the sandbox is tested beforehand.

@@ -194,7 +194,7 @@ impl SkillListing {
         }
     }
 
-    /// Returns the linked skill that contains this one, if any. Codex finds this one there.
+    /// Returns the linked skill that contains this one, if any. Codex finds the inner skill there.
     fn containing_link(&self, path: &Path) -> Option<PathBuf> {
         let linked =
             self.skills.iter().filter(|skill| skill.status == SkillStatus::Used(Delivery::Linked));

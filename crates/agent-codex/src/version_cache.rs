@@ -1,4 +1,4 @@
-//! A cache of program versions, because querying a version takes longer than everything else at a
+//! A cache of program versions, because querying a version takes longer than all other steps of a
 //! start.
 //!
 //! An entry is valid for exactly one file, identified by inode, size and change times. Only native

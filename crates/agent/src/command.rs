@@ -4,7 +4,7 @@ use provost_core::session::{AgentMessageKind, StreamSignal};
 
 use crate::{AgentInput, Protocol};
 
-/// The protocol of commands, which do not have one.
+/// The protocol for plain commands. It ignores their output.
 #[derive(Clone, Copy, Debug)]
 pub struct CommandProtocol;
 

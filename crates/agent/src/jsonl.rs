@@ -112,7 +112,7 @@ enum JsonlMessage {
         claim: String,
         #[serde(default)]
         text: Option<String>,
-        /// A field that reports on other channels contain. Here the stream identifies the launch,
+        /// A field of reports that arrive on other channels. Here the stream identifies the launch,
         /// so a claim with this field is ignored.
         #[serde(default)]
         launch: Option<serde_json::Value>,

@@ -4,7 +4,7 @@
 //! The protocol is JSON-RPC with one message per line. The server is lenient: it does not require a
 //! handshake, and ignores unknown fields and notifications. It keeps no state between lines, and
 //! responds once to each message that has an id. It offers no tool to ask the user, because an
-//! answer could take hours, but clients give up on a call within minutes.
+//! answer could take hours, and clients give up on a call within minutes.
 
 use provost_core::{
     session::{AgentSettings, ReportBody, TeamMembership},

@@ -329,7 +329,7 @@ mod tests {
             (names(MemberRole::Worker).len(), names(MemberRole::Manager).len()),
             (7, ALL_TOOLS.len())
         );
-        assert!(names(MemberRole::Reviewer).contains(&epilogue().name), "who reviews says so");
+        assert!(names(MemberRole::Reviewer).contains(&epilogue().name), "a reviewer may report it");
         assert!(!names(MemberRole::Worker).contains(&epilogue().name));
     }
 
@@ -379,8 +379,8 @@ mod tests {
             ("send", json!({"to": "hand"}), "missing field `text`"),
             ("send", json!({"to": "hand", "text": "x", "kind": "news"}), "unknown variant"),
             ("send", json!({"to": "hand", "text": "x", "from": "operator"}), "unknown field"),
-            ("check", json!({}), "name either"),
-            ("check", json!({"criterion": 1, "evidence": "tests"}), "name either"),
+            ("check", json!({}), "pass either"),
+            ("check", json!({"criterion": 1, "evidence": "tests"}), "pass either"),
             ("show_evidence", json!({"iteration": 1, "name": "tests"}), "show exactly one"),
             ("show_evidence", json!({"text": "all of it holds"}), "show exactly one"),
             ("judge_criterion", json!({"criterion": 1, "judgement": "satisfy"}), "because"),

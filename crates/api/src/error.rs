@@ -70,7 +70,7 @@ pub struct ApiError {
     pub ambiguous: Option<Box<AmbiguousId>>,
 }
 
-/// A text that matches several things, with their IDs as lists show them.
+/// A text that matches several things, and their IDs in the form that lists show.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AmbiguousId {
     pub text: String,

@@ -240,8 +240,7 @@ pub struct RunSessionRow {
     pub cycle: u32,
     /// The state in which the session was sealed. None while it is working.
     pub state: Option<String>,
-    /// Whether the session's turn was interrupted, so that it is waiting for the user's next
-    /// message.
+    /// Whether the session is waiting for the user's next message because its turn was interrupted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
 }

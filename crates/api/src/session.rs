@@ -430,7 +430,6 @@ pub struct WhyReply {
     pub facts: Vec<WhyFact>,
     /// The rule that determined the state, in words.
     pub rule: String,
-    /// The next change that will happen through the passage of time alone, and in how many
-    /// milliseconds.
+    /// The next change that happens merely because time passes, and in how many milliseconds.
     pub next_deadline: Option<String>,
 }

@@ -71,7 +71,7 @@ impl BenchDaemon {
         reply["id"].as_str().map(str::to_owned).context("the reply has no session id")
     }
 
-    /// Opens `count` sessions that do nothing, and waits until all of them run.
+    /// Opens `count` sessions that do nothing, and waits until all of them are running.
     pub(crate) fn open_idle_sessions(&self, count: usize) -> Result<()> {
         self.open_more_idle_sessions(0, count)
     }
@@ -151,9 +151,9 @@ pub(crate) fn private_kib(pid: u32) -> Result<(f64, f64)> {
 
 /// Returns the processor time that a process has used, in milliseconds.
 ///
-/// The kernel counts all past and present threads in ticks of 10 ms, and the present threads
-/// exactly. The larger of the two figures is more accurate: ticks for long times, the exact figure
-/// for short ones.
+/// The kernel counts the time of all past and present threads in ticks of 10 ms, and that of the
+/// present threads exactly. The larger of the two figures is more accurate: ticks for long times,
+/// the exact figure for short ones.
 pub(crate) fn cpu_ms(pid: u32) -> Result<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let (_, rest) = stat.rsplit_once(')').context("malformed stat line")?;

@@ -39,13 +39,13 @@ pub(crate) use show::run as show;
 const WAITING: usize = 100;
 const SENT: usize = 400;
 
-/// The number of concurrent senders, and messages of each per round. Every round uses new teams, so that all rounds
-/// are alike.
+/// The number of concurrent senders, and the number of messages that each sends per round. Every
+/// round uses new teams, so that all rounds are alike.
 const SENDERS: usize = 32;
 const EACH: usize = 100;
 const ROUNDS: usize = 15;
 
-/// Measures the latency from sending a message to its waiting receiver, among a hundred waiting receivers.
+/// Measures how long a message takes to reach its receiver while a hundred receivers wait.
 pub(crate) fn wait(table: &mut FigureTable) -> Result<()> {
     let daemon = BenchDaemon::home()?;
     daemon.start()?;
@@ -88,9 +88,9 @@ pub(crate) fn wait(table: &mut FigureTable) -> Result<()> {
     })
 }
 
-/// Measures durable messages of many senders over the socket, compared with the ledger alone: with
-/// as many writers that each wait for their commit, with prepared batches and no waiting, and with
-/// events without projection or search terms.
+/// Measures the throughput of durable messages that many senders send over the socket. Compares it
+/// with three uses of the ledger alone: as many writers that each wait for their commit, prepared
+/// batches without waiting, and events without projections or search terms.
 pub(crate) fn enqueue(table: &mut FigureTable) -> Result<()> {
     let dir = tempfile::tempdir()?;
     let mut bare = LedgerWriter::open(&dir.path().join("bare"))?;

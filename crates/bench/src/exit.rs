@@ -44,7 +44,7 @@ pub(crate) fn run(table: &mut FigureTable) -> Result<()> {
     });
     let mut delays = Sample::default();
     let place = tempfile::tempdir()?;
-    // All agents start before the first one exits, because an exit right after a start would
+    // All agents start before the first one exits, because an exit right after a start would also
     // measure the start.
     let sessions = (0..EXITS)
         .map(|n| TriggeredSession::start(&daemon, place.path(), n))

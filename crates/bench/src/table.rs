@@ -1,4 +1,4 @@
-//! The measured figures beside their goals.
+//! The measured figures and their goals.
 
 use std::{fs, path::Path};
 

@@ -20,7 +20,7 @@ pub(crate) const MAX_IDLE_CALLS: f64 = 10.0;
 /// The number of threads of an idle daemon: main, two of the runtime, the ledger owner, the
 /// watchdog, and seven for blocking work.
 const IDLE_THREADS: usize = 12;
-/// Time limit for the helper threads of the start to exit.
+/// How long the helper threads of startup may take to exit.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) fn run(table: &mut FigureTable) -> Result<()> {
@@ -37,7 +37,7 @@ pub(crate) fn run(table: &mut FigureTable) -> Result<()> {
         calls as f64,
         "",
         Goal::AtMost(MAX_IDLE_CALLS),
-        "strace; one round of the watchdog, which asks every 30 s, is 16 to 18 of them",
+        "strace; a round of the watchdog, every 30 s, takes 16 to 18 of them",
     );
     table.row(
         "wake-ups of 100 idle holders in the same time",
@@ -55,7 +55,7 @@ pub(crate) fn count_idle_system_calls(pid: u32) -> Result<usize> {
     system_calls(pid)
 }
 
-/// Waits for the helper threads of the start to exit, because the daemon is idle only then.
+/// Waits for the helper threads of startup to exit, because the daemon is idle only then.
 fn wait_until_idle(pid: u32) -> Result<()> {
     let start = now();
     while std::fs::read_dir(format!("/proc/{pid}/task"))?.count() > IDLE_THREADS {

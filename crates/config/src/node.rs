@@ -12,7 +12,7 @@ pub(crate) struct ValueNode {
     pub(crate) item: NodeValue,
 }
 
-/// A value whose type is known only as far as the notation shows it.
+/// A value whose type is known only from its notation.
 #[derive(Debug, Clone)]
 pub(crate) enum NodeValue {
     Switch(bool),

@@ -3,7 +3,7 @@
 use crate::key::{ConfigKey, keys};
 use crate::types::{name_fault_of, variable_name_fault};
 
-/// The agent that needs no configuration. It has its own keys instead of those of other agents.
+/// The agent that works without configuration. Its keys differ from those of other agents.
 pub const BUILT_IN: &str = "codex";
 
 /// Whether a path matches a pattern, and how.
@@ -58,7 +58,7 @@ pub(crate) fn built_in_fault(path: &[String]) -> Option<String> {
     let parts: Vec<&str> = path.iter().map(String::as_str).collect();
     match parts.as_slice() {
         ["agents", BUILT_IN, "command" | "adapter", ..] => Some(format!(
-            "the agent {BUILT_IN:?} is built in; \"agents.{BUILT_IN}.path\" sets its program, if it should not be the newest one found"
+            "the agent {BUILT_IN:?} is built in; set \"agents.{BUILT_IN}.path\" to use a program other than the newest one found"
         )),
         _ => None,
     }

@@ -1,7 +1,8 @@
 //! Presets: named sets of keys, for `run --preset NAME`.
 //!
-//! A preset has its own keys, `presets.NAME.KEY`, and each has the same meaning as the `KEY` it sets.
-//! Using a preset is equivalent to passing all its keys as flags, but explicit flags take precedence.
+//! The keys of a preset are named `presets.NAME.KEY`. Each has the same meaning as the `KEY` it
+//! sets. Using a preset is equivalent to passing all its keys as flags, but explicit flags take
+//! precedence.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

@@ -147,7 +147,8 @@ impl Resolved {
         &self.entries
     }
 
-    /// Returns the directory of the file that set a key. Relative paths in the value start there.
+    /// Returns the directory of the file that set a key. Relative paths in the value are resolved
+    /// against it.
     pub fn directory_of(&self, key: &str) -> Option<&Path> {
         let source = self.provenance.get(key)?;
         let set = if let ValueSource::Preset { set, .. } = source { set } else { source };
@@ -256,12 +257,12 @@ impl LayerStack {
         }
     }
 
-    /// Rejects keys that a project's file must not set.
+    /// Rejects keys that a project's file may not set.
     fn reject_user_only_keys(&mut self) {
         for given in &self.given {
             let of_project = matches!(given.source, ValueSource::Project(_));
             if of_project && USER_ONLY.contains(&given.name.as_str()) {
-                let detail = "it is allowed in your own provost.toml only; remove it here";
+                let detail = "it is allowed only in your own provost.toml; remove it here";
                 let fault = ValueFault::new(ProblemKind::Invalid, &(0..0), detail);
                 self.problems.push(fault.into_problem(&given.name, given.source.clone()));
             }
@@ -433,7 +434,8 @@ fn section_rank(key: &ConfigKey) -> usize {
     keys().position(|other| other.segments().next() == section).unwrap_or_default()
 }
 
-/// Moves the sum of each accumulating list into its highest layer, and returns the parts of each.
+/// Puts the combined value of each accumulating list into its highest layer, and returns the parts
+/// of each list.
 fn sum_lists(groups: &mut [(EntryRank, Vec<LayerValue>)]) -> BTreeMap<String, Vec<ShadowedValue>> {
     let adds_up = |name: &str| ADDITIVE_LISTS.contains(&name);
     let groups = groups.iter_mut().filter(|((_, _, name), _)| adds_up(name));
@@ -503,7 +505,7 @@ fn entry(
     let winner = given.pop().map(|given| (given.shown, given.source));
     let (value, source) = winner.unwrap_or((Json::Null, ValueSource::Default));
     if let Some(parts) = sums.remove(&key) {
-        // A sum with a single part is just that part.
+        // A list with a single part is just that part.
         let added = if parts.len() > 1 { parts } else { Vec::new() };
         return ConfigEntry {
             key,

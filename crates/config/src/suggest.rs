@@ -7,7 +7,7 @@ use crate::shape::one_of;
 /// Maximum length of a name to compare, because the comparison is quadratic and the name is untrusted.
 const MAX_COMPARED: usize = 128;
 
-/// Returns the most similar name, if it is similar enough to be what a typo was meant to be.
+/// Returns the most similar name, if it is similar enough for the mistyped one to be a typo of it.
 pub(crate) fn nearest<'a>(
     given: &str,
     names: impl IntoIterator<Item = &'a str>,
@@ -47,7 +47,7 @@ fn did_you_mean(name: &str) -> String {
     format!("did you mean {}?", quote(name))
 }
 
-/// Returns a key in another section whose last name is the same.
+/// Returns a key in another section with the same last name.
 fn same_last_name<'a>(path: &[String], candidates: &'a [String]) -> Option<&'a str> {
     let leaf = path.last()?;
     let ends = |name: &&String| name.rsplit('.').next() == Some(leaf) && **name != *leaf;

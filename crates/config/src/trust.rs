@@ -16,8 +16,9 @@ struct HarmlessKeys {
     keys: &'static [&'static str],
 }
 
-/// Keys that name no program, read no file and widen no rights. Every other key needs trust, and so
-/// does a new key until it is listed here. The test `every_key_is_decided_once` lists the others.
+/// Keys that do not name a program, read a file or widen permissions. All other keys need trust,
+/// including new ones until they are listed here. The test `every_key_is_decided_once` lists the
+/// keys that need trust.
 const HARMLESS: &[HarmlessKeys] = &[
     HarmlessKeys {
         why: "they choose how Codex works, within its sandbox and its approvals",
@@ -29,7 +30,7 @@ const HARMLESS: &[HarmlessKeys] = &[
         ],
     },
     HarmlessKeys {
-        why: "they only deny: lists of all layers add up, and an expired approval is denied",
+        why: "they can only deny: the lists of all layers are combined, and an expired approval is denied",
         keys: &["approvals.deny", "approvals.expire_after", "approvals.version"],
     },
     HarmlessKeys {
@@ -62,7 +63,7 @@ const HARMLESS: &[HarmlessKeys] = &[
         keys: &["loops.*.tools", "prompts"],
     },
     HarmlessKeys {
-        why: "they choose steps of Provost's own; what may land is decided elsewhere",
+        why: "they only choose among Provost's own steps; what may land is decided elsewhere",
         keys: &[
             "loops.*.clean_up",
             "loops.*.from",
@@ -128,7 +129,8 @@ mod tests {
     use super::*;
     use crate::key::keys;
 
-    /// Keys that need trust, as patterns: they run something, read files, or widen rights.
+    /// Patterns for keys that need trust, because they run something, read files, or widen
+    /// permissions.
     const NEED_TRUST: &[&str] = &[
         // Programs, their environment, and what they may do.
         "agents.*.command",
@@ -150,15 +152,15 @@ mod tests {
         "verifiers",
         "verify.checks",
         "worktree.setup",
-        // A workflow chooses which of the user's verifiers runs, and which agents are advised.
+        // A workflow selects which of the user's verifiers runs, and which agents are recommended.
         "workflows",
-        // Files: skills for agents, ignored files such as `.env`, files of one check that the next
-        // one finds, and files whose change needs approval.
+        // Files: skills for agents, ignored files such as `.env`, files that one check leaves for
+        // the next, and files whose changes need approval.
         "skills.roots",
         "verify.keep",
         "verify.protected",
         "worktree.copy",
-        // Where agents work and what lands without a person.
+        // Where agents work, and what lands without a person's approval.
         "policies",
         "reactions",
         "run.approve_plan",

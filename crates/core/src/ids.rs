@@ -51,7 +51,7 @@ pub(crate) fn text_jitter_ms(text: &str, spread: u64) -> u64 {
 }
 
 /// The factor that spreads consecutive numbers over all 32-bit numbers: 2^32 divided by the golden
-/// ratio. It is odd, so that different numbers stay different.
+/// ratio. Because it is odd, different numbers stay different.
 const SPREAD: u32 = 0x9E37_79B1;
 
 /// The id of a run: the work on one goal, from start to outcome.
@@ -61,8 +61,8 @@ pub struct RunId(pub Uuid);
 
 impl RunId {
     /// Returns the id of the run's session with this number. The digits before the short form count
-    /// up, so that the ids sort by number. The short form differs at both ends from those of the
-    /// run and its other sessions.
+    /// up, so that the ids sort by number. Both the start and the end of the short form differ from
+    /// those of the run and its other sessions.
     pub fn session(&self, no: u32) -> SessionId {
         let counted = self.0.as_u128().wrapping_add(u128::from(no) << u32::BITS);
         let (above, below) = (counted >> u32::BITS, counted & u128::from(u32::MAX));
@@ -124,7 +124,7 @@ impl FromStr for TeamId {
     }
 }
 
-/// The text that is not a valid id, and a description of the expected form.
+/// An invalid id, and a description of the expected form.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("\"{0}\" is not a valid id: expected {1}")]
 pub struct ParseIdError(String, &'static str);

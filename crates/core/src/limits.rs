@@ -53,9 +53,9 @@ pub const MAX_REFUSALS: u32 = 5;
 /// How many times per attempt to repeat a launch that failed before the agent responded.
 pub const MAX_RELAUNCHES: u32 = 1;
 
-/// How many consecutive attempts may fail before their agent begins a turn. After that, messages
-/// that Provost itself sends in a team no longer start an attempt. Otherwise, two sessions that
-/// manage each other would report their failed starts to each other forever.
+/// How many attempts in a row may fail before the agent begins a turn. Once this limit is reached,
+/// messages that Provost itself sends in a team no longer start an attempt. Otherwise, two sessions
+/// that manage each other would report their failed starts to each other forever.
 pub const MAX_FAILED_STARTS: usize = 3;
 
 /// The timeouts and limits that were set when the session was opened.

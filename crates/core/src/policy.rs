@@ -3,8 +3,8 @@
 //!
 //! `deny` takes precedence over `ask`, and `ask` over `allow`, regardless of the order of the
 //! rules. An `allow` rule applies only to what can be parsed with certainty: it never allows a
-//! command line with shell syntax because of its first words, whereas a `deny` rule inspects every
-//! part of the line.
+//! command line with shell syntax just because the first words match. A `deny` rule, in contrast,
+//! inspects every part of the line.
 //!
 //! `allow` matches a program exactly. A bare name in a rule matches only the same bare name in a
 //! command, and only if the agent's PATH resolves it to a file that the agent cannot write. A path
@@ -19,7 +19,8 @@ use crate::request::{ApprovalSubject, CommandLookup, ProgramLookup};
 /// The version of the rule format.
 pub const POLICY_VERSION: u32 = 1;
 
-/// Characters that a shell treats specially, so that a command line is more than plain words.
+/// Characters that have a special meaning in a shell. A command line that contains any of them is
+/// more than plain words.
 const SHELL_SYNTAX: &[char] = &[
     ';', '|', '&', '$', '`', '<', '>', '(', ')', '{', '}', '*', '?', '[', ']', '~', '#', '!', '\\',
     '\n', '\r', '=',
@@ -80,7 +81,7 @@ pub enum Ruling {
     Deny(String),
 }
 
-/// Whose PATH the programs in a command are looked up on.
+/// The PATH on which the programs in a command are looked up.
 #[derive(Clone, Copy, Debug)]
 enum ProgramScope<'a> {
     /// Programs on the agent's PATH and in its directory. None if they were not looked up.

@@ -73,8 +73,8 @@ pub struct ApprovalSubject {
     /// reported the request itself. Rules never act on an inference.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inferred_from: Option<ScreenSource>,
-    /// What Provost found on disk about the command. Never taken from the agent. Without it, no
-    /// rule allows a command.
+    /// What Provost itself found on disk about the command. The agent never supplies it, and no
+    /// rule allows a command without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lookup: Option<CommandLookup>,
 }
@@ -188,7 +188,7 @@ pub struct Request {
     pub launch: LaunchId,
     pub asked: AgentRequest,
     /// Incremented when the agent repeats a request under the same id, so that an answer never
-    /// applies to a changed text.
+    /// applies to a text that has changed since.
     pub revision: u32,
     pub at: Moment,
     pub status: RequestStatus,

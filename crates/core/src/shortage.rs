@@ -1,7 +1,7 @@
 //! Shortages: resources that the machine temporarily lacks.
 //!
-//! Work that encounters a shortage waits and is retried. It never fails because of a shortage,
-//! which says nothing about the work itself.
+//! Work that encounters a shortage waits and is retried. It never fails because of the shortage,
+//! because a shortage says nothing about the work itself.
 
 use serde::{Deserialize, Serialize};
 
@@ -49,7 +49,7 @@ impl Resource {
             Resource::Inodes => "inodes",
             Resource::WritableDisk => "a writable disk",
             Resource::Directory => "a writable directory",
-            Resource::Git => "an earlier git",
+            Resource::Git => "an earlier git process",
         }
     }
 }
@@ -77,8 +77,8 @@ const MESSAGES: [(&str, Resource); 8] = [
 /// The prefixes of git's own messages.
 const GIT_PREFIXES: [&str; 2] = ["fatal: ", "error: "];
 
-/// Messages that git prints without a reason when a write fails. A write to an open file fails
-/// because the disk is full.
+/// Messages that git prints when a write fails, without giving the reason. If a write to an open
+/// file fails, the disk is full.
 const FAILED_WRITES: [&str; 6] = [
     "unable to write file",
     "unable to write new index file",

@@ -1,8 +1,8 @@
 //! Verdicts: the result of Provost's own checks on one tree.
 //!
-//! A [`VerifiedTree`] can be built only from evidence: every required check must have a receipt for
-//! the tree in question, must have run to completion, and the tree must differ from the attempt's
-//! base.
+//! A [`VerifiedTree`] can be built only from evidence. For the tree in question, every required
+//! check must have run to completion and have a receipt. The tree must also differ from the
+//! attempt's base, unless empty diffs are accepted.
 
 use std::fmt;
 
@@ -55,7 +55,7 @@ impl fmt::Display for CheckEnd {
             CheckEnd::Exit(code) => write!(f, "exited with {code}"),
             CheckEnd::Signal(signal) => write!(f, "was ended by signal {signal}"),
             CheckEnd::TimeLimit => f.write_str("did not end within its time limit"),
-            CheckEnd::OutputLimit => f.write_str("printed more than its output limit"),
+            CheckEnd::OutputLimit => f.write_str("exceeded its output limit"),
             CheckEnd::Unfinished(reason) => write!(f, "could not be run: {reason}"),
         }
     }
@@ -92,7 +92,7 @@ pub enum CheckOrigin {
     /// The command line, or a plan that the operator supplied.
     Operator,
     Configuration,
-    /// An agent's plan. Such a check can refute the work, but on its own it never proves it.
+    /// An agent's plan. Its checks can refute the work, but they can never prove it on their own.
     Agent,
 }
 

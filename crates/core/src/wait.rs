@@ -1,6 +1,6 @@
 //! Level-triggered waits. A wait evaluates the state first, and again after every later event.
 //!
-//! If a wait looked only at events, it would never end if the event happened before the wait began
+//! A wait that looked only at events would never end if its event happened before the wait began,
 //! or can no longer happen.
 
 /// The result of evaluating a wait against the current state.

@@ -1,5 +1,5 @@
-//! The audit actor of a team's events: the peer whose identity the socket proved, and the member as
-//! which it acted.
+//! The audit actor of a team's events: the peer, whose identity the socket proved, and the member
+//! that it acted as.
 
 use provost_core::team::TeamActor;
 
@@ -18,7 +18,7 @@ pub(crate) fn encode_actor(proved: &str, who: &TeamActor) -> String {
     }
 }
 
-/// Splits a recorded actor into the peer and the member as which it acted.
+/// Splits a recorded actor into the peer and the member that it acted as.
 pub(crate) fn split_actor(recorded: &str) -> (&str, Option<&str>) {
     match recorded.split_once(SEPARATOR) {
         Some((proved, member)) => (proved, Some(member)),

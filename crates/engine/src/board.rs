@@ -302,7 +302,7 @@ impl BoardTransaction<'_> {
         self.reached
     }
 
-    /// Returns the session to which an adopted agent already belongs. This includes sessions opened
+    /// Returns the session that an adopted agent already belongs to. This includes sessions opened
     /// in this transaction.
     pub fn has_agent(&self, adopted: &ExternalAgent) -> Option<&Session> {
         let held = self.board.sessions().filter(|one| !self.drafts.contains_key(&one.id));
@@ -496,7 +496,7 @@ impl BoardTransaction<'_> {
         Some(Ok(events))
     }
 
-    /// Moves the resume slots that change because a session waiting for a limit has changed.
+    /// Moves the resume slots that are affected by a change to a session waiting for a limit.
     fn update_slots(
         &mut self,
         id: SessionId,

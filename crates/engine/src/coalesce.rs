@@ -2,10 +2,10 @@
 //! are coalesced, so even an agent that never stops printing causes only one event per kind and
 //! interval.
 //!
-//! This is pure: signals come in with the time at which they were printed, and are returned in
-//! order. Anything more important (a claim, a request, the start or end of a turn) is passed on
-//! immediately, after everything that precedes it. Signals that are held back are still in the
-//! journal after the recorded cursor, so a crash loses none of them.
+//! This module is pure: signals come in with the time at which they were printed, and are returned
+//! in order. Anything more important (a claim, a request, the start or end of a turn) is passed on
+//! immediately, after everything that precedes it. Signals that are held back remain in the journal
+//! after the recorded cursor, so a crash loses none of them.
 
 use std::collections::BTreeMap;
 

@@ -106,8 +106,8 @@ pub(crate) fn parse_list(text: &str) -> Result<Vec<ListedPullRequest>, String> {
     serde_json::from_str(text).map_err(|why| format!("gh returned no list of pull requests: {why}"))
 }
 
-/// Parses the state and the review comments of a pull request. `pushed` is the commit to which the
-/// checks must apply. Comments and reviews from authors without the required access are dropped,
+/// Parses the state and the review comments of a pull request. `pushed` is the commit that the
+/// checks must apply to. Comments and reviews from authors without the required access are dropped,
 /// but counted.
 pub(crate) fn parse_view(
     text: &str,

@@ -13,10 +13,10 @@ use provost_core::{
 
 use crate::projection::session::request_rows;
 
-/// Returns a command with which the caller can remove something that blocks the team from
-/// finishing. `None` if only further work or another member can remove it. The command contains the
-/// team's full id, which cannot be mistaken for a name. It also contains the actor, because an
-/// external member would otherwise act as the operator.
+/// Returns a command that lets the caller remove something that blocks the team from finishing.
+/// `None` if only further work or another member can remove it. The command contains the team's
+/// full id, which cannot be mistaken for a name. It also contains the actor, because an external
+/// member would otherwise act as the operator.
 pub(crate) fn hint_for_blocker(
     task: &Team,
     who: &TeamActor,
@@ -134,7 +134,7 @@ fn member_command(task: &Team, who: &TeamActor, member: &str, command: &str) -> 
     }
 }
 
-/// Returns the command with which to ask the operator.
+/// Returns the command that asks the operator.
 fn ask_operator(id: &str, by: &str) -> String {
     send_command(id, by, "operator")
 }

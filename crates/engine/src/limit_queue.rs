@@ -1,4 +1,4 @@
-//! The order in which sessions resume that are waiting for the usage limit of the same account.
+//! Orders the resumption of sessions that are waiting for the usage limit of the same account.
 //!
 //! A limit belongs to the account, so the account's sessions resume one after another: the first at
 //! the reset time plus the account's jitter, and each further one after another spacing interval.
@@ -6,7 +6,8 @@
 //! behind the new reset time. The slots are stored only in the sessions' own events, so a restart
 //! changes nothing:
 //!
-//! - a slot is never closer than the spacing, so it keeps its distance from every earlier resume;
+//! - a new slot is at least one spacing interval in the future, so it keeps that distance from
+//!   every earlier resume;
 //! - when a session resumes, late or not, slots within the spacing after it move in the same
 //!   commit.
 

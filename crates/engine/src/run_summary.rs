@@ -119,7 +119,7 @@ fn lead_parts(held: Result<Vec<String>, String>) -> Vec<PagePart> {
 /// The files that a run's work changed, or why they could not be determined.
 pub(crate) struct WorkChanges {
     files: Result<Vec<FileChange>, String>,
-    /// Those of the changed files that are trust-relevant or protected.
+    /// The changed files that are trust-relevant or protected.
     guarded: Result<Vec<String>, String>,
 }
 

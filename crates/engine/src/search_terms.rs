@@ -170,7 +170,7 @@ fn evidence_text(shown: &ShownEvidence) -> Option<&str> {
 mod tests {
     use provost_core::ids::SHORT_LEN;
 
-    /// The ledger does not depend on the core, so it has its own length.
+    /// The ledger does not depend on the core, so it defines its own constant for the length.
     #[test]
     fn ledger_indexes_short_ids_as_shown() {
         assert_eq!(provost_ledger::SHORT_ID, SHORT_LEN);

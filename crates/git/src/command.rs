@@ -3,7 +3,7 @@
 //!
 //! The environment contains only the caller's `PATH` and `HOME`, plus the variables and settings
 //! that prevent a repository from running its own programs. Standard input is empty unless the call
-//! provides some.
+//! provides input.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -337,7 +337,7 @@ impl GitCall<'_> {
     /// Runs git. A nonzero exit code is not treated as an error.
     pub(crate) fn run_unchecked(self) -> Result<GitOutput, Error> {
         let command = self.line();
-        // Git reads every worktree registration, and fails if another call is just creating one.
+        // Git reads every worktree registration, and fails while another call is creating one.
         let _alone = self
             .touches_worktrees()
             .then(|| WORKTREES.lock().unwrap_or_else(PoisonError::into_inner));
@@ -368,7 +368,7 @@ impl GitCall<'_> {
         else {
             return self.run_unchecked();
         };
-        // Nothing watches a call that outlives this process.
+        // Search now, because nothing monitors a call that outlives this process.
         if let Some(path) = self.special_file_search().find() {
             return Err(Error::SpecialFile { command, path });
         }

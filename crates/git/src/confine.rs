@@ -5,7 +5,7 @@
 //! [`crate::isolated_repo`]), so it normally has no other program to start.
 //!
 //! Limits: a kernel without Landlock enforces nothing, and git is not restricted if it is a script.
-//! The dynamic loader must be executable, and it can be used to run a file that is not.
+//! The dynamic loader must be allowed, and it can run files that are not.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -52,7 +52,7 @@ impl AllowedPrograms {
     }
 
     /// Restricts this thread, and everything it starts, to these programs. The paths are opened
-    /// anew on each call, because an upgrade of git replaces the files.
+    /// again on each call, because an upgrade of git replaces the files.
     pub(crate) fn confine_thread(&self) -> io::Result<()> {
         self.restrict().map(drop).map_err(io::Error::other)
     }
@@ -148,7 +148,7 @@ mod tests {
         });
         let (enforced, itself, another) = confined.join().unwrap();
         assert!(itself, "sh is allowed");
-        assert!(Command::new("/bin/ls").arg("/").output().is_ok(), "other threads are free");
+        assert!(Command::new("/bin/ls").arg("/").output().is_ok(), "other threads are unaffected");
         assert!(!(enforced && another), "ls is not allowed");
     }
 }

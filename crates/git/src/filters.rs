@@ -10,15 +10,15 @@ use crate::names::{Oid, RepoPath};
 use crate::project::Project;
 use crate::repo::Repo;
 
-/// How many files an error lists by name. It only counts the rest.
+/// How many files an error lists by name. The error only counts the others.
 const NAMED: usize = 3;
 
-/// Refuses a commit or tree with files that need a filter that the operator does not trust.
+/// Refuses a commit or tree if any of its files needs a filter that the operator does not trust.
 pub fn refuse_filtered(git: &Git, project: &Project, tree: &Oid) -> Result<(), Error> {
     refuse_tree(&project.repo(git)?, tree)
 }
 
-/// Refuses a tree with files that need a filter that the operator does not trust.
+/// Refuses a tree if any of its files needs a filter that the operator does not trust.
 pub(crate) fn refuse_tree(repo: &Repo<'_>, tree: &Oid) -> Result<(), Error> {
     if repo.configured().filters.is_empty() {
         return Ok(());

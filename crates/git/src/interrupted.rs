@@ -169,8 +169,8 @@ fn entries(repo: &Repo<'_>) -> Result<BTreeMap<RepoPath, TreeEntry>, Error> {
     answer.items().map(entry).collect::<Option<_>>().ok_or_else(|| answer.unexpected())
 }
 
-/// Whether an interrupted call wrote only the beginning of this file's content. Git creates such a
-/// file anew, so a file that the user changed in place, or changed later, does not match.
+/// Whether an interrupted call wrote only the beginning of this file's content. Git writes a new
+/// file in this case, so a file that the user changed in place, or changed later, does not match.
 fn is_torn(checkout: &Repo<'_>, commit: &Oid, path: &RepoPath) -> Result<bool, Error> {
     let file = checkout.top().join(path.as_path());
     if !checkout.git().can_have_left(&file)? {

@@ -24,9 +24,9 @@ use crate::long_call;
 use crate::names::Oid;
 use crate::repo::Repo;
 
-/// Shared files that Provost uses in place. None of them specifies a program. HEAD is the main
-/// worktree's, for the list of worktrees; to move HEAD, git uses the worktree's own directory.
-/// Trusted filters keep their files in `lfs` and `git-crypt`.
+/// Shared files that Provost uses in place. None of them specifies a program. The linked HEAD
+/// belongs to the main worktree and is needed to list the worktrees; to move HEAD, git uses the
+/// worktree's own directory. Trusted filters keep their files in `lfs` and `git-crypt`.
 const LINKED: &[&str] = &[
     "HEAD",
     "refs",

@@ -292,8 +292,8 @@ fn checkout_of<'g>(
     Ok(out.map(|entry| Repo::open_at(git, &entry.path)).transpose()?.flatten())
 }
 
-/// Moves a branch that is not checked out. Does nothing if another process has moved the branch
-/// meanwhile.
+/// Moves a branch that is not checked out. Does nothing if another process has moved the branch in
+/// the meantime.
 fn move_ref(
     git: &Git,
     project: &Project,

@@ -24,7 +24,7 @@ use crate::repo::{Repo, RepoLocation};
 use crate::submodules::{self, SubmoduleSource};
 use crate::worktree::Worktree;
 
-/// How many files that git reports as changed are compared byte by byte, at most.
+/// The maximum number of files to compare byte by byte if git reports them as changed.
 const MAX_COMPARED: usize = 100;
 
 /// The directory that contains the slots. Nothing outside it is ever removed.

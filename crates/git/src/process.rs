@@ -1,8 +1,8 @@
 //! Runs one process to completion, with limits on time and output.
 //!
 //! The process leads its own group. The group is signalled before its leader is reaped, so its id
-//! cannot have been reused. No process that git started in its group outlives the call. If this
-//! process is killed, the kernel ends the one that it started.
+//! cannot have been reused. No process that git started in its group outlives the call. If the
+//! calling process is killed, the kernel terminates git.
 
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Read};
@@ -59,8 +59,8 @@ pub(crate) struct FinishedProcess {
     pub(crate) stderr: Vec<u8>,
 }
 
-/// Runs the command until it ends, exceeds a limit or blocks; then its group is gone. If `programs`
-/// is given, the command can execute only these.
+/// Runs the command until it exits, exceeds a limit or blocks. Afterwards, no process of its group
+/// is left. If `programs` is given, the command can execute only these.
 pub(crate) fn run(
     mut command: Command,
     limits: ProcessLimits,
@@ -250,7 +250,7 @@ impl OutputPipe {
 }
 
 /// A process to start in a separate thread, because a limit on programs applies to the thread and
-/// its children. The thread lives as long as the process, which ends with it.
+/// its children. The thread lives as long as the process, and the process ends if the thread does.
 struct ProcessStart {
     command: Command,
     programs: Option<AllowedPrograms>,

@@ -32,7 +32,7 @@ pub(crate) fn create_registry_dir(shared: &Repo<'_>) -> Result<(), Error> {
 }
 
 /// Makes the `.git` file of a new worktree point to its git directory in the repository. Git wrote
-/// the path it used itself, which leads through a directory of Provost's own.
+/// the path that it used itself, which leads through one of Provost's own directories.
 pub(crate) fn rewrite_git_file(worktree: &Repo<'_>) -> Result<(), Error> {
     let (file, new) = (worktree.top().join(".git"), worktree.top().join(".git.new"));
     let text = [b"gitdir: ", worktree.git_dir().as_os_str().as_bytes(), b"\n"].concat();

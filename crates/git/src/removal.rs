@@ -25,7 +25,7 @@ use crate::submodules::MAX_DEPTH;
 use crate::unreachable::UnreachableCommits;
 use crate::worktree::{LOCK_REASON, Worktree, WorktreeReplacement};
 
-/// The maximum number of paths that a risk lists. It only counts the rest.
+/// The maximum number of paths that a risk lists. The others are only counted.
 pub const MAX_NAMED: usize = 20;
 
 /// Whether the worktree's branch is kept or deleted.

@@ -219,9 +219,8 @@ impl<'a> Repo<'a> {
         self.branch_lock().map_or(Ok(()), |lock| remove(&lock))
     }
 
-    /// Returns the lock of the branch that HEAD points to, which a reset takes too, if it is one of
-    /// Provost's branches. An agent can write HEAD, so a name that leads outside the branches is
-    /// ignored.
+    /// If HEAD points to one of Provost's branches, returns the lock of that branch, which a reset
+    /// takes too. An agent can write HEAD, so a name that leads outside the branches is ignored.
     fn branch_lock(&self) -> Option<PathBuf> {
         let head = agent_file::read_text(&self.git_dir.join("HEAD"), MAX_POINTER).ok()?;
         let branch = BranchName::new(head.trim_end().strip_prefix("ref: refs/heads/")?).ok()?;
@@ -312,8 +311,8 @@ impl<'a> Repo<'a> {
         configuration(self.git, place, args)
     }
 
-    /// Refuses files (NUL-separated) that need a filter that the operator does not trust.
-    /// Attributes come from the tree, or from the checkout if no tree is given.
+    /// Refuses files (NUL-separated) if any of them needs a filter that the operator does not
+    /// trust. Attributes come from the tree, or from the checkout if no tree is given.
     pub(crate) fn refuse_filtered(&self, files: Vec<u8>, tree: Option<&Oid>) -> Result<(), Error> {
         filters::refuse(self, files, tree)
     }

@@ -1,6 +1,6 @@
 //! A cache of repository settings, so that Provost does not have to run git for them every time.
 //!
-//! A configuration has not changed if the kernel metadata of its files has not changed. Two changes
+//! A configuration is unchanged if the kernel metadata of its files is unchanged. Two changes
 //! within one clock tick look like one, so a recently changed file is not cached. A configuration
 //! that includes other files is not cached either, because includes may depend on the checkout.
 

@@ -23,7 +23,7 @@ use crate::registry;
 use crate::repo::{Repo, answer_oid};
 use crate::worktree::{MAX_POINTER, Worktree, WorktreeReplacement};
 
-/// How many times to try if HEAD moves meanwhile.
+/// How many times to try if HEAD moves in the meantime.
 const MAX_TRIES: usize = 3;
 
 /// A commit message.
@@ -59,7 +59,7 @@ pub struct CheckoutSnapshot {
 pub enum SnapshotLocation {
     /// On top of the worktree's own branch.
     Branch,
-    /// On another branch, to which the agent switched.
+    /// On another branch that the agent has switched to.
     OtherBranch { name: RefName, kept: KeepRef },
     /// On a detached HEAD.
     Detached { kept: KeepRef },
@@ -70,7 +70,7 @@ pub enum SnapshotLocation {
 /// Why a snapshot could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("cannot commit the worktree's files: its HEAD moved {MAX_TRIES} times meanwhile")]
+    #[error("cannot commit the worktree's files: its HEAD moved {MAX_TRIES} times in the meantime")]
     Moving,
     #[error("cannot commit the worktree's files: {0}")]
     Replaced(WorktreeReplacement),
@@ -244,7 +244,7 @@ fn commit_on_head(
         return Ok(Some(taken));
     }
     // The branch is updated directly instead of through HEAD, because HEAD may be switched to
-    // another branch meanwhile.
+    // another branch in the meantime.
     let target = head.branch().map_or(OsStr::new("HEAD"), RefName::as_os_str);
     let before = head.commit().map_or("", Oid::as_str);
     let options = ["update-ref", "--no-deref", "-m", "provost: snapshot"].map(OsStr::new);

@@ -1,8 +1,9 @@
 //! Files that block git: pipes and devices in place of files that git reads.
 //!
-//! Git opens these files without looking at their type, and waits at a pipe until a process writes to
-//! it. An agent can put a pipe in its worktree at any time, so a check before each call would come
-//! too early or cost too much. Instead, a call that takes unusually long is checked while it runs.
+//! Git opens these files without checking their type, and blocks on a pipe until a process writes
+//! to it. An agent can put a pipe in its worktree at any time, so a check before each call would
+//! come too early or cost too much. Instead, a call that takes unusually long is checked while it
+//! runs.
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
@@ -18,14 +19,14 @@ use crate::worktree::MAX_POINTER;
 /// Files that git reads in every directory of a checkout.
 const READ_EVERYWHERE: [&str; 4] = [".git", ".gitattributes", ".gitignore", ".gitmodules"];
 
-/// Directories of a git directory whose files git reads. The first one is the git directory itself.
-/// Git reads `info` only in Provost's own directory.
+/// The directories in a git directory from which git reads files. The first one is the git
+/// directory itself. Git reads `info` only in Provost's own directory.
 const READ_DIRECTORIES: [&str; 3] = ["", "objects/info", "objects/pack"];
 
-/// Directories of a git directory that git reads with all directories below them.
+/// Directories of a git directory that git reads recursively.
 const READ_TREES: [&str; 3] = ["logs", "refs", "reftable"];
 
-/// The maximum number of directories to search, so that a search ends soon.
+/// The maximum number of directories to search, which keeps a search short.
 const MAX_DIRECTORIES: usize = 200_000;
 
 /// The places where a git call reads files.
@@ -33,7 +34,8 @@ const MAX_DIRECTORIES: usize = 200_000;
 pub(crate) struct SpecialFileSearch {
     /// The directory that git runs in: the top of a checkout, or a directory below it.
     pub(crate) directory: PathBuf,
-    /// The git directories that git was given. Without any, git discovers them.
+    /// The git directories that were passed to git. If there are none, git discovers its git
+    /// directory.
     pub(crate) git_dirs: Vec<PathBuf>,
 }
 
@@ -77,7 +79,7 @@ fn find_in_git_dir(git_dir: &Path, rest: &mut usize) -> Option<PathBuf> {
         .or_else(|| READ_TREES.iter().find_map(|name| find_below(&git_dir.join(name), &any, rest)))
 }
 
-/// Searches a directory and those below it, but no git directory and nothing behind a link.
+/// Searches a directory and its subdirectories. Skips git directories and does not follow links.
 fn find_below(
     top: &Path,
     blocks: &dyn Fn(&Path, &OsStr) -> bool,
@@ -103,7 +105,7 @@ fn entries(directory: &Path) -> Vec<PathBuf> {
     fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
 }
 
-/// Whether reading the file may not end. A socket cannot be opened, so it does not block.
+/// Whether reading the file may block forever. A socket cannot be opened, so it does not block.
 fn is_special(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| {
         let kind = found.file_type();

@@ -159,8 +159,8 @@ fn find<'a>(
     Ok(None)
 }
 
-/// Creates the submodule's repository and checks out its commit. Parts that already exist come from
-/// the same call before a crash.
+/// Creates the submodule's repository and checks out its commit. Parts that already exist were
+/// created by the same call before a crash.
 fn make<'a>(repo: &Repo<'a>, link: &SubmoduleLink, source: &Repo<'_>) -> Result<Repo<'a>, Error> {
     let top = repo.top().join(link.path.as_path());
     let git_dir = repo.git_dir().join("modules").join(&link.name);
@@ -227,8 +227,8 @@ fn name_origin(made: &Repo<'_>, source: &Repo<'_>) -> Result<(), Error> {
     Ok(set(made, "remote.origin.fetch", all)?)
 }
 
-/// Returns the commands that create the submodule's remote refs. They are copied from the source,
-/// so that published commits can be distinguished from new work.
+/// Returns the commands that create the submodule's remote refs. These refs are copied from the
+/// source, so that published commits can be distinguished from new work.
 fn remote_refs(link: &SubmoduleLink, source: &Repo<'_>) -> Result<Vec<u8>, Error> {
     let format = "--format=create %(refname) %(objectname)";
     let mut refs = source.read(["for-each-ref", format, "refs/remotes/"]).run()?.stdout;

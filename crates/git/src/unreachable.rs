@@ -16,15 +16,15 @@ use crate::removal::BranchFate;
 use crate::repo::{Repo, RepoLocation, answer_oid};
 use crate::worktree::Worktree;
 
-/// The maximum number of parents of a commit that keeps dropped commits. For more, a chain of such
-/// commits is created.
+/// The maximum number of parents of a commit that keeps dropped commits. If there are more dropped
+/// commits, a chain of such commits is created.
 const MAX_PARENTS: usize = 100;
 
 /// Commits that are reachable from no ref.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct UnreachableCommits {
     pub(crate) count: u64,
-    /// The commits that are not ancestors of any other of them.
+    /// The newest of these commits, which are not ancestors of any other.
     tips: Vec<Oid>,
 }
 

@@ -389,7 +389,7 @@ impl<'a> WorktreeSite<'a> {
         if !free && repo.ref_commit(&full)?.is_some() {
             return Ok(());
         }
-        // The empty old value makes the call fail if the branch was created meanwhile.
+        // The empty old value makes the call fail if the branch was created in the meantime.
         let created = repo.write(["update-ref", &full, self.base.as_str(), ""]).run_unchecked()?;
         match created.exit {
             GitExit::Code(0) => Ok(()),

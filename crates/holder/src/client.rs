@@ -27,13 +27,13 @@ use provost_sys::process::ProcStat;
 
 /// The maximum length of a starting holder's response.
 const MAX_ANSWER: usize = 64 << 10;
-/// How long to wait for that response.
+/// How long to wait for a starting holder's response.
 const ANSWER_TIMEOUT_MS: u64 = 10_000;
-/// After this time without a response, check whether the command has stopped (suspended) its own
+/// How long to wait without a response before checking whether the command has suspended its own
 /// holder.
 const STOPPED_CHECK_MS: u64 = 500;
 
-/// A holder that took on the launch. `held.json` or `exit.json` exists.
+/// A holder that took the launch. The launch directory contains `held.json` or `exit.json`.
 #[derive(Debug)]
 pub struct StartedHolder {
     /// The holder process, which the caller must reap.
@@ -102,7 +102,7 @@ pub struct HolderLink {
     next_id: u64,
     notices: VecDeque<HolderNotice>,
     views: VecDeque<TerminalView>,
-    /// The start of a line whose rest had not arrived before the timeout.
+    /// The start of a line that had not arrived completely before the timeout.
     partial: Vec<u8>,
 }
 
@@ -136,7 +136,7 @@ impl HolderLink {
         Ok(id)
     }
 
-    /// Waits for the response to a request. Keeps notices and views that arrive meanwhile for
+    /// Waits for the response to a request. Keeps notices and views that arrive in the meantime for
     /// [`Self::notice`] and [`Self::view`], and drops responses to other requests.
     pub fn reply(&mut self, id: u64) -> Result<HolderReply, Error> {
         loop {
@@ -151,8 +151,8 @@ impl HolderLink {
         }
     }
 
-    /// Waits for the next view of the terminal. The link must be a viewport. Notices that arrive
-    /// meanwhile are kept.
+    /// Waits for the next view of the terminal. The link must be a viewport. Notices that arrive in
+    /// the meantime are kept.
     pub fn view(&mut self) -> Result<TerminalView, Error> {
         loop {
             if let Some(view) = self.views.pop_front() {
@@ -209,8 +209,8 @@ fn reply_result(reply: HolderReply) -> Result<HolderReply, Error> {
     }
 }
 
-/// Starts the holder process without any environment. It needs none, and the caller's launch mark
-/// must not reach it.
+/// Starts the holder process with an empty environment. It needs no variables, and the caller's
+/// launch mark must not reach it.
 fn spawn(program: &[OsString], dir: &Path) -> io::Result<Child> {
     let (name, args) = program.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(name);

@@ -33,9 +33,9 @@ const MAX_RECORD: u64 = 16 << 20;
 pub enum LaunchState {
     /// The directory does not exist, so nothing was started.
     Absent,
-    /// A holder took the launch, but the command is not recorded as running yet. Without `holder`,
-    /// it is unknown which process took the launch, and only the age of the directory can be
-    /// judged.
+    /// A holder took the launch, but the command is not recorded as running yet. If `holder` is
+    /// `None`, it is unknown which process took the launch, and only the age of the directory shows
+    /// whether that process may still be at work.
     Starting {
         age_ms: u64,
         holder: Option<ProcessInstance>,
@@ -93,8 +93,8 @@ pub fn inspect(path: &Path) -> Result<LaunchState, Error> {
     }
 }
 
-/// The launch directory. It is kept open, so that the length of its path, or a change of it, does
-/// not matter.
+/// The launch directory. It is kept open, so it does not matter how long its path is or whether the
+/// path changes.
 #[derive(Debug)]
 pub(crate) struct LaunchDir {
     fd: OwnedFd,

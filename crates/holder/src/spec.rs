@@ -46,8 +46,9 @@ pub struct HoldSpec {
     /// The terminal in which the command runs, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tty: Option<Tty>,
-    /// The access rule: the daemon of this home has access and, for the terminal, its operator.
-    /// Without it, every process of the user that does not descend from the holder has access.
+    /// The access rule: the daemon of this home has full access, and the operator of the home may
+    /// use the terminal. Without a rule, every process of the user that does not descend from the
+    /// holder has access.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boundary: Option<Boundary>,
 }
@@ -104,7 +105,7 @@ pub struct RelayListener {
 #[serde(rename_all = "snake_case")]
 pub enum StdinMode {
     Null,
-    /// An open pipe, to which clients write through the holder's socket.
+    /// An open pipe, which clients write to through the holder's socket.
     Pipe,
     /// This text, followed by the end of input.
     Text(String),

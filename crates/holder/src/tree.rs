@@ -23,7 +23,7 @@ use provost_sys::process::{ProcStat, ProcessInstance, boot_id, is_gone, real_uid
 
 /// How long after the first SIGKILL a process may take to disappear before we give up on it.
 pub(crate) const KILL_PATIENCE_MS: u64 = 5000;
-/// The pause between repeated SIGKILLs, which catch processes that were forked meanwhile.
+/// The pause between repeated SIGKILLs, which catch processes that were forked in the meantime.
 const KILL_ROUND_MS: u64 = 50;
 
 /// The result of ending the processes of a launch.
@@ -81,7 +81,7 @@ pub fn end_all(traces: &LaunchTraces, grace: Duration) -> io::Result<TreeEndResu
     let mut found = LaunchProcesses::scan(traces)?;
     let mut seen: BTreeSet<ProcessInstance> = found.commands.iter().cloned().collect();
     let grace_end = mono_ms() + u64::try_from(grace.as_millis()).unwrap_or(u64::MAX / 2);
-    // A running holder would record an end that is not its doing.
+    // Stop the holders first, because a running one would record that the command ended on its own.
     signal_each(&found.holders, Signal::STOP);
     signal_each(&found.commands, Signal::TERM);
     // A stopped process does not handle SIGTERM until it is continued.

@@ -162,7 +162,7 @@ pub enum HolderFaultCode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "notice")]
 pub enum HolderNotice {
-    /// The journal has grown. Several growths may be reported as one.
+    /// The journal has grown. One notice may cover several writes.
     Journal {
         end: u64,
     },

@@ -229,7 +229,7 @@ fn refusing_or_absent_server_closes_output() {
     fs::write(&fifo, "").unwrap();
     assert_eq!(fault(link.reply(waiting)), HolderFaultCode::StdinClosed);
     assert_eq!(absent.wait().0.end, ProcessEnd::Exited { code: 0 });
-    let why = "the command ended before it was connected to".into();
+    let why = "the command ended before the holder connected to it".into();
     assert_eq!(notes(&absent).1, [RelayNote::RelayClosed { why }]);
     assert!(notes(&absent).0.contains(&JournalNote::StdoutClosed));
     assert_eq!(envelopes(&absent), []);

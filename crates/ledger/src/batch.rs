@@ -95,7 +95,7 @@ pub enum InvalidBatch {
     DuplicateStream { stream: StreamId },
     #[error("the {what} `{key}` occurs twice")]
     DuplicateKey { what: &'static str, key: String },
-    #[error("the {what} is {bytes} bytes long, at most {limit} are allowed")]
+    #[error("the {what} is {bytes} bytes long, but at most {limit} are allowed")]
     TooLarge { what: &'static str, bytes: usize, limit: usize },
     #[error("the {what} is empty")]
     Missing { what: &'static str },

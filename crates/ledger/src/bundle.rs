@@ -78,7 +78,7 @@ pub struct Bundle {
 /// Why a bundle could not be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("{} exists already; a bundle needs a new directory", path.display())]
+    #[error("{} already exists; a bundle needs a new directory", path.display())]
     Exists { path: PathBuf },
     #[error("could not {doing} {}", path.display())]
     Io {
@@ -94,7 +94,7 @@ pub enum Error {
     #[error("{} is not a bundle manifest: {what}", path.display())]
     InvalidManifest { path: PathBuf, what: String },
     #[error(
-        "the bundle has version {found}, and this program reads version {BUNDLE_VERSION}; use a newer provost"
+        "the bundle has version {found}, but this program reads version {BUNDLE_VERSION}; use a newer provost"
     )]
     Version { found: u32 },
     #[error("{} does not match the manifest: {what}", path.display())]
@@ -151,7 +151,7 @@ impl Bundle {
         let [file] = manifest.files.as_slice() else {
             return Err(no_manifest(dir, "expected one file of streams"));
         };
-        // The name is compared and not followed, because a forged one could point elsewhere.
+        // The name is compared but never followed, because a forged one could point elsewhere.
         if file.name != STREAMS {
             return Err(no_manifest(dir, format!("expected the file {STREAMS}")));
         }

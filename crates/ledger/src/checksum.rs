@@ -1,8 +1,8 @@
 //! The checksums that are stored with every record and every projection.
 //!
-//! SQLite does not notice if the bytes of a value change on disk. The checksum does, and because it
-//! covers where the record belongs, it also detects rows that were swapped. It protects against
-//! damage, not against an attacker, who could write a matching checksum.
+//! SQLite does not notice if the bytes of a value change on disk, but the checksum reveals it.
+//! Because the checksum also covers where the record belongs, it detects swapped rows as well. It
+//! protects against damage, not against an attacker, who could write a matching checksum.
 
 use crc32fast::Hasher;
 
@@ -17,7 +17,7 @@ pub(crate) fn checksum(record: RecordedEventRef<'_>) -> u32 {
     hasher.update(&record.at.wall_ms.to_le_bytes());
     hasher.update(&record.at.mono_ms.to_le_bytes());
     for text in [record.stream, record.kind, record.actor, record.data] {
-        // With the length, no text can continue in the next one.
+        // Include the length, so that moving bytes from one text to the next changes the checksum.
         hasher.update(&(text.len() as u64).to_le_bytes());
         hasher.update(text.as_bytes());
     }
@@ -53,7 +53,7 @@ mod tests {
             RecordedEventRef { at: ClockReading { mono_ms: 9, ..at }, ..record },
             RecordedEventRef { actor: "operatos", ..record },
             RecordedEventRef { data: "[]", ..record },
-            // The same bytes, divided differently.
+            // The same bytes, but divided differently between two texts.
             RecordedEventRef { kind: "x.yo", actor: "perator", ..record },
         ];
         for other in changed {

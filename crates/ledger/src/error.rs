@@ -20,12 +20,12 @@ pub enum Error {
     },
     /// The stored data differs from what was written.
     #[error(
-        "{} is damaged: {what}; run `provost ledger verify` for the whole list, then restore a `provost ledger backup` or import an export into an empty home",
+        "{} is damaged: {what}; run `provost ledger verify` for a complete list, then restore a `provost ledger backup` or import an export into an empty home",
         path.display()
     )]
     Corrupt { path: PathBuf, what: String },
-    /// One record is damaged, but records after `seq` can be read. The version, and the stream
-    /// unless it is known, are those that the damaged record contains.
+    /// One record is damaged, but records after `seq` can be read. The version comes from the
+    /// damaged record itself, and so does the stream, unless it is known.
     #[error("record {seq} of the ledger (event {version} of {stream}) cannot be read: {what}")]
     Unreadable { seq: u64, stream: String, version: u64, what: String },
     /// The archived events of a stream are missing or unreadable.
@@ -34,10 +34,10 @@ pub enum Error {
     /// Another process held a lock on the file for longer than the busy timeout.
     #[error("{} is in use by another process", path.display())]
     Busy { path: PathBuf },
-    /// The database, or a file that SQLite needs beside it, cannot be opened or created.
+    /// The database, or a file that SQLite needs next to it, cannot be opened or created.
     #[cfg(feature = "sqlite")]
     #[error(
-        "cannot open the database {}, or a file that SQLite needs beside it; check the permissions of the files and of their directory",
+        "cannot open the database {}, or a file that SQLite needs next to it; check the permissions of the files and of their directory",
         path.display()
     )]
     CannotOpen {
@@ -46,7 +46,7 @@ pub enum Error {
         source: rusqlite::Error,
     },
     #[cfg(feature = "sqlite")]
-    #[error("the database {} refused a statement", path.display())]
+    #[error("the database {} rejected a statement", path.display())]
     Sqlite {
         path: PathBuf,
         #[source]
@@ -97,8 +97,8 @@ impl Error {
     }
 }
 
-/// Whether the disk is full. SQLite reports this as such, except while it grows the log's
-/// shared-memory index.
+/// Whether the disk is full. SQLite has an error code for this, but returns another one while it
+/// grows the log's shared-memory index.
 #[cfg(feature = "sqlite")]
 fn is_full(error: &rusqlite::Error) -> bool {
     error.sqlite_error().is_some_and(|e| {

@@ -44,8 +44,8 @@ impl MemLedger {
         self.failing = n;
     }
 
-    /// Returns how many records [`ReadLedger::read_stream`] has returned, to measure the effort of
-    /// queries.
+    /// Returns how many records [`ReadLedger::read_stream`] has returned, to measure how much work
+    /// queries cause.
     pub fn records_read(&self) -> u64 {
         self.records_read.get()
     }

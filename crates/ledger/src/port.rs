@@ -166,7 +166,7 @@ pub struct ArchiveResult {
     pub file: Option<String>,
 }
 
-/// Why a batch was not appended. No part of it was.
+/// Why a batch was not appended. No part of it was stored.
 #[derive(Debug, thiserror::Error)]
 pub enum AppendError {
     #[error(transparent)]
@@ -397,8 +397,7 @@ pub(crate) fn distinct(streams: &[StreamId]) -> Result<Vec<&StreamId>, ArchiveEr
 }
 
 impl ProjectionQuery<'_> {
-    /// Returns the parts of the listing that remain to be shown: open or closed streams, and from
-    /// which age on.
+    /// Returns where to continue the listing: among the open streams, the closed ones, or both.
     pub(crate) fn halves(&self) -> Vec<ListCursor> {
         let all = match self.show {
             StreamFilter::OpenFirst => &[true, false][..],

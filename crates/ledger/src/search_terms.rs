@@ -29,7 +29,7 @@ pub struct SearchTerms {
     pub parts: TermSet,
 }
 
-/// A search query, all of whose terms must match.
+/// A search query. All of its terms must match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TermQuery(Vec<String>);
 
@@ -202,7 +202,7 @@ mod tests {
         let words = TermSet::from_texts(["limit how often each caller may call"]);
         let fits = |text: &str| TermQuery::new(text).is_some_and(|sought| sought.matches(&words));
         assert!(fits("LIM call") && fits("caller may"));
-        assert!(!fits("limit nobody") && !fits("ca"), "two letters are no beginning");
+        assert!(!fits("limit nobody") && !fits("ca"), "two letters are too short for a prefix");
         assert_eq!(TermQuery::new(" -- "), None);
     }
 

@@ -15,9 +15,9 @@ pub struct StreamId(String);
 /// Why a text is not a stream name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    #[error("a stream's name has at most {MAX_STREAM_ID_BYTES} bytes, this one has {bytes}")]
+    #[error("a stream's name has at most {MAX_STREAM_ID_BYTES} bytes, but this one has {bytes}")]
     TooLong { bytes: usize },
-    #[error("`{name}` is not the name of a stream: it has the form `kind/key`")]
+    #[error("`{name}` is not the name of a stream: expected the form `kind/key`")]
     Form { name: String },
 }
 

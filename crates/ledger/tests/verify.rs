@@ -27,7 +27,7 @@ fn each_mismatch_is_listed_with_its_stream() {
         ("UPDATE stream SET projection = '{}' WHERE id = 'session/a'", "its projection"),
         (
             "DELETE FROM pending_items WHERE stream = 'session/a'",
-            "stored as [], its events say [k]",
+            "stored as [], but its events say [k]",
         ),
         ("UPDATE pending_items SET kind = 'z' WHERE stream = 'session/a'", "its pending items"),
         (

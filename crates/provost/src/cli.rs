@@ -33,14 +33,14 @@ use crate::{
     ui,
 };
 
-/// The subcommand that runs this program as a holder. Only the daemon calls it. It is handled
-/// before anything else is set up, because there can be a great many holders.
+/// The subcommand that runs this program as a holder. Only the daemon calls this subcommand. It is
+/// handled before anything else is set up, because thousands of holders can run at the same time.
 pub(crate) const HOLD: &str = "hold";
 
 /// The result of a command: its exit code, or an error.
 pub(crate) type CliResult = Result<ExitCode, Error>;
 
-/// Run coding agents, see what they are really doing, and verify their work
+/// Run coding agents, see what they are actually doing, and verify their work
 #[derive(Debug, Parser)]
 #[command(
     name = "provost",
@@ -140,7 +140,7 @@ pub(crate) fn main() -> ExitCode {
 }
 
 /// Parses the arguments. Most commands are parsed without the texts, aliases and choices that
-/// [`command`] adds, because preparing these takes longer than many commands.
+/// [`command`] adds, because adding them takes longer than running many of the commands.
 fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
     if !begins_with_choices(arguments)
         && let Ok(matches) = Cli::command().try_get_matches_from(arguments)
@@ -161,8 +161,8 @@ fn begins_with_choices(arguments: &[OsString]) -> bool {
     command.and_then(|word| word.to_str()).is_some_and(options::has_choices)
 }
 
-/// Replaces this process with the git command after `--`. Only the programs listed before `--` may
-/// be executed by it.
+/// Replaces this process with the git command after `--`. Git may execute only the programs listed
+/// before `--`.
 fn run_git(arguments: &[OsString]) -> ExitCode {
     let mut parts = arguments.splitn(2, |word| word == OsStr::new("--"));
     let programs = parts.next().unwrap_or_default().iter().map(PathBuf::from).collect();
@@ -186,7 +186,7 @@ fn start(cli: Cli, arguments: &[OsString]) -> ExitCode {
     finish(&context, outcome.map_err(|error| with_choices(error, arguments)))
 }
 
-/// If an ID is ambiguous, suggests the same command with each ID that was possibly meant.
+/// If an ID is ambiguous, suggests one command for each session or run that the ID could refer to.
 fn with_choices(error: Error, arguments: &[OsString]) -> Error {
     match error {
         Error::Api(error) => {
@@ -200,11 +200,11 @@ fn with_choices(error: Error, arguments: &[OsString]) -> Error {
     }
 }
 
-/// The maximum length of a command that is suggested again with another ID.
+/// The maximum length of a command for which [`choices`] suggests unambiguous IDs.
 const MAX_REPEATED: usize = 300;
 
-/// Returns the command with each of the possible IDs. `None` if the command does not contain the
-/// ambiguous text as an argument, is long or has several lines.
+/// Returns one copy of the command for each possible ID. Returns `None` if no argument contains the
+/// ambiguous text, or if the command is long or has several lines.
 fn choices(found: &AmbiguousId, arguments: &[OsString]) -> Option<Vec<String>> {
     let words: Vec<&str> =
         arguments.iter().skip(1).map(|word| word.to_str()).collect::<Option<_>>()?;
@@ -302,7 +302,8 @@ fn report_parse_error(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
     finish(&context, outcome)
 }
 
-/// Supports `provost COMMAND help`, which many users type: returns the help for that command.
+/// Returns the help for `COMMAND` if the user typed `provost COMMAND help`, which is a common
+/// habit.
 fn help_of_group(error: &clap::Error, arguments: &[OsString]) -> Option<clap::Error> {
     let (last, before) = arguments.split_last()?;
     if error.kind() != ErrorKind::InvalidSubcommand || last != OsStr::new("help") {
@@ -339,7 +340,7 @@ fn is_help_request(error: &clap::Error) -> bool {
 }
 
 /// Whether a command that is shown as a hint can be parsed. Words in capitals are placeholders for
-/// values, and commands of other programs are not checked.
+/// values. Commands of other programs are always accepted.
 pub(crate) fn is_valid_hint(hint: &str) -> bool {
     let words: Vec<String> = shell_words(hint)
         .into_iter()
@@ -439,7 +440,7 @@ mod tests {
         }
     }
 
-    /// Covers hints that do not appear in any other test.
+    /// Also checks the hints that no other test produces.
     #[test]
     fn every_hint_in_the_sources_parses() {
         fn sources(dir: &Path, found: &mut Vec<String>) {

@@ -33,7 +33,7 @@ pub(crate) const MULTI_AGENT: &str = "agents.codex.multi_agent";
 pub(crate) struct CodexSetup<'a> {
     environment: &'a Environment,
     config: &'a Resolved,
-    /// The directory that relative paths in flags and variables start from.
+    /// The directory that relative paths in flags and variables are resolved against.
     base_dir: PathBuf,
     pub(crate) user_home: PathBuf,
     /// The search path for programs.
@@ -47,7 +47,8 @@ pub(crate) struct LoginProblem {
     pub(crate) fix: String,
 }
 
-/// Returns whether the configuration allows Codex to start agents of its own, if it says so.
+/// Returns whether the configuration allows Codex to start agents of its own, or `None` if the key
+/// is unset.
 pub(crate) fn configured_multi_agent(config: &Resolved) -> Option<MultiAgent> {
     let source = config.provenance.get(MULTI_AGENT).map(ToString::to_string);
     config.codex.multi_agent.map(|on| MultiAgent { on, source: source.unwrap_or_default() })
@@ -211,8 +212,8 @@ impl<'a> CodexSetup<'a> {
         }
     }
 
-    /// Whether this Codex may start agents of its own, according to the configuration or else to
-    /// Codex itself. `None` if neither is known.
+    /// Returns whether this Codex may start agents of its own, according to the configuration or
+    /// else according to Codex. `None` if neither is known.
     pub(crate) fn multi_agent(&self, argv: &[String]) -> Result<Option<MultiAgent>, ApiError> {
         if let Some(configured) = configured_multi_agent(self.config) {
             return Ok(Some(configured));
@@ -262,8 +263,8 @@ impl<'a> CodexSetup<'a> {
         Err(usage(message).next("provost config show"))
     }
 
-    /// Resolves a path from the configuration. Relative paths start at the directory of the file
-    /// that sets the key.
+    /// Resolves a path from the configuration. Relative paths are resolved against the directory of
+    /// the file that sets the key.
     fn resolve_path(&self, key: &str, path: &FilePath) -> PathBuf {
         path.resolve(self.config.directory_of(key).unwrap_or(&self.base_dir), &self.user_home)
     }

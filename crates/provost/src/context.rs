@@ -19,7 +19,8 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// Reads the environment. For colors, the configuration is needed, so it is not loaded for JSON output.
+    /// Reads the environment, and the configuration of colors. JSON output has no colors, so the
+    /// configuration is not loaded for it.
     pub(crate) fn new(json: bool) -> Self {
         let environment = Environment::read();
         let (paint, talk_paint) =

@@ -9,7 +9,7 @@ use provost_api::{ApiError, ErrorCode};
 pub(crate) enum Error {
     #[error(transparent)]
     Api(#[from] ApiError),
-    /// The reader of the output has closed it, as `head` does.
+    /// The program that reads the output has closed the pipe, as `head` does.
     #[error("cannot write the output: the reader closed the pipe")]
     PipeClosed,
     #[error("cannot write the output")]
@@ -40,13 +40,14 @@ pub(crate) fn unknown_name(what: &str, name: &str, known: &[impl AsRef<str>]) ->
     usage(format!("there is no {what} {name:?}; {suggestion}"))
 }
 
-/// Returns an error whose message includes all its causes, after a text that says what failed.
+/// Returns an error with a message that describes what failed and includes all causes.
 pub(crate) fn chain(code: ErrorCode, what: &str, why: &dyn std::error::Error) -> ApiError {
     let error = from_causes(code, why);
     ApiError { message: format!("{what}: {}", error.message), ..error }
 }
 
-/// Returns an error whose message includes all its causes. The outermost one says what failed.
+/// Returns an error with a message that includes all causes. The outermost cause describes what
+/// failed.
 pub(crate) fn from_causes(code: ErrorCode, why: &dyn std::error::Error) -> ApiError {
     let mut message = why.to_string();
     let mut source = why.source();

@@ -62,8 +62,9 @@ impl ProvostHome {
         self.launches().join(id)
     }
 
-    /// The home's id, which identifies where an export comes from. It is derived from a key that the
-    /// daemon creates, so a home has no id before its first daemon. If a home is moved, it keeps its id.
+    /// The home's id, which identifies where an export comes from. It is derived from a key that
+    /// the daemon creates, so a home has no id until a daemon has run in it. A home that is moved
+    /// keeps its id.
     pub(crate) fn id(&self) -> Option<String> {
         let key = provost_sys::agent_file::read(&self.path.join("key"), MAX_KEY).ok()?;
         let derived = blake3::derive_key("provost home id 1", &key);
@@ -74,7 +75,8 @@ impl ProvostHome {
         self.path.join("worktrees")
     }
 
-    /// The cache of the versions that Codex programs have reported. It can be deleted at any time.
+    /// The cache of the versions that Codex programs have reported. The file can be deleted at any
+    /// time.
     pub(crate) fn codex_version_cache(&self) -> PathBuf {
         self.path.join("known-codex.json")
     }
@@ -111,7 +113,7 @@ impl ProvostHome {
         }
     }
 
-    /// Whether the home exists but nothing can be written to it.
+    /// Whether the home exists but is not writable.
     pub(crate) fn is_read_only(&self) -> bool {
         let writable = rustix::fs::access(&self.path, Access::WRITE_OK | Access::EXEC_OK);
         matches!(writable, Err(Errno::ROFS | Errno::ACCESS))

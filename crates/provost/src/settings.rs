@@ -33,11 +33,13 @@ pub(crate) struct ConfigInputs<'a> {
     pub(crate) preset: Option<&'a str>,
     /// Whether to ignore the project's file.
     pub(crate) ignores_project: bool,
-    /// The project's file as the operator approved it, even if its content has changed since.
+    /// The version of the project's file that the operator approved, which may be older than the
+    /// current content.
     pub(crate) pinned: Option<&'a ProjectFile>,
 }
 
-/// A project's file as the operator approved it, or `None` if the project had no file.
+/// The version of a project's file that the operator approved, or `None` if the project had no
+/// file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ProjectFile(Option<ConfigFile>);
 
@@ -61,8 +63,9 @@ fn load_error(why: LoadError) -> ApiError {
     chain(ErrorCode::BadRequest, "cannot read the configuration", &why)
 }
 
-/// Loads the configuration for a directory. Flags have the highest precedence. A project's values that run
-/// programs or widen permissions are left out until the user trusts them, so this is safe in any directory.
+/// Loads the configuration for a directory. Flags have the highest precedence. Values in a
+/// project's file that run programs or widen permissions are left out until the user trusts them,
+/// so this function is safe to call in any directory.
 pub(crate) fn load(
     environment: &Environment,
     cwd: &Path,
@@ -99,7 +102,8 @@ fn judged_file(project: &ProjectTrust) -> Result<(Option<ConfigFile>, bool), Api
     })
 }
 
-/// Returns the problems of a project's file as if it were trusted, without those of other layers.
+/// Returns the problems that a project's file would cause if it were trusted. Problems in other
+/// layers are not included.
 pub(crate) fn project_problems(
     environment: &Environment,
     top: &Path,
@@ -111,7 +115,7 @@ pub(crate) fn project_problems(
     };
     let paths = ConfigPaths { user: user_file(environment), project: None };
     let inputs = Inputs {
-        // The user's own file may complete an agent that the project's file changes.
+        // The project's file may change an agent that is defined in the user's own file.
         user: provost_config::load(&paths).ok().and_then(|(user, _)| user),
         project: Some(file),
         project_is_trusted: true,
@@ -142,7 +146,7 @@ fn resolve(
     provost_config::resolve(&inputs).map_err(|why| {
         let is_flag = |one: &Problem| matches!(one.source, ValueSource::Flag { .. });
         let error = usage(why.to_string());
-        // The schema explains the keys of files, but not the flags.
+        // The schema describes the keys in files, but not the flags.
         if why.problems.iter().all(is_flag) { error } else { error.next("provost config schema") }
     })
 }
@@ -227,8 +231,9 @@ pub(crate) fn paints(environment: &Environment) -> (Paint, Paint) {
     (paint(std::io::stdout().is_terminal()), paint(std::io::stderr().is_terminal()))
 }
 
-/// Returns the configured color mode, and whether Provost's own variable sets it. An unreadable configuration
-/// does not prevent output here, because the commands that need the configuration report the error.
+/// Returns the configured color mode, and whether Provost's own variable sets it. Ignores a
+/// configuration that cannot be read, because the commands that need the configuration report that
+/// error.
 fn configured_color(environment: &Environment) -> (Color, bool) {
     let resolved = environment.current_dir().and_then(|cwd| load(environment, &cwd, Vec::new()));
     resolved.map_or((Color::Auto, false), |resolved| {
@@ -253,8 +258,9 @@ fn user_file(environment: &Environment) -> Option<PathBuf> {
     Some(config.join("provost").join(FILE))
 }
 
-/// Returns a file that is ignored because its directory is not in a repository. If it were used,
-/// anyone who can write to a parent directory such as `/tmp` could decide which programs run.
+/// Returns the `provost.toml` that is ignored because its directory is not in a repository. If such
+/// files were read, anyone who can write to a parent directory such as `/tmp` could decide which
+/// programs run.
 pub(crate) fn ignored_file(cwd: &Path) -> Option<PathBuf> {
     let file = cwd.join(FILE);
     (project_top(cwd).is_none() && file.is_file()).then_some(file)

@@ -87,14 +87,14 @@ pub(crate) fn find_run(client: &Client, id: &str) -> Result<RunRow, ApiError> {
     client.get::<RunReply>(&run_path(id)).map(|reply| reply.run)
 }
 
-/// Fetches a session or a run. If both exist under the same name, the name is ambiguous.
+/// Fetches a session or a run. Fails if both a session and a run have this name.
 pub(crate) fn find_session_or_run(client: &Client, id: &str) -> Result<SessionOrRun, ApiError> {
     match (found_or_none(find_session(client, id))?, found_or_none(find_run(client, id))?) {
         (Some(session), None) => Ok(SessionOrRun::Session(Box::new(session))),
         (None, Some(run)) => Ok(SessionOrRun::Run(Box::new(run))),
         (Some(session), Some(run)) => {
             let message = format!(
-                "\"{id}\" matches several things: {} (session {}), {} (run {})",
+                "\"{id}\" is ambiguous: {} (session {}), {} (run {})",
                 ui::short_id(&session.id),
                 ui::escape_line(&session.name),
                 ui::short_id(&run.id),
@@ -120,8 +120,9 @@ pub(crate) fn find_session_or_run(client: &Client, id: &str) -> Result<SessionOr
     }
 }
 
-/// Fetches a session. For a run, returns its session that has a pending request, or else its most
-/// recent active session. For a team, returns the session of the member that has a pending request.
+/// Fetches a session. For a run, returns the session with a pending request or, if there is none,
+/// the most recent active session. For a team, returns the session of the member that has a pending
+/// request.
 pub(crate) fn find_active_session(client: &Client, id: &str) -> Result<SessionRow, ApiError> {
     let found = match find_session_or_run(client, id) {
         Err(error) if error.code == ErrorCode::NotFound => {
@@ -205,7 +206,7 @@ fn found_or_none<T>(found: Result<T, ApiError>) -> Result<Option<T>, ApiError> {
     }
 }
 
-/// Percent-encodes everything but unreserved characters.
+/// Percent-encodes all characters except unreserved ones.
 fn encode(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -213,7 +214,8 @@ fn encode(text: &str) -> String {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'~' => {
                 encoded.push(char::from(byte))
             }
-            // A name can be "..", which could be interpreted as the parent directory.
+            // Encode the dots of a name such as "..", because a server could interpret it as the
+            // parent directory.
             b'.' if text.bytes().any(|byte| byte != b'.') => encoded.push('.'),
             byte => encoded.push_str(&format!("%{byte:02X}")),
         }

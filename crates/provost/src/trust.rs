@@ -1,8 +1,9 @@
 //! Whether a project's files are trusted, and how to ask the operator to trust them.
 //!
-//! Every configuration is loaded through `settings`, which uses this module. Values that need trust but
-//! lack it are left out, so a command that forgets to ask still runs nothing from the repository.
-//! Commands that start something call [`require`] first, which asks on a terminal and refuses otherwise.
+//! Every configuration is loaded through `settings`, which uses this module. Values that are not
+//! trusted although they need trust are left out, so a command that forgets to ask the operator
+//! still runs no programs from the repository. Commands that start something call [`require`]
+//! first, which asks the operator if there is a terminal, and otherwise fails.
 
 use std::{
     io::{BufRead as _, IsTerminal as _},
@@ -49,7 +50,7 @@ pub(crate) struct ProjectTrust {
 /// Whether a project's files are trusted.
 #[derive(Debug)]
 pub(crate) enum ProjectTrustState {
-    /// The user trusts exactly this content, or none of it needs trust.
+    /// The user trusts exactly this content, or no part of the content needs trust.
     Trusted(ProjectSnapshot),
     Untrusted(ProjectSnapshot),
     /// Another user could have written the files, so they are not read and cannot be trusted.
@@ -63,7 +64,8 @@ pub(crate) struct TrustSubject {
     /// The working directory, relative to the path.
     pub(crate) directory: PathBuf,
     pub(crate) content: TrustContent,
-    /// The files of a commit, if at least one of them differs from the content.
+    /// The files of the commit that worktrees start from, if at least one of them differs from the
+    /// checkout.
     pub(crate) committed: Option<CommitContent>,
 }
 
@@ -148,8 +150,8 @@ fn relative(cwd: &Path, top: &Path) -> PathBuf {
     cwd.strip_prefix(top).unwrap_or(Path::new("")).to_owned()
 }
 
-/// Returns the argument of `provost trust`. It is the working directory only if that has its own
-/// files that need trust.
+/// Returns the argument of `provost trust`: the working directory if it has its own files that need
+/// trust, otherwise the top of the project.
 fn trust_argument(top: &Path, directory: &Path, is_nested: bool) -> String {
     let path = if is_nested { top.join(directory) } else { top.to_owned() };
     shell_quote(&path.display().to_string())
@@ -181,7 +183,7 @@ pub(crate) fn require_project(
     }
 }
 
-/// Checks that a workflow may be used, which means that the user trusts the parts of it that need trust.
+/// Checks that a workflow may be used: the user must trust all parts that need trust.
 pub(crate) fn require_workflow(
     context: &Context,
     path: &Path,
@@ -195,8 +197,8 @@ pub(crate) fn require_workflow(
     ask_or_refuse(context, &subject, asking)
 }
 
-/// Returns what `provost trust PATH` is about: a workflow file, or the files in the checkout and in
-/// the commit that worktrees start from.
+/// Returns what `provost trust PATH` applies to: a workflow file, or the files in the checkout and
+/// in the commit that worktrees start from.
 pub(crate) fn trust_subject(context: &Context, path: &Path) -> Result<TrustSubject, ApiError> {
     let path = std::fs::canonicalize(path)
         .map_err(|why| usage(format!("cannot open {}: {why}", path.display())))?;
@@ -223,8 +225,8 @@ pub(crate) fn trust_subject(context: &Context, path: &Path) -> Result<TrustSubje
     }
 }
 
-/// Refuses a project whose `provost.toml` has errors, because every correction would need a new
-/// decision.
+/// Rejects a project whose `provost.toml` has errors, because the user would have to trust the
+/// project again after each correction.
 fn check_config(context: &Context, top: &Path, snapshot: &ProjectSnapshot) -> Result<(), ApiError> {
     let problems = settings::project_problems(&context.environment, top, snapshot);
     let Some(why) = problems else { return Ok(()) };
@@ -235,7 +237,8 @@ fn check_config(context: &Context, top: &Path, snapshot: &ProjectSnapshot) -> Re
 }
 
 /// Returns the trust subject for a workflow file. A workflow at a project's top is part of the
-/// project. The text that is used must be the text that was checked.
+/// project. Fails if the file no longer contains `text`, because exactly the text that is used must
+/// be checked.
 fn workflow_subject(path: &Path, text: &str) -> Result<TrustSubject, ApiError> {
     let directory = path.parent().unwrap_or(path);
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -253,8 +256,9 @@ fn workflow_subject(path: &Path, text: &str) -> Result<TrustSubject, ApiError> {
     Ok(TrustSubject::of_checkout(top, PathBuf::new(), snapshot.content))
 }
 
-/// Refuses agents and all their processes. A process below a holder belongs to an agent. If the
-/// daemon is running, it also identifies processes that have left their holder.
+/// Returns an error if the caller is an agent or one of its processes. A process that descends from
+/// a holder belongs to an agent. If the daemon is running, it also identifies processes that have
+/// left their holder.
 pub(crate) fn must_be_operator(context: &Context) -> Result<(), ApiError> {
     let family = process::family(std::process::id()).map_err(|why| {
         ApiError::new(ErrorCode::Forbidden, format!("cannot identify this process: {why}"))
@@ -292,7 +296,8 @@ pub(crate) fn is_trusted(
 pub(crate) fn record(environment: &Environment, subject: &TrustSubject) -> Result<(), ApiError> {
     let store = store(environment)?;
     let committed = subject.committed.as_ref().map(|committed| &committed.content);
-    // Record the checkout's content last, because later changes are compared with the most recent record.
+    // The content of the checkout is recorded last, because later changes are compared with the
+    // most recent record.
     for content in committed.into_iter().chain([&subject.content]) {
         if !content.is_empty() {
             store.trust(&subject.path, content).map_err(store_error)?;
@@ -306,7 +311,8 @@ pub(crate) fn store_error(why: provost_trust::StoreError) -> ApiError {
         .next("ls -ld ~/.config/provost/trust")
 }
 
-/// Asks the operator on a terminal. If this is not possible, fails with the command to run.
+/// Asks the operator on the terminal. Without a terminal, returns an error that suggests the
+/// command to run.
 pub(crate) fn ask_or_refuse(
     context: &Context,
     subject: &TrustSubject,
@@ -354,8 +360,8 @@ pub(crate) fn last_trusted(environment: &Environment, subject: &TrustSubject) ->
     last.unwrap_or_default().down_to(&subject.directory)
 }
 
-/// Lists everything that needs trust. Since the last decision, entries with `+` are new, those with
-/// `~` have changed, and those with `-` were removed.
+/// Lists everything that needs trust. Compared with the last decision, entries marked `+` are new,
+/// entries marked `~` have changed, and entries marked `-` were removed.
 pub(crate) fn describe(subject: &TrustSubject, before: &TrustContent) -> Vec<String> {
     let changes = subject.content.changes(before);
     let mark = |file: &str, entry: &ContentEntry| {
@@ -384,7 +390,7 @@ pub(crate) fn describe(subject: &TrustSubject, before: &TrustContent) -> Vec<Str
                 None if agent_directory(file).is_some() => {
                     format!("  - {} (removed)", escape_line(file))
                 }
-                None => format!("  - the text of {} that could not be parsed", escape_line(file)),
+                None => format!("  - the text of {}, which could not be parsed", escape_line(file)),
             });
         }
     }
@@ -448,20 +454,20 @@ pub(crate) fn describe_effect(file: &str, key: Option<&str>) -> &'static str {
             "environment variables of programs"
         }
         ["hooks", "after_create"] | ["worktree", "setup"] => "runs in every new worktree",
-        ["hooks", ..] => "runs on this event",
+        ["hooks", ..] => "runs when this event occurs",
         ["verify", "checks"] | ["loops", _, "evidence", ..] => "runs to check work",
-        ["verify", "keep"] => "decides which files of one check the next one finds",
+        ["verify", "keep"] => "decides which files a check leaves for the next one",
         ["worktree", "copy"] => "copies ignored files, such as secrets, to where agents work",
         ["worktree", "enabled"] => "decides whether agents work in your checkout",
-        ["workflows", ..] => "decides which verifier runs, and which agents are advised",
+        ["workflows", ..] => "decides which verifier runs, and which agents are recommended",
         ["run", "machine_parallel"] => "decides how many agents work at the same time",
         ["verify", "protected"] => "decides which file changes need your approval",
-        ["verifiers", ..] => "decides when work counts as proved",
+        ["verifiers", ..] => "decides whether work counts as verified",
         ["approvals", ..] => "decides what agents may do without asking",
         ["reactions", ..] | ["policies", ..] => "acts on sessions automatically",
         ["run", "land"] => "decides where finished work goes",
         ["skills", ..] => "directories with skills for agents",
-        ["budget", ..] | ["loops", _, "tokens"] => "decides how much agents may use",
+        ["budget", ..] | ["loops", _, "tokens"] => "decides how many tokens agents may use",
         _ => "widens what runs may do",
     }
 }
@@ -512,7 +518,7 @@ fn describe_change(change: &ContentChange) -> String {
             None if agent_directory(file).is_some() => {
                 format!("{} was removed", escape_line(file))
             }
-            // The file may still exist. Its text counted as a whole only while it could not be parsed.
+            // The file may still exist: the whole file is an entry only while it cannot be parsed.
             None => {
                 format!("{} no longer has the text that could not be parsed", escape_line(file))
             }
@@ -553,7 +559,7 @@ pub(crate) fn warning(environment: &Environment, cwd: &Path) -> Option<TrustWarn
     match project.state {
         ProjectTrustState::Trusted(_) => None,
         ProjectTrustState::Unsafe(why) => Some(TrustWarning {
-            problem: format!("{why}, so the files of {} cannot be trusted", project.top.display()),
+            problem: format!("{why}, so the files in {} cannot be trusted", project.top.display()),
             command: why.fix(),
         }),
         ProjectTrustState::Untrusted(snapshot) => {
@@ -562,7 +568,7 @@ pub(crate) fn warning(environment: &Environment, cwd: &Path) -> Option<TrustWarn
             let is_nested = snapshot.content.is_nested();
             let argument = trust_argument(&project.top, &project.directory, is_nested);
             let problem = format!(
-                "not trusted yet: {} of {}; values that run programs or widen permissions are not read, and until you trust them, nothing is started here",
+                "not trusted yet: {} of {}; values that run programs or widen permissions are ignored, and nothing is started here until you trust them",
                 files.join(", "),
                 project.top.display(),
             );
@@ -595,8 +601,9 @@ pub(crate) enum AgentTrust {
     Untrusted,
 }
 
-/// Decides whether Codex may trust a repository. Provost never grants this on its own: the user
-/// must trust the content with `provost trust`, or the directory in their own Codex configuration.
+/// Decides whether Codex may trust a repository. Provost never decides this on its own: the user
+/// must trust the content with `provost trust`, or trust the directory in their own Codex
+/// configuration.
 pub(crate) fn codex_trust(
     environment: &Environment,
     place: AgentWorkplace<'_>,

@@ -1,4 +1,4 @@
-//! The law over all sessions of one account: they resume one after the other.
+//! The law for all sessions of one account: they resume one after another.
 
 use std::collections::BTreeMap;
 

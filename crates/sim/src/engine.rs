@@ -1,4 +1,4 @@
-//! The engine's side: the real board over an in-memory ledger, plus the state that a daemon keeps only in memory.
+//! The simulated daemon: the real board over an in-memory ledger, plus the state that a daemon keeps only in memory.
 //!
 //! A crash drops everything here except the ledger. The laws judge each commit against a shadow that is folded from
 //! the stored form of every event.
@@ -52,7 +52,7 @@ pub(crate) enum EffectTask {
     Other(SessionEffect),
 }
 
-/// An effect of a run in progress, with the run as it was when the effect was dispatched.
+/// A run's effect that is in progress, with the state of the run when the effect was dispatched.
 #[derive(Clone, Debug)]
 pub(crate) struct RunEffectTask {
     pub(crate) effect: run::RunEffect,
@@ -61,7 +61,7 @@ pub(crate) struct RunEffectTask {
     pub(crate) lands: bool,
 }
 
-/// Input of the owner: observations, and requests of users and agents with their own idempotency keys.
+/// Input for the owner: observations, and requests from users and agents, each with its own idempotency key.
 #[derive(Clone, Debug)]
 pub(crate) enum EngineInput {
     Observation(SessionId, SessionCommand),
@@ -79,7 +79,7 @@ pub enum CrashPoint {
     Nowhere,
     BeforeAppend,
     AfterAppend,
-    /// After this number of orders that follow from a commit.
+    /// After this many of the orders that result from a commit have been dispatched.
     InDispatch(usize),
 }
 
@@ -172,7 +172,7 @@ impl SimEngine {
         let loaded = self.load_for(now, inputs);
         let mut replies = Vec::new();
         let mut turn = self.board.begin(now);
-        // As in the daemon, due deadlines of teams are handled before requests to them.
+        // As in the daemon, a team's due deadlines are handled before requests to the team.
         for id in self.board.due_teams(now.mono_ms) {
             turn.advance_team(id);
         }
@@ -247,7 +247,7 @@ impl SimEngine {
         Ok(went)
     }
 
-    /// Crashes: only the ledger remains.
+    /// Simulates a crash, after which only the ledger remains.
     pub(crate) fn crash(&mut self) {
         self.note(|| "— crash".to_owned());
         self.board = Board::default();
@@ -258,7 +258,7 @@ impl SimEngine {
         self.heard.clear();
     }
 
-    /// Restarts: folds open streams and restores their pending effects.
+    /// Simulates a restart: folds the open streams and restores their pending effects.
     pub(crate) fn restore(&mut self) -> Result<(), BrokenLaw> {
         let open = self.ledger.open_streams().map_err(|why| why.to_string())?;
         for state in open {
@@ -455,7 +455,7 @@ impl SimEngine {
         }
     }
 
-    /// Shows every stored event to the laws.
+    /// Checks every stored event against the laws.
     fn check_commit(&mut self, committed: &CommittedBatch, now: Moment) -> Result<(), BrokenLaw> {
         let mut changed = Vec::new();
         for record in committed.records() {
@@ -484,7 +484,7 @@ impl SimEngine {
         for RunShadow { run, watch, .. } in self.run_shadows.values() {
             let most = run.spec.planning.machine_parallel as usize;
             if all > most {
-                return Err(format!("{all} agents work for all runs, the limit is {most}"));
+                return Err(format!("{all} agents work for all runs, but the limit is {most}"));
             }
             watch.check_settled(run, now, all - run.agents_at_work(), |id| self.shadow(id))?;
         }

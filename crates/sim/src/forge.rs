@@ -1,4 +1,5 @@
-//! The destination of runs: the target branch, which others move, the run's own branch, and its pull request.
+//! The places where runs land: the target branch, which others also move, the run's own branch, and
+//! its pull request.
 
 use std::collections::BTreeMap;
 
@@ -24,11 +25,11 @@ pub(crate) struct SimForge {
     landed: BTreeMap<CommitId, String>,
     /// The commit of the pull request, once there is one.
     pull: Option<CommitId>,
-    /// A landing that a git carries out that outlived its daemon.
+    /// A landing that is carried out by a git process that outlived its daemon.
     pub(crate) outlived: Option<OutlivedGit>,
 }
 
-/// A git that landed work of a run when its daemon ended, and lives on.
+/// A git process that was landing a run's work when its daemon exited, and that is still running.
 #[derive(Clone, Debug)]
 pub(crate) struct OutlivedGit {
     pub(crate) run: Box<Run>,
@@ -116,7 +117,8 @@ impl SimForge {
         Some(RunCommand::PullRequestObserved { look: run.pull_request_changes, state, comments })
     }
 
-    /// Whether a poll may have shown this state. A poll without news finds the pull request merged.
+    /// Whether a poll may have shown this state. If nothing has changed, a poll reports the pull
+    /// request as merged.
     pub(crate) fn may_show(&self, look: u32, seen: &PullRequestState) -> bool {
         let (state, _) = self.pull_request_at(look);
         let merged = PullRequestState { status: PullRequestStatus::Merged, ..state };
@@ -140,7 +142,7 @@ impl SimForge {
         (state, self.review_comments(look, &mut rng))
     }
 
-    /// Earlier review comments are returned again together with new ones.
+    /// Returns the previous review comment again, together with a new one if there is one.
     fn review_comments(&self, look: u32, rng: &mut Rng) -> Vec<ReviewComment> {
         let talkative = self.seed.is_multiple_of(3);
         let comment = |no: u32| ReviewComment::new(format!("r{no}"), "ann", "{{task}}");
@@ -148,7 +150,8 @@ impl SimForge {
         look.checked_sub(1).map(comment).into_iter().chain(new).collect()
     }
 
-    /// In some scenarios the work changes protected files, which only the operator may land.
+    /// Holds the landing in scenarios where the work changes protected files, which may land only
+    /// with the operator's approval.
     fn require_approval(&self, run: &Run, head: &Snapshot) -> Option<RunCommand> {
         let commit = commit_to_land(run, head);
         let held = !self.calm && Rng::from_names(self.seed, &[23]).percent(25);

@@ -1,6 +1,6 @@
 //! Generates a run from a seed: its spec, the behaviour of its agents, and the actions of users.
 //!
-//! As in `script`, all of it depends only on the seed and on names.
+//! As in `script`, everything depends only on the seed and on names.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ pub(crate) struct SessionPart {
 }
 
 impl SessionPart {
-    /// Returns the part of a session, if it belongs to a run.
+    /// Returns the session's purpose in its run, if it belongs to one.
     pub(crate) fn from_spec(spec: &SessionSpec) -> Option<SessionPart> {
         spec.run.map(|_| SessionPart {
             form: spec.agent.settings.result,
@@ -70,13 +70,14 @@ pub fn has_plan(seed: u64) -> bool {
     has_run(seed) && graph::has_plan(scenario_number(seed))
 }
 
-/// Returns the number of a scenario among its kind. Runs do not change the scenarios without one.
+/// Returns the number of a scenario among those with a run, or among those without one. The
+/// scenarios without a run are therefore the same as if no scenario had a run.
 pub(crate) fn scenario_number(seed: u64) -> u64 {
     if has_run(seed) { seed / 4 } else { seed - seed / 4 - 1 }
 }
 
-/// Whether the agents of the run work without faults and users do not interfere, so that the run
-/// lands more often than others.
+/// Whether the run's agents work without faults and no user interferes. Such a run lands more often
+/// than others.
 fn is_smooth(seed: u64) -> bool {
     Rng::from_names(seed, &[38]).percent(30)
 }
@@ -90,7 +91,7 @@ fn run_id(seed: u64) -> RunId {
     RunId(uuid::Uuid::from_u64_pair(seed, 0x40))
 }
 
-/// Returns the runs of a scenario. A second run is added where the limit on agents covers several runs.
+/// Returns the runs of a scenario. If the limit on agents covers several runs, there is a second run.
 pub(crate) fn runs(seed: u64, faults: &Faults) -> Vec<(RunId, RunSpec)> {
     let first = spec(seed, faults);
     let together = first.planning.machine_parallel < u32::MAX && !faults.calm;
@@ -173,13 +174,15 @@ fn spec(seed: u64, given: &Faults) -> RunSpec {
     }
 }
 
-/// Scenarios without trouble mostly land as a pull request, so that some are polled repeatedly.
+/// Returns the landing modes to choose from. Smooth scenarios usually land as a pull request, so
+/// that some pull requests are polled repeatedly.
 fn modes_of_landing(seed: u64) -> &'static [LandMode] {
     use LandMode::{Branch, Merge, Pr};
     if is_smooth(seed) { &[Branch, Merge, Pr, Pr, Pr] } else { &[Branch, Merge, Pr] }
 }
 
-/// In a calm scenario no user approves commands of agents, so the rules allow them.
+/// Returns the approval rules. In a calm scenario, no user approves the agents' commands, so the
+/// rules allow them.
 fn policy(faults: &Faults) -> Policy {
     let matches = Matcher::Command(vec!["own".to_owned()]);
     let allow = faults.calm.then_some(PolicyRule { decision: RuleDecision::Allow, matches });
@@ -193,7 +196,7 @@ fn budget(rng: &mut Rng, faults: &Faults) -> Budget {
     if faults.calm { Budget::default() } else { Budget { tokens, turns } }
 }
 
-/// Answers one or all of the questions in advance.
+/// Returns answers that are given in advance: to none, one or all of the questions.
 fn answers(rng: &mut Rng) -> BTreeMap<String, Vec<String>> {
     let given = rng.pick(&[0, 1, 3]);
     (0..given).map(|no| (format!("q{no}"), vec!["beforehand".to_owned()])).collect()
@@ -206,7 +209,7 @@ fn hooks(rng: &mut Rng) -> BTreeMap<RunHookEvent, HookSpec> {
     wanted.into_iter().map(|event| (event, hook.clone())).collect()
 }
 
-/// Returns the actions of a run's agent from its start.
+/// Returns what a run's agent does after its start.
 pub(crate) fn opening(
     seed: u64,
     session: u64,
@@ -226,7 +229,7 @@ pub(crate) fn opening(
     vec![AgentAction::Line(StreamSignal::Ready { thread: Some(format!("thread-{session}")) })]
 }
 
-/// Returns the reaction of a run's agent to a message: mostly the work it is there for.
+/// Returns the reaction of a run's agent to a message. Usually, the agent does its work.
 pub(crate) fn reaction(
     seed: u64,
     session: u64,
@@ -249,7 +252,7 @@ pub(crate) fn reaction(
         ResultForm::Plain | ResultForm::Triage | ResultForm::Plan => true,
         ResultForm::PlanReview | ResultForm::Review => false,
     };
-    // An agent that waits for an answer blocks a slot. Which agent does depends on timing.
+    // An agent that waits for an answer occupies a slot. Which agent that is depends on timing.
     let often = match (graph::has_plan(seed), faults.calm) {
         (false, _) => 35,
         (true, false) => 12,
@@ -342,7 +345,7 @@ fn question(rng: &mut Rng) -> AgentRequest {
     }
 }
 
-/// Returns the actions of users on the run, and their times.
+/// Returns the actions that users take on the run, and when they take them.
 pub(crate) fn run_actions(seed: u64, faults: &Faults) -> Vec<(u64, u64, UserAction)> {
     if !faults.users {
         return Vec::new();

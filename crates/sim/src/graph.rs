@@ -15,7 +15,7 @@ pub(crate) fn has_plan(story: u64) -> bool {
     story % 2 == 1
 }
 
-/// Generates how a run plans, and how it executes the plan.
+/// Generates a run's settings for planning and for executing the plan.
 pub(crate) fn planning(seed: u64, interface: &AgentInterface, faults: &Faults) -> PlanningSpec {
     if !has_plan(seed) {
         return PlanningSpec::default();
@@ -64,7 +64,8 @@ fn task(no: u64) -> PlanTask {
     }
 }
 
-/// Returns a planner's result: mostly a valid plan. A planner that was sent the errors mostly fixes them.
+/// Returns a planner's result, which is usually a valid plan. A planner that receives the errors in its plan usually
+/// fixes them.
 pub(crate) fn plan_result(seed: u64, rng: &mut Rng, may_repair: bool) -> StructuredResult {
     let faulty = rng.percent(if may_repair { 15 } else { 25 });
     let plan = serde_json::to_string(&plan(seed)).expect("a plan has string keys only");

@@ -11,7 +11,7 @@ use provost_core::{
 
 use crate::session_laws::BrokenLaw;
 
-/// The history of a graph that is needed to judge its present state.
+/// The part of a graph's history that is needed to judge its current state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GraphWatch {
     merged: BTreeSet<TaskId>,
@@ -89,8 +89,8 @@ fn resumed_sessions(run: &Run) -> impl Iterator<Item = SessionId> {
     })
 }
 
-/// Outside of the task stage one session works for a run. In it, the number of agents is limited, plus one that
-/// checks a merge.
+/// Outside the task stage, at most one session works for a run. In the task stage, the number of agents is limited, and
+/// one more session may check a merge.
 fn parallelism_is_bounded(after: &Run) -> Result<(), BrokenLaw> {
     let living = after.sessions.iter().filter(|one| one.end.is_none());
     let (checks, agents): (Vec<&RunSession>, Vec<_>) =
@@ -102,7 +102,7 @@ fn parallelism_is_bounded(after: &Run) -> Result<(), BrokenLaw> {
     let planning = &after.spec.planning;
     let most = planning.parallel.min(planning.machine_parallel).max(1) as usize;
     // The check of a landing merge has no agent.
-    law!(agents <= most, "{agents} agents work, the limit is {most}");
+    law!(agents <= most, "{agents} agents work, but the limit is {most}");
     Ok(())
 }
 
@@ -126,7 +126,7 @@ fn worktrees_are_exclusive(after: &Run) -> Result<(), BrokenLaw> {
 fn head_is_stable(before: &Run, event: &Event, after: &Run) -> Result<(), BrokenLaw> {
     let moves = matches!(event, Event::Integrated(_));
     let stable = before.head == after.head || before.stage != RunStage::Tasks || moves;
-    law!(stable, "the head of a run with tasks is moved by {}", event.kind().0);
+    law!(stable, "{} moved the head of a run with tasks", event.kind().0);
     Ok(())
 }
 

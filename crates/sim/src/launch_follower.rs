@@ -11,7 +11,8 @@ use crate::{
     world::{HolderLife, SimHolder, SimJournalEntry, SimWorld},
 };
 
-/// The memory of a follower. It is lost in a crash; the next follower starts at the committed cursor.
+/// The in-memory state of a follower. A crash loses it, and the next follower starts at the
+/// committed cursor.
 #[derive(Clone, Debug)]
 pub(crate) struct LaunchFollower {
     launch: LaunchId,

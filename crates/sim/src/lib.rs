@@ -1,5 +1,5 @@
-//! A seeded simulator of Provost's engine: the real board and rules over an in-memory ledger, in a simulated world
-//! with crashes between any two steps, lost, repeated and interleaved observations, and lying agents.
+//! A seeded simulator of Provost's engine: the real board and rules over an in-memory ledger, in a simulated world with
+//! crashes between any two steps, with lost, repeated and interleaved observations, and with agents that lie.
 //!
 //! The same seed and faults always produce the same scenario. [`simulate`] runs it and checks the laws
 //! (invariants).

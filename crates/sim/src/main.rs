@@ -1,4 +1,4 @@
-//! Runs the simulator over a range of seeds, or prints the scenario of one.
+//! Runs the simulator over a range of seeds, or prints the scenario of one seed.
 
 #![expect(clippy::print_stdout, reason = "the report is the result")]
 

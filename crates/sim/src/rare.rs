@@ -1,7 +1,8 @@
-//! Rare behaviour that the other stories almost never reach: unreachable agents, one-shot work at a usage limit,
-//! reports beyond the budget, members that recant, and forged records.
+//! Rare behaviour that the other scenarios almost never reach: unreachable agents, one-shot work at a usage limit,
+//! reports beyond the budget, agents that withdraw a claim, and forged records.
 //!
-//! It depends only on the seed and on names, and draws its own random numbers, so that all other stories stay the same.
+//! It depends only on the seed and on names, and draws its own random numbers, so it does not change any other
+//! scenario.
 
 use provost_core::{
     lifecycle::ClaimKind,
@@ -24,8 +25,8 @@ pub(crate) fn one_shot(mut spec: SessionSpec, seed: u64, no: u64, faults: &Fault
     spec
 }
 
-/// Opens some of the sessions that are bound to a team for that team. They idle between messages, and are dismissed
-/// when the team ends.
+/// Marks some of the sessions that are bound to a team as opened for that team. These sessions are idle between
+/// messages, and are dismissed when the team ends.
 pub(crate) fn open_for_team(spec: &mut SessionSpec, seed: u64, no: u64, teams: &[SimTeam]) {
     let id = crate::script::session_id(seed, no);
     let bound = teams.iter().flat_map(|team| &team.members);
@@ -40,7 +41,7 @@ pub(crate) fn open_for_team(spec: &mut SessionSpec, seed: u64, no: u64, teams: &
     }
 }
 
-/// Returns the actions of one-shot work from its start. It may exit at the usage limit.
+/// Returns what one-shot work does after its start. It may exit at the usage limit.
 pub(crate) fn one_shot_opening(seed: u64, session: u64, launch: u32) -> Vec<AgentAction> {
     let mut rng = Rng::from_names(seed, &[63, session, u64::from(launch)]);
     let thread = Some(format!("thread-{session}"));
@@ -57,7 +58,7 @@ pub(crate) fn one_shot_opening(seed: u64, session: u64, launch: u32) -> Vec<Agen
     acts
 }
 
-/// Returns the actions of an agent to which no connection can be made, if this launch is one.
+/// Returns the actions of an agent that Provost cannot connect to, if the seed selects this launch.
 pub(crate) fn unreachable(
     seed: u64,
     session: u64,
@@ -86,7 +87,7 @@ pub(crate) fn turn(names: &[u64], seed: u64, faults: &Faults) -> Option<Vec<Agen
     }
 }
 
-/// Completes the work, and recants when it was verified.
+/// Returns a turn that completes the work and, after the work was verified, withdraws the claim.
 fn recanting(rng: &mut Rng) -> Vec<AgentAction> {
     let claim = |kind| ReportBody::Claim { kind, text: None };
     let used = AgentAction::Line(StreamSignal::Usage(Usage { input: 1, output: 1 }));

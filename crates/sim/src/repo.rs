@@ -28,7 +28,8 @@ impl SimRepo {
         SimRepo { seed, ..SimRepo::default() }
     }
 
-    /// Records a tree that was derived from another, for a task or for none.
+    /// Records a tree that was derived from another one, with the task that it was made for, if
+    /// any.
     pub(crate) fn add_tree(&mut self, from: &str, to: &str, task: Option<&str>) {
         let mut tree = self.trees.get(from).cloned().unwrap_or_default();
         tree.ancestors.insert(from.to_owned());
@@ -46,7 +47,8 @@ impl SimRepo {
         self.trees.get(tree).map(|tree| &tree.works)
     }
 
-    /// Merges work onto a tip. Returns the merged tree, or as the error a tree with conflict markers.
+    /// Merges work onto a tip. Returns the merged tree or, as the error, a tree with conflict
+    /// markers.
     pub(crate) fn merge(&mut self, tip: &str, work: &str) -> Result<String, String> {
         if self.includes(work, tip) {
             return Ok(work.to_owned());
@@ -81,7 +83,7 @@ impl SimRepo {
     }
 }
 
-/// Returns the same number for the same words, always.
+/// Returns a number that is always the same for the same words.
 pub(crate) fn hash_words(words: &[&str]) -> u64 {
     let bytes = words.iter().flat_map(|word| word.bytes().chain([0]));
     bytes.fold(7, |sum: u64, byte| sum.wrapping_mul(1_099_511_628_211) ^ u64::from(byte))

@@ -41,7 +41,7 @@ use crate::{
     world::{SimWorld, snapshot},
 };
 
-/// Maximum number of steps; a simulation that takes more does not end.
+/// Maximum number of steps. A simulation that takes more is considered endless.
 const MAX_STEPS: u64 = 60_000;
 
 /// Maximum number of engine crashes in one simulation.
@@ -50,7 +50,7 @@ const MAX_CRASHES: u64 = 12;
 /// The faults of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Faults {
-    /// Agents avoid everything whose outcome depends on timing, so crashes must not change the outcome.
+    /// Agents do nothing that depends on timing, so crashes must not change the outcome.
     pub calm: bool,
     /// The engine crashes between any two steps.
     pub crashes: bool,
@@ -133,7 +133,7 @@ struct Sim {
     requests: VecDeque<EngineInput>,
     /// The sessions that are opened at the beginning.
     specs: Vec<(SessionId, SessionSpec)>,
-    /// The number of actors between two scans for ready ones, and the maximum number of inputs per commit.
+    /// How many actors act between two scans for ready ones, and how many inputs a commit may contain.
     at_once: usize,
     batch: u64,
     request_count: u64,
@@ -146,9 +146,9 @@ struct Sim {
     shortages: u64,
     /// The number of polls with new pull request state.
     polls: u32,
-    /// Earlier observations of runs and teams, which may be reported once more, late.
+    /// Earlier observations of runs and teams, which may be reported again later.
     past_observations: Vec<EngineInput>,
-    /// Earlier receipts, which may be reported once more, late.
+    /// Earlier receipts, which may be reported again later.
     receipts: Vec<(SessionId, SessionCommand)>,
     /// The initial teams.
     teams: Vec<SimTeam>,
@@ -183,7 +183,7 @@ impl Sim {
         let (seed, has_run) = (goal::scenario_number(given), goal::has_run(given));
         let mut sessions = 1 + Rng::from_names(seed, &[0]).below(4);
         if has_run {
-            // The run's sessions suffice, with at most one beside them.
+            // The run has its own sessions, so one other session at most is enough.
             sessions %= 2;
         }
         let kind = u64::from(faults.crashes) + 2 * u64::from(faults.users);
@@ -240,7 +240,8 @@ impl Sim {
         self.into_report_with(|_| Ok(()))
     }
 
-    /// Does the same, with an additional condition for this scenario when the simulation is quiet.
+    /// Like `into_report`, but also checks a condition of this scenario when the simulation is
+    /// quiet.
     fn into_report_with(mut self, holds: impl FnOnce(&Sim) -> Result<(), BrokenLaw>) -> SimReport {
         let broken = self.play(holds).err();
         let (seed, faults) = (self.given_seed, self.faults);
@@ -296,7 +297,7 @@ impl Sim {
                 let actor = self.rng.pick(&actors);
                 self.act(actor)?;
             }
-            // Among thousands of actors the owner would hardly ever get its turn.
+            // Among thousands of actors, the owner would hardly ever be picked.
             let waits = !self.engine.observations.is_empty() || !self.requests.is_empty();
             if self.at_once > 1 && waits {
                 self.commit_pending()?;
@@ -403,7 +404,7 @@ impl Sim {
         Ok(())
     }
 
-    /// An agent's report is queued for the owner. The agent waits until it is recorded.
+    /// Queues an agent's report for the owner. The agent waits until the report is recorded.
     fn report(&mut self, launch: LaunchId) {
         let Some(holder) = self.world.holders.get_mut(&launch) else { return };
         let Some(testimony) = holder.report.take() else { return };
@@ -593,7 +594,8 @@ impl Sim {
         }
     }
 
-    /// Stops a launch. One that is not known to run is cancelled, or found running.
+    /// Stops a launch. A launch that is not known to be running is either cancelled or found to be
+    /// running.
     fn stop(
         &mut self,
         session: &Session,
@@ -664,7 +666,8 @@ impl Sim {
         Ok(Some(finished))
     }
 
-    /// The owner takes a few of its pending inputs, from any sources, in order per source.
+    /// Commits a few of the owner's pending inputs. They may come from any source, but the inputs
+    /// of one source stay in order.
     fn commit_pending(&mut self) -> Result<(), BrokenLaw> {
         let (mut inputs, mut taken) = (Vec::new(), Vec::new());
         for _ in 0..=self.rng.below(self.batch) {
@@ -746,7 +749,8 @@ impl Sim {
         }
     }
 
-    /// Inputs that could not be written are retried: requests by their callers, observations by the owner.
+    /// Queues inputs again that could not be written. Callers retry their requests, and the owner
+    /// retries its observations.
     fn requeue(
         &mut self,
         taken: Vec<(Option<ObservationSource>, Option<EngineInput>)>,
@@ -786,12 +790,13 @@ impl Sim {
         self.deliver_replies()
     }
 
-    /// Checks in the world that the tree was good, and was snapshotted after the last check.
+    /// Checks that the tree in the simulated world was good, and that it was snapshotted after the
+    /// last check.
     fn success_is_true(&self, id: SessionId) -> Result<(), BrokenLaw> {
         let place = &self.world.worktrees[&id];
         let (Some((looked, seen)), Some((checked, tree))) = (&place.snapshotted, &place.checked)
         else {
-            return Err("succeeded without a look or a check".to_owned());
+            return Err("succeeded without a snapshot or a check".to_owned());
         };
         if !tree.starts_with("good") {
             return Err(format!("succeeded on {tree}, which no check passes"));
@@ -799,11 +804,11 @@ impl Sim {
         if looked > checked && seen == tree {
             Ok(())
         } else {
-            Err("succeeded though the tree was not looked at after the checks".to_owned())
+            Err("succeeded without a snapshot after the checks".to_owned())
         }
     }
 
-    /// Advances time to the next event that waits for it. Returns `false` without such an event.
+    /// Advances time to the next event that is waiting for it. Returns `false` if there is none.
     fn pass_time(&mut self, idle: bool) -> bool {
         let now = self.world.now_ms;
         let of_runs =

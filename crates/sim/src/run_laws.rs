@@ -19,7 +19,7 @@ use provost_core::{
 
 use crate::{graph_laws::GraphWatch, session_laws::BrokenLaw};
 
-/// The history of a run that is needed to judge its present state.
+/// The part of a run's history that is needed to judge its current state.
 #[derive(Clone, Debug, Default)]
 pub struct RunWatch {
     hooks: BTreeSet<RunHookKey>,
@@ -131,7 +131,7 @@ impl RunWatch {
     }
 }
 
-/// Whether the run cannot advance, except by commands that a session rejects until it changes.
+/// Whether the run cannot advance. A command does not count if its session currently rejects it.
 fn cannot_advance<'s>(
     run: &Run,
     now: Moment,
@@ -150,7 +150,7 @@ fn cannot_advance<'s>(
     }
 }
 
-/// Whether an effect leads to progress; nothing waits for a hook or a summary.
+/// Whether an effect leads to progress. Nothing waits for a hook or a report.
 fn makes_progress(effect: &RunEffect) -> bool {
     match effect {
         RunEffect::CommitLeftovers(_)
@@ -265,7 +265,7 @@ fn seal_is_due(before: &Run, event: &Event) -> Result<(), BrokenLaw> {
     let only_planned = before.spec.planning.only && before.stage == RunStage::PlanReview;
     law!(attempt.stopped.is_some() || landed || only_planned, "a run succeeds without landing");
     let tasks = before.graph.iter().flat_map(TaskGraph::tasks).flat_map(|(plan, _)| &plan.checks);
-    // A check that only agents named proves nothing.
+    // Checks that only agents wrote prove nothing.
     let named_by_agents = before.agent_checks();
     let tasks = tasks.filter(|check| !named_by_agents.contains(check));
     let checked = before.spec.checks.iter().chain(tasks).next().is_some();
@@ -360,7 +360,7 @@ fn questions(session: &Session) -> impl Iterator<Item = &Request> {
     session.requests.iter().filter(|request| request.asked.kind == RequestKind::Question)
 }
 
-/// Answers of users become decisions, but secrets are not kept.
+/// Users' answers become decisions, but secret answers are not stored.
 fn answers_are_decisions(run: &Run, live: &Session) -> Result<(), BrokenLaw> {
     for request in questions(live).filter(|request| request.status == RequestStatus::Answered) {
         for question in &request.asked.questions {

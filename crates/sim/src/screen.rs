@@ -20,13 +20,13 @@ pub(crate) enum ScreenEntry {
     Hint(ScreenSource, ScreenHint),
 }
 
-/// The suffix of a message key when Enter is pressed once more.
+/// The suffix that a message's key has when Enter is pressed again.
 const RETRY_SUFFIX: &str = "-again";
 
 /// The text that users send in these scenarios.
 pub(crate) const USER_TEXT: &str = "so it is";
 
-/// Puts some sessions into terminals, and makes some of these external.
+/// Puts some sessions into terminals, and makes the agents of some of these external.
 pub(crate) fn on_screen(spec: SessionSpec, seed: u64, no: u64) -> SessionSpec {
     let mut rng = Rng::from_names(seed, &[12, no]);
     if !rng.percent(12) {
@@ -44,8 +44,8 @@ pub(crate) fn on_screen(spec: SessionSpec, seed: u64, no: u64) -> SessionSpec {
     spec
 }
 
-/// Returns the actions of a terminal agent from its start: it names its conversation and starts with the
-/// instruction from its command line.
+/// Returns what a terminal agent does after its start: it reports its conversation and begins with the instruction from
+/// its command line.
 pub(crate) fn opening(seed: u64, session: u64, launch: u32, faults: &Faults) -> Vec<AgentAction> {
     let mut rng = Rng::from_names(seed, &[13, session, u64::from(launch)]);
     let named = RecordSignal::ThreadNamed { thread: format!("thread-{session}") };
@@ -75,7 +75,8 @@ pub(crate) fn opening(seed: u64, session: u64, launch: u32, faults: &Faults) -> 
     acts
 }
 
-/// Sometimes a user switches to another conversation. A line of the previous one may be read late.
+/// Sometimes makes a user switch to another conversation. A line in the transcript of the previous one may be read
+/// late.
 fn switch_conversation(rng: &mut Rng, session: u64) -> Vec<AgentAction> {
     if !rng.percent(20) {
         return Vec::new();
@@ -88,8 +89,8 @@ fn switch_conversation(rng: &mut Rng, session: u64) -> Vec<AgentAction> {
     std::iter::once(moved).chain(late).chain([named]).collect()
 }
 
-/// Returns the reaction of a terminal agent to typed input. Some accept it at once, some when Enter is pressed once
-/// more, and some never.
+/// Returns the reaction of a terminal agent to typed input. Some agents accept the input at once, some when Enter is
+/// pressed again, and some never.
 pub(crate) fn reaction(
     seed: u64,
     session: u64,
@@ -112,8 +113,8 @@ pub(crate) fn interrupted() -> Vec<AgentAction> {
     vec![recorded(RecordSource::Rollout, end), hinted(ScreenSource::Osc, ScreenHint::AtPrompt)]
 }
 
-/// Returns a turn as the transcript and the screen show it. Both report the same things; the screen also shows
-/// false signs.
+/// Returns a turn as the transcript and the screen show it. Both report the turn, but the screen also shows misleading
+/// signs.
 fn turn(rng: &mut Rng, text: &str, faults: &Faults) -> Vec<AgentAction> {
     let turn = Some(format!("turn-{}", rng.below(1_000)));
     let prompted = RecordSignal::InputTaken { text: text.to_owned() };
@@ -168,7 +169,7 @@ fn work(rng: &mut Rng, faults: &Faults) -> Vec<AgentAction> {
                 forged,
             )]
         }
-        // The end of a turn of another conversation.
+        // The end of a turn in another conversation.
         _ => {
             let turn = Some("hidden".to_owned());
             vec![recorded(
@@ -179,7 +180,8 @@ fn work(rng: &mut Rng, faults: &Faults) -> Vec<AgentAction> {
     }
 }
 
-/// The agent asks, signals it by a hook, an escape code and its screen, and continues when it is answered.
+/// Returns the actions of an agent that requests an approval, signals the request through a hook, an escape code and
+/// its screen, and continues when it is answered.
 fn approval(rng: &mut Rng) -> Vec<AgentAction> {
     let asks = || asked(RequestKind::Approval, "run it");
     let mut acts = vec![

@@ -36,7 +36,7 @@ use crate::{
 pub(crate) enum AgentAction {
     /// A line on the agent's standard output.
     Line(StreamSignal),
-    /// A change of the work that the checks accept or reject.
+    /// A change to the work that the checks accept or reject.
     Edit {
         good: bool,
     },
@@ -47,14 +47,14 @@ pub(crate) enum AgentAction {
     Sleep(u64),
     /// An entry in the agent's transcript or on its screen.
     Show(ScreenEntry),
-    /// A turn that the agent begins by itself.
+    /// A turn that the agent begins on its own.
     BeginOwnTurn(String),
     /// The agent's process is suspended, as by Ctrl-Z in a terminal, or continued.
     Suspend(bool),
     /// Waits for an answer.
     AwaitAnswer,
     CloseStream,
-    /// Prints more than is kept: the holder makes it wait.
+    /// Prints more output than is kept, so the holder makes the agent wait.
     Flood,
     Exit(ProcessExit),
 }
@@ -165,11 +165,11 @@ fn plain_spec(seed: u64, no: u64, faults: &Faults) -> SessionSpec {
 fn budget(rng: &mut Rng, faults: &Faults) -> Budget {
     let tokens = rng.pick(&[None, None, Some(40)]);
     let turns = rng.pick(&[None, None, Some(2)]);
-    // Whether the last call is seen before the exit is a race, which a calm scenario avoids.
+    // The last call may be observed before or after the exit. A calm scenario avoids this race.
     if faults.calm { Budget::default() } else { Budget { tokens, turns } }
 }
 
-/// One command is allowed and one denied; all others need approval.
+/// Returns rules that allow one command and deny another. All other commands need approval.
 fn policy() -> Policy {
     let rule = |decision, word: &str| PolicyRule {
         decision,
@@ -329,7 +329,7 @@ fn extra_behaviour(rng: &mut Rng, faults: &Faults) -> Vec<AgentAction> {
                 subject: Some(Box::new(subject)),
                 ..asked(rng)
             };
-            // The first two requests report a result whatever was answered, so some contradict the answer.
+            // The first two requests report a result regardless of the answer, so some results contradict it.
             let native = approval.native.clone();
             let done = ["a0", "a1"].iter().position(|name| *name == native).map(|at| at == 0);
             let came =
@@ -343,7 +343,7 @@ fn extra_behaviour(rng: &mut Rng, faults: &Faults) -> Vec<AgentAction> {
     }
 }
 
-/// Returns the actions of a plain command: it has no protocol, but may know `provost report`.
+/// Returns the actions of a plain command, which has no protocol but may run `provost report`.
 fn command(rng: &mut Rng, faults: &Faults) -> Vec<AgentAction> {
     let mut acts = Vec::new();
     for _ in 0..rng.below(4) {
@@ -399,7 +399,7 @@ fn turn(rng: &mut Rng, faults: &Faults) -> Vec<AgentAction> {
         });
     }
     let ends = rng.percent(30);
-    // Whether the exit is seen before the checks is a race, which a calm agent avoids.
+    // The exit may be observed before or after the checks. A calm agent avoids this race.
     if rng.percent(88) && !(faults.calm && ends) {
         let error = TurnEnd::Error("quota".to_owned());
         let end = rng.pick(&[TurnEnd::Ok, TurnEnd::Ok, TurnEnd::Ok, TurnEnd::Ok, error]);
@@ -422,14 +422,14 @@ fn turn(rng: &mut Rng, faults: &Faults) -> Vec<AgentAction> {
     if ends {
         acts.extend(ending(rng, faults));
         if !faults.calm && rng.percent(30) {
-            // A grandchild continues after its parent.
+            // A grandchild outlives its parent.
             acts.extend(vec![AgentAction::Sleep(rng.pick(&[0, 20, 3_000])), late(rng)]);
         }
     }
     acts
 }
 
-/// Returns the turns of an agent that makes a claim, is checked, and then makes others.
+/// Returns the turns of an agent that makes a claim, and makes others after it was checked.
 fn fickle_turns(rng: &mut Rng) -> Vec<AgentAction> {
     let first = rng.pick(&[ClaimKind::Completed, ClaimKind::Failed]);
     let mut acts = vec![
@@ -555,7 +555,7 @@ fn fact() -> ReportBody {
     ReportBody::Fact { kind: FactKind::Branch, value: "provost/s".to_owned() }
 }
 
-/// Returns the actions of users, and their times.
+/// Returns the users' actions, and when they take them.
 pub(crate) fn user_actions(
     seed: u64,
     sessions: u64,

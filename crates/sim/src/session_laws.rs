@@ -1,7 +1,7 @@
 //! The laws (invariants) of a session, written independently of the rules that uphold them.
 //!
-//! A [`SessionWatch`] checks every event together with the session before and after it, and every settled session. It
-//! describes the broken law.
+//! A [`SessionWatch`] checks every event together with the session before and after it, and every settled session. If a
+//! law is broken, it returns a description.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,10 +22,10 @@ use provost_core::{
 
 use crate::turn_watch::TurnWatch;
 
-/// A law that does not hold, in words.
+/// The description of a law that does not hold.
 pub type BrokenLaw = String;
 
-/// The history of a session that is needed to judge its present state.
+/// The part of a session's history that is needed to judge its current state.
 #[derive(Clone, Debug, Default)]
 pub struct SessionWatch {
     hooks: BTreeSet<HookKey>,
@@ -34,7 +34,7 @@ pub struct SessionWatch {
     /// The working time of the current attempt, counted here independently of the session.
     worked_ms: u64,
     last_ms: u64,
-    /// The number of reactions per occasion, and per attempt.
+    /// The number of reactions to each occasion, and in each attempt.
     reactions: BTreeMap<(String, u32), u32>,
     reactions_per_attempt: BTreeMap<(String, u32), u32>,
     turns: TurnWatch,
@@ -144,7 +144,8 @@ impl SessionWatch {
         Ok(())
     }
 
-    /// Reactions to an occasion are bounded, and never touch a finished attempt or an external agent.
+    /// The number of reactions to an occasion is limited, and no reaction touches a finished attempt or an external
+    /// agent.
     fn reactions_are_bounded(&mut self, before: &Session, event: &Event) -> Result<(), BrokenLaw> {
         let Event::ReactionDone(done) = event else { return Ok(()) };
         let (name, attempt) = (&done.reaction, before.attempt());
@@ -225,7 +226,7 @@ impl SessionWatch {
         if let Event::StopEscalated(stop) = event {
             let Some(was) = before.launch(stop.launch).and_then(|launch| launch.stop) else {
                 return Err(format!(
-                    "a stop of {} escalates that was never requested",
+                    "a stop of {} escalates, but was never requested",
                     stop.launch
                 ));
             };
@@ -256,7 +257,7 @@ impl SessionWatch {
     }
 }
 
-/// A sealed outcome changes only by `resolve`, and its record not even by that.
+/// Only `resolve` changes a sealed outcome, and nothing changes its record.
 fn sealed_is_final(before: &Session, event: &Event, after: &Session) -> Result<(), BrokenLaw> {
     for (was, is) in before.attempts.iter().zip(&after.attempts) {
         if was.sealed.is_none() {
@@ -284,7 +285,7 @@ fn sealed_is_final(before: &Session, event: &Event, after: &Session) -> Result<(
     Ok(())
 }
 
-/// Nothing is sealed before a terminal state has lasted for its settle window without a pending check.
+/// An attempt is sealed only after a terminal state has lasted for its settle window, and only if no check is pending.
 fn seal_is_due(before: &Session, at: Moment, event: &Event) -> Result<(), BrokenLaw> {
     let Event::AttemptSealed(sealed) = event else { return Ok(()) };
     let (attempt, judged) = (before.attempt(), before.judgement());
@@ -297,7 +298,7 @@ fn seal_is_due(before: &Session, at: Moment, event: &Event) -> Result<(), Broken
         judged.state.as_str(),
         sealed.sealed.judgement.state.as_str()
     );
-    // The next attempt continues the preparation of a superseded one.
+    // If an attempt is superseded, the next one continues its preparation.
     let is_preparation = |effect: &_| matches!(effect, SessionEffect::PrepareWork { .. });
     let prepares =
         before.spec.work != WorkLocation::Plain && before.effects().iter().any(is_preparation);
@@ -325,7 +326,7 @@ fn seal_is_due(before: &Session, at: Moment, event: &Event) -> Result<(), Broken
         (false, true) => bounds.settle_ms.min(RUN_SETTLE_MS),
         (false, false) => bounds.settle_ms,
     };
-    // A result that a run's checks verified has held while they ran.
+    // A result that a run's checks verified also held while they were running.
     let claimed =
         if good && judged.state == State::Succeeded { attempt.claim.as_ref() } else { None };
     let since = claimed.map_or(attempt.since, |claim| claim.at);
@@ -334,7 +335,7 @@ fn seal_is_due(before: &Session, at: Moment, event: &Event) -> Result<(), Broken
     Ok(())
 }
 
-/// Only a claim with a passed verdict on the snapshot's tree succeeds; only users accept.
+/// An attempt succeeds only with a claim and a passed verdict on the snapshot's tree. Only users can accept an attempt.
 fn outcome_is_justified(event: &Event, before: &Session) -> Result<(), BrokenLaw> {
     let Event::AttemptSealed(sealed) = event else { return Ok(()) };
     let attempt = before.attempt();
@@ -403,7 +404,7 @@ fn success_is_verified(
     Ok(())
 }
 
-/// A decision of the operator is overwritten only by a later `resolve`.
+/// Only a later `resolve` overrides a decision of the operator.
 fn decisions_persist(before: &Session, after: &Session) -> Result<(), BrokenLaw> {
     let attempt = after.attempt();
     let same = before.attempt().no == attempt.no;
@@ -440,7 +441,7 @@ fn one_launch_lives(before: &Session, after: &Session) -> Result<(), BrokenLaw> 
 
 /// An older launch never changes the attempt that a newer one serves.
 ///
-/// A request that the older launch itself withdraws is the exception, because the asker may withdraw it.
+/// The only exception is a request that the older launch made, because it may still withdraw that request.
 fn older_launches_are_fenced(
     before: &Session,
     event: &Event,
@@ -466,7 +467,7 @@ fn older_launches_are_fenced(
     Ok(())
 }
 
-/// A journal line is folded once: its cursor is beyond the folded one.
+/// A journal line is folded only once, so its cursor is beyond the last folded one.
 fn lines_fold_once(before: &Session, event: &Event) -> Result<(), BrokenLaw> {
     let Some((launch, cursor)) = cursor_of(event) else { return Ok(()) };
     let folded = before.launch(launch).map_or(Cursor::default(), |launch| launch.cursor);
@@ -498,7 +499,7 @@ fn external_agents_are_not_stopped(before: &Session, event: &Event) -> Result<()
     Ok(())
 }
 
-/// No keys go to an external agent that has no pane to type into.
+/// No keys are sent to an external agent without a pane to type into.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the law is about these effects only")]
 fn no_input_without_pane(session: &Session, effects: &[SessionEffect]) -> Result<(), BrokenLaw> {
     let closed = session.spec.adopted.as_ref().is_some_and(|adopted| adopted.pane.is_none());
@@ -517,8 +518,8 @@ fn no_input_without_pane(session: &Session, effects: &[SessionEffect]) -> Result
     Ok(())
 }
 
-/// A key that answers goes only to the latest request, and an interrupt never goes to a question. A key that sends
-/// goes only to an unattended prompt, where nothing is asked or in progress.
+/// An answer is typed only for the latest request, and an interrupt is never typed while a request is open. A text is
+/// typed only at an unattended prompt, with no open request and no turn in progress.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the law is about these effects only")]
 fn keys_reach_their_target(session: &Session, effects: &[SessionEffect]) -> Result<(), BrokenLaw> {
     if !session.spec.agent.interface.has_terminal() {
@@ -603,8 +604,8 @@ fn evidence_is_about_the_tree(before: &Session, event: &Event) -> Result<(), Bro
     Ok(())
 }
 
-/// A message is settled once. The exception is one that the agent's program refused after delivery: it is lost, or
-/// is sent again a bounded number of times.
+/// A message is settled only once, unless the agent's program rejects it after delivery. It is then either lost or sent
+/// again, for a limited number of times.
 fn messages_settle_once(before: &Session, event: &Event, after: &Session) -> Result<(), BrokenLaw> {
     let refused = |key: &str| matches!(event, Event::MessageRefused(e) if e.key == key);
     let keys: BTreeSet<&str> = after.messages.iter().map(|message| message.key.as_str()).collect();
@@ -636,7 +637,8 @@ fn bounds_hold(after: &Session) -> Result<(), BrokenLaw> {
     Ok(())
 }
 
-/// An effect that lacked a resource has not failed, and an effect that waits for one is not carried out meanwhile.
+/// An effect that lacked a resource does not count as failed, and it is not carried out while it waits for that
+/// resource.
 #[expect(clippy::wildcard_enum_match_arm, reason = "no other event says that something failed")]
 fn shortages_fail_nothing(before: &Session, event: &Event) -> Result<(), BrokenLaw> {
     let reason = match event {
@@ -695,7 +697,7 @@ fn nothing_is_stranded(session: &Session, effects: &[SessionEffect]) -> Result<(
     law!(!sealed || session.open_requests().count() == 0, "a request outlived its attempt");
     let queued = session.messages.iter().find(|message| message.status == DeliveryStatus::Queued);
     let Some(message) = queued else { return Ok(()) };
-    // An idle agent may call tools after its attempt, and is answered.
+    // An idle agent may call tools after its attempt was sealed, and still receives the answers.
     let called = message.returned.is_some();
     // The conversation may be compacted before the next work begins.
     let compacts = message.kind == AgentMessageKind::Compact && session.is_parked();

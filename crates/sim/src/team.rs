@@ -1,7 +1,7 @@
 //! Generates teams from a seed: their members, and the actions of users and members.
 //!
-//! As in `script`, all of it depends only on the seed and on names. The details of an action, such as its message,
-//! are chosen when it is carried out.
+//! As in `script`, everything depends only on the seed and on names. The details of an action, such as its message, are
+//! chosen when it is carried out.
 
 use provost_core::{
     ids::{SessionId, TeamId},
@@ -23,9 +23,9 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum TeamUserAction {
     Post,
-    /// Sends the newest message of a sender once more, under its key.
+    /// Sends a sender's newest message again, under its original key.
     Repost,
-    /// Asks for the next message of a member.
+    /// Requests a member's next message.
     Pull,
     CancelMessage,
     Requeue,
@@ -52,13 +52,13 @@ pub(crate) enum TeamUserAction {
     Cancel,
 }
 
-/// A consumer of a member's messages, which may die with them.
+/// A consumer of a member's messages. It may die while it holds one.
 #[derive(Clone, Debug)]
 pub(crate) struct Consumer {
     pub(crate) task: TeamId,
     pub(crate) consumer: String,
-    /// Whether the consumer polls whenever a message waits. Other consumers poll only when the
-    /// scheduler selects them.
+    /// Whether the consumer polls whenever a message is waiting. Other consumers poll only when the scheduler selects
+    /// them.
     pub(crate) pulls_eagerly: bool,
     /// Whether the consumer never dies, sleeps or returns messages.
     pub(crate) never_fails: bool,
@@ -73,8 +73,7 @@ pub(crate) struct Consumer {
 pub(crate) struct TeamWaiter {
     pub(crate) task: TeamId,
     pub(crate) awaited: TeamWaitTarget,
-    /// When the caller starts to wait. A caller may repeat a command under its key much
-    /// later.
+    /// When the caller starts to wait. A caller that repeats a command under its key may start much later.
     pub(crate) begin_ms: u64,
     /// None until the caller has started to follow the events.
     pub(crate) wait: Option<Wait>,
@@ -98,7 +97,7 @@ pub(crate) struct SimTeam {
     pub(crate) consumers: Vec<Consumer>,
 }
 
-/// Whether the scenario of a seed has a team. It changes the number of no scenario.
+/// Whether the scenario of a seed has a team. Teams do not change the number of any scenario.
 pub fn has_team(seed: u64) -> bool {
     seed % 8 == 1
 }
@@ -109,7 +108,7 @@ fn team_id(seed: u64, no: u64) -> TeamId {
 
 /// Returns the teams of a scenario. In some, a second team shares a worker with the first.
 pub(crate) fn teams(seed: u64, sessions: u64, faults: &Faults) -> Vec<SimTeam> {
-    // The order in which messages are delivered depends on timing, which a calm scenario avoids.
+    // The order in which messages are delivered depends on timing, so a calm scenario has no teams.
     if faults.calm {
         return Vec::new();
     }
@@ -156,7 +155,7 @@ fn team(seed: u64, sessions: u64) -> SimTeam {
     let mut takers = vec![consumer(id, "operator", true)];
     for (name, _, session) in &members {
         takers.push(consumer(id, name, session.is_none()));
-        // Two consumers of one member race.
+        // Some members have two consumers, which race.
         takers.extend(rng.percent(60).then(|| consumer(id, name, session.is_none())));
     }
     SimTeam { id, spec, members, consumers: takers }
@@ -213,7 +212,7 @@ fn policy(rng: &mut Rng) -> ManagingPolicy {
     }
 }
 
-/// Returns a loop that a few actions complete.
+/// Returns a loop that can be completed with a few actions.
 pub(crate) fn template(rng: &mut Rng) -> LoopTemplate {
     let named = |name: &str, proof| LoopRequirement { name: name.to_owned(), proof };
     let word = named("word", LoopProof::Asserted);
@@ -231,7 +230,7 @@ pub(crate) fn template(rng: &mut Rng) -> LoopTemplate {
     }
 }
 
-/// Returns the actions of users and members on the teams, and their times.
+/// Returns the actions that users and members take on the teams, and when they take them.
 pub(crate) fn team_actions(seed: u64, faults: &Faults) -> Vec<(u64, u64, UserAction)> {
     if !faults.users {
         return Vec::new();
@@ -246,7 +245,7 @@ pub(crate) fn team_actions(seed: u64, faults: &Faults) -> Vec<(u64, u64, UserAct
         let at = rng.below(rng.clone().pick(&[500, 3_000, 20_000]));
         add(at, team_action(&mut rng));
     }
-    // Some teams are about a loop and some about criteria, which take several steps each.
+    // Loops and criteria take several steps each, so some teams get additional actions for them.
     if rng.percent(50) {
         for _ in 0..4 + rng.below(10) {
             add(rng.below(20_000), TeamUserAction::AdvanceLoop);
@@ -290,7 +289,7 @@ fn team_action(rng: &mut Rng) -> TeamUserAction {
     }
 }
 
-/// Returns the members with this role, who may do an action besides the operator.
+/// Returns the members with this role, for actions that only they and the operator may perform.
 pub(crate) fn actors(pair: &[(String, MemberRole)], role: MemberRole) -> Vec<TeamActor> {
     let own = pair.iter().filter(|(_, had)| *had == role);
     own.map(|(name, _)| TeamActor::Member(name.clone())).collect()

@@ -1,8 +1,8 @@
 //! The laws (invariants) of a team, written independently of the rules that uphold them.
 //!
-//! A [`TeamWatch`] checks every event together with the team before and after it, and every settled team together
-//! with the sessions of its members. It tracks every message by its number, because two messages with the same text
-//! are still two.
+//! A [`TeamWatch`] checks every event together with the team before and after it, and every settled team together with
+//! the sessions of its members. It tracks every message by its number, because two messages with the same text are
+//! still two messages.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,30 +22,30 @@ use provost_core::{
 
 use crate::session_laws::BrokenLaw;
 
-/// The history of a team that is needed to judge its present state.
+/// The part of a team's history that is needed to judge its current state.
 #[derive(Clone, Debug, Default)]
 pub struct TeamWatch {
     messages: BTreeMap<u32, TrackedMessage>,
     open: BTreeSet<u32>,
-    /// The message of each key, by its sender.
+    /// The number of the message for each sender and key.
     keys: BTreeMap<(String, String), u32>,
     current_loop: Option<TrackedLoop>,
-    /// The continuations that started an iteration, of all loops.
+    /// The continuations that started an iteration, for all loops.
     started_iterations: BTreeSet<u32>,
-    /// A continuation that was just accepted: its iteration starts with the very next event.
+    /// A continuation that was just accepted. The very next event must start its iteration.
     starting_iteration: Option<u32>,
-    /// News messages that no news record names yet.
+    /// News messages that no news record lists yet.
     news: BTreeSet<u32>,
     sent_news: BTreeMap<String, NewsWatermark>,
     checks: BTreeSet<u32>,
     /// The running audit.
     audit: Option<u32>,
     over: bool,
-    /// The lost messages of which senders and managers were notified.
+    /// The lost messages that senders and managers were notified about.
     reported_lost: BTreeSet<u32>,
 }
 
-/// A message as this watch tracked it.
+/// A message as tracked by this watch.
 #[derive(Clone, Debug)]
 struct TrackedMessage {
     from: TeamActor,
@@ -76,7 +76,7 @@ enum TrackedStatus {
 struct TrackedLoop {
     iteration: u32,
     max: u32,
-    /// The newest message before the loop: no message up to this one continues it.
+    /// The newest message from before the loop. Neither this message nor any earlier one continues the loop.
     after: u32,
     ended: bool,
 }
@@ -151,7 +151,10 @@ impl TeamWatch {
     pub fn check_after(&self, event: &Event, task: &Team) -> Result<(), BrokenLaw> {
         if let Some(policy) = &task.spec.policy {
             let acts = task.policy.actions.len();
-            law!(acts <= policy.actions as usize, "a policy did {acts} things after {event:?}");
+            law!(
+                acts <= policy.actions as usize,
+                "a policy performed {acts} actions after {event:?}"
+            );
         }
         Ok(())
     }
@@ -299,7 +302,7 @@ impl TeamWatch {
         Ok(())
     }
 
-    /// A message is offered to its recipient, while it waits, under a new lease number.
+    /// A message is offered only to its recipient, only while it is waiting, and under a new lease number.
     fn offer(&mut self, e: &MessageOffered, at: Moment) -> Result<(), BrokenLaw> {
         let noted = self.tracked(e.no)?;
         law!(
@@ -370,7 +373,7 @@ impl TeamWatch {
         Ok(())
     }
 
-    /// The sender and the managers are notified of a lost message, unless they know of it already.
+    /// The sender and the managers are notified about a lost message, unless they already know about it.
     fn record_loss_report(
         &mut self,
         task: &Team,
@@ -475,7 +478,7 @@ impl TeamWatch {
         Ok(())
     }
 
-    /// An iteration starts when its continuation is accepted, each once, in order and within the limit.
+    /// An iteration starts when its continuation is accepted. Each one starts only once, in order and within the limit.
     #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else is about loops")]
     fn check_loops(&mut self, task: &Team, event: &Event) -> Result<(), BrokenLaw> {
         match event {
@@ -517,7 +520,7 @@ impl TeamWatch {
                 round.iteration = e.to;
             }
             Event::LoopEnded(_) => {
-                let round = self.current_loop.as_mut().ok_or("a loop ends that never started")?;
+                let round = self.current_loop.as_mut().ok_or("a loop ends, but never started")?;
                 round.ended = true;
             }
             _ => {}
@@ -525,7 +528,7 @@ impl TeamWatch {
         Ok(())
     }
 
-    /// News of a member are sent to each of its managers, in one message each, exactly once.
+    /// News about a member is sent to each of its managers exactly once, in one message each.
     #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else contains news")]
     fn check_news(&mut self, task: &Team, event: &Event) -> Result<(), BrokenLaw> {
         match event {
@@ -552,14 +555,14 @@ impl TeamWatch {
             listed.iter().map(|no| self.messages[no].to.as_str()).collect();
         notified.sort_unstable();
         let mut wanted = managers;
-        // Without a manager the operator gets the news; policies observe the work themselves.
+        // In a team without managers, the operator gets the news. A policy observes the work itself.
         if wanted.is_empty() && task.spec.policy.is_none() {
             wanted.push("operator");
         }
         wanted.sort_unstable();
         law!(
             notified == wanted,
-            "news of {} were sent to {notified:?}, not to {wanted:?}",
+            "news about {} was sent to {notified:?}, not to {wanted:?}",
             e.member
         );
         let now = NewsWatermark {
@@ -569,8 +572,12 @@ impl TeamWatch {
             processes_lost: e.processes_lost,
         };
         let before = self.sent_news.insert(e.member.clone(), now).unwrap_or_default();
-        law!(now != before, "the same news of {} are sent twice: {now:?}", e.member);
-        law!(includes_news(now, before), "news of {} are retracted: {before:?}, {now:?}", e.member);
+        law!(now != before, "the same news about {} is sent twice: {now:?}", e.member);
+        law!(
+            includes_news(now, before),
+            "news about {} is retracted: {before:?}, {now:?}",
+            e.member
+        );
         Ok(())
     }
 
@@ -664,7 +671,7 @@ impl TeamWatch {
         Ok(())
     }
 
-    /// Counts the handled instructions, without those in which Provost explains a member's role.
+    /// Counts the handled instructions, except those in which Provost explains a member's role.
     pub(crate) fn handled_instructions(&self) -> u64 {
         let handled =
             self.messages.values().filter(|noted| noted.status == TrackedStatus::Acknowledged);
@@ -677,7 +684,7 @@ impl TeamWatch {
         self.messages.get(&no)?.status.lease().map(|lease| lease.consumer.as_str())
     }
 
-    /// Every message is accounted for by its number, whatever its text.
+    /// Every message is accounted for by its number, regardless of its text.
     fn no_message_is_lost(&self, task: &Team) -> Result<(), BrokenLaw> {
         for message in &task.messages {
             let noted = self.tracked(message.no)?;
@@ -704,8 +711,8 @@ impl TeamWatch {
         Ok(())
     }
 
-    /// All news of a member were sent. A turn, or a process that never ran, may be reported together with the seal
-    /// that follows it, as long as that seal is still to come.
+    /// All news about a member has been sent. A turn, or a process that never ran, may be reported together with the
+    /// seal that follows it, as long as that seal is still to come.
     fn news_are_complete(&self, member: &TeamMember, session: &Session) -> Result<(), BrokenLaw> {
         if member.role == MemberRole::Manager {
             return Ok(());
@@ -755,8 +762,8 @@ fn includes_news(now: NewsWatermark, before: NewsWatermark) -> bool {
         && now.processes_lost >= before.processes_lost
 }
 
-/// A message delivered to a session counts as read when a turn started after it or the agent reported its status.
-/// It also counts where the agent reports no turns, or was in the middle of one.
+/// A message delivered to a session counts as read once a turn has started after it or the agent has reported its
+/// status. It also counts as read if the agent reports no turns, or was in the middle of one.
 fn was_read<'s>(
     e: &MessageAccepted,
     look: impl Fn(SessionId) -> Option<&'s Session>,

@@ -1,5 +1,5 @@
-//! Laws about an agent's turns: a turn is the agent's work, also one that it began by itself, and a refused message is
-//! not its failure.
+//! Laws about an agent's turns: every turn is part of the agent's work, even one that it began on its own, and a
+//! rejected message is not the agent's failure.
 
 use std::collections::BTreeSet;
 
@@ -10,13 +10,13 @@ use provost_core::{
     session::{Event, LaunchPhase, Session, StopReason, TurnEnd},
 };
 
-/// The reason for which Codex refuses a message during a turn that it began by itself.
+/// The reason that Codex gives when it rejects a message during a turn that it began on its own.
 pub(crate) const TURN_ACTIVE: &str = "ActiveTurnOutputSchemaMismatch";
 
 /// The turns of a session, recorded to judge the events during them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TurnWatch {
-    /// The launches with a turn that was begun and not ended.
+    /// The launches with an open turn.
     open: BTreeSet<LaunchId>,
     /// The launches that pursue a goal.
     goals: BTreeSet<LaunchId>,
@@ -42,8 +42,9 @@ impl TurnWatch {
         Ok(())
     }
 
-    /// A turn is the agent's work, also one that it began by itself. Meanwhile, and while the next turn of a goal is
-    /// due, the attempt is neither sealed, nor asked for a result, nor ended for lack of one.
+    /// Every turn is part of the agent's work, even one that it began on its own. During a turn, and while the next
+    /// turn of a goal is due, the attempt is not sealed, and the agent is neither asked for its result nor stopped for
+    /// lack of one.
     #[expect(clippy::wildcard_enum_match_arm, reason = "the law is about these events only")]
     fn own_turns_are_work(&self, before: &Session, event: &Event) -> Result<(), String> {
         let attempt = before.attempt();
@@ -68,8 +69,8 @@ impl TurnWatch {
         Ok(())
     }
 
-    /// A message that the agent's program refuses because of a turn is not the agent's failure, and ends nothing
-    /// until it was refused again and again.
+    /// A message that the agent's program rejects because of a turn is not the agent's failure. It does not end the
+    /// attempt until messages have been rejected too often.
     fn refusals_fail_nothing(
         &self,
         before: &Session,
@@ -79,14 +80,14 @@ impl TurnWatch {
         let (was, is) = (before.attempt(), after.attempt());
         match (event, &self.refused) {
             (Event::MessageRefused(_), _) if was.claim != is.claim => {
-                Err("a message was refused, and that is taken for a claim of the agent".to_owned())
+                Err("a refused message was treated as a claim of the agent".to_owned())
             }
             (Event::AttemptStopped(e), Some(reason))
                 if e.cause == StopCause::Launch
                     && reason == TURN_ACTIVE
                     && self.refusals < MAX_REFUSALS =>
             {
-                Err("a message was refused because of a turn, and the attempt failed".to_owned())
+                Err("the attempt failed because a turn blocked a message".to_owned())
             }
             _ => Ok(()),
         }

@@ -1,4 +1,4 @@
-//! The outside world: holders, agents, trees, checks and hooks. It keeps its state while engines crash.
+//! The outside world: holders, agents, trees, checks and hooks. It keeps its state when an engine crashes.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -27,7 +27,7 @@ const MAX_LINES: usize = 200;
 /// How long a disk stays full.
 const FULL_MS: u64 = 2_000;
 
-/// Maximum number of actions of grandchildren after their parent exited.
+/// Maximum number of actions that grandchildren take after their parent has exited.
 const MAX_AFTERLIFE: usize = 3;
 
 /// An entry of a holder's journal. The position after an entry is its index plus one.
@@ -46,7 +46,7 @@ pub(crate) enum HolderLife {
     OtherBoot,
 }
 
-/// The reason why a living holder cannot report on its launch.
+/// Why a live holder cannot report on its launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unobservable {
     /// The holder was stopped: it neither reads nor answers.
@@ -80,7 +80,7 @@ pub(crate) struct SimHolder {
     /// Whether the agent has reported and waits until the report is recorded.
     pub(crate) reporting: bool,
     part: Option<SessionPart>,
-    /// Whether the agent is in a turn that it began by itself.
+    /// Whether the agent is in a turn that it began on its own.
     own_turn: bool,
     acts: VecDeque<AgentAction>,
     wake_ms: u64,
@@ -105,7 +105,7 @@ pub(crate) struct SimWorktree {
     part: Option<SessionPart>,
     /// The name under which random numbers are drawn in a scenario without stable session numbers.
     draw_name: u64,
-    /// The task that is worked on in it.
+    /// The task that the session works on.
     task: Option<String>,
     pub(crate) base: String,
     tree: String,
@@ -123,7 +123,7 @@ pub(crate) struct SimWorld {
     pub(crate) now_ms: u64,
     pub(crate) boot: u32,
     pub(crate) holders: BTreeMap<LaunchId, SimHolder>,
-    /// Launches that were cancelled before they started: they must never start.
+    /// Launches that were cancelled before they started, and that must never start.
     pub(crate) cancelled_launches: BTreeSet<LaunchId>,
     pub(crate) commands: BTreeMap<(SessionId, String), CommandRecord>,
     pub(crate) worktrees: BTreeMap<SessionId, SimWorktree>,
@@ -183,7 +183,7 @@ impl SimWorld {
         place.draw_name = hash_words(&["work", assignment.task.as_str()]);
     }
 
-    /// Moves a worktree to a tree, if that tree contains the present one.
+    /// Moves a worktree to a tree, if that tree contains the current one.
     pub(crate) fn move_worktree(
         &mut self,
         session: SessionId,
@@ -199,8 +199,8 @@ impl SimWorld {
         Ok(())
     }
 
-    /// Returns the name under which random numbers are drawn for a session. With concurrent sessions their numbers
-    /// depend on timing, so a deterministic scenario uses their purpose instead.
+    /// Returns the name under which random numbers are drawn for a session. The numbers of concurrent sessions depend
+    /// on timing, so a deterministic scenario uses the purpose of a session instead of its number.
     pub(crate) fn draw_name(&self, session: SessionId) -> u64 {
         if self.is_deterministic_plan() {
             self.worktrees.get(&session).map_or(0, |place| place.draw_name)
@@ -411,7 +411,7 @@ impl SimWorld {
         }
     }
 
-    /// Kills a launch that cannot be reached, and returns whether nothing of it remains.
+    /// Kills a launch that cannot be reached, and returns whether it is gone.
     pub(crate) fn kill_launch(&mut self, launch: LaunchId) -> bool {
         let Some(holder) = self.holders.get_mut(&launch) else { return true };
         if holder.can_be_stopped() && holder.life == HolderLife::Reachable {
@@ -421,8 +421,8 @@ impl SimWorld {
         holder.life != HolderLife::Reachable
     }
 
-    /// Whether the follower must kill a launch: its directory has vanished, or its leader exited and its stopped
-    /// holder does not report the end of the process tree.
+    /// Whether the follower must kill a launch, because its directory has vanished, or because its leader exited and
+    /// its holder is stopped and cannot report the end of the process tree.
     pub(crate) fn must_be_killed(&self, launch: LaunchId) -> bool {
         self.holders.get(&launch).is_some_and(|holder| {
             let lapsed = match holder.unobservable {
@@ -446,7 +446,7 @@ impl SimWorld {
         })
     }
 
-    /// Loses power: every process ends, and a journal may lose its tail.
+    /// Simulates a power loss: every process ends, and a journal may lose its tail.
     pub(crate) fn reboot(&mut self, rng: &mut Rng) {
         self.boot += 1;
         for holder in self.holders.values_mut().filter(|holder| !holder.gone) {
@@ -516,14 +516,14 @@ impl SimHolder {
         self.is_running() && self.unobservable.is_none()
     }
 
-    /// Whether the follower can end the launch. Leftovers of a tree whose leader exited are
-    /// reported as found.
+    /// Whether the follower can end the launch. If the leader has exited, what remains of its process tree is reported
+    /// as leftovers.
     fn can_be_stopped(&self) -> bool {
         self.script.can_be_killed || self.exit.is_some()
     }
 
-    /// Whether the agent can act. An agent without pending actions listens, unless it has exited; then its tree
-    /// goes.
+    /// Whether the agent can act. An agent without pending actions only listens. If it has exited, the next action is
+    /// the end of its process tree.
     fn can_act(&self, now: u64) -> bool {
         let something = match self.acts.front() {
             Some(AgentAction::AwaitAnswer) => false,
@@ -606,7 +606,7 @@ impl SimHolder {
         }));
     }
 
-    /// Exits. The remaining actions belong to grandchildren, which neither wait nor exit.
+    /// Makes the agent exit. Its remaining actions belong to grandchildren, which neither wait nor exit.
     fn exit_by_itself(&mut self, end: ProcessExit) {
         self.exit = Some((end, StoppedBy::Itself));
         self.acts.retain(|act| match act {

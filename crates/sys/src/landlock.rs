@@ -1,4 +1,4 @@
-//! Detects whether the kernel supports Landlock, with which a process can restrict itself.
+//! Detects whether the kernel supports Landlock, which lets a process restrict itself.
 
 use std::io;
 

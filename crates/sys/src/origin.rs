@@ -58,7 +58,8 @@ pub enum ProcessOrigin {
         /// through its command line, but cannot hide the holder above it.
         outermost: PathBuf,
     },
-    /// A process that has the mark of one of the home's launches but is not below its holder.
+    /// A process that has the mark of one of the home's launches but is not below the launch's
+    /// holder.
     Marked { key: String },
     /// A process that is below the daemon, or marked as its helper, without a holder in between.
     Helper,
@@ -68,7 +69,7 @@ pub enum ProcessOrigin {
     Operator,
 }
 
-/// The account to which a process's use of a limited resource is charged.
+/// The account that is charged for a process's use of a limited resource.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ResourceAccount {
     Operator,
@@ -194,9 +195,9 @@ impl LostLaunch<'_> {
     /// an ancestor that it does not share with the launch's holder:
     ///
     /// - it is older than the launch;
-    /// - another user started it, such as sshd or cron;
+    /// - it runs as another user, as sshd and cron do;
     /// - it entered the PID namespace from outside, as by `docker exec`;
-    /// - it is in another control group, as a unit of systemd is;
+    /// - it is in another control group, as systemd units are;
     /// - it is in the session of the ancestor that it shares with the holder, because every holder
     ///   leaves that session.
     fn may_include(&self, family: &[FamilyMember]) -> bool {
@@ -306,7 +307,7 @@ mod tests {
         fs::create_dir_all(dir.path().join("checks/c1")).unwrap();
         let judged = |mark| judged(dir.path(), mark);
         assert_eq!(judged(Some("c1")), ProcessOrigin::Marked { key: "c1".into() });
-        assert_eq!(judged(Some("c2")), ProcessOrigin::Operator, "it is of another home");
+        assert_eq!(judged(Some("c2")), ProcessOrigin::Operator, "it belongs to another home");
         assert_eq!(judged(Some("..")), ProcessOrigin::Operator);
         assert_eq!(judged(Some(HELPER)), ProcessOrigin::Helper);
         assert_eq!(judged(None), ProcessOrigin::Operator);

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::process::{ProcStat, ProcessInstance, boot_id, ticks_since_boot};
 
-/// The number of the option on all architectures for which Provost is built. `libc` does not define
+/// The number of the option on all architectures that Provost is built for. `libc` does not define
 /// it yet. Older kernels reject the number, and the start time is used instead.
 const SO_PEERPIDFD: libc::c_int = 77;
 
@@ -142,7 +142,7 @@ fn peer_handle(socket: &impl AsFd, pid: u32) -> Result<Option<OwnedFd>, Error> {
     Ok(Some(handle))
 }
 
-/// Values of socket options that are plain data, for which any bytes are valid.
+/// Types of option values that are plain data, so that any bytes are a valid value.
 trait PlainData: Copy {}
 impl PlainData for libc::c_int {}
 impl PlainData for libc::ucred {}

@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 const MAX_ANCESTORS: usize = 4096;
 /// How many times a changing list of ancestors is read before giving up.
 const MAX_READS: u32 = 8;
-/// More bytes than a `stat` line can have, which consists of a name of up to 64 bytes and about 50
-/// numbers.
+/// More bytes than a `stat` line can have. Such a line consists of a name of up to 64 bytes and
+/// about 50 numbers.
 const MAX_STAT_BYTES: usize = 4096;
 
 /// One process, on one machine and during one boot.
@@ -56,8 +56,8 @@ impl ProcessInstance {
     }
 }
 
-/// Makes the process of a command end (SIGTERM) when the thread that starts it ends, even if this
-/// process is killed. The thread must wait for the process.
+/// Makes the kernel terminate the command's process (SIGTERM) when the thread that starts it ends,
+/// even if this process is killed. The thread must wait for the new process to exit.
 pub fn end_with_thread(command: &mut Command) {
     let parent = getpid();
     let bind = move || -> io::Result<()> {
@@ -74,7 +74,7 @@ pub fn end_with_thread(command: &mut Command) {
     };
 }
 
-/// The id of the machine's current boot.
+/// Returns the id of the machine's current boot.
 pub fn boot_id() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
@@ -179,14 +179,14 @@ pub struct ProcStat {
 }
 
 impl ProcStat {
-    /// Reads the process that has this pid now. It may be a zombie. `None` if there is no such
-    /// process, or if the kernel is just removing it.
+    /// Reads the process that has this pid now. It may be a zombie. `None` if the process does not
+    /// exist, or if the kernel is currently removing it.
     pub fn read(pid: u32) -> io::Result<Option<Self>> {
         Self::read_from(pid, || read_stat_text(pid))
     }
 
     /// Parses the text. An empty or truncated text is read once more, because both occur if the
-    /// process exits meanwhile.
+    /// process exits in the meantime.
     fn read_from(
         pid: u32,
         mut read: impl FnMut() -> io::Result<Vec<u8>>,
@@ -233,8 +233,8 @@ impl ProcStat {
         Ok(found)
     }
 
-    /// Returns the children of this process, by pid. A child that exits meanwhile can hide another
-    /// one.
+    /// Returns the children of this process, by pid. A child that exits in the meantime can hide
+    /// another one.
     pub fn children() -> io::Result<BTreeMap<u32, Self>> {
         let own = std::process::id();
         if !Path::new(&format!("/proc/self/task/{own}/children")).exists() {

@@ -3,8 +3,8 @@
 //! A launch is added before its holder starts. It is removed when its holder is seen to exit on its
 //! own, because a holder exits only when no process of the launch is left. A launch whose holder
 //! was killed remains until the next boot. The daemon writes the file but trusts only its own copy
-//! in memory. Its successor and the holders read the file. An agent that runs as the user without a
-//! sandbox can change this file, like all of the user's files.
+//! in memory. The next daemon and the holders read the file. An agent that runs as the user without
+//! a sandbox can change this file, like all of the user's files.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};

@@ -20,7 +20,7 @@ pub struct ScannedSignal {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TerminalSignal {
-    /// OSC 7501, with which the agent reports its state.
+    /// OSC 7501, which the agent uses to report its state.
     Agent {
         state: AgentState,
         app: Option<String>,

@@ -1,4 +1,4 @@
-//! Bounded waiting: the only place of the test kit that reads a clock or sleeps.
+//! Bounded waiting: the only place in the test kit that reads a clock or sleeps.
 
 use std::time::{Duration, Instant};
 

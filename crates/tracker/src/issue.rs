@@ -85,7 +85,7 @@ pub fn normalize_instant(text: &str) -> Option<String> {
     Some(format!("{instant:.3}"))
 }
 
-/// Number of hash digits that keep keys distinct, equal to 80 bits.
+/// Number of hexadecimal digits of the hash that keeps keys distinct. 20 digits are 80 bits.
 const HASH_DIGITS: usize = 20;
 
 /// Returns the key for the work on an issue. No two identifiers share a key: if any characters had

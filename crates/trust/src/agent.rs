@@ -1,4 +1,4 @@
-//! Whether an agent may trust a worktree itself because of the user's consent.
+//! Decides whether the user's consent also allows an agent to trust a worktree.
 
 use std::path::Path;
 

@@ -25,8 +25,8 @@ pub(crate) const CODEX: &str = ".codex";
 pub(crate) const AGENT_FILES: [&str; 3] =
     [".claude/settings.json", ".claude/settings.local.json", ".mcp.json"];
 
-/// Where the agents' files are, relative to a directory that agents work in: every such file, and
-/// each directory with such files. A link in place of one of them leads to other files.
+/// The paths of agents' files and of the directories that contain them, relative to a directory
+/// that agents work in. If one of these paths is a link, agents read files from elsewhere.
 pub const AGENT_PATHS: [&str; 5] =
     [".claude", CODEX, AGENT_FILES[0], AGENT_FILES[1], AGENT_FILES[2]];
 
@@ -150,7 +150,7 @@ impl TrustContent {
         std::iter::once("").chain(below).map(PathBuf::from).collect()
     }
 
-    /// Returns this content with the files of another one that it lacks.
+    /// Returns this content, plus the files that only `other` has.
     #[must_use]
     pub fn with(&self, other: &TrustContent) -> Self {
         let all = self.parts.iter().chain(&other.parts);
@@ -159,7 +159,7 @@ impl TrustContent {
         TrustContent { parts: by_file.into_values().cloned().collect() }
     }
 
-    /// Whether this content includes every file of another one, unchanged.
+    /// Whether this content includes every file of `other`, unchanged.
     pub fn includes(&self, other: &TrustContent) -> bool {
         other.parts.iter().all(|part| self.parts.contains(part))
     }

@@ -15,7 +15,7 @@ use crate::{
 /// The maximum number of bytes to read from git's own small files.
 const MAX_GIT_FILE: u64 = 8 << 10;
 
-/// Why nothing in a project takes effect.
+/// Why none of a project's files take effect.
 #[derive(Debug, thiserror::Error)]
 pub enum UnsafeProject {
     #[error("{0}")]

@@ -1,10 +1,11 @@
 //! Verifies that a workflow has completed, and if not, advises on the next step.
 //!
-//! A verifier examines the result of the work, never what an agent claims or what a terminal shows.
+//! A verifier examines the result of the work, not an agent's claims or the contents of a terminal.
 //! It fails closed: if anything is missing, unreadable, malformed or ambiguous, the work is not
-//! verified, and the [`UnverifiedReason`] describes the cause. The files are written by an agent, so
-//! they are read only up to a size limit and never from outside the project's directory, and nothing
-//! in them is executed. Commands are only values here: the caller of [`Verifier::check`] runs them.
+//! verified, and the [`UnverifiedReason`] describes the cause. The files are written by an agent,
+//! so they are read only up to a size limit and never from outside the project's directory, and
+//! nothing in them is executed. Commands are only values here: the caller of [`Verifier::check`]
+//! runs them.
 
 mod bmad;
 mod field;

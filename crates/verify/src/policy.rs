@@ -96,7 +96,7 @@ impl RetryPolicy {
                 (AdvisedStep::Proceed, "the work completed".to_owned())
             }
             AttemptEnding::NeedsInput => {
-                (AdvisedStep::Escalate, "the work waits for the user".to_owned())
+                (AdvisedStep::Escalate, "the work is waiting for the user".to_owned())
             }
             // The agent may still be running, and a second one would interfere with its work.
             AttemptEnding::Lost => {

@@ -31,7 +31,7 @@ pub struct VerifierSpec {
 /// A condition that a verifier checks.
 #[derive(Clone, Debug)]
 pub enum Verifier {
-    /// A BMAD workflow left the expected status.
+    /// A BMAD workflow has reached the expected status.
     Bmad(BmadWorkflow),
     /// The command exits with status 0.
     Command(CommandTemplate),
@@ -241,7 +241,7 @@ impl FileCheck {
         let path = project.find_one(&[pattern])?;
         match &self.holds {
             FileCondition::Anything => {
-                project.is_file(&path).map(|()| format!("there is {}", path.display()))
+                project.is_file(&path).map(|()| format!("{} exists", path.display()))
             }
             FileCondition::Line(pattern) => line(project, &path, pattern, key),
             FileCondition::Field { segments, equals } => {

@@ -9,11 +9,11 @@ use serde_json::{Map, Value, json};
 
 /// The tolerated change of a ratio or a count, as a share of the baseline.
 const TOLERANCE: f64 = 0.25;
-/// Benchmarks with another tolerance, because their ratios are close to 1 and steady.
+/// Benchmarks with a different tolerance, because their ratios are close to 1 and steady.
 const TOLERANCES: &[(&str, f64)] =
     &[("codex-turn", 0.15), ("graph-overhead", 0.10), ("watch-ingest", 0.15)];
-/// The tolerated change of a count, even of a small one, because one system call more than zero is
-/// not a trend.
+/// The change of a count that is always tolerated, because one additional system call is not a
+/// trend.
 const COUNT_SLACK: f64 = 5.0;
 
 /// One figure of a benchmark.

@@ -19,10 +19,10 @@ use crate::{
     workspace::{Programs, Workspace},
 };
 
-/// The recorded ratios, below the workspace.
+/// The file of recorded ratios, relative to the workspace.
 const BASELINE: &str = "bench/baseline.json";
 
-/// The use of the results.
+/// What to do with the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BenchMode {
     Print,
@@ -30,7 +30,7 @@ enum BenchMode {
     Compare,
 }
 
-/// The selected benchmarks and the use of their results.
+/// The selected benchmarks, and what to do with their results.
 pub(crate) struct BenchPlan {
     mode: BenchMode,
     /// Names of benchmarks or of groups. Empty means all.

@@ -359,7 +359,7 @@ pub(super) fn kill(raw: i32) -> Result<()> {
     kill_process(pid, Signal::KILL)?;
     let deadline = Deadline::after(TIMEOUT);
     while is_alive(raw) {
-        ensure!(!deadline.passed(), "the killed process does not exit");
+        ensure!(!deadline.passed(), "the killed process did not exit");
         pause();
     }
     Ok(())

@@ -42,15 +42,15 @@ pub(crate) fn build_and_run(workspace: &Workspace) -> Result<()> {
     run(&workspace.programs("debug"), codex.as_deref(), &root)
 }
 
-/// Runs the demo in this directory with the programs beside this one.
+/// Runs the demo in this directory with the programs next to this one.
 pub(crate) fn run_beside(root: &Path, codex: Option<&str>) -> Result<()> {
     let this = std::env::current_exe().context("cannot find this program")?;
     let dir = this.parent().context("this program is not in a directory")?;
     run(&Programs::in_dir(dir), codex.map(Path::new), root)
 }
 
-/// Runs the demo with these programs in this directory, which it creates and removes. Skips the Codex parts without
-/// Codex.
+/// Runs the demo with these programs in this directory, which it creates and removes. Without
+/// Codex, skips the parts that need it.
 pub(crate) fn run(programs: &Programs, codex: Option<&Path>, root: &Path) -> Result<()> {
     let watch = Stopwatch::start();
     let stage = DemoEnv::set_up(programs, codex, root)?;

@@ -21,8 +21,8 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     documents(workspace)
 }
 
-/// Runs the checks of a whole test run, whose build runs clippy itself. Deep checks add rustdoc and the code of the
-/// release.
+/// Runs the checks that precede the build of a whole test run. Clippy runs as part of that build.
+/// With [`Depth::Deep`], also checks the release code and its rustdoc.
 pub(crate) fn before_test_build(workspace: &Workspace, depth: Depth) -> Result<()> {
     match depth {
         Depth::Usual => run_checks(workspace, TEXT_CHECKS),
@@ -30,7 +30,7 @@ pub(crate) fn before_test_build(workspace: &Workspace, depth: Depth) -> Result<(
     }
 }
 
-/// Runs checks, all of them even after a failure.
+/// Runs all of these checks, even if one fails.
 fn run_checks(workspace: &Workspace, checks: &[(&str, LintCheck)]) -> Result<()> {
     let mut failed = Vec::new();
     for (title, check) in checks {
@@ -53,7 +53,7 @@ pub(crate) fn documents(workspace: &Workspace) -> Result<()> {
 
 type LintCheck = fn(&Workspace) -> Result<()>;
 
-/// The checks that compile nothing.
+/// The checks that do not compile anything.
 const TEXT_CHECKS: &[(&str, LintCheck)] = &[
     ("files", files::check),
     ("requirements", requirements::check),

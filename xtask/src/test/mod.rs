@@ -384,7 +384,8 @@ impl Suite<'_> {
 
     /// Runs nextest and counts the tests in its JUnit record.
     fn counted(&self, title: &str, nextest: &mut Command) -> Result<PartOutcome> {
-        // The runner writes its records below the workspace, independent of cargo's target directory.
+        // The runner writes its records below the workspace, independently of cargo's target
+        // directory.
         let record =
             self.workspace.root.join("target/nextest").join(self.plan.profile()).join("junit.xml");
         if record.exists() {

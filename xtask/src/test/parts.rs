@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::process::Stopwatch;
 
-/// The limit of a whole run on two cores in minutes, without `--deep`.
+/// The time limit of a whole run without `--deep` on two cores, in minutes.
 const ALL_MINUTES: f64 = 15.0;
 const SECONDS_PER_MINUTE: f64 = 60.0;
 /// The unit in which the kernel reports process start times, independent of its own clock rate.

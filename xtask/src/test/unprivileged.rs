@@ -19,8 +19,8 @@ use crate::{
     workspace::{Programs, Workspace},
 };
 
-/// The account of unprivileged tests. It remains after the run, because no other account may get
-/// its number while files of a failed run remain. It has no password, shell or home.
+/// The account of unprivileged tests. It is kept after the run: if it were removed, another account
+/// could get its number while files of a failed run remain. It has no password, shell or home.
 const ACCOUNT: &str = "provost-test";
 const PASSWD: &str = "/etc/passwd";
 /// Program directories for every user, independent of root's own path.
@@ -37,7 +37,7 @@ struct Account {
 pub(super) struct TestUser {
     account: Account,
     pub(super) room: TestDir,
-    /// A directory that root owns and every user can read.
+    /// A directory that belongs to root and that every user can read.
     programs_dir: PathBuf,
     codex: Vec<(&'static str, PathBuf)>,
     environment: Vec<(OsString, OsString)>,
@@ -54,8 +54,8 @@ pub(super) struct UserTestInputs<'a> {
 }
 
 impl TestUser {
-    /// Prepares the user in a directory below the run's directory. Returns `None` if the run is not
-    /// root's, because its tests are already unprivileged.
+    /// Prepares the user in a directory below the run's directory. Returns `None` if root does not
+    /// run the tests, because they are already unprivileged.
     pub(super) fn prepare(parent: &TestDir, needs: &UserTestInputs<'_>) -> Result<Option<Self>> {
         if !geteuid().is_root() {
             return Ok(None);
@@ -111,7 +111,7 @@ impl TestUser {
         let copy = self.programs_dir.join("$name");
         let run = self.command(&copy);
         let words = [run.get_program()].into_iter().chain(run.get_args());
-        // The script names the copy by a variable; all other words are quoted.
+        // The script refers to the copy through a variable; all other words are quoted.
         let words =
             words.map(
                 |word| {
@@ -244,7 +244,7 @@ fn is_open_to_all(path: &Path) -> bool {
         && path.ancestors().skip(1).all(|parent| mode(parent) & 0o001 == 0o001)
 }
 
-/// Returns a Codex that every user can run: this one, or a copy with the files beside it.
+/// Returns a Codex that every user can run: this one, or a copy with the files next to it.
 fn readable_codex(program: &Path, copy: &Path) -> Result<PathBuf> {
     if is_open_to_all(program) {
         return Ok(program.to_owned());

@@ -21,7 +21,7 @@ const SECRETS: [(&str, &str); 12] = [
     ("archived_sessions", "rollouts, which contain secret answers in clear text"),
     ("thread_history", "the conversation"),
     ("history.jsonl", "prompts"),
-    ("session_index", "names made from prompts"),
+    ("session_index", "names derived from prompts"),
     ("log", "logs"),
     ("rules", "allowed commands"),
     ("shell_snapshots", "environments of shells"),

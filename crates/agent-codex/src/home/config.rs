@@ -67,8 +67,8 @@ const AUTH_STORE: &str = "cli_auth_credentials_store";
 /// The setting that contains additional instructions to the model.
 const INSTRUCTIONS: &str = "developer_instructions";
 
-/// The startup timeout of the tool server, in seconds. It is long because starting is slow on a
-/// busy machine.
+/// The startup timeout of the tool server, in seconds. It is long because a busy machine starts the
+/// server slowly.
 const TOOLS_START_S: i64 = 60;
 
 const HEADER: &str =
@@ -99,7 +99,7 @@ pub struct UserConfig {
     pub text: String,
 }
 
-/// The input from which a session's configuration file is built.
+/// The inputs from which a session's configuration file is built.
 #[derive(Debug)]
 pub struct ConfigRequest<'a> {
     pub user: Option<&'a UserConfig>,

@@ -1,4 +1,4 @@
-//! Determines which kind of agent a process is, by `AI_AGENT`, or by its program and arguments.
+//! Determines which kind of agent a process is, from `AI_AGENT` or from its program and arguments.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};

@@ -1,4 +1,4 @@
-//! Reads the properties of one process, or of all.
+//! Reads the properties of one process or of all processes.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};

@@ -40,7 +40,8 @@ use provost_agent::{
 /// The method that terminates commands which a turn left running.
 const CLEAN: &str = "thread/backgroundTerminals/clean";
 
-/// How many turns that were asked for a result to remember. Only the newest ones matter.
+/// The maximum number of turns to remember in which the agent was asked for a result. Only the
+/// newest ones matter.
 const MAX_RESULTS: usize = 20;
 
 /// The capacity of the queue of deferred signals. It is larger than the limit on open requests.
@@ -621,8 +622,8 @@ impl AppServerProtocol {
     }
 }
 
-/// Whether a message was rejected because of another turn or the load of the server, rather than
-/// because of the message itself.
+/// Whether a message was rejected because another turn is active or the server is overloaded,
+/// rather than because of the message itself.
 fn is_busy(reason: &str) -> bool {
     reason.contains("ActiveTurn") || reason.contains("overloaded")
 }

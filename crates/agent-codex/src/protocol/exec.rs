@@ -31,7 +31,7 @@ const MAX_DETAIL: usize = 4 << 10;
 #[derive(Debug)]
 pub(crate) struct ExecProtocol {
     opening: ConversationOptions,
-    /// Whether Codex opened a different conversation from the one to resume.
+    /// Whether Codex opened a conversation other than the one to resume.
     wrong_thread: bool,
     /// The usage of the thread at the end of its last turn.
     total: Usage,

@@ -1,4 +1,4 @@
-//! Requests from MCP servers, which are approvals of their tools, and forms.
+//! Requests from MCP servers: forms, and requests to approve their tools.
 
 use std::collections::BTreeMap;
 

@@ -20,7 +20,7 @@ pub(crate) struct PendingServerRequest {
     pub(crate) item: Option<String>,
     /// Whether the answer decides if the item is carried out.
     pub(crate) decides: bool,
-    /// A hash of the request, with which a repetition is recognized.
+    /// A hash of the request, used to recognize a repetition.
     pub(crate) asked: u64,
 }
 

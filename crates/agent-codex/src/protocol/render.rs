@@ -31,7 +31,8 @@ pub(crate) fn render_app_server(line: &[u8]) -> Option<String> {
     match RpcMessage::read(line)? {
         RpcMessage::Notification { method, params, .. } => render_notification(&method, &params),
         RpcMessage::Request { method, params, .. } => Some(render_request(&method, &params)),
-        // The server always refuses the probe, which only finds out its methods.
+        // The server always rejects the probe, which is sent only to find out the supported
+        // methods.
         RpcMessage::Answer { outcome: Err(why), id } if id.as_own_id() != Some(PROBE) => {
             Some(format!("refused: {}", one_line(&why)))
         }

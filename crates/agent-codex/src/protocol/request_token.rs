@@ -19,7 +19,7 @@ pub(crate) enum RequestToken {
     Form(RpcId, Value),
     /// A request for additional permissions, with the permissions as requested.
     Permissions(RpcId, Value),
-    /// A question in a message, for whose answer the agent does not wait.
+    /// A question in a message. The agent does not wait for the answer.
     MessageQuestion(String),
 }
 

@@ -78,7 +78,7 @@ fn object<T: serde::Serialize>(properties: &Value, required: &[T]) -> Value {
     })
 }
 
-/// Parses a result of this form. Returns `None` if the text is not such a result.
+/// Parses a result of this form. Returns `None` if the text does not have this form.
 pub(crate) fn parse_result(text: &str, form: ResultForm) -> Option<StreamSignal> {
     // Serde would also accept a list in place of a struct.
     let object = Some(text.trim()).filter(|text| text.starts_with('{'))?;

@@ -4,7 +4,7 @@
 //! repeats this report after a failed call, after a thread is resumed (immediately, or during its
 //! first turn in old versions), and, in old versions, with every rate-limit update. Therefore a
 //! call counts only if the total of its thread changed during a turn of this launch. The first
-//! total of a resumed thread is its history.
+//! total of a resumed thread counts as its history.
 
 use std::collections::BTreeMap;
 

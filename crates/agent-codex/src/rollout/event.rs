@@ -57,13 +57,13 @@ pub struct SessionMeta {
     pub thread: ThreadId,
     /// The thread that started this one as its sub-agent.
     pub parent: Option<ThreadId>,
-    /// The thread with whose history this one started.
+    /// The thread whose history this one started with.
     pub forked_from: Option<ThreadId>,
     pub cwd: Option<PathBuf>,
     pub cli_version: Option<String>,
     pub originator: Option<String>,
     /// Whether Codex created the thread for internal use, for example for a sub-agent. Users do not
-    /// talk to such a thread.
+    /// talk to these threads.
     pub hidden: bool,
 }
 

@@ -38,7 +38,7 @@ pub struct RolloutFileWatch {
     appeared: bool,
 }
 
-/// An existing file or directory with its identity, because its name may be reused for another one.
+/// An existing file or directory, together with its identity, because its name may be reused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct InotifyPath {
     path: PathBuf,
@@ -185,7 +185,8 @@ impl InotifyTarget {
                 paths.extend(more);
                 paths
             }
-            // The directory reports it if the file is replaced by another one of the same name.
+            // The watch on the directory reports if the file is replaced by another one of the same
+            // name.
             Self::File(path) if path.exists() => {
                 path.parent().map(Path::to_owned).into_iter().chain([path.clone()]).collect()
             }

@@ -14,8 +14,8 @@ use super::record::{
 use super::tail::{NextLine, RolloutLine, RolloutTail};
 use crate::ThreadId;
 
-/// What every line that Codex writes starts with. If it occurs again later in a line, everything
-/// before its last occurrence is an incomplete line from before a crash.
+/// The start of every line that Codex writes. If it occurs again later in a line, everything before
+/// its last occurrence is an incomplete line from before a crash.
 const LINE_START: &[u8] = b"{\"timestamp\":";
 /// The first version that is known to record the start and end of turns.
 const FIRST_WITH_TURNS: (u64, u64) = (0, 107);

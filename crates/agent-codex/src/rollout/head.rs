@@ -4,7 +4,7 @@
 //! at its beginning. The beginning is read as JSON, key by key, so that text inside strings is
 //! never mistaken for the kind. Anything unexpected is left to the parser.
 
-/// How many bytes of a line to examine, at most.
+/// The maximum number of bytes of a line to examine.
 const MAX_EXAMINED: usize = 1024;
 /// The maximum length of kinds and timestamps.
 const MAX_WORD: usize = 48;

@@ -15,8 +15,8 @@ pub const MAX_LINE: usize = 1 << 20;
 /// How many bytes of a longer line to keep.
 const KEPT_BYTES: usize = 64 << 10;
 const FIRST_BUFFER: usize = 128 << 10;
-/// The largest supported window of a compressed file, as a power of two. 8 MB is what the common
-/// compression levels use.
+/// The largest supported window of a compressed file, as a power of two. The common compression
+/// levels use 8 MB.
 const WINDOW_LOG: u32 = 23;
 
 /// A line without its line ending.
@@ -76,8 +76,8 @@ pub struct RolloutTail {
     path: PathBuf,
     source: TailSource,
     id: FileId,
-    /// Bytes that were read but not yet returned are in `buffer[start..end]`. No line ends before
-    /// `searched`.
+    /// Bytes that were read but not yet returned are in `buffer[start..end]`. There is no line
+    /// ending before `searched`.
     buffer: Vec<u8>,
     start: usize,
     searched: usize,

@@ -1,10 +1,10 @@
-//! Reads what an approval is about from the screen.
+//! Reads the subject of an approval from the screen.
 
 use super::{ScreenKind, ScreenReading, layout::choice};
 
 /// The question of an approval for a command.
 const COMMAND_QUESTION: &str = "Would you like to run the following command?";
-/// The first words of every approval's question.
+/// The start of the question of every approval.
 const QUESTION_START: &str = "Would you like to ";
 const REASON: &str = "Reason: ";
 const COMMAND: &str = "$ ";

@@ -1,4 +1,4 @@
-//! Debounces frames, because a screen that is just being drawn shows transient content.
+//! Debounces frames, because a screen that is still being drawn shows transient content.
 
 use super::{ScreenApproval, ScreenKind, ScreenReading};
 

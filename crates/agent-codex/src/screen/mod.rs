@@ -47,7 +47,7 @@ pub enum ScreenKind {
     Composer,
     /// The composer is visible and contains unsent text.
     Draft,
-    /// Anything else: Codex is starting, or another program or none is using the terminal.
+    /// Anything else: Codex is starting, or the terminal is used by another program or by none.
     Nothing,
 }
 

@@ -53,10 +53,10 @@ fn text_of(bytes: &[u8]) -> Result<&str, SkipReason> {
 }
 
 fn parse(text: &str) -> Result<FrontMatter, SkipReason> {
-    let lines = head(text).ok_or_else(|| broken("the lines of --- around it are missing"))?;
+    let lines = head(text).ok_or_else(|| broken("it is not enclosed in lines of ---"))?;
     let name = value(&lines, "name").filter(|name| !name.is_empty());
     if name.as_ref().is_some_and(|name| name.starts_with(['[', '{'])) {
-        return Err(broken("the name is not a text"));
+        return Err(broken("the name is not a string"));
     }
     if name.as_ref().is_some_and(|name| name.chars().count() > MAX_NAME_CHARS) {
         return Err(broken(&format!("the name is longer than {MAX_NAME_CHARS} characters")));
@@ -137,11 +137,11 @@ mod tests {
     #[test]
     fn invalid_front_matter_is_reported() {
         let why = |text: &str| front(text).unwrap_err();
-        assert_eq!(why("text"), "the lines of --- around it are missing");
-        assert_eq!(why("---\nname: a\n"), "the lines of --- around it are missing");
+        assert_eq!(why("text"), "it is not enclosed in lines of ---");
+        assert_eq!(why("---\nname: a\n"), "it is not enclosed in lines of ---");
         assert_eq!(why("---\nname: a\n---"), "the description is missing");
         assert_eq!(why("---\nname: a\ndescription: \"\"\n---"), "the description is missing");
-        assert_eq!(why("---\nname: [a\ndescription: b\n---"), "the name is not a text");
+        assert_eq!(why("---\nname: [a\ndescription: b\n---"), "the name is not a string");
         let long = format!("---\nname: {}\ndescription: b\n---", "n".repeat(65));
         assert_eq!(why(&long), "the name is longer than 64 characters");
     }

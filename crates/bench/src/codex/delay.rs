@@ -1,5 +1,5 @@
-//! The delay of a Codex message for a follower of Provost's events, compared with a bare reader of
-//! the app-server's socket.
+//! How much later a follower of Provost's events receives a Codex message than a bare reader of the
+//! app-server's socket.
 //!
 //! The bare reader is a second client of the same server that resumed the same thread, so the
 //! server sends it the same messages as Provost. It connects through the holder's listener, which
@@ -44,7 +44,7 @@ const ATTEMPT: &str = r#"
     { items = [{ message = "Done." }] },
   ] },
 "#;
-/// The rule by which Provost approves the command without a user.
+/// The rule that lets Provost approve the command without a user.
 const RULES: &str = "[approvals]\nversion = 1\nallow = [\"command: true\"]\n";
 /// The size of a bare disk write in bytes, about the size of an event in the write-ahead log.
 const WRITTEN: usize = 16 << 10;
@@ -55,7 +55,7 @@ pub(crate) fn run(table: &mut FigureTable, codex: &Path) -> Result<()> {
     let scene = CodexBenchEnv::new(codex, &scenario())?;
     fs::write(scene.repository().join("provost.toml"), RULES)?;
     scene.run_json(&["trust", "--yes", "--json"])?;
-    // With a budget, every token usage is reported at once. Without one, usage is batched for a
+    // With a budget, all token usage is reported immediately. Without one, usage is batched for a
     // second.
     let mut happenings = scene.follow_events()?;
     let id = scene.spawn(&["--keep", "--budget", "100M", "--approvals", "untrusted"])?;

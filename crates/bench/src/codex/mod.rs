@@ -30,7 +30,8 @@ pub(crate) fn many(table: &mut FigureTable) -> Result<()> {
     with_codex(table, many::run)
 }
 
-/// Runs a measurement with the Codex that `cargo xtask bench` provides, or reports that it is skipped.
+/// Runs a measurement with the Codex that `cargo xtask bench` provides, or reports that the
+/// measurement is skipped.
 pub(crate) fn with_codex(
     table: &mut FigureTable,
     run: fn(&mut FigureTable, &Path) -> Result<()>,

@@ -1,4 +1,4 @@
-//! A hundred finished tasks in the merge queue, of which ten break the check of another task and
+//! A hundred finished tasks in the merge queue: ten of them break the check of another task, and
 //! five conflict. Measures the number of checks, and verifies that every commit of the branch
 //! passes.
 

@@ -39,7 +39,7 @@ pub(crate) fn run(table: &mut FigureTable) -> Result<()> {
         });
         ensure!(
             matches!(next, Some(RunStep::EventAndOrder(..))),
-            "a task has to begin next: {next:?}"
+            "expected a task to start next: {next:?}"
         );
         steps.add_ms(took);
     }

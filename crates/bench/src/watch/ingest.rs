@@ -122,7 +122,7 @@ fn adopt(table: &mut FigureTable, rollout: &Path) -> Result<()> {
     });
     result?;
     table.row(
-        "memory of a daemon that reads it, above that of before",
+        "additional memory of a daemon that reads it",
         (peak_kib(pid)? - before) / 1024.0,
         " MB",
         Goal::AtMost(16.0),
@@ -134,7 +134,7 @@ fn adopt(table: &mut FigureTable, rollout: &Path) -> Result<()> {
         calls as f64,
         "",
         Goal::AtMost(wakeups::MAX_IDLE_CALLS),
-        "strace; one round of the watchdog, which asks every 30 s, is 16 to 18 of them",
+        "strace; a round of the watchdog, every 30 s, takes 16 to 18 of them",
     );
     Ok(())
 }

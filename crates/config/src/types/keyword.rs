@@ -96,7 +96,7 @@ words! {
         Untrusted = "untrusted",
         /// When it needs more than its sandbox allows.
         OnRequest = "on-request",
-        /// Never, so what the sandbox forbids stays forbidden.
+        /// Never. What the sandbox forbids stays forbidden.
         Never = "never",
     }
 

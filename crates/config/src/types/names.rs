@@ -108,7 +108,7 @@ pub(crate) fn variable_name_fault(name: &str) -> Option<String> {
     let fits = plain && !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit());
     (!fits).then(|| {
         format!(
-            "{} is not a variable name: use letters, digits and \"_\", no digit first",
+            "{} is not a variable name: use letters, digits and \"_\", and no digit first",
             quote(name)
         )
     })

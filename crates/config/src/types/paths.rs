@@ -10,7 +10,7 @@ use crate::shape::{TextLabel, ValueShape};
 use crate::value::{ConfigValue, invalid, text};
 
 /// A path or glob that stays below the worktree's root and outside its `.git`. Code that opens such
-/// a path must reject symbolic links on the way.
+/// a path must reject symbolic links along the way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RelativePattern(String);
 
@@ -123,7 +123,7 @@ fn path_fault(path: &str) -> Option<&'static str> {
     } else if path.starts_with(['/', '~', '!']) || path.contains('\\') {
         Some(r#"expected a path relative to the worktree, without "~", "!" or "\""#)
     } else if parts.clone().any(|part| part == "..") {
-        Some(r#"the path leaves the worktree by "..""#)
+        Some(r#"the path leaves the worktree through "..""#)
     } else if parts.any(|part| part.eq_ignore_ascii_case(".git")) {
         Some(r#"the path is inside ".git""#)
     } else {
@@ -131,8 +131,8 @@ fn path_fault(path: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether a checkout can keep a directory of this name. The git wrapper's pool has the same rule, so that no accepted
-/// name prevents every check.
+/// Whether a checkout can keep a directory of this name. The git wrapper's pool has the same rule.
+/// Otherwise, an accepted name could make every check fail.
 fn is_directory_name(name: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     !name.is_empty()
@@ -142,7 +142,8 @@ fn is_directory_name(name: &str) -> bool {
         && ![".", "..", ".git"].contains(&name.to_ascii_lowercase().as_str())
 }
 
-/// A stricter rule than Git's own, so that every resulting name is a valid reference.
+/// Whether a text can be a part of a branch name. This is stricter than git's own rule, so that
+/// every resulting name is a valid reference.
 fn is_branch_part(part: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     !part.is_empty()

@@ -1,4 +1,5 @@
-//! Prices: `2`, `1.25`, or the same as a string. They are stored in millionths, so sums are exact.
+//! Prices: `2`, `1.25`, or a string with such a number. They are stored in millionths, so sums are
+//! exact.
 
 use serde_json::{Value as Json, json};
 

@@ -117,7 +117,7 @@ fn rule(text: &str) -> Result<ApprovalRule, String> {
 fn command(line: &str) -> Result<ApprovalRule, String> {
     if line.contains(NOT_WORDS) {
         Err(format!(
-            "{} is more than words: a rule names the first words of a command, without quotes or shell syntax",
+            "{} is not just words: a rule contains the first words of a command, without quotes or shell syntax",
             quote(line)
         ))
     } else {

@@ -64,7 +64,7 @@ fn malformed_rule_errors_have_positions() {
     invalid value for "approvals.version" at provost.toml:2:11; rules of version 2 are not supported; expected version 1
     invalid value for "approvals.allow" at provost.toml:5:3; "cargo test" is not a rule: expected "command: WORDS", "path: PATH" or "network: HOST"
     invalid value for "approvals.allow" at provost.toml:6:3; unknown subject "comand"; did you mean "command"?
-    invalid value for "approvals.allow" at provost.toml:7:3; "a | b" is more than words: a rule names the first words of a command, without quotes or shell syntax
+    invalid value for "approvals.allow" at provost.toml:7:3; "a | b" is not just words: a rule contains the first words of a command, without quotes or shell syntax
     wrong type for "approvals.allow" at provost.toml:8:3; expected a string (approval rule), found an integer
     invalid value for "approvals.deny" at provost.toml:10:9; the path contains "..", so it matches nothing
     invalid value for "approvals.deny" at provost.toml:10:23; "https://x" is not a host; expected one such as "crates.io", or ".crates.io" for its subdomains

@@ -75,8 +75,8 @@ fn relative_paths_start_at_their_file() {
 #[test]
 fn generic_agent_keys_are_refused_for_codex() {
     assert_snapshot!(problems("[agents.codex]\ncommand = [\"codex\"]\nadapter = \"jsonl\"\n"), @r#"
-    unknown key "agents.codex.command" at provost.toml:2:1; the agent "codex" is built in; "agents.codex.path" sets its program, if it should not be the newest one found
-    unknown key "agents.codex.adapter" at provost.toml:3:1; the agent "codex" is built in; "agents.codex.path" sets its program, if it should not be the newest one found
+    unknown key "agents.codex.command" at provost.toml:2:1; the agent "codex" is built in; set "agents.codex.path" to use a program other than the newest one found
+    unknown key "agents.codex.adapter" at provost.toml:3:1; the agent "codex" is built in; set "agents.codex.path" to use a program other than the newest one found
     "#);
     assert_snapshot!(problems("[agents.mine]\ncommand = [\"x\"]\nmodel = \"m\"\n"), @r#"unknown key "agents.mine.model" at provost.toml:3:1; did you mean "agents.codex.model"?"#);
 }

@@ -56,14 +56,14 @@ fn invalid_text_explains_why() {
     assert_snapshot!(problems("ui.color = \"alway\""), @r#"invalid value for "ui.color" at provost.toml:1:12; expected "auto", "always" or "never", found "alway"; did you mean "always"?"#);
     assert_snapshot!(problems("ui.color = \"blue\""), @r#"invalid value for "ui.color" at provost.toml:1:12; expected "auto", "always" or "never", found "blue""#);
     assert_snapshot!(problems("worktree.copy = [\"../x\", \"/etc\", \".git/hooks\"]"), @r#"
-    invalid value for "worktree.copy" at provost.toml:1:18; the path leaves the worktree by ".."
+    invalid value for "worktree.copy" at provost.toml:1:18; the path leaves the worktree through ".."
     invalid value for "worktree.copy" at provost.toml:1:26; expected a path relative to the worktree, without "~", "!" or "\"
     invalid value for "worktree.copy" at provost.toml:1:34; the path is inside ".git"
     "#);
     assert_snapshot!(problems("verify.keep = [\"*\"]"), @r#"invalid value for "verify.keep" at provost.toml:1:16; expected the name of a directory, such as "target": up to 100 letters, digits, "-", "_" or ".", without "/" and "*""#);
     assert_snapshot!(problems("worktree.branch_prefix = \"-x\""), @r#"invalid value for "worktree.branch_prefix" at provost.toml:1:26; a branch prefix has parts of letters, digits, "-", "_" or ".", separated by "/""#);
     assert_snapshot!(problems("environment.allow = [\"A-B\", \"PROVOST_TOKEN\", \"*\"]"), @r#"
-    invalid value for "environment.allow" at provost.toml:1:22; "A-B" is not a variable name: use letters, digits and "_", no digit first
+    invalid value for "environment.allow" at provost.toml:1:22; "A-B" is not a variable name: use letters, digits and "_", and no digit first
     invalid value for "environment.allow" at provost.toml:1:29; variables that begin with PROVOST_ are set by Provost itself
     invalid value for "environment.allow" at provost.toml:1:46; expected a name; a star can replace its end, not all of it
     "#);
@@ -111,7 +111,7 @@ fn hooks_and_agents_report_inside_their_tables() {
     assert_snapshot!(problems("[agents.mine]\ncommand = []\n"), @r#"invalid value for "agents.mine.command" at provost.toml:2:11; it does not specify a program"#);
     assert_snapshot!(problems("[agents.\"a b\"]\ncommand = [\"x\"]\n"), @r#"bad name "agents.a b" at provost.toml:1:9; an agent's name has 1 to 64 letters, digits, "-" or "_", and no "-" first"#);
     assert_snapshot!(problems("[agents.a]\ncommand = [\"x\"]\nenv = { \"A=B\" = \"x\", PROVOST_TOKEN = \"y\" }\n"), @r#"
-    bad name "agents.a.env.A=B" at provost.toml:3:9; "A=B" is not a variable name: use letters, digits and "_", no digit first
+    bad name "agents.a.env.A=B" at provost.toml:3:9; "A=B" is not a variable name: use letters, digits and "_", and no digit first
     bad name "agents.a.env.PROVOST_TOKEN" at provost.toml:3:22; variables that begin with PROVOST_ are set by Provost itself
     "#);
     assert_snapshot!(problems("[agents]\nmine = \"x\"\n"), @r#"wrong type for "agents.mine" at provost.toml:2:8; expected a table, found a string"#);

@@ -97,13 +97,13 @@ pub enum Verification {
     /// The result is missing, because no check is configured or none has ended yet.
     None,
     Passed(VerifiedTree),
-    /// The tree did not pass: a check failed, or not all checks could be run to their end.
+    /// The tree did not pass: a check failed, or some checks could not be run to completion.
     Failed(CheckRefutation),
 }
 
 impl Verification {
-    /// Whether a check could not be started or observed to its end, so that the work is neither
-    /// proved nor refuted. A check that exceeded a limit counts as run.
+    /// Whether a check could not be started, or could not be observed until it ended. The work is
+    /// then neither proved nor refuted. A check that exceeded a limit counts as having run.
     pub fn could_not_run(&self) -> bool {
         matches!(
             self,
@@ -111,9 +111,9 @@ impl Verification {
         )
     }
 
-    /// Whether verification was attempted without a result, for reasons that are not the
-    /// work's fault: a check could not be run, or the work could not be committed for it. Unlike
-    /// with `None`, there is a reason to report.
+    /// Whether verification was attempted but produced no result, for reasons that have nothing to
+    /// do with the work: a check could not be run, or the work could not be committed for the
+    /// checks. In contrast to `None`, there is then a reason to report.
     pub fn is_unchecked(&self) -> bool {
         self.could_not_run()
             || matches!(self, Verification::Failed(CheckRefutation::NoSnapshot { .. }))

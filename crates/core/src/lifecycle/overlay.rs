@@ -33,7 +33,8 @@ pub enum StateOverlay {
     BlockingRequest,
     /// The agent exited at a usage limit and is resumed once the limit has passed.
     Limited,
-    /// A check that determines the outcome is pending or running. The outcome is not final before then.
+    /// A check that determines the outcome is pending or running. Until it ends, the outcome is not
+    /// final.
     Verifying,
     /// The tree kept changing during verification.
     MovingTree,

@@ -83,7 +83,7 @@ impl Plan {
         for (at, edit) in edits.iter().enumerate() {
             apply_edit(&mut tasks, edit).map_err(|why| EditFault { no: at + 1, why })?;
         }
-        // The plan is valid after every edit; constructing the `Plan` validates it once more.
+        // The plan is valid after every edit; constructing the `Plan` validates it again.
         let no = edits.len();
         Plan::new(tasks).map_err(|faults| EditFault { no, why: EditRefusal::Faults(faults) })
     }

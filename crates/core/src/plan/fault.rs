@@ -119,7 +119,7 @@ impl PlanFault {
     }
 }
 
-/// A cycle; if it is long, its middle is omitted when displayed.
+/// A cycle. If it is long, its middle is not displayed.
 struct CyclePath<'a>(&'a [TaskId]);
 
 impl fmt::Display for CyclePath<'_> {

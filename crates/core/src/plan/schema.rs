@@ -38,10 +38,13 @@ fn task_schema() -> Value {
             "after",
             describe(list_schema(&text_schema()), "ids of the tasks whose work this one builds on"),
         ),
-        ("criteria", describe(list_schema(&text_schema()), "what must hold at its end")),
+        ("criteria", describe(list_schema(&text_schema()), "what must hold when the task is done")),
         (
             "checks",
-            describe(list_schema(&text_schema()), "shell commands that must succeed on its work"),
+            describe(
+                list_schema(&text_schema()),
+                "shell commands that must succeed on the work of this task",
+            ),
         ),
         (
             "scope",

@@ -37,7 +37,7 @@ pub struct TaskId(Arc<str>);
 /// A text that is not a valid task id.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error(
-    "{0:?} is not a valid task id: expected 1 to {MAX_ID} of a-z, 0-9 and \"-\", the first a letter or digit"
+    "{0:?} is not a valid task id: expected 1 to {MAX_ID} of a-z, 0-9 and \"-\", starting with a letter or digit"
 )]
 pub struct ParseTaskIdError(String);
 

@@ -39,7 +39,7 @@ pub enum SessionOrder {
     Command(SessionId, Box<session::SessionCommand>),
 }
 
-/// What `advance` reads besides the run itself.
+/// The state that `advance` reads in addition to the run itself.
 #[derive(Clone, Copy)]
 pub struct RunAdvanceContext<'a> {
     pub now: Moment,
@@ -49,7 +49,7 @@ pub struct RunAdvanceContext<'a> {
     pub session: &'a dyn Fn(SessionId) -> Option<&'a Session>,
 }
 
-/// The instruction with which an ended session is resumed.
+/// The instruction for resuming a session that has ended.
 pub(super) struct ResumeInstruction {
     pub(super) key: String,
     pub(super) text: String,
@@ -246,7 +246,7 @@ impl Run {
         }
     }
 
-    /// Begins the current stage: resumes the conversation of its ended session, or opens a new session.
+    /// Begins the current stage: resumes interrupted work, or opens a new session.
     fn begin(&self, context: &RunAdvanceContext<'_>) -> Option<RunStep> {
         let review = matches!(self.stage, RunStage::TaskReview | RunStage::FinalReview);
         if review && self.spec.reviews.mode_for(self.stage) == ReviewMode::Off {
@@ -275,8 +275,8 @@ impl Run {
         self.resume_session(session, context, 1, instruction)
     }
 
-    /// Resumes an ended session. Returns None if that is impossible, for example because the
-    /// session's worktree or conversation no longer exists.
+    /// Resumes a session that has ended. Returns None if that is impossible, for example because
+    /// the session's worktree or conversation no longer exists.
     pub(super) fn resume_session(
         &self,
         session: &Session,
@@ -545,7 +545,7 @@ fn is_accepted(step: &RunStep, session: &Session, now: Moment) -> bool {
     }
 }
 
-/// Cancels a session of a stopped run. The session verifies by itself that its processes are gone.
+/// Cancels a session of a stopped run. The session itself verifies that its processes are gone.
 fn cancel_session(session: &Session, stopped: &RunStop) -> Option<RunStep> {
     let because = match stopped {
         RunStop::Cancelled { because } => format!("its run was cancelled: {because}"),

@@ -383,7 +383,7 @@ impl Run {
         if graph.is_done() {
             return Some(enter_stage(self.next_stage(RunStage::Tasks)));
         }
-        // The work of an ended session may still have to be committed or reviewed.
+        // Even if a session has ended, its work may still have to be committed or reviewed.
         let waits = graph.tasks().any(|(_, task)| task.is_active());
         if waits || self.is_live() || !graph.queue.is_idle() || graph.ready().next().is_some() {
             return None;

@@ -1,4 +1,5 @@
-//! Closes the local copy of a run that was imported from another home, which carries out the run's effects.
+//! Closes the local copy of a run that was imported from another home. That other home carries out
+//! the run's effects.
 
 use super::{
     event::*,
@@ -12,13 +13,14 @@ use crate::{
 };
 
 impl Run {
-    /// Whether the run was imported from another home and not taken over, so that none of it runs here.
+    /// Whether the run was imported from another home and not taken over. If so, no part of it runs
+    /// in this home.
     pub fn is_imported(&self) -> bool {
         self.imported && !self.taken_over
     }
 
-    /// Returns events that leave nothing pending in this home. They do not judge the work: a run
-    /// that is still open is only cancelled in this copy of the record.
+    /// Returns the events after which the run has nothing pending in this home. They do not judge
+    /// the work: a run that is still open is only cancelled in this copy of the record.
     pub fn close_imported(&self, now: Moment) -> Vec<Event> {
         let mut run = self.clone();
         let mut events = Vec::new();

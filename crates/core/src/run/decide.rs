@@ -147,7 +147,7 @@ pub enum RunRejection {
     #[error("the run has ended as {0}")]
     Sealed(&'static str),
     #[error(
-        "the run was imported from another home and does not run here until you take it over, which lets its agents and checks run again"
+        "the run was imported from another home, and its agents and checks do not run here until you take it over"
     )]
     Imported,
     #[error("the run has no plan to approve")]
@@ -204,7 +204,7 @@ impl Run {
             RunCommand::RejectLanding { commit, because } => {
                 let files = self.held.as_ref().map(|held| held.files.join(", "));
                 let files = files.unwrap_or_default();
-                let detail = format!("the operator refused the change of {files}: {because}");
+                let detail = format!("the operator refused the changes to {files}: {because}");
                 self.judge_landing(
                     &commit,
                     RunStopped { cause: RunFailureCause::Landing, detail }.into(),
@@ -416,7 +416,7 @@ impl Run {
         }
     }
 
-    /// Describes which part of the budget the ended sessions have used up, if any.
+    /// Describes which part of the budget has been used up by sessions that have ended, if any.
     pub(super) fn used_up(&self) -> Option<String> {
         match self.remaining() {
             Budget { tokens: Some(0), .. } => {
@@ -450,7 +450,7 @@ fn moving_target_error() -> String {
 fn describe_budget(budget: Budget) -> String {
     let part = |limit: Option<u64>, what: &str| match limit {
         Some(limit) => format!("{limit} {what}"),
-        None => format!("no limit of {what}"),
+        None => format!("no limit on {what}"),
     };
     let (tokens, turns) = (budget.tokens, budget.turns.map(u64::from));
     format!("{}, {}", part(tokens, "tokens"), part(turns, "turns"))

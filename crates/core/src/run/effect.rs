@@ -75,7 +75,7 @@ impl RunEffect {
         }
     }
 
-    /// Whether the effect depends on a branch or a checkout. Such an effect must wait for git calls
+    /// Whether the effect depends on a branch or a checkout. If it does, it must wait for git calls
     /// that are left over from an earlier daemon, because they may still be moving the branch.
     pub fn waits_for_git(&self) -> bool {
         match self {
@@ -90,8 +90,8 @@ impl RunEffect {
         }
     }
 
-    /// Whether a daemon that is stopping must wait for the effect once it has begun, because it
-    /// moves a branch of the repository.
+    /// Whether a daemon that is shutting down must wait for the effect once it has begun, because
+    /// the effect moves a branch of the repository.
     pub fn delays_shutdown(&self, run: &Run) -> bool {
         match self {
             RunEffect::Land { .. } => run.spec.land != LandMode::Pr && !bug!(LeftWhileLanding),
@@ -163,7 +163,7 @@ impl Run {
         }
     }
 
-    /// Whether the run was stopped while its work was landing, so that the work might have landed.
+    /// Whether the run was stopped while its work was landing. The work may have landed anyway.
     pub(super) fn is_stopped_landing(&self) -> bool {
         let attempt = self.attempt();
         let open = !matches!(self.landing, LandingState::Done(_));

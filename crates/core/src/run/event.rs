@@ -136,7 +136,7 @@ fn work() -> RunStage {
     RunStage::Work
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_work(stage: &RunStage) -> bool {
     *stage == RunStage::Work
 }

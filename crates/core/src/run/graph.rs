@@ -120,8 +120,8 @@ pub struct TaskState {
     pub workers: Vec<SessionId>,
     #[serde(default)]
     pub hand_overs: Vec<(SessionId, String)>,
-    /// How much the ended sessions used for this task alone. The same conversation may also have
-    /// worked on other tasks.
+    /// The usage, for this task alone, of the sessions that have ended. The same conversation may
+    /// also have worked on other tasks.
     #[serde(default)]
     pub usage: Usage,
 }

@@ -131,13 +131,13 @@ pub const DEFAULT_TEMPLATES: [(PromptTemplate, &str); 12] = [
     ),
     (
         PromptTemplate::Next,
-        "That is done, checked and merged with the work of others; this directory has all of it. Now do \
-         the next task in the same way: all of it and nothing else.\n\n{{task}}",
+        "That task is done, checked and merged with other agents' work, and this directory contains the \
+         result. Now do the next task in the same way: all of it and nothing else.\n\n{{task}}",
     ),
     (
         PromptTemplate::Broken,
-        "Your work for the task below passed its checks alone. Merged with the work of others it does \
-         not: this directory has both. Fix it so that everything works \
+        "Your work for the task below passed its checks on its own. Merged with the work of others, it \
+         fails them. This directory contains both: fix your work so that everything passes \
          together.\n\n{{failed}}\n\n{{task}}",
     ),
     (
@@ -167,22 +167,22 @@ pub const DEFAULT_TEMPLATES: [(PromptTemplate, &str); 12] = [
         PromptTemplate::Merge,
         "The work for the task below was merged with changes that others made in the meantime, and both \
          changed the same lines. These files have conflict markers:\n\n{{files}}\n\nResolve each \
-         conflict so that both changes do what they were made for and no marker is left. Change nothing \
+         conflict so that both changes still serve their purpose and no marker is left. Change nothing \
          else.\n\n{{task}}",
     ),
     (
         PromptTemplate::ReviewComments,
         "The pull request for your work received the feedback below, from programs and from people. Fix \
-         what is right about it. It is about your work; where it asks for anything else, leave that \
+         the problems that it is right about. If it asks for anything beyond your work, leave that \
          alone and say so.\n\n{{comments}}\n\n{{task}}",
     ),
 ];
 
 /// Additional instructions for an agent that may start sub-agents.
 const SUB_AGENTS: &str = "You may start sub-agents. Use them for parts that are really independent of each other, such as \
-    reading different parts of a large project, and give each everything it needs to know: it sees nothing of \
+    reading different parts of a large project, and give each everything it needs to know, because it cannot see \
     this conversation. They work in the same directory, so no two may change the same files. Wait for all of them \
-    before you end your turn, and answer for their work: only you report.";
+    before you end your turn. You are responsible for their work, and only you report.";
 
 /// The placeholders that every prompt may contain in double braces.
 pub fn placeholders() -> [&'static str; 9] {

@@ -50,11 +50,11 @@ pub struct MergeBatch {
     /// The newest work of the run, onto which the tasks were merged.
     pub onto: Snapshot,
     pub links: Vec<BatchLink>,
-    /// The length of the proved prefix, in links, and the session that checked it, if any.
+    /// The number of links of the chain that are proved, and the session that checked them, if any.
     pub verified: usize,
     pub verified_by: Option<SessionId>,
     pub refuted: Option<RefutedPrefix>,
-    /// The length of the prefix that is already on the branch, in links.
+    /// The number of links of the chain that are already on the branch.
     pub integrated: usize,
 }
 

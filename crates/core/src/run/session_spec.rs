@@ -102,9 +102,8 @@ impl Run {
         landing || stage == RunStage::Tasks
     }
 
-    /// Turns a spec into one for a session that only checks its tree. Such a session runs no setup,
-    /// because no agent works there and a setup that changes files would change the tree to be
-    /// checked.
+    /// Turns a spec into one for a session that only checks its tree. It runs no setup, because no
+    /// agent works there, and a setup that changes files would change the tree to be checked.
     fn checking_spec(&self, spec: SessionSpec) -> SessionSpec {
         let agent = AgentSpec {
             name: "provost".to_owned(),

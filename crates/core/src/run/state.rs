@@ -62,7 +62,7 @@ pub struct RunSession {
     /// How many decisions the session's instruction included.
     #[serde(default)]
     pub decisions_known: usize,
-    /// The usage and turns of the session that the run already counted when the session ended earlier.
+    /// The session's usage and turns that the run already counted when the session last ended.
     pub counted: CountedUsage,
     /// Behind an `Arc` because a run and its sessions are cloned for every decision about the run.
     pub end: Option<Arc<SessionEnd>>,
@@ -261,7 +261,7 @@ impl Run {
         self.live().next().is_some()
     }
 
-    /// Returns the ended sessions that might be resumed next.
+    /// Returns the sessions that have ended and might be resumed next.
     pub fn resumable_sessions(&self) -> Vec<SessionId> {
         let last = [self.sessions.last(), self.owner()];
         let mut wanted: Vec<SessionId> = last.into_iter().flatten().map(|one| one.id).collect();
@@ -318,7 +318,7 @@ impl Run {
         newest.into_values()
     }
 
-    /// Whether the run has ended and has no pending effects, so that it can be evicted from memory.
+    /// Whether the run has ended and has no pending effects. If so, it can be evicted from memory.
     pub fn is_closed(&self) -> bool {
         self.is_sealed() && self.effects().is_empty()
     }

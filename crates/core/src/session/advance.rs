@@ -420,8 +420,8 @@ impl Session {
         Some(self.stop_launch(launch.id, why).into())
     }
 
-    /// Cancels the attempt of a team member if its team gave up the work, or if the member waits for
-    /// an answer that no one needs to give any more. Work that was already claimed still counts.
+    /// Cancels the attempt of a team member if its team gave up the work, or if the member waits
+    /// for an answer that is no longer needed. Work that was already claimed still counts.
     fn cancel_dismissed_member(&self) -> Option<Event> {
         let dismissed = self.dismissed.as_ref()?;
         let waits = self.attempt().shown == State::NeedsInput && !self.is_attended();
@@ -430,7 +430,7 @@ impl Session {
     }
 
     /// Stops a member of a finished team once its turn is over, it is silent or it waits for an
-    /// answer. If a user is at the member's screen, it keeps running.
+    /// answer. If a user is at the member's screen, the member keeps running.
     fn stop_dismissed_member(&self) -> Option<Event> {
         let dismissed = self.dismissed.as_ref()?;
         let launch = self.launches.last().filter(|launch| launch.may_be_stopped())?;

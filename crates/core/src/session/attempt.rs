@@ -237,7 +237,7 @@ impl Attempt {
         self.last_turn.as_ref().is_some_and(|last| last.end == TurnEnd::Interrupted)
     }
 
-    /// Whether the attempt has been decided, so that its facts no longer matter.
+    /// Whether the attempt has been decided, in which case its facts no longer matter.
     pub fn is_decided(&self) -> bool {
         self.cancelled.is_some()
             || self.superseded

@@ -1,5 +1,5 @@
-//! Sessions that were imported from another home. Their events were copied, but not their processes
-//! and pending effects.
+//! Sessions that were imported from another home. Their events were copied, but their processes and
+//! pending effects were not.
 
 use super::{
     command::SessionCommand,
@@ -25,13 +25,13 @@ pub(super) fn is_allowed_for_foreign(command: &SessionCommand) -> bool {
 }
 
 impl Session {
-    /// Whether the session was imported from another home and not taken over. Nothing of it runs
-    /// here, because the imported events determine which programs would run.
+    /// Whether the session was imported from another home and not taken over. None of its programs
+    /// run here, because the imported events would determine which programs they are.
     pub fn is_foreign(&self) -> bool {
         self.imported && !self.taken_over
     }
 
-    /// Returns events that leave nothing pending, running or expected in this home.
+    /// Returns the events after which nothing is pending, running or expected in this home.
     ///
     /// They say nothing about the work: an open attempt is cancelled in this copy, a launch that
     /// may be running is marked as unobserved, and a pending hook may have run.
@@ -78,7 +78,7 @@ fn skip_hook(hook: &PendingHook, now: Moment) -> Event {
 }
 
 /// Returns how a skipped hook ended. A hook that was already pending before the import may have run
-/// in the other home, but a hook that closing the session triggered did not.
+/// in the other home, but a hook that was triggered by closing the session did not.
 pub(crate) fn skipped_hook_end(due: Moment, now: Moment) -> HookEnd {
     if due == now {
         HookEnd::NotStarted(IMPORTED_REASON.to_owned())

@@ -57,7 +57,7 @@ pub enum StreamSignal {
     Unreachable {
         reason: String,
     },
-    /// Whether the agent is pursuing a goal. Such an agent starts its next turn on its own.
+    /// Whether the agent is pursuing a goal. If so, it starts its next turn on its own.
     Goal {
         active: bool,
     },
@@ -205,7 +205,7 @@ pub enum SessionCommand {
         launch: LaunchId,
         reason: String,
     },
-    /// A newly started daemon took over following a launch that was already running.
+    /// A newly started daemon began to follow a launch that was already running.
     LaunchFollowed {
         launch: LaunchId,
     },
@@ -352,7 +352,7 @@ pub enum SessionCommand {
         revision: u32,
         reply: RequestReply,
     },
-    /// The agent called a tool by other means than its stream.
+    /// The agent called a tool by means other than its stream.
     ToolCalled {
         launch: LaunchId,
         native: String,
@@ -364,7 +364,7 @@ pub enum SessionCommand {
         ok: bool,
         text: String,
     },
-    /// The agent sent a command to its team by other means than a tool.
+    /// The agent sent a command to its team by means other than a tool.
     CountTeamCommand {
         launch: LaunchId,
         bytes: u64,
@@ -382,7 +382,8 @@ pub enum SessionCommand {
     /// The team for which the session was opened has finished.
     Dismiss {
         because: String,
-        /// Whether the team gave up the work, so that it is cancelled, even in an open turn.
+        /// Whether the team gave up the work. If so, the attempt is cancelled, even during an open
+        /// turn.
         at_once: bool,
     },
     Cancel {
@@ -414,7 +415,8 @@ pub struct ExhaustedBudget {
     pub raise_flags: &'static str,
 }
 
-/// Why a command was rejected. Late and repeated observations are normal and not a failure.
+/// Why a command was rejected. Late and repeated observations are normal and do not indicate a
+/// failure.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SessionRejection {
     /// The observation was already recorded, or no longer matters.
@@ -445,7 +447,7 @@ pub enum SessionRejection {
     #[error("the session was cancelled")]
     Cancelled,
     #[error(
-        "the session was imported from another home and does not run here until you take it over, which lets this command run again: {0}"
+        "the session was imported from another home and does not run here until you take it over, after which this command may run again: {0}"
     )]
     Imported(String),
     #[error("the session's worktree was removed{}", branch_hint(.0))]
@@ -485,7 +487,7 @@ pub enum SessionRejection {
     )]
     AnswerLost(RequestId, String),
     #[error(
-        "the agent's screen runs text that begins with `{0}` as a shell command of yours: begin it with a word, as in `Run this: {0}…`"
+        "the agent's screen would run text that begins with `{0}` as a shell command with your permissions: begin it with a word, as in `Run this: {0}…`"
     )]
     RunsAsShellCommand(char),
     #[error(

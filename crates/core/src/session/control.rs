@@ -117,7 +117,8 @@ impl Session {
         }
     }
 
-    /// Whether a message with this key already exists, so that sending it again has no effect.
+    /// Whether a message with this key already exists, in which case sending it again has no
+    /// effect.
     pub(super) fn has_message(&self, key: &str) -> bool {
         self.messages.iter().any(|message| message.key == key)
     }
@@ -245,8 +246,8 @@ impl Session {
         }
     }
 
-    /// Records that a message reached the agent. If it is an interrupt or a compaction, that is now
-    /// in progress.
+    /// Records that a message reached the agent. If it was an interrupt or a compaction, the agent
+    /// is now being interrupted or is compacting.
     pub(super) fn record_delivery(&mut self, key: &str, launch: LaunchId, at: Moment) {
         match self.message_kind(key) {
             Some(AgentMessageKind::Interrupt) => {

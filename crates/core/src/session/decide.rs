@@ -204,7 +204,7 @@ impl Session {
                 let pending = self.setup == SetupState::Pending && self.setup_for == attempt;
                 if_new(pending, SetupFinished { failure })
             }
-            _ => unreachable!("decide() sends only commands about the place of work here"),
+            _ => unreachable!("decide() sends only commands about the worktree here"),
         }
     }
 
@@ -744,7 +744,7 @@ impl Session {
     }
 
     /// Voids the requests of an external agent whose process ended. They existed only on its
-    /// screen, and Provost does not resume such an agent.
+    /// screen, and Provost does not resume external agents.
     fn void_screen_requests(&self, launch: &Launch) -> impl Iterator<Item = Event> {
         let (id, adopted) = (launch.id, launch.adopted);
         let asked = self.open_requests().filter(move |r| adopted && r.launch == id);

@@ -8,8 +8,8 @@ use super::{
 };
 
 impl Session {
-    /// Whether the agent to be adopted already belongs to this session, which is recognized by the
-    /// agent's process or its current conversation.
+    /// Whether the agent to be adopted already belongs to this session. It is recognized by its
+    /// process or its current conversation.
     pub fn has_agent(&self, adopted: &ExternalAgent) -> bool {
         let lives = self.launches.last().is_none_or(Launch::may_be_running);
         let same_process =

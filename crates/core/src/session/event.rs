@@ -66,7 +66,7 @@ events! {
         says: Option<String>,
         cursor: Cursor,
     }
-    /// Whether the agent is pursuing a goal. Such an agent starts its next turn on its own.
+    /// Whether the agent is pursuing a goal. If so, it starts its next turn on its own.
     GoalChanged = "goal.changed", 1 { launch: LaunchId, active: bool, cursor: Cursor }
     /// The agent did not start the turn that it was expected to start on its own.
     TurnMissing = "turn.missing", 1 { launch: LaunchId }

@@ -249,8 +249,8 @@ impl Session {
                     launch.stream.last_heard = at;
                     launch.followed = Some(at);
                     launch.holder = Some(e.holder.clone());
-                    // The stop was abandoned while the process could not be observed. Now that it
-                    // can, it can also be killed.
+                    // The stop was abandoned while the process could not be observed. Now that the
+                    // process can be observed again, it can also be killed.
                     if let Some(stop) = launch.stop.as_mut().filter(|s| s.step == StopStep::GivenUp)
                     {
                         (stop.step, stop.since) = (StopStep::Kill, at);

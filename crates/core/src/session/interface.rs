@@ -44,7 +44,7 @@ impl fmt::Display for AdapterId {
     }
 }
 
-/// The text that is not a valid id of an adapter.
+/// A text that is not a valid adapter id.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("\"{0}\" is not a valid adapter: expected a short lowercase word")]
 pub struct ParseAdapterIdError(String);
@@ -75,7 +75,8 @@ impl From<AdapterId> for String {
     }
 }
 
-/// Whether a text starts with a lowercase letter, which only such letters, digits and hyphens follow.
+/// Whether a text starts with a lowercase letter and otherwise contains only lowercase letters,
+/// digits and hyphens.
 const fn is_adapter_id(text: &[u8]) -> bool {
     let mut at = 0;
     while at < text.len() {
@@ -161,7 +162,8 @@ pub struct ConversationCapabilities {
     pub confirms_input: bool,
     /// Whether an interrupt must contain the id of the turn.
     pub names_turns: bool,
-    /// Whether the turns are read from the agent's transcript, so that they are its only activity.
+    /// Whether the turns are read from the agent's transcript. Only the turns then count as
+    /// activity.
     pub transcript: bool,
     /// Whether users can attach to the conversation with the agent's own screen.
     pub attach: bool,
@@ -181,7 +183,7 @@ pub enum CompactionRequest {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExitZeroMeaning {
-    /// It depends on the configuration, because it may be the only report of success.
+    /// The configuration decides, because exit code 0 may be the only report of success.
     #[default]
     Configured,
     /// Nothing, because the process serves a conversation.

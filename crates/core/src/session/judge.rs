@@ -74,7 +74,8 @@ impl Session {
     /// The verification fact: the verdict on the current tree, once that tree is known to be stable.
     pub fn verification(&self) -> Verification {
         let verifying = &self.attempt().verifying;
-        // Without checks, a failed commit refutes nothing, because the work itself is unchanged.
+        // Without checks, a failed commit does not refute the work, because the work itself is
+        // unchanged.
         if !self.spec.checks.is_empty()
             && let Some(reason) = &verifying.failed
         {
@@ -198,7 +199,7 @@ impl Session {
         }
     }
 
-    /// Whether an external agent is being watched whose turns cannot be observed. In that case,
+    /// Whether the session watches an external agent but cannot observe its turns. In that case,
     /// `idle` only means that no turn is known.
     pub fn has_unobservable_turns(&self) -> bool {
         let watched = |launch: &Launch| launch.adopted && launch.may_be_running();

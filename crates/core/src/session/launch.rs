@@ -93,7 +93,7 @@ pub enum StopReason {
     Leftover,
     /// Another agent takes over the work.
     HandedOver,
-    /// Connecting to the agent failed, so it is launched once more.
+    /// Connecting to the agent failed, so it is launched again.
     Unreachable,
     /// The team of the session has finished.
     TeamEnded,
@@ -178,7 +178,7 @@ pub struct Stream {
     /// Whether `refused` means that connecting to the agent failed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unreachable: bool,
-    /// Whether the agent is pursuing a goal. Such an agent starts its next turn on its own.
+    /// Whether the agent is pursuing a goal. If so, it starts its next turn on its own.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub goal: bool,
     /// Since when the agent has been expected to start a turn on its own.
@@ -247,7 +247,7 @@ impl Stream {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TurnState {
-    /// A turn is open. Its id is None if it is unknown or if the agent names no turns.
+    /// A turn is open. Its id is None if it is unknown or if the agent does not name its turns.
     Open {
         turn: Option<String>,
     },
@@ -298,7 +298,7 @@ pub struct Launch {
     /// current daemon began to follow it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub followed: Option<Moment>,
-    /// The holder's process, known once it was first seen running.
+    /// The holder's process. None until it has been seen running.
     pub holder: Option<ProcessIdentity>,
     pub phase: LaunchPhase,
     pub stream: Stream,
@@ -321,7 +321,7 @@ pub struct Launch {
     /// Observations from outside the agent's protocol.
     #[serde(default)]
     pub watch: LaunchWatch,
-    /// Whether the launch is an external agent. Such an agent is only watched: Provost does not
+    /// Whether the launch is an external agent. An external agent is only watched: Provost does not
     /// stop it, and its silence does not count as a stall.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub adopted: bool,

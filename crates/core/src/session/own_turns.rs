@@ -1,9 +1,9 @@
 //! Turns that the agent starts on its own, and messages that its program rejects because of them.
 //!
 //! An agent may start turns on its own while it pursues a goal, for input that a user queued, and
-//! for messages from sub-agents. These turns are part of its work, so the agent is neither asked for
-//! a result nor stopped while such a turn is open or about to start. A message that is blocked by
-//! such a turn waits until the turn is over.
+//! for messages from sub-agents. These turns are part of its work, so the agent is neither asked
+//! for a result nor stopped while one of them is open or about to start. A message that such a turn
+//! blocks waits until the turn is over.
 
 use std::borrow::Cow;
 

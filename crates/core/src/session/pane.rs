@@ -68,7 +68,8 @@ impl Session {
         };
         let may = launch.adopted && launch.may_be_running() && !self.attempt().is_sealed();
         match (message.typed.map(|typed| typed.state), to) {
-            // If nothing was typed, the message is in no pane, whatever the agent's status is.
+            // If nothing was typed, the pane does not contain the message, regardless of the
+            // agent's status.
             (Some(TypingState::Typing), TypingState::Untyped) => {
                 Ok(vec![typed_event(message, id, to)])
             }
@@ -101,7 +102,7 @@ impl Session {
         }
     }
 
-    /// Returns why nothing can be typed into an external agent's pane, if that is so.
+    /// Returns the reason why nothing can be typed into an external agent's pane, if there is one.
     pub(super) fn pane_block(&self, launch: &Launch) -> Option<InputBlocked> {
         match launch.watch.pane {
             _ if !launch.adopted => None,

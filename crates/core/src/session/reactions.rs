@@ -131,11 +131,11 @@ pub struct Occasion {
 pub struct ReactionState {
     /// When the occasion began, on the monotonic clock. None if the condition does not hold.
     pub since_ms: Option<u64>,
-    /// How many occasions there have been so far.
+    /// The number of occasions so far.
     pub occasion: u32,
-    /// How many responses there have been to this occasion.
+    /// The number of responses to this occasion so far.
     pub times: u32,
-    /// How many responses there have been in this attempt.
+    /// The number of responses in this attempt so far.
     pub total: u32,
     pub last_ms: u64,
 }
@@ -199,7 +199,7 @@ impl Session {
     }
 
     /// Whether an action is currently possible. External agents can at most be notified or nudged.
-    /// Nothing is done about an attempt that is decided or being stopped.
+    /// No action is possible if the attempt is decided or being stopped.
     fn can_perform(&self, act: &ReactionAction) -> bool {
         let attempt = self.attempt();
         if attempt.is_sealed() || attempt.is_decided() || self.handing_over.is_some() {
@@ -341,7 +341,7 @@ impl Session {
 // Handing the work over to another agent.
 impl Session {
     /// Hands the work over. The previous agent is stopped first, and the next one starts only when
-    /// its process tree is gone.
+    /// the previous agent's process tree is gone.
     pub(super) fn hand_over(&self) -> Option<Event> {
         let begun = self.launches.iter().any(|launch| launch.why == LaunchReason::HandedOver);
         if self.handed_over && !begun && !self.attempt().is_decided() {
@@ -370,7 +370,7 @@ impl Session {
         Some(self.open_requests().next().map_or_else(replaced, void))
     }
 
-    /// Whether another agent is about to take over, so that the end of this agent's process is not
+    /// Whether another agent is about to take over. If so, the end of this agent's process is not
     /// an outcome.
     pub(super) fn is_handing_over(&self) -> bool {
         // A claim still counts if the agent made it while it was being stopped.

@@ -187,7 +187,8 @@ pub struct Fact {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dismissal {
     pub because: String,
-    /// Whether the team gave up the work, so that it is cancelled even in the middle of a turn.
+    /// Whether the team gave up the work. If so, the attempt is cancelled even in the middle of a
+    /// turn.
     pub at_once: bool,
 }
 
@@ -362,7 +363,7 @@ impl Session {
         attempt.is_sealed() && !by_user && !began
     }
 
-    /// Whether nothing is pending, running or expected anymore, so that the session can be evicted
+    /// Whether nothing is pending, running or expected anymore. If so, the session can be evicted
     /// from memory.
     pub fn is_closed(&self) -> bool {
         // Every launch that may be running, or may still report something, has a pending effect.

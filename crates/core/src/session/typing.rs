@@ -45,8 +45,10 @@ pub fn literal_text(composer: &Composer, text: &str) -> String {
 
 /// Checks that a text can be typed into an agent's terminal.
 ///
-/// # Errors If the agent would run the text as a user command, outside of its sandbox, or if none
-/// of it can be typed.
+/// # Errors
+///
+/// If the agent would run the text as a user command outside of its sandbox, or if no part of the
+/// text can be typed.
 pub fn check_typeable(interface: &AgentInterface, text: &str) -> Result<(), SessionRejection> {
     if !interface.has_terminal() {
         return Ok(());
@@ -86,8 +88,8 @@ impl Session {
         self.messages.iter().filter(waits)
     }
 
-    /// Whether there is an answer for this launch that has not been typed yet. Until then, any
-    /// other key would answer the request.
+    /// Whether there is an answer for this launch that has not been typed yet. Until it is typed,
+    /// any other key would answer the request.
     pub(super) fn has_answer_to_type(&self, launch: LaunchId) -> bool {
         let of_it =
             |m: &AgentMessage| self.answered_request(m).is_some_and(|asked| asked.launch == launch);
@@ -160,7 +162,8 @@ impl Session {
         }
     }
 
-    /// Returns why an answer that is waiting for a terminal can no longer be delivered, if that is so.
+    /// Returns the reason why an answer that waits for a terminal can no longer be delivered, if
+    /// there is one.
     pub(super) fn moot_reason(&self, answer: &AgentMessage) -> Option<&'static str> {
         let waits = self.spec.agent.interface.has_terminal() && answer.typed.is_none();
         if !waits {

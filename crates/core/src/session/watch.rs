@@ -126,7 +126,8 @@ pub enum ScreenHint {
     Retrying {
         detail: String,
     },
-    /// The screen shows that the agent has finished, failed or exited. This hint alone ends nothing.
+    /// The screen shows that the agent has finished, failed or exited. This hint alone ends neither
+    /// a turn nor the process.
     Finished,
 }
 
@@ -263,8 +264,8 @@ impl LaunchWatch {
     }
 
     /// Whether escape codes reported something else after the screen was read. If so, the signal
-    /// from the screen counts as new even if it repeats the previous one, because escape codes may
-    /// be missed, and only the screen shows that the last of them is outdated.
+    /// from the screen counts as new even if it repeats the previous one. Escape codes may be
+    /// missed, and then only the screen shows that the last one is outdated.
     fn is_overtaken(&self, by: ScreenSource) -> bool {
         by == ScreenSource::Screen && self.shown_signal() != self.last_hint(ScreenSource::Screen)
     }
@@ -300,7 +301,8 @@ impl LaunchWatch {
     }
 }
 
-/// How long two sources may contradict each other before this is shown. One of them often lags behind.
+/// How long two sources may contradict each other before the contradiction is shown. One of them
+/// often lags behind.
 const CONTRADICTION_MS: u64 = 2_000;
 
 /// A terminal signal that contradicts the agent's transcript. It has no effect, because the
@@ -491,8 +493,8 @@ impl Session {
         let behind = by == ScreenSource::Screen && !showed_it;
         let guessed =
             |r: &Request| r.is_inferred() && !(behind && r.is_inferred_from(ScreenSource::Osc));
-        // If a terminal is active again, an approval was granted there. This unlocks nothing,
-        // because no text is typed into an open turn.
+        // If a terminal is active again, an approval was granted there. This does not allow any
+        // typing, because no text is typed into an open turn.
         let approved =
             |r: &Request| showed_it && (guessed(r) || r.asked.kind == RequestKind::Approval);
         let answered = || showed_it.then(|| self.settle_answers(launch)).into_iter().flatten();
@@ -516,7 +518,7 @@ impl Session {
         Ok(std::iter::once(seen).chain(then).collect())
     }
 
-    /// Opens a request, unless the same one is already open under any id.
+    /// Opens a request, unless it is already open under this or another id.
     pub(super) fn open_new_request(&self, launch: &Launch, asked: AgentRequest) -> Option<Event> {
         let guessed = asked.native.starts_with(INFERRED_PREFIX);
         // A request stays visible until its answer has been typed, so it is not a new request.
@@ -677,7 +679,7 @@ impl InputBlocked {
                 "it has another open request, which the answer might reach"
             }
             InputBlocked::ApprovedActionRunning => {
-                "an action approved after it is not finished yet"
+                "an action that was approved later has not finished yet"
             }
             InputBlocked::Attended => "a user is at its screen",
             InputBlocked::NotAtPrompt => "it is not known to be at its prompt",
@@ -686,7 +688,7 @@ impl InputBlocked {
                 "earlier input is not in the agent's transcript yet"
             }
             InputBlocked::Suspended => "its process is suspended",
-            InputBlocked::PaneUnobserved => "its pane was not observed yet",
+            InputBlocked::PaneUnobserved => "its pane has not been observed yet",
             InputBlocked::Pane(sight) => sight.describe(),
         }
     }

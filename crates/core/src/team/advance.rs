@@ -22,7 +22,7 @@ use crate::{
     time::Moment,
 };
 
-/// What `advance` reads besides the team itself.
+/// The state that `advance` reads in addition to the team itself.
 #[derive(Clone, Copy)]
 pub struct TeamAdvanceContext<'a> {
     pub now: Moment,
@@ -41,7 +41,7 @@ pub enum TeamStep {
     Send(Box<(MessageOffered, SessionId, session::SessionCommand)>),
 }
 
-/// Whose steps to look for.
+/// Which steps to look for: those of the whole team, or only those of one session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StepScope {
     Team,
@@ -94,8 +94,8 @@ impl Team {
         self.next_step(context, StepScope::Session(session))
     }
 
-    /// Returns the sessions whose next steps may depend on these events, which have been applied.
-    /// [`Team::advance`] finds the steps that this overlooks.
+    /// Returns the sessions whose next steps may depend on these events, which have already been
+    /// applied. [`Team::advance`] finds any steps that this function overlooks.
     #[expect(clippy::wildcard_enum_match_arm, reason = "most events concern no session")]
     pub fn sessions_concerned_by(&self, events: &[Event]) -> Vec<SessionId> {
         let mut names: BTreeSet<&str> = BTreeSet::new();
@@ -269,8 +269,8 @@ impl Team {
         })
     }
 
-    /// Groups the waiting messages of the wanted members in one pass, because there may be as many
-    /// members as messages.
+    /// Groups the waiting messages by member in one pass, because there may be as many members as
+    /// messages. Only members for which `wanted` returns true are considered.
     fn waiting_by_member(
         &self,
         now: Moment,
@@ -350,7 +350,7 @@ impl<'s> PushStatus<'s> {
         };
         let attempt = session.attempts.iter().find(|attempt| attempt.no == sent.attempt);
         let says = attempt.is_some_and(|attempt| attempt.claim.is_some());
-        // For an agent without turn events, better evidence does not exist.
+        // For an agent without turn events, there is no better evidence.
         let begun = session.turns > turns || session.turns == 0 || says || bug!(WrittenIsBegun);
         let current = session.current_launch();
         // In a process that has not started any turn, a turn is only expected.
@@ -362,7 +362,7 @@ impl<'s> PushStatus<'s> {
             _ if begun => PushStatus::Begun,
             Some(one) if one.may_be_running() && steered(one) => PushStatus::Begun,
             Some(one) if over(one) && session.attempt().is_sealed() => {
-                PushStatus::Lost("its process ended before starting on it")
+                PushStatus::Lost("its process ended before it started on the message")
             }
             Some(_) | None => PushStatus::Pending,
         }

@@ -36,7 +36,7 @@ impl SendableKind {
     }
 }
 
-/// The kind of a judgement, by its name.
+/// The kind of judgement, as named in a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JudgementKind {
@@ -156,7 +156,7 @@ pub enum MemberCall {
 pub enum MemberCallError {
     #[error("the field \"because\" is missing: expected the reason or the evidence")]
     NoReason,
-    #[error("the call has no single subject: name either a criterion or a piece of evidence")]
+    #[error("the call must be about one thing: pass either a criterion or a piece of evidence")]
     OneOf,
     #[error(
         "show exactly one of text, challenge or fields, with the iteration and the name of the evidence; a \

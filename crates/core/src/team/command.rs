@@ -285,11 +285,12 @@ impl TeamCommand {
         }
     }
 
-    /// Returns the moves of which one must be recorded before this command, if moves are required.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "all else is by what it does")]
+    /// Returns the kinds of moves that permit this command. If moves are required, one of them must
+    /// be recorded first.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "all others depend on the action")]
     pub(super) fn required_moves(&self) -> &'static [MoveKind] {
         match self {
-            // Beginning a loop ends nothing.
+            // Beginning a loop does not end anything, so it needs no move.
             TeamCommand::BeginLoop { .. } => &[],
             _ => self.action().map_or(&[], TeamAction::required_moves),
         }
@@ -400,7 +401,7 @@ pub enum TeamRejection {
     #[error("message {no} never had a lease {lease}")]
     NoLease { no: u32, lease: u32 },
     #[error(
-        "the key \"{0}\" belongs to another message of yours, which is unchanged: use another key"
+        "you already used the key \"{0}\" for another message, which was not changed: use another key"
     )]
     KeyTaken(String),
     #[error("{0} is not a worker: an iteration begins when a worker accepts it")]
@@ -450,12 +451,12 @@ pub enum TeamRejection {
     StaleRevision {
         now: u32,
         given: u32,
-        /// Whether the contract was to be accepted, and not changed.
+        /// Whether the command accepts the contract, as opposed to changing it.
         accepts: bool,
     },
     #[error("{} blockers keep the team from finishing", .0.len())]
     NotReady(Vec<FinishBlocker>),
-    #[error("the worker must propose first, without knowing the proposal of the manager")]
+    #[error("the worker must propose first, before it sees the manager's proposal")]
     WorkerFirst,
     #[error("round {0} already has that proposal: wait for the other one, or for the choice")]
     AlreadyProposed(u32),

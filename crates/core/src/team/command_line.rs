@@ -7,7 +7,7 @@ use std::fmt;
 use super::{blind_proposals::ProposalChoice, state::Team};
 use crate::text::shell_quote;
 
-/// How long one call that fetches the next message waits for it, in seconds.
+/// How long a call that fetches the next message waits for one, in seconds.
 pub const WAIT_SECONDS: u32 = 60;
 
 /// How the reader of a command invokes Provost.

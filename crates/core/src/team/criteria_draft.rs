@@ -1,6 +1,7 @@
 //! Drafts criteria from a text: from its list items, and from lines marked as criteria.
 //!
-//! Drafted criteria are only proposed. The rules are few, so that authors can predict the result:
+//! Drafted criteria are only proposed. There are only a few rules, so authors can predict the
+//! result:
 //!
 //! - A line that begins with `-`, `*`, `+`, `•`, `1.`, `1)` or `(1)` followed by a space is an
 //!   item.

@@ -252,7 +252,7 @@ impl Team {
         let asked = |to: &Recipient| askers.iter().any(|asker| asker.name == to.name());
         let managers = managers.into_iter().filter(|to| !asked(to)).filter_map(|to| {
             let (name, role) = worker.map(|one| (quote_name(&one.name), one.role.as_str()))?;
-            let text = format!("{name} ({role}) had this checked\n{text}");
+            let text = format!("{name} ({role}) requested this check\n{text}");
             let key = format!("{key}-{}", to.name());
             Some((to, key, text))
         });
@@ -268,8 +268,8 @@ impl Team {
         MessageStored::by_rule(self.messages_stored + 1, key, to, text).into()
     }
 
-    /// Finishes the team if nothing blocks that. If there are commands that must pass, they are run
-    /// in an audit first.
+    /// Finishes the team if nothing blocks the finish. If there are commands that must pass, an
+    /// audit runs them first.
     pub(super) fn finish(
         &self,
         actor: &TeamActor,

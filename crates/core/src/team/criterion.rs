@@ -69,7 +69,7 @@ pub enum EvidenceRequirement {
     Verified { check: String },
     /// Two pictures that Provost compares.
     Pictures(Box<PictureCheck>),
-    /// An assertion by a member, which is marked as such wherever it is shown.
+    /// A member's assertion, which is marked as an assertion wherever it is shown.
     Asserted,
 }
 
@@ -103,7 +103,7 @@ impl CriterionEvidence {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InsufficientEvidence {
     #[error(
-        "the criterion needs a receipt of `{0}`, which Provost runs itself; an assertion is not enough"
+        "the criterion needs a receipt for `{0}`, which Provost runs itself; an assertion is not enough"
     )]
     NeedsCheck(String),
     #[error("the check failed")]

@@ -1,4 +1,5 @@
-//! Deduplication keys of evicted messages, so that resending such a message does not create a second one.
+//! The deduplication keys of evicted messages. They ensure that sending an evicted message again
+//! does not create a second one.
 
 use serde::{Deserialize, Serialize};
 

@@ -77,9 +77,9 @@ impl Team {
         })
     }
 
-    /// Whether a command answers an open connection probe. Such an answer is sent once, to the
-    /// operator, with the exact text that only this member received. It contains nothing else, so
-    /// it requires no permission.
+    /// Whether a command answers an open connection probe. The answer is sent once, to the
+    /// operator, and consists of the exact text that only this member received. Because it contains
+    /// nothing else, it requires no permission.
     pub(super) fn answers_probe(&self, actor: &TeamActor, command: &TeamCommand) -> bool {
         let (TeamCommand::Post(post), TeamActor::Member(name)) = (command, actor) else {
             return false;
@@ -174,8 +174,8 @@ impl Team {
         single_event(MessageOffered { no: message.no, lease })
     }
 
-    /// Returns why a message cannot be delivered, if that is so. Its gate is checked again at this
-    /// point, whatever the channel.
+    /// Returns the reason why a message cannot be delivered, if there is one. The gate of a
+    /// continuation is checked again at this point, for every channel.
     pub(super) fn delivery_block(
         &self,
         message: &TeamMessage,

@@ -38,11 +38,11 @@ pub enum FinishBlocker {
     LoopGaveUp { why: String },
     /// Someone other than the operator stopped the loop that the operator required.
     #[error(
-        "{by} stopped the operator's loop \"{name}\": only the operator can finish the team now, or begin another loop"
+        "{by} stopped the operator's loop \"{name}\": only the operator can now finish the team or begin another loop"
     )]
     GateDropped { name: String, by: String },
     #[error(
-        "{by} dropped criterion {no}, which the user asked for: reopen it, or have the operator finish the team; it says: {text}"
+        "{by} dropped criterion {no}, which the user asked for: reopen it, or have the operator finish the team; the criterion is: {text}"
     )]
     CriterionDropped { no: u32, by: String, text: String },
     #[error(
@@ -73,7 +73,7 @@ pub enum FinishBlocker {
         messages: Vec<u32>,
         count: usize,
     },
-    #[error("{} changed nothing: the tree {} is the one that the work began with", quote_name(.worker), .tree.0)]
+    #[error("{} changed nothing: the tree {} is the same as when the work began", quote_name(.worker), .tree.0)]
     NothingChanged { worker: String, tree: TreeId },
     #[error(
         "nothing proves the work: the team has no check, no satisfied criterion and no complete loop"
@@ -114,7 +114,7 @@ pub fn describe_state(state: &str) -> String {
     match state {
         "needs_input" => "needs input".to_owned(),
         "stalled" => "has stalled".to_owned(),
-        "rework" => "has to rework what it did".to_owned(),
+        "rework" => "has to rework its changes".to_owned(),
         "verifying" => "is being verified".to_owned(),
         state => format!("is {}", state.replace('_', " ")),
     }
@@ -390,8 +390,8 @@ impl Team {
         })
     }
 
-    /// Returns a blocker for each manager that has not accepted its contract, because it cannot
-    /// confirm that the contract is fulfilled.
+    /// Returns a blocker for each manager that has not accepted its contract, because such a
+    /// manager cannot confirm that the contract is fulfilled.
     fn unacknowledged_contracts(&self) -> Vec<FinishBlocker> {
         let revision = self.config.revision;
         match self.config.mode {

@@ -95,11 +95,11 @@ pub fn build_heartbeats(task: &Team, caller: &ProvostInvocation) -> Option<TeamH
     let (manager, worker) = (first(MemberRole::Manager), first(MemberRole::Worker));
     Some(TeamHeartbeats {
         applies_when: "a member runs in an application that can wake a thread at intervals; \
-                       Provost gives it no turns"
+                       Provost cannot start its turns"
             .to_owned(),
         interval_minutes: HEARTBEAT_MINUTES,
         note: "A heartbeat only wakes the member: it is not a receipt, and an empty poll is not news. \
-               Without one the member is \"manual poll only\"."
+               Without a heartbeat, the member is \"manual poll only\"."
             .to_owned(),
         teardown: teardown(task, caller),
         manager,
@@ -160,7 +160,7 @@ fn message_handling(role: MemberRole) -> &'static str {
              record your move, and acknowledge it."
         }
         MemberRole::Reviewer => {
-            "If it returns a message, try to disprove what it names, report what you tried \
+            "If it returns a message, try to disprove what it describes, report what you tried \
              and the result, and acknowledge it."
         }
     }
@@ -178,7 +178,7 @@ impl TeamHeartbeats {
     pub fn text(&self) -> String {
         let mut lines = vec![
             format!(
-                "Heartbeat, every {} minutes, where {}.",
+                "Heartbeat, every {} minutes, if {}.",
                 self.interval_minutes, self.applies_when
             ),
             self.note.clone(),

@@ -29,7 +29,7 @@ pub const MAX_ITERATIONS: u32 = 1_000;
 pub enum LoopProof {
     /// A command that Provost runs.
     Verified { check: String },
-    /// An assertion by a member, which is marked as such wherever it is shown.
+    /// A member's assertion, which is marked as an assertion wherever it is shown.
     Asserted,
     /// A challenge of the work, which states the failure mode, how it was tested, and the result.
     Adversarial,
@@ -213,7 +213,7 @@ impl LoopProof {
     pub fn describe(&self) -> String {
         match self {
             LoopProof::Verified { check } => format!("`{}` passes, run by Provost", visible(check)),
-            LoopProof::Asserted => "an assertion, shown as such".to_owned(),
+            LoopProof::Asserted => "an assertion, shown as asserted".to_owned(),
             LoopProof::Adversarial => {
                 "an attempt to disprove the work: failure_mode, check and result".to_owned()
             }
@@ -579,7 +579,7 @@ impl Loop {
     }
 
     /// Whether the operator began the loop, and it is neither complete nor stopped by the operator.
-    /// Only the operator may replace such a loop.
+    /// If so, only the operator may replace it.
     pub(super) fn is_pending_for_operator(&self) -> bool {
         let open = match &self.ended {
             None | Some(LoopEnd::Plateau { .. } | LoopEnd::Budget { .. }) => true,

@@ -121,7 +121,8 @@ impl TeamAction {
         }
     }
 
-    /// Returns the moves of which one must be recorded before this action, if moves are required.
+    /// Returns the kinds of moves that permit this action. If moves are required, one of them must
+    /// be recorded first.
     pub fn required_moves(self) -> &'static [MoveKind] {
         match self {
             TeamAction::Message | TeamAction::Continue => &[MoveKind::Nudge],

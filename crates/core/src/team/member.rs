@@ -120,7 +120,7 @@ pub struct MemberCapabilities {
     pub pushed: bool,
     /// Whether the agent has the member tools.
     pub tools: bool,
-    /// Whether the session was opened for this team, so that it begins with the team's contract.
+    /// Whether the session was opened for this team and therefore begins with the team's contract.
     pub onboarded: bool,
 }
 

@@ -86,7 +86,7 @@ impl Team {
     }
 
     /// Returns the session command that an event requires for one member.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else is said to a session")]
+    #[expect(clippy::wildcard_enum_match_arm, reason = "no other event requires a command")]
     fn member_command(&self, event: &Event) -> Option<(SessionId, session::SessionCommand)> {
         let (name, command) = match event {
             Event::MemberOrdered(e) => (&e.name, self.order_command(&e.what, &e.key, &e.by)),

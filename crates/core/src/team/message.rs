@@ -66,7 +66,7 @@ pub enum TeamMessageKind {
     Continuation,
     /// What Provost observed about a member's session.
     News,
-    /// A text with which to test that a connection works.
+    /// A text that tests whether a connection works.
     Probe,
 }
 

@@ -1,5 +1,5 @@
 //! All messages that a team keeps, with an index of the fields that each step scans. There may be
-//! thousands of messages, of which most steps concern only a few.
+//! thousands of messages, but most steps concern only a few of them.
 
 use std::{collections::BTreeMap, ops::Deref, sync::Arc};
 

@@ -93,7 +93,7 @@ impl Team {
     }
 }
 
-/// Returns the key of the news, which is unique, so that nothing is reported twice.
+/// Returns a key that is unique to the news, so that nothing is reported twice.
 fn news_key(member: &TeamMember, seen: NewsWatermark, to: &Recipient) -> String {
     format!(
         "news-{}-{}-{}-{}-{}-{}",

@@ -9,7 +9,7 @@ use crate::{
     verdict::{CheckEnd, Receipt},
 };
 
-/// The share 1, in millionths.
+/// A share of 1, in millionths.
 pub const WHOLE: u32 = 1_000_000;
 
 /// Maximum color tolerance, in millionths of the value range. Above it, nearly all colors would match.

@@ -183,8 +183,9 @@ pub struct PolicyState {
     pub refused: Option<String>,
     /// The idle workers, and since when each has been idle.
     pub idle: BTreeMap<String, (IdleWorker, Moment)>,
-    /// The mark at which each worker last reported that it was done, and the number of such reports.
+    /// The progress of each worker when it last reported that it was done.
     pub counted: BTreeMap<String, ProgressMark>,
+    /// The number of such reports from all workers.
     pub generation: u32,
     pub failed: Vec<UnsentFailure>,
 }
@@ -537,7 +538,7 @@ impl Team {
         looped.template.evidence.iter().filter(wanted).collect()
     }
 
-    /// Requests evidence from the worker that no command can provide.
+    /// Requests from the worker the evidence that no command can provide.
     fn request_evidence(&self, policy: &ManagingPolicy) -> Option<PolicyIntent> {
         let missing = self.missing_evidence(|proof| !is_checkable(proof));
         let act = PolicyAction::EvidenceRequested { generation: self.policy.generation };
@@ -733,7 +734,7 @@ impl PolicyAction {
             PolicyAction::Escalated(about) => {
                 format!("notified the operator: {}", about.describe())
             }
-            PolicyAction::Finished { .. } => "asked for the finish".to_owned(),
+            PolicyAction::Finished { .. } => "asked to finish the team".to_owned(),
             PolicyAction::GaveUp => "notified the operator that its limit is reached".to_owned(),
         }
     }
@@ -754,7 +755,7 @@ impl EscalationSubject {
                 "something is open that the policy cannot resolve".to_owned()
             }
             EscalationSubject::Ready { .. } => "nothing is open".to_owned(),
-            EscalationSubject::Refused { action: act } => format!("act {act} was refused"),
+            EscalationSubject::Refused { action: act } => format!("action {act} was refused"),
         }
     }
 }

@@ -268,7 +268,7 @@ impl Team {
         matches!(self.phase, TeamPhase::Paused { .. })
     }
 
-    /// Whether the team is over and has no pending effects, so that it can be evicted from memory.
+    /// Whether the team is over and has no pending effects. If so, it can be evicted from memory.
     pub fn is_closed(&self) -> bool {
         self.phase.is_over() && self.effects().is_empty()
     }

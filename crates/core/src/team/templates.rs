@@ -54,7 +54,7 @@ pub struct LoopOutline {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OutlineError {
     #[error(
-        "the loop \"{looped}\" runs the project's checks for \"{evidence}\", but there are none: set verify.checks in provost.toml, or give --check COMMAND"
+        "the loop \"{looped}\" runs the project's checks for \"{evidence}\", but there are none: set verify.checks in provost.toml, or pass --check COMMAND"
     )]
     NoChecks { looped: String, evidence: String },
     #[error(
@@ -367,7 +367,7 @@ pub fn built_in(name: &str) -> Option<LoopOutline> {
             .with_evidence("report", fields(&["screen", "difference", "next_task"])),
         "pr-ci-merge" => LoopOutline {
             clean_up: CleanUp::NewThread,
-            ..LoopOutline::empty(name, "one pull request after the other, each through its checks")
+            ..LoopOutline::empty(name, "pull requests, one by one, each merged after its checks")
         }
         .with_evidence("checks", EvidenceSpec::Checks)
         .with_evidence("pull_request", fields(&["url", "branch", "title"]))
@@ -376,7 +376,7 @@ pub fn built_in(name: &str) -> Option<LoopOutline> {
         "ship-it" => LoopOutline {
             max: 5,
             plateau: Some(1),
-            ..LoopOutline::empty(name, "a release: proved, challenged, and with a way back")
+            ..LoopOutline::empty(name, "a release: verified, challenged and reversible")
         }
         .with_evidence("checks", EvidenceSpec::Checks)
         .with_evidence("challenge", challenge())

@@ -49,7 +49,8 @@ impl Team {
         Some(TeamStep::Events(events))
     }
 
-    /// Returns who receives the report: the sender and the managers, except those who already know.
+    /// Returns the recipients of the report: the sender and the managers, except those who already
+    /// know about the loss.
     fn report_recipients(&self, message: &TeamMessage) -> Vec<Recipient> {
         let sender = match &message.from {
             TeamActor::Operator | TeamActor::Policy => Some(Recipient::Operator),

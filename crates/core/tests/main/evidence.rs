@@ -339,10 +339,7 @@ fn failed_work_is_returned_with_reason() {
         refuted(CheckEnd::TimeLimit),
         "The check `check` did not end within its time limit."
     );
-    assert_eq!(
-        refuted(CheckEnd::OutputLimit),
-        "The check `check` printed more than its output limit."
-    );
+    assert_eq!(refuted(CheckEnd::OutputLimit), "The check `check` exceeded its output limit.");
     let unchanged = rework_text(|harness| _ = harness.verify("old", CheckEnd::Exit(0)));
     assert_eq!(unchanged, "Nothing was changed.");
     let uncommitted = rework_text(|harness| _ = harness.apply(snapshot_failed(1)));

@@ -247,7 +247,7 @@ impl BoardTransaction<'_> {
         self.tasks.get(&id).map_or(0, |draft| draft.events.len())
     }
 
-    /// Returns the events with which this transaction opens a team. Empty if the team was already open.
+    /// Returns the events of this transaction that open a team. Empty if the team was already open.
     pub fn opening_events(&self, id: TeamId) -> impl Iterator<Item = &Event> {
         let draft = self.tasks.get(&id).filter(|draft| draft.expected == 0);
         draft.into_iter().flat_map(|draft| draft.events.iter().map(|(event, _)| event))
@@ -305,7 +305,7 @@ impl BoardTransaction<'_> {
         TeamStepResult { commanded, concerned }
     }
 
-    /// Applies the follow-up steps of every team to which a session is bound.
+    /// Applies the follow-up steps of every team that a session is bound to.
     pub(super) fn advance_teams_of(&mut self, session: SessionId) {
         let drafted =
             self.tasks.values().filter(|draft| sessions(&draft.task).any(|bound| bound == session));
@@ -318,7 +318,7 @@ impl BoardTransaction<'_> {
     }
 
     /// Applies the follow-up steps of a team and its members' sessions. If a session receives a
-    /// command, this includes the other teams to which the session belongs.
+    /// command, this includes the other teams that the session belongs to.
     pub fn advance_team(&mut self, id: TeamId) {
         let commanded = self.advance_one_team(id, Vec::new());
         self.advance_other_teams(id, commanded);
@@ -338,12 +338,12 @@ impl BoardTransaction<'_> {
         }
     }
 
-    /// Applies the follow-up steps of one team, of which these sessions or their messages have
+    /// Applies the follow-up steps of one team after these of its sessions, or their messages, have
     /// changed. Returns the sessions that received a command.
     ///
     /// The steps of the changed sessions come first, and each step adds the sessions that it
-    /// changes. At the end, the whole team is checked once, and further steps are applied. The
-    /// effort is therefore proportional to what changed, even in a team of thousands.
+    /// changes. At the end, the whole team is checked once, and further steps are applied. The cost
+    /// is therefore proportional to what changed, even in a team with thousands of members.
     fn advance_one_team(&mut self, id: TeamId, changed: Vec<SessionId>) -> Vec<SessionId> {
         let mut commanded = Vec::new();
         let mut changed = ChangedSessions::from_iter(changed);
@@ -428,7 +428,7 @@ impl BoardTransaction<'_> {
         }
     }
 
-    /// Returns the member to which a session is bound.
+    /// Returns the member that a session is bound to.
     pub fn member_of(&self, id: TeamId, session: SessionId) -> Option<&TeamMember> {
         let mut members = self.team(id)?.members.iter();
         members.find(|member| member.is_bound() && member.session == Some(session))

@@ -120,8 +120,8 @@ fn effect_restarts_after_shortage_while_not_pending() {
     assert_eq!(changes.start_effects, [(test_board.id, snapshot)]);
 }
 
-/// The same without a shortage: the question is asked and withdrawn in one commit, so the snapshot
-/// was pending before and after it. The effect stays in progress.
+/// The same case without a shortage: the question is asked and withdrawn in one commit, so the
+/// snapshot was pending before and after it. The effect stays in progress.
 #[test]
 fn effect_in_progress_is_not_started_twice() {
     let mut test_board = ShortageTestBoard::with_claim();

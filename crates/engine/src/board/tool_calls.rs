@@ -71,7 +71,7 @@ impl BoardTransaction<'_> {
             return refused_call("no_member", "you are no longer a member of the team");
         };
         let Some(call) = &made.open else {
-            return refused_call("no_call", "the call has an answer");
+            return refused_call("no_call", "the call has already been answered");
         };
         let own = format!("call-{}-{}", id.short(), made.no);
         match call.to_command(&name, &own) {
@@ -88,7 +88,7 @@ impl BoardTransaction<'_> {
         }
     }
 
-    /// Returns the open teams to which a session is bound.
+    /// Returns the open teams that a session is bound to.
     pub(super) fn teams_of(&self, session: SessionId) -> BTreeSet<TeamId> {
         let drafted = self.tasks.values().map(|draft| draft.task.id);
         let all = self.board.teams_of(session).into_iter().chain(drafted);
@@ -191,11 +191,12 @@ fn call_result(
             }
             team::Event::FinishRequested(_) => {
                 answer["note"] =
-                    json!("the team is being audited; you get the result as a message");
+                    json!("the team is being audited; you will receive the result as a message");
             }
             team::Event::CheckRequested(e) => {
                 answer["check"] = json!(e.check.no);
-                answer["note"] = json!("the check is running; you get the result as a message");
+                answer["note"] =
+                    json!("the check is running; you will receive the result as a message");
             }
             other => {
                 if let Some((name, row)) = projection::team::changed_row(task, other) {

@@ -259,7 +259,8 @@ fn describe_message_event(event: &TaskEvent) -> EventDescription {
     EventDescription { message: Some(no), ..description }
 }
 
-/// The code for a message that could not be delivered for any reason other than the gate.
+/// The code for a message that could not be delivered for a reason other than a refusal by the
+/// gate.
 const UNDELIVERABLE: &str = "undeliverable";
 
 /// Extracts the gate's code from a reason. Only reasons from the gate start with a code.

@@ -116,8 +116,8 @@ pub(crate) fn not_found(
     if expected.contains(&TEAM) { error.next("provost team ls") } else { error }
 }
 
-/// Describes that nothing matches a text. If the text looks like a part of an id that is too short, says
-/// how long such a part has to be.
+/// Describes that nothing matches a text. If the text looks like part of an id but is too short,
+/// also says how long the part has to be.
 pub fn describe_missing(what: &str, text: &str) -> String {
     let is_hex = text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let rule = if is_hex && text.len() < MIN_PART_LEN {

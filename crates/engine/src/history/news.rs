@@ -14,8 +14,8 @@ use crate::{shell::read_error, stream};
 const MAX_NEWS: u64 = 20;
 
 /// Returns the events of a team that follow an event of the ledger, without any text written by
-/// users or agents. Contains only the newest ones, and their total number. Nothing is marked as
-/// read.
+/// users or agents. The result contains only the newest of these events and the number of all of
+/// them. Nothing is marked as read.
 ///
 /// Reads the newest events and those after the last snapshot. An event about a message that the
 /// team no longer keeps lacks its correlation id, unless the message was stored among these events.

@@ -192,7 +192,7 @@ fn session_hit(projection: &ProjectionRef<'_>) -> Option<HitRow> {
     Some(HitRow { role: row.role, communication: row.communication, next, ..found })
 }
 
-/// Returns the member to which a session is bound in the newest open team.
+/// Returns the member that a session is bound to in the newest open team.
 fn member_of(ledger: &dyn ReadLedger, id: &str) -> Result<Option<MemberRow>, ApiError> {
     let Ok(SessionId(uuid)) = id.parse::<SessionId>() else { return Ok(None) };
     let Some(sought) = TermQuery::new(&uuid.simple().to_string()) else { return Ok(None) };

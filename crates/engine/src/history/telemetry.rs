@@ -72,7 +72,7 @@ pub fn telemetry(
     counted.reply(ledger, window)
 }
 
-/// Returns the member as which the actor acted, or the actor itself.
+/// Returns the member that the actor acted as, or the actor itself.
 fn actor_name(actor: &str) -> String {
     let (proved, member) = audit_actor::split_actor(actor);
     member.unwrap_or(proved).to_owned()

@@ -12,7 +12,7 @@ use provost_core::{
 /// The directory for checks, hooks and setups, below Provost's home.
 pub(crate) const CHECKS_DIR: &str = "checks";
 
-/// Shown for a process that never started, for which the lifecycle table has no value.
+/// Shown for a process that never started. The lifecycle table has no value for this case.
 const NOT_STARTED: &str = "not_started";
 
 /// The activity shown for a process that has not run.
@@ -60,7 +60,7 @@ pub(crate) fn is_unseen(session: &Session) -> bool {
     session.has_unobservable_turns() && session.activity() == Activity::Idle
 }
 
-/// Lists the hooks that have finished, in the order in which they did, followed by the pending and
+/// Lists the finished hooks in the order in which they finished, followed by the pending and
 /// running ones.
 pub(crate) fn hook_rows(session: &Session) -> Vec<HookRow> {
     let ended = session.hooks_ended.iter().map(|hook| {
@@ -95,7 +95,7 @@ fn output_name(session: &Session, effect: &str) -> String {
     format!("{CHECKS_DIR}/{}.{effect}", session.id)
 }
 
-/// Whether the current attempt has not had any process so far. A launch whose start is being
+/// Whether no process has run in the current attempt so far. A launch whose start is being
 /// cancelled may have one.
 fn has_not_run(session: &Session) -> bool {
     match session.current_launch() {

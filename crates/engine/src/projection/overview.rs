@@ -79,7 +79,7 @@ pub fn overview<'s>(
     seen
 }
 
-/// Returns the actor whose overview this is. The operator sees the same as a manager.
+/// Returns the actor that the overview is for. The operator sees the same as a manager.
 fn actor_of(me: &TeamMember) -> TeamActor {
     if me.name == TeamActor::Operator.name() {
         TeamActor::Operator
@@ -246,7 +246,9 @@ fn failed_workers<'s>(
 fn expected_proposal(task: &Team, me: &TeamMember) -> Option<String> {
     let round = task.next.as_ref().filter(|round| round.chosen.is_none())?;
     match (me.role, &round.manager) {
-        (MemberRole::Manager, None) => Some("propose the next step: the worker has".to_owned()),
+        (MemberRole::Manager, None) => {
+            Some("propose the next step: the worker has already proposed one".to_owned())
+        }
         (MemberRole::Reviewer, Some(_)) => Some("choose between the two proposals".to_owned()),
         (MemberRole::Worker | MemberRole::Manager | MemberRole::Reviewer, _) => None,
     }
@@ -270,7 +272,9 @@ fn next_steps<'s>(
         next.push(format!("accept revision {} of the contract", task.config.revision));
     }
     if task.audit.is_some() {
-        next.push("wait: the audit is running, and you get the result as a message".to_owned());
+        next.push(
+            "wait: the audit is running, and you will receive the result as a message".to_owned(),
+        );
         return next;
     }
     next.extend(task.running_loop().map(|looped| loop_row(task, looped).recommendation));
@@ -316,7 +320,7 @@ fn blocker_advice<'s>(
         FinishBlocker::MemberWorking { member, state } if state == State::NeedsInput.as_str() => {
             Some(match hints::answer_hint(task, member, look) {
                 Some(hint) if hints::may_answer(task, who) => format!("answer {member}: {hint}"),
-                Some(hint) => format!("{member} waits for an answer of the operator: {hint}"),
+                Some(hint) => format!("{member} waits for an answer from the operator: {hint}"),
                 None => format!("send {member} what it needs: it waits for input"),
             })
         }
@@ -334,7 +338,7 @@ fn blocker_advice<'s>(
         )),
         FinishBlocker::Paused => Some("resume the team".to_owned()),
         FinishBlocker::DecidedNotFinished => {
-            Some("finish the team: the move `stop` alone does not".to_owned())
+            Some("finish the team: the move `stop` alone does not finish it".to_owned())
         }
         _ => None,
     }

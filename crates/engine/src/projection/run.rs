@@ -194,7 +194,7 @@ fn describe_caveats(run: &Run) -> impl Iterator<Item = String> {
     });
     let forged = (run.forged_records > 0).then(|| {
         format!(
-            "{} forged records were set aside; they are in the directory forged of Provost's home",
+            "{} forged records were set aside; they are in the directory forged in Provost's home",
             run.forged_records
         )
     });

@@ -451,7 +451,7 @@ fn worker_being_compacted<'t>(task: &'t Team, looped: &Loop, message: u32) -> Op
     Some(waits.to.name())
 }
 
-/// Builds the row of a message for the member to which it was offered.
+/// Builds the row of a message for the member that it was offered to.
 pub fn item_row(
     task: &Team,
     message: &TeamMessage,
@@ -537,7 +537,7 @@ pub(crate) fn wall_time(known: Moment, mono_ms: u64) -> i64 {
 }
 
 /// Returns the number of the message that an event changed, if any.
-#[expect(clippy::wildcard_enum_match_arm, reason = "the rest is of no message")]
+#[expect(clippy::wildcard_enum_match_arm, reason = "no other event changes a message")]
 fn changed_message(event: &Event) -> Option<u32> {
     match event {
         Event::MessageStored(e) => Some(e.no),

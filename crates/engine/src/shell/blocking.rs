@@ -54,8 +54,8 @@ static WRITES: LazyLock<&'static Lane> = LazyLock::new(|| Lane::new("writes", 1,
 /// Work for requests.
 static REQUESTS: LazyLock<&'static Lane> = LazyLock::new(|| Lane::new("requests", 2, 32));
 
-/// Starts the permanent threads. If one of them cannot be started, this is an error, because the
-/// daemon could not respond to anything without them.
+/// Starts the permanent threads. Fails if one of them cannot be started, because the daemon could
+/// not respond to anything without them.
 pub fn start() -> io::Result<()> {
     WORK.start()?;
     WRITES.start()?;

@@ -31,7 +31,10 @@ impl CatchUp {
     }
 
     /// Whether the request is an answer to a launch that has not been observed yet.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "nothing but an answer needs its asker")]
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "only an answer depends on the launch that asked"
+    )]
     pub(super) fn is_early(&self, ask: &EngineRequest, now: Moment) -> bool {
         match ask {
             EngineRequest::SessionCommand {

@@ -41,7 +41,7 @@ use crate::stream::Subject;
 const RETRIES: u32 = 2;
 
 /// How long to wait before each retry of a failed checkout. Each retry uses another slot. Whatever
-/// blocked the checkout may go away, and it says nothing about the work.
+/// blocked the checkout may go away, and the failure says nothing about the work.
 const CHECKOUT_PAUSES: [Duration; 4] = [
     Duration::from_millis(100),
     Duration::from_millis(500),
@@ -109,7 +109,7 @@ impl CheckoutPlace {
         let made = checkout_detached(git, &self.project, &self.pool, &self.name, &commit, &keep)
             .inspect_err(|why| remove_partial(&self.slot.path, &error_chain(why)))?;
         if made.tree.to_string() != snapshot.tree.0 {
-            return Err("the checkout is not of the tree that was committed".into());
+            return Err("the checkout does not contain the committed tree".into());
         }
         Ok(made.warm)
     }
@@ -374,7 +374,7 @@ impl CheckoutSlots {
         CheckoutSlot { path, slots: self.clone() }
     }
 
-    /// Takes the first checkout of a project that is free.
+    /// Takes the first free checkout of a project.
     fn take_free(&self, root: &Path, session: SessionId) -> (CheckoutSlot, String) {
         let mut taken = self.taken.lock().expect("no holder of the lock panics");
         let (path, name) = (0..)

@@ -54,7 +54,7 @@ pub(crate) fn prepare_launch(
     let drop_box = home.agent_drop_box(session.id);
     for directory in [&temporary, &drop_box] {
         private_directory(directory)
-            .map_err(|why| format!("make {}: {why}", directory.display()))?;
+            .map_err(|why| format!("cannot create {}: {why}", directory.display()))?;
     }
     let prepared = prepare_home(&place, session, program)?;
     spec.env.retain(|(name, _)| !SCRUBBED_VARIABLES.contains(&name.as_str()));
@@ -81,7 +81,8 @@ pub fn attach_socket(home: &Home, launch: LaunchId) -> PathBuf {
     home.agent(launch.session).join(format!("a{}.sock", launch.no))
 }
 
-/// Returns the path on which Codex starts to listen. The holder then removes the socket from this path.
+/// Returns the path at which Codex starts to listen. The holder then removes the socket from this
+/// path.
 fn listen_socket(home: &Home, launch: LaunchId) -> PathBuf {
     home.agent(launch.session).join(format!("l{}.sock", launch.no))
 }
@@ -141,13 +142,15 @@ fn prepare_home(
         tools: tool_server(session, program),
         settings: Default::default(),
     };
-    home::prepare(&wanted).map_err(|why| format!("prepare a home for Codex: {}", error_chain(&why)))
+    home::prepare(&wanted)
+        .map_err(|why| format!("cannot prepare a home for Codex: {}", error_chain(&why)))
 }
 
 /// Decides whether Codex should trust a worktree. If the worktree contains a `.codex` directory, it
 /// is trusted only while its content is exactly what the user trusts. The content is compared
 /// before each launch, because an agent may have changed it. A worktree without `.codex` contains
-/// nothing that trust would start, and without trust Codex would ignore its `AGENTS.md`.
+/// nothing that Codex would run because of the trust, and without trust Codex would ignore its
+/// `AGENTS.md`.
 fn worktree_trust(session: &Session, root: &Path, worktree: &Path) -> RepositoryTrust {
     let agent = &session.spec.agent;
     let found = provost_trust::agent_digest(root, worktree).ok().flatten();

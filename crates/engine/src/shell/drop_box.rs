@@ -3,11 +3,11 @@
 //!
 //! Each report is a separate file, which is moved into place with a rename and is named after its
 //! launch and key. There is one box in the home, and one for each session whose agent runs in a
-//! sandbox that permits access neither to that box nor to a socket.
+//! sandbox that does not permit access to that box or to a socket.
 //!
 //! Nothing proves who wrote a file, because every process of the user can read a token. Therefore,
-//! a report from a box is recorded as such, and reports for a session that has its own box are not
-//! accepted from the home's box.
+//! a report from a box is recorded as coming from a box, and reports for a session that has its own
+//! box are not accepted from the home's box.
 
 use std::{
     fs, io,

@@ -139,8 +139,9 @@ impl Effects {
     }
 
     /// Runs a command that starts over on every try and may itself fill up the disk. If the disk is
-    /// full, the command is ended instead of made to wait, and its result is uncertain. Processes
-    /// of an earlier try are ended, and the record keeps the information that the try was cut off.
+    /// full, the command is ended instead of being made to wait, and its result is uncertain.
+    /// Processes of an earlier try are ended, and the record keeps the information that the try was
+    /// cut off.
     pub(crate) async fn run_anew(
         &self,
         effect: &EffectName,
@@ -257,8 +258,8 @@ impl Effects {
         }
     }
 
-    /// Waits until no command is running that an earlier daemon started under a key with this
-    /// ending. Commands that were cut off stay recorded; the records of the others are removed.
+    /// Waits until none of the commands that an earlier daemon started under a key with this suffix
+    /// is running. Commands that were cut off stay recorded; the records of the others are removed.
     /// None of them waits for free disk space: see [`Effects::run_anew`]. `waiting` receives the
     /// process of each command before it is waited for.
     pub(crate) async fn wait_for_all(

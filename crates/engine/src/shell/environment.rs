@@ -124,7 +124,7 @@ fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
-/// The paths and the token with which an agent reaches Provost.
+/// The paths and the token that an agent needs to reach Provost.
 pub(crate) struct ProvostPaths<'a> {
     pub(crate) home: &'a Path,
     pub(crate) socket: &'a Path,

@@ -98,14 +98,14 @@ impl EngineWorld {
         }
     }
 
-    /// Returns the token with which a launch identifies itself. The token is derived, so it
+    /// Returns the token that a launch uses to identify itself. The token is derived, so it
     /// survives a crash without being stored.
     pub fn token(&self, launch: LaunchId) -> String {
         blake3::keyed_hash(&self.key, launch.to_string().as_bytes()).to_hex().to_string()
     }
 
-    /// Returns the key under which a holder writes to a launch once. The key is derived, so a
-    /// restarted daemon uses the same one, and it is keyed, so no other process can write under it
+    /// Returns the idempotency key for a write to a launch. The key is derived, so a restarted
+    /// daemon uses the same one, and it depends on a secret, so no other process can write under it
     /// first.
     pub(crate) fn write_key(&self, launch: LaunchId, key: &str) -> String {
         let named = format!("write {launch} {key}");
@@ -747,8 +747,8 @@ impl EffectContext {
                 self.world.secrets.forget(session.id, key);
                 None
             }
-            // The turn that an interrupt refers to depends on when it is written, but one of the
-            // interrupts was written.
+            // The holder already wrote an interrupt with this key. Its bytes differ because the
+            // turn that it refers to depends on when it was written.
             Err(fault)
                 if fault.code == HolderFaultCode::Conflict
                     && message.kind == AgentMessageKind::Interrupt =>

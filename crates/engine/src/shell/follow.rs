@@ -67,7 +67,7 @@ pub(crate) struct Follower {
     broken: Option<String>,
     failed_reads: u32,
     failed_links: u32,
-    /// The agent's working directory, to which its relative paths refer.
+    /// The agent's working directory, which its relative paths are relative to.
     place: AgentPaths,
     protocol: Box<dyn Protocol>,
     /// The screen signals of the launch's terminal, if it has one.
@@ -92,7 +92,7 @@ pub(crate) struct Follower {
     exited: bool,
     /// Whether the end has been recorded.
     reported_end: bool,
-    /// How long the holder may take after that to end the other processes.
+    /// How long the holder may take to end the other processes after the leader has exited.
     ending: Duration,
     reported_unknown: bool,
     /// Whether the launch's death was rejected as implausible. In that case, a readable journal
@@ -251,7 +251,10 @@ impl Follower {
                 self.end_broken("its launch directory was removed or emptied").await
             }
             LaunchState::Ended { .. } if self.child_may_live() => {
-                self.end_broken("its launch directory recorded an end while its process runs").await
+                self.end_broken(
+                    "its launch directory records an end, but its process is still running",
+                )
+                .await
             }
             LaunchState::Ended { held, exit, gone: None }
                 if supervised_command::holder_has_exited(held.as_ref()) =>
@@ -272,7 +275,7 @@ impl Follower {
                 if self.wait_for_holder_exit().await {
                     self.finish(&exit, gone.leftovers, gone.verified).await
                 } else {
-                    self.end_broken("its holder stayed after the end it reported").await
+                    self.end_broken("its holder kept running after it reported the end").await
                 }
             }
             LaunchState::HolderDied { .. } => {
@@ -334,7 +337,8 @@ impl Follower {
         self.confirm_unobserved(why, &none_left).await
     }
 
-    /// Ends the remaining processes of a launch whose leader has exited, if the holder does not do so.
+    /// Ends the remaining processes of a launch whose leader has exited, unless the holder ends
+    /// them.
     async fn end_remaining(&mut self) -> Result<FollowStep, supervised_command::Error> {
         let ended = supervised_command::end_survivors(&self.traces).await?;
         let (leftovers, verified) =
@@ -496,8 +500,8 @@ impl Follower {
     async fn mask_secrets(&self, link: &mut supervised_command::HolderConnection) {
         let forms = self.link.world.secrets.masks(self.launch.session);
         if !forms.is_empty() {
-            // A broken connection is detected at the next notice. If an older holder refuses,
-            // nothing else can be done.
+            // A broken connection is detected at the next notice. An older holder may refuse to
+            // mask, in which case the secrets stay visible.
             link.send(HolderOp::Mask { forms: forms.into_iter().map(WireBytes).collect() })
                 .await
                 .ok();
@@ -706,7 +710,7 @@ impl Follower {
         }
     }
 
-    /// Reports an agent that is running but to which the relay cannot connect. The agent will never
+    /// Reports an agent that is running but that the relay cannot connect to. The agent will never
     /// work, so this is reported instead of being treated as silence.
     async fn handle_relay_failure(&mut self, frame: &JournalFrame) {
         let note = serde_json::from_slice::<RelayNote>(&frame.payload);
@@ -717,7 +721,7 @@ impl Follower {
     }
 
     /// Reports that an agent closed the stream of its protocol. A plain command may redirect its
-    /// output and continue, so for such a command only the process counts.
+    /// output and continue, so for a plain command, only the process counts.
     async fn handle_stdout_closed(&mut self, after: u64) {
         if self.stdout_is_stream {
             self.observe(StreamSignal::Closed, journal::JournalCursor { offset: after, skip: 0 })

@@ -1,10 +1,10 @@
 //! Git calls that write files. Each runs under its own holder, and its key is derived from the
 //! effect that makes the call.
 //!
-//! When a daemon exits, such a call continues under its holder. The next daemon waits for all of
-//! these calls before it uses git for anything that changes or reads a checkout, so that no two
-//! calls run at the same time. Afterwards, the repository itself shows the result, which is where
-//! every effect looks first.
+//! When a daemon exits, the call continues under its holder. The next daemon waits for all of these
+//! calls before it uses git for anything that changes or reads a checkout, so that no two calls run
+//! at the same time. Afterwards, every effect finds the result in the repository itself, where it
+//! looks first.
 
 use std::{
     path::{Path, PathBuf},
@@ -38,7 +38,7 @@ use super::{
 };
 use crate::stream::Subject;
 
-/// The subcommand with which this program becomes a git that cannot execute anything else. Only
+/// The subcommand that turns this program into a git that cannot execute any other program. Only
 /// holders call it.
 pub const RUN_GIT: &str = "run-git";
 
@@ -208,7 +208,7 @@ impl SupervisedCalls {
 
     /// Handles the result of a call that has finished. Its record is removed, because a new one is
     /// created whenever the call is needed again. If a call was cut off, this stays recorded until
-    /// one succeeds.
+    /// a call succeeds.
     async fn take_result(&self, exit: &ExitRecord, dir: PathBuf) -> LongCallResult {
         let end = match (exit.ended_by, &exit.end) {
             (EndCause::Itself, ProcessEnd::Exited { code }) => {
@@ -237,7 +237,8 @@ impl SupervisedCalls {
     }
 }
 
-/// Whether a call left no file half written, because git exited on its own and the disk was not full.
+/// Whether a call left no half-written file, because git exited on its own and the disk was not
+/// full.
 fn ended_cleanly(dir: &Path, exit: &ExitRecord) -> bool {
     match (exit.ended_by, &exit.end) {
         (_, ProcessEnd::NotStarted { .. }) | (EndCause::Itself, ProcessEnd::Exited { code: 0 }) => {

@@ -1,4 +1,4 @@
-//! Channels to the owner, for requests and observations, and from it, for events that became durable.
+//! Channels that carry requests and observations to the owner, and durable events from it.
 
 use std::{
     collections::HashMap,
@@ -195,26 +195,29 @@ impl ObservationSender {
 
     /// Sends observations that become durable together or not at all.
     pub(crate) async fn send_all(&self, session: SessionId, commands: Vec<SessionCommand>) {
-        // A stopped owner accepts nothing more. The next owner reads the same observations from the
-        // journal.
+        // A stopped owner accepts no more observations. The next owner reads the same observations
+        // from the journal.
         drop(self.inputs.send(OwnerInput::Session(SessionObservation { session, commands })).await);
     }
 
     /// Sends the result of a run's effect.
     pub(crate) async fn send_run(&self, run: RunId, command: run::RunCommand) {
-        // A stopped owner accepts nothing more. The effect will be pending again after the next start.
+        // A stopped owner accepts no more observations. The effect will be pending again after the
+        // next start.
         drop(self.inputs.send(OwnerInput::Run(RunObservation { run, command })).await);
     }
 
     /// Sends the result of a team's effect.
     pub(crate) async fn send_team(&self, task: TeamId, command: team::TeamCommand) {
-        // A stopped owner accepts nothing more. The effect will be pending again after the next start.
+        // A stopped owner accepts no more observations. The effect will be pending again after the
+        // next start.
         drop(self.inputs.send(OwnerInput::Team(TeamObservation { task, command })).await);
     }
 
     /// Reports that an effect is no longer being carried out.
     pub(crate) async fn effect_lost(&self, subject: Subject, effect: EffectKey) {
-        // A stopped owner accepts nothing more. The effect will be pending again after the next start.
+        // A stopped owner accepts no more observations. The effect will be pending again after the
+        // next start.
         drop(self.inputs.send(OwnerInput::EffectLost(subject, effect)).await);
     }
 

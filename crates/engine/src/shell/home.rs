@@ -76,7 +76,7 @@ impl Home {
         self.root.join("agents")
     }
 
-    /// The files about a run, which are its summaries.
+    /// The summaries of a run.
     pub fn run(&self, run: RunId) -> PathBuf {
         self.root.join("runs").join(run.to_string())
     }

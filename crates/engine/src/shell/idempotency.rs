@@ -19,7 +19,8 @@ use super::{
 };
 use crate::{board::BoardTransaction, projection, stream};
 
-/// Parts of a spec that are determined anew each time, from the daemon's environment or by discovery.
+/// Parts of a spec that are determined again for each request, from the daemon's environment or by
+/// discovery.
 const VOLATILE_PARTS: [&str; 1] = ["warnings"];
 
 impl Owner {
@@ -74,8 +75,9 @@ impl Owner {
         command: &TeamCommand,
         kept: &str,
     ) -> Result<String, ApiError> {
-        let kept: StoredReply = serde_json::from_str(kept)
-            .map_err(|why| ApiError::new(ErrorCode::Internal, format!("a stored reply: {why}")))?;
+        let kept: StoredReply = serde_json::from_str(kept).map_err(|why| {
+            ApiError::new(ErrorCode::Internal, format!("cannot parse a stored reply: {why}"))
+        })?;
         if kept.digest != digest(command) {
             return Err(key_conflict("another change of this team"));
         }
@@ -183,7 +185,7 @@ fn digest(command: &TeamCommand) -> String {
     blake3::hash(command.as_bytes()).to_hex()[..32].to_owned()
 }
 
-/// The terms with which a team was opened.
+/// The terms that a team was opened with.
 #[derive(Debug, Default, Serialize)]
 struct TeamTerms {
     spec: Option<TeamSpec>,

@@ -84,7 +84,7 @@ impl<'a> LandingSite<'a> {
 
     /// Returns the changes to trust-relevant and protected files, which the operator must approve
     /// before the commit lands. Returns None if the target already contains the commit or has
-    /// moved, because it is not fast-forwarded then.
+    /// moved, because the target is not fast-forwarded in these cases.
     fn approval_needed(
         &self,
         target: &RefName,

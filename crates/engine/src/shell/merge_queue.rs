@@ -237,7 +237,7 @@ impl<'a> QueueSite<'a> {
     fn integrate(&self, len: usize) -> Result<(), String> {
         let batch = self.graph.queue.batch.as_ref().ok_or("there is no batch in progress")?;
         let link = len.checked_sub(1).and_then(|at| batch.links.get(at));
-        let to = parse_oid(&link.ok_or("the batch is shorter")?.merge.commit)?;
+        let to = parse_oid(&link.ok_or("the batch has fewer links")?.merge.commit)?;
         if self.run.head.is_none() && self.create_branch(&to)? {
             return Ok(());
         }
@@ -289,7 +289,8 @@ impl<'a> QueueSite<'a> {
         }
     }
 
-    /// Whether a commit is a session's newest work on a task, whose tree has been or will be merged.
+    /// Whether a commit is a session's newest work on a task. The tree of this work has been or
+    /// will be merged.
     fn is_recorded_work(&self, session: SessionId, commit: &Oid) -> bool {
         let mut own = self.graph.tasks().filter(|(_, task)| task.worker == Some(session));
         own.any(|(_, task)| task.head.as_ref().is_some_and(|head| head.commit.0 == commit.as_str()))

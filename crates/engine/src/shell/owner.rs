@@ -81,7 +81,8 @@ const WRITE_RETRY_DELAY: Duration = Duration::from_secs(1);
 /// The maximum number of agents' reports to keep in memory while the ledger cannot be written.
 const MAX_KEPT_REPORTS: usize = 1_000;
 
-/// How long a new daemon waits at most for every launch to be observed before deadlines apply again.
+/// The maximum time that a new daemon waits for every launch to be observed before deadlines apply
+/// again.
 const CATCH_UP_MS: u64 = 2_000;
 
 /// Why the engine cannot start.
@@ -580,7 +581,7 @@ impl Owner {
                 match turn.call(*launch, native, call, actor) {
                     None => Err(self.not_loaded(id)),
                     Some(Err(SessionRejection::NothingNew)) => {
-                        let message = "the calling process has ended, or the call was made before";
+                        let message = "the calling process has ended, or the call was already made";
                         Err(ApiError::new(ErrorCode::Refused, message).next("provost status"))
                     }
                     Some(Err(why @ SessionRejection::ReportBudget { launch })) => {
@@ -808,7 +809,7 @@ struct DecidedBatch {
     replies: Vec<JsonReply>,
 }
 
-/// Sends all replies. If a caller is gone, its decision still holds.
+/// Sends all replies. If a caller is gone, the decision on its request still holds.
 fn send_replies(changes: Vec<PendingRequest>, replies: Vec<JsonReply>) {
     for (one, answer) in changes.into_iter().zip(replies) {
         drop(one.reply.send(answer));

@@ -1,5 +1,5 @@
-//! Rows for the time while the ledger cannot be written: sessions as they would be, and the
-//! machine's shortages.
+//! Rows to show while the ledger cannot be written: sessions as they would be, and the machine's
+//! shortages.
 
 use std::{
     borrow::Cow,

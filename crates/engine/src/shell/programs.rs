@@ -4,8 +4,8 @@
 //! The agent is considered able to write a file if the file, a directory on the way to it, or an
 //! earlier directory on the PATH is below a directory that agents write to
 //! ([`AgentPaths::writable`]), belongs to another user, or can be written by other users. Other
-//! files of the operator are not examined, because an agent that can write them has no sandbox, and
-//! such an agent needs no approval to run anything.
+//! files of the operator are not examined, because an agent that can write them has no sandbox and
+//! needs no approval to run anything.
 
 use std::{
     collections::VecDeque,
@@ -44,7 +44,7 @@ pub(super) async fn with_lookup(mut signal: StreamSignal, place: &AgentPaths) ->
 pub(crate) struct AgentPaths {
     /// The session's working directory.
     pub(crate) cwd: PathBuf,
-    /// The PATH with which the agent was started.
+    /// The PATH that the agent was started with.
     pub(crate) path: Option<String>,
     /// Directories that the agent can write to, in addition to those for temporary files.
     pub(crate) writable: Vec<PathBuf>,

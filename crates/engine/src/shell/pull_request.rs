@@ -37,8 +37,8 @@ const MAX_FAILED_QUERIES: u32 = 100;
 /// The maximum length of a title, in characters.
 const MAX_TITLE_CHARS: usize = 72;
 
-/// Variables that `gh` and `git push` receive in addition to those of every command, which identify
-/// the user to the forge.
+/// Variables that identify the user to the forge. `gh` and `git push` receive them in addition to
+/// the variables of every command.
 const IDENTITY_VARIABLES: &[&str] = &[
     "GH_TOKEN",
     "GITHUB_TOKEN",

@@ -625,7 +625,7 @@ pub(crate) fn read_error(why: &provost_ledger::Error) -> ApiError {
         .next("provost ledger verify")
 }
 
-/// Finds the newer row of a session, given the projection that the ledger has of it.
+/// Finds the newer row of a session, given the ledger's projection of it.
 fn overlaid<'a>(overlay: &'a BTreeMap<String, String>, projection: &str) -> Option<&'a str> {
     if overlay.is_empty() {
         return None;

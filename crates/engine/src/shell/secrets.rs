@@ -1,6 +1,6 @@
-//! Secret answers, while they are delivered to an agent and afterwards. They are kept only in
-//! memory: if the daemon dies, it forgets them, and questions whose answers were not delivered are
-//! asked again.
+//! Holds secret answers while they are delivered to an agent and afterwards. They are kept only in
+//! memory: if the daemon dies, they are forgotten, and questions whose answers were not delivered
+//! are asked again.
 
 use std::{
     collections::BTreeMap,

@@ -2,8 +2,8 @@
 //!
 //! A check, hook, setup, push or call of `gh` runs in a directory whose name contains a random
 //! part. Before the holder starts, the name is durably recorded here and authenticated with the
-//! home's key, so that a daemon that crashed finds the same directory again and nothing runs twice.
-//! A record that Provost did not write is ignored and moved aside.
+//! home's key, so that after a crash, the next daemon finds the same directory and nothing runs
+//! twice. A record that Provost did not write is ignored and moved aside.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},

@@ -1,9 +1,9 @@
 //! Runs an external command under a holder to completion, exactly once per directory.
 //!
-//! Absent → start; alive → wait; ended → use the record. Only if the holder or the machine dies is
-//! it uncertain whether the command did its work. A missing directory or a holder that does not
-//! respond does not mean that the command has ended: it is ended explicitly, and [`NoProcessLeft`]
-//! proves that it was.
+//! An absent launch is started, a live one is waited for, and the record of an ended one is used.
+//! Only if the holder or the machine dies is it uncertain whether the command did its work. A
+//! missing directory or a holder that does not respond does not mean that the command has ended, so
+//! the command is ended explicitly, and [`NoProcessLeft`] proves that it was.
 
 use std::{
     ffi::OsString,
@@ -159,8 +159,8 @@ fn has_start_record(found: &LaunchState) -> bool {
     }
 }
 
-/// Proof that no process of a launch is alive, because the process table was searched. Without it,
-/// nothing may be reported as an end.
+/// Proof that no process of a launch is alive, because the process table was searched. Without this
+/// proof, no end may be reported.
 #[derive(Debug)]
 pub(crate) struct NoProcessLeft {
     ended: usize,
@@ -308,7 +308,7 @@ impl Holders {
         }
     }
 
-    /// Returns the traces of a launch of which only the intended start was recorded.
+    /// Returns the traces of a launch for which only the intended start was recorded.
     pub(crate) fn traces(&self, dir: &Path) -> LaunchTraces {
         let line = self.program.iter().skip(1).cloned().chain([dir.as_os_str().to_owned()]);
         LaunchTraces { holder_line: line.collect(), ..LaunchTraces::with_mark(&launch_mark(dir)) }
@@ -419,7 +419,7 @@ impl Holders {
                     return if wait_for_holder_exit(held.as_ref()).await {
                         Ok(CommandEnd::Ended { exit })
                     } else {
-                        Err("its holder stayed after the end that its record shows".to_owned())
+                        Err("its holder kept running after it recorded the end".to_owned())
                     };
                 }
                 LaunchState::HolderDied { .. } => return Err("its holder was killed".to_owned()),
@@ -625,8 +625,9 @@ pub(crate) async fn read_launch(dir: &Path) -> Result<LaunchState, Error> {
     found.map_err(|source| Error::Read { path: dir.to_owned(), source })
 }
 
-/// Reads a started launch until its holder reports the result, but not forever. If the launch is
-/// still starting after that, or could not be read the whole time, it will not report on its own.
+/// Reads a started launch until its holder reports the result, but only for a limited time. If the
+/// launch is still starting after that, or could not be read the whole time, it will not report on
+/// its own.
 pub(crate) async fn wait_until_started(dir: &Path) -> Result<LaunchState, Error> {
     let mut looks = 0;
     loop {
@@ -716,7 +717,7 @@ fn verify_record(found: &LaunchState, start: &StartRecord) -> Result<(), String>
             return match exit.end {
                 ProcessEnd::NotStarted { .. } => Ok(()),
                 ProcessEnd::Exited { .. } | ProcessEnd::Signalled { .. } => {
-                    Err("its record shows an end and no start, so it does not count".to_owned())
+                    Err("its record shows an end but no start, so it does not count".to_owned())
                 }
             };
         }
@@ -729,7 +730,7 @@ fn verify_record(found: &LaunchState, start: &StartRecord) -> Result<(), String>
     if start.matches(held) {
         return Ok(());
     }
-    Err("its record is of another command, so it does not count".to_owned())
+    Err("its record belongs to another command, so it does not count".to_owned())
 }
 
 /// Waits until a holder that recorded the end of its process tree has exited. Returns whether it has.

@@ -104,7 +104,8 @@ async fn run_check(
         check_output: bounds.check_output,
         ..worker.spec.bounds.clone()
     };
-    // The key contains the tree, so that a check on a different tree from before a restart is not reused.
+    // The key contains the tree, so that the result of a check on a different tree, from before a
+    // restart, is not reused.
     let base = base_of(&worker);
     let key = format!("team-{}-check-{}-{}", task.id.short(), check.no, short(&snapshot.tree));
     let job = CheckJob {

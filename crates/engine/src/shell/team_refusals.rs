@@ -1,4 +1,4 @@
-//! The errors with which requests about teams are refused, and the commands that they suggest.
+//! The errors for refused requests about teams, and the commands that they suggest.
 
 use provost_api::{ApiError, ErrorCode};
 use provost_core::{

@@ -38,7 +38,7 @@ pub enum TeamCaller {
     Operator,
     /// A user who acts on behalf of a member, or the application in which the member runs.
     Member(String),
-    /// An agent. It always acts as the member to which its session is bound, regardless of the name
+    /// An agent. It always acts as the member that its session is bound to, regardless of the name
     /// in the request.
     Launch {
         launch: LaunchId,
@@ -56,7 +56,7 @@ impl TeamCaller {
     }
 }
 
-/// Refers to the caller's own team: the one to which an agent is bound, or the only open team.
+/// Refers to the caller's own team: the one that an agent is bound to, or the only open team.
 pub const OWN_TEAM: &str = "@";
 
 /// A new team with its members, criteria, loop and first messages.
@@ -196,7 +196,7 @@ impl TeamRequest {
 
 /// For each member, how many of its polls since its last message were empty, and when it last
 /// polled, as observed by this daemon. The counts are recorded with the next message that the
-/// member accepts, and are not stored before.
+/// member accepts, and are not stored before that.
 #[derive(Debug, Default)]
 pub(super) struct PollCounts(Mutex<HashMap<(TeamId, String), PollCount>>);
 
@@ -270,8 +270,8 @@ impl Owner {
         }
     }
 
-    /// Returns the team to which an agent is or was last bound. For other callers, returns the only
-    /// open team.
+    /// Returns the team that an agent is bound to or was last bound to. For other callers, returns
+    /// the only open team.
     fn own_team(&self, by: &TeamCaller) -> Result<TeamId, ApiError> {
         let (own, none): (Vec<TeamId>, &str) = match by {
             TeamCaller::Launch { launch, .. } => {
@@ -298,8 +298,8 @@ impl Owner {
         }
     }
 
-    /// Uses the index to find the newest team to which a session was bound, because closed teams
-    /// are not on the board.
+    /// Uses the index to find the newest team that a session was bound to, because closed teams are
+    /// not on the board.
     fn last_team(&self, session: SessionId) -> Result<Option<TeamId>, ApiError> {
         let Some(sought) = TermQuery::new(&session.0.simple().to_string()) else { return Ok(None) };
         let mut newest = None;
@@ -695,7 +695,7 @@ impl Owner {
     }
 }
 
-/// Returns the member that the caller specifies or is, if there is such a member. The outer `None`
+/// Returns the member that the caller specifies or is, if that member exists. The outer `None`
 /// means the operator.
 fn named_member<'t>(task: &'t Team, by: &TeamCaller) -> Option<Option<&'t TeamMember>> {
     let mut bound = task.members.iter().filter(|one| one.is_bound());
@@ -714,7 +714,7 @@ fn query_actor(task: &Team, by: &TeamCaller) -> TeamActor {
     member.map_or(TeamActor::Operator, |member| TeamActor::Member(member.name.clone()))
 }
 
-/// Returns the member as which the caller views the team. The operator sees the same as a manager.
+/// Returns the member that the caller views the team as. The operator sees the same as a manager.
 fn viewing_member(task: &Team, by: &TeamCaller) -> Result<TeamMember, ApiError> {
     match named_member(task, by) {
         Some(Some(member)) => Ok(member.clone()),
@@ -767,7 +767,7 @@ fn offered_item(
     Some(json!(projection::team::item_row(task, message, lease, caller, wall_of)))
 }
 
-/// Returns the actor as which the caller acts on the team.
+/// Returns the actor that the caller acts as in the team.
 pub(super) fn resolve_actor(
     turn: &BoardTransaction<'_>,
     id: TeamId,

@@ -2,8 +2,8 @@
 //! lost.
 //!
 //! A launch, check or hook is recorded before its holder starts, so a directory whose owner or
-//! launch is missing from the ledger belongs to lost events. Provost does not resume such a
-//! process, but lists it and stops it if the operator asks for that.
+//! launch is missing from the ledger belongs to lost events. Provost does not resume these
+//! processes. It lists them, and stops them if the operator asks for that.
 
 use std::{
     fs, io,
@@ -260,7 +260,7 @@ pub async fn stop(home: &Home, holders: &Holders, holder: &UnknownHolder) -> Res
 }
 
 /// Asks the holder to end its command itself, so that this appears in its records. If the holder
-/// does not do so, it is ended together with the command.
+/// does not, it is ended together with the command.
 async fn ask_to_end(holders: &Holders, dir: &Path) {
     let Ok(mut link) = HolderConnection::follow(dir).await else { return };
     if link.send(HolderOp::Stop { grace_ms: GRACE_MS }).await.is_ok()

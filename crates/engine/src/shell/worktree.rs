@@ -181,7 +181,8 @@ fn make_worktree(
     }
     let made =
         worktree_add(git, &project, Path::new(path), &branch, base.as_str()).map_err(with_hint)?;
-    // The base is the commit from which the branch was created, even if it is prepared again after a crash.
+    // The base is the commit from which the branch was created, even if the worktree is prepared
+    // again after a crash.
     let (commit, tree) = made.checked_out(git)?;
     Ok(Snapshot { commit: CommitId(commit.to_string()), tree: TreeId(tree.to_string()) })
 }

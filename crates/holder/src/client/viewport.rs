@@ -1,8 +1,8 @@
 //! A viewport shows the command's terminal in the user's terminal and forwards the keys.
 //!
 //! The user detaches with Ctrl-\, as in `dtach` and `abduco`; every other key goes to the command.
-//! The command keeps running after that. Output is passed through unchanged, and the user's
-//! terminal is restored on detach.
+//! The command keeps running after the user has detached. Output is passed through unchanged, and
+//! the user's terminal is restored on detach.
 
 mod keys;
 mod proxy;
@@ -31,7 +31,7 @@ use crate::wire::{HolderFault, HolderMessage, HolderOp, HolderRequest, TerminalV
 const CHUNK: usize = 16 << 10;
 /// Cancels an escape sequence whose remaining bytes were lost.
 const CANCEL: &[u8] = b"\x18";
-/// Clears the screen at the start.
+/// Clears the screen when the viewport opens.
 const CLEAR: &[u8] = b"\x1b[H\x1b[2J";
 
 /// The user's terminal. It is neither read from nor written to after the viewport is detached.
@@ -120,7 +120,7 @@ struct Viewport<'a> {
     redraw: Redraw,
 }
 
-/// Which sources a wait found ready.
+/// The event sources that are ready after a wait.
 struct ViewportReady {
     typed: bool,
     shown: bool,
@@ -143,7 +143,7 @@ impl<'a> Viewport<'a> {
         };
         if !attended {
             // This is sent before the view is requested, so that the viewport is never counted as
-            // attended. An older holder rejects it and counts the viewport.
+            // attended. Older holders reject the message and count the viewport.
             viewport.attend(false)?;
             viewport.await_answer()?;
         }

@@ -57,7 +57,7 @@ struct PendingNotices {
     gone: bool,
 }
 
-/// A line from a client: a request, or the response if the line is invalid.
+/// A line from a client: a request, or the response to send if the line is invalid.
 pub(super) struct ReceivedLine {
     pub(super) client: u64,
     pub(super) request: Result<HolderRequest, HolderReply>,
@@ -223,8 +223,8 @@ impl HolderClient {
         }
     }
 
-    /// Removes the complete lines from the received bytes and parses them. No line ends before
-    /// `searched`.
+    /// Removes the complete lines from the received bytes and parses them. There is no line ending
+    /// before `searched`.
     fn requests(&mut self, searched: usize) -> Vec<ReceivedLine> {
         let newline = self.received[searched..].iter().rposition(|byte| *byte == b'\n');
         let Some(last) = newline.map(|at| searched + at) else {

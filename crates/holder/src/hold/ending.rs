@@ -98,7 +98,7 @@ impl TreeEnding {
         self.scan_at
     }
 
-    /// Scans as soon as possible, because something happened.
+    /// Makes the next scan happen as soon as possible, because something has changed.
     pub(super) fn scan_soon(&mut self, now: u64) {
         (self.scan_at, self.pause) = (now, FIRST_PAUSE_MS);
     }

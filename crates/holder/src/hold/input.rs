@@ -110,7 +110,7 @@ impl CommandInput {
         }
     }
 
-    /// Queues the spec's input text, for which no client waits, followed by the end of input.
+    /// Queues the spec's input text, followed by the end of input. No client waits for this write.
     pub(super) fn queue_text(&mut self, key: &str, text: &str) {
         self.push(InputItem::new(Some(key.to_owned()), text.into(), false));
         self.close_when_empty = true;

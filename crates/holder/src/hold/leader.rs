@@ -1,6 +1,6 @@
 //! The command's own process. Its exit is first observed without reaping it. It is reaped only
-//! after its group has been signalled for the last time, so that the id of the group cannot be
-//! reused before.
+//! after its group has been signalled for the last time, so that the group's id cannot be reused
+//! before then.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::process::Child;

@@ -167,7 +167,7 @@ mod tests {
         let expected = "a ************, twice: ************************\n";
         for at in 0..=text.len() {
             let (one, two) = text.split_at(at);
-            assert_eq!(masked(&["s3cr3t-token"], &[one, two]), expected, "parted at {at}");
+            assert_eq!(masked(&["s3cr3t-token"], &[one, two]), expected, "split at {at}");
         }
         let each: Vec<String> = text.chars().map(String::from).collect();
         let each: Vec<&str> = each.iter().map(String::as_str).collect();
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(veiled.take(b"etary\n", &masks), b"s3cretary\n");
         assert_eq!(veiled.take(b"s3cr3t-tok\n", &masks), b"s3cr3t-tok\n");
         assert_eq!(veiled.take(b"s3cr3t-t", &masks), b"");
-        assert_eq!(veiled.finish(), b"********", "a secret that was cut off is one");
+        assert_eq!(veiled.finish(), b"********", "a truncated secret is masked too");
         assert_eq!(veiled.take(b"s3c", &masks), b"");
         assert_eq!(veiled.finish(), b"s3c");
     }

@@ -183,13 +183,13 @@ impl CommandOutput {
             self.reached = true;
             return Ok(StreamRead::LimitReached);
         }
-        // At the limit, and with no byte available, a read of one byte detects the end of the
-        // stream.
+        // At the limit, no byte is available here, so a read of one byte only detects the end of
+        // the stream.
         self.take(channel, allowed.max(1), journal, now)
     }
 
     /// Reads everything that the streams contain now, even beyond the limit. The command has
-    /// exited, so the amount is bounded, and it would be lost otherwise. Does not wait for later
+    /// exited, so the amount is bounded, and unread output would be lost. Does not wait for later
     /// writes by other processes.
     pub(super) fn drain(&mut self, journal: &mut JournalWriter, now: u64) -> io::Result<()> {
         for channel in [JournalChannel::Stdout, JournalChannel::Stderr] {
@@ -259,8 +259,7 @@ impl CommandOutput {
         let heard = receiver.decode(bytes, text);
         self.total += text.len() as u64;
         self.ping = heard.ping.or(self.ping.take());
-        // The journal keeps bytes that the disk refused in order, so the last result covers all of
-        // them.
+        // The journal keeps refused bytes in their order, so the last result covers all of them.
         let mut kept = Ok(());
         if !text.is_empty() {
             kept = append(channel, &self.secret_mask.take(channel, text), journal, now);

@@ -75,9 +75,9 @@ mod tests {
         assert_eq!(pace.paused_until(510), Some(710));
         assert_eq!(pace.paused_until(710), None);
         pace.record_read(1_000, 711);
-        assert_eq!(pace.paused_until(711), Some(911), "it flows on");
+        assert_eq!(pace.paused_until(711), Some(911), "the output continues");
         pace.record_read(200, 1_500);
-        assert_eq!(pace.paused_until(1_500), None, "it had paused");
+        assert_eq!(pace.paused_until(1_500), None, "the output had paused");
     }
 
     #[test]

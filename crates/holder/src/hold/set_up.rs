@@ -1,8 +1,8 @@
-//! From the spec to a running command.
+//! Starts the command that a spec describes.
 //!
-//! The process that starts a holder reads one line from the holder's standard output. It says that
-//! the launch was taken and recorded, that it had been taken before, or why nothing was started.
-//! Nothing is started before the directory has been created.
+//! The process that starts a holder reads one line from the holder's standard output. The line says
+//! that the launch was taken and recorded, that it had been taken before, or why nothing was
+//! started. Nothing is started before the directory has been created.
 
 use std::fs::{self, Permissions};
 use std::io::{self, Read};
@@ -45,7 +45,7 @@ pub(crate) const ANSWER_TAKEN_BACK: &str = "taken back: ";
 pub fn hold(dir: &Path, spec: impl Read) -> ExitCode {
     // Hide the process first, because the spec contains the agent's environment, including tokens.
     if let Err(error) = provost_sys::process::hide_from_user() {
-        answer_starter(&format!("hide the holder from other processes: {error}"));
+        answer_starter(&format!("cannot hide the holder from other processes: {error}"));
         return ExitCode::from(EXIT_REFUSED);
     }
     match launch(dir, spec) {
@@ -207,7 +207,7 @@ fn refuse_ignored_sigchld() -> io::Result<()> {
     Ok(())
 }
 
-/// Starts the command. The error is a reason for people to read.
+/// Starts the command. The error is the reason, as text for the user.
 fn start(spec: &HoldSpec) -> Result<RunningCommand, String> {
     let (program, args) = spec.argv.split_first().ok_or("the command is empty")?;
     match fs::metadata(&spec.cwd) {

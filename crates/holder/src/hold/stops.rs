@@ -1,6 +1,6 @@
 //! Observes when the leader is stopped or continued by a signal. A pidfd reports neither, and an
-//! idle holder does not poll, so a thread waits for these changes. It costs nothing until one
-//! occurs.
+//! idle holder does not poll, so a thread waits for these changes. The thread costs nothing until a
+//! change occurs.
 
 use std::fs::File;
 use std::io::{self, Read, Write};

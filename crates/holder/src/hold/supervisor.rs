@@ -51,9 +51,9 @@ pub(super) struct Supervisor {
     journal: JournalWriter,
     listener: UnixListener,
     clients: HolderClients,
-    /// The input to which clients write.
+    /// The input that clients write to.
     input: CommandInput,
-    /// The command's standard input, if that is a different one. No client writes to it.
+    /// The command's standard input, if it is not `input`. No client writes to it.
     stdin: CommandInput,
     /// The connection to a listening command, while it is being established.
     connecting: Option<PendingConnection>,
@@ -175,7 +175,8 @@ impl Supervisor {
             let ready = match self.wait() {
                 Ok(ready) => ready,
                 Err(error) => {
-                    // Nothing can be observed any more. The daemon treats this like a killed holder.
+                    // The command can no longer be observed. The daemon treats this like a killed
+                    // holder.
                     drop(writeln!(io::stderr(), "cannot wait for the command: {error}"));
                     return ExitCode::FAILURE;
                 }
@@ -289,7 +290,7 @@ impl Supervisor {
             HolderPhase::Ending(ending) => Some(ending.due()),
             HolderPhase::Closing { .. } | HolderPhase::Exited(_) => None,
         };
-        // Without a handle to the leader, its end is found only by looking.
+        // Without a handle to the leader, its exit can be detected only by polling.
         let leader_check = self.leader.is_unwatched().then(|| mono_ms() + RETRY_MS);
         let connecting = self.connecting.as_ref().map(PendingConnection::due);
         let reading_resumes = self.pace.paused_until(mono_ms());

@@ -1,4 +1,4 @@
-//! The command's terminal: a pty of which the command has one end and the holder the other.
+//! The command's terminal: a pty with the command at one end and the holder at the other.
 //!
 //! It is the controlling terminal of the holder's own session, with the command's group in the
 //! foreground. If the command led its own session, its exit would hang up the terminal: the kernel

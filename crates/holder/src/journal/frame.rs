@@ -36,7 +36,7 @@ pub struct FrameFlags(u8);
 impl FrameFlags {
     /// The frame is input whose bytes are not stored.
     pub const SECRET: Self = Self(1);
-    /// The frame contains more bytes of the input whose envelope is in an earlier frame.
+    /// The frame continues an input whose envelope is in an earlier frame.
     pub const CONTINUED: Self = Self(2);
 
     pub fn contains(self, other: Self) -> bool {

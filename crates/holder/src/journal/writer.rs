@@ -20,7 +20,7 @@ pub struct JournalWriter {
 }
 
 impl JournalWriter {
-    /// Takes a new, empty file opened for appending.
+    /// Creates a writer for a new, empty file that is opened for appending.
     pub fn new(file: File) -> Self {
         Self { file, pending: Vec::new(), on_disk: 0, whole: 0 }
     }
@@ -102,7 +102,7 @@ impl JournalWriter {
         mono_ms: u64,
         payload: &[u8],
     ) -> io::Result<()> {
-        debug_assert!(payload.len() <= MAX_PAYLOAD, "the callers split what is longer");
+        debug_assert!(payload.len() <= MAX_PAYLOAD, "callers must split longer payloads");
         let header = FrameHeader { channel, flags, len: payload.len() as u32, mono_ms };
         self.pending.extend_from_slice(&header.encode());
         self.pending.extend_from_slice(payload);

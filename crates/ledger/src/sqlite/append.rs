@@ -38,7 +38,7 @@ impl Ledger for SqliteLedger {
     }
 }
 
-/// The single writer's cache of streams that it left open, so that it need not read them again.
+/// A cache of the streams that the single writer left open, which saves it from reading them again.
 #[derive(Debug, Default)]
 pub(crate) struct OpenStreamCache {
     open: HashMap<StreamId, CachedStream>,
@@ -49,7 +49,8 @@ struct CachedStream {
     version: u64,
     last_seq: u64,
     pending: Vec<PendingItem>,
-    /// A digest of the stream's search terms, if they have been written since.
+    /// A digest of the stream's search terms, if they have been written since the stream was
+    /// cached.
     terms_digest: Option<u64>,
 }
 
@@ -97,7 +98,8 @@ impl OpenStreamCache {
         fts::put_stream(conn, &write.stream, found_by)
     }
 
-    /// Updates the cache from a batch that is now durable. `last_seq` is the number before it.
+    /// Updates the cache from a batch that is now durable. `last_seq` is the last number before the
+    /// batch.
     fn update(&mut self, batch: &WriteBatch, mut last_seq: u64) {
         for write in &batch.writes {
             let version = write.expected + write.events.len() as u64;

@@ -66,7 +66,8 @@ struct Section {
     bytes: u64,
     records: u64,
     sum: String,
-    /// The numbers of the events while they are moved. Empty in a section that is read.
+    /// The numbers of the events while they are moved. Empty for a section that is read from a
+    /// file.
     seqs: Vec<u64>,
 }
 

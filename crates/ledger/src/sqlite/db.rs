@@ -116,7 +116,7 @@ pub(crate) fn corrupt(path: &Path, what: impl Into<String>) -> Error {
 }
 
 /// Converts a count for SQLite, whose integers have 63 bits. Counts are validated before they are
-/// written, and in a query the maximum is fine.
+/// written. In a query, a larger count can be replaced by the maximum.
 pub(crate) fn int(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
@@ -135,16 +135,16 @@ pub(crate) fn text<'r>(row: &'r Row<'_>, column: usize) -> rusqlite::Result<&'r 
     })
 }
 
-/// Reads a text for display, whatever bytes it contains.
+/// Reads a text for display, regardless of the bytes that it contains.
 pub(crate) fn lossy_text(row: &Row<'_>, column: usize) -> rusqlite::Result<String> {
     let value = row.get_ref(column)?;
     let bytes = value.as_bytes().unwrap_or_default();
     Ok(String::from_utf8_lossy(bytes).into_owned())
 }
 
-/// Whether this process cannot create files beside the database, whose log has been checkpointed.
-/// SQLite would otherwise try to create the log's index, and fail. A process with more permissions
-/// could change the database only after creating that index.
+/// Whether the log of the database has been checkpointed and this process cannot create files next
+/// to the database. If so, SQLite would fail when it tries to create the log's index. A process
+/// with more permissions could change the database only after creating that index.
 fn is_immutable(paths: &LedgerPaths) -> bool {
     let read_only = rustix::fs::statvfs(&paths.dir)
         .is_ok_and(|about| about.f_flag.contains(StatVfsMountFlags::RDONLY))

@@ -129,7 +129,7 @@ pub(crate) fn write_marker(paths: &LedgerPaths, last_seq: u64) -> Result<(), cra
 pub(crate) fn sync_dir(dir: &Path) -> Result<(), crate::Error> {
     File::open(dir)
         .and_then(|d| d.sync_all())
-        .map_err(|e| crate::Error::io("make durable the directory", dir, e))
+        .map_err(|e| crate::Error::io("sync the directory", dir, e))
 }
 
 /// Options for files that only their owner can read.

@@ -1,10 +1,10 @@
 //! The high-water mark: the last committed `seq`, stored outside of SQLite's files.
 //!
 //! `ledger.head` is written after each commit and before the commit is acknowledged, but it is not
-//! synced. It is therefore never ahead of what SQLite made durable. If the process crashes between
-//! the two, or a power loss drops the last writes to the mark, the mark is behind, which is
-//! harmless. If the log ends before the mark, or contains a different record at its position, then
-//! acknowledged events were lost.
+//! synced. It is therefore never ahead of what SQLite made durable. If the process crashes after
+//! the commit but before this write, or if a power loss drops the last writes to the mark, the mark
+//! is behind, which is harmless. If the log ends before the mark, or contains a different record at
+//! its position, then acknowledged events were lost.
 //!
 //! The file has two slots of a fixed size, which are written in turn. If one is half written, or is
 //! read while it is being written, the other still contains the previous mark. If a mark cannot be
@@ -188,7 +188,7 @@ mod tests {
         let (_dir, paths) = paths();
         assert_eq!(read(&paths.head).unwrap(), None);
         let mut file = HighWaterFile::open(&paths).unwrap();
-        assert_eq!(read(&paths.head).unwrap(), None, "an empty file knows nothing");
+        assert_eq!(read(&paths.head).unwrap(), None, "an empty file contains no mark");
         for seq in 1..=5 {
             file.write(&HighWaterMark::without_record(seq));
             assert_eq!(read(&paths.head).unwrap(), Some(HighWaterMark::without_record(seq)));
@@ -219,6 +219,6 @@ mod tests {
         let slot = HighWaterMark::without_record(u64::MAX).to_slot();
         assert_eq!(slot.len(), SLOT);
         std::fs::write(&paths.head, slot.replace("1844", "0000")).unwrap();
-        assert_eq!(read(&paths.head).unwrap(), None, "its sum does not fit");
+        assert_eq!(read(&paths.head).unwrap(), None, "its checksum does not match");
     }
 }

@@ -32,7 +32,7 @@ pub struct ImportCounts {
 /// Why nothing was imported.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("an export can only be imported into an empty ledger, and this one has records")]
+    #[error("an export can only be imported into an empty ledger, but this one has records")]
     NotEmpty,
     #[error(transparent)]
     Line(#[from] LineError),
@@ -150,7 +150,7 @@ impl ImportRun<'_> {
         }
         if header.version != FORMAT_VERSION {
             let what = format!(
-                "the export has format {}, this program reads {FORMAT_VERSION}",
+                "the export has format {}, but this program reads {FORMAT_VERSION}",
                 header.version
             );
             return Err(self.lines.content_error(what));

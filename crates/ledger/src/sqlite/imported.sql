@@ -1,2 +1,2 @@
--- Streams whose first event is not after this one came from another home. At most one row.
+-- The last event of an import: streams that began at or before it came from another home. Has at most one row.
 CREATE TABLE imported (through INTEGER NOT NULL) STRICT;

@@ -150,8 +150,8 @@ impl SqliteLedger {
     }
 }
 
-/// Sets whether to keep the write-ahead log when the database is closed, because it is evidence of
-/// the loss.
+/// Sets whether the write-ahead log is kept when the database is closed. The log is evidence of a
+/// loss.
 pub(crate) fn keep_log(conn: &rusqlite::Connection, keep: bool) -> rusqlite::Result<()> {
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep).map(drop)
 }

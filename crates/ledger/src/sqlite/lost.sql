@@ -1,4 +1,4 @@
--- Losses that the operator accepted: events `first` to `last` are gone, and `seq` stands for that in the log.
+-- Losses that the operator accepted: events `first` to `last` are gone, and `seq` represents the loss in the log.
 CREATE TABLE IF NOT EXISTS lost (
   seq INTEGER NOT NULL PRIMARY KEY,
   first INTEGER NOT NULL,

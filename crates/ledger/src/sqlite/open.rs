@@ -61,7 +61,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the files themselves cannot be read as a ledger, so that retrying would not help.
+    /// Whether the files themselves cannot be read as a ledger, in which case retrying would not
+    /// help.
     pub fn is_damage(&self) -> bool {
         match self {
             Error::Vanished { .. } | Error::NotALedger { .. } => true,

@@ -182,7 +182,8 @@ impl<T: HasDb> ReadLedger for T {
                 "SELECT seq, wall_ms FROM event WHERE seq >= ?1 ORDER BY seq LIMIT 1",
             )?;
             let last = rows::last_seq(conn)?;
-            // The first number at and after which nothing is older is within low..=high.
+            // The number to find is within low..=high: from there on, no event is older than the
+            // given time.
             let (mut low, mut high) = (1, last + 1);
             while low < high {
                 let middle = low + (high - low) / 2;
@@ -273,8 +274,8 @@ pub(crate) struct ScannedStream {
     pub(crate) linked: bool,
 }
 
-/// Whether these are the events of a stream after a version. Damaged ones count, wherever they
-/// claim to belong.
+/// Whether these are the events of a stream after a version. A damaged event counts, regardless of
+/// the stream that it claims to belong to.
 fn is_complete(records: &[ReadRecord], stream: &StreamId, after: u64, wanted: u64) -> bool {
     let belongs = |(version, record): (u64, &ReadRecord)| match record {
         Ok(record) => record.stream == *stream && record.version == version,

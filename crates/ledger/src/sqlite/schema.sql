@@ -1,4 +1,4 @@
--- The log. `seq` is never used again, also after the highest one was archived. Each event refers to the previous one
+-- The log. `seq` is never reused, even after its event was archived. Each event refers to the previous one
 -- of its stream, and the stream to its last one. An index would scatter the entries of one batch over as many pages as
 -- the batch has streams, and every commit would write all of these pages.
 CREATE TABLE event (
@@ -58,7 +58,7 @@ CREATE TABLE idempotency (
   reply TEXT NOT NULL
 ) STRICT;
 
--- Every kind and version of event that was ever recorded, and the version of the program that did it first.
+-- Every kind and version of event that was ever recorded, and the version of the program that first recorded it.
 CREATE TABLE kind (
   kind TEXT NOT NULL,
   v INTEGER NOT NULL,

@@ -28,7 +28,7 @@ pub struct VerifyReport {
 /// A mismatch that the check found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LedgerMismatch {
-    /// The stream concerned. `None` if it is the file as a whole.
+    /// The affected stream. `None` if the problem concerns the file as a whole.
     pub stream: Option<StreamId>,
     pub what: String,
     /// What to do about the problem.
@@ -55,7 +55,7 @@ impl VerifyReport {
 }
 
 const RESTORE: &str = "restore a `provost ledger backup`, or import an export into an empty home";
-const REBUILD: &str = "the events are right, but the cache is wrong: `provost ledger export`, then `import` into an empty home rebuilds it";
+const REBUILD: &str = "the events are correct, but the cache is wrong: to rebuild it, run `provost ledger export`, then `import` into an empty home";
 const UPGRADE: &str = "use the version of provost that recorded it, or a newer one";
 
 /// The events of a stream, all of which can be read.
@@ -200,7 +200,7 @@ impl LedgerCheck<'_> {
         let id = Some(&head.stream);
         for (version, record) in (1..).zip(records) {
             if record.version != version {
-                let what = format!("version {version} is missing, {} follows", record.version);
+                let what = format!("version {version} is missing: {} follows", record.version);
                 self.report(id, what, RESTORE);
                 break;
             }
@@ -209,11 +209,12 @@ impl LedgerCheck<'_> {
             self.report(id, "its events are not in the order of their numbers", RESTORE);
         }
         if head.version != records.len() as u64 {
-            let what = format!("its row says {} events, there are {}", head.version, records.len());
+            let what =
+                format!("its row says {} events, but there are {}", head.version, records.len());
             self.report(id, what, RESTORE);
         }
         if records.first().map(|r| r.seq) != Some(head.created_seq) {
-            self.report(id, "its row names another first event", RESTORE);
+            self.report(id, "its row refers to a different first event", RESTORE);
         }
         self.report.differences.len() == before
     }
@@ -229,7 +230,7 @@ impl LedgerCheck<'_> {
         };
         let state = match self.reader.stream(id) {
             Ok(Some(state)) => state,
-            Ok(None) => return self.report(Some(id), "its row is gone", RESTORE),
+            Ok(None) => return self.report(Some(id), "its row is missing", RESTORE),
             Err(error) => return self.report(Some(id), error.to_string(), RESTORE),
         };
         self.compare(id, &folded, head.open, &state.pending, state.projection.as_deref());
@@ -251,7 +252,7 @@ impl LedgerCheck<'_> {
         match found {
             Ok(true) => {}
             Ok(false) => {
-                self.report(Some(&head.stream), "its search terms do not find it", REBUILD)
+                self.report(Some(&head.stream), "it is not indexed under its search terms", REBUILD)
             }
             Err(error) => self.report(Some(&head.stream), error.to_string(), RESTORE),
         }
@@ -268,7 +269,7 @@ impl LedgerCheck<'_> {
         let word = |open| if open { "open" } else { "closed" };
         if folded.open != open {
             let what =
-                format!("it is stored as {}, its events say {}", word(open), word(folded.open));
+                format!("it is stored as {}, but its events say {}", word(open), word(folded.open));
             self.report(Some(id), what, REBUILD);
         }
         let mut wanted = folded.pending.clone();
@@ -278,7 +279,7 @@ impl LedgerCheck<'_> {
                 pending.iter().map(|o| o.key.clone()).collect::<Vec<_>>().join(", ")
             };
             let what = format!(
-                "its pending items are stored as [{}], its events say [{}]",
+                "its pending items are stored as [{}], but its events say [{}]",
                 keys(pending),
                 keys(&wanted)
             );

@@ -1,4 +1,4 @@
--- What streams and events are found by: an index of words, without the texts that they were taken from. A cache.
+-- The search index of streams and events: their words, without the texts that the words come from. It is a cache.
 -- `rowid` is the `created_seq` of a stream, or the `seq` of an event; `subject` is the kind of the stream.
 CREATE VIRTUAL TABLE stream_words USING fts5 (
   subject, ids, name, words, parts,

@@ -70,7 +70,8 @@ const GROUPS: &[CommandGroup] = &[
     CommandGroup { title: "Agents", common: &["report"], more: &[] },
 ];
 
-/// Familiar names for commands. They work, but are mentioned only in the command's own help.
+/// Alternative names for commands, which users may know from other programs. Only the help of the
+/// command itself lists its aliases.
 const ALIASES: &[(&str, &[&str])] = &[
     ("ls", &["list", "ps"]),
     ("logs", &["log", "tail"]),
@@ -177,7 +178,7 @@ pub(super) fn run(context: &Context, args: &HelpArgs) -> CliResult {
             }
             (None, _) => super::report_parsed(context, &help),
         },
-        // Not reached, because `--help` always stops the parser with an error.
+        // This line is never reached, because clap reports `--help` as an error.
         Ok(_) => Ok(ExitCode::SUCCESS),
     }
 }

@@ -7,7 +7,7 @@ use provost_api::ApiError;
 
 use crate::error::usage;
 
-/// Words that are not commands, and the commands that do what they mean.
+/// Words that are not commands, and the commands that the user probably meant.
 struct Intent {
     words: &'static [&'static str],
     commands: &'static [&'static str],
@@ -23,8 +23,8 @@ const fn intent(
     Intent { words, commands, note }
 }
 
-/// The known words. A word that is a command is never looked up here, so an entry may contain the
-/// name of a future or former command.
+/// All known words. If a word is also a command, its entry is never used, so the table may contain
+/// names of former and future commands.
 const INTENTS: &[Intent] = &[
     intent(
         &["delete", "remove", "rm", "del", "clean", "cleanup", "prune", "purge"],
@@ -86,7 +86,8 @@ pub(super) fn explain(error: &clap::Error, first: Option<&OsStr>) -> Option<ApiE
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
         return None;
     };
-    // The meanings apply only to the first word, because other words belong to a command.
+    // Only the first word of the command line is looked up, because all other words belong to a
+    // command.
     if first.is_some_and(|first| first != OsStr::new(word)) {
         return None;
     }
@@ -110,7 +111,7 @@ mod tests {
     fn suggested_commands_parse() {
         let command = crate::cli::command();
         for intent in INTENTS {
-            // This entry is unused as long as one of its words is a command.
+            // This entry is not used while one of its words is a command.
             if intent.words.iter().any(|word| command.find_subcommand(word).is_some()) {
                 continue;
             }

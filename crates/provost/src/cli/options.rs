@@ -151,7 +151,8 @@ mod tests {
         }
     }
 
-    /// Repeatable options are excluded because they start empty, and so are values that belong to a single task.
+    /// Options without a default are excluded: repeatable options, which start empty, and values
+    /// that belong to a single task.
     #[test]
     fn every_option_with_a_value_shows_its_default() {
         const NONE: [&str; 5] = ["spec", "preset", "answers", "plan", "accept_trust"];

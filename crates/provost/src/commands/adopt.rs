@@ -33,14 +33,14 @@ use crate::{
 
 /// Supervise an agent that Provost did not start
 ///
-/// Give at least one of --pid, --rollout, --tmux or --thread. If you give several and they match
-/// different agents, nothing is adopted.
+/// At least one of --pid, --rollout, --tmux and --thread is required. If several are given but
+/// match different agents, the command fails.
 ///
-/// Provost watches the agent from now on and never ends it. If the agent runs in a tmux pane,
-/// Provost also reads the pane, and `send` types messages there when the agent is at its prompt;
-/// otherwise, `send` is refused. `stop` is refused: stop the agent where it runs. `cancel` ends the
-/// session, and the agent keeps running. The exit code stays unknown, because the process is not
-/// Provost's child.
+/// Provost watches the agent but never terminates it. If the agent runs in a tmux pane, Provost
+/// also reads the pane, and `send` types messages into it when the agent shows its prompt. Without
+/// a pane, `send` fails. `stop` always fails: stop the agent in its own terminal. `cancel` ends the
+/// session, but the agent keeps running. The exit code remains unknown, because the process is not
+/// a child of Provost.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost discover\n  provost adopt --pid 4711\n  provost adopt --thread 01a1e08b-614a-7c61-a49a-d6ec86726bf8 --name review\n  provost adopt --tmux %3 --role dev"
@@ -49,7 +49,8 @@ pub(crate) struct AdoptArgs {
     /// Process ID of the agent
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pid: Option<u32>,
-    /// Rollout file of the agent, which is Codex's record of a conversation, below ~/.codex/sessions
+    /// Rollout file of the agent: the file below ~/.codex/sessions in which Codex records the
+    /// conversation
     #[arg(long, value_name = "FILE")]
     rollout: Option<PathBuf>,
     /// tmux pane of the agent, such as %3, or SOCKET:%3 for another tmux server
@@ -58,7 +59,7 @@ pub(crate) struct AdoptArgs {
     /// ID of the agent's conversation
     #[arg(long, value_name = "ID")]
     thread: Option<String>,
-    /// Name of the session [default: made from the agent and the ID]
+    /// Name of the session [default: derived from the agent and the ID]
     #[arg(long, value_parser = label)]
     name: Option<String>,
     /// Role of the session, used to filter lists
@@ -162,8 +163,8 @@ fn check_cwd(given: &Path, found: &DiscoveredAgent) -> Result<(), ApiError> {
     }
 }
 
-/// Returns the reactions for an adopted agent. Only notifications and nudges apply to it, and the
-/// project's other reactions do not.
+/// Returns the reactions for an adopted agent: the project's notifications and nudges. All other
+/// reactions are left out.
 fn reactions(config: &Resolved, interface: &AgentInterface) -> Result<Vec<Reaction>, ApiError> {
     let no_successor =
         |name: &str| Err(usage(format!("an adopted agent cannot hand over to {name:?}")));

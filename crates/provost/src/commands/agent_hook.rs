@@ -1,8 +1,8 @@
 //! `provost agent-hook`: the program that an agent runs as the hook for its own events.
 //!
 //! It runs as a child of the agent and forwards the JSON on standard input to the supervisor. It
-//! prints nothing and never makes the agent fail. An event that cannot be delivered is not lost,
-//! because it is also in the agent's transcript.
+//! prints nothing and always exits with code 0, so it cannot make the agent fail. If an event
+//! cannot be delivered, it is not lost, because the agent's transcript also contains it.
 
 use std::{
     io::{Read, stdin},
@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::report_delivery;
 use crate::{cli::CliResult, context::Context, error::usage};
 
-/// The maximum input in bytes. Longer events are truncated; the transcript contains all of them.
+/// The maximum input in bytes. Longer events are truncated. The transcript contains them in full.
 const MAX_INPUT: u64 = 256 << 10;
 
 /// Forward an agent's hook event to the supervisor
@@ -25,7 +25,7 @@ const MAX_INPUT: u64 = 256 << 10;
 pub(crate) struct AgentHookArgs {}
 
 pub(crate) fn run(context: &Context, _args: &AgentHookArgs) -> CliResult {
-    // The agent would take a nonzero exit status for an objection.
+    // An error is ignored, because the agent would interpret a nonzero exit status as an objection.
     forward_hook(context).ok();
     Ok(ExitCode::SUCCESS)
 }

@@ -1,7 +1,8 @@
 //! `provost agent-tools`: the MCP server that lets an agent call its supervisor.
 //!
-//! It runs as a child of the agent but outside its sandbox, so it can reach the daemon's socket.
-//! Its ancestry identifies the calling launch. Only responses are written to standard output.
+//! This process is a child of the agent but runs outside the agent's sandbox, so it can reach the
+//! daemon's socket. Its ancestry identifies the calling launch. Only responses are written to
+//! standard output.
 
 use std::{
     io::{self, BufRead, Read},
@@ -20,7 +21,7 @@ use provost_engine::report;
 use super::report_delivery;
 use crate::{cli::CliResult, clock, context::Context, daemon, error::usage};
 
-/// The number of attempts to reach a daemon that is restarting, for calls about a team.
+/// The maximum number of attempts to send a call about a team to a daemon that is restarting.
 const MAX_ATTEMPTS: u32 = 100;
 const RETRY_PAUSE: std::time::Duration = std::time::Duration::from_millis(300);
 
@@ -87,7 +88,8 @@ fn send_report(
 }
 
 /// Sends a call about the agent's team to the daemon, and retries while the daemon restarts. The
-/// agent waits for the response. Because of the idempotency key, every retry returns the same one.
+/// agent waits for the response. Because of the idempotency key, every retry returns the same
+/// response.
 fn send_team_call(
     context: &Context,
     nonce: &str,

@@ -14,7 +14,7 @@ use crate::{cli::CliResult, context::Context, error::usage, target, ui};
 
 /// Answer a question from an agent
 ///
-/// Without a text, on a terminal, Provost prompts for each question in turn.
+/// If no text is given and the command runs in a terminal, it prompts for each question in turn.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost answer 1a2b3c4d.q1 'Use PostgreSQL.'\n  provost answer 1a2b3c4d\n  provost answer 1a2b3c4d.q2 --secret < token\n  provost answer 1a2b3c4d --answers - <<< '{\"answers\":{\"db\":{\"answers\":[\"PostgreSQL\"]}}}'"
@@ -57,7 +57,8 @@ pub(crate) fn run(context: &Context, args: &AnswerArgs) -> CliResult {
     change(context, &row.id, "answer", &answer, &args.key)
 }
 
-/// Reads the answer from the source that the user chose, if the request accepts that kind of answer.
+/// Reads the answer from the source that the user chose. Fails if the request does not accept this
+/// kind of answer.
 fn read_answer(args: &AnswerArgs, request: Option<&RequestRow>) -> Result<AnswerRequest, ApiError> {
     if let Some(request) = request {
         reject_invalid_answer(args, request)?;
@@ -100,8 +101,8 @@ fn reject_invalid_answer(args: &AnswerArgs, request: &RequestRow) -> Result<(), 
 }
 
 /// Repeats an answer with its idempotency key. If the daemon knows the key, it returns the recorded
-/// reply, even if the request has been settled since. Otherwise it reports the state of the
-/// request, because no open request has the revision `u32::MAX`.
+/// reply, even if the request has been settled since. If it does not know the key, it reports the
+/// state of the request, because no open request has the revision `u32::MAX`.
 pub(super) fn repeat_change(
     context: &Context,
     row: &SessionRow,

@@ -30,9 +30,9 @@ use crate::{
 /// Approve a pending request of an agent, run or team
 ///
 /// `provost status` shows the request: the command, its directory, the reason and the change. A run
-/// asks for approval of its plan, including the commands an agent wrote into it (`provost graph`
-/// shows the plan), or of changes to trust-relevant and protected files that would land. A team
-/// asks for approval of commands its members wrote. Only the displayed content is approved.
+/// requests approval of its plan, which includes commands written by an agent (`provost graph`
+/// shows the plan), or of changes to protected and trust-relevant files before they land. A team
+/// requests approval of commands written by its members. Only the displayed content is approved.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost approve 1a2b3c4d\n  provost approve 1a2b3c4d.q2 --session"
@@ -47,8 +47,8 @@ pub(crate) struct ApproveArgs {
 
 /// Deny a pending request of an agent or run
 ///
-/// An agent is notified of the denial and continues. A run whose plan or landing is denied fails;
-/// its work stays on its branch.
+/// The agent is notified of the denial and continues. If the plan or the landing of a run is
+/// denied, the run fails, and its work stays on its branch.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost deny 1a2b3c4d\n  provost deny 1a2b3c4d.q2\n  provost deny my-run --because 'too many tasks'"
@@ -113,9 +113,10 @@ fn approve_run(context: &Context, run: &RunRow, key: &KeyArgs) -> CliResult {
     Ok(approved)
 }
 
-/// Trusts the content that the operator approved, exactly as displayed, at any depth. The trust store is part of the
-/// user's configuration, so the command line writes it and never the daemon. If part of the change was not shown, or
-/// the operator has not trusted the target's current content for a directory, only `provost trust` can trust it.
+/// Trusts exactly the content that was displayed and approved, in all directories. The trust store
+/// is part of the user's configuration, so this command writes to it, and not the daemon. If part
+/// of the change was not shown, or if the operator does not trust the current content of a
+/// directory on the target branch, the operator must run `provost trust` instead.
 fn trust_approved_content(
     context: &Context,
     run: &RunRow,

@@ -45,16 +45,16 @@ use crate::{
     viewport::{CurrentWindow, IN_WINDOW, TmuxViewport},
 };
 
-/// The option that connects Codex's own UI to another Codex process.
+/// The Codex option that connects Codex's user interface to a running Codex process.
 const REMOTE_OPTION: &str = "--remote";
 
 /// Open an agent's own screen on its live conversation
 ///
-/// Works for every agent in a terminal (`spawn --tty`), and for a session of Codex from version
-/// 0.140 on. Press Ctrl-\ to detach; the agent keeps running. Provost keeps supervising: requests
-/// can be answered here or elsewhere, and the first answer counts. While you are attached, Provost
-/// neither asks the agent for its result nor closes it. If you interrupt a turn here, the session
-/// waits for your next instruction.
+/// Works for all agents that run in a terminal (`spawn --tty`), and for Codex 0.140 or newer. Press
+/// Ctrl-\ to detach; the agent keeps running. Provost continues to supervise the session: you can
+/// answer requests here or with other commands, and the first answer counts. While you are
+/// attached, Provost neither asks the agent for its result nor closes it. If you interrupt a turn
+/// here, the session waits for your next instruction.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost attach 1a2b3c4d\n  provost attach 1a2b3c4d --tmux\n  provost attach 1a2b3c4d --print\n  tmux new-window \"$(provost attach 1a2b3c4d --print)\""
@@ -63,8 +63,8 @@ pub(crate) struct AttachArgs {
     /// Session ID (4+ digits of either end) or name
     #[arg(value_parser = input::parse_name, required_unless_present = "tmux")]
     id: Option<String>,
-    /// Open the screen in a window of Provost's own tmux server, which is started if needed;
-    /// without a session, show the existing windows. Press Ctrl-B D to detach
+    /// Open the screen in a window of Provost's own tmux server, which is started if necessary.
+    /// Without an ID, show the existing windows. Press Ctrl-B D to detach
     #[arg(long)]
     tmux: bool,
     /// Print the shell command instead of running it
@@ -237,7 +237,8 @@ fn in_tmux(
     Err(viewport.attach(window.as_ref(), row.map(|row| ui::short_id(&row.id)).as_deref()).into())
 }
 
-/// Checks that the session has a screen. If its agent is still starting, the window itself waits for it.
+/// Checks that the session has a screen. If the agent is still starting, the command in the window
+/// waits for it.
 fn check_showable(row: &SessionRow) -> Result<(), ApiError> {
     let id = ui::short_id(&row.id);
     refuse_adopted(row, &id)?;
@@ -267,7 +268,8 @@ struct AttachTarget {
     thread: Uuid,
 }
 
-/// Returns the live conversation of a session, or why it cannot be attached to.
+/// Returns the live conversation of a session, or an error that explains why the user cannot attach
+/// to it.
 fn attachable(row: &SessionRow) -> Result<AttachTarget, ApiError> {
     let id = ui::short_id(&row.id);
     let refused = |why: &str| ApiError::new(ErrorCode::Refused, format!("session {id} {why}"));
@@ -283,7 +285,8 @@ fn attachable(row: &SessionRow) -> Result<AttachTarget, ApiError> {
         return Err(refused(&too_old(row)).next(logs));
     }
     let launch = running_launch(row, &id)?;
-    // Codex saves a conversation when its first turn starts, and cannot open it before.
+    // Codex saves a conversation when the first turn starts. Before that, the conversation cannot
+    // be opened.
     let thread = if row.turns > 0 { row.thread.as_deref() } else { None };
     let thread = thread.ok_or_else(|| {
         refused("has not started a turn yet; try again in a moment")
@@ -298,9 +301,9 @@ fn attachable(row: &SessionRow) -> Result<AttachTarget, ApiError> {
 fn too_old(row: &SessionRow) -> String {
     let found = match row.version.as_deref() {
         Some(version) => format!("runs Codex {version}"),
-        None => "runs a Codex of unknown version".to_owned(),
+        None => "runs an unknown version of Codex".to_owned(),
     };
-    format!("{found}, which does not support attaching; that needs {LISTENS} or newer")
+    format!("{found}, which does not support attaching; use Codex {LISTENS} or newer")
 }
 
 /// Returns the running launch of a session, or why it has none.
@@ -316,7 +319,7 @@ fn running_launch(row: &SessionRow, id: &str) -> Result<LaunchId, ApiError> {
             Err(refused("is being started; try again in a moment").next(status))
         }
         Some(("unobserved", _)) => {
-            Err(refused("has an agent that cannot be observed at the moment").next(status))
+            Err(refused("cannot be observed at the moment").next(status))
         }
         None | Some(_) => Err(ended(id)),
     }
@@ -333,7 +336,7 @@ fn must_be_terminal(row: &SessionRow) -> Result<(), ApiError> {
     if stdin().is_terminal() && stdout().is_terminal() {
         return Ok(());
     }
-    let message = "attaching needs a terminal; print the command and run it in a terminal";
+    let message = "attaching needs a terminal; print the command with --print, and run it in a terminal";
     Err(usage(message).next(format!("provost attach {} --print", ui::short_id(&row.id))))
 }
 
@@ -362,7 +365,8 @@ struct NativeScreen {
 }
 
 impl NativeScreen {
-    /// Uses the home of the session, so that the settings and login are the same as the agent's.
+    /// Uses the session's Codex home, so that the screen has the same settings and login as the
+    /// agent.
     fn new(place: &shell::Home, row: &SessionRow, attached: &AttachTarget) -> Self {
         let socket = codex::attach_socket(place, attached.launch);
         let mut argv = row.argv.clone();
@@ -385,7 +389,7 @@ impl NativeScreen {
         all.collect::<Vec<_>>().join(" ")
     }
 
-    /// Prevents Codex from offering a newer model at startup. If the user pressed Enter there, the
+    /// Prevents Codex from offering a newer model at startup. If the user accepted the offer, the
     /// session's model would change without a record.
     fn disable_model_upgrade_prompt(&mut self) {
         let environment = self.env.iter().map(|(name, value)| (name.into(), value.into()));

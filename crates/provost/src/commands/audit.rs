@@ -16,9 +16,9 @@ use crate::{
 
 /// Show who did what in a team, and the evidence for it
 ///
-/// Lists actions with their channel, refusals with their reasons, and the evidence for each
-/// criterion. Also reports contradictory signals from its sessions, such as a claim of success
-/// despite a failed check.
+/// Lists all actions with the channel they came through, all refusals with their reasons, and the
+/// evidence for each criterion. Also reports contradictory signals from the team's sessions, such
+/// as a claim of success despite a failed check.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost audit limits\n  provost audit limits --content\n  provost audit limits --json | jq '.actions[] | select(.refused)'"

@@ -15,9 +15,9 @@ use crate::{
 
 /// End a session or run with the outcome `cancelled`
 ///
-/// The agents of a run are interrupted and their processes ended; all of their work stays in place.
-/// Cancelling something that is already cancelled has no effect and exits with 0. For anything else
-/// that has ended, the command fails and shows the outcome.
+/// For a run, Provost interrupts the agents and terminates their processes. All work is kept. If
+/// the session or run is already cancelled, the command has no effect and exits with code 0. If it
+/// ended with another outcome, the command fails and shows that outcome.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  provost cancel 1a2b3c4d --because 'no longer needed'")]
 pub(crate) struct CancelArgs {

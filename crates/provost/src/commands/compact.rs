@@ -13,8 +13,8 @@ use crate::{cli::CliResult, context::Context, error::usage};
 
 /// Compact an agent's context
 ///
-/// Provost asks the agent to compact as soon as its current turn has ended. The agent decides what
-/// to keep. A manager uses --member to compact a member of its team.
+/// Provost asks the agent to compact its context as soon as the current turn has ended. The agent
+/// decides what to keep. A manager can use --member to select a member of its team.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost compact 1a2b3c4d\n  provost compact fixer --json\n  provost compact --member hand -t limits --as boss"

@@ -98,7 +98,7 @@ fn show(context: &Context, args: &ConfigShowArgs) -> CliResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns settings that can be parsed but would be rejected when they are used.
+/// Returns an error for each setting that can be parsed but would be rejected when it is used.
 fn invalid_settings(resolved: &Resolved) -> Vec<String> {
     let reactions = reactions::invalid_reactions(resolved).into_iter();
     let reactions = reactions.map(|why| format!("{why}; sessions cannot start with this setting"));
@@ -111,7 +111,8 @@ fn invalid_settings(resolved: &Resolved) -> Vec<String> {
 }
 
 /// Returns the effective value of `agents.codex.multi_agent` if the key is unset. Asks Codex for
-/// it, unless the repository sets Codex's program or home. Returns `None` without a Codex.
+/// the value, unless the repository sets the program or the home of Codex. Returns `None` if Codex
+/// is not installed.
 fn multi_agent(context: &Context, resolved: &Resolved, cwd: &Path) -> Option<MultiAgent> {
     let setup = CodexSetup::new_read_only(&context.environment, resolved, cwd).ok()?;
     if setup.is_named_by_project() {
@@ -128,7 +129,7 @@ pub(crate) fn ignored_project_file(cwd: &Path, project: Option<&Path>) -> Option
     let there = file.symlink_metadata().is_ok();
     (there && project.is_none()).then(|| {
         format!(
-            "{} is not read: it is outside a git repository; run `git init` to create a repository",
+            "{} is not read: it is not in a git repository; run `git init` to create one",
             file.display()
         )
     })

@@ -69,7 +69,7 @@ enum DaemonCommand {
 
 #[derive(Debug, Args)]
 struct DaemonRunArgs {
-    /// Run as a background daemon for a command that waits until it is ready
+    /// Run in the background, for a command that waits until the daemon is ready
     #[arg(long, hide = true)]
     detached: bool,
 }
@@ -135,7 +135,7 @@ fn stop(context: &Context, args: &DaemonStopArgs) -> CliResult {
     kill_unresponsive(context, &home, &daemon)
 }
 
-/// Describes a stopped daemon, and what is still running.
+/// Describes which work continues after the daemon has stopped.
 fn describe(left: &StoppedDaemon) -> String {
     let agents = match left.running_agents {
         0 => String::new(),
@@ -181,8 +181,8 @@ fn request_stop(
     Ok(left(reply, STOP_PAUSE * looks >= daemon::LANDING_TIMEOUT))
 }
 
-/// Ends an unresponsive daemon with SIGTERM, then SIGKILL. A process inside a launch must not do
-/// this, because it is not allowed to stop the daemon either.
+/// Terminates an unresponsive daemon with SIGTERM, then SIGKILL. Fails if the caller belongs to a
+/// launch, because such processes are not allowed to stop the daemon.
 fn kill_unresponsive(context: &Context, home: &ProvostHome, daemon: &ProcessInstance) -> CliResult {
     if context.environment.get(MARK).is_some() {
         return Err(unresponsive_error(home, daemon).into());
@@ -212,8 +212,8 @@ fn stopped(context: &Context, reply: Value, text: &str) -> CliResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Waits until the process has exited, so that the next command never talks to a dying daemon.
-/// Returns the number of tries used.
+/// Waits until the process has exited, so that the next command never connects to a daemon that is
+/// exiting. Returns the number of checks performed.
 fn wait_for_exit(pid: u32, process: Option<&ProcessInstance>, tries: u32) -> Result<u32, ApiError> {
     for look in 0..tries {
         // A process that cannot be inspected is assumed to have exited.
@@ -226,8 +226,8 @@ fn wait_for_exit(pid: u32, process: Option<&ProcessInstance>, tries: u32) -> Res
     Err(ApiError::new(ErrorCode::TimedOut, message).next("provost daemon status"))
 }
 
-/// Replaces the suggested command. `daemon status` must not suggest itself, and any command that
-/// needs a daemon starts one.
+/// If the daemon is unreachable, suggests `provost ls`, which starts a daemon. The error itself
+/// suggests `daemon status`, which would only fail again.
 fn replace_status_hint(error: ApiError) -> ApiError {
     match error.code {
         ErrorCode::Unreachable => ApiError { next: Vec::new(), ..error }.next("provost ls"),

@@ -1,8 +1,8 @@
 //! `provost demo-agent`: the scripted agent behind `--agent demo`.
 //!
-//! It speaks JSON lines and needs no account. It can do only one thing: ask for a language and
-//! write a greeting to GREETING.md. New users can try out questions, checks and outcomes with it. The
-//! greetings are numbered, so that each one changes the file, in any repository.
+//! The agent communicates in JSON lines and needs no account. All it does is ask for a language and
+//! write a greeting to GREETING.md. New users can use it to try out questions, checks and outcomes
+//! in any repository. The greetings are numbered, so that each one changes the file.
 
 use std::{
     io::{BufRead as _, Write as _, stdin, stdout},
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::{cli::CliResult, context::Context, error::usage};
 
-/// The hidden subcommand, which is also the argument in a launch of this agent.
+/// The hidden subcommand with which this agent is started.
 pub(crate) const DEMO_COMMAND: &str = "demo-agent";
 
 /// The name of the agent, as passed to `--agent`.
@@ -33,13 +33,13 @@ const QUESTION: &str = "In which language should the greeting be?";
 /// The beginning of the line in the greeting file that contains the greeting's number.
 const SIGNATURE: &str = "Greeting number ";
 
-/// Be the scripted agent of the tutorials, on standard input and output
+/// Act as the scripted agent of the tutorials, on standard input and output
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  provost spawn --agent demo --worktree 'Write a greeting.'")]
 pub(crate) struct DemoAgentArgs {}
 
 pub(crate) fn run(_context: &Context, _args: &DemoAgentArgs) -> CliResult {
-    let broken = |why: std::io::Error| usage(format!("the supervisor's pipe broke: {why}"));
+    let broken = |why: std::io::Error| usage(format!("cannot communicate with the supervisor: {why}"));
     let mut output = stdout().lock();
     let mut send = |message: &Value| -> std::io::Result<()> {
         writeln!(output, "{message}")?;
@@ -48,7 +48,7 @@ pub(crate) fn run(_context: &Context, _args: &DemoAgentArgs) -> CliResult {
     send(&json!({"type": "ready", "thread": DEMO_AGENT})).map_err(broken)?;
     let mut agent = DemoAgent::Idle;
     for line in stdin().lock().lines() {
-        // Lines in any other format come from a newer supervisor and are not meant for this script.
+        // Lines in any other format come from a newer supervisor. This agent ignores them.
         let Ok(input) = serde_json::from_str::<DemoInput>(&line.map_err(broken)?) else { continue };
         let step = agent.step(&input);
         if let Some(word) = step.greeting {
@@ -78,7 +78,8 @@ enum DemoAgent {
 #[serde(tag = "type", rename_all = "snake_case")]
 enum DemoInput {
     Instruction,
-    /// The next instruction if it comes after an interrupt. During a turn, the script ignores it.
+    /// An instruction that starts the next turn after an interrupt. While a turn is running, the
+    /// script ignores it.
     Steer,
     Continue,
     Rework {

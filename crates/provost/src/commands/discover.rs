@@ -15,14 +15,15 @@ use crate::{cli::CliResult, context::Context, daemon::connect_only, ui};
 
 /// List agents on this machine that Provost did not start
 ///
-/// Reads processes, conversation files and tmux panes, and changes nothing. The kind of agent comes from
-/// the process's environment (AI_AGENT), then from its program and arguments, never from screen text.
+/// Examines processes, conversation files and tmux panes without changing anything. The kind of
+/// agent is determined by the environment variable AI_AGENT of the process or, if it is not set, by
+/// the program and its arguments, but never by text on the screen.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost discover\n  provost discover --all\n  provost discover --json"
 )]
 pub(crate) struct DiscoverArgs {
-    /// Include the newest 50 conversations without a running process
+    /// Also list the 50 newest conversations that have no running process
     #[arg(long)]
     all: bool,
 }

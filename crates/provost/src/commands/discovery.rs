@@ -35,7 +35,7 @@ pub(crate) struct AgentSelector {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DiscoveredAgent {
     pub(crate) agent: String,
-    /// What shows which kind of agent it is.
+    /// How the kind of agent was recognized.
     pub(crate) evidence: &'static str,
     /// Whether the process is the agent's own program, and not a script that may only have started it.
     own_program: bool,
@@ -46,12 +46,12 @@ pub(crate) struct DiscoveredAgent {
     pub(crate) thread: Option<String>,
     pub(crate) version: Option<String>,
     pub(crate) pane: Option<AgentPane>,
-    /// If the process is writing several user-facing conversations: those conversations. The caller
+    /// The user-facing conversations that the process is writing, if there are several. The caller
     /// must select one of them.
     pub(crate) conversations: Vec<Rollout>,
     /// The pane given in the environment of the process.
     pub(crate) env_pane: Option<TmuxOrigin>,
-    /// Whether Provost could read which files the process has open.
+    /// Whether Provost could see which files the process has open.
     open_files_visible: bool,
     /// What could not be observed, and why.
     pub(crate) unobservable: Vec<String>,
@@ -70,7 +70,7 @@ impl DiscoveredAgent {
         self.rollout.is_some() || !self.conversations.is_empty()
     }
 
-    /// Whether the environment of the process refers to exactly this pane.
+    /// Whether the environment of the process refers to this pane.
     fn env_names_pane(&self, socket: &Path, pane: &PaneListing) -> bool {
         self.env_pane.as_ref().is_some_and(|inside| {
             let same = inside.pane.as_deref() == Some(pane.id.as_str());
@@ -78,7 +78,8 @@ impl DiscoveredAgent {
         })
     }
 
-    /// Returns the interface to the agent. Only Codex conversations can be read.
+    /// Returns the interface through which Provost observes the agent. Only the conversations of
+    /// Codex can be read.
     pub(crate) fn interface(&self) -> AgentInterface {
         if self.rollout.is_some() || self.is_unstarted_codex() {
             provost_agent_codex::interface(AgentMode::Terminal)
@@ -87,8 +88,9 @@ impl DiscoveredAgent {
         }
     }
 
-    /// Whether this is a Codex that has no rollout yet, because it creates one only with its first prompt. A
-    /// shell that merely inherited `AI_AGENT` does not count, because it would execute messages as commands.
+    /// Whether this is a Codex process that has no rollout yet, because Codex creates the rollout
+    /// on the first prompt. A shell that merely inherited `AI_AGENT` does not count, because it
+    /// would execute messages as commands.
     fn is_unstarted_codex(&self) -> bool {
         let codex = self.agent == kind(&AgentKind::Codex) && self.own_program;
         codex && self.process.is_some() && self.open_files_visible
@@ -106,8 +108,7 @@ impl DiscoveredAgent {
         let record = match self.rollout {
             Some(_) => None,
             None if self.is_unstarted_codex() => Some(
-                "the conversation does not exist yet; turns are visible after the first \
-                    prompt",
+                "the conversation does not exist yet; turns will be visible after the first prompt",
             ),
             None => Some(
                 "there is no readable transcript, so turns are invisible and messages cannot be \
@@ -148,7 +149,7 @@ pub(crate) fn find_agent(
     };
     let (_, agreed) = found.try_fold(first, |(by, one), (other_by, other)| {
         merge(&one, &other).map(|both| (other_by, both)).map_err(|why| {
-            let message = format!("{by} and {other_by} name different agents: {why}");
+            let message = format!("{by} and {other_by} refer to different agents: {why}");
             usage(message).next("provost discover")
         })
     })?;
@@ -171,7 +172,7 @@ fn select_conversation(
             let pid = pid_of(&found).unwrap_or_default();
             let open = found.conversations.iter().map(|open| open.path.display().to_string());
             let open = open.collect::<Vec<_>>().join(", ");
-            let message = format!("process {pid} writes several conversations: {open}");
+            let message = format!("process {pid} is writing several conversations: {open}");
             Err(usage(message).next(format!("provost adopt --pid {pid} --rollout FILE")))
         }
     }
@@ -292,7 +293,7 @@ fn not_an_agent(family: &ProcessTree<'_>, process: &ObservedProcess) -> ApiError
     match family.agent_above(process).map(|above| above.identity.pid) {
         Some(above) => {
             let message = format!(
-                "process {pid} is not an agent: it is run by the agent with process {above}"
+                "process {pid} is not an agent: it was started by the agent with process {above}"
             );
             ApiError::new(ErrorCode::Refused, message).next(format!("provost adopt --pid {above}"))
         }
@@ -372,8 +373,8 @@ fn by_pane(
     }
 }
 
-/// Reduces the processes of an agent to the one that is writing the rollout. If there is no
-/// rollout, only drops launchers, such as the script that npm installs.
+/// Keeps only the process of an agent that is writing the rollout. If there is no rollout, removes
+/// only launchers, such as the script that npm installs.
 fn dedup_agent_processes(
     agents: Vec<DiscoveredAgent>,
     parents: &BTreeMap<u32, u32>,
@@ -445,8 +446,8 @@ fn by_rollout(path: &Path) -> Result<DiscoveredAgent, ApiError> {
     Ok(from_meta(&path, &meta))
 }
 
-/// Finds an agent by its conversation. Looks for the process that writes it first, because an agent
-/// may have its own home.
+/// Finds an agent by its conversation. First looks for a process that is writing the conversation,
+/// because the agent may have its own Codex home.
 fn by_thread(places: &CodexHomes, thread: &str) -> Result<DiscoveredAgent, ApiError> {
     let id = ThreadId::parse(thread)
         .ok_or_else(|| usage(format!("{thread:?} is not a conversation id")))?;
@@ -478,7 +479,7 @@ fn processes() -> Result<Vec<ObservedProcess>, ApiError> {
     Ok(all.processes)
 }
 
-/// Returns every running agent, each only once.
+/// Returns every running agent once.
 pub(crate) fn running_agents() -> Result<Vec<DiscoveredAgent>, ApiError> {
     Ok(drop_launchers(agent_processes()?, &parents()?))
 }
@@ -494,8 +495,8 @@ fn agents(family: &ProcessTree<'_>) -> Vec<DiscoveredAgent> {
     of_others.map(|(process, identified)| from_process(process, &identified)).collect()
 }
 
-/// Whether a process belongs to one of Provost's launches, according to the mark in its environment
-/// that all processes of a launch have.
+/// Whether a process belongs to one of Provost's launches. All processes of a launch have a mark in
+/// their environment.
 fn belongs_to_launch(pid: u32) -> bool {
     let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     let mark = format!("{}=", provost_holder::spec::MARK);
@@ -521,9 +522,9 @@ pub(crate) fn idle_conversations(
         .collect())
 }
 
-/// Adds the panes in this user's tmux servers to the agents that run in them. Considers the servers
-/// in tmux's own directory and those in the environment of an agent, but only if the agent really
-/// runs in one of their panes.
+/// Adds the tmux pane to each agent that runs in one. Considers the servers of this user that are
+/// in tmux's own directory, and the servers named in the environment of an agent, provided that the
+/// agent really runs in one of their panes.
 pub(crate) fn add_panes(context: &Context, agents: &mut [DiscoveredAgent]) -> Result<(), ApiError> {
     let parents = parents()?;
     for socket in sockets(context, agents) {
@@ -541,7 +542,7 @@ pub(crate) fn add_panes(context: &Context, agents: &mut [DiscoveredAgent]) -> Re
     Ok(())
 }
 
-/// Returns this user's sockets that a tmux server may be listening on, each only once.
+/// Returns this user's sockets that a tmux server may be listening on, without duplicates.
 fn sockets(context: &Context, agents: &[DiscoveredAgent]) -> BTreeSet<PathBuf> {
     let directory =
         tmux::socket_directory(context.environment.get("TMUX_TMPDIR").map(AsRef::as_ref));

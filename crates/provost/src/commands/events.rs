@@ -23,10 +23,11 @@ use crate::{
     ui::{self, Screen},
 };
 
-/// Show the events of a session, run or team, or of all
+/// Show all events, or those of a session, run or team
 ///
-/// A run includes its sessions. Text output shows local times and omits bookkeeping; --json
-/// includes everything. With --json and --follow each event is a JSON object on its own line.
+/// The events of a run include those of its sessions. Text output shows local times and omits
+/// bookkeeping events, while --json includes all events. With --json and --follow, each event is
+/// printed as a JSON object on its own line.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost events\n  provost events 1a2b3c4d\n  provost events --since 10m\n  provost events -f --since 120\n  provost events -f --json | jq -r .kind"
@@ -35,16 +36,17 @@ pub(crate) struct EventsArgs {
     /// Session, run or team: ID (4+ digits of either end) or name [default: all]
     #[arg(value_parser = input::parse_name)]
     id: Option<String>,
-    /// Wait for more events. Without --since, starts at the first event of the given session, or
-    /// else at the newest event
+    /// Wait for more events. Without --since, start at the first event of the given session or, if
+    /// no ID is given, at the newest event
     ///
-    /// With a session, run or team, it exits once that has ended and no more events can come.
+    /// If an ID is given, the command exits when the session, run or team has ended and all of its
+    /// events have been shown.
     #[arg(short, long)]
     follow: bool,
     /// Only events after a sequence number, or after a time: an age such as 10m, or a local time such as 14:30
     #[arg(long, value_name = "N|DURATION|TIME", value_parser = parse_since)]
     since: Option<EventStart>,
-    /// Also show bookkeeping, such as token counts and heartbeats
+    /// Also show bookkeeping events, such as token counts and heartbeats
     #[arg(short, long)]
     verbose: bool,
     /// Maximum number of events

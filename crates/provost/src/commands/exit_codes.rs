@@ -12,14 +12,14 @@ pub(crate) const TOPIC: &str = "exit-codes";
 /// The exit codes and their meanings.
 const CODES: [(u8, &str); 9] = [
     (0, "success"),
-    (1, "failed: the work failed, is disputed or did not pass its checks"),
+    (1, "failed: the work failed, did not pass its checks or is disputed"),
     (2, "bad usage"),
     (3, "not found"),
-    (4, "refused in this state"),
+    (4, "not allowed in the current state"),
     (5, "timed out"),
     (6, "the daemon, an agent or the storage could not be reached"),
     (7, "waiting for input: the question is printed, and the work continues once it is answered"),
-    (130, "Ctrl-C ended a wait; the session keeps running"),
+    (130, "interrupted with Ctrl-C while waiting; the session keeps running"),
 ];
 
 /// Shows what the exit codes mean.

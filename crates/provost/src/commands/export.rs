@@ -19,12 +19,12 @@ use crate::{
     ui,
 };
 
-/// Export a team, and only a team, as a bundle of its events
+/// Export the events of a team as a bundle
 ///
-/// The bundle contains the events of the team and of its sessions, and a manifest of digests;
-/// `provost import` reads it. It contains everything that was written, including proposals that
-/// members cannot see yet, but no output of agents or checks. Agents may not export. `provost ledger
-/// export` exports the events of all sessions, runs and teams.
+/// A bundle consists of the events of the team and its sessions, and a manifest with their digests.
+/// It includes all messages, even proposals that members cannot see yet, but not the output of
+/// agents or checks. `provost import` imports a bundle. Agents are not allowed to export. To export
+/// the events of all sessions, runs and teams, use `provost ledger export`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost export limits --to limits-bundle\n  provost export limits --to now --snapshot"
@@ -36,8 +36,8 @@ pub(crate) struct ExportArgs {
     /// Directory to create
     #[arg(long, value_name = "DIRECTORY")]
     to: PathBuf,
-    /// Export the current state even if the team or one of its sessions is still open. `provost
-    /// import` then closes the imported copy
+    /// Export the current state even if the team or one of its sessions is still open; `provost
+    /// import` closes the imported copy
     #[arg(long)]
     snapshot: bool,
 }
@@ -67,7 +67,7 @@ pub(super) fn refuse_agents(context: &Context) -> Result<(), ApiError> {
 
 fn not_for_agents(why: &str) -> ApiError {
     let message =
-        format!("an agent may not export: a bundle has text that is hidden from members; {why}");
+        format!("agents may not export, because a bundle contains text that is hidden from members; {why}");
     ApiError::new(ErrorCode::Forbidden, message).next("provost replay TEAM")
 }
 

@@ -15,7 +15,8 @@ use crate::{cli::CliResult, context::Context, settings, ui::Screen};
 
 /// Read how to manage, review or work in a team
 ///
-/// The texts match this version of the program; the skills of agents refer to them.
+/// The guides describe this version of the program. The skills installed by `provost skills` refer
+/// to them.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost guide\n  provost guide managing\n  provost guide loops --json"
@@ -151,8 +152,8 @@ fn wrap_text(text: &str, screen: Screen) -> Vec<String> {
 /// How far continuation lines in a loop's description are indented, in columns.
 const HANGING_INDENT: usize = 4;
 
-/// What to do about the loops that run the project's checks, if the project has none.
-const NO_CHECKS: &str = "Loops marked \"needs checks\" cannot start here: set verify.checks in provost.toml, or give --check COMMAND.";
+/// The hint to show if the project has no checks but some loops need them.
+const NO_CHECKS: &str = "Loops marked \"needs checks\" cannot start here: set verify.checks in provost.toml, or pass --check COMMAND.";
 
 /// A loop that is available in a directory, or the reason why it cannot be started there.
 struct AvailableLoop {
@@ -161,7 +162,7 @@ struct AvailableLoop {
     terms: String,
     evidence: Vec<String>,
     lacks: Option<String>,
-    /// Whether the loop lacks only the project's checks.
+    /// Whether only the project's checks are missing.
     needs_checks: bool,
 }
 
@@ -263,7 +264,8 @@ mod tests {
         words
     }
 
-    /// Returns why a command cannot be parsed, if so. Words in capitals are placeholders.
+    /// Returns why a command cannot be parsed, or `None` if it can. Words in capitals are
+    /// placeholders.
     fn refused(command: &str) -> Option<String> {
         use clap::error::ErrorKind;
         let why = crate::cli::command().try_get_matches_from(words(command)).err()?;
@@ -303,8 +305,8 @@ mod tests {
         }
     }
 
-    /// A member that was opened elsewhere is a user or an application. Without `--as`, its commands
-    /// would run as the operator.
+    /// A member that Provost did not start is a user or an application. Without `--as`, the
+    /// commands of that member would run as the operator.
     #[test]
     fn member_commands_in_guides_use_as_flag() {
         for topic in [Topic::Managing, Topic::Member, Topic::Review] {
@@ -385,8 +387,8 @@ mod tests {
             "title",
             "--pull",
             "hand-off that was printed, and nothing else",
-            "Criteria are audited always",
-            "Only its exit 0 means ready",
+            "All criteria are audited",
+            "ready only if the command exits with code 0",
             "never a reason to tear anything down",
         ] {
             assert!(text.contains(needed), "{needed}");

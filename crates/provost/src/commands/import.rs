@@ -14,8 +14,8 @@ use crate::{cli::CliResult, context::Context, ui};
 
 /// Import a bundle into an empty home
 ///
-/// The bundle of `provost export` must match its manifest, otherwise nothing is imported. The
-/// import starts nothing. It closes all open work and records an event for each.
+/// If the bundle does not match its manifest, nothing is imported. The import does not start any
+/// processes. It closes each open session, run and team, and records an event for it.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost import limits-bundle --dry-run\n  PROVOST_HOME=/new/home provost import limits-bundle"

@@ -9,8 +9,8 @@ use crate::error::usage;
 /// The maximum length of a text from standard input or an argument, in bytes.
 const MAX_TEXT: u64 = 512 << 10;
 
-/// Returns the given text or, if it is `-`, reads it from standard input. `what` names the text in
-/// errors.
+/// Returns the given text or, if the argument is `-`, the text from standard input. Errors refer to
+/// the text as `what`.
 pub(crate) fn read_text(what: &str, given: &str) -> Result<String, ApiError> {
     if given != "-" {
         return check_text(what, given.to_owned());
@@ -37,7 +37,7 @@ fn check_text(what: &str, text: String) -> Result<String, ApiError> {
 /// Parses the name of a session or request, which must not be empty.
 pub(crate) fn parse_name(text: &str) -> Result<String, String> {
     if text.trim().is_empty() {
-        Err("the value is empty; expected an id, a part of one, or a name".to_owned())
+        Err("the value is empty; expected an ID, part of an ID, or a name".to_owned())
     } else {
         Ok(text.to_owned())
     }
@@ -79,7 +79,7 @@ pub(crate) fn parse_age(text: &str) -> Result<u64, String> {
     let number = &text[..text.len() - unit.len_utf8()];
     let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
     let number: u64 = digits.then(|| number.parse().ok()).flatten().ok_or_else(expected)?;
-    // The daemon represents times in signed milliseconds.
+    // The daemon stores times as signed milliseconds, so the age must fit into that type.
     number.checked_mul(scale).filter(|ms| i64::try_from(*ms).is_ok()).ok_or_else(expected)
 }
 

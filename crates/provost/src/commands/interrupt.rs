@@ -13,8 +13,8 @@ use crate::{cli::CliResult, context::Context, error::usage};
 
 /// Interrupt an agent's current turn
 ///
-/// The process and the conversation are kept. The agent continues with TEXT. Without TEXT, it waits
-/// for its next message. A manager uses --member to interrupt a member of its team.
+/// The agent's process keeps running, and the conversation continues with TEXT. Without TEXT, the
+/// agent waits for its next message. A manager can use --member to interrupt a member of its team.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost interrupt 1a2b3c4d\n  provost interrupt fixer 'Leave that; fix the tests first.'\n  provost interrupt --member hand 'Leave that; fix the tests first.' -t limits --as boss"
@@ -43,7 +43,7 @@ pub(crate) fn run(context: &Context, args: &InterruptArgs) -> CliResult {
             args.member.team.target(context).change(context, &command, &args.key)
         }
         (Some(_), _, Some(_)) => {
-            let message = "--member takes only a text as argument; name the team with --team";
+            let message = "--member accepts only one argument, the text; specify the team with --team";
             Err(usage(message).next("provost interrupt --member MEMBER TEXT -t TEAM").into())
         }
         (None, Some(session), text) => {

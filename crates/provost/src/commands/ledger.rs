@@ -32,7 +32,7 @@ use crate::{
     ui,
 };
 
-/// Verify, copy or move the ledger, the record of all events
+/// Verify, copy or archive the ledger, which records all events
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost ledger verify\n  provost ledger export > ledger.jsonl\n  provost ledger backup ~/backups/provost"
@@ -44,7 +44,7 @@ pub(crate) struct LedgerArgs {
 
 #[derive(Debug, Subcommand)]
 enum LedgerCommand {
-    /// Rebuild every session from its events and compare
+    /// Check that every session can be rebuilt from its events
     #[command(after_help = "Examples:\n  provost ledger verify\n  provost ledger verify --json")]
     Verify,
     /// Export the whole ledger as JSON lines
@@ -54,9 +54,10 @@ enum LedgerCommand {
     Export(LedgerExportArgs),
     /// Import an export into an empty home that has no daemon
     ///
-    /// Open sessions in the export of another home are closed in this one, because their processes
-    /// don't exist here and the other home finishes their pending work. With --take-over they
-    /// continue here; use this only if the other home is gone.
+    /// If the export comes from another home, its open sessions are closed here, because their
+    /// processes belong to the other home, which also completes their pending work. With
+    /// --take-over, they continue here instead; use this option only if the other home no longer
+    /// exists.
     #[command(
         after_help = "Examples:\n  provost ledger import ledger.jsonl\n  PROVOST_HOME=/new/home provost ledger import ledger.jsonl\n  provost ledger export | PROVOST_HOME=/new/home provost ledger import -\n  provost ledger import ledger.jsonl --take-over"
     )]
@@ -66,16 +67,18 @@ enum LedgerCommand {
     Backup(BackupArgs),
     /// Move events of closed sessions into an archive file
     ///
-    /// The archive stays readable. Closed runs and teams move too. A session that works for an open team stays.
+    /// Closed runs and teams are archived too. Sessions that work for an open team are not.
+    /// Archived events can still be read.
     #[command(
         after_help = "Examples:\n  provost ledger archive --older-than 90d\n  provost ledger archive --older-than 90d --apply"
     )]
     Archive(ArchiveArgs),
     /// List events that the ledger lost, and accept the loss
     ///
-    /// A ledger that lost its newest events, or was replaced by an older copy, is read-only. This
-    /// command lists the lost events and the processes that are missing from the ledger. Either
-    /// restore a newer copy of the files, or accept the loss.
+    /// If the newest events are missing, or the ledger was replaced by an older copy, Provost does
+    /// not write to the ledger. This command lists the lost events, and the running processes that
+    /// the ledger does not contain. You can either restore a newer copy of the files or accept the
+    /// loss.
     #[command(
         after_help = "Examples:\n  provost ledger recover\n  provost ledger recover --stop-unknown\n  provost ledger recover --accept-loss"
     )]
@@ -96,7 +99,7 @@ struct LedgerExportArgs {
 struct LedgerImportArgs {
     /// Export to read; `-` reads standard input
     file: PathBuf,
-    /// Continue the open sessions of another home here, including their pending work
+    /// Continue the open sessions of the other home here, including their pending work
     #[arg(long)]
     take_over: bool,
 }
@@ -109,7 +112,7 @@ struct BackupArgs {
 
 #[derive(Debug, Args)]
 struct ArchiveArgs {
-    /// Only sessions closed for longer than this, such as 90d
+    /// Only sessions that were closed longer ago than this, such as 90d
     #[arg(long, value_name = "DURATION", value_parser = input::parse_age)]
     older_than: u64,
     /// Move the events instead of only counting them
@@ -181,8 +184,8 @@ fn verify(context: &Context) -> CliResult {
     Err(error.into())
 }
 
-/// Writes the export. With --json and without a file, the export itself is the output, because it
-/// already consists of JSON lines.
+/// Writes the export. With --json but no file, prints only the export itself, which already
+/// consists of JSON lines.
 fn export(context: &Context, args: &LedgerExportArgs) -> CliResult {
     super::export::refuse_agents(context)?;
     let (reader, home) = (warning_reader(context)?, context.trusted_home()?.id());
@@ -255,7 +258,8 @@ impl From<ImportError> for ImportFailure {
 }
 
 impl ImportFailure {
-    /// Converts this into an API error. `again` is the command that imports the export into another home.
+    /// Converts the failure to an API error. `again` is the command that imports the export into
+    /// another home.
     pub(super) fn into_api_error(self, again: &str) -> ApiError {
         match self {
             ImportFailure::Home(error) => error,
@@ -376,7 +380,8 @@ pub(super) fn reader(context: &Context) -> Result<SqliteReader, ApiError> {
     })
 }
 
-/// Opens the ledger. Warns if it has lost events, because a copy would lack them too.
+/// Opens the ledger. Warns if the ledger has lost events, because a copy would lack these events
+/// too.
 fn warning_reader(context: &Context) -> Result<SqliteReader, ApiError> {
     let reader = reader(context)?;
     if let Some(loss) = reader.loss() {

@@ -43,7 +43,7 @@ impl KeyArgs {
 /// Permission for an imported session or run to run here
 #[derive(Debug, Args)]
 pub(crate) struct TakeOverArgs {
-    /// Let a session or run imported from another home run its programs here
+    /// Allow a session or run that was imported from another home to run its programs here
     #[arg(long)]
     take_over: bool,
 }
@@ -152,7 +152,8 @@ pub(crate) fn print_line(context: &Context, row: &SessionRow) -> Result<(), Erro
     context.ui.line(&line(context.ui.paint, row))
 }
 
-/// Describes a session on one line. If its agent could not be started, the line says why.
+/// Describes a session on one line. If its agent could not be started, the line includes the
+/// reason.
 fn line(paint: Paint, row: &SessionRow) -> String {
     let (tone, words) = ui::describe_state(row);
     let words = match launch_failure(row) {
@@ -246,7 +247,7 @@ fn ended_commands(row: &SessionRow, id: &str) -> Vec<String> {
     let logs = if adopted { format!("provost events {id}") } else { logs };
     match row.state.as_str() {
         "succeeded" | "completed" | "accepted" => vec![logs],
-        // No agent did any work that could be accepted.
+        // The agent never started, so there is no work to accept.
         _ if launch_failure(row).is_some_and(|why| why.starts_with("cannot run ")) => {
             let config = (!row.is_plain_command()).then(|| "provost config show".to_owned());
             config.into_iter().chain([format!("provost status {id} --why")]).collect()
@@ -276,7 +277,8 @@ fn resume_commands(row: &SessionRow, id: &str) -> Vec<String> {
     raise.into_iter().chain(conversation.then(|| format!("provost resume {id}"))).collect()
 }
 
-/// Whether the setup command failed. In this case no agent was started, and nothing else was printed.
+/// Whether the setup command failed. In that case, no agent was started, so the setup command's
+/// output is the only output.
 pub(super) fn setup_failed(row: &SessionRow) -> bool {
     row.setup.as_ref().is_some_and(|setup| setup.result == "failed")
 }
@@ -300,13 +302,13 @@ fn cancel(id: &str) -> String {
     format!("provost cancel {id}")
 }
 
-/// Parses a key. It is sent in a header, so it must consist of visible ASCII characters.
+/// Parses a key. A key must consist of visible ASCII characters, because it is sent in a header.
 fn parse_key(text: &str) -> Result<String, String> {
     let plain = text.bytes().all(|byte| byte.is_ascii_graphic());
     if plain && (1..=MAX_KEY).contains(&text.len()) {
         Ok(text.to_owned())
     } else {
-        Err(format!("a key has 1 to {MAX_KEY} visible ASCII characters and no spaces"))
+        Err(format!("a key must have 1 to {MAX_KEY} visible ASCII characters and no spaces"))
     }
 }
 

@@ -46,9 +46,9 @@ fn parse_time(text: &str, now_ms: i64, zone: TimeZone) -> Option<i64> {
     }
     let local = match text.parse::<DateTime>() {
         Ok(local) => local,
-        // A time of day refers to today.
+        // A time of day without a date means today.
         Err(_) => {
-            // A number without a colon is ambiguous, so it is rejected.
+            // A number without a colon is rejected, because it could be an hour or an age.
             let time = text.contains(':').then(|| text.parse::<Time>().ok()).flatten()?;
             let now = Timestamp::from_millisecond(now_ms).ok()?;
             now.to_zoned(zone.clone()).date().to_datetime(time)

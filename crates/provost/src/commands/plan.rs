@@ -10,8 +10,9 @@ use crate::{cli::CliResult, context::Context};
 
 /// Break a goal into tasks, without doing them
 ///
-/// An agent reads the goal and the project, asks questions and writes a plan; another agent reviews
-/// it. `--toml` prints the plan as a file that you can edit and pass to `provost run --plan`.
+/// An agent reads the goal and the project, asks questions, and writes a plan, which another agent
+/// reviews. With --toml, the plan is printed in a format that you can edit and pass to `provost run
+/// --plan`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost plan 'Move the importer to the new API'\n  provost plan --spec docs/feature.md --toml > plan.toml\n  provost run --plan plan.toml --spec docs/feature.md"
@@ -31,7 +32,7 @@ pub(crate) fn run(context: &Context, args: PlanArgs) -> CliResult {
     if opening.is_detached() {
         return run::show_opened(context, reply, &row);
     }
-    // Nothing but the plan is written to standard output.
+    // Only the plan is written to standard output.
     let row = follow::until_sealed(context, &row.id, since)?;
     match row.state.as_str() {
         "completed" => graph::show(context, &row.id, args.toml),

@@ -98,8 +98,8 @@ fn prompt_question(question: &QuestionRow) -> Result<String, ApiError> {
     }
 }
 
-/// If the user typed the number of an option, returns that option. Returns `None` if there is no
-/// option with that number, and any other text unchanged.
+/// If the user typed a number, returns the option with that number, or `None` if it does not exist.
+/// Returns any other text unchanged.
 fn resolve_choice<'a>(line: &'a str, options: &'a [String]) -> Option<&'a str> {
     match line.trim().parse::<usize>() {
         Ok(number) if !options.is_empty() => {
@@ -127,7 +127,7 @@ fn read_line(secret: bool) -> Result<String, ApiError> {
         show("")?;
     }
     match read? {
-        0 => Err(usage("no answer given; nothing was sent")),
+        0 => Err(usage("no answer given, so nothing was sent")),
         _ => Ok(line.trim_end_matches(['\n', '\r']).to_owned()),
     }
 }
@@ -149,7 +149,7 @@ impl EchoOff {
 
 impl Drop for EchoOff {
     fn drop(&mut self) {
-        // If the terminal is gone, the error does not matter.
+        // The call fails only if the terminal no longer exists, which does not matter here.
         tcsetattr(std::io::stdin(), OptionalActions::Now, &self.original).ok();
     }
 }

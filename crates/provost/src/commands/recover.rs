@@ -26,12 +26,13 @@ use crate::{cli::CliResult, clock, context::Context, daemon, error::chain, ui};
 pub(super) struct RecoverArgs {
     /// Stop processes that are missing from the ledger
     ///
-    /// If the ledger cannot be read at all, these are all processes of the home.
+    /// If the ledger cannot be read at all, this stops all processes of the home.
     #[arg(long)]
     stop_unknown: bool,
     /// Continue without the lost events
     ///
-    /// Their numbers are not reused, and `provost events` shows the gap. The files are copied first.
+    /// The files of the ledger are copied first. The numbers of the lost events are not reused, and
+    /// `provost events` shows the gap.
     #[arg(long)]
     accept_loss: bool,
     #[command(flatten)]
@@ -76,7 +77,8 @@ pub(super) fn run(context: &Context, args: &RecoverArgs) -> CliResult {
     show(context, &survey, &done)
 }
 
-/// If the ledger cannot be read at all, returns why. A temporary failure is an error.
+/// Returns why the ledger cannot be read at all, or `None` if it can. A temporary failure is an
+/// error.
 fn find_damage(context: &Context) -> Result<Option<ApiError>, ApiError> {
     let home = context.trusted_home()?;
     let reader = match SqliteReader::open(&home.ledger()) {
@@ -89,8 +91,8 @@ fn find_damage(context: &Context) -> Result<Option<ApiError>, ApiError> {
     }
 }
 
-/// Lists the processes of a home whose ledger cannot be read, and stops them on request. This is
-/// done here because no daemon can serve such a home.
+/// Lists the processes of a home whose ledger cannot be read, and stops them on request. This
+/// command stops the processes itself, because no daemon can run in such a home.
 fn recover_unreadable(context: &Context, args: &RecoverArgs, damage: &ApiError) -> CliResult {
     let home = context.home()?;
     let places = shell::Home::new(&home.path);
@@ -101,7 +103,7 @@ fn recover_unreadable(context: &Context, args: &RecoverArgs, damage: &ApiError) 
     let unknown = unknown_holders::living(&places);
     if args.accept_loss {
         let message = format!(
-            "{}; nothing of it can be continued: restore a `provost ledger backup`, or move {} away to start afresh",
+            "{}; its work cannot be continued; restore a backup made with `provost ledger backup`, or move {} away to start with an empty home",
             damage.message,
             home.ledger().display()
         );
@@ -130,10 +132,10 @@ fn recover_unreadable(context: &Context, args: &RecoverArgs, damage: &ApiError) 
     Ok(ExitCode::SUCCESS)
 }
 
-/// Stops all running launches, checks and hooks of a home that has no daemon. Holders obey only the
-/// process that holds the ledger's lock.
+/// Stops all running launches, checks and hooks of a home that has no daemon. This process must
+/// hold the ledger's lock, because holders obey no other process.
 fn stop_living(places: &shell::Home) -> Result<Vec<UnknownHolder>, ApiError> {
-    let cannot = |why: std::io::Error| chain(ErrorCode::Failed, "cannot stop them", &why);
+    let cannot = |why: std::io::Error| chain(ErrorCode::Failed, "cannot stop the processes", &why);
     let _writer = lock_writer(&places.ledger()).map_err(|why| open_error(&why))?;
     let program = std::env::current_exe().map_err(cannot)?;
     let holders = shell::Holders::new(vec![program.into(), "hold".into()])
@@ -165,13 +167,13 @@ fn survey_loss(context: &Context) -> Result<LossSurvey, ApiError> {
     Ok(LossSurvey { loss: reader.loss(), last_at: newest.map(|record| record.at.wall_ms), unknown })
 }
 
-/// Fails if the ledger has other damage, or if an unknown launch is still running whose directory a
-/// known session might reuse.
+/// Fails if the ledger has other damage, or if a launch that is missing from the ledger is still
+/// running in a directory that a known session might reuse.
 fn check_acceptable(context: &Context, survey: &LossSurvey) -> Result<(), ApiError> {
     let report = verify(&reader(context)?, &mut stream::refold).map_err(|why| read_error(&why))?;
     if let Some(damage) = report.differences.first() {
         let message = format!(
-            "the rest of the ledger is damaged ({}) and cannot be continued; restore a `provost ledger backup`",
+            "the rest of the ledger is damaged ({}) and cannot be used; restore a backup made with `provost ledger backup`",
             damage.what
         );
         return Err(ApiError::new(ErrorCode::Storage, message).next("provost ledger verify"));
@@ -199,8 +201,8 @@ fn accept(context: &Context, done: &mut RecoveryActions) -> Result<(), ApiError>
         let mut ledger =
             SqliteLedger::open(&home.ledger(), &options).map_err(|why| open_error(&why))?;
         let places = shell::Home::new(&home.path);
-        // Read the ledger again, so that launches that have ended in the meantime are moved too.
-        // Without a daemon, no new launch can start.
+        // Read the ledger again, so that launches that have ended in the meantime are moved too. No
+        // new launch can have started, because there is no daemon.
         let reader = SqliteReader::open(&home.ledger()).map_err(|why| open_error(&why))?;
         let unknown = unknown_holders::survey(&places, &reader).map_err(|why| read_error(&why))?;
         drop(reader);

@@ -12,8 +12,8 @@ use crate::{cli::CliResult, context::Context};
 
 /// Rename a session
 ///
-/// Its ID, branch and worktree stay the same. A closed session keeps its name. Teams are renamed with
-/// `provost team rename`.
+/// The ID, branch and worktree of the session do not change. Closed sessions cannot be renamed. To
+/// rename a team, use `provost team rename`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost rename 1a2b3c4d limits-tests\n  provost rename limits limits-tests --json"

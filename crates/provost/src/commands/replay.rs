@@ -16,8 +16,8 @@ use crate::{
 
 /// Replay the events of a team and its sessions
 ///
-/// Texts are hidden unless --content is given. Rejected actions are included. Each message keeps
-/// its number and correlation from the team to the session that received it.
+/// Texts are hidden unless --content is given. Rejected actions are included. A message has the
+/// same number and correlation in the team and in the session that received it.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost replay limits\n  provost replay limits --as timeline\n  provost replay limits --as transcript --content\n  provost replay limits --as timeline --json | jq '.rows[] | select(.refused)'"

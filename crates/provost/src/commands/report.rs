@@ -122,7 +122,7 @@ fn fact(value: &FactValue) -> Result<ReportRequest, ApiError> {
     let given = [("branch", &value.branch), ("pr", &value.pr), ("artifact", &value.artifact)];
     let given = given.into_iter().find_map(|(word, value)| Some((word, value.as_deref()?)));
     let (word, value) =
-        given.ok_or_else(|| usage("no fact given: use --branch, --pr or --artifact"))?;
+        given.ok_or_else(|| usage("nothing to report: pass --branch, --pr or --artifact"))?;
     let value = Some(input::read_text("the value", value)?);
     Ok(ReportRequest { fact: Some(word.to_owned()), value, ..ReportRequest::default() })
 }

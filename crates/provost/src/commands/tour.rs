@@ -219,7 +219,7 @@ impl TourDir {
     fn stop_daemon(&self, home: &Path) {
         let mut stop = Command::new(self.root.join("bin/provost"));
         stop.args(["daemon", "stop"]).env("PROVOST_HOME", home);
-        // Stopping fails if no daemon is running, which is fine. If a home is still in use, it
+        // It is fine if stopping fails because no daemon is running. If a home is still in use, it
         // cannot be removed, and that error is reported.
         drop(stop.stdout(Stdio::null()).stderr(Stdio::null()).status());
     }

@@ -1,4 +1,4 @@
-//! The daemon's listener, and the socket path in the home by which clients find it.
+//! The daemon's listener, and the socket path in the home through which clients find it.
 //!
 //! Only the owner of the ledger's lock may change that path. Therefore the listener is opened after
 //! the lock is taken, and dropped before the lock is released. If the path is removed, inotify
@@ -110,8 +110,9 @@ impl DaemonListener {
         }
     }
 
-    /// Frees a file descriptor for a connection that could not be accepted. First closes connections
-    /// that have no request. Without such connections, waits briefly for a busy connection to end.
+    /// Frees a file descriptor for a connection that could not be accepted. First closes
+    /// connections that have no request. If there are none, waits briefly for a busy connection to
+    /// end.
     async fn free_descriptor(&mut self) {
         let shed = self.connections.close_oldest_idle();
         if self.reserved.is_empty() && !shed {

@@ -1,4 +1,5 @@
-//! The daemon's lifecycle: takes the lock, opens the ledger, serves the socket and shuts down in order.
+//! The daemon's lifecycle: takes the lock, opens the ledger, serves the socket and shuts down in an
+//! orderly way.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -37,7 +38,7 @@ use super::{
 };
 use crate::{environment::Environment, home::ProvostHome, settings};
 
-/// The line with which the daemon reports to its parent process that it is ready.
+/// The line that reports to the daemon's parent process that the daemon is ready.
 pub(crate) const READY: &str = "ready";
 
 /// The number of threads that run the daemon's tasks.
@@ -55,7 +56,8 @@ const MIN_DESCRIPTORS: u64 = 96;
 /// Runs the daemon until it is asked to stop. A detached daemon closes its standard output once it is ready.
 pub(crate) fn run(home: &ProvostHome, detached: bool) -> Result<(), ApiError> {
     let places = shell::Home::new(&home.path);
-    // This reads the mark in the process's own environment, so it is checked before the environment is hidden.
+    // This check reads the mark in the process's own environment, so it comes before the
+    // environment is hidden.
     peer::must_start_as_operator(&places)?;
     // This must come early, because the environment may contain secrets, and every agent runs as this user.
     provost_sys::process::hide_from_user()
@@ -163,7 +165,7 @@ async fn serve_socket(
     detached: bool,
 ) -> Result<(), ApiError> {
     let door = DaemonListener::open(&daemon.world.home.socket())
-        .map_err(|why| startup_error("take its socket", &why))?;
+        .map_err(|why| startup_error("open its socket", &why))?;
     let (leaving, stop) = (daemon.leaving.clone(), daemon.stop.clone());
     let checkouts = Arc::clone(&daemon.world.checkouts);
     let mut terminate =
@@ -356,8 +358,8 @@ fn load_key(path: &Path) -> io::Result<[u8; 32]> {
 }
 
 /// Removes the temporary indexes and git directories of a killed daemon. Directories of long git
-/// calls are skipped, because such a call may outlive its daemon; they are removed when the call
-/// ends. Links are not followed.
+/// calls are skipped, because these calls may outlive their daemon; the directories are removed
+/// when the calls end. Links are not followed.
 fn remove_leftovers(scratch: &Path) {
     for entry in fs::read_dir(scratch).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(long_call::DIRECTORY_PREFIX) {

@@ -25,7 +25,8 @@ pub(crate) enum CallerIdentity {
     Supervised(String),
     /// A process below this daemon but not below a holder, so it was not started by the operator.
     DaemonChild,
-    /// A process that may belong to this launch, but cannot be proved to because the holder was killed.
+    /// A process that may belong to this launch. This cannot be proved, because the holder was
+    /// killed.
     Unproven(String),
 }
 
@@ -49,7 +50,7 @@ impl CallerIdentity {
         }
     }
 
-    /// Rejects every caller but the operator, so agents and all processes that run for them.
+    /// Rejects every caller except the operator: agents, and all processes that run for them.
     pub(crate) fn must_be_operator(&self) -> Result<(), ApiError> {
         match self {
             CallerIdentity::Operator => Ok(()),

@@ -2,7 +2,7 @@
 //!
 //! Every connection is charged to a [`ResourceAccount`]. Only the global limits apply to the
 //! operator's account, while every other account has a [`Quota`]. Some reads are reserved for the
-//! operator, so that launches cannot use them all up.
+//! operator, so that launches cannot use up all of them.
 
 use std::{
     collections::BTreeMap,

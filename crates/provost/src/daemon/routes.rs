@@ -67,7 +67,7 @@ impl IntoResponse for ErrorResponse {
     }
 }
 
-/// The JSON body of a request. If it cannot be parsed, this is reported like every other error.
+/// The JSON body of a request. A parse error is reported like every other error.
 struct JsonBody<T>(T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
@@ -88,7 +88,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
     }
 }
 
-/// The query parameters of a request. If they cannot be parsed, this is reported like every other error.
+/// The query parameters of a request. A parse error is reported like every other error.
 struct QueryParams<T>(T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryParams<T> {
@@ -220,7 +220,7 @@ async fn verify(
         done.send(run_verifier(&world, &key, command, cancel).await).ok();
     });
     let leaving =
-        |_| ApiError::new(ErrorCode::Unreachable, "the daemon stops while a verifier runs");
+        |_| ApiError::new(ErrorCode::Unreachable, "the daemon stopped during the verification");
     let ended = result.await.map_err(leaving)?;
     let end = match ended.end {
         CheckEnd::Exit(code) => VerifyEnd::Exit(code),
@@ -362,7 +362,7 @@ async fn send(
     submit_as_operator(&daemon, &caller, &headers, session, "send", command).await
 }
 
-/// Returns the key of a message to an agent. If the same request is sent twice, the key is the same.
+/// Returns the key of a message to an agent. A repeated request gets the same key.
 fn message_key(what: &str, headers: &HeaderMap) -> String {
     let key = headers
         .get(IDEMPOTENCY_KEY)
@@ -572,8 +572,8 @@ async fn take_report(
     submit(&daemon, &speaker, &headers, "report", ask).await
 }
 
-/// Handles a tool call. It is proved which launch the caller belongs to, so it can only act as the
-/// member of its own session.
+/// Handles a tool call. The daemon has verified which launch the caller belongs to, so the caller
+/// can act only as the member of its own session.
 async fn take_call(
     State(daemon): State<DaemonServer>,
     caller: ApiCaller,
@@ -593,8 +593,8 @@ async fn take_call(
     submit(&daemon, &CallerIdentity::Launch(launch), &headers, "call", ask).await
 }
 
-/// Handles an event from an agent's hook. It is proved which launch the caller belongs to, so it
-/// can only report for itself.
+/// Handles an event from an agent's hook. The daemon has verified which launch the caller belongs
+/// to, so the caller can report only for itself.
 async fn take_hook(
     daemon: &DaemonServer,
     launch: LaunchId,
@@ -749,7 +749,8 @@ async fn submit(
     Ok(json_response(Body::from(answer.map_err(|why| qualify_hints(daemon, peer, why))?)))
 }
 
-/// Completes the hints for an agent, whose environment may not have Provost on its `PATH` or may lack this home.
+/// Completes the hints for an agent, because its environment may lack this home or may not have
+/// Provost on its `PATH`.
 fn qualify_hints(daemon: &DaemonServer, peer: &CallerIdentity, mut error: ApiError) -> ApiError {
     if matches!(peer, CallerIdentity::Launch(_)) {
         let caller = daemon.world.caller();

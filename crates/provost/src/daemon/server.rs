@@ -58,8 +58,8 @@ pub(crate) struct DaemonServer {
 /// The time limit for sending a listing.
 const LISTING_TIME: Duration = Duration::from_secs(300);
 
-/// The process at the other end of a connection, of which a stable handle was taken when the
-/// connection was accepted, or the reason why it is rejected.
+/// The process at the other end of a connection, with a stable handle that was taken when the
+/// connection was accepted, or the reason why the process is rejected.
 #[derive(Clone, Debug)]
 pub(crate) struct PeerConnection {
     caller: Result<ApiCaller, Arc<provost_sys::peer::Error>>,
@@ -282,7 +282,7 @@ impl DaemonServer {
             loop {
                 let origin = daemon.boundary.identify(&pinned, &register)?;
                 let ProcessOrigin::Unproven { key } = &origin else { return Ok(origin) };
-                // A holder may have exited in order a moment ago. Each launch is removed once, so
+                // A holder may have exited normally a moment ago. Each launch is removed once, so
                 // the loop ends.
                 holders.wait_for_exit(key);
                 let later = holders.register();
@@ -398,7 +398,7 @@ fn internal_error(why: impl std::fmt::Display) -> ApiError {
     ApiError::new(ErrorCode::Internal, why.to_string())
 }
 
-/// The size of the chunks in which a listing is sent, in bytes.
+/// The chunk size for sending a listing, in bytes.
 const CHUNK: usize = 64 << 10;
 
 /// The parts of a listing that are not rows from the ledger.

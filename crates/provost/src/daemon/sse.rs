@@ -46,7 +46,7 @@ pub(crate) struct EventSelection {
     pub(crate) scope: EventScope,
 }
 
-/// Whose events are requested.
+/// The session, run or team that the requested events belong to.
 #[derive(Clone, Debug)]
 pub(crate) enum EventScope {
     All,

@@ -1,4 +1,5 @@
-//! Finds the daemon, starts it, or replaces an older one. This is safe if many commands do it at once.
+//! Finds the daemon, starts it, or replaces an older one. This is safe even if many commands do it
+//! at the same time.
 
 use std::{
     fs::OpenOptions,

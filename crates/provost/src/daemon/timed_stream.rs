@@ -233,8 +233,8 @@ impl TimedStream {
         &self.peer
     }
 
-    /// Returns the connection in the form in which it is charged to an account. `None` if it will
-    /// be rejected, or if no file descriptor is left.
+    /// Returns a handle for charging the connection to an account. `None` if the connection will be
+    /// rejected, or if no file descriptor is left.
     pub(crate) fn to_accepted(&self) -> Option<AcceptedConnection> {
         let caller = self.peer.pinned_caller()?.clone();
         let socket = self.inner.as_fd().try_clone_to_owned().ok()?;

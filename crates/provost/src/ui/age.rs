@@ -56,7 +56,7 @@ pub(crate) fn format_duration_long(ms: u64) -> String {
     }
 }
 
-/// Replaces every duration in milliseconds in a sentence, such as `30000 ms`, by a readable one.
+/// Replaces every duration in milliseconds in a sentence, such as `30000 ms`, with a readable one.
 pub(crate) fn expand_durations(sentence: &str) -> String {
     let words: Vec<&str> = sentence.split(' ').collect();
     let mut expanded: Vec<String> = Vec::with_capacity(words.len());

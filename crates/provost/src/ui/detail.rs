@@ -33,7 +33,7 @@ const DIFF_LINES: usize = 40;
 /// The width of the label column.
 const LABEL_WIDTH: usize = 10;
 
-/// The column in which a fact's value starts, and to which its details are indented.
+/// The column where a fact's value starts. Its details are indented to this column too.
 const VALUE_AT: usize = 16;
 
 /// Shows a session in detail.
@@ -108,8 +108,8 @@ pub(super) fn state_verb(state: &str) -> &'static str {
     }
 }
 
-/// Describes a flag in a sentence. `None` if the state already says so, or if Provost itself takes
-/// care of it.
+/// Describes a flag in a sentence. `None` if the state already implies it, or if Provost handles it
+/// without the user.
 fn describe_flag(flag: &str) -> Option<String> {
     let Some(known) = Flag::ALL.iter().find(|one| one.as_str() == flag) else {
         return Some(spaced(flag));
@@ -139,7 +139,9 @@ fn describe_deadline(deadline: &str) -> String {
     let (due, when) = deadline.split_once(" in ").unwrap_or((deadline, ""));
     let what = match due {
         "time_limit" => "the time limit expires",
-        "stream_settle" => "the session is stopped, because it closed its output and still runs",
+        "stream_settle" => {
+            "the session is stopped, because it closed its output but is still running"
+        }
         "escalation" => "the stop escalates",
         "seal" => "the outcome is sealed",
         "silence" => "the session counts as stalled if it stays silent",
@@ -344,7 +346,8 @@ impl DetailView {
         if let Some(subject) = &request.subject {
             self.subject(subject);
         }
-        // The command that shows what the request is about comes before the commands that answer it.
+        // The command that shows the details of the request comes before the commands that answer
+        // it.
         let looks = request.commands.len() > 2;
         if looks {
             self.command(&request.commands[0]);

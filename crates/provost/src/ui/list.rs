@@ -103,7 +103,8 @@ pub(crate) fn describe_state(row: &SessionRow) -> (Tone, String) {
     (tone, if stopping { format!("{words}, stopping") } else { words })
 }
 
-/// Whether the turns of a running session cannot be observed. According to its facts, such a session is idle.
+/// Whether the turns of a running session cannot be observed. According to its facts, the session
+/// is idle.
 pub(crate) fn has_unseen_turns(row: &SessionRow) -> bool {
     row.state == State::Idle.as_str() && is_flagged(row, Flag::TurnsUnobservable.as_str())
 }
@@ -113,7 +114,7 @@ pub(crate) fn is_exit_unrecorded(row: &SessionRow) -> bool {
     !row.terminal && is_flagged(row, Flag::ExitUnrecorded.as_str())
 }
 
-/// Whether a session's turn was interrupted, so that it is waiting for the user's next message.
+/// Whether a session is waiting for the user's next message because its turn was interrupted.
 pub(crate) fn is_interrupted(row: &SessionRow) -> bool {
     row.state == State::Idle.as_str() && is_flagged(row, Flag::Interrupted.as_str())
 }
@@ -157,8 +158,8 @@ pub(crate) fn progress_line(paint: Paint, row: &SessionRow) -> String {
     format!("{} {} {}{at}", short_id(&row.id), escape_line(&row.name), paint.paint(tone, &words))
 }
 
-/// Returns the reason for a state. If Provost wrote the reason after a timeout, its milliseconds are
-/// replaced by readable durations. Texts of users and agents stay unchanged.
+/// Returns the reason for a state. If Provost wrote the reason after a timeout, its milliseconds
+/// are replaced with readable durations. Texts of users and agents stay unchanged.
 pub(crate) fn reason(row: &SessionRow) -> Option<String> {
     let is_provosts = row.cause.as_deref() == Some("timeout") && row.resolution.is_none();
     let show = |text: &str| if is_provosts { expand_durations(text) } else { text.to_owned() };

@@ -33,7 +33,7 @@ const INDENT: usize = 2;
 
 const OPTIONAL_COLUMNS: &[&str] = &["CHECKS", "SINCE", "GOAL", "NAME"];
 
-/// Lists runs, first those that need the user and then active ones.
+/// Lists runs. Those that need the user come first, followed by active ones.
 pub(crate) fn run_lines(
     paint: Paint,
     screen: Screen,
@@ -208,7 +208,7 @@ fn show_approval(detail: &mut DetailView, paint: Paint, row: &RunRow) {
     approval_commands(row).iter().for_each(|command| detail.command(command));
 }
 
-/// Describes what a pending approval is about.
+/// Describes what the user is asked to approve.
 pub(crate) fn describe_approval(row: &RunRow) -> String {
     let approval = row.approval.clone().unwrap_or_default();
     match (approval.kind.as_str(), approval.commands.is_empty()) {

@@ -97,7 +97,7 @@ pub(crate) fn unbreakable(text: &str) -> String {
     text.replace(' ', NO_BREAK_SPACE)
 }
 
-/// A space at which a line is never broken.
+/// A space where a line is never broken.
 const NO_BREAK_SPACE: &str = "\u{a0}";
 
 fn wrap_line(line: &str, hang: usize, columns: usize) -> Vec<String> {

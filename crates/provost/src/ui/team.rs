@@ -203,7 +203,7 @@ fn check_suffix(paint: Paint, row: &CriterionRow) -> String {
     }
 }
 
-/// Describes a check that did not pass, and whose work it checked.
+/// Describes a check that did not pass, and the worker that it concerns.
 fn describe_failed_check(paint: Paint, row: &FailedCheckRow) -> String {
     let tree = row.tree.get(..12).map(|tree| format!(", tree {}", escape_line(tree)));
     let end = clip(&escape_line(&row.end), LINE_WIDTH);
@@ -469,7 +469,7 @@ pub(crate) fn team_change_lines(paint: Paint, row: &TeamRow, reply: &Value) -> V
 pub(crate) fn heartbeat_lines(row: &HeartbeatRow) -> Vec<String> {
     let teardown = &row.teardown;
     let mut lines = vec![
-        format!("every {} minutes, where {}", row.interval_minutes, escape_line(&row.applies_when)),
+        format!("every {} minutes, if {}", row.interval_minutes, escape_line(&row.applies_when)),
         escape_line(&row.note),
         format!("removed by {}: {}", escape_line(&teardown.owner), escape_line(&teardown.rule)),
         format!("  {}", escape_line(&teardown.finish_command)),

@@ -305,7 +305,7 @@ fn unreadable_ledger_names_and_stops_live_processes() {
     let listed = home.provost(&["ledger", "recover"]);
     assert!(listed.ok().stdout.contains(&format!("running, pid {pid}")), "{listed:#?}");
     let accept = home.provost(&["ledger", "recover", "--json", "--accept-loss"]);
-    assert_refused(&accept, 6, "storage", &["restore a `provost ledger backup`"]);
+    assert_refused(&accept, 6, "storage", &["restore a backup made with `provost ledger backup`"]);
     assert!(Path::new("/proc").join(&pid).exists(), "nothing was stopped yet");
     let done = home.provost(&["ledger", "recover", "--json", "--stop-unknown"]).ok().json();
     assert_eq!(done["stopped"][0]["key"], format!("{}.l1", before.sleeper), "{done}");

@@ -231,7 +231,7 @@ fn m12_paths_are_paths_or_null() {
     let path = &found["output_file"];
     assert!(path.is_null() || fs::metadata(path.as_str().unwrap()).unwrap().is_file(), "{found}");
     assert_eq!(found["final_state"], "crashed");
-    assert_refused(&stage, &[&id, &absent, "--compat", "story-automator"], "one object");
+    assert_refused(&stage, &[&id, &absent, "--compat", "story-automator"], "only one session");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Teams on the engine's side: commands, observations, loading and checks, as in the daemon.
+//! Teams in the simulated daemon: commands, observations, loading and checks.
 
 use provost_core::{
     ids::{SessionId, TeamId},
@@ -28,7 +28,8 @@ pub(crate) struct SimTeamRequest {
     pub(crate) command: TeamCommand,
 }
 
-/// The reply to a request. A successful reply is remembered under the key, and repeated for it.
+/// The reply to a request. A successful reply is stored under the request's key, and is returned
+/// again for that key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum SimTeamReply {
     Refused,
@@ -62,7 +63,8 @@ impl SimEngine {
         self.team_shadows.get(&id).map_or(0, |shadow| shadow.watch.handled_instructions())
     }
 
-    /// Opens a team with all its members, whose sessions were opened before in the same turn.
+    /// Opens a team with all its members, whose sessions were opened earlier in the same
+    /// transaction.
     pub(super) fn open_team(
         turn: &mut BoardTransaction<'_>,
         pair: &SimTeam,
@@ -141,7 +143,7 @@ impl SimEngine {
     ) -> Result<(), BrokenLaw> {
         let event =
             Event::decode(&record.kind, record.v, &record.data).map_err(|e| e.to_string())?;
-        self.note(|| format!("{:>8} task {event:?}", now.mono_ms));
+        self.note(|| format!("{:>8} team {event:?}", now.mono_ms));
         self.coverage.visit_team(&event);
         self.team_events.push((record.seq, id));
         let at = stream::to_core(record.at);
@@ -153,7 +155,7 @@ impl SimEngine {
         }
         let shadows = &self.shadows;
         let look = |id: SessionId| shadows.get(&id).map(|shadow| &shadow.session);
-        let shadow = self.team_shadows.get_mut(&id).ok_or("an event of no task")?;
+        let shadow = self.team_shadows.get_mut(&id).ok_or("an event of an unknown team")?;
         if record.version != shadow.version + 1 {
             return Err(format!("event {} follows event {}", record.version, shadow.version));
         }
@@ -207,16 +209,16 @@ impl SimEngine {
         if let Some(step) =
             task.advance(&TeamAdvanceContext { now, session: &look, caller: &caller })
         {
-            return Err(format!("a task is at rest, yet more follows: {step:?}"));
+            return Err(format!("the team is settled, yet it can advance: {step:?}"));
         }
         watch.check_settled(task, now, look)
     }
 
-    /// The teams on the board are the stored ones.
+    /// The teams on the board match the stored ones.
     pub(super) fn check_team_shadows(&self) -> Result<(), BrokenLaw> {
         for shadow in self.team_shadows.values() {
             if self.board.team(shadow.task.id).is_some_and(|held| *held != shadow.task) {
-                return Err("the board holds another task than was stored".to_owned());
+                return Err("the team on the board differs from the stored one".to_owned());
             }
         }
         Ok(())
@@ -246,7 +248,7 @@ fn reply_for(event: &Event) -> Option<SimTeamReply> {
     }
 }
 
-/// A refusal is recorded and changes nothing else; above all it stores no message.
+/// A refusal is recorded but changes nothing else. In particular, it stores no message.
 fn refusal_changes_nothing(before: Option<&Team>, after: Option<&Team>) -> Result<(), BrokenLaw> {
     let (Some(before), Some(after)) = (before, after) else { return Ok(()) };
     let mut kept = before.clone();
@@ -254,7 +256,7 @@ fn refusal_changes_nothing(before: Option<&Team>, after: Option<&Team>) -> Resul
     if kept == *after { Ok(()) } else { Err("a refused command changed the team".to_owned()) }
 }
 
-/// A caller that accepts a message holds it under exactly the lease it named.
+/// A caller that accepts a message holds it under exactly the lease that it specified.
 #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else accepts anything")]
 fn accepted_lease_matches(command: &TeamCommand, events: &[Event]) -> Result<(), BrokenLaw> {
     let TeamCommand::Accept { no, lease, .. } = command else { return Ok(()) };

@@ -26,7 +26,7 @@ impl Sim {
         }
     }
 
-    /// The engine crashes, time passes, and it restarts. The world continues meanwhile.
+    /// Crashes the engine, lets time pass, and restarts it. The world continues in the meantime.
     pub(super) fn crash(&mut self) -> Result<(), BrokenLaw> {
         self.crashes += 1;
         self.leave_landing()?;
@@ -50,7 +50,8 @@ impl Sim {
         self.world.now_ms = until;
     }
 
-    /// After a restart, everything that happened meanwhile is read before deadlines are judged.
+    /// After a restart, reads everything that happened in the meantime, before any deadline is
+    /// judged.
     pub(super) fn observe_first(&mut self) -> Result<(), BrokenLaw> {
         let follows: Vec<SessionEffectKey> =
             self.engine.tasks.iter().filter_map(followed_key).collect();

@@ -1,4 +1,4 @@
-//! The conditions when the simulation is quiet, and at the very end.
+//! The conditions that must hold when the simulation is quiet and at its very end.
 
 use provost_core::{
     ids::SessionId,
@@ -20,7 +20,7 @@ impl Sim {
         self.messages_were_taken()?;
         let all: usize = self.engine.runs().map(Run::agents_at_work).sum();
         let waits = |run: &&Run| {
-            // Sessions of another run occupy all slots and wait for a user.
+            // The sessions of other runs may occupy all slots while they wait for a user.
             let full = all >= run.spec.planning.machine_parallel as usize;
             run.is_sealed() || run.is_live() || run.awaits_approval() || full
         };
@@ -121,7 +121,8 @@ impl Sim {
         }
     }
 
-    /// Every running process is recorded. One that was stopped has exited, or is known not to have.
+    /// Every running process is recorded. A process that was stopped has exited, or is known to be
+    /// still running.
     fn processes_are_known(&self, session: &Session) -> Result<(), BrokenLaw> {
         let ours = self.world.holders.values().filter(|h| h.launch.session == session.id);
         for holder in ours.filter(|holder| holder.life == HolderLife::Reachable && !holder.gone) {
@@ -145,7 +146,7 @@ impl Sim {
         Ok(())
     }
 
-    /// Every hook of a run ran, and the summary of each run attempt was written.
+    /// Every hook of a run ran, and the report of each run attempt was written.
     fn hooks_of_run_ran(&self, run: &Run) -> Result<(), BrokenLaw> {
         if !run.is_closed() {
             return Err(format!("a run has ended with pending effects {:?}", run.effects()));

@@ -1,4 +1,4 @@
-//! Pending effects of a run for the tasks of its plan, carried out in the repository.
+//! Carries out a run's pending effects for the tasks of its plan in the simulated repository.
 
 use provost_core::{
     ids::{CommitId, SessionId},
@@ -34,7 +34,8 @@ impl Sim {
         }
     }
 
-    /// Merges waiting tasks, as the shell does: a conflict with others of the batch is left for the next batch.
+    /// Merges waiting tasks, as the shell does. A task that conflicts with others in the batch is
+    /// left for the next batch.
     pub(super) fn merge(&mut self, run: &Run, batch: u32) -> RunCommand {
         let failed = |reason: &str| RunCommand::QueueFailed { batch, reason: reason.to_owned() };
         if self.fails_randomly(43, run, batch, 3) {
@@ -66,7 +67,7 @@ impl Sim {
         RunCommand::BatchMerged { batch, onto, links, conflicts }
     }
 
-    /// Fast-forwards the branch: never back, and never to a tree on which checks fail.
+    /// Fast-forwards the branch. It must never move back, and never to a tree on which checks fail.
     pub(super) fn integrate(
         &mut self,
         run: &Run,

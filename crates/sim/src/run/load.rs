@@ -15,21 +15,21 @@ use crate::{
     team::{self, Consumer, SimTeam},
 };
 
-/// The number of actors between two scans for ready ones: scanning thousands costs more than acting.
+/// How many actors act between two scans for ready ones. Scanning thousands of actors costs more than acting.
 const AT_ONCE: usize = 200;
 
-/// Maximum number of inputs that the owner takes together.
+/// Maximum number of inputs that the owner commits together.
 const BATCH: u64 = 200;
 
 /// The number of consumers that race for the manager's messages.
 const TAKERS: usize = 16;
 
-/// Simulates `workers` workers under one manager. Each is instructed once, some twice under the same key, and
-/// reports. The manager takes and acknowledges all news.
+/// Simulates `workers` workers under one manager. Each worker is instructed once and reports. Some instructions are
+/// sent twice under the same key. The manager takes and acknowledges all news.
 pub fn crowd(seed: u64, workers: u64) -> SimReport {
-    // The seed has neither a run nor a team of its own.
     // Small simulations record every event.
     let trace = (workers < 10).then(Vec::new);
+    // This seed has neither a run nor a team of its own.
     let mut sim = Sim::new(8 * seed + 3, Faults::CRASHES, trace);
     let (id, faults) = (TeamId(uuid::Uuid::from_u64_pair(seed, u64::MAX)), Faults::CRASHES);
     let hands = (0..workers).map(|no| (script::session_id(seed, no), no));
@@ -69,7 +69,7 @@ impl Sim {
         for no in 0..workers {
             self.ask_task(id, boss.clone(), instruction(no));
         }
-        // Some callers repeat their request, long after the first ones were forgotten.
+        // Some requests are repeated long after they were first sent and forgotten.
         for no in (0..workers).step_by(3) {
             self.ask_task(id, boss.clone(), instruction(no));
         }

@@ -56,7 +56,7 @@ pub(super) fn run_outcome(run: &Run) -> SimRunOutcome {
         let cause = sealed.and_then(|outcome| outcome.cause);
         (sealed.map(|outcome| outcome.ending.as_str()), cause.map(|cause| cause.as_str()))
     };
-    // With a plan the order of merges depends on timing, and with it the conflicts.
+    // With a plan, the order of merges depends on timing, and so do the conflicts.
     let certain = run.graph.is_none();
     let hooks = run.hooks_fired.iter().map(|(event, no)| (event.to_string(), *no));
     let tasks = run.graph.iter().flat_map(TaskGraph::tasks);

@@ -1,4 +1,4 @@
-//! Pending effects of runs, carried out in the world, and the actions of users on runs.
+//! Carries out the pending effects of runs in the simulated world, and users' actions on runs.
 
 use provost_core::{
     ids::{CommitId, RunId, SessionId},
@@ -49,12 +49,12 @@ impl Sim {
         }
     }
 
-    /// Whether the effect need not wait for a git that outlived its daemon.
+    /// Whether the effect may begin, because it need not wait for a git process that outlived its daemon.
     fn may_begin(&self, effect: &RunEffect) -> bool {
         self.forge.outlived.is_none() || !effect.waits_for_git()
     }
 
-    /// Nothing uses a branch or a checkout while a git lives on that may be moving it.
+    /// Nothing uses a branch or a checkout while a git process that outlived its daemon may be moving it.
     fn no_git_lives_on(&self, effect: &RunEffect) -> Result<(), BrokenLaw> {
         let uses_git = match effect {
             RunEffect::Land { .. }
@@ -68,7 +68,10 @@ impl Sim {
             | RunEffect::WriteReport { .. } => false,
         };
         if uses_git && self.forge.outlived.is_some() {
-            return Err(format!("{} runs beside a git that outlived its daemon", effect.key()));
+            return Err(format!(
+                "{} runs beside a git process that outlived its daemon",
+                effect.key()
+            ));
         }
         Ok(())
     }
@@ -121,7 +124,7 @@ impl Sim {
         Ok(())
     }
 
-    /// As for sessions: the record of a hook may exist before the hook starts.
+    /// Simulates a forged record, as for sessions: it exists before the hook starts.
     fn find_forged_run_record(&mut self, key: &RunEffectKey, effect: &RunEffect) {
         let starts = matches!(effect, RunEffect::RunHook(_))
             && !self.world.commands.contains_key(&as_session(key));
@@ -144,7 +147,7 @@ impl Sim {
         }
     }
 
-    /// Starts to land, then lands. A landing in progress cannot be cancelled.
+    /// Starts a landing or, if it has already started, completes it. A landing in progress cannot be cancelled.
     fn land(
         &mut self,
         key: &RunEffectKey,
@@ -164,7 +167,7 @@ impl Sim {
         Ok(Some(self.forge.land(&task.run)))
     }
 
-    /// Nothing lands once the run attempt that wanted it is sealed.
+    /// Nothing lands once the run attempt that requested the landing is sealed.
     fn may_land(&self, id: RunId, attempt: u32) -> Result<(), BrokenLaw> {
         let attempts = self.engine.run(id).map_or(&[][..], |run| &run.attempts);
         match attempts.iter().find(|one| one.no == attempt).and_then(|one| one.sealed.as_ref()) {
@@ -228,8 +231,8 @@ impl Sim {
         Ok(())
     }
 
-    /// Now and then a run is cancelled while a worktree is moved for it. Drawn apart, so that all other stories are
-    /// as they were.
+    /// Sometimes cancels a run while a worktree is being moved for it. Uses its own random numbers, so that all other
+    /// scenarios stay the same.
     fn cancel_on_the_way(&mut self, run: RunId) {
         let cancelled = Rng::from_names(self.seed, &[26, self.steps]).percent(8);
         if self.faults.users && cancelled {
@@ -265,7 +268,7 @@ impl Sim {
                 if self.forge.may_show(self.polls - 1, &seen.state) {
                     Ok(())
                 } else {
-                    Err("a pull request was seen as it was at another look".to_owned())
+                    Err("a pull request was observed in the state of another poll".to_owned())
                 }
             }
             run::Event::StageEntered(entered)
@@ -287,12 +290,12 @@ impl Sim {
 
     fn success_of_run_is_true(&self, run: &Run) -> Result<(), BrokenLaw> {
         let LandingState::Done(landed) = &run.landing else {
-            return Err("a run succeeded and has not landed".to_owned());
+            return Err("a run succeeded but has not landed".to_owned());
         };
         let head = run.head.as_ref().map(|head| head.tree.0.as_str());
         let tree = self.forge.tree_of(&landed.commit);
         if tree.is_none() || tree != head {
-            return Err(format!("a run succeeded on {head:?}, and {tree:?} is what landed"));
+            return Err(format!("a run succeeded on {head:?}, but {tree:?} landed"));
         }
         let sessions: Vec<&Session> =
             run.sessions.iter().filter_map(|one| self.engine.shadow(one.id)).collect();
@@ -341,7 +344,7 @@ impl Sim {
                 }
             }
             RunAction::OnSession(action) => {
-                // Messages of users to a session that the run no longer needs are not the run's concern.
+                // A user's message to a session that the run no longer needs does not concern the run.
                 let live: Vec<SessionId> = run.live().map(|live| live.id).collect();
                 if live.is_empty() {
                     return;

@@ -15,7 +15,8 @@ const MAX_SHORTAGES: u64 = 6;
 const NO_SPACE: &str = "make its directory: No space left on device (os error 28)";
 
 impl Sim {
-    /// Returns the resource that an effect lacks to start now. An effect in progress needs nothing more.
+    /// Returns the resource that an effect needs in order to start, but that is missing now. An effect in progress
+    /// needs nothing more.
     pub(super) fn short_for(
         &self,
         key: &SessionEffectKey,

@@ -46,7 +46,7 @@ impl Sim {
         Ok(())
     }
 
-    /// Returns the text of a team's message to a session. Messages of users always have the same text.
+    /// Returns the text of a team's message to a session. Messages from users always have the same text.
     pub(super) fn text_of(&self, session: SessionId, key: &str) -> String {
         let session =
             if key.starts_with("team-") { self.engine.board.session(session) } else { None };
@@ -58,7 +58,7 @@ impl Sim {
 
     // Consumers of messages.
 
-    /// Returns the consumers that can act: they hold a message, or one waits for them.
+    /// Returns the consumers that can act, because they hold a message or one is waiting for them.
     pub(super) fn ready_consumers(&self) -> Vec<usize> {
         let now = self.world.now_ms;
         let free = |taker: &Consumer| taker.pending_key.is_none() && taker.wake_ms <= now;
@@ -85,7 +85,7 @@ impl Sim {
         takers.chain(waiters).filter(|wake| *wake > now).min()
     }
 
-    /// A consumer takes its next step, or dies, gives its message back, or sleeps.
+    /// Makes a consumer take its next step, die, give its message back, or sleep.
     pub(super) fn step_consumer(&mut self, at: usize) {
         let Consumer { task, consumer, never_fails: steady, held: holds, .. } =
             self.consumers[at].clone();
@@ -139,7 +139,7 @@ impl Sim {
                 (reply, self.awaited_requests.remove(&key))
             {
                 let waiter = TeamWaiter { task, awaited, begin_ms: 0, wait: None, answered: false };
-                // Some repeat the request under the same key, much later, and get the same reply.
+                // Some callers repeat the request under its key much later, and get the same reply.
                 let begin_ms = self.world.now_ms + self.rng.below(40_000);
                 let later = self.rng.percent(50).then(|| TeamWaiter { begin_ms, ..waiter.clone() });
                 self.waiters.extend([waiter].into_iter().chain(later));
@@ -186,7 +186,7 @@ impl Sim {
         waiters.map(|(at, _)| at).collect()
     }
 
-    /// A waiter takes its next step, like the command line's wait.
+    /// Makes a waiter take its next step, as the command line does while it waits.
     pub(super) fn step_waiter(&mut self, at: usize) {
         let waiter = &mut self.waiters[at];
         let Some(wait) = &mut waiter.wait else {
@@ -203,7 +203,7 @@ impl Sim {
         }
     }
 
-    /// Every waiter is answered once its event has happened, is impossible, or the team is over.
+    /// Every waiter is answered once its event has happened or is impossible, or once the team is over.
     pub(super) fn waits_were_answered(&self) -> Result<(), BrokenLaw> {
         let mut open = self.waiters.iter().filter(|waiter| !waiter.answered);
         match open.find(|waiter| !self.engine.is_pending(waiter.task, waiter.awaited)) {
@@ -289,8 +289,8 @@ impl Sim {
         }
     }
 
-    /// Sometimes the operator ends a team while a caller begins to wait for it. It has its own random source, so that
-    /// all other scenarios stay the same.
+    /// Sometimes makes the operator end a team while a caller begins to wait for it. This has its own random source, so
+    /// that all other scenarios stay the same.
     fn end_beside_the_wait(&mut self, task: TeamId) {
         let mut rng = Rng::from_names(self.seed, &[54, self.request_count]);
         if rng.percent(6) {
@@ -318,7 +318,7 @@ impl Sim {
         self.ask_task(task.id, by, TeamCommand::Next { consumer });
     }
 
-    /// A strict manager mostly records a move before it acts.
+    /// Usually records the required move before a strict manager acts.
     fn record_move_for(&mut self, task: &Team, by: &TeamActor, command: &TeamCommand) {
         let strict = task.config.mode == ManagerMode::Strict
             && task.role_of(by) == Some(MemberRole::Manager);
@@ -332,7 +332,7 @@ impl Sim {
         }
     }
 
-    /// Returns the actor of an action: mostly one with permission.
+    /// Returns an actor for an action, usually one with the permission for it.
     fn actor_for(&mut self, task: &Team, may: MemberRole) -> TeamActor {
         let bound = task.members.iter().filter(|member| member.is_bound());
         let members: Vec<(String, MemberRole)> =
@@ -494,7 +494,7 @@ impl Sim {
         (by, command)
     }
 
-    /// Judges an open criterion, or any one, mostly in a valid way.
+    /// Judges an open criterion or the newest one, usually in a valid way.
     fn judge(&mut self, task: &Team) -> Option<TeamCommand> {
         let open = task.criteria.iter().find(|criterion| criterion.is_open());
         let any = task.criteria.last();
@@ -525,7 +525,7 @@ impl Sim {
             let template = Box::new(team::template(&mut self.rng));
             return Some((by, TeamCommand::BeginLoop { template }));
         };
-        // A continuation that waits to be accepted may belong to a loop that has ended by then.
+        // If the loop is stopped now, its continuation may be accepted only after the loop has ended.
         if looped.continuation.is_some() && self.rng.percent(40) {
             return Some((
                 TeamActor::Operator,
@@ -597,7 +597,7 @@ impl Sim {
 
     // Conditions at the end.
 
-    /// No message waits for a consumer that pulls whenever one is available.
+    /// No message is waiting for a consumer that pulls whenever one is available.
     pub(super) fn messages_were_taken(&self) -> Result<(), BrokenLaw> {
         self.engine.check_all_teams(self.now())?;
         self.waits_were_answered()?;

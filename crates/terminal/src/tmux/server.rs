@@ -46,7 +46,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether it is certain that a typing command has typed nothing.
+    /// Whether it is certain that a command has typed nothing.
     pub fn is_refusal(&self) -> bool {
         matches!(self, Error::Start(_) | Error::Refused(_) | Error::PaneClosed)
     }
@@ -105,8 +105,8 @@ impl TmuxServer {
         Ok(Some((pane, lines.lines().map(str::to_owned).collect())))
     }
 
-    /// Pastes a text with bracketed paste, so that no line of it is mistaken for a command. Removes
-    /// characters that could end the paste or control the program.
+    /// Pastes a text with bracketed paste, so that none of its lines is mistaken for a command.
+    /// Removes characters that could end the paste or control the program.
     ///
     /// # Errors
     /// Returns [`Error::PaneClosed`], among others, if the pane does not accept keys.

@@ -30,7 +30,7 @@ pub(super) struct Grandchild {
 pub(super) enum GrandchildMode {
     Sleep,
     Setsid,
-    /// The intermediate process: starts the real grandchild and exits at once.
+    /// The intermediate process: starts the real grandchild and exits immediately.
     Middle,
 }
 

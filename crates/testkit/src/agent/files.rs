@@ -1,4 +1,4 @@
-//! A scripted agent's operations on files, and waiting for one.
+//! The file operations of a scripted agent, including waiting for a file.
 
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, Write as _};
@@ -70,7 +70,7 @@ pub(super) fn mkdir(path: &str) -> Result<(), Error> {
     fs::create_dir_all(path).map_err(Error::io(format!("make the directory {path}")))
 }
 
-/// Writes the names, never the values, of the agent's environment variables.
+/// Writes the names, but not the values, of the agent's environment variables.
 pub(super) fn env_dump(path: &str) -> Result<(), Error> {
     let mut names: Vec<String> =
         std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned()).collect();

@@ -70,7 +70,7 @@ struct ScenarioPlayer<'a> {
     input: ScriptInput,
     /// Children that are not reaped, as with real agents.
     children: Vec<Child>,
-    /// Pipes whose end notifies the late reporters that this process has exited.
+    /// Pipes that close when this process exits, which notifies the late reporters.
     lifelines: Vec<PipeWriter>,
 }
 
@@ -180,8 +180,8 @@ impl<'a> ScenarioPlayer<'a> {
         Ok(StepFlow::Next)
     }
 
-    /// Replaces this process by the same agent with TERM ignored, at the next step. Returns only on
-    /// failure.
+    /// Replaces this process with the same agent, which ignores TERM and continues with the next
+    /// step. Returns only on failure.
     ///
     /// A shell sets the disposition, because it survives `exec` and safe code cannot set it.
     fn replace_self(&self) -> Error {

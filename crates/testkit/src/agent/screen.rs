@@ -1,4 +1,4 @@
-//! The features of an agent with a screen besides drawing: it writes its rollout where Codex does,
+//! What an agent with a screen does in addition to drawing: it writes its rollout where Codex does,
 //! runs hooks, and reads keys.
 
 use std::{
@@ -63,7 +63,7 @@ pub(super) fn hook(
     child.wait().map(drop).map_err(Error::io("run provost"))
 }
 
-/// Puts the terminal into raw mode: each key arrives at once, without echo.
+/// Puts the terminal into raw mode: each key arrives immediately, without echo.
 pub(super) fn enter_raw_mode() -> Result<(), Error> {
     let stdin = io::stdin();
     let failed =

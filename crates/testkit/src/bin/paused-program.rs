@@ -1,8 +1,9 @@
 //! Runs a program and pauses it at an exact point: right after the system call that wrote a file.
 //!
-//! Usage: `paused-program DIR FILE LINE PROGRAM [ARG…]`. The program runs until the first line of FILE is LINE. Then
-//! it is stopped, and DIR/stopped contains its process id. When DIR/go exists, it continues. DIR/ended contains its
-//! exit status. This program then exits or dies as PROGRAM did.
+//! Usage: `paused-program DIR FILE LINE PROGRAM [ARG…]`. The program runs until the first line of
+//! FILE is LINE. Then it is stopped, and DIR/stopped contains its process id. When DIR/go exists,
+//! it continues. DIR/ended contains its exit status. This program then exits or dies in the same
+//! way as PROGRAM.
 //!
 //! The program is traced until the pause, so that it cannot get past that point, however busy the machine is.
 
@@ -81,7 +82,7 @@ fn run(dir: &Path, point: &PausePoint<'_>, command: &[&str]) -> io::Result<ExitS
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "a file that appears sends no event to a process that only waits for it"
+    reason = "a process gets no event when the file it waits for appears"
 )]
 fn wait_for(file: &Path) {
     while !file.exists() {

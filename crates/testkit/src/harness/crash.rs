@@ -5,7 +5,7 @@ use std::fmt;
 /// Before the transaction, with all its rows written, and after it is durable.
 pub const COMMIT_FAILPOINTS: [&str; 3] = ["commit.before", "ledger.appendstaged", "commit.after"];
 
-/// A bound above the number of commits of any scenario.
+/// An upper bound on the number of commits in any scenario.
 const MAX_COMMITS: u64 = 200;
 
 /// The point at which a daemon crashes: the nth passage of a failpoint.

@@ -41,7 +41,7 @@ impl OutputFollower {
         self.child.id()
     }
 
-    /// Returns the first result of `accept` for a line from here on.
+    /// Reads lines until `accept` returns a value for one, and returns that value.
     #[track_caller]
     pub fn wait_line<T>(&self, what: &str, mut accept: impl FnMut(&str) -> Option<T>) -> T {
         let deadline = Deadline::after(default_wait());

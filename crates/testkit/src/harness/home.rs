@@ -22,7 +22,7 @@ use super::wait::{eventually, poll_until};
 use crate::clock::Deadline;
 use crate::scenario;
 
-/// The default time within which stopped processes must exit before they count as leftovers.
+/// How long stopped processes may take to exit, by default, before they count as leftovers.
 const END_WAIT: Duration = Duration::from_secs(10);
 /// The number of lines of each log that a failed test shows.
 const SHOWN_LOG_LINES: usize = 40;
@@ -219,12 +219,12 @@ impl TestHome {
     }
 
     /// Allows the end of the home to kill running processes without failing the test. This is for
-    /// tests that break a home on purpose, so that Provost cannot clean up.
+    /// tests that deliberately break a home, so that Provost cannot clean up.
     pub fn leave_unchecked(&mut self) {
         self.unchecked = true;
     }
 
-    /// Sets the time within which stopped processes must exit at the end of the home.
+    /// Sets how long stopped processes may take to exit at the end of the home.
     pub fn set_end_wait(&mut self, wait: Duration) {
         self.end_wait = wait;
     }

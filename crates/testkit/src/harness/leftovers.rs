@@ -1,7 +1,8 @@
 //! Leftovers of a test: processes, listening sockets, stray worktrees, panics in logs.
 //!
-//! A test's home is a directory whose name starts with [`PREFIX`]; it contains `home` (the `PROVOST_HOME`), `repos`
-//! and a few more. A failed check is a finding, never an empty list.
+//! A test's home is a directory whose name starts with [`PREFIX`]; it contains `home` (the
+//! `PROVOST_HOME`), `repos` and a few more. If a check fails, the result contains a finding and is
+//! never empty.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -18,7 +19,7 @@ use super::repo;
 
 /// The prefix of the directories of test homes.
 pub(super) const PREFIX: &str = "pv-";
-/// Maximum depth below a test's directory at which sockets and launches are searched.
+/// Maximum depth below a test's directory at which sockets and launches are searched for.
 const MAX_DEPTH: usize = 8;
 /// Directories that contain work rather than state, and may be large.
 const NOT_SEARCHED: &[&str] = &[".git", "target", "node_modules"];
@@ -81,7 +82,7 @@ impl LeftoverWalk {
     fn enter(&mut self, dir: &Path, depth: usize, troubles: &mut Vec<String>) {
         let entries = match fs::read_dir(dir) {
             Ok(entries) => entries,
-            // The directory was removed meanwhile.
+            // The directory was removed in the meantime.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return,
             Err(error) => {
                 return troubles.push(format!("cannot list {}: {error}", dir.display()));
@@ -120,7 +121,8 @@ fn accepting_line(socket: &Path) -> Option<String> {
     }
 }
 
-/// Tries to connect to a socket without waiting. A full queue also means that a process listens.
+/// Tries to connect to a socket without waiting. A full queue also means that a process is
+/// listening.
 fn is_listening(path: &Path) -> io::Result<bool> {
     let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else { return Ok(false) };
     let Some(dir) = missing_as_none(File::open(dir))? else { return Ok(false) };

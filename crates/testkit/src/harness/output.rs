@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::wait::default_wait;
 use crate::clock::Deadline;
 
-/// The default time for which the output may stay open after the program exited.
+/// The default time for which the output may stay open after the program has exited.
 const OUTPUT_GRACE: Duration = Duration::from_secs(10);
 
 /// The time limits of a program.
@@ -38,7 +38,7 @@ pub struct ProgramOutput {
     pub raw_stdout: Vec<u8>,
 }
 
-/// Without the raw bytes, which would hide the rest of a message.
+/// Omits the raw bytes, which would bury the rest of a message.
 impl fmt::Debug for ProgramOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ProgramOutput { command, status, stdout, stderr, raw_stdout: _ } = self;

@@ -1,5 +1,5 @@
-//! Finds and kills the processes of a home, by marks that they cannot easily remove: their environment and their
-//! working directory.
+//! Finds and kills the processes of a home. They are recognized by two marks that they cannot
+//! easily remove: their environment and their working directory.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -19,8 +19,9 @@ pub(super) struct HomeProcess {
     pub(super) command: String,
 }
 
-/// Returns the living processes of a home, without this one and its ancestors: their `PROVOST_HOME` or working
-/// directory is below `root`, or their `PROVOST_LAUNCH` is among `launches`.
+/// Returns the living processes of a home, except this one and its ancestors. A process belongs to
+/// the home if its `PROVOST_HOME` or working directory is below `root`, or if its `PROVOST_LAUNCH`
+/// is among `launches`.
 pub(super) fn belonging_to(
     root: &Path,
     launches: &BTreeSet<String>,
@@ -50,7 +51,7 @@ impl HomeProcess {
         process(self.pid).is_some_and(|now| now.start_time == self.start_time)
     }
 
-    /// Kills exactly this process, never another one that reuses its pid.
+    /// Kills exactly this process, and not another one that reuses its pid.
     pub(super) fn kill(&self) -> io::Result<()> {
         let Some(pid) = Pid::from_raw(self.pid) else { return Ok(()) };
         let pidfd = match pidfd_open(pid, PidfdFlags::empty()) {
@@ -126,7 +127,7 @@ fn is_marked(pid: i32, root: &Path, launches: &BTreeSet<String>) -> bool {
     }
 }
 
-/// Removes the suffix with which the kernel marks a deleted working directory.
+/// Removes the suffix that the kernel adds to the path of a deleted working directory.
 fn without_deleted(cwd: PathBuf) -> PathBuf {
     match cwd.as_os_str().as_bytes().strip_suffix(b" (deleted)") {
         Some(path) => PathBuf::from(OsStr::from_bytes(path)),

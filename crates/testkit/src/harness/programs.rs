@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// Returns the real `provost` binary: `PROVOST_BIN`, or the one built beside this test.
+/// Returns the real `provost` binary: `PROVOST_BIN`, or the one built next to this test.
 ///
 /// # Panics
 /// If it does not exist.
@@ -11,7 +11,7 @@ pub fn provost_bin() -> PathBuf {
     named_or_beside(std::env::var_os("PROVOST_BIN").map(PathBuf::from), "provost")
 }
 
-/// Returns the scripted agent: `PROVOST_SCRIPTED_AGENT`, or the one built beside this test.
+/// Returns the scripted agent: `PROVOST_SCRIPTED_AGENT`, or the one built next to this test.
 ///
 /// # Panics
 /// If it does not exist.
@@ -20,7 +20,8 @@ pub fn scripted_agent_bin() -> PathBuf {
     named_or_beside(std::env::var_os("PROVOST_SCRIPTED_AGENT").map(PathBuf::from), "scripted-agent")
 }
 
-/// Returns the program that pauses another one at an exact point. It is built beside the scripted agent.
+/// Returns the program that pauses another one at an exact point. It is built next to the scripted
+/// agent.
 ///
 /// # Panics
 /// If it does not exist.
@@ -42,7 +43,8 @@ fn named_or_beside(named: Option<PathBuf>, program: &str) -> PathBuf {
     })
 }
 
-/// Finds a program relative to this one. Tests are in `deps` below the programs; xtask is beside them.
+/// Finds a program relative to this one. Tests are in `deps` below the programs; xtask is next to
+/// them.
 fn beside(this: &Path, program: &str) -> Option<PathBuf> {
     this.ancestors().skip(1).take(2).map(|dir| dir.join(program)).find(|path| path.is_file())
 }

@@ -7,7 +7,7 @@ use super::programs::scripted_agent_bin;
 use crate::agent::VERSION;
 
 impl TestHome {
-    /// Replaces the home's Codex by a scripted one. With `--version` it prints the version whose
+    /// Replaces the home's Codex with a scripted one. With `--version` it prints the version whose
     /// files it writes. With any other arguments it plays the scenario.
     pub fn script_codex(&mut self, scenario: &str) {
         let scenario = self.scenario("scripted-codex", scenario);

@@ -64,8 +64,8 @@ pub fn eventually_within<P: Probe>(
     }
 }
 
-/// Polls until the probe returns a value or the deadline has passed. Returns the last observation
-/// in that case.
+/// Polls until the probe returns a value or the deadline has passed. In the latter case, returns
+/// the last observation.
 pub(super) fn poll_until<P: Probe>(
     deadline: Deadline,
     mut probe: impl FnMut() -> P,

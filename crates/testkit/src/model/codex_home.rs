@@ -14,12 +14,14 @@ pub const MODEL: &str = "gpt-5.5";
 /// A model with one tool per purpose for the oldest Codex, which offers no patch tool to models
 /// that it does not know.
 pub const OLD_MODEL: &str = "gpt-5.2-codex";
-/// A model for which Codex offers one tool that runs scripts. It has the newer tools to ask and to delegate.
+/// A model for which Codex offers one tool that runs scripts. It has the newer tools for questions
+/// and for delegation.
 pub const CODE_MODE_MODEL: &str = "gpt-6.1-sol";
 /// The model that Codex's screen suggests instead of [`MODEL`], in a notice that waits for confirmation.
 const NEWER_MODEL: &str = "gpt-6-sol";
 
-/// Returns the pinned Codex, or `None` if this run may do without it; the test must then return at once.
+/// Returns the pinned Codex, or `None` if this run may do without it; the test must then return
+/// immediately.
 ///
 /// # Panics
 /// If the run's environment does not name it.
@@ -89,7 +91,8 @@ unbounded_connection_retries = false
 
 /// A `CODEX_HOME` with a repository. Both are removed at the end, and processes that still run there are killed.
 ///
-/// Codex installs no helpers in a home below its temporary directory, so the home lies beside it.
+/// Codex installs no helpers in a home below its temporary directory, so the home is created beside
+/// it.
 #[derive(Debug)]
 pub struct CodexHome {
     home: TestHome,

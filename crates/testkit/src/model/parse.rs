@@ -356,7 +356,7 @@ impl KeyPath {
         self.0.last().cloned().unwrap_or_default()
     }
 
-    /// Replaces the number at the end of the position by a name.
+    /// Replaces the number at the end of the position with a name.
     fn call(&mut self, name: &str) {
         if let Some(last) = self.0.last_mut().filter(|last| *last != name) {
             *last = format!("thread `{name}`");

@@ -1,4 +1,4 @@
-//! A request of Codex to the model: the parts that matching, playing and tests use.
+//! A request from Codex to the model: the parts that matching, playing and tests use.
 
 use std::collections::BTreeMap;
 

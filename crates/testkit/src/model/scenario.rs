@@ -1,7 +1,7 @@
 //! The types of a model's scenario: threads, their turns, the model's responses and their items.
 //!
-//! A turn is Codex's turn. A response answers one request of it, and a turn has one per model call.
-//! [`super::parse`] reads all of this from TOML.
+//! A turn is Codex's turn. A response answers one request of a turn, so a turn has one response per
+//! model call. [`super::parse`] reads all of this from TOML.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub struct ModelScenario {
     pub threads: Vec<ScriptedThread>,
 }
 
-/// Answers to hidden requests, which use up no turn.
+/// Answers to hidden requests, which do not use up a turn.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HiddenAnswers {
@@ -198,7 +198,7 @@ pub enum ScriptedItem {
     /// A message whose text is this value: a structured output.
     Json(JsonMessage),
     Reasoning(Reasoning),
-    /// A command, by the tool that this Codex offers for it.
+    /// A command, run with the tool that this Codex offers for it.
     Shell(Shell),
     Patch(Valued<String>),
     Plan(PlanItem),
@@ -301,7 +301,7 @@ impl Default for Deltas {
 pub struct Reasoning {
     #[serde(rename = "value")]
     pub summary: String,
-    /// The reasoning itself, beside its summary.
+    /// The reasoning itself, in addition to its summary.
     pub raw: Option<String>,
     pub deltas: Option<Deltas>,
 }

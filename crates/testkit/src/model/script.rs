@@ -175,7 +175,7 @@ impl Position {
         }
         let number = self.started.len();
         let Some(begun) = self.started.last_mut() else {
-            return Err("no turn was begun".to_owned());
+            return Err("no turn has started".to_owned());
         };
         begun.requested += 1;
         let place =

@@ -25,7 +25,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// How long a client may take to send its request or to read a piece of its answer.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The path that releases the hold whose name follows.
+/// The path for releasing a hold. The name of the hold follows.
 const RELEASE: &str = "/control/release/";
 
 /// A scripted model that answers on loopback until it is dropped.
@@ -62,7 +62,7 @@ impl ModelServer {
     /// If the machine has no loopback.
     #[track_caller]
     pub fn start(scenario: ModelScenario) -> Self {
-        Self::bind(scenario, 0).expect("a port on loopback can be had")
+        Self::bind(scenario, 0).expect("a port on loopback is available")
     }
 
     /// Starts a server with this text as its scenario.
@@ -196,7 +196,7 @@ struct ServerState {
     requests: Vec<RecordedRequest>,
     /// Requests to paths that the API does not have.
     strays: Vec<String>,
-    /// The holds at which streams wait now.
+    /// The holds where streams are waiting now.
     held: Vec<String>,
     released: BTreeSet<String>,
     stopping: bool,

@@ -161,8 +161,7 @@ pub(super) fn ask(tool: &str, questions: Value, tools: &Tools) -> Result<ToolInv
     offered(tool, arguments, tools).ok_or_else(|| tools.missing(&format!("`{tool}`")))
 }
 
-/// Returns a call of any tool, in the form in which it is offered, or as scripted if it is not
-/// offered.
+/// Returns a call of any tool in its offered form, or as scripted if the tool is not offered.
 pub(super) fn call(call: &ToolCallItem, tools: &Tools) -> ToolInvocation {
     let nested = match &call.namespace {
         Some(namespace) => format!("{namespace}__{}", call.tool),

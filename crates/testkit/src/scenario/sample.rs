@@ -1,4 +1,4 @@
-//! The sample scenarios, built in so that an installed copy needs no files beside it.
+//! The sample scenarios, compiled in so that an installed copy needs no other files.
 
 const SAMPLES: &[(&str, &str)] = &[
     ("exit0_silent", include_str!("../../scenarios/exit0_silent.toml")),

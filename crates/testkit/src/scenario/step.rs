@@ -13,7 +13,7 @@ const GRANDCHILD_SECONDS: u64 = 60;
 /// The default width of a flood's lines, including the newline. `line` overrides it.
 const FLOOD_LINE: usize = 80;
 
-/// A whole scenario.
+/// A scenario.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AgentScenario {
     pub description: String,
@@ -105,7 +105,8 @@ pub(super) const ACTIONS: &[&str] = &[
 /// The actions with additional keys. The value of the action's own key is passed as `value`.
 pub(super) const WITH_OPTIONS: &[&str] = &["report", "run", "wait_file", "wait_input", "read_line"];
 
-/// Bytes written as text: `\xHH`, `\n`, `\r`, `\t`, `\e`, `\0`, `\\`, or `base64:…` for the whole.
+/// Bytes written as text: `\xHH`, `\n`, `\r`, `\t`, `\e`, `\0`, `\\`, or `base64:…` for the whole
+/// text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawBytes(pub Vec<u8>);
 
@@ -158,7 +159,7 @@ pub struct OneLine {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReportStep {
-    /// The claim, or any other word for a malformed report.
+    /// The claim, or any other word to make a malformed report.
     #[serde(rename = "value")]
     pub claim: String,
     pub message: Option<String>,
@@ -253,7 +254,7 @@ pub struct RolloutStep {
     pub payload: serde_json::Map<String, serde_json::Value>,
 }
 
-/// The effect of the end of stdin on a step that reads it.
+/// What a step that reads stdin does at the end of stdin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnEof {
     Exit(u8),

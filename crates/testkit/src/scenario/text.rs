@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 /// The names that the agent itself replaces while it runs. All others come from `--vars`.
 pub const RUNTIME_NAMES: &[&str] = &["input", "input_key", "launch_no", "pid", "n"];
 
-/// Replaces `{{name}}` by its value. Names without a value are kept.
+/// Replaces `{{name}}` with its value. Names without a value are kept.
 pub fn render(text: &str, values: &BTreeMap<String, String>) -> String {
     let (mut out, mut rest) = (String::with_capacity(text.len()), text);
     while let Some((before, name, after)) = next_placeholder(rest) {

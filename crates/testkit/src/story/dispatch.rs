@@ -1,17 +1,17 @@
-//! A whole team that the demo and a test play with real Codex: a manager, two workers and a loop of
-//! three iterations. One worker proposes a criterion. The other is killed in the middle of the
+//! A complete team that the demo and a test play with real Codex: a manager, two workers and a loop
+//! of three iterations. One worker proposes a criterion. The other is killed in the middle of the
 //! second iteration and resumes. The manager requests the third iteration without evidence, and is
 //! refused. An assertion in place of a receipt is refused too. The team cannot finish while a
 //! criterion is open, and finishes when it is verified.
 //!
 //! The manager reacts to messages of members and of Provost's checks in any order: each of its
-//! turns matches one such message, and it answers unexpected news by waiting.
+//! turns matches one of these messages, and it answers any other message by waiting.
 
 /// The goal and the name of the team.
 pub const GOAL: &str = "Write down in limits.txt how often each caller may call.";
 pub const NAME: &str = "limits";
 
-/// The members: the worker whose work is finished, the other one, and the manager.
+/// The members: the worker that does the work, the other worker, and the manager.
 pub const HAND: &str = "hand";
 pub const MATE: &str = "mate";
 pub const BOSS: &str = "boss";
@@ -22,7 +22,7 @@ pub const FILES: [(&str, &str); 1] = [("check.sh", CHECK_SH)];
 const CHECK_SH: &str = r#"#!/bin/sh
 # Each line names a caller and its limit.
 [ -s limits.txt ] || { echo "there are no limits"; exit 1; }
-if grep -v -E '^[a-z]+ [0-9]+$' limits.txt; then echo "that is no limit"; exit 1; fi
+if grep -v -E '^[a-z]+ [0-9]+$' limits.txt; then echo "that is not a limit"; exit 1; fi
 echo "$(wc -l < limits.txt) limits"
 "#;
 
@@ -30,7 +30,7 @@ echo "$(wc -l < limits.txt) limits"
 pub const CHECK: &str = "sh check.sh";
 
 /// The criterion that the second worker proposes, and the command that verifies it.
-pub const CRITERION: &str = "Whoever is not named has a limit too.";
+pub const CRITERION: &str = "Callers that are not named have a limit too.";
 pub const PROOF: &str = "grep -q '^anyone ' limits.txt";
 
 /// The hold of the first worker in the middle of the second iteration, with half of a line written.
@@ -62,7 +62,7 @@ pub fn start_args() -> Vec<String> {
 /// Returns the model's scenario. All other parts are real.
 pub fn scenario() -> String {
     let proposed = format!(
-        r#"{{ text = {}, rationale = "nobody else would be limited", check = {} }}"#,
+        r#"{{ text = {}, rationale = "otherwise, other callers would have no limit", check = {} }}"#,
         super::toml_text(CRITERION),
         super::toml_text(PROOF)
     );
@@ -77,14 +77,14 @@ turn = [
   { when = "You are boss", response = [
     { items = [{ tool = "provost_team_status", args = {} }] },
     { items = [{ tool = "provost_team_acknowledge", args = { revision = 0 } }] },
-    { items = [{ tool = "provost_team_send", args = { to = "mate", kind = "instruction", text = "Propose what else has to be so." } }] },
+    { items = [{ tool = "provost_team_send", args = { to = "mate", kind = "instruction", text = "Propose what else has to hold." } }] },
     { items = [{ tool = "provost_team_send", args = { to = "hand", kind = "instruction", text = "Begin with alice." } }] },
     { items = [{ message = "I wait for both." }] },
   ] },
   { when = "mate has a proposal", response = [
     { items = [{ tool = "provost_team_judge_criterion", args = { criterion = 1, judgement = "accept" } }] },
-    { items = [{ tool = "provost_team_judge_criterion", args = { criterion = 1, judgement = "satisfy", because = "mate says that it will be so" } }] },
-    { items = [{ message = "A word does not do: it has a command." }] },
+    { items = [{ tool = "provost_team_judge_criterion", args = { criterion = 1, judgement = "satisfy", because = "mate says that it will hold" } }] },
+    { items = [{ message = "A claim is not enough, because the criterion has a command." }] },
   ] },
   { when = "alice has a limit", response = [
     { items = [{ tool = "provost_team_check", args = { evidence = "tests" } }] },
@@ -97,7 +97,7 @@ turn = [
   { when = "bob has a limit", response = [
     { items = [{ tool = "provost_team_continue", args = { iteration = 3, to = "hand", text = "Without proof." } }] },
     { items = [{ hold = "at the gate" }, { tool = "provost_team_check", args = { evidence = "tests" } }] },
-    { items = [{ message = "It was refused: I have the tests run." }] },
+    { items = [{ message = "It was refused, so I request the tests." }] },
   ] },
   { when = "for tests of iteration 2", response = [
     { items = [{ tool = "provost_team_continue", args = { iteration = 3, to = "hand", text = "Now the others." } }] },
@@ -110,10 +110,10 @@ turn = [
   { when = "for tests of iteration 3", response = [
     { items = [{ tool = "provost_team_finish", args = { because = "three iterations are proved" } }] },
     { items = [{ tool = "provost_team_check", args = { criterion = 1 } }] },
-    { items = [{ message = "The criterion is open: I have it proved." }] },
+    { items = [{ message = "The criterion is still open, so I request its check." }] },
   ] },
   { when = "for criterion 1", response = [
-    { items = [{ tool = "provost_team_move", args = { kind = "stop", because = "nothing is open any more" } }] },
+    { items = [{ tool = "provost_team_move", args = { kind = "stop", because = "nothing is open anymore" } }] },
     { items = [{ tool = "provost_team_finish", args = { because = "all of it is proved" } }] },
     { items = [{ message = "It is being audited." }] },
   ] },

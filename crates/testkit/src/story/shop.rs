@@ -1,6 +1,6 @@
-//! A whole run that the demo and a test play with real Codex: a spec becomes a plan of seven tasks, five of which
-//! run in parallel. The planner asks one question, one task fails its check at first, two change the same line, and
-//! one passes alone but breaks another.
+//! A complete run that the demo and a test play with real Codex: a spec becomes a plan of seven
+//! tasks, and five of them run in parallel. The planner asks one question, one task fails its check
+//! at first, two change the same line, and one passes alone but breaks another.
 
 use super::toml_text;
 
@@ -18,7 +18,7 @@ pub const SPEC: (&str, &str) = (
 pub const FILES: [(&str, &str); 2] = [("README.md", "# Shop\n\nParts:\n"), ("check.sh", CHECK_SH)];
 
 /// The check of every tree. It waits at a gate if the tree has the third part and the first, so
-/// that other tasks finish meanwhile.
+/// that other tasks finish in the meantime.
 const CHECK_SH: &str = r#"#!/bin/sh
 # Each part has a number of its own, and nothing was left in conflict.
 gate=$1
@@ -36,7 +36,7 @@ echo "$(ls parts | wc -l) parts"
 pub const QUESTION: &str = "Which currency does the shop have?";
 pub const ANSWER: &str = "EUR";
 
-/// The tasks that run in parallel, each behind a hold of this name.
+/// The tasks that run in parallel, each waiting at a hold with its own name.
 pub const PARALLEL: [&str; 5] = ["cart", "tax", "stock", "labels", "help"];
 
 /// Returns the check command, with the path of its gate.

@@ -137,8 +137,8 @@ impl RunHistory {
         self.failed_opens.clear();
     }
 
-    /// Records which issues are active now. If an issue has an ended run and is not among them, it
-    /// has become inactive. If it becomes active again later, its attempts start over.
+    /// Records which issues are active now. An issue that is not among them has become inactive if
+    /// one of its runs has ended. If it becomes active again later, its attempts start over.
     pub fn record_active_issues(&mut self, rules: &DispatchRules, candidates: &[Issue]) {
         for (issue, runs) in &self.runs {
             let active = candidates.iter().any(|one| one.id == *issue && rules.is_active(one));

@@ -126,7 +126,8 @@ fn check_issue(
     }
 }
 
-/// Returns the ended runs whose leftovers can be removed, because their issues are in a terminal state.
+/// Returns the runs that have ended and whose leftovers can be removed because their issues are in
+/// a terminal state.
 pub fn runs_to_clean(rules: &DispatchRules, work: &RunHistory, issues: &[Issue]) -> Vec<String> {
     let done = issues.iter().filter(|issue| rules.terminal.has(&issue.state));
     let ended = done.flat_map(|issue| work.runs_of(&issue.id)).filter(|run| run.has_ended());

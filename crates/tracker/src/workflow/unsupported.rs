@@ -1,5 +1,5 @@
-//! Settings of the workflow format that Provost handles differently. They are never ignored, but
-//! rejected with a hint.
+//! Settings of the workflow format that Provost handles differently. They are rejected with a hint,
+//! never ignored.
 
 use serde_json::Value;
 
@@ -84,7 +84,7 @@ pub(super) fn approvals(value: Option<Value>) -> Result<Option<&'static str>, Er
         _ => Err(Error::config(
             "codex.approval_policy",
             format!(
-                "is {value}; expected untrusted, on-request or never (rules about single approvals are [approvals] in provost.toml)"
+                "is {value}; expected untrusted, on-request or never (rules for individual approvals belong in [approvals] in provost.toml)"
             ),
         )),
     }

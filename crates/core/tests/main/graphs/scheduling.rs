@@ -150,7 +150,7 @@ fn r18_chain_keeps_one_conversation() {
     assert_eq!(to, harness.run.head);
     harness.finish_worktree_move("b");
     assert_eq!(harness.live_session(), first);
-    assert!(harness.instruction().starts_with("That is done, checked and merged"));
+    assert!(harness.instruction().starts_with("That task is done, checked and merged"));
     assert!(harness.instruction().contains("b: Title of b\n\nDo b."));
     assert_eq!(harness.session(1).spec.task, Some(id("b")));
     harness

@@ -117,7 +117,7 @@ fn invalid_id_is_rejected() {
     for good in ["a", "0", "a-", "0-b-1", &long[..40]] {
         assert_eq!(id(good).as_str(), good);
     }
-    insta::assert_snapshot!(describe_faults(&[with("after", json!(["Größe\u{1b}"]))])[0], @r#"task "a", in "after": "Größe\u{1b}" is not a valid task id: expected 1 to 40 of a-z, 0-9 and "-", the first a letter or digit"#);
+    insta::assert_snapshot!(describe_faults(&[with("after", json!(["Größe\u{1b}"]))])[0], @r#"task "a", in "after": "Größe\u{1b}" is not a valid task id: expected 1 to 40 of a-z, 0-9 and "-", starting with a letter or digit"#);
     let flood = describe_faults(&[with("id", "x".repeat(100_000))]);
     assert!(flood[0].len() < 300, "no more of it is repeated than shows which one it is");
 }

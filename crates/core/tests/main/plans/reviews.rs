@@ -53,7 +53,7 @@ fn all_review_faults_are_reported_at_once() {
     - the review has an unknown field "score": expected only verdict, reason and edits
     - the review has the verdict "approve": expected "accept" or "reject"
     - edit number 1 of the review cannot be read: unknown variant `swap`, expected one of `add`, `remove`, `change`, `depend`, `release`
-    - edit number 2 of the review cannot be read: "A" is not a valid task id: expected 1 to 40 of a-z, 0-9 and "-", the first a letter or digit
+    - edit number 2 of the review cannot be read: "A" is not a valid task id: expected 1 to 40 of a-z, 0-9 and "-", starting with a letter or digit
     - edit number 3 of the review cannot be read: missing field `on`
     - edit number 4 of the review cannot be read: unknown field `status`, expected `id`
     - edit number 5 of the review is a text: expected an object

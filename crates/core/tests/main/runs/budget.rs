@@ -125,7 +125,7 @@ fn budget_cannot_be_lowered() {
     let mut harness = TestRun::open(RunSpec { budget, ..run_spec() });
     for (tokens, turns) in [(Some(100), None), (Some(99), None), (None, Some(3))] {
         let refused = harness.try_apply(RunCommand::RaiseBudget { tokens, turns });
-        let left = "100 tokens, no limit of turns".to_owned();
+        let left = "100 tokens, no limit on turns".to_owned();
         assert_eq!(refused, Err(RunRejection::BudgetNotRaised(left)), "{tokens:?} {turns:?}");
     }
     raise(&mut harness, 101);

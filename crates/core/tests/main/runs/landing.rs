@@ -291,7 +291,7 @@ fn rejected_landing_fails_and_resume_asks_again() {
         (harness.ending(), harness.outcome().cause),
         (RunEnding::Failed, Some(RunFailureCause::Landing))
     );
-    assert_eq!(harness.outcome().detail, "the operator refused the change of provost.toml: no");
+    assert_eq!(harness.outcome().detail, "the operator refused the changes to provost.toml: no");
     harness.apply(RunCommand::Resume);
     assert_eq!(harness.pending_effects(), ["land-2-0"], "it is checked again");
     assert!(!harness.run.may_land(&commit));

@@ -118,7 +118,7 @@ fn new_thread_starts_with_worker_onboarding() {
     assert_eq!((key.as_str(), team.message_status(no).as_str()), ("instruction-2", "offered"));
     let parts = [
         "You are hand, a worker of the team",
-        "One instruction at a time",
+        "Work on one instruction at a time",
         "provost_team_send",
         "new conversation",
         "limit how often each caller",

@@ -278,7 +278,7 @@ fn d6_managers_get_worker_check_results() {
         team.task.messages.iter().map(|m| (m.to.name(), m.text.clone())).collect();
     let [("hand", own), ("boss", copy)] = messages.as_slice() else { panic!("{messages:?}") };
     assert!(own.starts_with("check 1 for criterion 1: `make test` exit"), "{own}");
-    assert_eq!(*copy, format!("hand (worker) had this checked\n{own}"));
+    assert_eq!(*copy, format!("hand (worker) requested this check\n{own}"));
 }
 
 #[test]

@@ -90,10 +90,10 @@ fn built_in_loop_templates() {
     visual-diff: a screen that must match a picture
       at most 10, plateau Some(3), keep
       checks=verified screens=pictures:1000 report=artifact:screen,difference,next_task
-    pr-ci-merge: one pull request after the other, each through its checks
+    pr-ci-merge: pull requests, one by one, each merged after its checks
       at most 10, plateau Some(3), new_thread
       checks=verified pull_request=artifact:url,branch,title ci=verified:COMMAND merged=artifact:commit,into
-    ship-it: a release: proved, challenged, and with a way back
+    ship-it: a release: verified, challenged and reversible
       at most 5, plateau Some(1), keep
       checks=verified challenge=challenge review=asserted release=artifact:version,notes,rollback
     ");
@@ -108,7 +108,7 @@ fn loop_with_unknown_command_is_rejected() {
         assert_eq!(why, OutlineError::NoChecks { looped: name.to_owned(), evidence });
     }
     let none = built_in("build").expect("it is built in").fill_checks(&[]).expect_err("no checks");
-    assert_snapshot!(none, @r#"the loop "build" runs the project's checks for "checks", but there are none: set verify.checks in provost.toml, or give --check COMMAND"#);
+    assert_snapshot!(none, @r#"the loop "build" runs the project's checks for "checks", but there are none: set verify.checks in provost.toml, or pass --check COMMAND"#);
     let coverage = built_in("test-coverage").expect("it is built in");
     assert_snapshot!(coverage.fill_checks(&checks(&["true"])).expect_err("no command"), @r#"the loop "test-coverage" runs a command for "coverage" that only the project knows: set loops.test-coverage.evidence.coverage = "verified:COMMAND" in provost.toml"#);
 }

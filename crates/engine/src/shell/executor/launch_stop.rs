@@ -27,10 +27,10 @@ use super::{
 /// How long a holder may take to confirm that it is killing its process tree.
 const KILL_ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long to wait before asking a holder again that confirmed a kill.
+/// How long to wait before asking a holder again after it has confirmed a kill.
 const KILL_RETRY_DELAY: Duration = Duration::from_millis(500);
 
-/// How long a report of a launch's end may be on its way.
+/// How long to wait for a report of a launch's end that may already be on its way.
 const END_REPORT_TIMEOUT: Duration = Duration::from_millis(200);
 
 impl EffectContext {
@@ -49,8 +49,8 @@ impl EffectContext {
             return self.cancel_launch(launch, &dir, cancel).await;
         }
         if pending {
-            // The launch is just being started. Let the start complete, then stop the launch like
-            // any other.
+            // The launch is being started. Let the start complete, then stop the launch like any
+            // other.
             tokio::select! {
                 () = self.starting.wait_for(launch) => {}
                 () = supervised_command::wait_for_cancel(&mut cancel) => return None,
@@ -82,7 +82,8 @@ impl EffectContext {
         };
         let traces = launch_traces(session, launch, &dir);
         // A daemon that has just taken over may not follow the launch yet, and a holder that is not
-        // its child leaves no exit status. Then only this connection hears that it ended in order.
+        // its child leaves no exit status. In these cases, only this connection reports that the
+        // launch ended in an orderly way.
         let mut link = if matches!(op, HolderOp::Stop { .. }) {
             HolderConnection::follow(&dir).await.ok()
         } else {
@@ -95,7 +96,8 @@ impl EffectContext {
             }
             match supervised_command::request(&dir, op.clone()).await {
                 Ok(()) | Err(client::Error::Fault(_)) => break,
-                // The holder is exiting, or dead: then the launch's follower ends the survivors.
+                // The holder is exiting or dead. If it is dead, the launch's follower ends the
+                // survivors.
                 Err(_) => supervised_command::sleep(RETRY_DELAY).await,
             }
         }
@@ -106,8 +108,8 @@ impl EffectContext {
     }
 
     /// Waits until the holder reports the end of its launch, and records it. If the stop is
-    /// cancelled, because the launch has ended or a harder step follows, only a report that is on
-    /// its way counts.
+    /// cancelled, because the launch has ended or a harder step follows, waits only for a report
+    /// that may already be on its way.
     async fn record_end(&self, link: &mut HolderConnection, cancel: &mut watch::Receiver<bool>) {
         let is_cancelled = tokio::select! {
             () = link.wait_gone() => false,
@@ -119,8 +121,8 @@ impl EffectContext {
         self.world.holders.record_end(link);
     }
 
-    /// Asks the holder to kill its tree as long as it answers. One that does not answer is ended
-    /// with its tree.
+    /// Asks the holder to kill its tree for as long as it responds. A holder that does not respond
+    /// is ended together with its tree.
     async fn kill(
         &self,
         session: &Session,

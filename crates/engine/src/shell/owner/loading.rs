@@ -102,7 +102,7 @@ impl Owner {
             Err(why) if self.ledger.stream(&stream).is_ok_and(|found| found.is_some()) => {
                 self.unreadable.insert(stream.to_string(), why);
             }
-            // Nothing has this name, which the reply will report.
+            // Nothing has this name. The reply will report that.
             Err(_) => {}
         }
     }

@@ -26,8 +26,8 @@ pub(crate) struct PaneRegistry {
     typed: Arc<Mutex<BTreeSet<(LaunchId, String)>>>,
 }
 
-/// Distributes the kernel's notifications. All panes share one queue, because each user has only a
-/// few of them.
+/// Distributes the kernel's notifications. All panes share one queue, because each user may have
+/// only a few queues.
 pub(crate) struct WriteDispatcher {
     writes: Option<Arc<WriteQueue>>,
     waiting: WriteListeners,

@@ -82,7 +82,7 @@ pub(crate) struct RolloutWatch {
     /// The conversation being read, and the conversations before it.
     thread: Option<String>,
     left_threads: Vec<String>,
-    /// The conversation to which the user switched but that is not being read yet.
+    /// The conversation that the user has switched to but that is not being read yet.
     switched_to: Option<ThreadId>,
     /// Conversations created at or after this time were created while the agent was being watched.
     since_ms: u64,
@@ -146,7 +146,8 @@ impl RolloutWatch {
         }
     }
 
-    /// Follows the file for as long as the future is polled. A failed read is repeated and ends nothing.
+    /// Follows the file for as long as the future is polled. A failed read is retried and does not
+    /// end the watch.
     pub(crate) async fn run(mut self) {
         loop {
             if self.follow().await.is_err() {
@@ -267,8 +268,8 @@ impl RolloutWatch {
         }
     }
 
-    /// Returns the file to read: the given one, or that of the conversation to which the user has
-    /// switched since.
+    /// Returns the file to read: the given file, or the file of the conversation that the user has
+    /// switched to since.
     async fn current_file(&self, file: PathBuf) -> (PathBuf, Option<ThreadId>) {
         let own = Rollout::from_path(&file, false).map(|rollout| rollout.thread);
         let thread = self.thread.as_deref().and_then(ThreadId::parse);
@@ -453,8 +454,8 @@ impl RolloutPass {
     }
 }
 
-/// Returns where to start reading a conversation to which the user switched. A new conversation is
-/// read completely, but for an older one only the current state is used.
+/// Returns where to start reading a conversation that the user has switched to. A new conversation
+/// is read completely, but for an older one only the current state is used.
 fn read_start_of(thread: Option<&str>, since_ms: u64) -> ReadStart {
     let made = thread.and_then(ThreadId::parse).and_then(|thread| thread.created_at_ms());
     if made.is_some_and(|made| made >= since_ms) { ReadStart::At(0) } else { ReadStart::Now }

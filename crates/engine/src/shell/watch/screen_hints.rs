@@ -27,7 +27,7 @@ const UNKNOWN_SIZE: (u16, u16) = (24, 80);
 /// whether it is stable.
 const READ_DELAY_MS: u64 = 120;
 
-/// The same delay while something is drawn continuously but nothing is new.
+/// The delay after a write while something is drawn continuously but nothing is new.
 const CALM_READ_DELAY_MS: u64 = 400;
 
 /// Reads the terminal of one launch.
@@ -104,8 +104,8 @@ impl ScreenHints {
     }
 
     /// Processes a title that was read together with a frame, and returns its signal unless the
-    /// last title had the same one. A title only shows that the user is needed. The reason is taken
-    /// from the screen, unless the screen is stable and shows no known request.
+    /// last title had the same signal. A title only shows that the user is needed. The reason is
+    /// taken from the screen, unless the screen is stable and shows no known request.
     pub(crate) fn title(
         &mut self,
         title: &str,
@@ -238,7 +238,7 @@ fn hint_from_screen(reading: &ScreenReading) -> Option<ScreenHint> {
     Some(match reading.kind {
         ScreenKind::Trust => dialog("asks whether to trust the directory"),
         ScreenKind::HookTrust => dialog("asks whether to trust hooks"),
-        ScreenKind::Login => dialog("wants a login"),
+        ScreenKind::Login => dialog("asks for a login"),
         ScreenKind::Update => dialog("offers an update"),
         ScreenKind::ModelMigration => dialog("offers another model"),
         ScreenKind::UnknownDialog => dialog("waits for a choice"),
@@ -306,7 +306,8 @@ fn hint_from_title(title: &str) -> Option<ScreenHint> {
     }
 }
 
-/// How notifications begin that ask for input. All others are only informational.
+/// The beginnings of notifications that ask for input. All other notifications are only
+/// informational.
 const REQUEST_PREFIXES: [(&str, RequestKind); 2] =
     [("Approval requested", RequestKind::Approval), ("Plan mode prompt", RequestKind::Question)];
 

@@ -1,4 +1,4 @@
-//! Detects that the user switched to a new conversation on an agent's screen. Such a conversation
+//! Detects that the user switched to a new conversation on an agent's screen. The new conversation
 //! was created after the watch began, and not by Codex for its own purposes.
 
 use std::{

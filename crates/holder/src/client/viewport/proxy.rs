@@ -43,8 +43,8 @@ pub fn run_program(
     command.stdin(other.try_clone()?).stdout(other.try_clone()?).stderr(other);
     person.take_over()?;
     let child = command.spawn().map_err(Error::Start)?;
-    // The `Command` keeps the program's end of the terminal open, so its closing would go
-    // unnoticed.
+    // The `Command` holds the program's end of the terminal open, so the program's own close would
+    // go unnoticed.
     drop(command);
     let mut proxy = ProgramProxy { person, place, terminal, child, unread: VecDeque::new() };
     let shown = proxy.run(is_over);
@@ -78,7 +78,7 @@ struct ProgramProxy<'a> {
     unread: VecDeque<u8>,
 }
 
-/// Which sources a wait found ready.
+/// The event sources that are ready after a wait.
 struct ProxyReady {
     typed: bool,
     shown: bool,
@@ -193,7 +193,8 @@ impl ProgramProxy<'_> {
         Ok(())
     }
 
-    /// Kills the program if it is still running. It only displays the work of another process.
+    /// Kills the program if it is still running. No work is lost, because the program only displays
+    /// another process's work.
     fn end_program(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
             self.child.kill().ok();

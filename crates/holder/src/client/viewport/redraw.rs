@@ -5,7 +5,7 @@
 
 use crate::spec::Tty;
 
-/// The minimum time for which the terminal stays shorter, so that the program notices.
+/// The minimum time that the terminal stays shorter, so that the program notices.
 const MIN_SHORTENED_MS: u64 = 100;
 /// The maximum time, for a program that draws nothing.
 const MAX_SHORTENED_MS: u64 = 1000;

@@ -25,8 +25,8 @@ const LONGEST_PAUSE_MS: u64 = 100;
 
 /// A connection that is not established yet.
 pub(in crate::hold) struct PendingConnection {
-    /// The socket's directory, kept open so that the length of its path, or a change of it, does
-    /// not matter.
+    /// The socket's directory. It is kept open, so it does not matter how long its path is or
+    /// whether the path changes.
     dir: OwnedFd,
     name: OsString,
     /// Reports new entries in the directory. `None` if the system did not provide a watch.
@@ -117,7 +117,7 @@ impl PendingConnection {
     pub(in crate::hold) fn finish(&mut self) -> ConnectStep {
         match self.upgrade() {
             ConnectStep::Ongoing => {
-                ConnectStep::Failed("the command ended before it was connected to".into())
+                ConnectStep::Failed("the command ended before the holder connected to it".into())
             }
             step @ (ConnectStep::Connected(..) | ConnectStep::Failed(_)) => step,
         }
@@ -265,7 +265,7 @@ mod tests {
         std::fs::remove_file(&socket).unwrap();
         std::os::unix::fs::symlink("nowhere", &socket).unwrap();
         assert!(matches!(arriving.step(1005), ConnectStep::Ongoing));
-        assert_eq!(arriving.due(), 1015, "a link that leads nowhere may lead somewhere soon");
+        assert_eq!(arriving.due(), 1015, "the target of a dangling link may appear soon");
     }
 
     #[test]

@@ -132,7 +132,7 @@ impl FrameDecoder {
         let (is_final, opcode) = (first & FINAL != 0, first & !FINAL & !RESERVED);
         let left = payload_len(header);
         if first & RESERVED != 0 || second & MASKED != 0 || left > i64::MAX as u64 {
-            return Err("a frame of the server is malformed");
+            return Err("the server sent a malformed frame");
         }
         let kind = match (opcode, self.message) {
             (CONTINUATION, Some(_)) => FrameKind::Data,
@@ -141,10 +141,10 @@ impl FrameDecoder {
             (CLOSE, _) => FrameKind::Close,
             (PING, _) => FrameKind::Ping,
             (PONG, _) => FrameKind::Pong,
-            _ => return Err("a frame of the server has an unknown type or is out of order"),
+            _ => return Err("the server sent a frame of unknown type or out of order"),
         };
         if kind != FrameKind::Data && (!is_final || left > MAX_CONTROL as u64) {
-            return Err("a control frame of the server is too long or fragmented");
+            return Err("the server sent a control frame that is too long or fragmented");
         }
         Ok(OpenFrame { kind, is_final, left })
     }
@@ -199,7 +199,8 @@ impl FrameDecoder {
     }
 }
 
-/// Returns the length of the header as far as its bytes show, which is at least two.
+/// Returns the length of the header, as far as the bytes received so far determine it. The result
+/// is at least two.
 fn header_len(header: &[u8]) -> usize {
     match header.get(1).map(|byte| byte & !MASKED) {
         Some(126) => 4,

@@ -73,7 +73,7 @@ impl Upgrade {
     }
 }
 
-/// Returns the value with which a server must accept this key.
+/// Returns the value that a server must send to accept this key.
 fn accept(key: &str) -> String {
     STANDARD.encode(sha1(format!("{key}{MAGIC}").as_bytes()))
 }

@@ -26,7 +26,7 @@ impl Supervisor {
         }
     }
 
-    /// Handles a client's request. A queued write is answered later, so it returns `None`.
+    /// Handles a client's request. Returns `None` for a queued write, which is answered later.
     fn handle(
         &mut self,
         client: u64,

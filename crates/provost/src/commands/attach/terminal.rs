@@ -52,8 +52,9 @@ pub(super) fn show_program(
     viewport::run_program(command, ViewportIo { input, output, calls, attended: true }, is_over)
 }
 
-/// The signals that a viewport handles. A termination signal detaches first, so that the terminal
-/// is restored. Before the terminal is in raw mode, Ctrl-\ arrives as SIGQUIT.
+/// The signals that a viewport handles. After a termination signal, the viewport detaches before
+/// the program exits, so that the terminal is restored. Until the terminal is in raw mode, Ctrl-\
+/// arrives as SIGQUIT.
 struct ViewportSignals {
     resized: Signal,
     terminate: Signal,

@@ -30,8 +30,7 @@ pub(super) fn examine(context: &Context, config: &Resolved) -> Vec<DoctorFinding
             .explicit_program()
             .map_or_else(String::new, |named| format!(" {}", named.path.display()));
         let found = format!(
-            "set by the project's provost.toml{named}; doctor runs no program that a repository \
-             names"
+            "set by the project's provost.toml{named}; `doctor` never runs programs that are configured by a repository"
         );
         return vec![DoctorFinding::ok("codex", found)];
     }
@@ -47,8 +46,8 @@ pub(super) fn examine(context: &Context, config: &Resolved) -> Vec<DoctorFinding
     findings
 }
 
-/// Describes every candidate, and returns the one that a session would use. Codex is optional, so
-/// the only failure is a Codex that is configured but unusable.
+/// Describes every candidate, and returns the one that a session would use. Because Codex is
+/// optional, reports a failure only if the configured Codex is unusable.
 fn candidates(setup: &CodexSetup<'_>) -> (Vec<DoctorFinding>, Option<CodexProgram>) {
     let search = setup.search_environment();
     let named = setup.explicit_program();
@@ -153,15 +152,16 @@ fn sandbox(setup: &CodexSetup<'_>, codex: &CodexProgram, temporary: &Path) -> Do
     }
 }
 
-/// Warns about a home in a temporary directory, because every sandboxed command can write there.
+/// Warns if the home is in a temporary directory, because all sandboxed commands can write to
+/// temporary directories.
 fn temporary_home(home: &Path, temporary: &Path) -> Option<DoctorFinding> {
     let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let within = [temporary, Path::new("/tmp")].iter().any(|dir| real(home).starts_with(real(dir)));
     within.then(|| {
         DoctorFinding::warn(
             "codex home",
-            "PROVOST_HOME is in a temporary directory: Codex creates no helper programs there, and sandboxed commands can write to it",
-            "export PROVOST_HOME=DIRECTORY, with a directory outside the temporary files",
+            "PROVOST_HOME is in a temporary directory, where Codex creates no helper programs and sandboxed commands can write",
+            "export PROVOST_HOME=DIRECTORY, where DIRECTORY is not a temporary directory",
         )
     })
 }

@@ -100,7 +100,8 @@ pub(super) fn processes_finding(found: &[UnknownHolder], fix: &'static str) -> D
     DoctorFinding::fail("processes", what, fix)
 }
 
-/// Checks `pass_env`. Agents get these variables from the daemon's environment, so they must be set there.
+/// Checks `pass_env`. Agents get the listed variables from the daemon's environment, so the
+/// variables must be set there.
 fn pass_env(config: &Resolved, there: &[String]) -> DoctorFinding {
     let agents = config.agents.iter().map(|(agent, keys)| (agent.as_str(), &keys.pass_env));
     let agents = agents.chain([(BUILT_IN, &config.codex.pass_env)]);

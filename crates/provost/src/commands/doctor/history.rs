@@ -39,7 +39,7 @@ fn restarts(now: i64, deaths: &[i64], home: &ProvostHome) -> DoctorFinding {
         0..TOO_MANY => DoctorFinding::ok("restarts", "the daemon is not crashing repeatedly"),
         _ => DoctorFinding::warn(
             "restarts",
-            format!("the daemon was started and died {recent} times within 10 minutes"),
+            format!("the daemon crashed {recent} times within 10 minutes"),
             format!(
                 "check the logs in {}, then run `provost ledger verify`",
                 home.log_dir().display()

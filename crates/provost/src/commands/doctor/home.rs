@@ -15,10 +15,10 @@ use crate::{
     ui::{DoctorFinding, format_size},
 };
 
-/// If less space than this is free, a warning is shown, in bytes.
+/// The number of free bytes below which a warning is shown.
 const LOW_SPACE_BYTES: u64 = 1 << 30;
 
-/// If less space than this is free, writing to the ledger may soon fail, in bytes.
+/// The number of free bytes below which writing to the ledger may soon fail.
 const CRITICAL_SPACE_BYTES: u64 = 64 << 20;
 
 /// The kernel's magic number for tmpfs.
@@ -87,7 +87,7 @@ fn creatable(home: &ProvostHome) -> DoctorFinding {
         Err(why) => DoctorFinding::fail(
             "home",
             format!("cannot create {path} in {}: {why}", there.display()),
-            "export PROVOST_HOME=DIRECTORY, with a directory that you can write to",
+            "export PROVOST_HOME=DIRECTORY, where DIRECTORY is writable",
         ),
     }
 }
@@ -124,22 +124,23 @@ fn disk_space(there: &Path) -> DoctorFinding {
     }
 }
 
-/// Warns about a home in memory or in a temporary directory, because it would be lost on a reboot or cleanup.
+/// Warns if the home is in memory or in a temporary directory, because a reboot or a cleanup would
+/// delete it.
 fn storage(home: &ProvostHome, there: &Path) -> DoctorFinding {
     let tmpfs = rustix::fs::statfs(there).is_ok_and(|found| found.f_type == TMPFS);
     if tmpfs {
         return DoctorFinding::warn(
             "storage",
-            "the home is on tmpfs and is lost at reboot",
-            "export PROVOST_HOME=DIRECTORY, with a directory on a disk",
+            "the home is on tmpfs, so a reboot deletes it",
+            "export PROVOST_HOME=DIRECTORY, where DIRECTORY is on a disk",
         );
     }
     let cleaned = ["/tmp", "/var/tmp"].iter().any(|dir| home.path.starts_with(dir));
     if cleaned {
         DoctorFinding::warn(
             "storage",
-            "the home is in a temporary directory, which the system cleans up",
-            "export PROVOST_HOME=DIRECTORY, with a directory outside the temporary files",
+            "the home is in a temporary directory, which the system may delete",
+            "export PROVOST_HOME=DIRECTORY, where DIRECTORY is not a temporary directory",
         )
     } else {
         DoctorFinding::ok("storage", "on a disk")
@@ -154,7 +155,7 @@ fn socket(home: &ProvostHome) -> DoctorFinding {
         DoctorFinding::warn(
             "socket",
             format!("{} is too long for other programs to connect to", path.display()),
-            "export PROVOST_HOME=DIRECTORY with a shorter path",
+            "export PROVOST_HOME=DIRECTORY, where DIRECTORY is a shorter path",
         )
     }
 }
@@ -172,7 +173,7 @@ fn ledger(home: &ProvostHome) -> Vec<DoctorFinding> {
     }
 }
 
-/// Reports processes that are running although their ledger cannot be read.
+/// Reports the home's running processes if its ledger cannot be read.
 fn living_processes(home: &ProvostHome) -> Option<DoctorFinding> {
     let found = unknown_holders::living(&shell::Home::new(&home.path));
     (!found.is_empty()).then(|| processes_finding(&found, "provost ledger recover --stop-unknown"))
@@ -194,19 +195,20 @@ fn ledger_content(reader: &SqliteReader) -> DoctorFinding {
         (Ok(_), Some(record)) => DoctorFinding::fail(
             "ledger",
             format!(
-                "read-only, because the ledger has events of a newer provost ({})",
+                "read-only, because the ledger contains events of a newer version of Provost ({})",
                 record.kind
             ),
-            "use this version of provost or a newer one",
+            "use that version of Provost or a newer one",
         ),
         (Ok(last), None) => DoctorFinding::ok("ledger", format!("readable, {last} events")),
     }
 }
 
-/// The number of records whose checksums `doctor` verifies, so that it stays quick.
+/// The maximum number of records whose checksums `doctor` verifies. The limit keeps the command
+/// fast.
 const MAX_VERIFIED_RECORDS: u64 = 20_000;
 
-/// Verifies the checksums of the newest records. Fails with the first damaged one.
+/// Verifies the checksums of the newest records. Returns an error for the first damaged record.
 fn check_newest_records(reader: &SqliteReader, last: u64) -> Result<(), provost_ledger::Error> {
     let after = last.saturating_sub(MAX_VERIFIED_RECORDS);
     reader.for_each_record(after, &mut |_| std::ops::ControlFlow::Continue(()))

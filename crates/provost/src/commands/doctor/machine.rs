@@ -1,4 +1,4 @@
-//! Checks of the machine: settings that could end the daemon and its agents.
+//! Checks of the machine: settings that could cause the daemon and its agents to be killed.
 
 use std::{fs, path::Path};
 
@@ -50,18 +50,19 @@ fn init() -> DoctorFinding {
     }
 }
 
-/// Checks for Landlock, with which the kernel enforces that Provost's git executes nothing but git.
+/// Checks for Landlock, a kernel feature that prevents Provost's git from executing any program
+/// other than git.
 fn landlock(abi: std::io::Result<Option<u32>>) -> DoctorFinding {
     let enable =
-        "use a kernel of 5.13 or newer with landlock in its list of security modules (lsm=)";
+        "use Linux 5.13 or newer, with landlock in its list of security modules (lsm=)";
     match abi {
         Ok(Some(abi)) => {
-            let found = "Provost's git can start no program of a repository";
+            let found = "Provost's git cannot start programs from a repository";
             DoctorFinding::ok("landlock", format!("available (ABI {abi}): {found}"))
         }
         Ok(None) => DoctorFinding::warn(
             "landlock",
-            "not available: only git's settings keep Provost's git from starting programs of a repository",
+            "not available: only git's own settings prevent Provost's git from starting programs from a repository",
             enable,
         ),
         Err(why) => DoctorFinding::warn("landlock", format!("cannot be examined: {why}"), enable),
@@ -78,7 +79,7 @@ fn lingering(user: &str) -> DoctorFinding {
         }
         (false, true) => DoctorFinding::warn(
             "logout",
-            "KillUserProcesses is on, so agents are ended when you log out",
+            "KillUserProcesses is on, so agents are killed when you log out",
             "loginctl enable-linger",
         ),
         (false, false) => DoctorFinding::ok(
@@ -103,7 +104,7 @@ mod tests {
     #[test]
     fn missing_landlock_is_a_warning() {
         let shown = format!("{:?}", landlock(Ok(Some(6))));
-        assert!(shown.contains("available (ABI 6): Provost's git can start no program"), "{shown}");
+        assert!(shown.contains("available (ABI 6): Provost's git cannot start programs"), "{shown}");
         let shown = format!("{:?}", landlock(Ok(None)));
         assert!(shown.contains("not available") && shown.contains("5.13"), "{shown}");
         let shown = format!("{:?}", landlock(Err(std::io::Error::other("denied"))));

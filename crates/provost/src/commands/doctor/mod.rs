@@ -84,12 +84,12 @@ fn examine(context: &Context) -> Vec<DoctorFinding> {
     findings
 }
 
-/// Returns the finding of a check that needs the configuration, if that has errors.
+/// Returns the finding for a check that needs the configuration while the configuration has errors.
 fn skipped(what: &'static str) -> DoctorFinding {
     DoctorFinding::skipped(what, "not checked, because the configuration has errors")
 }
 
-/// Warns about a project that is not trusted yet, because nothing is started in it.
+/// Warns if the project is not trusted yet, because Provost starts nothing in such projects.
 fn untrusted_project(context: &Context) -> Option<DoctorFinding> {
     let cwd = context.environment.current_dir().ok()?;
     let TrustWarning { problem, command } = trust::warning(&context.environment, &cwd)?;

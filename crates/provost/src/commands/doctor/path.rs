@@ -1,4 +1,4 @@
-//! Checks that the programs that Provost and its agents call are on PATH.
+//! Checks that PATH contains the programs that Provost and its agents call.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ pub(super) fn examine(environment: &Environment, config: Option<&Resolved>) -> V
     findings
 }
 
-/// Finds a program in the way a shell does.
+/// Searches PATH for a program, as a shell does.
 fn find(program: &str, path: &str) -> Option<PathBuf> {
     let candidates = std::env::split_paths(path).map(|dir| dir.join(program));
     candidates
@@ -44,7 +44,8 @@ fn optional(program: &'static str, path: &str) -> DoctorFinding {
     }
 }
 
-/// Checks that calling `provost` starts this program. `setting` is what to change if it does not.
+/// Checks that calling `provost` starts this program. `setting` is the setting to change if another
+/// program would start.
 fn provost(what: &'static str, whose: &str, setting: &str, path: &str) -> DoctorFinding {
     let own = std::env::current_exe().ok();
     let fix = match own.as_deref().and_then(Path::parent) {
@@ -58,7 +59,7 @@ fn provost(what: &'static str, whose: &str, setting: &str, path: &str) -> Doctor
         }
         Some(file) => DoctorFinding::warn(
             what,
-            format!("{} on {whose} is a different provost from this one", file.display()),
+            format!("{} on {whose} is a different provost program", file.display()),
             fix,
         ),
     }

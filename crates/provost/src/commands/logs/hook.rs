@@ -4,8 +4,8 @@ use provost_api::{ApiError, ErrorCode, HookRow, SessionRow};
 
 use crate::ui;
 
-/// Finds a hook by its number in the row or by its event, and returns it with its index in the row.
-/// An empty name selects the most recent failed hook.
+/// Finds a hook by its number or by its event, and returns the hook and its index in the row. An
+/// empty name selects the most recent failed hook.
 pub(super) fn find<'a>(row: &'a SessionRow, which: &str) -> Result<(usize, &'a HookRow), ApiError> {
     let hooks: Vec<(usize, &HookRow)> = row.hooks.iter().enumerate().collect();
     let newest = |wanted: &dyn Fn(&HookRow) -> bool| {
@@ -20,7 +20,7 @@ pub(super) fn find<'a>(row: &'a SessionRow, which: &str) -> Result<(usize, &'a H
         let id = ui::short_id(&row.id);
         let events: Vec<&str> = row.hooks.iter().map(|hook| hook.event.as_str()).collect();
         let message = if events.is_empty() {
-            format!("session {id} has run no hooks")
+            format!("session {id} has not run any hooks")
         } else {
             format!("session {id} has no hook {which:?}; it has {}", events.join(", "))
         };

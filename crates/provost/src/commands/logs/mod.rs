@@ -35,9 +35,10 @@ use crate::{
 
 /// Show the output of a session's or run's processes
 ///
-/// Text output is for reading: Codex's protocol becomes text, its routine log lines are hidden, colors are removed and
-/// control characters are escaped. Input is shown only as "→ KEY (N bytes)". --raw prints everything unchanged. With
-/// --json each line is an object {at_ms, channel, text, launch}, where the text is the original line.
+/// By default, output is made readable: Codex's protocol is converted to text, its routine log
+/// lines are hidden, colors are removed, and control characters are escaped. Input is shown only as
+/// "→ KEY (N bytes)". --raw prints all output unchanged. With --json, each line is an object
+/// {at_ms, channel, text, launch} that contains the original line.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost logs 1a2b3c4d\n  provost logs 1a2b3c4d -f --tail 20\n  provost logs 1a2b3c4d --since 10m --timestamps\n  provost logs fixer --check 1\n  provost logs fixer --setup\n  provost logs fixer --hook session.failed\n  provost logs fixer --launch 2 --stderr"
@@ -45,7 +46,8 @@ use crate::{
 pub(crate) struct LogsArgs {
     /// Session or run ID (4+ digits of either end) or name
     id: String,
-    /// Wait for more output until the outcome is final, across launches and sessions, then show the outcome
+    /// Wait for more output, including that of later launches and sessions, until the outcome is
+    /// final; then show the outcome
     #[arg(short, long)]
     follow: bool,
     /// Only the last N lines; for a run, the last N lines of each session
@@ -54,7 +56,7 @@ pub(crate) struct LogsArgs {
     /// Only output since a time: an age such as 10m, or a local time such as 14:30 or "2026-02-28 14:30"
     #[arg(long, value_name = "DURATION|TIME", value_parser = parse_past_time)]
     since: Option<PastTime>,
-    /// Start each line with its local time
+    /// Start each line with the local time at which it was written
     #[arg(long, conflicts_with_all = ["raw", "json"])]
     timestamps: bool,
     /// Show the output of the N-th check instead
@@ -63,8 +65,8 @@ pub(crate) struct LogsArgs {
     /// Show the output of the worktree's setup command instead
     #[arg(long, conflicts_with_all = ["follow", "launch", "check"])]
     setup: bool,
-    /// Show the output of a hook instead: its number in `status --json`, or an event for its newest
-    /// hook [default: the newest failed hook]
+    /// Show the output of a hook instead. HOOK is its number in `status --json`, or an event, which
+    /// selects the newest hook for that event [default: the newest failed hook]
     #[arg(
         long,
         value_name = "N|EVENT",
@@ -125,7 +127,7 @@ struct Logs<'a> {
     context: &'a Context,
     home: ProvostHome,
     shown: LinePrinter,
-    /// Descriptions of commands that ran but whose journal is missing.
+    /// Descriptions of commands that ran but have no journal.
     missing: Vec<String>,
 }
 
@@ -162,10 +164,8 @@ impl Logs<'_> {
     fn check(&mut self, row: &SessionRow, no: usize) -> Result<(), Error> {
         let id = ui::short_id(&row.id);
         let check = no.checked_sub(1).and_then(|at| row.checks.get(at)).ok_or_else(|| {
-            let message = format!(
-                "session {id} has no check {no}; its number of checks is {}",
-                row.checks.len()
-            );
+            let message =
+                format!("session {id} has no check {no}; number of checks: {}", row.checks.len());
             ApiError::new(ErrorCode::NotFound, message).next(format!("provost status {id}"))
         })?;
         let output =
@@ -239,7 +239,8 @@ impl Logs<'_> {
         JournalSource::new(&dir, what.replace(' ', ""))
     }
 
-    /// Fails if any output is missing, because otherwise it would look as if the command had printed nothing.
+    /// Returns an error if any output is missing. Otherwise, missing output would look like a
+    /// command that printed nothing.
     fn check_nothing_missing(&self, row: &SessionRow) -> Result<(), ApiError> {
         if self.missing.is_empty() {
             return Ok(());
@@ -329,8 +330,8 @@ impl Logs<'_> {
             if link.is_live() {
                 self.shown.sink.release(&self.context.ui)?;
             }
-            // The holder writes all output before it reports that it has finished, so reading once
-            // more gets the rest.
+            // The holder writes all output before it reports that it has finished, so one more read
+            // returns the rest.
             if !link.wait() {
                 self.drain(&mut source)?;
                 return self.shown.flush(&self.context.ui);
@@ -384,8 +385,8 @@ fn has_started(row: &SessionRow, at: usize) -> bool {
     row.launches.get(at).is_some_and(|launch| launch.phase != "pending")
 }
 
-/// Whether a launch has run. The holder creates the journal before it starts the command, so if the
-/// journal is missing, it was removed.
+/// Whether a launch has run. The holder creates the journal before it starts the command, so a
+/// missing journal was removed later.
 fn has_run(row: &SessionRow, at: usize) -> bool {
     let phase = row.launches.get(at).map(|launch| launch.phase.as_str());
     matches!(phase, Some("running" | "ended" | "unobserved"))

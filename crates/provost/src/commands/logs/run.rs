@@ -10,7 +10,7 @@ use crate::{
     target, ui,
 };
 
-/// Shows the output of a run's sessions. For a check or a setup command, uses the most recent
+/// Shows the output of a run's sessions. To show a check or a setup command, uses the most recent
 /// session that has one.
 pub(super) fn show(
     logs: &mut Logs<'_>,
@@ -98,6 +98,6 @@ fn newest(
 
 fn only_sessions(row: &RunRow) -> ApiError {
     let short = ui::short_id(&row.id);
-    let message = format!("{short} is a run: name one of its sessions instead");
+    let message = format!("{short} is a run; pass the ID of one of its sessions instead");
     ApiError::new(ErrorCode::BadRequest, message).next(format!("provost status {short}"))
 }

@@ -25,7 +25,7 @@ use crate::{
 /// The maximum length of a line in bytes. To limit memory, longer lines are printed in pieces.
 const MAX_LINE: usize = 256 << 10;
 
-/// Prefix of the keys of writes that Provost makes as part of the protocol, not because a user requested them.
+/// The key prefix of writes that are part of the agent's protocol and that no user requested.
 const PROTOCOL_KEY: &str = "p:";
 
 /// Which channels to show.
@@ -50,7 +50,7 @@ pub(super) struct LinePrinter {
     style: LineStyle,
     pub(super) sink: LineSink,
     partial: BTreeMap<JournalChannel, PartialLine>,
-    /// Assembles the agent's messages. None if its output is shown verbatim.
+    /// Assembles the agent's messages. `None` if the agent's output is shown verbatim.
     messages: Option<MessageAssembler>,
 }
 
@@ -191,7 +191,7 @@ impl LinePrinter {
         self.sink.line(ui, at_ms, line)
     }
 
-    /// Whether a line is routine logging by the agent, which is shown only with `--stderr`.
+    /// Whether a line is a routine log message of the agent, which is shown only with `--stderr`.
     fn is_noise(&self, channel: JournalChannel, text: &str) -> bool {
         channel == JournalChannel::Stderr
             && self.channels != ChannelFilter::Stderr
@@ -237,7 +237,8 @@ fn message_lines(paint: Paint, text: &str) -> Vec<String> {
     text.lines().map(|line| render_line(paint, JournalChannel::Stdout, line)).collect()
 }
 
-/// Removes the complete lines from a buffer, and also part of a line that has become too long.
+/// Removes and returns the complete lines in a buffer. If an incomplete line is too long, also
+/// removes its beginning.
 fn take_lines(bytes: &mut Vec<u8>) -> Vec<Vec<u8>> {
     let mut lines = Vec::new();
     let mut start = 0;

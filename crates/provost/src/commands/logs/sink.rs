@@ -43,7 +43,8 @@ impl LineSink {
         LineSink { filter, zone, held: VecDeque::new(), holding: filter.tail.is_some() }
     }
 
-    /// Whether output from this time passes the filter. Output without a known time always does.
+    /// Whether output from this time passes the filter. If the time is unknown, the output always
+    /// passes.
     pub(super) fn admits(&self, at_ms: Option<i64>) -> bool {
         match (self.filter.since_ms, at_ms) {
             (Some(since), Some(at)) => at >= since,
@@ -84,8 +85,8 @@ impl LineSink {
         self.held.drain(..).try_for_each(|line| print(ui, line))
     }
 
-    /// Starts over for the output of another session or command. Lines that are still held back are
-    /// dropped, so call [`LineSink::release`] first.
+    /// Prepares for the output of another session or command. Call [`LineSink::release`] first,
+    /// because lines that are still held back are dropped.
     pub(super) fn restart(&mut self) {
         self.held.clear();
         self.holding = self.filter.tail.is_some();
@@ -126,7 +127,8 @@ pub(super) fn strip_colors(text: &str) -> String {
     plain
 }
 
-/// Whether a line that Codex wrote to standard error is routine logging, and not a warning or an error.
+/// Whether a line that Codex wrote to standard error is a routine log message rather than a warning
+/// or an error.
 pub(super) fn is_agent_noise(line: &str) -> bool {
     let plain = strip_colors(line);
     let mut words = plain.split_whitespace();

@@ -38,7 +38,8 @@ impl JournalSource {
         JournalSource { dir: dir.to_owned(), label, reader: None, started: None }
     }
 
-    /// Whether there is a journal. If it is empty, the command has not printed anything.
+    /// Whether the journal exists. An empty journal means that the command has not printed
+    /// anything.
     pub(super) fn exists(&self) -> bool {
         self.reader.is_some() || self.dir.join(JOURNAL).exists()
     }

@@ -20,12 +20,12 @@ const RUN_STATES: [&str; 2] = ["running", "stopping"];
 
 /// Wait for sessions and runs, and report their outcomes
 ///
-/// Waits on the event stream until every session or run (with --any: one of them) is completed,
-/// incomplete, stuck, failed or lost, or needs input. Without --timeout, the wait is unlimited.
-/// Monitoring does not change any session or run.
+/// Waits until every session or run (with --any: at least one of them) is completed, incomplete,
+/// stuck, failed or lost, or needs input. Without --timeout, there is no time limit. The command
+/// does not change any session or run.
 ///
-/// A workflow is a kind of work that your configuration describes under workflows.NAME. Its
-/// verifier is the command or file that decides whether an item of that work is really done.
+/// A workflow is a kind of work that your configuration describes under workflows.NAME. Each
+/// workflow has a verifier: the command or file that decides whether a work item is really done.
 ///
 /// Exit codes: 0 if all are completed (with --workflow: verified) or reached the state of --until;
 /// 1 if one is incomplete, failed, stuck or (with --workflow) not verified; 5 on a timeout; 6 if
@@ -38,7 +38,7 @@ pub(crate) struct MonitorArgs {
     /// Session or run IDs (4+ digits of either end) or names
     #[arg(value_name = "ID", required = true, value_parser = input::parse_name)]
     ids: Vec<String>,
-    /// Wait only for this state, or for the end of the session or run
+    /// Wait until this state is reached or the session or run has ended
     #[arg(long, value_name = "STATE", value_parser = parse_state)]
     until: Option<String>,
     /// Maximum wait, such as 90s or 1h30m [default: no limit]
@@ -50,22 +50,23 @@ pub(crate) struct MonitorArgs {
     /// Work item whose result to verify, such as 1-2, 1.2 or 1-2-login
     #[arg(long, value_name = "ITEM", requires = "workflow", value_parser = parse_item)]
     item: Option<WorkKey>,
-    /// Report a session as stuck after this silence, in seconds or with a unit such as 90s [default: 5m]
+    /// Report a session as stuck if it has been silent for this long, in seconds or with a unit
+    /// such as 90s [default: 5m]
     #[arg(long, value_name = "DURATION")]
     stale_after: Option<String>,
     /// Print results in the JSON format of another tool: story-automator
     #[arg(long, value_name = "TOOL", value_parser = ["story-automator"])]
     compat: Option<String>,
-    /// Exit when one session or run has finished
+    /// Exit as soon as one session or run has finished
     #[arg(long, conflicts_with = "all")]
     any: bool,
-    /// Exit when every session and run has finished (default)
+    /// Exit when all sessions and runs have finished (default)
     #[arg(long)]
     all: bool,
-    /// Attempt number of the workflow, from 1
+    /// Number of this attempt in the workflow, starting at 1
     #[arg(long, value_name = "N", default_value_t = 1, requires = "workflow", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     attempt: u32,
-    /// JSON output of the monitor for the previous attempt
+    /// JSON output of `provost monitor` for the previous attempt
     #[arg(long, value_name = "JSON", requires = "workflow")]
     previous: Option<String>,
 }
@@ -75,7 +76,7 @@ pub(crate) fn run(context: &Context, args: &MonitorArgs) -> CliResult {
     let here = context.environment.current_dir()?;
     let flags = args.stale_after.iter();
     let flags = flags.map(|text| settings::flag_text("--stale-after", "monitor.stale_after", text));
-    // The silence window below takes care of these variables.
+    // The silence window, which is determined below, handles these variables.
     let environment =
         context.environment.without(window::ignored_variables(args.stale_after.is_some()));
     // Commands are only run by the verifier of a workflow.
@@ -108,11 +109,11 @@ pub(crate) fn run(context: &Context, args: &MonitorArgs) -> CliResult {
 fn reject_several(args: &MonitorArgs) -> Result<(), ApiError> {
     let flag = match (&args.compat, &args.previous) {
         _ if args.ids.len() == 1 => return Ok(()),
-        (Some(_), _) => "--compat story-automator prints one object, for one session",
-        (None, Some(_)) => "--previous applies to one session",
+        (Some(_), _) => "--compat story-automator supports only one session",
+        (None, Some(_)) => "--previous supports only one session",
         (None, None) => return Ok(()),
     };
-    let message = format!("{flag}, but {} are named", args.ids.len());
+    let message = format!("{flag}, but {} were given", args.ids.len());
     Err(usage(message).next("provost monitor ID"))
 }
 

@@ -67,7 +67,7 @@ pub(super) fn parse_previous(text: &str) -> Result<PreviousAttempt, ApiError> {
     let value: Value = serde_json::from_str(text).map_err(|why| wrong(&why.to_string()))?;
     let one = match value.get("results").map(Value::as_array) {
         Some(Some(results)) if results.len() == 1 => &results[0],
-        Some(_) => return Err(wrong("expected the result of one session")),
+        Some(_) => return Err(wrong("expected the result of a single session")),
         None => &value,
     };
     let reason = one["reason"].as_str().ok_or_else(|| wrong("the field \"reason\" is missing"))?;
@@ -101,8 +101,8 @@ fn exit_code(seen: &WatchResult, asked: &WatchOptions) -> u8 {
     }
 }
 
-/// Ranks exit codes: a known failure is worse than an unknown state, which is worse than a
-/// question, which is worse than work in progress.
+/// Ranks exit codes. From worst to best: a known failure, an unknown state, a question, work in
+/// progress.
 fn rank(code: u8) -> u8 {
     [0, 5, 7, 6, 1].iter().position(|one| *one == code).map_or(0, |at| at as u8)
 }
@@ -207,7 +207,7 @@ fn advice(
     found: &Conclusion,
 ) -> Option<Advice> {
     let proof = asked.proof.as_ref()?;
-    // Reaching a state is not evidence that the workflow completed.
+    // An awaited state that was reached is not evidence that the workflow is completed.
     if found.ending == AttemptEnding::Reached
         && !matches!(seen.verdict, Some(VerifierVerdict::Verified(_)))
     {
@@ -274,8 +274,9 @@ fn compat_json(home: &ProvostHome, asked: &WatchOptions, seen: &WatchResult) -> 
     })
 }
 
-/// Returns story-automator's name for a result. If the awaited state was reached, the underlying result
-/// is used unless it is a failure. Work that a given workflow did not verify is never reported as done.
+/// Returns story-automator's name for a result. If the awaited state was reached, the underlying
+/// result is used unless it is a failure. If a workflow was given, work that it did not verify is
+/// never reported as done.
 fn compat_result(found: &Conclusion, unproved: bool) -> &'static str {
     match (found.ending, found.natural_ending) {
         (AttemptEnding::Reached, Some(waits @ AttemptEnding::NeedsInput)) => ending_name(waits),
@@ -292,8 +293,8 @@ fn compat_result(found: &Conclusion, unproved: bool) -> &'static str {
 }
 
 /// Returns the progress of a plan. Work without a plan counts as a single step. As in
-/// story-automator, the step is done if the agent has done some work and is now idle or has exited,
-/// or if the work is complete.
+/// story-automator, the step is done if the work is complete, or if the agent is idle or has exited
+/// after doing some work.
 fn progress(seen: &WatchResult) -> (u64, u64, &'static str) {
     let (counts, rests, active) = match &seen.watched {
         WatchTarget::Session(row) => {
@@ -338,7 +339,7 @@ fn print_result(
         AttemptEnding::Incomplete | AttemptEnding::Failed | AttemptEnding::Lost => Tone::Bad,
     };
     let word = ending_word(asked, seen, found);
-    // A verifier of a workflow adds to the state, while the state itself covers the checks.
+    // A workflow's verifier is shown in addition to the state, which already reflects the checks.
     let by = match verification(asked, seen) {
         _ if asked.proof.is_none() || found.ending == AttemptEnding::NeedsInput => String::new(),
         (Some(verifier), true) => format!(", verified by {verifier}"),
@@ -365,8 +366,8 @@ fn print_result(
     Ok(())
 }
 
-/// Returns the ending in words. Unless a workflow was given, work that ended well or badly has the
-/// same state as in `provost ls`.
+/// Describes the ending. Unless a workflow was given, uses the same word as `provost ls` for work
+/// that succeeded or failed.
 fn ending_word(asked: &WatchOptions, seen: &WatchResult, found: &Conclusion) -> String {
     let ended = matches!(found.ending, AttemptEnding::Completed | AttemptEnding::Failed);
     let word = if ended && asked.proof.is_none() {
@@ -377,7 +378,7 @@ fn ending_word(asked: &WatchOptions, seen: &WatchResult, found: &Conclusion) -> 
     word.replace('_', " ")
 }
 
-/// Returns the part of a reason that does not merely repeat the word before it.
+/// Returns a reason without a beginning that would merely repeat the preceding word.
 fn reason_after<'r>(word: &str, reason: &'r str) -> Option<&'r str> {
     let rest = reason.strip_prefix("it ").unwrap_or(reason).strip_prefix(word);
     match rest {

@@ -5,8 +5,8 @@ use provost_core::lifecycle::Flag;
 
 use crate::ui;
 
-/// If an agent's turns are not visible and no event triggers a check of its work: the pause between
-/// checks, in milliseconds.
+/// The time between checks of an agent's work, in milliseconds, if its turns are not visible and no
+/// event triggers a check.
 const RECHECK_MS: i64 = 10_000;
 
 /// A watched session or run, as it was last read.
@@ -20,7 +20,8 @@ pub(super) enum WatchTarget {
 /// The status of a watched session or run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum WatchStatus {
-    /// The work continues. `until` is when silence alone would change the status, if it can.
+    /// The work continues. `until` is the time at which the status changes if the session remains
+    /// silent, or `None` if silence does not change the status.
     Continues {
         until: Option<i64>,
     },
@@ -130,8 +131,8 @@ fn session_status(row: &SessionRow, window: i64, now: i64) -> WatchStatus {
     }
 }
 
-/// Returns the status that results from silence. Only a running agent counts as silent, and not one
-/// that is waiting for an account limit or was suspended by a signal.
+/// Returns the status that results from silence. Only a running agent can be stuck. An agent that
+/// is waiting for an account limit or was suspended by a signal does not count.
 fn silence_status(row: &SessionRow, window: i64, now: i64) -> WatchStatus {
     let runs = row.launches.iter().any(provost_api::LaunchRow::may_be_running);
     let suspended = row.flags.iter().any(|flag| flag == Flag::Suspended.as_str());
@@ -206,7 +207,7 @@ fn end_kind(state: &str) -> EndKind {
 fn describe_wait(row: &SessionRow) -> String {
     let asked = row.requests.iter().find(|request| request.blocking);
     asked.map_or_else(
-        || "the agent waits for you".to_owned(),
+        || "the agent is waiting for you".to_owned(),
         |request| format!("the agent asks: {}", request.title),
     )
 }

@@ -11,7 +11,7 @@ pub(super) struct Conclusion {
     pub(super) reason: String,
     /// Whether the awaited state was reached. None if no state is awaited.
     pub(super) reached: Option<bool>,
-    /// The conclusion if no state were awaited. `None` while the work continues.
+    /// The ending that would be reported if no state were awaited. `None` while the work continues.
     pub(super) natural_ending: Option<AttemptEnding>,
 }
 
@@ -29,7 +29,7 @@ impl AwaitedState<'_> {
     }
 }
 
-/// Whether the verifier is needed to reach a conclusion.
+/// Whether a conclusion requires the verifier.
 pub(super) fn needs_proof(status: &WatchStatus, until: Option<AwaitedState<'_>>) -> bool {
     matches!(
         status,
@@ -66,8 +66,8 @@ pub(super) fn conclude(
                 state => format!("it is {}", state.replace('_', " ")),
             };
             let reason = format!("{is_state}{more}");
-            // A claim that is not sealed yet is reported under the name of its state, even though
-            // the session continues.
+            // If a claim is not sealed yet, the name of the state is reported, even though the
+            // session continues.
             let named = match state {
                 "completed" | "succeeded" => Some(AttemptEnding::Completed),
                 "needs_input" => Some(AttemptEnding::NeedsInput),
@@ -98,7 +98,7 @@ fn natural_ending(
         (WatchStatus::NeedsInput(reason), _) => Some((AttemptEnding::NeedsInput, reason.clone())),
         (WatchStatus::Stuck(reason), _) => Some((AttemptEnding::Stuck, reason.clone())),
         (WatchStatus::Lost(reason), _) => Some((AttemptEnding::Lost, reason.clone())),
-        // A failed session is a failure, no matter what work it produced.
+        // A session that failed is a failure, even if the verifier accepts its work.
         (WatchStatus::Ended(EndKind::Bad, reason), _) => {
             Some((AttemptEnding::Failed, reason.clone()))
         }

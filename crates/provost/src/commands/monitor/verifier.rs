@@ -26,7 +26,7 @@ use crate::{
 /// The shell that runs single-line commands.
 const SHELL: &str = "/bin/sh";
 
-/// Extra time for the daemon to end a verifier's command and reply.
+/// The additional time that the daemon has to terminate a verifier's command and reply.
 const DAEMON_GRACE: Duration = Duration::from_secs(60);
 
 /// The verifier that decides whether work is complete.
@@ -50,8 +50,9 @@ struct VerifierLimits {
 }
 
 impl WorkflowVerifier {
-    /// Finds the workflow and its verifier. They are taken from the configuration of the monitor's
-    /// directory and not the agent's, so that no agent can change the verifier of its own work.
+    /// Finds the workflow and its verifier. Both come from the configuration of the monitor's
+    /// directory, not from the agent's directory, so that no agent can change the verifier of its
+    /// own work.
     pub(super) fn resolve(
         context: &Context,
         resolved: &Resolved,
@@ -66,7 +67,7 @@ impl WorkflowVerifier {
         let (verifier, limits) = verifier(resolved, workflow, &name)?;
         let base = resolved.directory_of(&format!("verifiers.{name}.command")).map(Path::to_owned);
         let here = context.environment.current_dir()?;
-        // Fail now, because an invalid key will not become valid by waiting.
+        // An invalid key cannot become valid later, so fail immediately.
         verifier.check_key(key).map_err(|why| {
             usage(format!("{why}, for the workflow {workflow:?}"))
                 .next(format!("provost monitor ID --workflow {workflow} --item ITEM"))
@@ -179,7 +180,7 @@ fn ended(end: VerifyEnd) -> ProgramExit {
     }
 }
 
-/// Returns the last line that is not blank, where most programs print the reason for a failure.
+/// Returns the last line that is not blank. Most programs print the reason for a failure there.
 fn last_line(bytes: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(bytes);
     let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty());
@@ -215,8 +216,7 @@ fn verifier(
         && let Some(program) = relative_program(line)
     {
         let message = format!(
-            "verifier {name:?} runs {program:?} from the agent's directory, where the agent can change it; \
-             write the command as a list to resolve it beside the configuration file: command = [{program:?}, …]"
+            "verifier {name:?} runs {program:?} from the agent's directory, where the agent can change it; to run the program next to the configuration file instead, write the command as a list: command = [{program:?}, …]"
         );
         return Err(usage(message).next("provost config show"));
     }

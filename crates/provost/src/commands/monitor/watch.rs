@@ -37,11 +37,11 @@ pub(super) struct WatchOptions {
     pub(super) any: bool,
 }
 
-/// A session or run when the watch ends.
+/// The state of a session or run at the end of the watch.
 pub(super) struct WatchResult {
     pub(super) watched: WatchTarget,
     pub(super) verdict: Option<VerifierVerdict>,
-    /// `None` if the work continues, and the watch ended because of another session.
+    /// `None` if the watch ended because of another session while this work continues.
     pub(super) conclusion: Option<Conclusion>,
 }
 
@@ -87,7 +87,7 @@ impl<'a> MonitorWatch<'a> {
         asked: &'a WatchOptions,
     ) -> Result<Self, ApiError> {
         retry_unreachable(|| context.daemon())?;
-        // Read this before the rows, so that no later event is missed.
+        // This is read before the rows, so that no later event is missed.
         let since = follow::newest(context)?;
         let mut seen: Vec<WatchResult> = Vec::new();
         for id in ids {
@@ -170,7 +170,7 @@ impl<'a> MonitorWatch<'a> {
             let reached = self.asked.until.as_ref().map(|_| false);
             let reason = match seen.watched.known_state() {
                 Some(state) => format!("timed out in the state {state}"),
-                None => "timed out while the agent ran; its turns are not visible".to_owned(),
+                None => "timed out while the agent was running; its turns are not visible".to_owned(),
             };
             let ending = AttemptEnding::TimedOut;
             let conclusion = Conclusion { ending, reason, reached, natural_ending: None };
@@ -179,7 +179,8 @@ impl<'a> MonitorWatch<'a> {
         self.seen
     }
 
-    /// Reads the sessions with new events again. An event of a run may affect any part of the run.
+    /// Reads the sessions that have new events again. An event of a run may affect any part of the
+    /// run.
     fn refresh(&mut self, concerned: impl Fn(&str) -> bool) -> Result<(), ApiError> {
         for seen in &mut self.seen {
             let asks = match &seen.watched {
@@ -228,7 +229,8 @@ fn wait(
     Ok(WakeCause::Events(concerned))
 }
 
-/// Adds to an error that the monitor lost its connection, but that the watched work continues.
+/// Adds the explanation to an error that only the monitor lost its connection, and that the watched
+/// work continues.
 fn connection_lost(error: ApiError) -> ApiError {
     let message =
         format!("the monitor lost its connection, but the watched work continues: {error}");

@@ -29,8 +29,9 @@ impl SilenceWindow {
     }
 }
 
-/// Returns the variables to remove before the configuration is loaded: the alias, because it is
-/// parsed here, and with a flag also the variable of the key, because the flag overrides it.
+/// Returns the variables to remove before the configuration is loaded. The alias is always removed,
+/// because this module parses it. If the flag is given, the variable of the configuration key is
+/// removed too, because the flag overrides it.
 pub(super) fn ignored_variables(by_flag: bool) -> &'static [&'static str] {
     if by_flag { &[WINDOW_VARIABLES[0], KEY_VARIABLE] } else { &[WINDOW_VARIABLES[0]] }
 }

@@ -121,7 +121,7 @@ impl<'a> TaskLines<'a> {
     }
 }
 
-/// A plan in the form in which it is written to a file. Empty fields are left out.
+/// A plan as it is written to a file. Empty fields are left out.
 #[derive(Serialize)]
 struct TomlPlan<'a> {
     task: Vec<TomlTask<'a>>,

@@ -191,7 +191,8 @@ pub(super) fn build(
     })
 }
 
-/// Returns whose comments are sent to the agents. A repository's file must not extend this to everyone.
+/// Returns which users' comments are sent to the agents. A repository's file must not extend this
+/// to everyone.
 fn comments_from(config: &Resolved) -> Result<CommentAuthors, ApiError> {
     const KEY: &str = "run.comments_from";
     let of_project = |entry: &config::ConfigEntry| {

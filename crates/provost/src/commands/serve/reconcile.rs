@@ -24,10 +24,10 @@ use super::{
 };
 use crate::{clock, context::Context, error::Error, target, ui};
 
-/// The maximum number of ended runs to read at startup. No real ledger contains more.
+/// The maximum number of finished runs to read at startup. No real ledger contains more.
 const MAX_INITIAL_RUNS: usize = 1_000_000;
 
-/// The maximum number of ended runs to read later. Fewer runs than this end between two passes.
+/// The maximum number of finished runs to read later. Fewer runs than this end between two passes.
 const MAX_RECENT_RUNS: usize = 500;
 
 /// The state of `serve` for one workflow.
@@ -270,7 +270,8 @@ impl<'a> TrackerServer<'a> {
         Ok(())
     }
 
-    /// Removes the worktrees of ended runs whose issues are closed. Worktrees with unsaved work are kept.
+    /// Removes the worktrees of finished runs if their issues are closed. Worktrees with unsaved
+    /// work are kept.
     fn clean(&mut self, client: &Client) -> Result<(), Error> {
         let ended: Vec<String> = self
             .to_clean
@@ -308,7 +309,7 @@ impl<'a> TrackerServer<'a> {
         }
     }
 
-    /// Reports a tracker error only once for as long as it persists.
+    /// Reports a tracker error once, and not again while it persists.
     fn report_tracker_error(&mut self, why: &trackers::Error) -> Result<(), Error> {
         self.failed = true;
         let (category, message) = (why.category(), why.to_string());

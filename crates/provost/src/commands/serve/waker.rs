@@ -84,7 +84,7 @@ impl Waker {
         self.wakes.recv_timeout(time).ok()
     }
 
-    /// Starts watching these paths. A missing path is tried again in the next call.
+    /// Starts watching these paths. The next call tries missing paths again.
     pub(super) fn watch(&mut self, places: &[WatchedPath]) {
         let (Some(files), Ok(mut watched)) = (&self.files, self.watched.lock()) else { return };
         for place in places {

@@ -34,7 +34,7 @@ pub(crate) fn configured(
     variables.patterns(&config.environment.allow);
     let (name, interface, mut argv) = match agent {
         None if arguments.is_empty() => {
-            return Err(usage("nothing to start: name a command or an agent")
+            return Err(usage("nothing to start: pass a command or an agent")
                 .next("provost spawn -- COMMAND")
                 .next("provost spawn --agent NAME INSTRUCTION"));
         }

@@ -26,8 +26,8 @@ use crate::{
     trust::{self, AgentTrust, AgentWorkplace},
 };
 
-/// Proxy variables, without which some machines cannot reach a model. They may contain a password,
-/// so they are passed by name.
+/// Proxy variables. Some machines cannot reach a model without them. Their values may contain a
+/// password, so they are passed by name.
 const PROXY_VARS: [&str; 11] = [
     "HTTP_PROXY",
     "HTTPS_PROXY",
@@ -139,7 +139,7 @@ pub(super) fn own_flag(args: &SpawnArgs) -> Option<&'static str> {
     args.codex.first_given().or_else(|| args.once.then_some("--once"))
 }
 
-/// Rejects flags that have no effect with Codex, or a misleading one.
+/// Rejects flags that have no effect or a misleading effect with Codex.
 pub(super) fn reject_ineffective(args: &SpawnArgs) -> Result<(), ApiError> {
     if args.instruction.is_none() && !args.tty {
         return Err(usage("Codex needs an instruction")
@@ -207,7 +207,7 @@ fn own_variables(
     Ok(usual.chain(named).filter(|name| !astray(name)).collect())
 }
 
-/// Returns the variables that would make Codex use another home than that of its session.
+/// Returns the variables that would make Codex use a home other than that of its session.
 fn scrubbed_vars() -> impl Iterator<Item = &'static str> {
     home::SCRUBBED_VARIABLES.into_iter().chain([HOME_VARIABLE])
 }

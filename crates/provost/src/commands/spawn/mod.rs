@@ -201,7 +201,8 @@ fn missing_variable_warning(name: &str) -> String {
     )
 }
 
-/// Builds the spec of a session that is started by another command, from the arguments that a user would type.
+/// Builds the spec of a session for another command, from the arguments that a user would type to
+/// start it.
 pub(super) fn build_spec(
     context: &Context,
     client: &Client,

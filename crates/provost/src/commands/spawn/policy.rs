@@ -1,4 +1,4 @@
-//! The project's approval rules, in the form in which a session stores them.
+//! The project's approval rules, as a session stores them.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,8 @@ use provost_core::{
 use super::worktree::{self, SessionWorktree};
 use crate::context::Context;
 
-/// Returns the directory that relative paths in rules start from, which is the top of the worktree.
+/// Returns the directory that relative paths in rules are resolved against, which is the top of the
+/// worktree.
 pub(super) fn base<'a>(placed: &'a SessionWorktree, cwd: &'a Path) -> &'a Path {
     match &placed.work {
         WorkLocation::Plain => placed.project.as_deref().map_or(cwd, Path::new),

@@ -36,7 +36,8 @@ pub(crate) fn invalid_reactions(config: &Resolved) -> Vec<String> {
     config.reactions.iter().filter_map(one).map(|why| why.message).collect()
 }
 
-/// Applies the `resume_later` reaction to the waits for an account limit: their number and their default length.
+/// Applies the `resume_later` reaction to the bounds: how many times to wait for an account limit,
+/// and how long by default.
 pub(crate) fn bounded(bounds: Bounds, config: &Resolved) -> Bounds {
     let later = |one: &&config::Reaction| one.act == config::Act::ResumeLater;
     let Some(one) = config.reactions.values().find(later) else { return bounds };

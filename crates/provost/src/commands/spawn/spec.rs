@@ -271,8 +271,8 @@ fn instruction(args: &SpawnArgs, agent: &AgentSpec) -> Result<Option<String>, Ap
     Ok(Some(text))
 }
 
-/// Returns what exit status 0 means. Only if the agent leaves it open, the flags and the
-/// configuration decide.
+/// Returns what exit status 0 means. The flags and the configuration decide only if the agent
+/// leaves it open.
 fn exit_zero(args: &SpawnArgs, interface: &AgentInterface, config: &Resolved) -> ExitZeroPolicy {
     let is_done = config.session.exit_zero_completes || args.agent.is_none();
     match interface.capabilities.exit_zero {

@@ -31,7 +31,7 @@ pub(crate) struct WorktreeRequest<'a> {
 pub(super) struct SessionWorktree {
     pub(super) project: Option<String>,
     pub(super) work: WorkLocation,
-    /// Warnings about parts that the worktree lacks.
+    /// Warnings about missing parts of the worktree.
     pub(super) warnings: Vec<String>,
 }
 
@@ -99,8 +99,9 @@ pub(super) fn slug(about: &str) -> String {
     slug.trim_end_matches('-').to_owned()
 }
 
-/// Uses a directory without a worktree. It need not be in a repository. But if it is in one that git does
-/// not trust, it is rejected, because git would execute commands from that repository's configuration.
+/// Uses a directory without a worktree. The directory need not be in a repository. If it is in one
+/// that git does not trust, it is rejected, because git would execute commands from that
+/// repository's configuration.
 fn find_plain(context: &Context, cwd: &Path) -> Result<SessionWorktree, ApiError> {
     let found = match settings::project_top(cwd) {
         None => None,

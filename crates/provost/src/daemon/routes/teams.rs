@@ -227,8 +227,8 @@ pub(super) async fn command(
     submit(&daemon, &acting_peer(peer, &by), &headers, &what, EngineRequest::Team(ask)).await
 }
 
-/// Returns a name for the change that consists of its kind and its member, because idempotency keys
-/// belong to a member. The engine checks that the team and the change are the same.
+/// Returns a name for the change, made of its kind and its member, because idempotency keys belong
+/// to a member. The engine checks that the team and the change are the same.
 fn change_kind(command: &serde_json::Value, by: &TeamCaller) -> String {
     let named = command.as_object().and_then(|command| command.keys().next().cloned());
     let kind = named.or_else(|| command.as_str().map(str::to_owned)).unwrap_or_default();

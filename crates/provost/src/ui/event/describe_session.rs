@@ -191,7 +191,7 @@ fn describe_stream(event: &Event) -> String {
         Event::GoalChanged(_) => "agent no longer pursues a goal".to_owned(),
         Event::TurnMissing(_) => "the agent did not start the expected turn".to_owned(),
         Event::AgentWarned(e) => format!("warning: {}", e.text),
-        Event::LimitSlot(_) => "waits for other sessions of the same account".to_owned(),
+        Event::LimitSlot(_) => "waiting for other sessions of the same account".to_owned(),
         Event::LimitLifted(_) => "the account's limit was lifted, so work resumes".to_owned(),
         Event::SessionRenamed(e) => format!("renamed \"{}\"", e.name),
         Event::SessionTakenOver(_) => "taken over from the home that exported it".to_owned(),
@@ -202,11 +202,11 @@ fn describe_stream(event: &Event) -> String {
             let parts: Vec<String> = parts.into_iter().flatten().collect();
             format!("budget set to {}", parts.join(", "))
         }
-        Event::StreamHeard(_) => "heard again".to_owned(),
+        Event::StreamHeard(_) => "output received again".to_owned(),
         Event::StreamSilent(_) => "silent past the window".to_owned(),
         Event::StreamRetrying(e) => append_text("retrying".to_owned(), Some(&e.detail)),
         Event::StreamClosed(_) => "output closed".to_owned(),
-        Event::StreamSettled(_) => "process still runs after it closed its output".to_owned(),
+        Event::StreamSettled(_) => "process is still running after it closed its output".to_owned(),
         Event::OutputOversized(e) => {
             format!("line of {} stored but not parsed", format_size(e.bytes))
         }
@@ -253,7 +253,7 @@ fn describe_process(event: &Event) -> String {
         Event::ProcessSuspended(e) if e.suspended => "process suspended".to_owned(),
         Event::ProcessSuspended(_) => "process resumed".to_owned(),
         Event::ViewersChanged(e) => match e.viewers {
-            0 => "no viewer is attached any more".to_owned(),
+            0 => "no viewer is attached anymore".to_owned(),
             1 => "1 viewer is attached".to_owned(),
             people => format!("{people} viewers are attached"),
         },

@@ -118,7 +118,7 @@ fn altered_bundle_is_refused_whole() {
     there.provost(&["import", &bundle]).ok();
     let taken =
         here.provost(&["export", "limits", "--to", &bundle, "--json"]).assert_code(4).json();
-    assert!(taken["error"]["message"].as_str().unwrap().contains("exists already"), "{taken}");
+    assert!(taken["error"]["message"].as_str().unwrap().contains("already exists"), "{taken}");
 }
 
 #[test]
