@@ -35,7 +35,7 @@ use super::{
     server::DaemonServer,
     watchdog::WatchdogResponder,
 };
-use crate::{environment::Environment, home::ProvostHome, settings};
+use crate::{adapters::adapters, environment::Environment, home::ProvostHome, settings};
 
 /// The line with which the daemon reports to its parent process that it is ready.
 pub(crate) const READY: &str = "ready";
@@ -318,6 +318,7 @@ fn create_world(places: &shell::Home) -> Result<EngineWorld, ApiError> {
         git,
         holders: Holders::new(vec![program.clone().into(), "hold".into()])
             .with_boundary(places.boundary(super::server::pinning())),
+        adapters: adapters(),
         environment,
         program,
         key,
