@@ -9,6 +9,7 @@
 pub mod features;
 pub mod home;
 pub mod hooks;
+pub mod launch;
 pub mod locate;
 pub mod models;
 pub mod notify;
@@ -22,23 +23,23 @@ pub mod skills;
 pub mod thread;
 pub mod version;
 
-mod dispatch;
+mod adapter;
 mod interface;
 mod launcher;
-mod masks;
+mod record_signals;
 mod render;
 mod search_paths;
 mod text;
+mod transcripts;
 mod version_cache;
 
-pub use dispatch::{encode, protocol};
+pub use adapter::CodexAdapter;
 pub use home::{PreparedHome, SessionHome, clean, prepare};
 pub use interface::{ADAPTER, interface};
 pub use locate::{
     CandidateStatus, CodexCandidate, CodexProgram, CodexSearch, NamedCodex, PathSource,
     SearchEnvironment, find_codex,
 };
-pub use masks::{MIN_SECRET, secret_masks};
 pub use preflight::{Preflight, preflight};
 pub use render::render;
 pub use thread::ThreadId;

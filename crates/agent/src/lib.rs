@@ -1,16 +1,22 @@
-//! Protocols, which decode an agent's output into signals and encode messages to the agent.
+//! The port to agents: what an adapter provides, and the adapters for plain commands and JSON lines.
 //!
-//! They do no I/O and make no decisions: the engine moves bytes between them and the holder's
-//! journal. A protocol's state is a fold over both directions of its launch's journal, so a
-//! restarted daemon rebuilds the state by reading the journal.
+//! Protocols decode an agent's output into signals and encode messages to the agent. They do no I/O
+//! and make no decisions: the engine moves bytes between them and the holder's journal. A protocol's
+//! state is a fold over both directions of its launch's journal, so a restarted daemon rebuilds the
+//! state by reading the journal.
 
+pub mod adapter;
 pub mod command;
 pub mod fields;
 pub mod jsonl;
+pub mod launch;
+mod masks;
 pub mod mcp;
+pub mod screen;
 mod team_tools;
 pub mod terminal;
 pub mod tools;
+pub mod transcript;
 
 use provost_core::{
     request::{AgentRequest, RequestReply},
@@ -18,7 +24,9 @@ use provost_core::{
     session::{AgentMessageKind, AgentSettings, Session, StreamSignal, WorkState},
 };
 
+pub use adapter::{Adapter, Adapters, HookReport};
 pub use jsonl::MAX_MESSAGE;
+pub use masks::{MIN_SECRET, secret_masks};
 pub use terminal::ENTER;
 
 /// Decodes the output of one launch of an agent.
@@ -75,8 +83,7 @@ impl ConversationOptions {
         ConversationOptions {
             cwd: cwd.clone(),
             settings: session.spec.agent.settings.clone(),
-            // Codex does not store a conversation without a turn, so there would be nothing to
-            // resume.
+            // A conversation without a turn may not be stored, so there would be nothing to resume.
             thread: if session.turns > 0 { session.thread.clone() } else { None },
             zone: None,
         }

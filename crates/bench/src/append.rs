@@ -4,6 +4,7 @@
 use std::{ffi::OsString, path::Path};
 
 use anyhow::{Result, anyhow};
+use provost_agent::Adapters;
 use provost_core::{
     ids::SessionId,
     lifecycle::ClaimKind,
@@ -254,6 +255,7 @@ fn world(places: &Home) -> Result<EngineWorld> {
         home: places.clone(),
         git: Git::new(Path::new("git"), "/usr/bin:/bin".as_ref(), Path::new("/")),
         holders: Holders::new(vec![OsString::from(&program), "hold".into()]),
+        adapters: Adapters::new([]),
         environment: DaemonEnvironment::default(),
         program,
         key: [7; 32],

@@ -18,7 +18,8 @@ use provost_api::{AmbiguousId, ApiError};
 use provost_core::text::shell_quote;
 use serde_json::json;
 
-use provost_engine::shell::{RUN_GIT, codex::TOOLS_COMMAND};
+use provost_agent::launch::TOOLS_COMMAND;
+use provost_engine::shell::RUN_GIT;
 
 use crate::{
     commands::{

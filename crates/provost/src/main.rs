@@ -1,5 +1,6 @@
 //! Provost supervises coding agents. This single program is the command line, the daemon and the holder.
 
+mod adapters;
 mod cli;
 mod clock;
 mod codex;

@@ -8,4 +8,17 @@ pub mod origin;
 pub mod peer;
 pub mod private;
 pub mod process;
+pub mod process_state;
 pub mod register;
+
+/// Formats an error with all its causes.
+pub fn error_chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(source) = next {
+        text.push_str(": ");
+        text.push_str(&source.to_string());
+        next = source.source();
+    }
+    text
+}

@@ -165,7 +165,7 @@ fn strip_controls(text: &str) -> String {
     text.chars().filter(|char| !char.is_control()).collect()
 }
 
-/// Parses `state=blocked:app=codex:kind=permission`. Returns `None` for an unknown state.
+/// Parses `state=blocked:app=agent:kind=permission`. Returns `None` for an unknown state.
 fn parse_agent_state(body: &str) -> Option<TerminalSignal> {
     let field = |name: &str| {
         let mut fields = body.split(':').filter_map(|field| field.split_once('='));
@@ -207,12 +207,12 @@ mod tests {
     }
 
     fn agent(state: AgentState) -> TerminalSignal {
-        TerminalSignal::Agent { state, app: Some("codex".into()) }
+        TerminalSignal::Agent { state, app: Some("agent".into()) }
     }
 
     #[test]
     fn agent_state_sequence_has_offset() {
-        let text = "ab\x1b]7501;state=working:app=codex\x1b\\c\x1b]7501;state=blocked:app=codex:kind=permission\x07";
+        let text = "ab\x1b]7501;state=working:app=agent\x1b\\c\x1b]7501;state=blocked:app=agent:kind=permission\x07";
         let found = heard(&[text.as_bytes()]);
         let blocked = agent(AgentState::Blocked(BlockedReason::Permission));
         assert_eq!(found[0], ScannedSignal { signal: agent(AgentState::Working), after: 34 });
@@ -239,7 +239,7 @@ mod tests {
     fn unknown_sequences_are_ignored() {
         for text in [
             "\x1b]7501;state=sleeping\x07",
-            "\x1b]7501;app=codex\x07",
+            "\x1b]7501;app=agent\x07",
             "\x1b]7501\x07",
             "\x1bPq\x07\x1b]0;a\x18\x1b\\",
         ] {
@@ -283,7 +283,7 @@ mod tests {
             "9;",
             "7501;",
             "state=idle",
-            ":app=codex",
+            ":app=agent",
             "\x18",
             "P",
             "é",

@@ -6,11 +6,13 @@
 
 mod escape_scanner;
 mod screen;
+mod styles;
 mod title;
 pub mod tmux;
 mod write_events;
 
 pub use escape_scanner::{AgentState, BlockedReason, ScannedSignal, Scanner, TerminalSignal};
 pub use screen::{MAX_COLUMNS, MAX_ROWS, StyledLine, TerminalScreen};
+pub use styles::parse_styles;
 pub use title::{TitleState, title_state};
 pub use write_events::{WriteQueue, WriteTicket};

@@ -1,15 +1,15 @@
-//! Reads the state of Codex from its terminal title.
+//! Reads an agent's state from the title of its terminal.
 
 /// The characters of the spinner, which are Braille patterns.
 const SPINNER: std::ops::RangeInclusive<char> = '\u{2801}'..='\u{28ff}';
 
-/// The state that a title of Codex shows.
+/// The state that a title shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TitleState {
     Idle,
     Working,
     ActionRequired,
-    /// A name without a status. Codex has such a title when it is idle, but so do many other
+    /// A name without a status. An idle agent may have such a title, but so do many other
     /// programs.
     Unmarked,
 }
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn observed_codex_titles_are_parsed() {
+    fn observed_titles_are_parsed() {
         let seen = [
             ("d1", TitleState::Unmarked),
             ("", TitleState::Unmarked),

@@ -44,6 +44,19 @@ const REGISTRY_HOSTS: &[&str] = &[
 /// The start of a list of deceptive characters, and the only file that may contain one.
 const DECEPTIVE: &str = concat!("..='\\u{", "202e}'");
 const DECEPTIVE_LIST: &str = "crates/text/src/lib.rs";
+/// The sources that treat all agents alike, and the names of agents, which must not appear there.
+/// What is specific to one agent belongs to its adapter.
+const NEUTRAL_SOURCES: &[&str] = &[
+    "crates/api/src/",
+    "crates/core/src/",
+    "crates/engine/src/",
+    "crates/git/src/",
+    "crates/holder/src/",
+    "crates/ledger/src/",
+    "crates/sys/src/",
+    "crates/terminal/src/",
+];
+const AGENT_NAMES: &[&str] = &["codex", "claude"];
 /// How a test is marked that runs only with `--deep`.
 const DEEP_TEST: &str = concat!("#[", "ignore = \"deep: ");
 /// Markers of unfinished code.
@@ -113,6 +126,12 @@ fn forbidden_in(name: &str, line: &str) -> Option<String> {
     if line.contains(DECEPTIVE) && name != DECEPTIVE_LIST {
         return Some(format!("duplicates the list of deceptive characters; use {DECEPTIVE_LIST}"));
     }
+    if NEUTRAL_SOURCES.iter().any(|neutral| name.starts_with(neutral)) {
+        let lowercase = line.to_lowercase();
+        if let Some(agent) = AGENT_NAMES.iter().find(|agent| lowercase.contains(**agent)) {
+            return Some(format!("names an agent in a neutral crate: {agent}"));
+        }
+    }
     let line = line.replace(DEEP_TEST, "");
     let unfinished =
         UNFINISHED.iter().find(|what| name.ends_with(".rs") && line.contains(**what))?;
@@ -173,6 +192,13 @@ mod tests {
         let line = format!("matches!(c, '\\u{{202a}}'{DECEPTIVE})");
         assert_eq!(problems_in("a.rs", &line).len(), 1);
         assert_eq!(problems_in(DECEPTIVE_LIST, &line), Vec::<String>::new());
+    }
+
+    #[test]
+    fn agent_is_named_by_its_adapter_only() {
+        let line = "// Codex listens later.";
+        assert_eq!(problems_in("crates/engine/src/a.rs", line).len(), 1);
+        assert_eq!(problems_in("crates/agent-codex/src/a.rs", line), Vec::<String>::new());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 
 use super::inspect::{ObservedProcess, ProcessProperty, inspect};
-use super::stat::PidIdentity;
+use provost_sys::process::ProcessInstance;
 
 /// Programs that run scripts. The first argument is the script.
 const INTERPRETERS: [&str; 4] = ["node", "nodejs", "bun", "deno"];
@@ -57,7 +57,7 @@ const SHELLS: [&str; 9] = ["sh", "bash", "dash", "zsh", "fish", "ksh", "mksh", "
 /// Whether this process is Codex itself, so that text may be typed into its terminal. It must run
 /// Codex's own program, or have a rollout open for writing and not be a shell. `AI_AGENT` does not
 /// count, because every shell that an agent starts inherits it.
-pub fn is_codex(identity: &PidIdentity) -> io::Result<bool> {
+pub fn is_codex(identity: &ProcessInstance) -> io::Result<bool> {
     let Some(process) = inspect(identity.pid)? else { return Ok(false) };
     Ok(process.identity == *identity && process.runs_codex())
 }
@@ -337,7 +337,7 @@ mod tests {
     fn one(pid: u32, parent: u32, environment: &str, words: &[&str]) -> ObservedProcess {
         let name = Some(environment).filter(|name| !name.is_empty()).map(OsString::from);
         ObservedProcess {
-            identity: PidIdentity { pid, start_time: 1, boot_id: "b".into() },
+            identity: ProcessInstance { pid, start_time: 1, boot_id: "b".into() },
             parent,
             ai_agent: ProcessProperty::Visible(name),
             executable: ProcessProperty::Visible(words[0].into()),

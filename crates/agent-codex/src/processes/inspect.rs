@@ -7,8 +7,9 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::stat::{PidIdentity, ProcessState, StatLine, boot_id, is_gone};
 use crate::rollout::{FileId, Rollout};
+use provost_sys::process::{ProcessInstance, boot_id};
+use provost_sys::process_state::{ProcessState, StatLine, is_gone};
 
 /// The maximum number of bytes to read from a file in `/proc`.
 const MAX_BYTES: u64 = 1 << 20;
@@ -37,7 +38,7 @@ pub enum ProcessProperty<T> {
 /// All properties of a process that can be read from the outside.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObservedProcess {
-    pub identity: PidIdentity,
+    pub identity: ProcessInstance,
     pub parent: u32,
     pub user: u32,
     pub state: ProcessState,
@@ -68,7 +69,7 @@ pub fn inspect(pid: u32) -> io::Result<Option<ObservedProcess>> {
     };
     let environment = probe_result(read_some(&directory.join("environ")));
     let process = ObservedProcess {
-        identity: PidIdentity { pid, start_time: before.start_time, boot_id: boot_id()? },
+        identity: ProcessInstance { pid, start_time: before.start_time, boot_id: boot_id()? },
         parent: before.parent,
         user,
         state: before.state,
@@ -207,7 +208,7 @@ pub(super) mod tests {
     /// Returns a process without special properties.
     pub(in super::super) fn process() -> ObservedProcess {
         ObservedProcess {
-            identity: PidIdentity { pid: 1, start_time: 1, boot_id: "b".into() },
+            identity: ProcessInstance { pid: 1, start_time: 1, boot_id: "b".into() },
             parent: 0,
             user: 0,
             state: ProcessState::Alive,

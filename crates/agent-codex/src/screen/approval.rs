@@ -1,6 +1,6 @@
 //! Reads the subject of an approval from the screen.
 
-use super::{ScreenKind, ScreenReading, layout::choice};
+use super::{CodexReading, CodexScreenKind, layout::choice};
 
 /// The question of an approval for a command.
 const COMMAND_QUESTION: &str = "Would you like to run the following command?";
@@ -20,12 +20,12 @@ pub struct ScreenApproval {
     pub reason: Option<String>,
 }
 
-impl ScreenReading {
+impl CodexReading {
     /// Reads what an approval is about. If there are several possible beginnings, the first one is
     /// used. Text in the command, or earlier output of the agent, can thus make the result longer
     /// than the command, but can never hide a part of it.
     pub fn approval(&self) -> Option<ScreenApproval> {
-        if self.kind != ScreenKind::Approval {
+        if self.kind != CodexScreenKind::Approval {
             return None;
         }
         let first = self.lines.iter().rposition(|l| choice(l).is_some_and(|(no, _)| no == 1))?;

@@ -6,26 +6,26 @@
 //! attention, but it never ends a turn.
 
 mod approval;
-mod debounce;
+mod hint;
 mod layout;
 mod rules;
 mod styled;
 
 pub use approval::ScreenApproval;
-pub use debounce::FrameDebouncer;
-pub use rules::{RULES, ScreenRule, VersionRange, classify, classify_styled};
-pub use styled::{draft_text, is_draft_of, parse_styles, strip_styles};
+pub use hint::CodexScreen;
+pub use rules::{RULES, ScreenRule, VersionRange, classify};
+pub use styled::{draft_text, is_draft_of};
 
 /// The interpretation of a screen, with the text to present to the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ScreenReading {
-    pub kind: ScreenKind,
+pub struct CodexReading {
+    pub kind: CodexScreenKind,
     /// The lines of a dialog, as shown on the screen.
     pub lines: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ScreenKind {
+pub enum CodexScreenKind {
     /// Codex asks whether it may work in this directory.
     Trust,
     /// Codex asks whether unreviewed hooks may run.
@@ -45,13 +45,11 @@ pub enum ScreenKind {
     /// The composer is visible, with no sign of an active turn. This also happens while a turn is
     /// starting or waiting, so it does not prove that the agent is idle.
     Composer,
-    /// The composer is visible and contains unsent text.
-    Draft,
-    /// Anything else: Codex is starting, or the terminal is used by another program or by none.
+    /// Anything else: Codex is starting, or another program or none is using the terminal.
     Nothing,
 }
 
-impl ScreenKind {
+impl CodexScreenKind {
     /// Whether keys would answer a dialog.
     pub fn is_dialog(self) -> bool {
         match self {
@@ -64,7 +62,7 @@ impl ScreenKind {
             | Self::Question
             | Self::Plan
             | Self::UnknownDialog => true,
-            Self::Retrying | Self::Working | Self::Composer | Self::Draft | Self::Nothing => false,
+            Self::Retrying | Self::Working | Self::Composer | Self::Nothing => false,
         }
     }
 }

@@ -1,19 +1,14 @@
 //! The rules for recognizing dialogs: the text that identifies each one, and the versions of Codex
 //! in which it appears.
 
-use provost_terminal::StyledLine;
-
 use super::layout::{Dialog, composer, dialog, turn};
-use super::{
-    ScreenKind, ScreenReading,
-    styled::{draft_text, text},
-};
+use super::{CodexReading, CodexScreenKind};
 
 /// A rule for a dialog. All of its conditions must be met.
 #[derive(Debug)]
 pub struct ScreenRule {
     pub name: &'static str,
-    pub kind: ScreenKind,
+    pub kind: CodexScreenKind,
     pub versions: VersionRange,
     /// The first words of a line above the choices.
     title: Option<&'static str>,
@@ -40,7 +35,7 @@ const OLD: VersionRange = VersionRange { from: (0, 0), before: Some((0, 166)) };
 pub const RULES: &[ScreenRule] = &[
     ScreenRule {
         name: "trust",
-        kind: ScreenKind::Trust,
+        kind: CodexScreenKind::Trust,
         versions: NEW,
         title: Some("Trust this folder?"),
         choices: &["Trust and continue", "Quit"],
@@ -48,7 +43,7 @@ pub const RULES: &[ScreenRule] = &[
     },
     ScreenRule {
         name: "trust-0.107",
-        kind: ScreenKind::Trust,
+        kind: CodexScreenKind::Trust,
         versions: OLD,
         title: Some("Do you trust the contents of this directory?"),
         choices: &["Yes, continue", "No, quit"],
@@ -56,7 +51,7 @@ pub const RULES: &[ScreenRule] = &[
     },
     ScreenRule {
         name: "hook-trust",
-        kind: ScreenKind::HookTrust,
+        kind: CodexScreenKind::HookTrust,
         versions: NEW,
         title: Some("Hooks need review"),
         choices: &["Review hooks", "Trust all"],
@@ -64,7 +59,7 @@ pub const RULES: &[ScreenRule] = &[
     },
     ScreenRule {
         name: "login",
-        kind: ScreenKind::Login,
+        kind: CodexScreenKind::Login,
         versions: ALL,
         title: None,
         choices: &["Sign in with ChatGPT"],
@@ -72,7 +67,7 @@ pub const RULES: &[ScreenRule] = &[
     },
     ScreenRule {
         name: "update",
-        kind: ScreenKind::Update,
+        kind: CodexScreenKind::Update,
         versions: ALL,
         title: None,
         choices: &["Update now", "Skip"],
@@ -80,7 +75,7 @@ pub const RULES: &[ScreenRule] = &[
     },
     ScreenRule {
         name: "model-migration",
-        kind: ScreenKind::ModelMigration,
+        kind: CodexScreenKind::ModelMigration,
         versions: ALL,
         title: None,
         choices: &["Try new model", "Use existing model"],
@@ -88,7 +83,7 @@ pub const RULES: &[ScreenRule] = &[
     },
     ScreenRule {
         name: "approval",
-        kind: ScreenKind::Approval,
+        kind: CodexScreenKind::Approval,
         versions: ALL,
         title: None,
         choices: &["Yes"],
@@ -96,7 +91,7 @@ pub const RULES: &[ScreenRule] = &[
     },
     ScreenRule {
         name: "question",
-        kind: ScreenKind::Question,
+        kind: CodexScreenKind::Question,
         versions: ALL,
         title: Some("Question "),
         choices: &[],
@@ -104,7 +99,7 @@ pub const RULES: &[ScreenRule] = &[
     },
     ScreenRule {
         name: "question-one-of-several",
-        kind: ScreenKind::Question,
+        kind: CodexScreenKind::Question,
         versions: ALL,
         title: Some("Question "),
         choices: &[],
@@ -112,7 +107,7 @@ pub const RULES: &[ScreenRule] = &[
     },
     ScreenRule {
         name: "plan",
-        kind: ScreenKind::Plan,
+        kind: CodexScreenKind::Plan,
         versions: ALL,
         title: Some("Implement this plan?"),
         choices: &["Yes, implement this plan"],
@@ -122,35 +117,21 @@ pub const RULES: &[ScreenRule] = &[
 
 /// Classifies a screen, given the first two numbers of the Codex version. If the version is
 /// unknown, all rules apply.
-pub fn classify(screen: &[String], version: Option<(u64, u64)>) -> ScreenReading {
+pub fn classify(screen: &[String], version: Option<(u64, u64)>) -> CodexReading {
     if let Some(found) = dialog(screen) {
-        let shown = match_rule(&found, version).unwrap_or(ScreenKind::UnknownDialog);
-        return ScreenReading { kind: shown, lines: found.lines.to_vec() };
+        let shown = match_rule(&found, version).unwrap_or(CodexScreenKind::UnknownDialog);
+        return CodexReading { kind: shown, lines: found.lines.to_vec() };
     }
     let shown = match composer(screen).map(|row| turn(screen, row)) {
-        Some(Some(words)) if words.starts_with("Reconnecting") => ScreenKind::Retrying,
-        Some(Some(_)) => ScreenKind::Working,
-        Some(None) => ScreenKind::Composer,
-        None => ScreenKind::Nothing,
+        Some(Some(words)) if words.starts_with("Reconnecting") => CodexScreenKind::Retrying,
+        Some(Some(_)) => CodexScreenKind::Working,
+        Some(None) => CodexScreenKind::Composer,
+        None => CodexScreenKind::Nothing,
     };
-    ScreenReading { kind: shown, lines: Vec::new() }
+    CodexReading { kind: shown, lines: Vec::new() }
 }
 
-/// Classifies a screen with character attributes, which make it possible to recognize unsent text
-/// at the prompt.
-pub fn classify_styled(screen: &[StyledLine], version: Option<(u64, u64)>) -> ScreenReading {
-    let plain: Vec<String> = screen.iter().map(text).collect();
-    let reading = classify(&plain, version);
-    let prompts = matches!(reading.kind, ScreenKind::Composer | ScreenKind::Nothing);
-    let drafted = || draft_text(screen).is_some_and(|written| !written.is_empty());
-    if prompts && drafted() {
-        ScreenReading { kind: ScreenKind::Draft, lines: Vec::new() }
-    } else {
-        reading
-    }
-}
-
-fn match_rule(dialog: &Dialog<'_>, version: Option<(u64, u64)>) -> Option<ScreenKind> {
+fn match_rule(dialog: &Dialog<'_>, version: Option<(u64, u64)>) -> Option<CodexScreenKind> {
     let fits = |rule: &&ScreenRule| {
         version.is_none_or(|version| rule.versions.contains(version)) && rule.fits(dialog)
     };

@@ -5,16 +5,6 @@ use provost_terminal::StyledLine;
 
 use super::layout::{bare_composer, composer, input_rows};
 
-/// Removes the attribute codes from a screen captured by tmux.
-pub fn strip_styles(captured: &[String]) -> Vec<String> {
-    captured.iter().map(|line| text(&characters(line))).collect()
-}
-
-/// Parses the attribute codes of a screen captured by tmux.
-pub fn parse_styles(captured: &[String]) -> Vec<StyledLine> {
-    captured.iter().map(|line| characters(line)).collect()
-}
-
 /// Returns the unsent text in Codex's composer, or `None` without a composer.
 pub fn draft_text(painted: &[StyledLine]) -> Option<String> {
     let plain: Vec<String> = painted.iter().map(text).collect();
@@ -40,50 +30,10 @@ pub(super) fn text(line: &StyledLine) -> String {
     line.iter().map(|(char, _)| *char).collect::<String>().trim_end().to_owned()
 }
 
-/// Parses the characters of a line, and whether each one is dim.
-fn characters(line: &str) -> StyledLine {
-    let (mut dim, mut found, mut chars) = (false, Vec::new(), line.chars());
-    while let Some(char) = chars.next() {
-        match char {
-            '\u{1b}' => {
-                let code: String = chars.by_ref().take_while(|char| !ends(*char)).collect();
-                dim = is_dim_after(&code, dim);
-            }
-            char if char.is_control() => {}
-            char => found.push((char, dim)),
-        }
-    }
-    found
-}
-
-/// Whether the character ends a code. A capture contains only attribute codes, which end in a
-/// letter.
-fn ends(char: char) -> bool {
-    char.is_ascii_alphabetic()
-}
-
-fn is_dim_after(code: &str, before: bool) -> bool {
-    let numbers = code.trim_start_matches('[').split(';');
-    let mut numbers = numbers.map(|number| number.parse::<u32>().unwrap_or(0));
-    let mut dim = before;
-    while let Some(number) = numbers.next() {
-        match number {
-            0 | 22 => dim = false,
-            2 => dim = true,
-            // Skip the parameters of a colour.
-            38 | 48 => match numbers.next() {
-                Some(5) => drop(numbers.next()),
-                Some(2) => drop(numbers.nth(2)),
-                _ => {}
-            },
-            _ => {}
-        }
-    }
-    dim
-}
-
 #[cfg(test)]
 mod tests {
+    use provost_terminal::parse_styles;
+
     use super::*;
 
     fn screen(composer: &str) -> Vec<String> {
@@ -100,7 +50,7 @@ mod tests {
     fn placeholder_is_not_a_draft() {
         let empty = screen("\u{1b}[1m›\u{1b}[0m\u{1b}[39m \u{1b}[2mAsk Codex to do anything");
         assert!(!drafted(&empty));
-        assert_eq!(strip_styles(&empty)[0], "› Ask Codex to do anything");
+        assert_eq!(text(&parse_styles(&empty)[0]), "› Ask Codex to do anything");
         assert!(drafted(&screen("\u{1b}[1m›\u{1b}[0m\u{1b}[39m my draft")));
         let bright = "\u{1b}[1m›\u{1b}[0m \u{1b}[38;5;2mgreen";
         assert!(drafted(&screen(bright)), "the number of a colour makes nothing dim");

@@ -9,7 +9,7 @@ use provost_agent_codex::hooks::{self, CodexHookEvent, HookCall};
 use provost_agent_codex::rollout::{
     self, CodexHomes, NextLine, RecordedTurnEnd, RolloutFold, RolloutTail,
 };
-use provost_agent_codex::screen::{ScreenKind, classify};
+use provost_agent_codex::screen::{CodexScreenKind, classify};
 use provost_terminal::tmux::{PaneListing, TmuxServer};
 use tempfile::TempDir;
 
@@ -67,7 +67,7 @@ impl CodexPaneEnv {
         self.server.panes().unwrap().remove(0)
     }
 
-    fn wait_for_screen(&self, shown: ScreenKind) {
+    fn wait_for_screen(&self, shown: CodexScreenKind) {
         let pane = self.pane().id;
         wait_until(&format!("{shown:?}"), || {
             classify(&self.server.screen(&pane).unwrap(), Some((0, 166))).kind == shown
@@ -111,7 +111,7 @@ fn trusted_hooks_agree_with_rollout() {
     let Some(env) = CodexPaneEnv::new() else { return };
     let line = format!("cat >> '{0}'; echo >> '{0}'", env.path("hooks").display());
     env.start(&hooks::launch_arguments(&line));
-    env.wait_for_screen(ScreenKind::Composer);
+    env.wait_for_screen(CodexScreenKind::Composer);
     let pane = env.pane().id;
     wait_until("the prompt", || env.server.screen(&pane).unwrap().join("\n").contains("GPT-5.5"));
     env.server.paste(&pane, "hello").unwrap();
@@ -153,14 +153,14 @@ fn untrusted_hook_makes_codex_ask() {
     let mut arguments = hooks::launch_arguments("cat");
     arguments.truncate(arguments.len() - 2);
     env.start(&arguments);
-    env.wait_for_screen(ScreenKind::HookTrust);
+    env.wait_for_screen(CodexScreenKind::HookTrust);
 }
 
 #[test]
 fn pane_process_is_identified_as_codex() {
     let Some(env) = CodexPaneEnv::new() else { return };
     env.start(&[]);
-    env.wait_for_screen(ScreenKind::Composer);
+    env.wait_for_screen(CodexScreenKind::Composer);
     let seen = provost_agent_codex::processes::inspect(env.pane().pid).unwrap().unwrap();
     let all = [seen];
     let agents = provost_agent_codex::processes::ProcessTree::new(&all).agents();

@@ -3,12 +3,13 @@
 
 use std::{
     collections::BTreeMap,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use proptest::prelude::*;
-use provost_agent::{AgentInput, ConversationOptions, Protocol, RequestAnswer};
-use provost_agent_codex::{ADAPTER, encode, interface, protocol as codex, protocol, render};
+use provost_agent::{Adapter, Adapters, AgentInput, ConversationOptions, Protocol, RequestAnswer};
+use provost_agent_codex::{ADAPTER, CodexAdapter, interface, protocol as codex, render};
 use provost_core::{
     request::{AgentRequest, ApprovalScope, RequestKind, RequestReply},
     result::ResultForm,
@@ -30,8 +31,11 @@ const SECONDS: u64 = 2;
 proptest! {
     #[test]
     fn arbitrary_bytes_are_read_and_shown(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        let codex_adapter: Arc<dyn Adapter> = Arc::new(CodexAdapter);
+        let adapters = Adapters::new([codex_adapter]);
         for interface in every_interface() {
-            protocol(&interface, ConversationOptions::default()).read(&bytes);
+            let options = ConversationOptions::default();
+            adapters.get(&interface).protocol(&interface, options).read(&bytes);
             render(&interface.adapter, interface.mode, &bytes);
         }
         ServerHarness::opened().protocol.read(&bytes);
@@ -79,7 +83,7 @@ fn every_interface() -> impl Iterator<Item = AgentInterface> {
 fn fold(mode: AgentMode, lines: &[Vec<u8>]) -> Vec<(Option<StreamSignal>, Vec<String>)> {
     let mut protocol = match mode {
         AgentMode::Headless => ServerHarness::opened().protocol,
-        AgentMode::Once | AgentMode::Terminal => protocol(&interface(mode), opening()),
+        AgentMode::Once | AgentMode::Terminal => CodexAdapter.protocol(&interface(mode), opening()),
     };
     let mut read = |line: &Vec<u8>| {
         render(&ADAPTER, mode, line);
@@ -119,7 +123,8 @@ fn assert_answerable(signal: Option<&StreamSignal>) {
                 answer: Some(answer),
                 form: ResultForm::Plain,
             };
-            let message = encode(&interface(AgentMode::Headless), &message)
+            let message = CodexAdapter
+                .encode(&interface(AgentMode::Headless), &message)
                 .unwrap_or_else(|| panic!("{asked:?} {reply:?}"));
             line(&message);
         }

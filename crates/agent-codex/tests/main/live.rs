@@ -10,8 +10,8 @@ use std::{
     time::Duration,
 };
 
-use provost_agent::{AgentInput, ConversationOptions, Protocol};
-use provost_agent_codex::{encode, interface, protocol};
+use provost_agent::{Adapter as _, AgentInput, ConversationOptions, Protocol};
+use provost_agent_codex::{CodexAdapter, interface};
 use provost_core::result::ResultForm;
 use provost_core::session::{AgentMessageKind, AgentMode, AgentSettings, StreamSignal, TurnEnd};
 
@@ -73,7 +73,7 @@ fn real_server_refuses_unknown_thread() {
         thread: Some("01a1e074-0000-7000-8000-000000000000".to_owned()),
         ..ConversationOptions::default()
     };
-    server.protocol = protocol(&interface(AgentMode::Headless), opening);
+    server.protocol = CodexAdapter.protocol(&interface(AgentMode::Headless), opening);
     let signals = server.until_opened();
     let [StreamSignal::Refused { reason }] = signals.as_slice() else { panic!("{signals:?}") };
     assert!(reason.contains("thread/resume") && reason.contains("no rollout"), "{reason}");
@@ -102,7 +102,7 @@ impl LiveServer {
             .spawn()
             .unwrap();
         let cwd = home.path().display().to_string();
-        let protocol = protocol(
+        let protocol = CodexAdapter.protocol(
             &interface(AgentMode::Headless),
             ConversationOptions { cwd, settings, ..ConversationOptions::default() },
         );
@@ -156,7 +156,7 @@ impl LiveServer {
             answer: None,
             form: ResultForm::Plain,
         };
-        self.write(&encode(&interface(AgentMode::Headless), &message).unwrap());
+        self.write(&CodexAdapter.encode(&interface(AgentMode::Headless), &message).unwrap());
         let signals = self.until(|signal| matches!(signal, StreamSignal::TurnEnded { .. }));
         assert!(
             matches!(signals.first(), Some(StreamSignal::TurnStarted { turn: Some(_) })),

@@ -1,7 +1,7 @@
 //! A conversation with the app-server protocol, in which the test is the server.
 
-use provost_agent::{AgentInput, ConversationOptions, Protocol, RequestAnswer};
-use provost_agent_codex::{encode, interface, protocol};
+use provost_agent::{Adapter as _, AgentInput, ConversationOptions, Protocol, RequestAnswer};
+use provost_agent_codex::{CodexAdapter, interface};
 use provost_core::{
     request::{AgentRequest, RequestReply},
     result::ResultForm,
@@ -22,7 +22,7 @@ pub(crate) struct ServerHarness {
 impl ServerHarness {
     /// Starts a conversation without any messages.
     pub(crate) fn new(opening: ConversationOptions) -> ServerHarness {
-        ServerHarness { protocol: protocol(&interface(AgentMode::Headless), opening) }
+        ServerHarness { protocol: CodexAdapter.protocol(&interface(AgentMode::Headless), opening) }
     }
 
     /// Starts a conversation with an open thread.
@@ -128,7 +128,7 @@ pub(crate) fn opening() -> ConversationOptions {
 
 /// Returns the encoded message, which has to be one line.
 pub(crate) fn encoded(what: &AgentInput<'_>) -> Option<Value> {
-    encode(&interface(AgentMode::Headless), what).map(|bytes| line(&bytes))
+    CodexAdapter.encode(&interface(AgentMode::Headless), what).map(|bytes| line(&bytes))
 }
 
 pub(crate) fn message(kind: AgentMessageKind, text: &str) -> Option<Value> {

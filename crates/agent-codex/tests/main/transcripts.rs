@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use provost_agent::{ConversationOptions, Protocol};
+use provost_agent::{Adapter as _, ConversationOptions, Protocol};
 use provost_agent_codex::{
-    interface, protocol,
+    CodexAdapter, interface,
     protocol::{LineClass, classify_line},
 };
 use provost_core::session::AgentMode;
@@ -44,7 +44,8 @@ fn recorded_app_server_sessions_yield_signals() {
 #[test]
 fn recorded_exec_runs_yield_signals() {
     for transcript in recorded::all("exec") {
-        let mut exec = protocol(&interface(AgentMode::Once), ConversationOptions::default());
+        let mut exec =
+            CodexAdapter.protocol(&interface(AgentMode::Once), ConversationOptions::default());
         let lines =
             transcript.rows.iter().filter(|row| row.dir == "stdout").map(RecordedLine::line);
         let signals: Vec<String> =
@@ -79,7 +80,7 @@ struct Replay {
 impl Replay {
     fn of(rows: &[&RecordedLine]) -> String {
         let mut replay = Replay {
-            protocol: protocol(&interface(AgentMode::Headless), opening(rows)),
+            protocol: CodexAdapter.protocol(&interface(AgentMode::Headless), opening(rows)),
             ids: BTreeMap::new(),
             greeted: false,
             opened: false,

@@ -167,7 +167,7 @@ impl EventReader {
         let launch: LaunchId =
             session["launches"][0]["id"].as_str().context("the session has no launch")?.parse()?;
         let home = shell::Home::new(scene.daemon.path());
-        let mut socket = Socket::connect(&shell::codex::attach_socket(&home, launch))?;
+        let mut socket = Socket::connect(&home.attach_socket(launch))?;
         let information = json!({"clientInfo": {"name": "bench", "version": "0"}, "capabilities": {"experimentalApi": true}});
         socket.call(1, "initialize", information)?;
         socket.write(&json!({"method": "initialized"}))?;

@@ -474,7 +474,7 @@ fn request_row_with_commands(session: &Session, request: &Request) -> RequestRow
             [look, Some(row.answer_command()), deny].into_iter().flatten().collect()
         }
     };
-    // Codex does not show the subject of a request if its screen is too small.
+    // An agent does not show the subject of a request if its screen is too small.
     let title = if unseen {
         clip(&format!("{}; its pane does not show the subject", row.title))
     } else {

@@ -27,13 +27,15 @@ use provost_holder::{
 };
 use provost_trust::approval_patterns;
 
+use provost_sys::error_chain;
+
 use super::{
     effects::{EffectName, Effects, FinishedEffect},
     environment::DaemonEnvironment,
     git_calls::GitCalls,
     home::Home,
     landing::{describe_error, parse_oid},
-    supervised_command::{self, CommandEnd, error_chain},
+    supervised_command::{self, CommandEnd},
 };
 use crate::stream::Subject;
 

@@ -1,6 +1,6 @@
 //! Encodes messages to an agent in the format that it expects.
 
-use provost_agent::{AgentInput, RequestAnswer};
+use provost_agent::{Adapters, AgentInput, RequestAnswer};
 use provost_core::{
     ids::LaunchId,
     request::RequestReply,
@@ -21,6 +21,7 @@ pub(super) fn typed_text(session: &Session) -> impl Fn(&AgentMessage) -> String 
 
 /// Encodes a message for the agent. `None` if its protocol cannot express the message.
 pub(super) fn encode_message(
+    adapters: &Adapters,
     session: &Session,
     launch: LaunchId,
     message: &AgentMessage,
@@ -32,11 +33,13 @@ pub(super) fn encode_message(
         reply,
         live: request.launch == launch,
     });
+    let interface = &session.spec.agent.interface;
+    let adapter = adapters.get(interface);
     let (thread, key) = (session.thread.as_deref(), &*message.write_key());
     if message.kind == AgentMessageKind::Interrupt {
         let turn = session.launch(launch).and_then(|launch| launch.turn());
         let interrupt = AgentInput::Interrupt { key, thread, turn };
-        return provost_agent_codex::encode(&session.spec.agent.interface, &interrupt);
+        return adapter.encode(interface, &interrupt);
     }
     if let Some(returned) = &message.returned {
         let result = AgentInput::ToolResult {
@@ -48,7 +51,7 @@ pub(super) fn encode_message(
             live: returned.launch == launch,
             form: session.spec.agent.settings.result,
         };
-        return provost_agent_codex::encode(&session.spec.agent.interface, &result);
+        return adapter.encode(interface, &result);
     }
     let saying = AgentInput::Message {
         key,
@@ -58,5 +61,5 @@ pub(super) fn encode_message(
         answer,
         form: session.spec.agent.settings.result,
     };
-    provost_agent_codex::encode(&session.spec.agent.interface, &saying)
+    adapter.encode(interface, &saying)
 }

@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use provost_agent::Adapters;
 use provost_core::{
     ids::{LaunchId, RunId, SessionId, TeamId},
     run::{self, Run},
@@ -29,11 +30,14 @@ use tokio::{
     task::{Id, JoinSet},
 };
 
+use provost_sys::error_chain;
+
 use super::{
+    agent_launch,
     census::Census,
     check::{CheckJob, CheckRunner, CheckoutSlots},
     clock::Clock,
-    codex, drop_box,
+    drop_box,
     effects::{EffectName, Effects, FinishedEffect},
     encode_message::{encode_message, typed_text},
     environment::{DaemonEnvironment, ProvostPaths},
@@ -50,9 +54,12 @@ use super::{
     run_effect::RunEffects,
     secrets::Secrets,
     shortage::{self, ShortageWaits},
-    supervised_command::{self, CommandEnd, Holders, SURVIVOR_GRACE, error_chain},
+    supervised_command::{self, CommandEnd, Holders, SURVIVOR_GRACE},
     team_effect,
-    watch::{ExternalAgentWatch, RolloutSource, RolloutWatch, ThreadSwitches, WatchContext},
+    watch::{
+        ExternalAgentWatch, ThreadSwitches, TranscriptContext, TranscriptSource, TranscriptWatcher,
+        WatchContext,
+    },
     worktree,
 };
 use crate::stream::Subject;
@@ -69,6 +76,7 @@ pub struct EngineWorld {
     pub home: Home,
     pub git: Git,
     pub holders: Holders,
+    pub adapters: Adapters,
     pub environment: DaemonEnvironment,
     /// The `provost` program that agents call.
     pub program: PathBuf,
@@ -459,6 +467,7 @@ impl EffectContext {
         let _counted = self.world.census.register(launch);
         if session.spec.adopted.is_some() {
             let context = WatchContext {
+                adapters: &self.world.adapters,
                 panes: &self.panes,
                 moves: &self.world.moves,
                 handle: self.handle.clone(),
@@ -489,13 +498,14 @@ impl EffectContext {
             clock: self.clock,
         };
         let follower = Follower::new(&session, launch, link);
+        let adapter = self.world.adapters.get(&session.spec.agent.interface).clone();
         drop(session);
         if let Some(follower) = follower {
             tokio::select! {
                 () = follower.run() => {}
                 () = record => {}
             }
-            codex::remove_remains(&self.world.home, launch);
+            agent_launch::remove_remains(&self.world, &*adapter, launch);
             self.observations.forget(launch);
             self.world.moves.forget(launch);
             self.world.holders.reap();
@@ -509,11 +519,18 @@ impl EffectContext {
         launch: LaunchId,
     ) -> impl Future<Output = ()> + use<> {
         let writes = session.spec.agent.interface.has_transcript();
-        let watch = writes.then(|| {
-            let [(_, home), _] = codex::session_environment(&self.world.home, session.id);
+        let store = self.world.adapters.get(&session.spec.agent.interface).transcripts();
+        let watch = store.filter(|_| writes).map(|store| {
+            let source = TranscriptSource::InHome(store.home(&self.world.home.agent(session.id)));
             let (handle, observations) = (self.handle.clone(), self.observations.clone());
-            let (wanted, moves) = (RolloutSource::InHome(home), &self.world.moves);
-            RolloutWatch::new(session, launch, wanted, moves, handle, observations, self.clock)
+            let context = TranscriptContext {
+                store,
+                moves: &self.world.moves,
+                handle,
+                observations,
+                clock: self.clock,
+            };
+            TranscriptWatcher::new(session, launch, source, context)
         });
         async move {
             match watch {
@@ -708,8 +725,7 @@ impl EffectContext {
         };
         let (world, session) = (self.world.clone(), session.clone());
         supervised_command::blocking(move || {
-            codex::prepare_launch(&world.home, &world.program, &session, launch, &mut spec)
-                .map(|()| spec)
+            agent_launch::prepare(&world, &session, launch, &mut spec).map(|()| spec)
         })
         .await
     }
@@ -734,7 +750,8 @@ impl EffectContext {
             (true, None) if follow::was_written(&dir, key).await => return None,
             (true, None) => return lost("the daemon that had the secret ended first".to_owned()),
         };
-        let Some(bytes) = encode_message(session, launch, message, reply) else {
+        let Some(bytes) = encode_message(&self.world.adapters, session, launch, message, reply)
+        else {
             return lost(format!("{} cannot receive this", session.spec.agent.name));
         };
         let write_key = self.world.write_key(launch, key);
@@ -761,7 +778,7 @@ impl EffectContext {
 
     fn typist(&self, session: &Session, launch: LaunchId) -> Option<Typist> {
         let (handle, observations) = (self.handle.clone(), self.observations.clone());
-        Typist::new(session, launch, self.panes.clone(), handle, observations)
+        Typist::new(session, launch, &self.world.adapters, self.panes.clone(), handle, observations)
     }
 
     /// Types a message into the pane of an external agent. The transcript shows when the agent received it.
@@ -776,7 +793,8 @@ impl EffectContext {
         let (Some(message), Some(typist)) = (message, self.typist(session, launch)) else { return };
         let is_key = message.request.is_some() || message.kind == AgentMessageKind::Interrupt;
         let what = if is_key {
-            encode_message(session, launch, message, message.reply.as_ref()).map(PaneInput::Keys)
+            encode_message(&self.world.adapters, session, launch, message, message.reply.as_ref())
+                .map(PaneInput::Keys)
         } else {
             Some(PaneInput::Text(typed_text(session)(message)))
         };

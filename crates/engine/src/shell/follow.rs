@@ -26,6 +26,8 @@ use provost_holder::{
     wire::{self, HolderNotice, HolderOp, OutputPause, WireBytes},
 };
 
+use provost_sys::error_chain;
+
 use super::{
     clock::Clock,
     drop_box,
@@ -34,7 +36,7 @@ use super::{
     handle::{EngineHandle, ObservationSender},
     programs::{self, AgentPaths},
     real_path,
-    supervised_command::{self, NoProcessLeft, SURVIVOR_GRACE, error_chain},
+    supervised_command::{self, NoProcessLeft, SURVIVOR_GRACE},
     watch::{InferredState, ScreenHints},
 };
 use crate::coalesce::{JournalSignal, SignalCoalescer};
@@ -171,13 +173,16 @@ impl Follower {
         // The first successful read withdraws a report from before a restart.
         let reported_unknown = recorded.process() == ProcessFact::Unknown;
         let (interface, bounds) = (&session.spec.agent.interface, &session.spec.bounds);
+        let adapter = link.world.adapters.get(interface).clone();
         let opening = ConversationOptions {
             zone: agent_time_zone(session),
             ..ConversationOptions::from_session(session)
         };
-        let protocol = provost_agent_codex::protocol(interface, opening);
+        let protocol = adapter.protocol(interface, opening);
         let (rows, columns) = (TERMINAL_SIZE.rows, TERMINAL_SIZE.columns);
-        let terminal = interface.has_terminal().then(|| ScreenHints::new(session, rows, columns));
+        let terminal = interface
+            .has_terminal()
+            .then(|| ScreenHints::new(session, adapter.screen(), rows, columns));
         let resume = if protocol.needs_full_journal() || terminal.is_some() {
             journal::JournalCursor::default()
         } else {

@@ -27,6 +27,8 @@ use tokio::{
     sync::{OnceCell, oneshot},
 };
 
+use provost_sys::error_chain;
+
 use super::{
     blocking::blocking_write,
     effects::{EffectName, Effects, FinishedEffect},
@@ -34,7 +36,7 @@ use super::{
     failpoint,
     shortage::{EarlierGit, ShortageWaits},
     start_record::CutOffStart,
-    supervised_command::{self, CommandEnd, error_chain},
+    supervised_command::{self, CommandEnd},
 };
 use crate::stream::Subject;
 

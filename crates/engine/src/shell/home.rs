@@ -96,6 +96,17 @@ impl Home {
         self.agent(session).join("tmp/drop")
     }
 
+    /// The socket on which a launch's holder lets users attach to the agent.
+    pub fn attach_socket(&self, launch: LaunchId) -> PathBuf {
+        self.agent(launch.session).join(format!("a{}.sock", launch.no))
+    }
+
+    /// The path on which an agent starts to listen. The holder then removes the socket from this
+    /// path.
+    pub(crate) fn listen_socket(&self, launch: LaunchId) -> PathBuf {
+        self.agent(launch.session).join(format!("l{}.sock", launch.no))
+    }
+
     pub fn scratch(&self) -> PathBuf {
         self.root.join("scratch")
     }

@@ -8,10 +8,12 @@ use provost_core::{
 use provost_holder::{EndCause, HoldSpec, OnLimit, ProcessEnd, StdinMode};
 use serde_json::{Value, json};
 
+use provost_sys::error_chain;
+
 use super::{
     effects::{EffectName, EffectOwner, Effects, FinishedEffect},
     environment::DaemonEnvironment,
-    supervised_command::{self, CommandEnd, error_chain},
+    supervised_command::{self, CommandEnd},
 };
 use crate::projection;
 

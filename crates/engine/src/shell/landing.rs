@@ -15,7 +15,9 @@ use provost_git::{
     files_with_conflict_markers, has_commit, have_common_ancestor, includes, landing, merge,
 };
 
-use super::{merge_queue::parse_tree_oid, supervised_command::error_chain};
+use provost_sys::error_chain;
+
+use super::merge_queue::parse_tree_oid;
 use crate::guarded_files;
 
 /// Lands on a branch of this repository.

@@ -13,7 +13,9 @@ use provost_core::{
 };
 use provost_holder::{ExitRecord, ProcessEnd};
 
-use super::supervised_command::{self, NoProcessLeft, error_chain};
+use provost_sys::error_chain;
+
+use super::supervised_command::{self, NoProcessLeft};
 
 /// How often to check whether a start is over.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);

@@ -18,10 +18,9 @@ use provost_git::{
     landing, merge as merge_commits, move_branch, parent_of, tree_of,
 };
 
-use super::{
-    landing::{describe_error, fast_forward_branch, parse_oid},
-    supervised_command::error_chain as chain_of,
-};
+use provost_sys::error_chain as chain_of;
+
+use super::landing::{describe_error, fast_forward_branch, parse_oid};
 
 /// Merges the waiting tasks onto the run's newest work, up to the batch size. A task that cannot be
 /// merged on top of the others is left for the next batch. Only a conflict with the newest work

@@ -4,12 +4,12 @@
 //! One thread owns the board and the ledger (`owner`). Tasks on the runtime carry out pending
 //! effects (`executor`) and follow launches (`follow`), and report the results to the owner.
 
+mod agent_launch;
 pub mod blocking;
 mod catch_up;
 mod census;
 mod check;
 mod clock;
-pub mod codex;
 pub mod drop_box;
 mod effects;
 mod encode_message;
@@ -59,11 +59,12 @@ pub use home::Home;
 pub(crate) use listing::find_by_name;
 pub use listing::{Listing, ListingExtent};
 pub use owner::{Owner, RunningEngine, StartError};
+pub use provost_sys::error_chain;
 pub(crate) use replies::{ambiguous, read_error};
 pub use secrets::Secrets;
 pub use shortage::ShortageWaits;
 pub use start_record::output_directory;
-pub use supervised_command::{Holders, error_chain};
+pub use supervised_command::Holders;
 pub use team_requests::{
     NewCriterion, NewMember, NewSession, OWN_TEAM, TeamCaller, TeamRequest, TeamStart,
 };

@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use provost_agent::Adapters;
 use provost_api::{ApiError, ErrorCode, EventRow};
 use provost_core::{
     ids::{LaunchId, SessionId, TeamId},
@@ -119,6 +120,7 @@ pub struct Owner {
     backlog: ObservationBatch,
     pub(super) unreadable: BTreeMap<String, String>,
     secrets: Secrets,
+    adapters: Adapters,
     catching_up: CatchUp,
     pub(super) polls: PollCounts,
     /// How to invoke Provost in commands shown to members, wherever those members run.
@@ -159,7 +161,7 @@ impl Owner {
         let heard = Arc::default();
         let observations = ObservationSender { inputs: sender.clone(), heard: Arc::clone(&heard) };
         let handle = EngineHandle { inputs: sender, events: events.clone() };
-        let secrets = world.secrets.clone();
+        let (secrets, adapters) = (world.secrets.clone(), world.adapters.clone());
         let (caller, home, waits) = (world.caller(), world.home.clone(), world.waits.clone());
         let executor = Executor::new(world, observations, handle.clone(), clock);
         let executor = Box::pin(executor.run(dispatched));
@@ -174,6 +176,7 @@ impl Owner {
             backlog: ObservationBatch::default(),
             unreadable: BTreeMap::new(),
             secrets,
+            adapters,
             catching_up: CatchUp::default(),
             polls: PollCounts::default(),
             caller,
@@ -648,7 +651,8 @@ impl Owner {
             && let Some(asked) = asked.map(|request| &request.asked)
             && asked.is_secret()
         {
-            self.secrets.keep(session.id, &message.key, asked, reply);
+            let masks = self.adapters.secret_masks(&session.spec.agent.interface, asked, reply);
+            self.secrets.keep(session.id, &message.key, reply, masks);
         }
     }
 

@@ -174,8 +174,7 @@ impl Owner {
     /// Returns the shortage that caused a write to fail, if it is one that may pass.
     pub(super) fn shortage_of_write(&self, why: &AppendError) -> Option<Shortage> {
         let AppendError::Storage(why) = why else { return None };
-        let detail =
-            format!("the ledger cannot be written: {}", supervised_command::error_chain(why));
+        let detail = format!("the ledger cannot be written: {}", provost_sys::error_chain(why));
         let resource = match (why, shortage::disk_shortage(self.home.root())) {
             (provost_ledger::Error::Full { .. }, Some(found)) => found.resource,
             (provost_ledger::Error::Full { .. }, None) => Resource::DiskSpace,

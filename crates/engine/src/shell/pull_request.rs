@@ -14,11 +14,13 @@ use provost_holder::{
 };
 use tokio::sync::watch;
 
+use provost_sys::error_chain;
+
 use super::{
     effects::{EffectName, Effects, FinishedEffect},
     executor::EngineWorld,
     landing::parse_oid,
-    supervised_command::{self, CommandEnd, error_chain},
+    supervised_command::{self, CommandEnd},
 };
 use crate::{
     forge::{self, ListedPullRequest},

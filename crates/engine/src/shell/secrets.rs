@@ -8,11 +8,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use provost_core::{
-    ids::SessionId,
-    request::{AgentRequest, RequestReply},
-    session::ReportBody,
-};
+use provost_core::{ids::SessionId, request::RequestReply, session::ReportBody};
 
 /// The maximum number of bytes to mask. Beyond that, the secrets of the oldest session are forgotten.
 const MAX_MASK_BYTES: usize = 1 << 20;
@@ -43,13 +39,13 @@ impl Secrets {
         &self,
         session: SessionId,
         message: &str,
-        asked: &AgentRequest,
         reply: &RequestReply,
+        masks: Vec<Vec<u8>>,
     ) {
         let mut state = self.lock();
         state.waiting.insert((session, message.to_owned()), reply.clone());
         let hidden = state.hidden.entry(session).or_default();
-        hidden.extend(provost_agent_codex::secret_masks(asked, reply));
+        hidden.extend(masks);
         hidden.sort();
         hidden.dedup();
         while size(&state.hidden) > MAX_MASK_BYTES {
@@ -111,34 +107,12 @@ fn mask_text(text: &str, forms: &[Vec<u8>]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use provost_core::{
-        lifecycle::ClaimKind,
-        request::{BlockingMode, RequestKind, RequestQuestion},
-    };
+    use provost_core::lifecycle::ClaimKind;
 
     use super::*;
 
     fn id(no: u8) -> SessionId {
         format!("{no:08x}-0000-7000-8000-000000000000").parse().unwrap()
-    }
-
-    fn asked() -> AgentRequest {
-        let question = RequestQuestion {
-            id: "token".to_owned(),
-            header: String::new(),
-            question: String::new(),
-            options: Vec::new(),
-            only_options: false,
-            secret: true,
-        };
-        AgentRequest {
-            native: "ask:1".to_owned(),
-            kind: RequestKind::Question,
-            waiting: BlockingMode::Blocking,
-            title: String::new(),
-            questions: vec![question],
-            subject: None,
-        }
     }
 
     fn masked(secrets: &Secrets, session: SessionId, text: &str) -> String {
@@ -153,7 +127,8 @@ mod tests {
     #[test]
     fn delivered_secret_stays_masked_in_its_session() {
         let secrets = Secrets::default();
-        secrets.keep(id(1), "m", &asked(), &RequestReply::Text("s3cr\"t\\token".to_owned()));
+        let masks = vec![br#"s3cr\"t\\token"#.to_vec()];
+        secrets.keep(id(1), "m", &RequestReply::Text("s3cr\"t\\token".to_owned()), masks);
         secrets.forget(id(1), "m");
         let text = "a \"b\"\n s3cr\"t\\token é";
         assert_eq!(masked(&secrets, id(1), text), "a \"b\"\n ************** é");
@@ -164,9 +139,8 @@ mod tests {
     fn masks_are_bounded() {
         let secrets = Secrets::default();
         for no in 0..100 {
-            let text = format!("{no:0>500}\n").repeat(50);
-            let each: Vec<String> = (0..50).map(|at| format!("{at}{text}")).collect();
-            secrets.keep(id(no), "m", &asked(), &RequestReply::Text(each.concat()));
+            let masks = (0..50).map(|at| format!("{at}{no:0>500}").into_bytes()).collect();
+            secrets.keep(id(no), "m", &RequestReply::Deny, masks);
         }
         assert!(size(&secrets.lock().hidden) <= MAX_MASK_BYTES);
         assert!(!secrets.masks(id(99)).is_empty());

@@ -23,6 +23,7 @@ use provost_holder::{
     tree::{self, LaunchTraces},
     wire::{HolderMessage, HolderNotice, HolderOp, HolderRequest, OutputPause},
 };
+use provost_sys::error_chain;
 use provost_sys::{
     origin::Boundary,
     register::{LaunchRegister, RegisteredLaunch},
@@ -754,18 +755,6 @@ pub(crate) fn launch_mark(dir: &Path) -> String {
 /// Waits for some time to pass, for cases without an event to wait for.
 pub(crate) async fn sleep(time: Duration) {
     tokio::time::sleep(time).await;
-}
-
-/// Formats an error with all its causes.
-pub fn error_chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(source) = next {
-        text.push_str(": ");
-        text.push_str(&source.to_string());
-        next = source.source();
-    }
-    text
 }
 
 fn communication_error(why: io::Error) -> Error {

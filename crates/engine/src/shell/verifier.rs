@@ -13,11 +13,13 @@ use provost_holder::{
     journal::{self, JournalChannel, JournalReader, OpenedJournal},
 };
 
+use provost_sys::error_chain;
+
 use super::{
     check::check_end,
     executor::EngineWorld,
     start_record::StartRecord,
-    supervised_command::{self, CommandEnd, OnFullDisk, error_chain},
+    supervised_command::{self, CommandEnd, OnFullDisk},
 };
 
 /// The time between TERM and KILL for a command that takes too long or writes too much.

@@ -22,8 +22,8 @@ use provost_sys::agent_file;
 use provost_sys::private;
 use provost_trust::approval_patterns;
 
-use super::supervised_command::error_chain;
 use crate::guarded_files;
+use provost_sys::error_chain;
 
 /// A prepared working directory and its base.
 pub(crate) struct PreparedWork {

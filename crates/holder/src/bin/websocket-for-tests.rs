@@ -43,7 +43,7 @@ impl ScriptedServer {
                 self.listener = Some(UnixListener::bind(&self.socket)?);
                 Ok(())
             }
-            // Like Codex 0.140, this fails if the socket's path is gone.
+            // This fails if the socket's path is gone.
             "chmod" => fs::set_permissions(&self.socket, fs::Permissions::from_mode(0o600)),
             "accept" => self.request().and_then(|()| self.answer()),
             "request" => self.request(),

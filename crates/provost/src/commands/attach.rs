@@ -11,6 +11,8 @@ use std::{
 };
 
 use clap::Args;
+use provost_agent_codex::home::SCRUBBED_VARIABLES;
+use provost_agent_codex::launch::{session_environment, supports_attach};
 use provost_agent_codex::models::model_upgrades;
 use provost_agent_codex::protocol::LISTENS;
 use provost_api::{ApiError, Client, ErrorCode, SessionRow};
@@ -20,10 +22,7 @@ use provost_core::{
     session::AgentMode,
     text::shell_quote,
 };
-use provost_engine::shell::{
-    self,
-    codex::{self, SCRUBBED_VARIABLES},
-};
+use provost_engine::shell;
 use provost_holder::{
     LaunchState,
     client::viewport::{ProgramViewEnd, ViewportExit},
@@ -281,7 +280,7 @@ fn attachable(row: &SessionRow) -> Result<AttachTarget, ApiError> {
         let why = format!("is not a Codex session, and {} has no screen of its own", row.agent);
         return Err(refused(&why).next(logs));
     }
-    if !codex::supports_attach(row.version.as_deref()) {
+    if !supports_attach(row.version.as_deref()) {
         return Err(refused(&too_old(row)).next(logs));
     }
     let launch = running_launch(row, &id)?;
@@ -346,7 +345,7 @@ fn check_listening(
     row: &SessionRow,
     launch: LaunchId,
 ) -> Result<(), ApiError> {
-    let (id, socket) = (ui::short_id(&row.id), codex::attach_socket(place, launch));
+    let (id, socket) = (ui::short_id(&row.id), place.attach_socket(launch));
     match (socket.exists(), row.terminal) {
         (true, _) => Ok(()),
         (false, true) => Err(ended(&id)),
@@ -368,7 +367,7 @@ impl NativeScreen {
     /// Uses the session's Codex home, so that the screen has the same settings and login as the
     /// agent.
     fn new(place: &shell::Home, row: &SessionRow, attached: &AttachTarget) -> Self {
-        let socket = codex::attach_socket(place, attached.launch);
+        let socket = place.attach_socket(attached.launch);
         let mut argv = row.argv.clone();
         argv.extend([REMOTE_OPTION.to_owned(), format!("unix://{}", socket.display())]);
         argv.extend(["resume".to_owned(), attached.thread.to_string()]);
@@ -461,7 +460,7 @@ fn env_path() -> Option<std::ffi::OsString> {
 }
 
 fn environment(place: &shell::Home, session: SessionId) -> BTreeMap<&'static str, String> {
-    codex::session_environment(place, session)
+    session_environment(&place.agent(session))
         .into_iter()
         .map(|(name, value)| (name, value.display().to_string()))
         .collect()
@@ -581,7 +580,7 @@ mod tests {
         assert!(message(&row).contains("is not listening on"), "{}", message(&row));
         let over = SessionRow { terminal: true, ..row };
         assert!(message(&over).contains("has ended"), "{}", message(&over));
-        let socket = codex::attach_socket(&place, launch);
+        let socket = place.attach_socket(launch);
         std::fs::create_dir_all(socket.parent().unwrap()).unwrap();
         std::fs::write(socket, "").unwrap();
         check_listening(&place, &over, launch).unwrap();

@@ -6,8 +6,8 @@ use std::{
 };
 
 use provost_agent_codex::processes::{
-    self, AgentIdentification, AgentKind, Basis, ObservedProcess, PidIdentity, ProcessProperty,
-    ProcessTree, TmuxOrigin,
+    self, AgentIdentification, AgentKind, Basis, ObservedProcess, ProcessProperty, ProcessTree,
+    TmuxOrigin,
 };
 use provost_agent_codex::{
     ThreadId,
@@ -15,6 +15,7 @@ use provost_agent_codex::{
 };
 use provost_api::{ApiError, ErrorCode};
 use provost_core::session::{AgentInterface, AgentMode};
+use provost_sys::process::ProcessInstance;
 use provost_terminal::tmux::{self, PaneId, PaneListing, TmuxServer};
 
 use crate::{context::Context, error::usage};
@@ -39,7 +40,7 @@ pub(crate) struct DiscoveredAgent {
     pub(crate) evidence: &'static str,
     /// Whether the process is the agent's own program, and not a script that may only have started it.
     own_program: bool,
-    pub(crate) process: Option<PidIdentity>,
+    pub(crate) process: Option<ProcessInstance>,
     pub(crate) argv: Vec<String>,
     pub(crate) cwd: Option<PathBuf>,
     pub(crate) rollout: Option<PathBuf>,
@@ -329,7 +330,7 @@ fn resolve_launcher(
 fn by_pane(
     context: &Context,
     text: &str,
-    meant: Option<PidIdentity>,
+    meant: Option<ProcessInstance>,
 ) -> Result<DiscoveredAgent, ApiError> {
     let (socket, id) = match text.rsplit_once(':') {
         Some((socket, id)) => (PathBuf::from(socket), id),
@@ -674,7 +675,7 @@ mod tests {
 
     #[test]
     fn merge_combines_facts_and_rejects_conflicts() {
-        let pid = |pid| Some(PidIdentity { pid, start_time: 1, boot_id: "b".to_owned() });
+        let pid = |pid| Some(ProcessInstance { pid, start_time: 1, boot_id: "b".to_owned() });
         let one = DiscoveredAgent { process: pid(7), ..found() };
         let other = DiscoveredAgent { thread: Some("t".to_owned()), ..found() };
         let both = merge(&one, &other).unwrap();
@@ -687,7 +688,7 @@ mod tests {
     #[test]
     fn launcher_script_is_not_another_agent() {
         let of = |pid| {
-            let process = Some(PidIdentity { pid, start_time: 1, boot_id: "b".to_owned() });
+            let process = Some(ProcessInstance { pid, start_time: 1, boot_id: "b".to_owned() });
             DiscoveredAgent { process, ..found() }
         };
         let program = |pid| DiscoveredAgent { own_program: true, ..of(pid) };
@@ -778,7 +779,7 @@ mod tests {
         let codex = provost_agent_codex::interface(AgentMode::Terminal);
         let plain = AgentInterface::terminal_command();
         assert_eq!((&seen.interface(), &found().interface()), (&codex, &plain));
-        let process = Some(PidIdentity { pid: 7, start_time: 1, boot_id: "b".to_owned() });
+        let process = Some(ProcessInstance { pid: 7, start_time: 1, boot_id: "b".to_owned() });
         let fresh =
             DiscoveredAgent { process, own_program: true, open_files_visible: true, ..found() };
         assert_eq!(fresh.interface(), codex);

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
+use provost_agent::launch::DROP_VARIABLE;
 use provost_api::{ApiError, ErrorCode, ReportReply, ReportRequest};
 use provost_core::ids::{LaunchId, ParseIdError};
-use provost_engine::shell::{codex, drop_box};
+use provost_engine::shell::drop_box;
 
 use crate::{context::Context, daemon, error::usage};
 
@@ -67,7 +68,7 @@ fn save_to_drop_box(
     if !home.launch(&launch.to_string()).is_dir() {
         return Err(unreachable);
     }
-    let given = context.environment.get(codex::DROP_VARIABLE).map(PathBuf::from);
+    let given = context.environment.get(DROP_VARIABLE).map(PathBuf::from);
     let directory = given.unwrap_or_else(|| drop_box::home_box(&home.path));
     let path = drop_box::put_report(&directory, launch, key, request).map_err(|why| {
         let message = format!("{unreachable}, and the report cannot be saved: {why}");

@@ -36,7 +36,7 @@ use super::{
     server::DaemonServer,
     watchdog::WatchdogResponder,
 };
-use crate::{environment::Environment, home::ProvostHome, settings};
+use crate::{adapters::adapters, environment::Environment, home::ProvostHome, settings};
 
 /// The line that reports to the daemon's parent process that the daemon is ready.
 pub(crate) const READY: &str = "ready";
@@ -320,6 +320,7 @@ fn create_world(places: &shell::Home) -> Result<EngineWorld, ApiError> {
         git,
         holders: Holders::new(vec![program.clone().into(), "hold".into()])
             .with_boundary(places.boundary(super::server::pinning())),
+        adapters: adapters(),
         environment,
         program,
         key,

@@ -74,7 +74,8 @@ impl EffectContext {
             let turn = session.launch(launch).and_then(|launch| launch.turn());
             let thread = session.thread.as_deref();
             let interrupt = AgentInput::Interrupt { key: &key, thread, turn };
-            let data = provost_agent_codex::encode(&session.spec.agent.interface, &interrupt)?;
+            let interface = &session.spec.agent.interface;
+            let data = self.world.adapters.get(interface).encode(interface, &interrupt)?;
             let key = self.world.write_key(launch, &key);
             HolderOp::Write { key, data: WireBytes(data), secret: false }
         } else {

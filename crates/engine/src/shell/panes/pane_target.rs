@@ -1,24 +1,37 @@
 //! Identifies a pane, and describes what was read from it.
 
-use std::{os::fd::OwnedFd, path::Path};
+use std::{fmt, os::fd::OwnedFd, path::Path, sync::Arc};
 
-use provost_agent_codex::processes;
-use provost_agent_codex::protocol::CodexVersion;
-use provost_agent_codex::screen::{self, ScreenReading};
+use provost_agent::{
+    Adapter,
+    screen::{ScreenReader, ScreenReading},
+};
 use provost_core::session::{LaunchPhase, PaneState, Session};
-use provost_terminal::tmux::{Error, PaneId, PaneListing, TmuxServer};
+use provost_sys::{process::ProcessInstance, process_state::is_in_foreground};
+use provost_terminal::{
+    parse_styles,
+    tmux::{Error, PaneId, PaneListing, TmuxServer},
+};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 
 /// The pane of an external agent.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct PaneTarget {
     pub(super) server: TmuxServer,
     pub(super) id: PaneId,
     /// The server process. The pane's id is unique only during the lifetime of this process.
     server_process: Option<u32>,
-    process: Option<processes::PidIdentity>,
-    /// Whether the agent's screens can be interpreted, and if so, the agent's version.
-    screen_version: Option<Option<(u64, u64)>>,
+    process: Option<ProcessInstance>,
+    adapter: Arc<dyn Adapter>,
+    /// What interprets the agent's screens, if anything can.
+    screen: Option<Arc<dyn ScreenReader>>,
+    version: Option<String>,
+}
+
+impl fmt::Debug for PaneTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PaneTarget").field("id", &self.id).finish_non_exhaustive()
+    }
 }
 
 /// An exclusive lock for typing into a pane, shared by all Provost daemons. The kernel holds the
@@ -53,11 +66,14 @@ pub(super) struct PaneContent {
 }
 
 impl PaneTarget {
-    pub(super) fn from_session(session: &Session) -> Option<PaneTarget> {
+    pub(super) fn from_session(
+        session: &Session,
+        adapter: &Arc<dyn Adapter>,
+    ) -> Option<PaneTarget> {
         let pane = session.spec.adopted.as_deref()?.pane.as_ref()?;
         let running = session.current_launch().map(|launch| &launch.phase);
         let process = match running {
-            Some(LaunchPhase::Running { child: Some(child), .. }) => Some(processes::PidIdentity {
+            Some(LaunchPhase::Running { child: Some(child), .. }) => Some(ProcessInstance {
                 pid: child.pid.unsigned_abs(),
                 start_time: child.start_time,
                 boot_id: child.boot_id.clone(),
@@ -65,15 +81,15 @@ impl PaneTarget {
             Some(_) | None => None,
         };
         let agent = &session.spec.agent;
-        let version = agent.version.as_deref().and_then(CodexVersion::parse);
-        let version =
-            version.map(|CodexVersion(major, minor, _)| (u64::from(major), u64::from(minor)));
+        let signals = agent.interface.capabilities.screen.signals;
         Some(PaneTarget {
             server: TmuxServer::new(&pane.socket),
             id: PaneId::parse(&pane.id)?,
             server_process: pane.server,
             process,
-            screen_version: agent.interface.capabilities.screen.signals.then_some(version),
+            adapter: adapter.clone(),
+            screen: adapter.screen().filter(|_| signals),
+            version: agent.version.clone(),
         })
     }
 
@@ -109,7 +125,7 @@ impl PaneTarget {
 
     /// Returns the pane, and its lines if they can be interpreted.
     fn read_lines(&self) -> Result<Option<ShownPane>, Error> {
-        if self.screen_version.is_none() {
+        if self.screen.is_none() {
             return Ok(self.server.pane(&self.id)?.map(|pane| (pane, None)));
         }
         Ok(self.server.styled_screen(&self.id)?.map(|(pane, painted)| (pane, Some(painted))))
@@ -131,17 +147,20 @@ impl PaneTarget {
 
     fn has_agent(&self, pane: &PaneListing) -> bool {
         let Some(process) = &self.process else { return false };
-        processes::is_in_foreground(process, &pane.tty).unwrap_or(false)
-            && processes::is_codex(process).unwrap_or(false)
+        is_in_foreground(process, &pane.tty).unwrap_or(false)
+            && self.adapter.is_running_agent(process).unwrap_or(false)
+    }
+
+    /// Whether a draft that was read from this pane is exactly this text.
+    pub(super) fn is_draft_of(&self, draft: &str, text: &str) -> bool {
+        self.screen.as_ref().is_some_and(|screen| screen.is_draft_of(draft, text))
     }
 
     fn content(&self, pane: PaneListing, painted: Option<Vec<String>>) -> PaneRead {
-        let read = |painted: &Vec<String>| {
-            screen::classify(&screen::strip_styles(painted), self.screen_version.flatten())
-        };
-        let reading = painted.as_ref().map(read);
-        let written =
-            painted.as_deref().map(screen::parse_styles).and_then(|p| screen::draft_text(&p));
+        let shown = self.screen.as_ref().zip(painted.as_deref().map(parse_styles));
+        let reading =
+            shown.as_ref().map(|(screen, lines)| screen.read(lines, self.version.as_deref()));
+        let written = shown.as_ref().and_then(|(screen, lines)| screen.draft(lines));
         let drafted = written.as_deref().is_some_and(|written| !written.is_empty());
         let has_agent = self.has_agent(&pane);
         let sight = if pane.dead {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use provost_agent_codex::screen::{self, ScreenKind};
+use provost_agent::{Adapters, screen::ScreenKind};
 use provost_core::{
     ids::LaunchId,
     session::{AgentMessage, AgentMessageKind, PaneState, Session, SessionCommand, TypingState},
@@ -53,13 +53,14 @@ impl Typist {
     pub(crate) fn new(
         session: &Session,
         launch: LaunchId,
+        adapters: &Adapters,
         panes: PaneRegistry,
         handle: EngineHandle,
         observations: ObservationSender,
     ) -> Option<Typist> {
         Some(Typist {
             launch,
-            place: PaneTarget::from_session(session)?,
+            place: PaneTarget::from_session(session, adapters.get(&session.spec.agent.interface))?,
             panes,
             handle,
             observations,
@@ -83,7 +84,7 @@ impl Typist {
             | AgentMessageKind::Compact
             | AgentMessageKind::Rework
             | AgentMessageKind::ResultWanted
-            | AgentMessageKind::Continue => &[ScreenKind::Composer],
+            | AgentMessageKind::Continue => &[ScreenKind::Prompt],
         };
         let mut rest = RETRY_DELAY;
         while !*cancel.borrow() {
@@ -170,8 +171,8 @@ impl Typist {
     /// Whether the agent's prompt contains exactly this text.
     async fn has_exact_text(&self, text: &str) -> bool {
         let is_it = |found: &PaneContent| {
-            let is_draft = |written: &String| screen::is_draft_of(written, text);
-            shows(found, &[ScreenKind::Composer]) && found.draft.as_ref().is_some_and(is_draft)
+            let is_draft = |written: &String| self.place.is_draft_of(written, text);
+            shows(found, &[ScreenKind::Prompt]) && found.draft.as_ref().is_some_and(is_draft)
         };
         self.read_pane()
             .await

@@ -2,6 +2,7 @@
 
 use std::{io, os::fd::OwnedFd, path::PathBuf, sync::Arc, time::Duration};
 
+use provost_agent::Adapter;
 use provost_core::{
     ids::LaunchId,
     session::{PaneState, Session, SessionCommand},
@@ -47,18 +48,19 @@ impl PaneWatch {
     pub(crate) fn new(
         session: &Session,
         launch: LaunchId,
+        adapter: &Arc<dyn Adapter>,
         panes: PaneRegistry,
         observations: ObservationSender,
         clock: Clock,
     ) -> Option<PaneWatch> {
-        let place = PaneTarget::from_session(session)?;
+        let place = PaneTarget::from_session(session, adapter)?;
         let watch = &session.launch(launch)?.watch;
         // Start at a position that no earlier daemon reported.
         let shown = watch.hints.values().map(|seen| seen.place).max().unwrap_or(0);
         Some(PaneWatch {
             launch,
             place,
-            hints: ScreenHints::after(session, shown),
+            hints: ScreenHints::after(session, adapter.screen(), shown),
             bell: panes.bell(launch),
             panes,
             observations,

@@ -4,12 +4,15 @@
 
 use std::{io, os::fd::OwnedFd, time::Duration};
 
-use provost_agent_codex::processes;
+use provost_agent::Adapters;
 use provost_core::{
     ids::LaunchId,
     session::{LaunchPhase, Session, SessionCommand},
 };
-use provost_holder::ProcessInstance;
+use provost_sys::{
+    process::ProcessInstance,
+    process_state::{ProcessState, process_state},
+};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::super::{
@@ -21,8 +24,8 @@ use super::super::{
 };
 use super::{
     poll_fd::poll_fd,
-    rollout::{RolloutSource, RolloutWatch},
     thread_switch::ThreadSwitches,
+    transcript::{TranscriptContext, TranscriptSource, TranscriptWatcher},
 };
 
 /// How long to wait before probing a process again that could not be probed.
@@ -38,7 +41,7 @@ const EXIT_UNKNOWN: &str = "it was started outside Provost, so its exit status i
 pub(crate) struct ExternalAgentWatch {
     launch: LaunchId,
     process: Option<ProcessInstance>,
-    record: Option<RolloutWatch>,
+    record: Option<TranscriptWatcher>,
     pane: Option<PaneWatch>,
     observations: ObservationSender,
     census: Census,
@@ -62,6 +65,7 @@ enum ProcessProbe {
 
 /// The parts of the engine that a watcher needs.
 pub(crate) struct WatchContext<'a> {
+    pub(crate) adapters: &'a Adapters,
     pub(crate) panes: &'a PaneRegistry,
     pub(crate) moves: &'a ThreadSwitches,
     pub(crate) handle: EngineHandle,
@@ -76,25 +80,26 @@ impl ExternalAgentWatch {
         launch: LaunchId,
         context: WatchContext<'_>,
     ) -> Option<ExternalAgentWatch> {
-        let WatchContext { panes, moves, handle, observations, clock, census } = context;
+        let WatchContext { adapters, panes, moves, handle, observations, clock, census } = context;
+        let adapter = adapters.get(&session.spec.agent.interface);
         let adopted = session.spec.adopted.as_deref()?;
         let recorded = session.launch(launch)?;
         let LaunchPhase::Running { child, .. } = &recorded.phase else { return None };
         let process = child.as_ref().map(supervised_command::to_holder_identity);
-        let writer = process.clone().map(|ProcessInstance { pid, start_time, boot_id }| {
-            processes::PidIdentity { pid, start_time, boot_id }
-        });
-        let file = match (&adopted.rollout, writer) {
-            (Some(path), writer) => Some(RolloutSource::File(path.into(), writer)),
+        let source = match (&adopted.rollout, process.clone()) {
+            (Some(path), writer) => Some(TranscriptSource::File(path.into(), writer)),
             // An agent may create its transcript only when it receives the first prompt.
             (None, Some(writer)) if session.spec.agent.interface.has_transcript() => {
-                Some(RolloutSource::WrittenBy(writer))
+                Some(TranscriptSource::WrittenBy(writer))
             }
             (None, _) => None,
         };
-        let pane = PaneWatch::new(session, launch, panes.clone(), observations.clone(), clock);
-        let record = file.map(|wanted| {
-            RolloutWatch::new(session, launch, wanted, moves, handle, observations.clone(), clock)
+        let pane =
+            PaneWatch::new(session, launch, adapter, panes.clone(), observations.clone(), clock);
+        let record = adapter.transcripts().zip(source).map(|(store, source)| {
+            let observations = observations.clone();
+            let context = TranscriptContext { store, moves, handle, observations, clock };
+            TranscriptWatcher::new(session, launch, source, context)
         });
         Some(ExternalAgentWatch {
             launch,
@@ -146,7 +151,7 @@ impl ExternalAgentWatch {
                 Ok(EndSource::Exited) => return,
                 Ok(EndSource::NotFound) => match self.census.confirm_death(self.launch).await {
                     Ok(()) => return,
-                    Err(why) => supervised_command::error_chain(&why),
+                    Err(why) => provost_sys::error_chain(&why),
                 },
                 Err(why) => why.to_string(),
             };
@@ -210,8 +215,7 @@ fn probe_process(process: &ProcessInstance) -> io::Result<ProcessProbe> {
     if !process.is_alive()? {
         return Ok(ProcessProbe::Ended);
     }
-    let ProcessInstance { pid, start_time, boot_id } = process.clone();
-    let state = processes::process_state(&processes::PidIdentity { pid, start_time, boot_id })?;
-    let found = |state| ProcessProbe::Runs { stopped: state == processes::ProcessState::Stopped };
+    let state = process_state(process)?;
+    let found = |state| ProcessProbe::Runs { stopped: state == ProcessState::Stopped };
     Ok(state.map_or(ProcessProbe::Ended, found))
 }

@@ -1,9 +1,6 @@
 //! Handles the events of an agent's hooks, which are reports from its launch in the agent's own format.
 
-use provost_agent_codex::{
-    ThreadId,
-    hooks::{self, CodexHookEvent, HookCall},
-};
+use provost_agent::{Adapter, HookReport};
 use provost_api::{ApiError, ErrorCode};
 use provost_core::{
     ids::LaunchId,
@@ -11,15 +8,10 @@ use provost_core::{
 };
 use serde_json::Value;
 
-use super::{
-    super::{
-        codex,
-        executor::EngineWorld,
-        handle::{EngineHandle, EngineRequest},
-        supervised_command,
-    },
-    records::from_hook,
-    thread_switch,
+use super::super::{
+    executor::EngineWorld,
+    handle::{EngineHandle, EngineRequest},
+    supervised_command,
 };
 
 /// Records a hook event under its key, so that it counts only once, no matter how often it is read.
@@ -31,19 +23,22 @@ pub async fn take_hook_event(
     actor: &str,
     key: &str,
 ) -> Result<(), ApiError> {
-    let bytes = event.to_string();
-    let heard = hooks::parse_hook(bytes.as_bytes()).map_err(|why| {
-        ApiError::new(ErrorCode::BadRequest, format!("this is not a Codex hook event: {why}"))
-    })?;
     let session = launch.session.to_string();
     let row = handle.request_json(EngineRequest::SessionRow { session: session.clone() }).await?;
+    let adapter = world.adapters.with_id(row["session"]["adapter"].as_str().unwrap_or_default());
+    let report = adapter
+        .parse_hook(event.to_string().as_bytes())
+        .map_err(|why| ApiError::new(ErrorCode::BadRequest, why))?;
     let own = row["session"]["thread"].as_str();
-    let moved = is_thread_switch(world, launch, &heard, own).await;
-    let thread = if moved { Some(heard.thread.as_str()) } else { own };
+    let elsewhere = own.is_some_and(|own| own != report.thread);
+    let moved = elsewhere && is_thread_switch(world, &**adapter, launch, &report).await;
     let first = moved.then(|| {
-        ("moved".to_owned(), RecordSignal::ThreadSwitched { thread: heard.thread.to_string() })
+        ("moved".to_owned(), RecordSignal::ThreadSwitched { thread: report.thread.clone() })
     });
-    let rest = from_hook(&heard, thread).into_iter().enumerate();
+    // Events of other conversations in the same process, and of sub-agents, are ignored.
+    let counts = !report.from_subagent && (moved || !elsewhere);
+    let signals = if counts { report.signals } else { Vec::new() };
+    let rest = signals.into_iter().enumerate();
     for (no, what) in first.into_iter().chain(rest.map(|(no, what)| (no.to_string(), what))) {
         let command = SessionCommand::RecordRead { launch, by: RecordSource::Hook, place: 0, what };
         let ask = EngineRequest::SessionCommand { session: session.clone(), command };
@@ -64,19 +59,15 @@ pub async fn take_hook_event(
 /// path in the hook event is ignored, because any process below the agent can forge it.
 async fn is_thread_switch(
     world: &EngineWorld,
+    adapter: &dyn Adapter,
     launch: LaunchId,
-    heard: &HookCall,
-    own: Option<&str>,
+    report: &HookReport,
 ) -> bool {
-    let begins = matches!(
-        heard.event,
-        CodexHookEvent::SessionStarted { .. } | CodexHookEvent::PromptSubmitted { .. }
-    );
-    let other = own.is_some_and(|own| own != heard.thread.as_str());
-    if !begins || !other || heard.subagent.is_some() {
+    let Some(store) = adapter.transcripts() else { return false };
+    if !report.takes_input || report.from_subagent {
         return false;
     }
-    let [(_, home), _] = codex::session_environment(&world.home, launch.session);
-    let thread: ThreadId = heard.thread.clone();
-    supervised_command::blocking(move || thread_switch::is_user_thread(home, &thread)).await
+    let home = store.home(&world.home.agent(launch.session));
+    let thread = report.thread.clone();
+    supervised_command::blocking(move || store.is_user_thread(&home, &thread)).await
 }

@@ -4,14 +4,13 @@
 mod external_agent;
 mod hooks;
 mod poll_fd;
-mod records;
-mod rollout;
 mod screen_hints;
 mod thread_switch;
+mod transcript;
 
 pub(crate) use external_agent::{ExternalAgentWatch, WatchContext};
 pub use hooks::take_hook_event;
 pub(crate) use poll_fd::poll_fd;
-pub(crate) use rollout::{RolloutSource, RolloutWatch};
 pub(crate) use screen_hints::{InferredState, ScreenHints};
 pub use thread_switch::ThreadSwitches;
+pub(crate) use transcript::{TranscriptContext, TranscriptSource, TranscriptWatcher};

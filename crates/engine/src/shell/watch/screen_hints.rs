@@ -1,11 +1,12 @@
 //! Signals inferred from an agent's terminal: from its escape codes, and from the screen that it draws.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
-use provost_agent_codex::protocol::CodexVersion;
-use provost_agent_codex::screen::{self, FrameDebouncer, ScreenKind, ScreenReading};
+use provost_agent::screen::{
+    FrameDebouncer, ScreenKind, ScreenReader, ScreenReading, inferred_request,
+};
 use provost_core::{
-    request::{AgentRequest, ApprovalSubject, BlockingMode, RequestKind},
+    request::RequestKind,
     session::{ScreenHint, ScreenSource, Session},
 };
 use provost_terminal::{
@@ -46,10 +47,11 @@ pub(crate) struct ScreenHints {
 
 /// The screen of an agent whose screens can be interpreted.
 struct TrackedScreen {
+    reader: Arc<dyn ScreenReader>,
     screen: TerminalScreen,
     steady: FrameDebouncer,
     /// The agent's version, if it is known.
-    version: Option<(u64, u64)>,
+    version: Option<String>,
     /// When the screen must be read next.
     due_ms: Option<u64>,
     /// Whether anything was drawn since the last read.
@@ -57,14 +59,20 @@ struct TrackedScreen {
 }
 
 impl ScreenHints {
-    pub(crate) fn new(session: &Session, rows: u16, columns: u16) -> ScreenHints {
+    /// Returns hints for a terminal of this size. Without a reader, only escape codes count.
+    pub(crate) fn new(
+        session: &Session,
+        reader: Option<Arc<dyn ScreenReader>>,
+        rows: u16,
+        columns: u16,
+    ) -> ScreenHints {
         let agent = &session.spec.agent;
-        let version = agent.version.as_deref().and_then(CodexVersion::parse);
-        let drawn = agent.interface.capabilities.screen.signals.then(|| TrackedScreen {
+        let reader = reader.filter(|_| agent.interface.capabilities.screen.signals);
+        let drawn = reader.map(|reader| TrackedScreen {
+            reader,
             screen: TerminalScreen::new(rows, columns),
             steady: FrameDebouncer::default(),
-            version: version
-                .map(|CodexVersion(major, minor, _)| (u64::from(major), u64::from(minor))),
+            version: agent.version.clone(),
             due_ms: None,
             drawn_since_read: false,
         });
@@ -79,12 +87,16 @@ impl ScreenHints {
 
     /// Returns hints for a terminal that another component reads and passes on as frames and
     /// titles. Positions start after `place`.
-    pub(crate) fn after(session: &Session, place: u64) -> ScreenHints {
+    pub(crate) fn after(
+        session: &Session,
+        reader: Option<Arc<dyn ScreenReader>>,
+        place: u64,
+    ) -> ScreenHints {
         let (rows, columns) = UNKNOWN_SIZE;
         ScreenHints {
             bytes_sent: place,
             bytes_skipped: place,
-            ..ScreenHints::new(session, rows, columns)
+            ..ScreenHints::new(session, reader, rows, columns)
         }
     }
 
@@ -113,8 +125,7 @@ impl ScreenHints {
     ) -> Option<InferredState> {
         let what = hint_from_title(title)?;
         let is_reported = |reading: &ScreenReading| {
-            !self.agrees(reading)
-                || matches!(hint_from_screen(reading), Some(ScreenHint::ShowsRequest(_)))
+            !self.agrees(reading) || matches!(reading.hint, Some(ScreenHint::ShowsRequest(_)))
         };
         if matches!(what, ScreenHint::ShowsRequest(_)) && reading.is_some_and(is_reported) {
             return None;
@@ -151,11 +162,7 @@ impl ScreenHints {
         let steady = self.drawn.as_mut()?.steady.frame(reading)?;
         self.bytes_sent += 1;
         self.bytes_skipped += 1;
-        Some(InferredState {
-            by: ScreenSource::Screen,
-            place: self.bytes_sent,
-            what: hint_from_screen(&steady)?,
-        })
+        Some(InferredState { by: ScreenSource::Screen, place: self.bytes_sent, what: steady.hint? })
     }
 
     /// Whether a reading shows the state that was already accepted, so that no further read is needed.
@@ -186,7 +193,7 @@ impl ScreenHints {
         let next = if known { CALM_READ_DELAY_MS } else { READ_DELAY_MS };
         drawn.due_ms = again.then_some(now_ms + next);
         let steady = drawn.steady.frame(reading)?;
-        let what = hint_from_screen(&steady)?;
+        let what = steady.hint?;
         Some(InferredState { by: ScreenSource::Screen, place, what })
     }
 
@@ -211,7 +218,7 @@ impl ScreenHints {
 
 impl TrackedScreen {
     fn read(&self) -> ScreenReading {
-        screen::classify_styled(&self.screen.styled_lines(), self.version)
+        self.reader.read_with_draft(&self.screen.styled_lines(), self.version.as_deref())
     }
 }
 
@@ -225,52 +232,6 @@ fn hint_from_signal(signal: &TerminalSignal) -> Option<(ScreenSource, ScreenHint
             Some((ScreenSource::Notify, hint_from_notification(text)?))
         }
         TerminalSignal::Bell => None,
-    }
-}
-
-/// Returns the signal of a stable screen. A screen that no rule recognizes has none.
-fn hint_from_screen(reading: &ScreenReading) -> Option<ScreenHint> {
-    let lines: Vec<&str> = reading.lines.iter().map(|line| line.trim()).collect();
-    let first = lines.iter().find(|line| !line.is_empty()).copied().unwrap_or_default();
-    let dialog = |what: &str| {
-        ScreenHint::ShowsRequest(inferred_request(RequestKind::Dialog, &format!("{what}: {first}")))
-    };
-    Some(match reading.kind {
-        ScreenKind::Trust => dialog("asks whether to trust the directory"),
-        ScreenKind::HookTrust => dialog("asks whether to trust hooks"),
-        ScreenKind::Login => dialog("asks for a login"),
-        ScreenKind::Update => dialog("offers an update"),
-        ScreenKind::ModelMigration => dialog("offers another model"),
-        ScreenKind::UnknownDialog => dialog("waits for a choice"),
-        ScreenKind::Approval => ScreenHint::ShowsRequest(approval(reading)),
-        ScreenKind::Question | ScreenKind::Plan => {
-            ScreenHint::ShowsRequest(inferred_request(RequestKind::Question, first))
-        }
-        ScreenKind::Retrying => {
-            ScreenHint::Retrying { detail: "its screen shows that it is reconnecting".to_owned() }
-        }
-        ScreenKind::Working => ScreenHint::Working,
-        ScreenKind::Composer => ScreenHint::AtPrompt,
-        ScreenKind::Draft => ScreenHint::UnsentText,
-        ScreenKind::Nothing => return None,
-    })
-}
-
-/// Returns the approval request that a screen shows, with the text of its subject.
-fn approval(reading: &ScreenReading) -> AgentRequest {
-    let Some(shown) = reading.approval() else {
-        return inferred_request(RequestKind::Approval, "its screen asks for an approval");
-    };
-    let (command, reason) = (shown.command, shown.reason);
-    let title = [Some(shown.asks), command.clone()].into_iter().flatten().collect::<Vec<_>>();
-    let subject = command.is_some().then(|| ApprovalSubject {
-        command,
-        reason,
-        ..ApprovalSubject::default()
-    });
-    AgentRequest {
-        subject: subject.map(Box::new),
-        ..inferred_request(RequestKind::Approval, &title.join(" "))
     }
 }
 
@@ -316,20 +277,10 @@ fn hint_from_notification(text: &str) -> Option<ScreenHint> {
     Some(ScreenHint::ShowsRequest(inferred_request(*kind, text)))
 }
 
-/// Returns a request without a native id, because only its appearance is known.
-fn inferred_request(kind: RequestKind, title: &str) -> AgentRequest {
-    AgentRequest {
-        native: String::new(),
-        kind,
-        waiting: BlockingMode::Blocking,
-        title: title.to_owned(),
-        questions: Vec::new(),
-        subject: None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use provost_terminal::StyledLine;
+
     use super::*;
 
     fn hints(drawn: Option<TrackedScreen>, sent: u64) -> ScreenHints {
@@ -342,6 +293,34 @@ mod tests {
         }
     }
 
+    /// Every screen of this agent is unknown. The tests pass their own readings.
+    struct NoScreen;
+
+    impl ScreenReader for NoScreen {
+        fn read(&self, _: &[StyledLine], _: Option<&str>) -> ScreenReading {
+            ScreenReading { kind: ScreenKind::Unknown, hint: None, subject: String::new() }
+        }
+
+        fn draft(&self, _: &[StyledLine]) -> Option<String> {
+            None
+        }
+
+        fn is_draft_of(&self, _: &str, _: &str) -> bool {
+            false
+        }
+    }
+
+    fn tracked_screen() -> TrackedScreen {
+        TrackedScreen {
+            reader: Arc::new(NoScreen),
+            screen: TerminalScreen::new(24, 80),
+            steady: FrameDebouncer::default(),
+            version: None,
+            due_ms: None,
+            drawn_since_read: false,
+        }
+    }
+
     fn signals_in(bytes: &[u8]) -> Vec<(ScreenSource, ScreenHint)> {
         let mut hints = hints(None, 0);
         hints.feed(bytes, 0).into_iter().map(|guess| (guess.by, guess.what)).collect()
@@ -349,30 +328,13 @@ mod tests {
 
     #[test]
     fn reported_state_is_only_a_hint() {
-        let signals = signals_in(b"tokens used: 5\x1b]7501;state=working:app=codex\x07done.");
+        let signals = signals_in(b"tokens used: 5\x1b]7501;state=working:app=agent\x07done.");
         assert_eq!(signals, [(ScreenSource::Osc, ScreenHint::Working)]);
-        let signals = signals_in(b"\x1b]7501;state=idle:app=codex\x07");
+        let signals = signals_in(b"\x1b]7501;state=idle:app=agent\x07");
         assert_eq!(signals, [(ScreenSource::Osc, ScreenHint::AtPrompt)]);
-        let signals = signals_in(b"\x1b]7501;state=blocked:app=codex:kind=permission\x07");
+        let signals = signals_in(b"\x1b]7501;state=blocked:app=agent:kind=permission\x07");
         assert!(
             matches!(&signals[..], [(ScreenSource::Osc, ScreenHint::ShowsRequest(asked))] if asked.kind == RequestKind::Approval)
-        );
-    }
-
-    #[test]
-    fn screen_approval_has_its_command() {
-        let screen = "  Would you like to run the following command?\n\n  Reason: May I?\n\n  $ touch x\n\n› 1. Yes (y)\n  2. No (esc)\n\n  Press enter to confirm or esc to cancel";
-        let lines: Vec<String> = screen.lines().map(str::to_owned).collect();
-        let Some(ScreenHint::ShowsRequest(asked)) =
-            hint_from_screen(&screen::classify(&lines, None))
-        else {
-            panic!("an approval");
-        };
-        assert_eq!(asked.title, "Would you like to run the following command? touch x");
-        let subject = asked.subject.unwrap();
-        assert_eq!(
-            (subject.command.as_deref(), subject.reason.as_deref()),
-            (Some("touch x"), Some("May I?"))
         );
     }
 
@@ -392,16 +354,9 @@ mod tests {
 
     #[test]
     fn new_title_makes_the_frame_reported_again() {
-        let drawn = TrackedScreen {
-            screen: TerminalScreen::new(24, 80),
-            steady: FrameDebouncer::default(),
-            version: None,
-            due_ms: None,
-            drawn_since_read: false,
-        };
-        let mut hints = hints(Some(drawn), 5);
-        let lines = ["› Ask", "", "  ? for shortcuts"].map(str::to_owned);
-        let framed = |hints: &mut ScreenHints| hints.frame(screen::classify(&lines, None));
+        let mut hints = hints(Some(tracked_screen()), 5);
+        let prompt = ScreenReading::new(ScreenKind::Prompt, ScreenHint::AtPrompt);
+        let framed = |hints: &mut ScreenHints| hints.frame(prompt.clone());
         assert_eq!(framed(&mut hints), None, "one frame is not believed");
         let shown = framed(&mut hints).unwrap();
         assert_eq!((shown.by, shown.what), (ScreenSource::Screen, ScreenHint::AtPrompt));
@@ -417,31 +372,19 @@ mod tests {
 
     #[test]
     fn asking_title_counts_if_screen_asks_nothing() {
-        let drawn = TrackedScreen {
-            screen: TerminalScreen::new(24, 80),
-            steady: FrameDebouncer::default(),
-            version: None,
-            due_ms: None,
-            drawn_since_read: false,
-        };
-        let mut hints = hints(Some(drawn), 0);
-        let asks = |hints: &mut ScreenHints, lines: &[&str]| {
-            let lines: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
-            let reading = screen::classify(&lines, None);
+        let mut hints = hints(Some(tracked_screen()), 0);
+        let asks = |hints: &mut ScreenHints, reading: ScreenReading| {
             let titled = hints.title("[ ! ] Action Required | here", Some(&reading));
             hints.frame(reading);
             titled.is_some()
         };
-        let approval = [
-            "  Would you like to run the following command?",
-            "› 1. Yes (y)",
-            "  2. No (esc)",
-            "  Press enter to confirm or esc to cancel",
-        ];
+        let request = inferred_request(RequestKind::Approval, "May I?");
+        let approval = ScreenReading::new(ScreenKind::Approval, ScreenHint::ShowsRequest(request));
         for _ in 0..4 {
-            assert!(!asks(&mut hints, &approval), "its screen shows the request");
+            assert!(!asks(&mut hints, approval.clone()), "its screen shows the request");
         }
-        let reported = [(); 4].map(|()| asks(&mut hints, &["something that no rule knows"]));
+        let unknown = NoScreen.read(&[], None);
+        let reported = [(); 4].map(|()| asks(&mut hints, unknown.clone()));
         assert_eq!(reported, [false, false, true, false]);
     }
 }

@@ -185,8 +185,8 @@ impl PendingConnection {
     }
 }
 
-/// Sends the upgrade request. The socket's path must remain until the response: Codex before 0.157
-/// changes the mode of the path after it has started to listen, and exits if the path is gone.
+/// Sends the upgrade request. The socket's path must remain until the response: an agent may
+/// change the mode of the path after it has started to listen, and exit if the path is gone.
 fn send_upgrade(server: ServerSocket, mut stream: UnixStream) -> io::Result<PendingUpgrade> {
     server.require_single_name()?;
     let upgrade = Upgrade::new(random()?);

@@ -25,8 +25,8 @@ pub(in crate::hold) struct ServerSocket {
 }
 
 impl ServerSocket {
-    /// Opens the entry with this name. Follows a symbolic link, because Codex creates one if the
-    /// path is long.
+    /// Opens the entry with this name. Follows a symbolic link, because an agent may create one
+    /// if the path is long.
     pub(super) fn find(dir: &OwnedFd, name: &OsStr) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         Ok(Self { handle: rustix::fs::openat(dir, name.as_bytes(), flags, Mode::empty())? })

@@ -1,20 +1,22 @@
-//! Converts an agent's own records to the core's types.
+//! Converts Codex's own records, its rollouts and hook events, to the core's types.
 
-use provost_agent_codex::{
-    hooks,
-    rollout::{self, LimitReset, RolloutEvent},
-};
+use provost_agent::HookReport;
 use provost_core::{
     request::{AgentRequest, ApprovalSubject, BlockingMode, RequestKind},
     session::{ContextUsage, Progress, RecordSignal, TurnEnd, Usage},
 };
 use serde_json::Value;
 
+use crate::{
+    hooks::{CodexHookEvent, HookCall},
+    rollout::{self, LimitReset, RolloutEvent},
+};
+
 /// Codex's error code for a turn that ended because the account's limit is used up.
 const USAGE_LIMIT: &str = "usage_limit_exceeded";
 
 /// Converts a line of a rollout. Returns `None` if the line only shows activity.
-pub(super) fn from_rollout(
+pub(crate) fn from_rollout(
     event: &RolloutEvent,
     limits: Option<&rollout::AccountLimits>,
 ) -> Option<RecordSignal> {
@@ -75,42 +77,51 @@ fn reset_time(limits: &rollout::AccountLimits) -> Option<u64> {
     }
 }
 
-/// Converts a hook event of a conversation into signals, in the order in which they must be
-/// recorded. Events of other conversations in the same process, and of its sub-agents, are ignored.
-pub(super) fn from_hook(heard: &hooks::HookCall, thread: Option<&str>) -> Vec<RecordSignal> {
-    let other = thread.is_some_and(|thread| thread != heard.thread.as_str());
-    if other || heard.subagent.is_some() {
-        return Vec::new();
+/// Converts a hook event.
+pub(crate) fn hook_report(call: HookCall) -> HookReport {
+    let takes_input = matches!(
+        call.event,
+        CodexHookEvent::SessionStarted { .. } | CodexHookEvent::PromptSubmitted { .. }
+    );
+    HookReport {
+        takes_input,
+        from_subagent: call.subagent.is_some(),
+        signals: signals(&call),
+        thread: call.thread.to_string(),
     }
+}
+
+/// Returns the signals of a hook event, in the order in which they must be recorded.
+fn signals(heard: &HookCall) -> Vec<RecordSignal> {
     let turn = heard.turn.clone();
     match &heard.event {
-        hooks::CodexHookEvent::SessionStarted { .. } => {
+        CodexHookEvent::SessionStarted { .. } => {
             vec![RecordSignal::ThreadNamed { thread: heard.thread.to_string() }]
         }
-        hooks::CodexHookEvent::PromptSubmitted { text } => vec![
+        CodexHookEvent::PromptSubmitted { text } => vec![
             RecordSignal::ThreadNamed { thread: heard.thread.to_string() },
             RecordSignal::InputTaken { text: text.clone() },
             RecordSignal::TurnStarted { turn },
         ],
-        hooks::CodexHookEvent::PermissionRequested { tool, input } => {
+        CodexHookEvent::PermissionRequested { tool, input } => {
             vec![RecordSignal::RequestOpened(permission_request(heard, tool, input))]
         }
-        hooks::CodexHookEvent::ToolEnded { .. } => vec![RecordSignal::Continued],
-        hooks::CodexHookEvent::Stopped { .. } => {
+        CodexHookEvent::ToolEnded { .. } => vec![RecordSignal::Continued],
+        CodexHookEvent::Stopped { .. } => {
             vec![RecordSignal::TurnEnded { turn, end: TurnEnd::Ok, says: None }]
         }
-        hooks::CodexHookEvent::Compacting => vec![RecordSignal::Compacting],
+        CodexHookEvent::Compacting => vec![RecordSignal::Compacting],
         // The transcript contains these as well, with a position that ensures that they count only once.
-        hooks::CodexHookEvent::ToolBegan { .. }
-        | hooks::CodexHookEvent::Compacted
-        | hooks::CodexHookEvent::SubagentStarted
-        | hooks::CodexHookEvent::SubagentStopped
-        | hooks::CodexHookEvent::SessionEnded { .. }
-        | hooks::CodexHookEvent::Other { .. } => Vec::new(),
+        CodexHookEvent::ToolBegan { .. }
+        | CodexHookEvent::Compacted
+        | CodexHookEvent::SubagentStarted
+        | CodexHookEvent::SubagentStopped
+        | CodexHookEvent::SessionEnded { .. }
+        | CodexHookEvent::Other { .. } => Vec::new(),
     }
 }
 
-fn permission_request(heard: &hooks::HookCall, tool: &str, input: &Value) -> AgentRequest {
+fn permission_request(heard: &HookCall, tool: &str, input: &Value) -> AgentRequest {
     let text = |name: &str| input.get(name).and_then(Value::as_str).map(str::to_owned);
     let command = text("command");
     let title = command.as_ref().map_or_else(|| tool.to_owned(), |c| format!("{tool}: {c}"));
@@ -130,12 +141,19 @@ fn permission_request(heard: &hooks::HookCall, tool: &str, input: &Value) -> Age
 
 #[cfg(test)]
 mod tests {
-    use provost_agent_codex::rollout::{AccountLimits, LimitUsage};
+    use crate::{
+        hooks::parse_hook,
+        rollout::{AccountLimits, LimitUsage},
+    };
 
     use super::*;
 
+    fn report(json: &str) -> HookReport {
+        hook_report(parse_hook(json.as_bytes()).unwrap())
+    }
+
     fn heard(json: &str) -> Vec<RecordSignal> {
-        from_hook(&hooks::parse_hook(json.as_bytes()).unwrap(), Some("a1"))
+        report(json).signals
     }
 
     #[test]
@@ -152,15 +170,14 @@ mod tests {
     }
 
     #[test]
-    fn other_threads_and_sub_agents_are_ignored() {
-        let stop = r#"{"session_id":"b2","hook_event_name":"Stop","turn_id":"t"}"#;
-        assert_eq!(heard(stop), []);
-        let stop = r#"{"session_id":"a1","hook_event_name":"Stop","turn_id":"t","agent_id":"c3"}"#;
-        assert_eq!(heard(stop), []);
-        let stop = r#"{"session_id":"a1","hook_event_name":"Stop","turn_id":"t"}"#;
+    fn event_of_a_sub_agent_is_marked() {
+        let stop = report(r#"{"session_id":"a1","hook_event_name":"Stop","turn_id":"t"}"#);
         let ended =
             RecordSignal::TurnEnded { turn: Some("t".to_owned()), end: TurnEnd::Ok, says: None };
-        assert_eq!(heard(stop), [ended]);
+        assert_eq!((stop.thread.as_str(), stop.signals), ("a1", vec![ended]));
+        assert!(!stop.from_subagent && !stop.takes_input);
+        let stop = r#"{"session_id":"a1","hook_event_name":"Stop","turn_id":"t","agent_id":"c3"}"#;
+        assert!(report(stop).from_subagent);
     }
 
     #[test]

@@ -5,8 +5,6 @@ use std::collections::BTreeSet;
 
 use provost_core::request::{AgentRequest, RequestQuestion, RequestReply};
 
-use crate::protocol::SCHEMA_EXPECTATIONS;
-
 /// The minimum length of a masked secret. A shorter one would match unrelated text.
 pub const MIN_SECRET: usize = 8;
 
@@ -14,66 +12,39 @@ pub const MIN_SECRET: usize = 8;
 /// holder.
 const MAX_PIECE: usize = 512;
 
-/// Terms that the protocols depend on, in addition to those in [`SCHEMA_EXPECTATIONS`]. Masking one
-/// of them would break the conversation.
-const PROTOCOL_TERMS: &[&str] = &[
-    "agent_message",
+/// Terms of Provost's own protocol and tools. Masking one of them would break the conversation.
+const PROTOCOL_TERMS: [&str; 22] = [
     "approval",
     "artifact",
     "blocking",
-    "command_execution",
-    "commentary",
     "completed",
     "continue",
-    "codexErrorInfo",
     "decision",
     "declined",
-    "dynamicToolCall",
-    "emittedAtMs",
-    "file_change",
-    "httpStatusCode",
-    "inProgress",
-    "initialized",
-    "input_tokens",
     "instruction-",
     "interrupt-",
     "interrupted",
-    "item.completed",
-    "item.started",
-    "mcp_tool_call",
     "needs_input",
-    "output_tokens",
     "progress",
-    "protocolVersion",
-    "provost/probe",
     "provost_ask",
     "provost_fact",
     "provost_progress",
     "provost_report",
     "question",
     "questions",
-    "rateLimitExceeded",
     "request_withdrawn",
-    "requestedSchema",
     "retrying",
-    "thread.started",
-    "thread_id",
-    "turn.completed",
-    "turn.failed",
-    "turn.started",
     "turn_ended",
     "turn_started",
-    "usageLimitExceeded",
-    "userAgent",
 ];
 
 /// Returns the patterns to mask: each line of each secret answer, as it appears in a message, and
-/// in JSON nested in a message.
-pub fn secret_masks(asked: &AgentRequest, reply: &RequestReply) -> Vec<Vec<u8>> {
+/// in JSON nested in a message. Parts of the given terms of the agent's protocol are never masked.
+pub fn secret_masks(asked: &AgentRequest, reply: &RequestReply, terms: &[&str]) -> Vec<Vec<u8>> {
     let secrets = asked.questions.iter().filter(|question| question.secret);
     let given = secrets.flat_map(|question| secret_answers(question, reply));
     let lines = given.flat_map(str::lines).map(str::trim);
-    let hidden = lines.filter(|line| line.len() >= MIN_SECRET && !is_protocol_term(line));
+    let hidden = lines.filter(|line| line.len() >= MIN_SECRET && !is_part_of(line, terms));
     let forms: BTreeSet<String> = hidden.flat_map(split_line).flat_map(escaped_forms).collect();
     forms.into_iter().map(String::into_bytes).collect()
 }
@@ -93,10 +64,8 @@ fn secret_answers<'a>(
     given.iter().filter(move |text| !offered(text)).map(String::as_str)
 }
 
-fn is_protocol_term(text: &str) -> bool {
-    let needs =
-        SCHEMA_EXPECTATIONS.iter().flat_map(|need| need.fields.iter().copied().chain([need.name]));
-    PROTOCOL_TERMS.iter().copied().chain(needs).any(|word| word.contains(text))
+fn is_part_of(text: &str, terms: &[&str]) -> bool {
+    PROTOCOL_TERMS.iter().chain(terms).any(|term| term.contains(text))
 }
 
 /// Splits a long line into pieces that cover it. The last piece overlaps the previous one, so that
@@ -158,7 +127,7 @@ mod tests {
     }
 
     fn masked(text: &str) -> Vec<String> {
-        let masks = secret_masks(&asked(true), &RequestReply::Text(text.to_owned()));
+        let masks = secret_masks(&asked(true), &RequestReply::Text(text.to_owned()), &["threadId"]);
         masks.into_iter().map(|form| String::from_utf8(form).unwrap()).collect()
     }
 
@@ -168,16 +137,17 @@ mod tests {
         assert_eq!(masked("s3cr3t\"\\x"), [r#"s3cr3t\"\\x"#, r#"s3cr3t\\\"\\\\x"#]);
         assert_eq!(masked("first line\r\nshort\n  and third"), ["and third", "first line"]);
         let answers = [("token".to_owned(), vec!["s3cr3t-token".to_owned()])];
-        let masks = secret_masks(&asked(true), &RequestReply::Answers(answers.into()));
+        let masks = secret_masks(&asked(true), &RequestReply::Answers(answers.into()), &[]);
         assert_eq!(masks, [b"s3cr3t-token"]);
     }
 
     #[test]
     fn short_and_protocol_terms_are_not_masked() {
         assert!(
-            secret_masks(&asked(false), &RequestReply::Text("s3cr3t-token".to_owned())).is_empty()
+            secret_masks(&asked(false), &RequestReply::Text("s3cr3t-token".to_owned()), &[])
+                .is_empty()
         );
-        for text in ["1234567", "Without one", "completed", "requestApproval", "threadId"] {
+        for text in ["1234567", "Without one", "completed", "provost_report", "threadId"] {
             assert_eq!(masked(text), Vec::<String>::new(), "{text}");
         }
         assert_eq!(masked("completed-1"), ["completed-1"]);

@@ -10,99 +10,68 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use provost_agent::mcp;
-pub use provost_agent_codex::home::SCRUBBED_VARIABLES;
-use provost_agent_codex::home::{self, RepositoryTrust, SessionHome, ToolServer};
-use provost_agent_codex::hooks;
-use provost_agent_codex::protocol::{CodexVersion, LISTENS};
-use provost_core::{
-    ids::{LaunchId, SessionId},
-    session::{AgentMode, AgentSettings, Approvals, Sandbox, Session},
+use provost_agent::{
+    launch::{DROP_VARIABLE, HOOK_COMMAND, LaunchInput, LaunchPlan, LaunchRequest, TOOLS_COMMAND},
+    mcp,
 };
-use provost_holder::{HoldSpec, Relay, RelayListener, StdinMode, spec::MARK};
+use provost_core::session::{AgentMode, AgentSettings, Approvals, Sandbox, Session};
+use provost_sys::origin::MARK;
 
-use super::{executor::cwd_of, home::Home, supervised_command::error_chain};
-
-/// The variable with the directory for an agent's reports, in case its sandbox blocks all connections.
-pub const DROP_VARIABLE: &str = "PROVOST_DROP";
-
-/// The subcommand that runs the MCP server for a launch's tools.
-pub const TOOLS_COMMAND: &str = "agent-tools";
-
-/// The subcommand that receives events from Codex hooks.
-pub const HOOK_COMMAND: &str = "agent-hook";
+use crate::{
+    home::{self, PreparedHome, RepositoryTrust, SCRUBBED_VARIABLES, SessionHome, ToolServer},
+    hooks,
+    protocol::{CodexVersion, LISTENS},
+};
 
 /// The environment variables that the tool server needs. Codex passes on only the variables that
 /// are listed, and the token is never written to a file.
 const TOOLS_VARIABLES: [&str; 4] = ["PROVOST_HOME", MARK, "PROVOST_TOKEN", DROP_VARIABLE];
 
-/// Adds the settings for Codex to the spec of a launch. Calling this again for the same launch
-/// yields the same result.
-pub(crate) fn prepare_launch(
-    home: &Home,
-    program: &Path,
-    session: &Session,
-    launch: LaunchId,
-    spec: &mut HoldSpec,
-) -> Result<(), String> {
-    let interface = &session.spec.agent.interface;
-    if interface.adapter != provost_agent_codex::ADAPTER {
-        return Ok(());
-    }
-    let place = home.agent(session.id);
-    let temporary = place.join("tmp");
-    let drop_box = home.agent_drop_box(session.id);
-    for directory in [&temporary, &drop_box] {
-        private_directory(directory)
-            .map_err(|why| format!("cannot create {}: {why}", directory.display()))?;
-    }
-    let prepared = prepare_home(&place, session, program)?;
-    spec.env.retain(|(name, _)| !SCRUBBED_VARIABLES.contains(&name.as_str()));
-    set_variable(spec, "TMPDIR", &temporary);
-    set_variable(spec, DROP_VARIABLE, &drop_box);
-    for (name, value) in prepared.environment() {
-        set_variable(spec, name, value);
-    }
-    match interface.mode {
-        AgentMode::Once => {
-            spec.argv.extend(exec_arguments(session));
-            // Every user on the machine can read arguments, so pass the text on standard input.
-            spec.stdin = StdinMode::Text(session.one_shot_text().to_owned());
-            spec.journal_stdin = false;
-        }
-        AgentMode::Terminal => spec.argv.extend(terminal_arguments(program, session, launch)),
-        AgentMode::Headless => listen_on_socket(home, session, launch, spec),
-    }
-    Ok(())
-}
-
-/// Returns the socket on which the holder of a launch lets users attach to Codex.
-pub fn attach_socket(home: &Home, launch: LaunchId) -> PathBuf {
-    home.agent(launch.session).join(format!("a{}.sock", launch.no))
-}
-
-/// Returns the path at which Codex starts to listen. The holder then removes the socket from this
-/// path.
-fn listen_socket(home: &Home, launch: LaunchId) -> PathBuf {
-    home.agent(launch.session).join(format!("l{}.sock", launch.no))
+/// Returns the home of a session's Codex. The argument is the directory that belongs to the agent.
+pub fn codex_home(dir: &Path) -> PathBuf {
+    dir.join("codex")
 }
 
 /// Returns the variables that every Codex process of a session receives: its own home and temporary
 /// directory.
-pub fn session_environment(home: &Home, session: SessionId) -> [(&'static str, PathBuf); 2] {
-    let place = home.agent(session);
-    [("CODEX_HOME", place.join("codex")), ("TMPDIR", place.join("tmp"))]
+pub fn session_environment(dir: &Path) -> [(&'static str, PathBuf); 2] {
+    [("CODEX_HOME", codex_home(dir)), ("TMPDIR", dir.join("tmp"))]
 }
 
-/// Removes what a killed app-server left behind: the link, the socket that it points to, its lock,
-/// and its holder's socket.
+/// Prepares the home and the directories of a session, and returns what a launch needs.
+pub(crate) fn plan(request: &LaunchRequest<'_>) -> Result<LaunchPlan, String> {
+    let session = request.session;
+    let temporary = request.dir.join("tmp");
+    for directory in [temporary.as_path(), request.drop_box] {
+        private_directory(directory)
+            .map_err(|why| format!("cannot create {}: {why}", directory.display()))?;
+    }
+    let prepared = prepare_home(request)?;
+    let mut variables = vec![
+        ("TMPDIR".to_owned(), temporary),
+        (DROP_VARIABLE.to_owned(), request.drop_box.to_owned()),
+    ];
+    let own = prepared.environment();
+    variables.extend(own.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    let (arguments, input) = match session.spec.agent.interface.mode {
+        // Every user on the machine can read arguments, so pass the text on standard input.
+        AgentMode::Once => {
+            (exec_arguments(session), LaunchInput::Text(session.one_shot_text().to_owned()))
+        }
+        AgentMode::Terminal => (terminal_arguments(request), LaunchInput::Usual),
+        AgentMode::Headless => app_server_arguments(request),
+    };
+    let removed_variables = SCRUBBED_VARIABLES.to_vec();
+    Ok(LaunchPlan { arguments, removed_variables, variables, input })
+}
+
+/// Removes what a killed app-server left behind: the link, the socket that it points to, and its
+/// lock.
 ///
 /// The agent can point the link anywhere, so a socket is removed only if it belongs to this user
 /// and no process serves it, and a lock next to it is removed only if it is empty.
-pub(crate) fn remove_remains(home: &Home, launch: LaunchId) {
-    fs::remove_file(attach_socket(home, launch)).ok();
-    let link = listen_socket(home, launch);
-    let Ok(real) = fs::read_link(&link) else { return };
+pub(crate) fn remove_socket(link: &Path) {
+    let Ok(real) = fs::read_link(link) else { return };
     fs::remove_file(link).ok();
     let own = |path: &Path, is: fn(&fs::Metadata) -> bool| {
         fs::symlink_metadata(path).is_ok_and(|found| found.uid() == own_uid() && is(&found))
@@ -123,27 +92,21 @@ fn own_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-fn prepare_home(
-    place: &Path,
-    session: &Session,
-    program: &Path,
-) -> Result<home::PreparedHome, String> {
-    let profile = &session.spec.agent.profile;
-    let worktree = PathBuf::from(cwd_of(session));
-    let root = provost_trust::find_top(&worktree).unwrap_or_else(|| worktree.clone());
+fn prepare_home(request: &LaunchRequest<'_>) -> Result<PreparedHome, String> {
+    let profile = &request.session.spec.agent.profile;
     let wanted = SessionHome {
-        dir: place.join("codex"),
+        dir: codex_home(request.dir),
         codex_home: profile.agent_home.as_ref().map(PathBuf::from),
         user_home: PathBuf::from(&profile.user_home),
-        trust: worktree_trust(session, &root, &worktree),
-        worktree,
-        root,
+        trust: worktree_trust(request),
+        worktree: request.files.worktree.clone(),
+        root: request.files.root.clone(),
         skill_roots: profile.skills.iter().map(PathBuf::from).collect(),
-        tools: tool_server(session, program),
+        tools: tool_server(request.session, request.program),
         settings: Default::default(),
     };
     home::prepare(&wanted)
-        .map_err(|why| format!("cannot prepare a home for Codex: {}", error_chain(&why)))
+        .map_err(|why| format!("cannot prepare a home for Codex: {}", provost_sys::error_chain(&why)))
 }
 
 /// Decides whether Codex should trust a worktree. If the worktree contains a `.codex` directory, it
@@ -151,17 +114,14 @@ fn prepare_home(
 /// before each launch, because an agent may have changed it. A worktree without `.codex` contains
 /// nothing that Codex would run because of the trust, and without trust Codex would ignore its
 /// `AGENTS.md`.
-fn worktree_trust(session: &Session, root: &Path, worktree: &Path) -> RepositoryTrust {
-    let agent = &session.spec.agent;
-    let found = provost_trust::agent_digest(root, worktree).ok().flatten();
-    let found = found.map(|digest| digest.to_string());
-    let agreed = agent.profile.trusted_files.is_some() && agent.profile.trusted_files == found;
-    if agreed || agent.settings.accept_trust {
+fn worktree_trust(request: &LaunchRequest<'_>) -> RepositoryTrust {
+    let agent = &request.session.spec.agent;
+    if request.files.trusted || agent.settings.accept_trust {
         return RepositoryTrust::Trusted;
     }
     // In this case, Codex asks the user on its own screen.
     let on_screen = agent.interface.has_terminal();
-    match (provost_trust::has_agent_files(root, worktree), on_screen) {
+    match (request.files.exist, on_screen) {
         (true, true) => RepositoryTrust::AskUser,
         (true, false) => RepositoryTrust::Untrusted,
         (false, true) => RepositoryTrust::UserDefault,
@@ -189,16 +149,12 @@ fn tool_server(session: &Session, program: &Path) -> Option<ToolServer> {
 
 /// Makes Codex listen on a socket, so that users can attach to the thread. Older versions use their
 /// standard streams.
-fn listen_on_socket(home: &Home, session: &Session, launch: LaunchId, spec: &mut HoldSpec) {
-    spec.argv.push("app-server".to_owned());
-    if !supports_attach(session.spec.agent.version.as_deref()) {
-        return;
+fn app_server_arguments(request: &LaunchRequest<'_>) -> (Vec<String>, LaunchInput) {
+    if !supports_attach(request.session.spec.agent.version.as_deref()) {
+        return (to_strings(&["app-server"]), LaunchInput::Usual);
     }
-    let socket = listen_socket(home, launch);
-    spec.argv.extend(["--listen".to_owned(), format!("unix://{}", socket.display())]);
-    spec.stdin = StdinMode::Null;
-    let door = RelayListener { socket: attach_socket(home, launch) };
-    spec.relay = Some(Relay { socket, listener: Some(door) });
+    let address = format!("unix://{}", request.listen_socket.display());
+    (to_strings(&["app-server", "--listen", &address]), LaunchInput::Socket)
 }
 
 /// Whether users can attach to this version of Codex.
@@ -221,7 +177,8 @@ fn exec_arguments(session: &Session) -> Vec<String> {
 
 /// Returns the arguments for running Codex with its own screen, in a single process, with hooks
 /// that report the events of this launch.
-fn terminal_arguments(program: &Path, session: &Session, launch: LaunchId) -> Vec<String> {
+fn terminal_arguments(request: &LaunchRequest<'_>) -> Vec<String> {
+    let session = request.session;
     let settings = &session.spec.agent.settings;
     let approvals = match settings.approvals {
         Approvals::Untrusted => "untrusted",
@@ -237,9 +194,9 @@ fn terminal_arguments(program: &Path, session: &Session, launch: LaunchId) -> Ve
     arguments.extend(to_strings(&["-c", "features.daemon_auto_start=false"]));
     arguments.extend(to_strings(&["--ask-for-approval", approvals]));
     arguments.extend(common_arguments(settings));
-    let quoted = shell_quoted(&program.display().to_string());
+    let quoted = shell_quoted(&request.program.display().to_string());
     arguments.extend(hooks::launch_arguments(&format!("{quoted} {HOOK_COMMAND}")));
-    if let Some(given) = session.command_line_message(launch) {
+    if let Some(given) = session.command_line_message(request.launch) {
         arguments.extend(to_strings(&["--", &given.text]));
     }
     arguments
@@ -269,13 +226,8 @@ fn to_strings(words: &[&str]) -> Vec<String> {
 }
 
 /// Quotes a text as one shell word.
-pub(crate) fn shell_quoted(text: &str) -> String {
+fn shell_quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
-}
-
-fn set_variable(spec: &mut HoldSpec, name: &str, value: &Path) {
-    spec.env.retain(|(known, _)| known != name);
-    spec.env.push((name.to_owned(), value.display().to_string()));
 }
 
 fn private_directory(path: &Path) -> io::Result<()> {
@@ -291,17 +243,11 @@ mod tests {
     #[test]
     fn sweep_removes_only_dead_sockets() {
         let dir = tempfile::tempdir().unwrap();
-        let home = Home::new(dir.path());
-        let launch: LaunchId = "01a1e323-29f4-7713-a950-131315b2a3b9.l1".parse().unwrap();
-        fs::create_dir_all(home.agent(launch.session)).unwrap();
         let at = |name: &str| dir.path().join(name);
         let swept = |target: &Path| {
-            symlink(target, listen_socket(&home, launch)).unwrap();
-            remove_remains(&home, launch);
-            assert!(
-                fs::symlink_metadata(listen_socket(&home, launch)).is_err(),
-                "the link is removed"
-            );
+            symlink(target, at("link.sock")).unwrap();
+            remove_socket(&at("link.sock"));
+            assert!(fs::symlink_metadata(at("link.sock")).is_err(), "the link is removed");
             !target.exists()
         };
         fs::write(at("thesis.txt"), "text").unwrap();

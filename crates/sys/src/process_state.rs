@@ -1,20 +1,11 @@
-//! The identity and the state of a process.
+//! The state of a process, and whether it is in the foreground of its terminal.
 
-use std::fs;
 use std::io;
 use std::path::Path;
 
-use provost_sys::process::read_stat_text;
 use rustix::io::Errno;
 
-/// One process, on one machine and during one boot. A pid alone may be reused.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PidIdentity {
-    pub pid: u32,
-    /// Clock ticks between boot and the start of the process.
-    pub start_time: u64,
-    pub boot_id: String,
-}
+use crate::process::{ProcessInstance, read_stat_text};
 
 /// The state of a process, reduced to the cases that matter for supervision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,11 +18,12 @@ pub enum ProcessState {
     Zombie,
 }
 
+/// The properties of a process in its `stat` file that matter for supervision.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct StatLine {
-    pub(super) parent: u32,
-    pub(super) start_time: u64,
-    pub(super) state: ProcessState,
+pub struct StatLine {
+    pub parent: u32,
+    pub start_time: u64,
+    pub state: ProcessState,
     /// The process group, and the foreground group of the terminal.
     groups: (i64, i64),
     /// The device number of the terminal, as encoded by the kernel.
@@ -40,7 +32,7 @@ pub(super) struct StatLine {
 
 impl StatLine {
     /// Reads the `stat` file of a process. Returns `None` if the process has exited.
-    pub(super) fn read(pid: u32) -> io::Result<Option<Self>> {
+    pub fn read(pid: u32) -> io::Result<Option<Self>> {
         match read_stat_text(pid) {
             Ok(bytes) if bytes.is_empty() => Ok(None),
             Ok(bytes) => parse(&bytes)
@@ -54,7 +46,7 @@ impl StatLine {
 
 /// Returns the state of exactly this process, or `None` if it has exited. This is cheaper than
 /// reading all properties.
-pub fn process_state(process: &PidIdentity) -> io::Result<Option<ProcessState>> {
+pub fn process_state(process: &ProcessInstance) -> io::Result<Option<ProcessState>> {
     let same = |stat: &StatLine| stat.start_time == process.start_time;
     let found = StatLine::read(process.pid)?.filter(same);
     Ok(found.map(|stat| stat.state).filter(|state| *state != ProcessState::Zombie))
@@ -62,7 +54,7 @@ pub fn process_state(process: &PidIdentity) -> io::Result<Option<ProcessState>> 
 
 /// Whether exactly this process still exists, has this terminal, and is in its foreground. If so,
 /// keys reach this process rather than a shell that waits for it.
-pub fn is_in_foreground(process: &PidIdentity, terminal: &Path) -> io::Result<bool> {
+pub fn is_in_foreground(process: &ProcessInstance, terminal: &Path) -> io::Result<bool> {
     let Some(stat) = StatLine::read(process.pid)? else { return Ok(false) };
     let device = rustix::fs::stat(terminal)?.st_rdev;
     let (major, minor) =
@@ -72,12 +64,8 @@ pub fn is_in_foreground(process: &PidIdentity, terminal: &Path) -> io::Result<bo
     Ok(same && stat.state == ProcessState::Alive && stat.groups.0 == stat.groups.1)
 }
 
-pub(super) fn boot_id() -> io::Result<String> {
-    Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
-}
-
 /// Whether reading a file of a process failed because the process has exited.
-pub(super) fn is_gone(error: &io::Error) -> bool {
+pub fn is_gone(error: &io::Error) -> bool {
     let code = error.raw_os_error();
     code == Some(Errno::NOENT.raw_os_error()) || code == Some(Errno::SRCH.raw_os_error())
 }
