@@ -105,8 +105,9 @@ fn prepare_home(request: &LaunchRequest<'_>) -> Result<PreparedHome, String> {
         tools: tool_server(request.session, request.program),
         settings: Default::default(),
     };
-    home::prepare(&wanted)
-        .map_err(|why| format!("cannot prepare a home for Codex: {}", provost_sys::error_chain(&why)))
+    home::prepare(&wanted).map_err(|why| {
+        format!("cannot prepare a home for Codex: {}", provost_sys::error_chain(&why))
+    })
 }
 
 /// Decides whether Codex should trust a worktree. If the worktree contains a `.codex` directory, it

@@ -317,9 +317,7 @@ fn running_launch(row: &SessionRow, id: &str) -> Result<LaunchId, ApiError> {
         None | Some(("pending", _)) if !row.terminal => {
             Err(refused("is being started; try again in a moment").next(status))
         }
-        Some(("unobserved", _)) => {
-            Err(refused("cannot be observed at the moment").next(status))
-        }
+        Some(("unobserved", _)) => Err(refused("cannot be observed at the moment").next(status)),
         None | Some(_) => Err(ended(id)),
     }
 }
@@ -335,7 +333,8 @@ fn must_be_terminal(row: &SessionRow) -> Result<(), ApiError> {
     if stdin().is_terminal() && stdout().is_terminal() {
         return Ok(());
     }
-    let message = "attaching needs a terminal; print the command with --print, and run it in a terminal";
+    let message =
+        "attaching needs a terminal; print the command with --print, and run it in a terminal";
     Err(usage(message).next(format!("provost attach {} --print", ui::short_id(&row.id))))
 }
 

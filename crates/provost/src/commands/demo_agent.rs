@@ -39,7 +39,8 @@ const SIGNATURE: &str = "Greeting number ";
 pub(crate) struct DemoAgentArgs {}
 
 pub(crate) fn run(_context: &Context, _args: &DemoAgentArgs) -> CliResult {
-    let broken = |why: std::io::Error| usage(format!("cannot communicate with the supervisor: {why}"));
+    let broken =
+        |why: std::io::Error| usage(format!("cannot communicate with the supervisor: {why}"));
     let mut output = stdout().lock();
     let mut send = |message: &Value| -> std::io::Result<()> {
         writeln!(output, "{message}")?;

@@ -43,7 +43,8 @@ pub(crate) fn run(context: &Context, args: &InterruptArgs) -> CliResult {
             args.member.team.target(context).change(context, &command, &args.key)
         }
         (Some(_), _, Some(_)) => {
-            let message = "--member accepts only one argument, the text; specify the team with --team";
+            let message =
+                "--member accepts only one argument, the text; specify the team with --team";
             Err(usage(message).next("provost interrupt --member MEMBER TEXT -t TEAM").into())
         }
         (None, Some(session), text) => {

@@ -53,8 +53,7 @@ fn init() -> DoctorFinding {
 /// Checks for Landlock, a kernel feature that prevents Provost's git from executing any program
 /// other than git.
 fn landlock(abi: std::io::Result<Option<u32>>) -> DoctorFinding {
-    let enable =
-        "use Linux 5.13 or newer, with landlock in its list of security modules (lsm=)";
+    let enable = "use Linux 5.13 or newer, with landlock in its list of security modules (lsm=)";
     match abi {
         Ok(Some(abi)) => {
             let found = "Provost's git cannot start programs from a repository";
@@ -104,7 +103,10 @@ mod tests {
     #[test]
     fn missing_landlock_is_a_warning() {
         let shown = format!("{:?}", landlock(Ok(Some(6))));
-        assert!(shown.contains("available (ABI 6): Provost's git cannot start programs"), "{shown}");
+        assert!(
+            shown.contains("available (ABI 6): Provost's git cannot start programs"),
+            "{shown}"
+        );
         let shown = format!("{:?}", landlock(Ok(None)));
         assert!(shown.contains("not available") && shown.contains("5.13"), "{shown}");
         let shown = format!("{:?}", landlock(Err(std::io::Error::other("denied"))));

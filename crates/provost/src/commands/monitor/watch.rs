@@ -170,7 +170,9 @@ impl<'a> MonitorWatch<'a> {
             let reached = self.asked.until.as_ref().map(|_| false);
             let reason = match seen.watched.known_state() {
                 Some(state) => format!("timed out in the state {state}"),
-                None => "timed out while the agent was running; its turns are not visible".to_owned(),
+                None => {
+                    "timed out while the agent was running; its turns are not visible".to_owned()
+                }
             };
             let ending = AttemptEnding::TimedOut;
             let conclusion = Conclusion { ending, reason, reached, natural_ending: None };
