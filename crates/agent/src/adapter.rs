@@ -17,8 +17,8 @@ use crate::{
     transcript::TranscriptStore,
 };
 
-/// Everything that the engine needs to know about one kind of agent. What the core needs to know is
-/// stored with each session, as its [`AgentInterface`].
+/// Everything that the engine needs to know about one kind of agent. The facts that the core needs
+/// are stored with each session, as its [`AgentInterface`].
 ///
 /// The defaults describe a plain command. Functions that do I/O may block.
 pub trait Adapter: Send + Sync {

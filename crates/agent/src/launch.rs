@@ -1,4 +1,4 @@
-//! What an adapter adds to the command of a launch.
+//! The additions of an adapter to the command of a launch.
 
 use std::path::{Path, PathBuf};
 

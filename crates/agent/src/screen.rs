@@ -1,5 +1,5 @@
-//! What an agent's screen shows. A screen can request the user's attention, but it never ends a
-//! turn.
+//! Signals that an agent's screen shows. A screen can request the user's attention, but it never ends
+//! a turn.
 
 use provost_core::{
     request::{AgentRequest, BlockingMode, RequestKind},

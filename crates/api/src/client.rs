@@ -51,7 +51,7 @@ pub enum DaemonLoss {
     ClosedWithoutReply { pid: u32, error: ApiError },
 }
 
-/// Why there is no reply to a request.
+/// The reason for which a request has no reply.
 enum RequestFailure {
     Lost(DaemonLoss, Box<ApiError>),
     Broken(ApiError),

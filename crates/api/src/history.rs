@@ -18,7 +18,7 @@ pub struct AsOfReply {
     /// The requested event, and the last event up to it that concerns this item.
     pub at: u64,
     pub after: u64,
-    /// The event before that one that concerns this item; null if there is none.
+    /// The event before that one that concerns this item; otherwise null.
     #[serde(default)]
     pub before: Option<u64>,
     /// Whether the events have been moved from the log to an archive.

@@ -65,7 +65,7 @@ pub struct RunRow {
     pub findings: Vec<FindingRow>,
     /// How the agent understood the goal.
     pub understanding: Option<String>,
-    /// The progress of the plan's tasks. None if there is no plan.
+    /// The progress of the plan's tasks. None without a plan.
     #[serde(default)]
     pub tasks: Option<TaskCounts>,
     /// Whether the run is waiting for the operator to approve its plan or a landing.

@@ -97,7 +97,7 @@ pub struct SessionRow {
     pub screen: Option<String>,
     pub attempt: u32,
     pub instruction: Option<String>,
-    /// The command that prepares the worktree; omitted if there is none.
+    /// The command that prepares the worktree; omitted if the session has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setup: Option<SetupRow>,
     pub launches: Vec<LaunchRow>,

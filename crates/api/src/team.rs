@@ -226,7 +226,7 @@ pub struct FailedCheckRow {
     pub end: String,
     /// The member whose work was checked.
     pub worker: String,
-    /// The git tree that the check ran on; empty if there was none.
+    /// The git tree that the check ran on; empty if the work has no commit.
     pub tree: String,
     /// The path of the file with the output, relative to Provost's home.
     pub output: String,

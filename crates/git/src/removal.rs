@@ -1,6 +1,6 @@
 //! Removes a worktree unless work would be lost.
 //!
-//! There is no force option: a user who wants to discard work can use git. Before the removal, a
+//! Removal cannot be forced: a user who wants to discard work can use git. Before the removal, a
 //! ref is created to keep commits that only the worktree's own reflog refers to.
 
 use std::ffi::OsStr;

@@ -137,7 +137,7 @@ fn fill_to(repo: &Repo<'_>, sources: &[SubmoduleSource], depth: usize) -> Result
 }
 
 /// Finds a repository of the submodule that contains the required commit. Returns `None` if
-/// there is no repository of the submodule at all.
+/// the submodule has no repository at all.
 fn find<'a>(
     git: &'a Git,
     link: &SubmoduleLink,

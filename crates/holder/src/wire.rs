@@ -71,7 +71,7 @@ pub enum HolderOp {
     /// [`TerminalView`]s between the responses to its other requests. A viewport that does not read
     /// does not block anyone. It misses output, and receives the number of missed bytes instead.
     View,
-    /// Types keys that a user pressed at this viewport. There is no idempotency key. Answered when
+    /// Types keys that a user pressed at this viewport. The request has no idempotency key. Answered when
     /// the terminal has accepted the keys.
     Type {
         data: WireBytes,

@@ -808,7 +808,7 @@ impl Sim {
         }
     }
 
-    /// Advances time to the next event that is waiting for it. Returns `false` if there is none.
+    /// Advances time to the next event that is waiting for it. Returns `false` if nothing is pending.
     fn pass_time(&mut self, idle: bool) -> bool {
         let now = self.world.now_ms;
         let of_runs =

@@ -45,7 +45,7 @@ const REGISTRY_HOSTS: &[&str] = &[
 const DECEPTIVE: &str = concat!("..='\\u{", "202e}'");
 const DECEPTIVE_LIST: &str = "crates/text/src/lib.rs";
 /// The sources that treat all agents alike, and the names of agents, which must not appear there.
-/// What is specific to one agent belongs to its adapter.
+/// Code that is specific to one agent belongs to its adapter.
 const NEUTRAL_SOURCES: &[&str] = &[
     "crates/api/src/",
     "crates/core/src/",

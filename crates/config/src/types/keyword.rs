@@ -96,7 +96,7 @@ words! {
         Untrusted = "untrusted",
         /// When it needs more than its sandbox allows.
         OnRequest = "on-request",
-        /// Never. What the sandbox forbids stays forbidden.
+        /// Never. Actions that the sandbox forbids stay forbidden.
         Never = "never",
     }
 

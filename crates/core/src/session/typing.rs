@@ -249,7 +249,7 @@ impl Session {
         queued.find_map(|m| Some((m, again(m)?)))
     }
 
-    /// Gives up on typed input that did not start a turn. If a turn ended without the input, the
+    /// Abandons typed input that did not start a turn. If a turn ended without the input, the
     /// agent did not accept it, or accepted something else. If a user may have started that turn at
     /// the same time, the input is marked as unconfirmed first.
     pub(super) fn drop_input_no_turn_took<'a>(

@@ -79,7 +79,7 @@ pub enum MemberCall {
         text: String,
         #[serde(default)]
         rationale: Option<String>,
-        /// The command that proves the criterion. If there is none, an assertion is enough.
+        /// The command that proves the criterion. Without a command, an assertion is enough.
         #[serde(default)]
         check: Option<String>,
     },

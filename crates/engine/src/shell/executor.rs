@@ -518,9 +518,10 @@ impl EffectContext {
         session: &Session,
         launch: LaunchId,
     ) -> impl Future<Output = ()> + use<> {
-        let writes = session.spec.agent.interface.has_transcript();
-        let store = self.world.adapters.get(&session.spec.agent.interface).transcripts();
-        let watch = store.filter(|_| writes).map(|store| {
+        let interface = &session.spec.agent.interface;
+        let adapter = self.world.adapters.get(interface);
+        let store = if interface.has_transcript() { adapter.transcripts() } else { None };
+        let watch = store.map(|store| {
             let source = TranscriptSource::InHome(store.home(&self.world.home.agent(session.id)));
             let (handle, observations) = (self.handle.clone(), self.observations.clone());
             let context = TranscriptContext {

@@ -1,4 +1,4 @@
-//! What an agent with a screen does in addition to drawing: it writes its rollout where Codex does,
+//! The behavior of an agent with a screen besides drawing: it writes its rollout where Codex does,
 //! runs hooks, and reads keys.
 
 use std::{

@@ -254,7 +254,7 @@ pub struct RolloutStep {
     pub payload: serde_json::Map<String, serde_json::Value>,
 }
 
-/// What a step that reads stdin does at the end of stdin.
+/// The reaction of a step that reads stdin to the end of stdin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnEof {
     Exit(u8),

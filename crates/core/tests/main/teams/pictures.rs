@@ -1,4 +1,4 @@
-//! Pictures as evidence: which may be compared, by whom, and when a comparison passes.
+//! Pictures as evidence: which files may be compared, which members may do it, and when a comparison passes.
 
 use proptest::prelude::*;
 use provost_core::{

@@ -88,7 +88,7 @@ impl PaneTarget {
             server_process: pane.server,
             process,
             adapter: adapter.clone(),
-            screen: adapter.screen().filter(|_| signals),
+            screen: if signals { adapter.screen() } else { None },
             version: agent.version.clone(),
         })
     }

@@ -35,10 +35,7 @@ pub async fn take_hook_event(
     let first = moved.then(|| {
         ("moved".to_owned(), RecordSignal::ThreadSwitched { thread: report.thread.clone() })
     });
-    // Events of other conversations in the same process, and of sub-agents, are ignored.
-    let counts = !report.from_subagent && (moved || !elsewhere);
-    let signals = if counts { report.signals } else { Vec::new() };
-    let rest = signals.into_iter().enumerate();
+    let rest = counted_signals(report, !elsewhere || moved).into_iter().enumerate();
     for (no, what) in first.into_iter().chain(rest.map(|(no, what)| (no.to_string(), what))) {
         let command = SessionCommand::RecordRead { launch, by: RecordSource::Hook, place: 0, what };
         let ask = EngineRequest::SessionCommand { session: session.clone(), command };
@@ -52,6 +49,12 @@ pub async fn take_hook_event(
         world.moves.ring(launch);
     }
     Ok(())
+}
+
+/// Returns the signals to record. Events of other conversations in the same process, and of
+/// sub-agents, are ignored.
+fn counted_signals(report: HookReport, own_conversation: bool) -> Vec<RecordSignal> {
+    if own_conversation && !report.from_subagent { report.signals } else { Vec::new() }
 }
 
 /// Whether a hook shows that the user switched to another conversation: input was submitted there,
@@ -70,4 +73,23 @@ async fn is_thread_switch(
     let home = store.home(&world.home.agent(launch.session));
     let thread = report.thread.clone();
     supervised_command::blocking(move || store.is_user_thread(&home, &thread)).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_threads_and_sub_agents_are_ignored() {
+        let signals = vec![RecordSignal::TurnStarted { turn: Some("turn-1".to_owned()) }];
+        let report = |from_subagent| HookReport {
+            thread: "thread-1".to_owned(),
+            from_subagent,
+            takes_input: false,
+            signals: signals.clone(),
+        };
+        assert_eq!(counted_signals(report(false), true), signals);
+        assert_eq!(counted_signals(report(false), false), []);
+        assert_eq!(counted_signals(report(true), true), []);
+    }
 }

@@ -67,7 +67,8 @@ impl ScreenHints {
         columns: u16,
     ) -> ScreenHints {
         let agent = &session.spec.agent;
-        let reader = reader.filter(|_| agent.interface.capabilities.screen.signals);
+        let signals = agent.interface.capabilities.screen.signals;
+        let reader = if signals { reader } else { None };
         let drawn = reader.map(|reader| TrackedScreen {
             reader,
             screen: TerminalScreen::new(rows, columns),

@@ -1,4 +1,4 @@
-//! Tells the reader of a launch's transcript that the user switched to another conversation.
+//! Notifies the reader of a launch's transcript when the user switched to another conversation.
 
 use std::{
     collections::BTreeMap,
