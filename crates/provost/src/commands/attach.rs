@@ -547,14 +547,14 @@ mod tests {
     fn help_names_minimum_version() {
         let help = AttachArgs::augment_args(clap::Command::new("attach"));
         let help_text = help.get_long_about().unwrap().to_string();
-        let since = format!("from version {}.{} on", LISTENS.0, LISTENS.1);
+        let since = format!("Codex {}.{} or newer", LISTENS.0, LISTENS.1);
         assert!(help_text.contains(&since) && LISTENS.2 == 0, "{help_text}");
     }
 
     #[test]
     fn old_codex_is_rejected_with_version() {
         let old = SessionRow { version: Some("0.107.0".to_owned()), ..codex_row() };
-        insta::assert_snapshot!(refusal(&old), @"session deadbeef runs Codex 0.107.0, which does not support attaching; that needs 0.140.0 or newer; next: provost logs deadbeef -f");
+        insta::assert_snapshot!(refusal(&old), @"session deadbeef runs Codex 0.107.0, which does not support attaching; use Codex 0.140.0 or newer; next: provost logs deadbeef -f");
         let unknown = SessionRow { version: None, ..codex_row() };
         assert!(refusal(&unknown).contains("unknown version"), "{}", refusal(&unknown));
     }
