@@ -21,7 +21,6 @@ pub mod rollout;
 pub mod screen;
 pub mod skills;
 pub mod thread;
-pub mod version;
 
 mod adapter;
 mod interface;
@@ -43,4 +42,4 @@ pub use locate::{
 pub use preflight::{Preflight, preflight};
 pub use render::render;
 pub use thread::ThreadId;
-pub use version::AgentVersion;
+pub use semver::Version as AgentVersion;

@@ -20,7 +20,7 @@ use crate::launcher::{self, NativeProgram};
 use crate::process::{FinishedProgram, OUTPUT_LIMIT, ProgramEnd, ProgramRun};
 use crate::search_paths;
 use crate::text::displayable;
-use crate::version::AgentVersion;
+use crate::AgentVersion;
 use crate::version_cache::CachedProgram;
 
 pub use crate::search_paths::CandidateOrigin;

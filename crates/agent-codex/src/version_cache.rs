@@ -13,7 +13,7 @@ use std::path::Path;
 
 use provost_sys::agent_file;
 
-use crate::version::AgentVersion;
+use crate::AgentVersion;
 
 /// The name prefix of programs whose version is cached.
 const NAME: &str = "codex";

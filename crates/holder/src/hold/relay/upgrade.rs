@@ -4,8 +4,7 @@ use std::io::{self, Read};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-
-use super::sha1::sha1;
+use sha1::{Digest, Sha1};
 
 /// The maximum length of a server's response.
 const MAX_ANSWER: usize = 8 << 10;
@@ -75,7 +74,7 @@ impl Upgrade {
 
 /// Returns the value that a server must send to accept this key.
 fn accept(key: &str) -> String {
-    STANDARD.encode(sha1(format!("{key}{MAGIC}").as_bytes()))
+    STANDARD.encode(Sha1::digest(format!("{key}{MAGIC}")))
 }
 
 #[cfg(test)]
