@@ -41,5 +41,5 @@ pub use locate::{
 };
 pub use preflight::{Preflight, preflight};
 pub use render::render;
-pub use thread::ThreadId;
 pub use semver::Version as AgentVersion;
+pub use thread::ThreadId;

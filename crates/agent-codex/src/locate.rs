@@ -16,11 +16,11 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
+use crate::AgentVersion;
 use crate::launcher::{self, NativeProgram};
 use crate::process::{FinishedProgram, OUTPUT_LIMIT, ProgramEnd, ProgramRun};
 use crate::search_paths;
 use crate::text::displayable;
-use crate::AgentVersion;
 use crate::version_cache::CachedProgram;
 
 pub use crate::search_paths::CandidateOrigin;

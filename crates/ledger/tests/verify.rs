@@ -22,7 +22,10 @@ fn each_mismatch_is_listed_with_its_stream() {
     let spoils = [
         ("DELETE FROM event WHERE stream = 'session/a' AND version = 2", "version 2 is missing"),
         ("UPDATE stream SET version = 9 WHERE id = 'session/a'", "its row says 9 events"),
-        ("UPDATE stream SET created_seq = 77 WHERE id = 'session/a'", "refers to a different first event"),
+        (
+            "UPDATE stream SET created_seq = 77 WHERE id = 'session/a'",
+            "refers to a different first event",
+        ),
         ("UPDATE stream SET open = 0 WHERE id = 'session/a'", "stored as closed"),
         ("UPDATE stream SET projection = '{}' WHERE id = 'session/a'", "its projection"),
         (

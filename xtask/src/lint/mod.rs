@@ -1,6 +1,7 @@
 //! `cargo xtask lint`: static checks of the code and documents.
 
 mod files;
+mod licences;
 mod requirements;
 mod strings;
 mod wording;
@@ -56,6 +57,7 @@ type LintCheck = fn(&Workspace) -> Result<()>;
 /// The checks that do not compile anything.
 const TEXT_CHECKS: &[(&str, LintCheck)] = &[
     ("files", files::check),
+    ("licences", licences::check),
     ("requirements", requirements::check),
     ("wording", wording::check),
     ("format", format),
