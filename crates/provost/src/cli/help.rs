@@ -124,6 +124,7 @@ fn template(command: &clap::Command, extent: HelpExtent) -> String {
         text.push_str("All commands: provost help --all\n");
     }
     text.push_str(&format!("Topics: {} (provost help TOPIC)\n", topics().join(", ")));
+    text.push_str("IDs:    the first or last 4 digits of an ID are enough\n");
     text.push_str(&format!("\n{head}Options:{head:#}\n{{options}}{{after-help}}"));
     text
 }

@@ -59,7 +59,7 @@ const REMOTE_OPTION: &str = "--remote";
     after_help = "Examples:\n  provost attach 1a2b3c4d\n  provost attach 1a2b3c4d --tmux\n  provost attach 1a2b3c4d --print\n  tmux new-window \"$(provost attach 1a2b3c4d --print)\""
 )]
 pub(crate) struct AttachArgs {
-    /// Session ID (4+ digits of either end) or name
+    /// Session ID or name
     #[arg(value_parser = input::parse_name, required_unless_present = "tmux")]
     id: Option<String>,
     /// Open the screen in a window of Provost's own tmux server, which is started if necessary.

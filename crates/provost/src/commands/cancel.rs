@@ -21,7 +21,7 @@ use crate::{
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  provost cancel 1a2b3c4d --because 'no longer needed'")]
 pub(crate) struct CancelArgs {
-    /// Session or run ID (4+ digits of either end) or name
+    /// Session or run ID or name
     #[arg(value_parser = input::parse_name)]
     id: String,
     /// Reason, for the record

@@ -33,7 +33,7 @@ use crate::{
     after_help = "Examples:\n  provost events\n  provost events 1a2b3c4d\n  provost events --since 10m\n  provost events -f --since 120\n  provost events -f --json | jq -r .kind"
 )]
 pub(crate) struct EventsArgs {
-    /// Session, run or team: ID (4+ digits of either end) or name [default: all]
+    /// Session, run or team: ID or name [default: all]
     #[arg(value_parser = input::parse_name)]
     id: Option<String>,
     /// Wait for more events. Without --since, start at the first event of the given session or, if

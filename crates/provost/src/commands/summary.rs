@@ -30,7 +30,7 @@ const PAUSE: Duration = Duration::from_millis(20);
     after_help = "Examples:\n  provost summary 1a2b3c4d\n  provost summary 1a2b3c4d --html > card.html"
 )]
 pub(crate) struct SummaryArgs {
-    /// Run ID (4+ digits of either end) or name
+    /// Run ID or name
     #[arg(value_parser = input::parse_name)]
     id: String,
     /// Print HTML instead of Markdown

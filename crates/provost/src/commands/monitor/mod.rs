@@ -35,7 +35,7 @@ const RUN_STATES: [&str; 2] = ["running", "stopping"];
     after_help = "Examples:\n  provost monitor 1a2b3c4d\n  provost monitor 1a2b3c4d 5e6f7a8b --json --timeout 30m\n  provost monitor 1a2b3c4d --workflow dev --item 1-2\n  provost monitor 1a2b3c4d --until needs_input\n  provost monitor 1a2b3c4d --compat story-automator --workflow review --item 1.2"
 )]
 pub(crate) struct MonitorArgs {
-    /// Session or run IDs (4+ digits of either end) or names
+    /// Session or run IDs or names
     #[arg(value_name = "ID", required = true, value_parser = input::parse_name)]
     ids: Vec<String>,
     /// Wait until this state is reached or the session or run has ended

@@ -34,7 +34,7 @@ const MAX_MERGES: usize = 3;
 /// The team, and the member to act as
 #[derive(Debug, Args)]
 pub(crate) struct TeamFlags {
-    /// Team ID (4+ digits of either end) or name [default: $PROVOST_TEAM, the team this agent works
+    /// Team ID or name [default: $PROVOST_TEAM, the team this agent works
     /// for, or the only open one]
     #[arg(short, long, value_name = "TEAM", value_parser = input::parse_name)]
     team: Option<String>,
@@ -68,7 +68,7 @@ impl MemberArgs {
 /// The team as the first argument, and the member to act as
 #[derive(Debug, Args)]
 pub(crate) struct NamedTeamArgs {
-    /// Team ID (4+ digits of either end) or name [default: $PROVOST_TEAM, the team this agent works
+    /// Team ID or name [default: $PROVOST_TEAM, the team this agent works
     /// for, or the only open one]
     #[arg(value_parser = input::parse_name)]
     team: Option<String>,

@@ -40,7 +40,7 @@ impl From<RoleArg> for MemberRole {
     after_help = "Examples:\n  provost team bind limits hand --role worker --session 1a2b3c4d\n  provost team bind limits boss --role manager\n  provost team bind limits app --role worker --thread THREAD --title 'Limits'"
 )]
 pub(super) struct BindArgs {
-    /// Team ID (4+ digits of either end) or name
+    /// Team ID or name
     #[arg(value_parser = input::parse_name)]
     team: String,
     /// Name of the member, which is unique in the team and never reused
@@ -81,7 +81,7 @@ impl LabelFlags {
     after_help = "Examples:\n  provost team retire limits hand --because 'its part is done'\n  provost team retire limits hand --to hand-2 --because 'its part is done'"
 )]
 pub(super) struct RetireArgs {
-    /// Team ID (4+ digits of either end) or name
+    /// Team ID or name
     #[arg(value_parser = input::parse_name)]
     team: String,
     /// Member to remove
@@ -106,7 +106,7 @@ pub(super) struct RetireArgs {
     after_help = "Examples:\n  provost team rotate limits hand hand-2 --session 5e6f7a8b --handover 'The tests are written, the limit is not.'"
 )]
 pub(super) struct RotateArgs {
-    /// Team ID (4+ digits of either end) or name
+    /// Team ID or name
     #[arg(value_parser = input::parse_name)]
     team: String,
     /// Member to replace, if it is still bound
@@ -129,7 +129,7 @@ pub(super) struct RotateArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  provost team label limits hand --title 'Limits'")]
 pub(super) struct LabelArgs {
-    /// Team ID (4+ digits of either end) or name
+    /// Team ID or name
     #[arg(value_parser = input::parse_name)]
     team: String,
     /// Member to label
