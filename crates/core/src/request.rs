@@ -159,7 +159,7 @@ impl RequestReply {
 /// Why a reply does not fit its request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReplyError {
-    #[error("the request is an approval: approve or deny it")]
+    #[error("the request needs approval, not an answer: approve or deny it")]
     WantsDecision,
     #[error("the request is a question, which cannot be approved or denied: answer it")]
     WantsAnswer,

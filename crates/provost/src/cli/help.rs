@@ -152,7 +152,7 @@ fn unknown_subject(word: &str) -> ApiError {
     usage(message).next(next)
 }
 
-/// The maximum number of typing errors in a word for which another word is suggested.
+/// The maximum number of typing errors in an unknown word for which a known word is suggested.
 const MAX_TYPOS: usize = 2;
 
 pub(super) fn run(context: &Context, args: &HelpArgs) -> CliResult {

@@ -43,7 +43,7 @@ pub(crate) fn run(context: &Context, args: &CancelArgs) -> CliResult {
 fn is_cancelled(found: &SessionOrRun) -> bool {
     match found {
         SessionOrRun::Session(row) => row.state == "cancelled",
-        // A run that is stopping for any other reason has a cause.
+        // A run that is stopping for a reason other than cancellation has a cause.
         SessionOrRun::Run(row) => {
             row.state == "cancelled" || (row.state == "stopping" && row.cause.is_none())
         }

@@ -69,7 +69,7 @@ fn parse_since(text: &str) -> Result<EventStart, String> {
     }
 }
 
-/// How many of the remaining events to request at once.
+/// The number of remaining events to request at once.
 const REST_PAGE: u32 = 1_000;
 
 #[derive(Debug, Deserialize)]

@@ -10,8 +10,8 @@ use serde_json::json;
 use super::input;
 use crate::{cli::CliResult, clock, context::Context, target, ui};
 
-/// How long to wait for the summary file after the outcome was sealed, in milliseconds. If it is
-/// still missing then, it will never be written.
+/// The time to wait for the summary file after the outcome was sealed, in milliseconds. A file that
+/// is still missing after this time will never be written.
 const WRITE_TIMEOUT_MS: i64 = 10_000;
 
 /// The maximum size of a summary file, in bytes.

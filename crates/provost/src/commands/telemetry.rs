@@ -23,7 +23,7 @@ pub(crate) struct TelemetryArgs {
     /// Only this team: ID or name
     #[arg(short, long, value_name = "TEAM", value_parser = input::parse_name)]
     team: Option<String>,
-    /// How far back to count; archived teams are counted only if they are named
+    /// Period to count, up to now; an archived team is counted only if --team names it
     #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = input::parse_age)]
     window: u64,
     /// Show only one table; --json always includes all of them

@@ -291,7 +291,8 @@ impl Logs<'_> {
         let newest = follow::newest(self.context)?;
         let mut events =
             EventFollower::new(self.context, EventFilter::Session(row.id.clone()), Some(newest));
-        // This row includes all changes up to that event.
+        // The row is read after the newest event was determined, so it includes all changes up to
+        // that event.
         let mut row = target::find_session(&self.context.daemon()?, &row.id)?;
         let mut at = only.map_or(0, |no| no.saturating_sub(1));
         loop {

@@ -64,7 +64,7 @@ struct MessageAssembler {
 #[derive(Default)]
 struct PartialLine {
     bytes: Vec<u8>,
-    /// When the first byte of the message was written.
+    /// The time at which the first byte of the message was written.
     at_ms: Option<i64>,
     label: String,
 }

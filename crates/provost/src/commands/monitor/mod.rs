@@ -76,10 +76,10 @@ pub(crate) fn run(context: &Context, args: &MonitorArgs) -> CliResult {
     let here = context.environment.current_dir()?;
     let flags = args.stale_after.iter();
     let flags = flags.map(|text| settings::flag_text("--stale-after", "monitor.stale_after", text));
-    // The silence window, which is determined below, handles these variables.
+    // The silence window is determined below and parses these variables itself.
     let environment =
         context.environment.without(window::ignored_variables(args.stale_after.is_some()));
-    // Commands are only run by the verifier of a workflow.
+    // Only the verifier of a workflow runs commands.
     if args.workflow.is_some() {
         trust::require(context, &here, trust::TrustPrompt::AtTerminal)?;
     }

@@ -43,7 +43,7 @@ pub(super) enum WatchStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EndKind {
     Good,
-    /// It exited cleanly, but did not claim that the work was done.
+    /// The agent exited cleanly, but did not claim that the work was done.
     Unclaimed,
     Bad,
 }

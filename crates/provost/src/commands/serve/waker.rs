@@ -28,7 +28,7 @@ use crate::{
     follow::{EventFilter, EventFollower},
 };
 
-/// Why a pause ended.
+/// The reason why a pause ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WakeReason {
     Poll,

@@ -111,7 +111,7 @@ pub(crate) fn input_lines(context: &Context, row: &SessionRow) -> Vec<String> {
     }
 }
 
-/// Returns what the agent asked for, unless a request is open.
+/// Returns the agent's own description of the input it needs, if there is one.
 fn stated_input(row: &SessionRow) -> Option<String> {
     ui::reason(row).or_else(|| row.claim_text.clone())
 }

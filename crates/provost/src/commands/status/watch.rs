@@ -90,8 +90,8 @@ fn newest(client: &Client, of: &EventFilter) -> Result<(Option<i64>, u64), ApiEr
     }
 }
 
-/// Waits for the next event, and drains the events after it. Returns `None` if there was no event,
-/// and only time has passed.
+/// Waits for the next event, and drains the events after it. Returns `None` if no event arrived in
+/// time.
 fn next(
     events: &Receiver<Result<EventRow, ApiError>>,
     ticks: bool,

@@ -22,10 +22,10 @@ use crate::{
     target, ui,
 };
 
-/// The variable that contains the team of a member's shell.
+/// The environment variable that sets the team in a member's shell.
 const TEAM_VARIABLE: &str = "PROVOST_TEAM";
 
-/// The variable that contains the member that a shell acts as.
+/// The environment variable that sets the member that a shell acts as.
 const MEMBER_VARIABLE: &str = "PROVOST_AS";
 
 /// The maximum number of branches to suggest for a merge.
@@ -246,7 +246,8 @@ enum TeamChangeReply {
     Task { team: Box<TeamRow> },
 }
 
-/// Returns what to do next after a message: a member takes its next message, and other callers list all messages.
+/// Returns the next command after a message: a member takes its next message, and any other caller
+/// lists all messages.
 fn after_message(task: &TeamHeadRow, by: Option<&str>) -> Vec<String> {
     let (id, by_whom) = (ui::short_id(&task.id), as_member(by));
     let then = match by {

@@ -90,10 +90,11 @@ pub(super) struct RetireArgs {
     /// Reason
     #[arg(long, value_name = "TEXT")]
     because: String,
-    /// Reassign the member's open messages to this member
+    /// Member that takes over the open messages of the removed member
     #[arg(long, value_name = "MEMBER", value_parser = label, conflicts_with = "dead_letter")]
     to: Option<String>,
-    /// Dead-letter the member's open messages, and notify senders and managers
+    /// Dead-letter the open messages of the removed member, and notify their senders and the
+    /// managers
     #[arg(long)]
     dead_letter: bool,
     #[command(flatten)]

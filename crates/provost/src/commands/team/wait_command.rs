@@ -33,7 +33,7 @@ pub(super) struct TeamWaitArgs {
     team: NamedTeamArgs,
 }
 
-/// How waiting for a team ended.
+/// The result of waiting for a team.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum TeamWaitEnd {
     /// All workers are idle.
