@@ -115,7 +115,7 @@ pub struct CarriedItem {
     pub how: CarryMethod,
 }
 
-/// How an item was carried over.
+/// The method by which an item was carried over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CarryMethod {
     Copied,
@@ -131,7 +131,7 @@ pub struct SkippedItem {
     pub why: String,
 }
 
-/// Why a session's home could not be prepared or cleaned.
+/// The reason why a session's home could not be prepared or cleaned.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot use {} as a session's home: it overlaps the user's Codex home", .dir.display())]
@@ -281,7 +281,7 @@ const LEFT_OUT: [(&str, &str); 3] = [
     (".credentials.json", "Codex does not open the logins of MCP servers through a link"),
 ];
 
-/// Where the user's credentials are stored.
+/// The place where the user's credentials are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AuthStore {
     File,

@@ -120,7 +120,7 @@ fn worktree_trust(request: &LaunchRequest<'_>) -> RepositoryTrust {
     if request.files.trusted || agent.settings.accept_trust {
         return RepositoryTrust::Trusted;
     }
-    // In this case, Codex asks the user on its own screen.
+    // A Codex with a terminal asks the user about trust on its own screen.
     let on_screen = agent.interface.has_terminal();
     match (request.files.exist, on_screen) {
         (true, true) => RepositoryTrust::AskUser,

@@ -46,14 +46,14 @@ pub struct SearchEnvironment<'a> {
     pub version_cache: Option<&'a Path>,
 }
 
-/// A Codex program that the user specified, and where.
+/// A Codex program that the user specified, and the source of its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedCodex {
     pub path: PathBuf,
     pub source: PathSource,
 }
 
-/// Where the path to Codex was set.
+/// The place where the path to Codex was set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathSource {
     Flag,
@@ -89,7 +89,7 @@ pub struct CodexCandidate {
     pub status: CandidateStatus,
 }
 
-/// Whether a candidate was chosen.
+/// The status of a candidate: chosen, or the reason why another one was preferred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CandidateStatus {
     Chosen,
@@ -100,7 +100,7 @@ pub enum CandidateStatus {
     Unusable,
 }
 
-/// Why a file is not a usable Codex.
+/// The reason why a file is not a usable Codex.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CandidateFault {
     Missing,
@@ -111,7 +111,7 @@ pub enum CandidateFault {
     Failed { how: String, output: String },
 }
 
-/// Why Codex cannot be started.
+/// The reason why Codex cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(
@@ -273,7 +273,7 @@ impl VersionQuery<'_> {
         }
     }
 
-    /// Tries the native program first, and its launcher if that does not work.
+    /// Tries the native program first, and its launcher if the native program does not work.
     fn examine(self, file: &CandidateFile) -> Result<CodexProgram, CandidateFault> {
         let native = file.native.as_ref().map(|native| self.native(native));
         match native {

@@ -111,7 +111,8 @@ fn signals(heard: &HookCall) -> Vec<RecordSignal> {
             vec![RecordSignal::TurnEnded { turn, end: TurnEnd::Ok, says: None }]
         }
         CodexHookEvent::Compacting => vec![RecordSignal::Compacting],
-        // The transcript contains these as well, with a position that ensures that they count only once.
+        // The transcript contains these events as well, with positions, so that each event counts
+        // only once.
         CodexHookEvent::ToolBegan { .. }
         | CodexHookEvent::Compacted
         | CodexHookEvent::SubagentStarted

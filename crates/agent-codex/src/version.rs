@@ -14,7 +14,7 @@ pub struct AgentVersion {
     pub pre: Option<String>,
 }
 
-/// The text is not a version.
+/// The error for a text that is not a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a version such as 1.2.3")]
 pub struct InvalidVersion;

@@ -69,7 +69,7 @@ fn is_part_of(text: &str, terms: &[&str]) -> bool {
 }
 
 /// Splits a long line into pieces that cover it. The last piece overlaps the previous one, so that
-/// it has the full length too.
+/// all pieces have the full length.
 fn split_line(line: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     let mut rest = line;

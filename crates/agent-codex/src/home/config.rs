@@ -123,7 +123,7 @@ pub struct SessionConfig {
     pub keeps_auth_elsewhere: bool,
 }
 
-/// Why a session's configuration file could not be created.
+/// The reason why a session's configuration file could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot read {}, line {line}: {why}", .path.display())]

@@ -24,7 +24,7 @@ pub(crate) struct PendingServerRequest {
     pub(crate) asked: u64,
 }
 
-/// How many unfinished items to remember with their approvals.
+/// The maximum number of unfinished items to remember with their approvals.
 const MAX_APPROVALS: usize = 200;
 
 #[derive(Clone, Debug, Default)]

@@ -153,8 +153,8 @@ fn file_change(id: &RpcId, params: &Value, items: &OpenItems) -> Result<AgentReq
         reason: text(params, "reason").map(str::to_owned),
         ..ApprovalSubject::default()
     };
-    // Without its item, it is unknown which files the request is about. So no rule allows it, and
-    // the user sees the reason.
+    // If the item is missing, it is unknown which files the request is about. Therefore no rule
+    // allows the request, and its title shows the reason to the user.
     let mut title = "change files that the agent did not name".to_owned();
     if let Some(TurnItem::FileChange { change, .. }) = items.find(item) {
         title = format!("change {}", change.paths.join(", "));

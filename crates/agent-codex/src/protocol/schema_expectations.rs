@@ -13,11 +13,11 @@ pub struct SchemaExpectation {
     /// elements.
     pub fields: &'static [&'static str],
     /// The version that introduced the message, if it is newer than the oldest supported version.
-    /// With older versions, Provost does without the message.
+    /// With older versions, Provost works without the message.
     pub since: Option<CodexVersion>,
 }
 
-/// Where a message occurs in the protocol.
+/// The part of the protocol in which a message occurs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SchemaLocation {
     ClientRequest,

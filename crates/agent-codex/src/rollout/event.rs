@@ -35,7 +35,7 @@ pub enum RolloutEvent {
     },
 }
 
-/// How a turn ended.
+/// The recorded end of a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecordedTurnEnd {
     Ok {
@@ -105,7 +105,7 @@ pub struct AccountLimits {
     pub reached: Option<String>,
 }
 
-/// How much of a limit is used, and the period of the limit.
+/// The used part of a limit, and the period of the limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LimitUsage {
     pub used_percent: f64,
@@ -113,7 +113,7 @@ pub struct LimitUsage {
     pub reset: Option<LimitReset>,
 }
 
-/// When a limit resets. Newer versions report a time, older ones a delay.
+/// The time at which a limit resets. Newer versions report a time, older ones a delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitReset {
     /// Seconds since 1970.

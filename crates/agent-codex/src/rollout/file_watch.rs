@@ -34,7 +34,7 @@ pub struct RolloutFileWatch {
     inotify: OwnedFd,
     target: InotifyTarget,
     watched: Vec<(InotifyPath, i32)>,
-    /// Whether a file has appeared in a directory since this was last queried.
+    /// Whether a file has appeared in a directory since the last query.
     appeared: bool,
 }
 

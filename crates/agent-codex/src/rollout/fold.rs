@@ -46,7 +46,8 @@ pub struct RolloutFold {
     at: String,
 }
 
-/// Where the thread's own records start, after those of the thread from which it was forked.
+/// The start of the thread's own records, which follow those of the thread from which it was
+/// forked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum History {
     Own,

@@ -10,7 +10,7 @@ use provost_sys::agent_file;
 use super::{SKILL_FILE, SkipReason};
 use crate::text::displayable;
 
-/// How many bytes of a skill's file to read.
+/// The maximum number of bytes to read from a skill's file.
 const READ_LIMIT: u64 = 64 * 1024;
 
 /// The maximum length of a name in Codex, in characters.
