@@ -5,7 +5,7 @@
 //! [`crate::isolated_repo`]), so it normally has no other program to start.
 //!
 //! Limits: a kernel without Landlock enforces nothing, and git is not restricted if it is a script.
-//! The dynamic loader must be allowed, and it can run files that are not.
+//! The dynamic loader must be allowed, and it can run files that are not allowed themselves.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};

@@ -39,7 +39,7 @@ pub(crate) const SETTINGS: &[(&str, &str)] = &[
     ("i18n.commitEncoding", "UTF-8"),
 ];
 
-/// Variables for every call. Apart from these and the caller's own, git inherits nothing.
+/// Variables for every call. Git inherits only these variables and those that the caller sets.
 pub(crate) const VARIABLES: &[(&str, &str)] = &[
     ("LC_ALL", "C"),
     ("GIT_TERMINAL_PROMPT", "0"),

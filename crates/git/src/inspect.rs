@@ -8,7 +8,7 @@ use crate::names::{Oid, RefName, RepoPath};
 use crate::project::Project;
 use crate::repo::Repo;
 
-/// The state of HEAD.
+/// The state of a checkout's HEAD.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum GitHead {
@@ -29,7 +29,7 @@ pub struct FileChange {
     pub lines: Option<LineCounts>,
 }
 
-/// How a file differs.
+/// The kind of difference between two versions of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileChangeKind {
@@ -165,7 +165,7 @@ pub enum TreeEntryKind {
     Other,
 }
 
-/// Which entries [`entries_at`] returns.
+/// The entries that [`entries_at`] returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TreeDepth {
     /// Only the given paths themselves.

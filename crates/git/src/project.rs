@@ -10,8 +10,8 @@ use crate::inspect;
 use crate::names::Oid;
 use crate::repo::{Repo, RepoLocation};
 
-/// The arguments of every query: whether this is a checkout with files, followed by options for
-/// paths.
+/// The arguments of every query. They ask whether the directory is in a checkout with files, and
+/// set options for the paths that follow.
 const KIND: [&str; 4] =
     ["rev-parse", "--is-bare-repository", "--is-inside-work-tree", "--path-format=absolute"];
 const TOP: &str = "--show-toplevel";
@@ -29,7 +29,7 @@ pub struct Project {
     pub common_dir: PathBuf,
 }
 
-/// Why a directory is not a usable project.
+/// The reason why a directory is not a usable project.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("there is no git repository at {}", printable_line(.0.as_os_str().as_bytes()))]

@@ -21,7 +21,7 @@ pub struct RecordedRemote {
     pub name: String,
     /// The push URL.
     pub url: String,
-    /// The settings of this remote and the others, for programs such as `gh`.
+    /// The settings of all remotes, for programs such as `gh`.
     pub settings: Vec<(String, String)>,
 }
 
@@ -81,8 +81,8 @@ fn setting(item: &[u8]) -> Option<(String, String)> {
 
 /// Returns the environment variables for a program that contacts a remote on the user's behalf, in
 /// the project's checkout. With them, git uses the directory `place` for everything that the
-/// repository's worktrees share, except the objects. So it reads none of the repository's settings,
-/// hooks or attributes.
+/// repository's worktrees share, except the objects. Therefore git reads none of the repository's
+/// settings, hooks or attributes.
 pub fn push_environment(
     git: &Git,
     project: &Project,

@@ -68,14 +68,14 @@ pub enum RemovalRisk {
     LockedByOther { reason: String },
     /// A submodule with changes or unpublished commits.
     Submodule { path: RepoPath, why: String },
-    /// Something else is now at the worktree's path. Git would not remove it, and its content is
-    /// unknown.
+    /// Another file or directory is now at the worktree's path. Git would not remove it, and its
+    /// content is unknown.
     Replaced { by: WorktreeReplacement },
     /// Another worktree has checked out the branch that would be deleted.
     BranchInUse { by: PathBuf },
 }
 
-/// How many paths there are, and the first few of them.
+/// The number of paths, and the first few of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct NamedPaths {
     pub named: Vec<RepoPath>,
@@ -95,7 +95,7 @@ pub struct RemovalResult {
     pub kept: Option<KeepRef>,
 }
 
-/// Why a worktree was not removed.
+/// The reason why a worktree was not removed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot remove the worktree at {} without loss: {}", printable_line(.path.as_os_str().as_bytes()), join(&.removal.risks))]
@@ -187,8 +187,9 @@ impl RefSurvey<'_> {
         Ok(risks)
     }
 
-    /// Counts the commits that are reachable only from the worktree, and from its branch if that is
-    /// deleted too. Runs outside the worktree, so that the worktree's own refs do not count.
+    /// Counts the commits that are reachable only from the worktree, or from its branch if the
+    /// branch is deleted too. Runs outside the worktree, so that the worktree's own refs do not
+    /// count.
     fn unreachable(&self, tips: &[Oid]) -> Result<Option<RemovalRisk>, Error> {
         let Some(tip) = tips.first() else { return Ok(None) };
         let exclude = format!("--exclude={}", self.worktree.branch.full());
@@ -301,9 +302,9 @@ fn count_ignored(repo: &Repo<'_>) -> Result<usize, Error> {
     Ok(repo.read(args).run()?.items().count())
 }
 
-/// Removes the files, then the registration. Git itself would refuse, because it compares the
-/// `.git` file with the git directory it was given, which is Provost's own. If this function is
-/// interrupted in between, the worktree remains registered and locked.
+/// Removes the files, then the registration. Git itself would refuse to remove the worktree,
+/// because it compares the `.git` file with the git directory that it was given, which is Provost's
+/// own. If this function is interrupted in between, the worktree remains registered and locked.
 fn remove_registered(git: &Git, shared: &Repo<'_>, worktree: &Worktree) -> Result<(), Error> {
     if worktree.path.symlink_metadata().is_ok() {
         // An agent may have written files since the first check.

@@ -68,7 +68,7 @@ pub(crate) struct FilterDrivers {
     all: BTreeSet<OsString>,
 }
 
-/// Why settings cannot be used.
+/// The reason why settings cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error("cannot use a configuration with more than {MAX_FILTERS} filter drivers")]
@@ -79,7 +79,7 @@ pub enum Error {
     NoKey { scope: String },
 }
 
-/// Where a setting comes from.
+/// The origin of a setting.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SettingScope {
     /// The user's own configuration, or the system's.

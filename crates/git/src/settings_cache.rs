@@ -19,7 +19,7 @@ use provost_sys::agent_file;
 use crate::settings::RepoSettings;
 use crate::worktree::MAX_POINTER;
 
-/// How long a file must have been unchanged before it is cached, in seconds.
+/// The time for which a file must have been unchanged before it is cached, in seconds.
 const SETTLED_SECONDS: i64 = 2;
 
 /// The maximum number of cached repositories. The limit is needed because removed repositories stay

@@ -33,7 +33,7 @@ pub(crate) const MAX_DEPTH: usize = 8;
 /// available elsewhere.
 const BASE_REF: &str = "refs/remotes/provost/base";
 
-/// Why the submodules of a checkout cannot be filled.
+/// The reason why the submodules of a checkout cannot be filled.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot fill the submodule {path}: its commit {commit} is not on this machine")]
@@ -160,7 +160,7 @@ fn find<'a>(
 }
 
 /// Creates the submodule's repository and checks out its commit. Parts that already exist were
-/// created by the same call before a crash.
+/// created by an earlier attempt that a crash interrupted.
 fn make<'a>(repo: &Repo<'a>, link: &SubmoduleLink, source: &Repo<'_>) -> Result<Repo<'a>, Error> {
     let top = repo.top().join(link.path.as_path());
     let git_dir = repo.git_dir().join("modules").join(&link.name);

@@ -67,7 +67,7 @@ impl UnreachableCommits {
 
 /// Returns the earlier commits of the worktree's HEAD, and the commits of its own refs.
 fn own_commits(git: &Git, worktree: &Worktree) -> Result<BTreeSet<Oid>, command::Error> {
-    // The checkout's files are not needed, and they may be gone.
+    // The checkout's files are not needed, and may no longer exist.
     let common_dir = &worktree.common_dir;
     let place = RepoLocation { git_dir: &worktree.git_dir, common_dir, top: common_dir };
     let repo = Repo::open(git, place)?;
