@@ -8,7 +8,7 @@
 //! through its own terminal ([`Tty`]). Users watch that terminal and type into it through any
 //! number of viewports ([`client::viewport`]), each of which reads at its own speed. The terminal
 //! lives as long as the holder, so opening, closing or killing a viewport does not affect the
-//! command. All viewports share the size that was set last.
+//! command. All viewports share the terminal size that was set last.
 
 pub mod client;
 mod clock;

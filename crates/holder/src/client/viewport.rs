@@ -27,7 +27,7 @@ use crate::launch_dir::LaunchDir;
 use crate::spec::Tty;
 use crate::wire::{HolderFault, HolderMessage, HolderOp, HolderRequest, TerminalView, WireBytes};
 
-/// How many bytes to read at a time.
+/// The number of bytes to read at a time.
 const CHUNK: usize = 16 << 10;
 /// Cancels an escape sequence whose remaining bytes were lost.
 const CANCEL: &[u8] = b"\x18";
@@ -63,7 +63,7 @@ pub enum ViewportCall {
     Unattended = b'u',
 }
 
-/// Why a viewport was closed.
+/// The reason why a viewport was closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ViewportExit {
     /// The user detached, the user's terminal hung up, or the caller requested it.
@@ -115,7 +115,8 @@ struct Viewport<'a> {
     socket: UnixStream,
     received: Vec<u8>,
     next_id: u64,
-    /// The request whose keys the command has not read yet. Until it has, no more keys are read.
+    /// The request whose keys the command has not read yet. No more keys are read from the user
+    /// until the command has read them.
     typing: Option<u64>,
     redraw: Redraw,
 }

@@ -15,7 +15,7 @@ use crate::wire::{HolderFaultCode, MAX_WRITE_KEY};
 
 /// The maximum number of bytes queued for the command.
 pub(super) const MAX_QUEUE: usize = 1 << 20;
-/// How many keys of finished writes to remember.
+/// The maximum number of keys of finished writes to remember.
 const MAX_KEYS: usize = 4096;
 /// The maximum number of requests that may wait for the same write.
 const MAX_WAITERS: usize = 64;
@@ -41,7 +41,7 @@ pub(super) struct InputItem {
     framed: bool,
 }
 
-/// Where input is written to.
+/// The target to which input is written.
 enum InputSink {
     Pipe(File),
     /// A terminal, which always stays open.

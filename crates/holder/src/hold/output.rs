@@ -345,8 +345,8 @@ impl OutputStream {
     }
 
     /// Returns the maximum number of bytes to read in one call, so that they fit into one journal
-    /// frame. The end of a message adds a byte to its line. For earlier messages, the removed
-    /// headers make up for it.
+    /// frame. The end of a message adds a byte to its line. For earlier messages, the removal of
+    /// their headers compensates for these bytes.
     fn max_read(&self) -> usize {
         match self {
             Self::Pipe(_) | Self::Terminal(_) | Self::Connecting => MAX_PAYLOAD,

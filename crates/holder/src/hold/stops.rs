@@ -30,7 +30,7 @@ pub(super) enum StopChange {
     Continued,
 }
 
-/// What to do after a change.
+/// The action to take after a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StopReaction {
     /// Report whether the command is suspended now.

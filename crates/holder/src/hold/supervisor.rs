@@ -37,9 +37,9 @@ use crate::spec::{HoldSpec, OnLimit, RelayListener, StdinMode};
 use crate::wire::{HolderFaultCode, HolderNotice, HolderReply, OutputPause};
 use provost_sys::process::ProcessInstance;
 
-/// How long to wait before retrying after the disk refused a write.
+/// The time to wait before a write that the disk refused is retried.
 const RETRY_MS: u64 = 1000;
-/// How long a client that does not read may delay the holder's exit.
+/// The time for which a client that does not read may delay the holder's exit.
 const CLIENT_FLUSH_MS: u64 = 1000;
 /// The journal key of the input text in a spec.
 const TEXT_KEY: &str = "spec";
@@ -68,9 +68,9 @@ pub(super) struct Supervisor {
     rules: SupervisionRules,
     ended_by: EndCause,
     phase: HolderPhase,
-    /// When to retry, if the disk refuses writes.
+    /// The time of the next retry, if the disk refuses writes.
     retry_at: Option<u64>,
-    /// When orphans may be reaped again.
+    /// The time from which orphans may be reaped again.
     reap_at: u64,
     /// The end of the journal that was last reported to the clients.
     reported_end: u64,

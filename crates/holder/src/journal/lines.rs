@@ -97,7 +97,7 @@ impl LineAssembler {
         if self.len == 0 {
             return None;
         }
-        // Without a line feed after it, a carriage return is a byte like any other.
+        // A carriage return without a line feed after it is a byte like any other.
         self.last = 0;
         Some(self.deliver(JournalCursor { offset: self.next, skip: 0 }))
     }

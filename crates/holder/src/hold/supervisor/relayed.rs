@@ -34,8 +34,8 @@ impl Supervisor {
         });
     }
 
-    /// Finishes connecting after the command has exited. The connection is established now or
-    /// never.
+    /// Finishes connecting after the command has exited. The connection is either established by
+    /// this call, or never.
     pub(super) fn finish_connecting(&mut self) {
         if let Some(connecting) = &mut self.connecting {
             let step = connecting.finish();
