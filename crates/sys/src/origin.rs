@@ -45,7 +45,7 @@ pub struct Boundary {
     pub pinning: Pinning,
 }
 
-/// Where a process comes from.
+/// The origin of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProcessOrigin {
     /// The home's daemon, which holds the lock and does not descend from a holder.
@@ -97,8 +97,8 @@ impl ProcessOrigin {
 }
 
 impl Boundary {
-    /// Determines the origin of a peer. Fails if the origin is unknown, and the peer then has no
-    /// privileges.
+    /// Determines the origin of a peer. Fails if the origin is unknown. A peer of unknown origin
+    /// has no privileges.
     pub fn identify(
         &self,
         peer: &PinnedPeer,
@@ -106,7 +106,7 @@ impl Boundary {
     ) -> Result<ProcessOrigin, peer::Error> {
         peer.check()?;
         let origin = self.identify_family(peer, register)?;
-        // The data describes the peer only if the peer is still running.
+        // The data that was read describes the peer only if the peer is still running.
         peer.check()?;
         Ok(origin)
     }
@@ -155,8 +155,8 @@ impl Boundary {
     }
 }
 
-/// A process or one of its ancestors, with the properties that can show that it does not belong to
-/// a launch.
+/// A process or one of its ancestors, with the properties that can prove that the process does not
+/// belong to a launch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct FamilyMember {
     pid: u32,
@@ -389,7 +389,7 @@ mod tests {
         // Ancestors of the holder other than process 1 adopt processes too.
         let reaper = process(20, 1, 10);
         assert!(may_include(&[process(300, 20, 120), reaper, init()]));
-        // A hidden process can only have adopted it if it is process 1.
+        // A hidden process can have adopted the process only if the hidden process is process 1.
         assert!(may_include(&[process(300, 1, 120)]));
         assert!(!may_include(&[process(300, 77, 120)]));
     }

@@ -47,7 +47,7 @@ pub enum AgentState {
 pub enum BlockedReason {
     Permission,
     Question,
-    /// Another reason, or none.
+    /// A reason other than the ones above, or no reason.
     Other(Option<String>),
 }
 
@@ -70,7 +70,7 @@ enum ScanState {
     TooLong,
     /// Inside another string, which is skipped.
     Skipped,
-    /// After an escape character inside one of these strings.
+    /// After an escape character inside a string.
     Ending(StringKind),
 }
 

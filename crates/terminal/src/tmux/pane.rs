@@ -64,7 +64,7 @@ pub struct PaneListing {
     pub dead_status: Option<i32>,
     /// Whether the user is in copy mode or in a menu, so that keys do not reach the program.
     pub in_mode: bool,
-    /// How many clients are attached to the pane's session.
+    /// The number of clients that are attached to the pane's session.
     pub clients: u32,
     pub rows: u16,
     pub columns: u16,

@@ -19,12 +19,12 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// A tmux format that is true if the pane's program receives keys, so the pane is neither dead nor
 /// in copy mode.
 const ACCEPTS_KEYS_FORMAT: &str = "#{?pane_dead,0,#{?pane_in_mode,0,1}}";
-/// What tmux prints if nothing was typed because the pane does not accept keys.
+/// The output of tmux if nothing was typed because the pane does not accept keys.
 const CLOSED: &str = "closed";
 /// The maximum size of a command's output, in bytes.
 const MAX_OUTPUT: usize = 4 << 20;
 
-/// Why a tmux command failed.
+/// The reason why a tmux command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot start tmux; check that tmux is installed")]
@@ -131,9 +131,8 @@ impl TmuxServer {
 
     /// Sends bytes as keys.
     ///
-    /// # Errors
-    /// Returns [`Error::PaneClosed`] if the pane does not accept keys. In copy mode, tmux would take
-    /// them for commands.
+    /// # Errors Returns [`Error::PaneClosed`] if the pane does not accept keys. In copy mode, tmux
+    /// would interpret the keys as commands.
     pub fn send_keys(&self, id: &PaneId, bytes: &[u8]) -> Result<(), Error> {
         let codes: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         self.type_if_open(id, &format!("send-keys -t '{id}' -H {}", codes.join(" ")))
@@ -150,7 +149,8 @@ impl TmuxServer {
 
     fn command(&self) -> Command {
         let mut command = Command::new("tmux");
-        // Inside another tmux, the command would fail or use that server instead.
+        // If Provost runs inside another tmux, these variables would make the command fail or use
+        // the other tmux's server.
         command.env_remove("TMUX").env_remove("TMUX_PANE").env("LC_ALL", "C.UTF-8");
         command.env(MARK, HELPER);
         command.arg("-S").arg(&self.socket);
@@ -257,7 +257,7 @@ impl ReapedChild {
     fn errors(&mut self) -> String {
         let mut text = Vec::new();
         if let Some(pipe) = self.0.stderr.as_mut() {
-            // If this fails, the error is reported without a message.
+            // If the message cannot be read, the error is reported without it.
             pipe.take(4096).read_to_end(&mut text).ok();
         }
         String::from_utf8_lossy(&text).into_owned()
