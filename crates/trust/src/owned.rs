@@ -14,7 +14,7 @@ use rustix::process::geteuid;
 const OTHERS_WRITE: u32 = 0o002;
 const GROUP_WRITES: u32 = 0o020;
 
-/// Why a file or directory is rejected.
+/// The reason why a file or directory is rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OwnershipError {
     OtherUser { path: PathBuf, uid: u32 },
@@ -24,7 +24,8 @@ pub enum OwnershipError {
 }
 
 impl OwnershipError {
-    /// Returns a command that fixes the problem, or that shows the content so that the user can check it first.
+    /// Returns a command that fixes the problem, or one that shows the content so that the user can
+    /// check the content first.
     pub fn fix(&self) -> String {
         let shown = |path: &Path| shell_word(&path.to_string_lossy());
         match self {
