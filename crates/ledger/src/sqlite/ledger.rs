@@ -30,7 +30,8 @@ pub struct SqliteLedger {
     pub(crate) _lock: WriterLock,
 }
 
-/// Why a ledger is read-only: it contains kinds of events that this program does not know.
+/// The reason why a ledger is read-only: it contains kinds of events that this program does not
+/// know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadOnlyReason {
     /// Each kind and version, with the version of the program that first recorded it.
@@ -57,17 +58,18 @@ pub type StorageProbe = Box<dyn FnMut(StoragePoint) + Send>;
 pub(crate) struct EventKinds(BTreeMap<String, BTreeSet<u16>>);
 
 impl SqliteLedger {
-    /// Returns why the ledger is read-only, if it is.
+    /// Returns the reason why the ledger is read-only, if it is.
     pub fn read_only(&self) -> Option<&ReadOnlyReason> {
         self.unknown.as_ref()
     }
 
-    /// Sets a probe that is called at every step, for tests that crash in the middle of one.
+    /// Sets a probe that is called at every step, for tests that crash in the middle of an
+    /// operation.
     pub fn set_probe(&mut self, probe: StorageProbe) {
         self.probe = Some(probe);
     }
 
-    /// Returns why nothing can be written, if the ledger is read-only.
+    /// Returns the reason why nothing can be written, if the ledger is read-only.
     pub(crate) fn read_only_text(&self) -> Option<String> {
         let loss = self.reader.loss.map(|loss| loss.to_string());
         loss.or_else(|| self.unknown.as_ref().map(ToString::to_string))
@@ -86,7 +88,8 @@ impl Drop for SqliteLedger {
             return;
         }
         self.high_water.sync();
-        // This only updates the marker. If it fails, the marker that was written at opening stays valid.
+        // This write only updates the marker. If it fails, the marker that was written when the
+        // ledger was opened stays valid.
         drop(files::write_marker(&self.reader.db.paths, self.last_seq));
     }
 }

@@ -31,7 +31,7 @@ pub struct LedgerMismatch {
     /// The affected stream. `None` if the problem concerns the file as a whole.
     pub stream: Option<StreamId>,
     pub what: String,
-    /// What to do about the problem.
+    /// The action that fixes the problem.
     pub next: &'static str,
 }
 
@@ -58,10 +58,10 @@ const RESTORE: &str = "restore a `provost ledger backup`, or import an export in
 const REBUILD: &str = "the events are correct, but the cache is wrong: to rebuild it, run `provost ledger export`, then `import` into an empty home";
 const UPGRADE: &str = "use the version of provost that recorded it, or a newer one";
 
-/// The events of a stream, all of which can be read.
+/// The events of a stream in which every event can be read.
 struct VerifiedRecords {
     records: Vec<RecordedEvent>,
-    /// Whether the events were found by their links.
+    /// Whether the events were found by following their links.
     linked: bool,
 }
 
@@ -134,7 +134,8 @@ impl LedgerCheck<'_> {
         self.caches(head, &records);
     }
 
-    /// Returns all records of a stream. If some cannot be read, reports them and returns `None`.
+    /// Returns all records of a stream. If some records cannot be read, reports them and returns
+    /// `None`.
     fn records(&mut self, head: &StreamHead) -> Option<VerifiedRecords> {
         let id = &head.stream;
         let scanned = match scan_stream(self.db, id, 0) {
