@@ -263,7 +263,7 @@ fn is_list_item(line: &str) -> bool {
     line.starts_with("- ") || line.starts_with("* ") || (rest != line && rest.starts_with(". "))
 }
 
-/// Describes an idiom on a line of code that no other Rust project uses.
+/// Describes an unusual idiom on a line of code, if the line contains one.
 fn banned_idiom(line: &str) -> Option<&'static str> {
     if line.contains(".filter(|_|") {
         return Some("`.filter(|_| …)` hides a condition; use `then_some`, let-else or a loop");

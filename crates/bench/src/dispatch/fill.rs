@@ -70,7 +70,7 @@ pub(crate) fn write_long_team(ledger: &mut SqliteLedger, messages: u64) -> Resul
         }
         let batch = BATCH.min(messages - done);
         for no in done + 1..=done + batch {
-            // Opening the team posted the first message.
+            // The first message was already posted when the team was opened.
             if no > 1 {
                 let command = TeamCommand::Post(Box::new(message(no)));
                 let posted = turn.command_team(id(0), &TeamActor::Operator, &command, "operator");
