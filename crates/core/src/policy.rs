@@ -62,7 +62,7 @@ pub enum Matcher {
     Command(Vec<String>),
     /// Files at or below this path.
     Path(String),
-    /// This host, or all of its subdomains if the text starts with a dot.
+    /// A host, or all of its subdomains if the text starts with a dot.
     Network(String),
 }
 
@@ -92,8 +92,8 @@ enum ProgramScope<'a> {
 
 impl Policy {
     /// Applies the rules to an approval request. If the version of the rules is unknown, every
-    /// request is left to the user. So are requests inferred from a screen, because any program can
-    /// print there.
+    /// request is left to the user. A request inferred from a screen is always left to the user,
+    /// because any program can print there.
     pub fn evaluate(&self, subject: &ApprovalSubject) -> Ruling {
         self.judge(subject, ProgramScope::Agent(subject.lookup.as_ref()))
     }

@@ -218,7 +218,7 @@ impl Session {
     }
 }
 
-// How events about control messages change the session.
+// Applies events about control messages.
 impl Session {
     /// Counts a turn as work, unless the agent started it to compact its conversation.
     pub(super) fn begin_turn(&mut self, launch: LaunchId) {
@@ -266,7 +266,7 @@ impl Session {
                 | AgentMessageKind::ResultWanted
                 | AgentMessageKind::Continue,
             ) => self.expect_turn_for(key, launch, at),
-            // These messages belong to an existing turn, or to none.
+            // Messages of these kinds belong to an existing turn, or to none.
             Some(AgentMessageKind::Answer | AgentMessageKind::Returned) | None => {}
         }
     }

@@ -28,7 +28,8 @@ pub struct TeamAdvanceContext<'a> {
     pub now: Moment,
     /// Returns the current state of a session. If a session cannot be read, it does not count as ended.
     pub session: &'a dyn Fn(SessionId) -> Option<&'a Session>,
-    /// How to invoke Provost in commands shown to members, which must work in an empty environment.
+    /// The way to invoke Provost in commands that are shown to members. These commands must work in
+    /// an empty environment.
     pub caller: &'a ProvostInvocation,
 }
 
@@ -41,7 +42,7 @@ pub enum TeamStep {
     Send(Box<(MessageOffered, SessionId, session::SessionCommand)>),
 }
 
-/// Which steps to look for: those of the whole team, or only those of one session.
+/// The steps to look for: all steps of the team, or only those of one session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StepScope {
     Team,

@@ -31,7 +31,7 @@ pub struct NewMessage {
     pub kind: TeamMessageKind,
     pub text: String,
     pub priority: Priority,
-    /// How long the message stays useful before it expires.
+    /// The time until the message expires.
     pub expires_in_ms: Option<u64>,
     /// Whether the message may be delivered in the middle of a turn, if the agent can be steered.
     #[serde(default)]
@@ -344,7 +344,7 @@ impl TeamCommand {
     }
 }
 
-/// Why a command was rejected.
+/// The reason why a command was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TeamRejection {
     /// The command is a duplicate, or refers to something that is already settled.

@@ -52,7 +52,7 @@ pub enum FinishBlocker {
     CheckFailed {
         command: String,
         output: String,
-        /// How the check ended, as text.
+        /// A description of how the check ended.
         #[serde(default)]
         end: String,
         /// The end of the output.
@@ -247,7 +247,8 @@ impl Team {
         blockers
     }
 
-    /// Returns the workers that are busy. This is unknown for an agent that reports no turns.
+    /// Returns the workers that are busy. An agent that reports no turns may be busy without being
+    /// listed.
     fn busy_workers<'s>(
         &self,
         look: impl Fn(SessionId) -> Option<&'s Session>,
@@ -418,7 +419,7 @@ impl Team {
     }
 
     /// Returns the checks that must pass on the final tree: those of the team, of satisfied
-    /// criteria, and of the evidence in the loop. If they passed on another tree, that does not
+    /// criteria, and of the evidence in the loop. A check that passed on another tree does not
     /// count.
     pub fn audit_checks(&self) -> Vec<ProvostCheck> {
         let satisfied = |one: &&Criterion| matches!(one.state, CriterionState::Satisfied { .. });

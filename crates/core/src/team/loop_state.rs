@@ -51,7 +51,7 @@ pub struct LoopRequirement {
     pub proof: LoopProof,
 }
 
-/// How the worker's conversation is cleaned up before the next iteration.
+/// The clean-up of the worker's conversation before the next iteration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CleanUp {
@@ -79,7 +79,8 @@ pub struct LoopTemplate {
     pub evidence: Vec<LoopRequirement>,
     #[serde(default)]
     pub clean_up: CleanUp,
-    /// The loop stops after this many iterations that changed neither the tree nor the findings.
+    /// The number of consecutive iterations without a change to the tree or the findings after
+    /// which the loop stops.
     #[serde(default)]
     pub plateau: Option<u32>,
     /// The token budget for the loop's worker.
@@ -90,7 +91,7 @@ pub struct LoopTemplate {
     pub tools: Vec<String>,
 }
 
-/// Why a template is invalid.
+/// The reason why a template is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoopTemplateError {
     #[error("a loop has 1 to {MAX_ITERATIONS} iterations, not {0}")]
@@ -180,7 +181,7 @@ pub enum ShownEvidence {
     Pictures(PictureComparison),
 }
 
-/// Why submitted evidence does not meet the requirement.
+/// The reason why submitted evidence does not meet the requirement.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EvidenceMismatch {
     #[error(transparent)]
@@ -322,7 +323,7 @@ pub struct IterationFingerprint {
     pub findings: BTreeMap<String, String>,
 }
 
-/// Why a loop ended.
+/// The reason why a loop ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LoopEnd {
@@ -352,14 +353,15 @@ pub struct Loop {
     pub template: LoopTemplate,
     #[serde(default)]
     pub begun_by: TeamActor,
-    /// How many messages the team had when the loop began. These messages cannot continue the loop.
+    /// The number of messages that the team had when the loop began. These messages cannot continue
+    /// the loop.
     #[serde(default)]
     pub begun_after: u32,
     /// The number of the current iteration, starting at 1.
     pub iteration: u32,
     /// The evidence submitted in the current iteration.
     pub evidence_shown: BTreeMap<String, ShownEvidence>,
-    /// Who submitted each piece of evidence.
+    /// The author of each piece of evidence.
     #[serde(default)]
     pub shown_by: BTreeMap<String, TeamActor>,
     pub completed: Vec<CompletedIteration>,
@@ -368,8 +370,8 @@ pub struct Loop {
     /// The continuation for which the worker's conversation was cleaned up.
     #[serde(default)]
     pub cleaned_for: Option<u32>,
-    /// How many times the conversation had been compacted before the requested compaction. Set
-    /// while its result is unknown.
+    /// The number of times that the conversation had been compacted before the requested
+    /// compaction. Set while its result is unknown.
     #[serde(default)]
     pub compactions: Option<u32>,
     /// The number of refused continuations, and why the last one was refused.
@@ -380,7 +382,8 @@ pub struct Loop {
     pub ended_by: TeamActor,
 }
 
-/// Why the next iteration does not begin. This is not a failure: the loop stays in its current iteration.
+/// The reason why the next iteration does not begin. This is not a failure: the loop stays in its
+/// current iteration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum ContinuationBlocked {

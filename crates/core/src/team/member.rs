@@ -76,13 +76,13 @@ pub struct TeamMember {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handover: Option<String>,
     pub bound: Moment,
-    /// When the member was retired or replaced.
+    /// The time at which the member was retired or replaced.
     #[serde(default)]
     pub left: Option<Moment>,
     /// The configuration revision that the member has read and acknowledged.
     #[serde(default)]
     pub acknowledged: Option<u32>,
-    /// How much of the member's session its managers have been notified about.
+    /// The part of the member's session about which its managers have been notified.
     #[serde(default)]
     pub reported: NewsWatermark,
     /// The messages that contain the newest news about the member.
@@ -150,7 +150,8 @@ impl MemberCapabilities {
     }
 }
 
-/// How much of a member's session its managers have been notified about. Each item is reported only once.
+/// The part of a member's session about which its managers have been notified. Each change is
+/// reported only once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NewsWatermark {
@@ -194,7 +195,8 @@ impl MemberOrder {
     }
 }
 
-/// Who issues a command. This is determined from the caller's process, never from the request.
+/// The actor who issues a command. Provost determines the actor from the caller's process, never
+/// from the request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TeamActor {
