@@ -150,7 +150,7 @@ fn cannot_advance<'s>(
     }
 }
 
-/// Whether an effect leads to progress. Nothing waits for a hook or a report.
+/// Whether an effect lets its run continue. A run never waits for a hook or a report.
 fn makes_progress(effect: &RunEffect) -> bool {
     match effect {
         RunEffect::CommitLeftovers(_)
@@ -269,7 +269,7 @@ fn seal_is_due(before: &Run, event: &Event) -> Result<(), BrokenLaw> {
     let named_by_agents = before.agent_checks();
     let tasks = tasks.filter(|check| !named_by_agents.contains(check));
     let checked = before.spec.checks.iter().chain(tasks).next().is_some();
-    // A user may accept work as it is. That is reported as completed, never as succeeded.
+    // A user may accept work as it is. Accepted work is reported as completed, never as succeeded.
     let taken = |one: &RunSession| one.end.as_ref().is_some_and(|end| end.state == State::Accepted);
     let accepted = before.sessions.iter().any(taken);
     law!(

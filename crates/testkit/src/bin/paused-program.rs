@@ -94,7 +94,7 @@ fn process_id(child: &Child) -> Pid {
     Pid::from_raw(child.id().cast_signed())
 }
 
-/// How tracing ended.
+/// The result of tracing a process.
 enum TraceEnd {
     /// The program is stopped and no longer traced.
     Paused,

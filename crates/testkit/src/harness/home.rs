@@ -22,7 +22,7 @@ use super::wait::{eventually, poll_until};
 use crate::clock::Deadline;
 use crate::scenario;
 
-/// How long stopped processes may take to exit, by default, before they count as leftovers.
+/// The default time that stopped processes may take to exit before they count as leftovers.
 const END_WAIT: Duration = Duration::from_secs(10);
 /// The number of lines of each log that a failed test shows.
 const SHOWN_LOG_LINES: usize = 40;

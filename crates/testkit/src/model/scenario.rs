@@ -149,7 +149,7 @@ pub struct UsageLimit {
     pub reset_location: ResetLocation,
 }
 
-/// Where the reset time of a usage limit is sent.
+/// The place in a response where the reset time of a usage limit is sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResetLocation {
@@ -282,7 +282,7 @@ pub enum MessagePhase {
     FinalAnswer,
 }
 
-/// How a text is streamed.
+/// The way in which a text is streamed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Deltas {
