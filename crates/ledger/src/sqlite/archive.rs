@@ -225,16 +225,16 @@ fn read_section(path: &Path, section: &Section) -> Result<Vec<RecordedEvent>, St
     while (records.len() as u64) < section.records {
         let line = lines.next_line().map_err(|e| e.to_string())?;
         let ExportLine::Record(line) = line else {
-            return Err("it contains lines other than events".to_owned());
+            return Err("the archive contains lines other than events".to_owned());
         };
         let record = line.into_recorded().map_err(|e| e.to_string())?;
         if record.stream != section.stream {
-            return Err(format!("it contains events of {}", record.stream));
+            return Err(format!("the archive contains events of {}", record.stream));
         }
         records.push(record);
     }
     if lines.total() != section.sum {
-        return Err("its checksum is wrong: it was changed".to_owned());
+        return Err("the archive was changed: its checksum is wrong".to_owned());
     }
     Ok(records)
 }

@@ -203,7 +203,7 @@ impl ImportRun<'_> {
         let next = last.map_or(1, |last| last.version + 1);
         let RecordedEvent { seq, version, .. } = record;
         if *version != next {
-            return Some(format!("version {version} of {}, not {next}", record.stream));
+            return Some(format!("found version {version} of {}, expected {next}", record.stream));
         }
         if *seq > last_seq || *seq <= last.map_or(0, |last| last.seq) {
             return Some(format!("sequence number {seq} is out of order"));

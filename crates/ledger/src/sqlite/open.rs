@@ -185,7 +185,7 @@ fn check_tables(db: &Db, created: bool) -> Result<TableState, Error> {
     })?;
     if tables == 0 && found == 0 {
         if created {
-            return Err(db.corrupt("its tables are missing").into());
+            return Err(db.corrupt("the tables are missing").into());
         }
         return Ok(TableState::None);
     }
@@ -204,7 +204,7 @@ fn check_tables(db: &Db, created: bool) -> Result<TableState, Error> {
 /// needs no new numbers and may be opened to inspect the damage.
 fn check_counter(db: &Db, last_seq: u64) -> Result<(), Error> {
     if db.run(rows::highest_seq)? > last_seq {
-        return Err(db.corrupt("its counter is behind its records").into());
+        return Err(db.corrupt("the sequence counter is behind the records").into());
     }
     Ok(())
 }
