@@ -424,7 +424,7 @@ fn describe_candidates(candidates: &[CodexCandidate]) -> String {
     });
     let described: Vec<String> = described.collect();
     if described.is_empty() {
-        return "none found in PATH or in a known location".into();
+        return "no candidates in PATH or in the known locations".into();
     }
     described.join("; ")
 }

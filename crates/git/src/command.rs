@@ -96,7 +96,7 @@ pub enum Error {
     Interrupted { command: String, why: String },
     #[error("`{command}` was interrupted: {why}")]
     DiskFull { command: String, why: String },
-    #[error("`{command}` continues without the daemon, which is stopping")]
+    #[error("the daemon is stopping, but `{command}` continues to run")]
     Abandoned { command: String },
     #[error("{} is locked: another program has held this lock for {} s", printable_line(.path.as_os_str().as_bytes()), .limit.as_secs())]
     Locked { path: PathBuf, limit: Duration },

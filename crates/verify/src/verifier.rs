@@ -226,7 +226,7 @@ impl CommandTemplate {
             ProgramExit::Code(code) => format!("ended with exit status {code}"),
             ProgramExit::Signal(signal) => format!("was ended by signal {signal}"),
             ProgramExit::TimedOut => "took too long and was killed".to_owned(),
-            ProgramExit::TooMuchOutput => "wrote too much and was killed".to_owned(),
+            ProgramExit::TooMuchOutput => "printed too much and was killed".to_owned(),
             ProgramExit::NotStarted(why) => return Err(UnverifiedReason::CommandNotRun { why }),
         };
         Err(UnverifiedReason::CommandEnded { how, output })

@@ -225,7 +225,7 @@ impl AppServerProtocol {
         let opened = outcome.and_then(|reply| {
             self.settings = Some(ThreadSettings::from_answer(&reply));
             let thread = text(&reply["thread"], "id").map(str::to_owned);
-            thread.ok_or_else(|| "the answer names no thread".to_owned())
+            thread.ok_or_else(|| "the response contains no thread".to_owned())
         });
         match (opened, &self.opening.thread) {
             (Ok(other), Some(wanted)) if other != *wanted => {

@@ -142,13 +142,13 @@ fn command(id: &RpcId, params: &Value, items: &OpenItems) -> Result<AgentRequest
         (Some(command), _) if runs => format!("run {command}"),
         (Some(input), _) => format!("write to a running command: {input}"),
         (None, Some(host)) => format!("reach {host}"),
-        (None, None) => return Err("the request names no command".to_owned()),
+        (None, None) => return Err("the request contains no command".to_owned()),
     };
     Ok(approval(RequestToken::Command(id.clone()), title, subject))
 }
 
 fn file_change(id: &RpcId, params: &Value, items: &OpenItems) -> Result<AgentRequest, String> {
-    let item = text(params, "itemId").ok_or("the request names no item")?;
+    let item = text(params, "itemId").ok_or("the request refers to no item")?;
     let mut subject = ApprovalSubject {
         reason: text(params, "reason").map(str::to_owned),
         ..ApprovalSubject::default()

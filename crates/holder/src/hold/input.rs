@@ -131,7 +131,7 @@ impl CommandInput {
         }
         let conflict = WriteAdmission::Refused(
             HolderFaultCode::Conflict,
-            "this key was already written with different bytes; nothing was written",
+            "different bytes were already written under this key, so nothing was written",
         );
         if let Some(written) = self.written.get(&key) {
             return if *written == digest(&bytes) {

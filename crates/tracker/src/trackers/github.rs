@@ -211,7 +211,7 @@ impl GitHubTracker {
             names.iter().filter_map(|name| name.strip_prefix(&self.settings.state_prefix));
         match (state.to_lowercase().as_str(), named.next().map(str::trim), named.next()) {
             (CLOSED, ..) => Ok(CLOSED.to_owned()),
-            (OPEN, Some(_), Some(_)) => Err("several labels name a state".to_owned()),
+            (OPEN, Some(_), Some(_)) => Err("several labels set the state".to_owned()),
             (OPEN, Some(name), None) if !name.is_empty() => Ok(name.to_owned()),
             (OPEN, ..) => Ok(OPEN.to_owned()),
             (other, ..) => Err(format!("the state is {other:?}; expected open or closed")),

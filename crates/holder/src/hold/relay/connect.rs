@@ -72,7 +72,7 @@ impl PendingConnection {
             try_at: Some(now),
             give_up_at: now + CONNECT_TIMEOUT_MS,
             pause: FIRST_PAUSE_MS,
-            last_error: "it does not exist".into(),
+            last_error: "the socket does not exist".into(),
             upgrading: None,
         };
         arriving.address()?;
