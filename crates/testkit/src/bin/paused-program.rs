@@ -116,7 +116,7 @@ fn trace(pid: Pid, point: &PausePoint<'_>) -> io::Result<TraceEnd> {
                 ptrace::detach(pid, Signal::SIGSTOP)?;
                 return Ok(TraceEnd::Paused);
             }
-            // Before and after each system call, and after `exec`.
+            // The program stops before and after each system call, and after `exec`.
             WaitStatus::Stopped(_, Signal::SIGTRAP) => None,
             WaitStatus::Stopped(_, signal) => Some(signal),
             WaitStatus::PtraceEvent(..)

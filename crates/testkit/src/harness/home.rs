@@ -218,13 +218,13 @@ impl TestHome {
         leftovers(self.root())
     }
 
-    /// Allows the end of the home to kill running processes without failing the test. This is for
-    /// tests that deliberately break a home, so that Provost cannot clean up.
+    /// Allows the clean-up of the home to kill running processes without failing the test. This is
+    /// for tests that deliberately break a home, so that Provost cannot clean up.
     pub fn leave_unchecked(&mut self) {
         self.unchecked = true;
     }
 
-    /// Sets how long stopped processes may take to exit at the end of the home.
+    /// Sets the time that stopped processes may take to exit when the home is cleaned up.
     pub fn set_end_wait(&mut self, wait: Duration) {
         self.end_wait = wait;
     }

@@ -17,7 +17,8 @@ pub struct ModelScenario {
     pub description: String,
     /// The usage of responses that set none.
     pub usage: ScriptedUsage,
-    /// The answer to requests that match no thread. Without it they are refused as unexpected.
+    /// The answer to requests that match no thread. Without a default answer, such requests are
+    /// refused as unexpected.
     pub default_response: Option<Response>,
     pub hidden_answers: HiddenAnswers,
     pub threads: Vec<ScriptedThread>,
@@ -119,9 +120,9 @@ pub enum ResponseEnd {
     Cut,
     /// Nothing more arrives until the client disconnects.
     Hang,
-    /// `response.failed`.
+    /// The stream ends with the event `response.failed`.
     Failed { code: String, message: String },
-    /// `response.incomplete`, with its reason.
+    /// The stream ends with the event `response.incomplete`, which gives this reason.
     Incomplete(String),
     /// An HTTP status instead of a stream.
     Http(Http),

@@ -25,7 +25,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// The maximum time that a client may take to send its request or to read a piece of its answer.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The path for releasing a hold. The name of the hold follows.
+/// The path for releasing a hold, which is followed by the name of the hold.
 const RELEASE: &str = "/control/release/";
 
 /// A scripted model that answers on loopback until it is dropped.
