@@ -386,7 +386,7 @@ pub enum TeamRejection {
     NameTaken(String),
     #[error("the name \"{0}\" is reserved for Provost: choose another")]
     NameReserved(String),
-    #[error("that session already belongs to a member of this team")]
+    #[error("the session already belongs to a member of this team")]
     SessionTaken,
     #[error("{0} messages are already waiting for {1} (at most {MAX_WAITING})")]
     InboxFull(usize, String),
@@ -398,7 +398,7 @@ pub enum TeamRejection {
     MessageIs { no: u32, status: &'static str },
     #[error("your lease on message {0} has expired, and it was offered again")]
     StaleLease(u32),
-    #[error("message {no} never had a lease {lease}")]
+    #[error("message {no} was never offered under lease {lease}")]
     NoLease { no: u32, lease: u32 },
     #[error(
         "you already used the key \"{0}\" for another message, which was not changed: use another key"
@@ -436,7 +436,7 @@ pub enum TeamRejection {
     OperatorsLoop(String),
     #[error(transparent)]
     BadTemplate(#[from] LoopTemplateError),
-    #[error("the loop requires no evidence of that name: expected one of {}", .0.join(", "))]
+    #[error("the loop requires no evidence with the given name: expected one of {}", .0.join(", "))]
     NoSuchEvidence(Vec<String>),
     #[error("the current iteration is {now}, not {given}")]
     OtherIteration { now: u32, given: u32 },
@@ -458,9 +458,11 @@ pub enum TeamRejection {
     NotReady(Vec<FinishBlocker>),
     #[error("the worker must propose first, before it sees the manager's proposal")]
     WorkerFirst,
-    #[error("round {0} already has that proposal: wait for the other one, or for the choice")]
+    #[error(
+        "round {0} already has a proposal from this role: wait for the other proposal, or for the choice"
+    )]
     AlreadyProposed(u32),
-    #[error("there are not two proposals to choose from yet")]
+    #[error("there are no two proposals to choose from yet")]
     ProposalsMissing,
     #[error("the author of a proposal cannot choose")]
     OwnProposal,

@@ -34,7 +34,9 @@ pub enum FinishBlocker {
     #[error("iteration {iteration} of the loop lacks evidence: {}", .missing.join(", "))]
     LoopIncomplete { iteration: u32, missing: Vec<String> },
     /// The loop ended on its own, and no one has decided yet how to continue.
-    #[error("the loop gave up: {why}; stop it with a reason to finish anyway, or begin another")]
+    #[error(
+        "the loop gave up: {why}; stop it with a reason to finish anyway, or begin another loop"
+    )]
     LoopGaveUp { why: String },
     /// Someone other than the operator stopped the loop that the operator required.
     #[error(

@@ -190,7 +190,7 @@ pub enum EvidenceMismatch {
     OtherKind(&'static str),
     #[error("the field \"{0}\" is missing or empty")]
     Missing(String),
-    #[error("{found} of a million points differ, and at most {most} may")]
+    #[error("{found} of a million points differ, but at most {most} may differ")]
     Differs { found: u32, most: u32 },
     #[error("the pictures have different sizes: expected {}x{} points, found {}x{}", .expected.0, .expected.1, .actual.0, .actual.1)]
     OtherSize { expected: (u32, u32), actual: (u32, u32) },
@@ -389,13 +389,13 @@ pub struct Loop {
 pub enum ContinuationBlocked {
     #[error("the loop has ended")]
     Ended,
-    #[error("the continuation was for an earlier loop")]
+    #[error("the continuation belongs to an earlier loop")]
     OtherLoop,
     #[error("the next iteration is {expected}, not {given}")]
     OtherIteration { expected: u32, given: u32 },
-    #[error("iteration {0} is the last: finish, or stop the loop")]
+    #[error("iteration {0} is the last one: finish the team, or stop the loop")]
     LastIteration(u32),
-    #[error("message {0} already requests that iteration")]
+    #[error("message {0} already requests the next iteration")]
     AlreadyRequested(u32),
     #[error("evidence is missing: {}", .0.join(", "))]
     MissingEvidence(Vec<String>),

@@ -81,7 +81,7 @@ const ALIASES: &[(&str, &[&str])] = &[
     ("spawn", &["new"]),
 ];
 
-/// Which commands a help text lists.
+/// The set of commands that a help text lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HelpExtent {
     Common,

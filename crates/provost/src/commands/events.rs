@@ -54,7 +54,7 @@ pub(crate) struct EventsArgs {
     limit: u32,
 }
 
-/// Where to start listing events.
+/// The position from which events are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EventStart {
     /// After this sequence number.

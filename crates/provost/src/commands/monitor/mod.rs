@@ -98,7 +98,8 @@ pub(crate) fn run(context: &Context, args: &MonitorArgs) -> CliResult {
         any: args.any && !args.all,
     };
     let next = args.ids.iter().map(|id| format!("provost status {id}")).collect::<Vec<_>>();
-    // If the handler cannot be installed, Ctrl-C still terminates this program, only without the message.
+    // If the handler cannot be installed, Ctrl-C still terminates this program, but prints no
+    // message.
     drop(ctrl_c::on_interrupt(&context.ui, "the watched work", &next));
     let seen = watch::run(context, &args.ids, &asked)?;
     let tries = report::AttemptHistory { number: args.attempt, previous };

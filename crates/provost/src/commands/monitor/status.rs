@@ -39,7 +39,7 @@ pub(super) enum WatchStatus {
     Ended(EndKind, String),
 }
 
-/// How a session or run ended.
+/// The way in which a session or run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EndKind {
     Good,

@@ -72,7 +72,7 @@ pub(crate) struct RunRequest<'a> {
     pub(crate) checks: CheckSource,
 }
 
-/// Where a run's checks come from.
+/// The origin of a run's checks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CheckSource {
     Configuration,

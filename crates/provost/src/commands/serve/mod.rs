@@ -43,7 +43,8 @@ pub(crate) struct ServeArgs {
 /// The default name of the workflow file.
 const WORKFLOW: &str = "WORKFLOW.md";
 
-/// How long to wait for further changes before reading a file, because editors write in several steps.
+/// The time to wait for further changes before reading a file, because editors write in several
+/// steps.
 const SETTLE_PAUSE: Duration = Duration::from_millis(50);
 
 /// The maximum number of consecutive changes to wait for, because some directories never settle.

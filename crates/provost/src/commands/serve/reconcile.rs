@@ -43,7 +43,7 @@ pub(super) struct TrackerServer<'a> {
     active: BTreeSet<String>,
     /// Issues that used to be active and whose current state must be read.
     inactive: BTreeSet<String>,
-    /// Which events have been reported, so that each is reported only once.
+    /// The events that have been reported, so that each event is reported only once.
     reported: ReportedEvents,
     started: bool,
     failed: bool,
@@ -264,7 +264,7 @@ impl<'a> TrackerServer<'a> {
                 self.inactive.clear();
                 self.to_clean.extend(schedule::runs_to_clean(rules, &self.work, &issues));
             }
-            // These issues are read again in the next pass.
+            // Issues that could not be read are read again in the next pass.
             Err(why) => self.report_tracker_error(&why)?,
         }
         Ok(())

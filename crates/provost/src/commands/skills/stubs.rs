@@ -18,7 +18,7 @@ const FILE: &str = "SKILL.md";
 /// The maximum size of a file that may be one of Provost's skills, in bytes.
 const MAX_SKILL: u64 = 64 << 10;
 
-/// How the last line of a stub starts.
+/// The beginning of the last line of a stub.
 const MARK_PREFIX: &str = "<!-- provost skill ";
 
 /// One of Provost's own skills.

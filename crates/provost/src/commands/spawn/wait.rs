@@ -20,7 +20,8 @@ use crate::{
 /// Waits until a session's outcome is sealed or it needs input, and exits with the corresponding code.
 pub(super) fn run(context: &Context, reply: &Value) -> CliResult {
     let id = id_of(reply).to_owned();
-    // If the handler cannot be installed, Ctrl-C still terminates this program, only without the message.
+    // If the handler cannot be installed, Ctrl-C still terminates this program, but prints no
+    // message.
     let short = ui::short_id(&id);
     let next = [
         format!("provost status {short}"),

@@ -20,7 +20,7 @@ use crate::{
     ui::{self, RunExtras, Screen},
 };
 
-/// How often to redraw a terminal without events, so that displayed ages stay current.
+/// The interval at which a terminal is redrawn without events, so that displayed ages stay current.
 const TICK: Duration = Duration::from_secs(1);
 
 /// Clears the terminal.

@@ -58,7 +58,7 @@ pub(super) struct BindArgs {
     key: KeyArgs,
 }
 
-/// Where to find an external member; for information only
+/// Labels that help users to find an external member
 #[derive(Debug, Args)]
 pub(super) struct LabelFlags {
     /// ID of an external member's conversation, in its application

@@ -38,9 +38,9 @@ pub(super) struct TeamWaitArgs {
 enum TeamWaitEnd {
     /// All workers are idle.
     Idle,
-    /// This worker needs input.
+    /// A worker needs input.
     NeedsInput { worker: String, session: Option<String> },
-    /// This worker's session ended without a result.
+    /// A worker's session ended without a result.
     WorkerFailed { worker: String, state: String },
     /// The team has ended.
     Closed,
