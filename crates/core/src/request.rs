@@ -187,8 +187,8 @@ pub struct Request {
     pub id: RequestId,
     pub launch: LaunchId,
     pub asked: AgentRequest,
-    /// Incremented when the agent repeats a request under the same id, so that an answer never
-    /// applies to a text that has changed since.
+    /// The revision of the request. It is incremented when the agent repeats the request under the
+    /// same id, so that an answer never applies to a text that has changed.
     pub revision: u32,
     pub at: Moment,
     pub status: RequestStatus,

@@ -259,7 +259,8 @@ impl SimWorld {
     pub(crate) fn write(&mut self, launch: LaunchId, key: &str, text: &str) -> bool {
         let (seed, faults, draws) = (self.seed, self.faults, self.draw_names(launch));
         let now = self.now_ms;
-        // In a deterministic scenario with a plan, only these messages arrive in a fixed order.
+        // In a deterministic scenario with a plan, only messages whose keys have one of these
+        // prefixes arrive in a fixed order.
         let certain = ["faults", "land", "answer"].iter().any(|word| key.starts_with(word));
         let heard = if self.is_deterministic_plan() && !certain { "" } else { key };
         let Some(holder) = self.holders.get_mut(&launch) else { return false };

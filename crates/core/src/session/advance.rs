@@ -284,8 +284,7 @@ impl Session {
         };
         // An idle team member has nothing to resume. It wakes up when it receives its next message.
         let waits = self.messages.iter().any(|message| message.status == DeliveryStatus::Queued);
-        // An interrupted agent has nothing to resume either, because the user decides how it
-        // continues.
+        // An interrupted agent has nothing to resume, because the user decides how it continues.
         let idles = self.is_member() || self.attempt().awaits_user;
         let rests = idles && launch.stream.turn == TurnState::Over && !waits;
         let claimed = matches!(self.claim(), ClaimKind::Completed | ClaimKind::Failed);

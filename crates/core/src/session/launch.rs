@@ -137,7 +137,8 @@ pub struct StopProgress {
 pub enum LaunchPhase {
     Pending,
     Running {
-        /// None if the agent was adopted via its transcript and its process is unknown.
+        /// The process, or None if the agent was adopted via its transcript and its process is
+        /// unknown.
         child: Option<ProcessIdentity>,
         visibility: Visibility,
     },

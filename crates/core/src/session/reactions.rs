@@ -25,7 +25,7 @@ pub enum ReactionTrigger {
     Quiet,
     Stalled,
     NeedsInput,
-    /// At least this percentage of the context is used.
+    /// At least the given percentage of the context is used.
     Context {
         percent: u32,
     },

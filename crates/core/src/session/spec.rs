@@ -42,8 +42,8 @@ pub enum Approvals {
     Never,
 }
 
-/// Settings of an agent other than its instruction. They are stored, so that a resumed conversation
-/// keeps them.
+/// The settings of an agent other than its instruction. They are stored, so that a resumed
+/// conversation keeps them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AgentSettings {

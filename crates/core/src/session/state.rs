@@ -244,7 +244,8 @@ pub struct Session {
     /// Whether the handover has happened. It happens at most once.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub handed_over: bool,
-    /// Set when the session's team finishes, and cleared when a new instruction arrives.
+    /// The dismissal, which is set when the session's team finishes, and cleared when a new
+    /// instruction arrives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dismissed: Option<Dismissal>,
     /// The number of turns that the agent has started.

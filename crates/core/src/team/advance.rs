@@ -329,7 +329,7 @@ enum PushStatus<'s> {
     /// The message is still pending in the session.
     Pending,
     Begun,
-    /// No agent has started a turn with the message, and none will, for this reason.
+    /// No agent has started a turn with the message or will start one, for the given reason.
     Lost(&'s str),
     /// The session does not know the message.
     Unknown,
@@ -354,7 +354,7 @@ impl<'s> PushStatus<'s> {
         // For an agent without turn events, there is no better evidence.
         let begun = session.turns > turns || session.turns == 0 || says || bug!(WrittenIsBegun);
         let current = session.current_launch();
-        // In a process that has not started any turn, a turn is only expected.
+        // If the process has not started any turn yet, its first turn is only expected.
         let steered = |one: &Launch| {
             one.is_in_turn() && !one.stream.expected && one.watch.turn_changed_at.is_some()
         };

@@ -161,7 +161,8 @@ pub enum TeamCommand {
         to: String,
         key: String,
         text: String,
-        /// Set by Provost, like the channel of a [`NewMessage`], and never read from a request.
+        /// The channel, which Provost sets, as for a [`NewMessage`], and never reads from a
+        /// request.
         #[serde(skip_deserializing)]
         channel: MessageChannel,
     },

@@ -18,7 +18,8 @@ pub struct ProvostInvocation {
     pub home: Option<String>,
 }
 
-/// For callers that have Provost on their PATH and its home in the environment or at the default location.
+/// The invocation for callers that have Provost on their PATH, and its home in the environment or
+/// at the default location.
 impl Default for ProvostInvocation {
     fn default() -> Self {
         ProvostInvocation { program: "provost".to_owned(), home: None }

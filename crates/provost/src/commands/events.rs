@@ -57,7 +57,7 @@ pub(crate) struct EventsArgs {
 /// The position from which events are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EventStart {
-    /// After this sequence number.
+    /// The listing starts after this sequence number.
     After(u64),
     Since(PastTime),
 }

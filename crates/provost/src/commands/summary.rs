@@ -36,7 +36,7 @@ pub(crate) struct SummaryArgs {
     /// Print HTML instead of Markdown
     #[arg(long)]
     html: bool,
-    /// Summary of the N-th time the run ended [default: the newest]
+    /// Number of the summary, if the run has ended several times [default: the newest]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     attempt: Option<u32>,
 }

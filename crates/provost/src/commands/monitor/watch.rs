@@ -41,7 +41,8 @@ pub(super) struct WatchOptions {
 pub(super) struct WatchResult {
     pub(super) watched: WatchTarget,
     pub(super) verdict: Option<VerifierVerdict>,
-    /// `None` if another session ended the watch while the work of this one continues.
+    /// The conclusion, or `None` if another session ended the watch while the work of this session
+    /// or run continues.
     pub(super) conclusion: Option<Conclusion>,
 }
 
