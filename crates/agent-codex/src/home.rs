@@ -104,7 +104,7 @@ pub struct PreparedHome {
     pub dir: PathBuf,
     pub carried: Vec<CarriedItem>,
     pub skipped: Vec<SkippedItem>,
-    /// All skills, whether used or skipped.
+    /// All skills of the session, both used and skipped ones.
     pub skills: Vec<Skill>,
 }
 

@@ -65,8 +65,8 @@ pub(crate) fn plan(request: &LaunchRequest<'_>) -> Result<LaunchPlan, String> {
     Ok(LaunchPlan { arguments, removed_variables, variables, input })
 }
 
-/// Removes what a killed app-server left behind: the link, the socket that it points to, and its
-/// lock.
+/// Removes the files that a killed app-server left behind: the link, the link's target (a socket),
+/// and the lock of the socket.
 ///
 /// The agent can point the link anywhere, so a socket is removed only if it belongs to this user
 /// and no process serves it, and a lock next to it is removed only if it is empty.

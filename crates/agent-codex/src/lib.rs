@@ -1,5 +1,5 @@
-//! Everything about Codex: finding it, the home of a session, its protocols, and what its
-//! transcripts, hooks and screen show from the outside.
+//! Support for Codex: finding its program, the home of a session, its protocols, and the
+//! interpretation of its transcripts, hooks and screen.
 //!
 //! The crate reads the state of the machine, and pure functions decide what follows from it. It
 //! never writes to the user's own Codex home. Each external source yields values of its own type,

@@ -82,7 +82,7 @@ pub struct CodexSearch {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CodexCandidate {
     pub path: PathBuf,
-    /// Other names of the same program.
+    /// The other names of the candidate's program.
     pub aliases: Vec<PathBuf>,
     pub origin: CandidateOrigin,
     pub codex: Result<CodexProgram, CandidateFault>,
@@ -155,8 +155,8 @@ pub fn survey(search: &SearchEnvironment<'_>) -> Result<Vec<CodexCandidate>, Err
     Ok(rank_candidates(seen))
 }
 
-/// Sets the status of each candidate. The newest usable one is chosen, or the first if several have
-/// the same version.
+/// Sets the status of each candidate. The newest usable candidate is chosen. If several candidates
+/// have the same version, the first one is chosen.
 pub fn rank_candidates(mut candidates: Vec<CodexCandidate>) -> Vec<CodexCandidate> {
     let usable = candidates.iter().enumerate().rev();
     let versions = usable.filter_map(|(at, seen)| Some((&seen.codex.as_ref().ok()?.version, at)));
@@ -324,7 +324,7 @@ impl VersionQuery<'_> {
 }
 
 /// Returns the environment of a query. The program's own directory comes first in `PATH`, because a
-/// launcher needs the node that it was installed with.
+/// launcher needs the node with which it was installed.
 pub(crate) fn environment(
     search: &SearchEnvironment<'_>,
     program: &Path,

@@ -195,7 +195,7 @@ impl RunningProgram {
     }
 
     fn kill(&self) {
-        // This fails only if no process of the group is left.
+        // The call fails only if no process of the group is left.
         kill_process_group(self.group, Signal::KILL).ok();
     }
 }

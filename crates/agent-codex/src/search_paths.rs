@@ -48,11 +48,11 @@ const SYSTEM_PATHS: [&str; 5] =
 pub enum CandidateOrigin {
     /// The user specified this program, so the search was skipped.
     Named,
-    /// In a directory in `PATH`.
+    /// The candidate is in a directory in `PATH`.
     Path,
-    /// In npm's global prefix, as set in `~/.npmrc`.
+    /// The candidate is in npm's global prefix, as set in `~/.npmrc`.
     NpmPrefix,
-    /// In a location that package managers use.
+    /// The candidate is in a location that package managers use.
     KnownPlace,
 }
 

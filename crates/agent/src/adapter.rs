@@ -48,8 +48,8 @@ pub trait Adapter: Send + Sync {
         Vec::new()
     }
 
-    /// Prepares everything that a launch needs besides its command, and returns what to add to the
-    /// command. Calling this again for the same launch yields the same result.
+    /// Prepares everything that a launch needs besides its command, and returns the additions to
+    /// the command. Repeated calls for the same launch yield the same result.
     fn plan_launch(&self, _request: &LaunchRequest<'_>) -> Result<LaunchPlan, String> {
         Ok(LaunchPlan::default())
     }
@@ -149,8 +149,8 @@ impl Adapters {
         self.with_id(interface.adapter.as_str())
     }
 
-    /// Returns the adapter with this id. An agent whose adapter this program does not know counts
-    /// as a plain command.
+    /// Returns the adapter with this id. An agent whose adapter is unknown counts as a plain
+    /// command.
     pub fn with_id(&self, id: &str) -> &Arc<dyn Adapter> {
         let known = self.0.iter().find(|adapter| adapter.id().as_str() == id);
         known.unwrap_or(&self.0[0])

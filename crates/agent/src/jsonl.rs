@@ -180,7 +180,7 @@ fn signal(line: JsonlMessage) -> Option<StreamSignal> {
         JsonlMessage::Claim { claim, text, launch: None } => {
             StreamSignal::Reported(ReportBody::Claim { kind: claim_kind(&claim)?, text })
         }
-        // Without an id, an answer could not refer to the request.
+        // A request without an id yields no signal, because an answer could not refer to it.
         JsonlMessage::Request { id, .. } if id.trim().is_empty() => return None,
         JsonlMessage::Request { id, kind, blocking, title, questions } => {
             StreamSignal::RequestOpened(AgentRequest {

@@ -49,8 +49,8 @@ pub fn secret_masks(asked: &AgentRequest, reply: &RequestReply, terms: &[&str]) 
     forms.into_iter().map(String::into_bytes).collect()
 }
 
-/// Returns the answers to a question, except those that the agent itself offered, because these are
-/// not secret.
+/// Returns the answers to a question, except the answers that the agent itself offered, because
+/// they are not secret.
 fn secret_answers<'a>(
     question: &'a RequestQuestion,
     reply: &'a RequestReply,

@@ -47,7 +47,7 @@ type RestartFn = Arc<dyn Fn(DaemonLoss) -> Result<(), ApiError> + Send + Sync>;
 pub enum DaemonLoss {
     /// No process is listening.
     NotListening,
-    /// This process accepted the connection and closed it without replying.
+    /// The process with this pid accepted the connection and closed it without a reply.
     ClosedWithoutReply { pid: u32, error: ApiError },
 }
 

@@ -188,8 +188,8 @@ pub struct DaemonInfo {
     /// Number of running agents that Provost started, including those of ended sessions.
     #[serde(default)]
     pub running_agents: usize,
-    /// Resources that the machine is short of. Work that needs them is postponed and retried
-    /// automatically.
+    /// Resources that are in short supply on the machine. Work that needs them is postponed and
+    /// retried automatically.
     #[serde(default)]
     pub shortages: Vec<ShortageRow>,
     /// Names of the environment variables that the daemon can pass to agents. Values are never

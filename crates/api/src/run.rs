@@ -49,8 +49,8 @@ pub struct RunRow {
     pub cause: Option<String>,
     /// The reason why the run ended, in words.
     pub detail: Option<String>,
-    /// The resource that pending work is waiting for; omitted if none is. The work is retried
-    /// automatically.
+    /// The resource for which pending work is waiting; omitted if no work is waiting. The work is
+    /// retried automatically.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shortage: Option<ShortageRow>,
     /// The current stage: intake, triage, plan, plan_review, tasks, work, task_review, final_review
@@ -101,7 +101,7 @@ pub struct RunRow {
     pub sealed_at: Option<i64>,
 }
 
-/// Something that a run does only with the operator's consent.
+/// An action that a run takes only with the operator's consent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ApprovalRow {
     /// The subject of the approval: plan or landing.
@@ -132,7 +132,7 @@ pub struct ApprovalRow {
 /// Approves the pending plan of a run, or a landing identified by its commit.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ApproveRunRequest {
-    /// The commit that may land. If it is missing, the plan is approved.
+    /// The commit whose landing is approved. Without a commit, the plan is approved.
     #[serde(default)]
     pub landing: Option<String>,
 }
@@ -141,7 +141,7 @@ pub struct ApproveRunRequest {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct RejectRunRequest {
     pub because: String,
-    /// The commit that must not land. If it is missing, the plan is rejected.
+    /// The commit whose landing is rejected. Without a commit, the plan is rejected.
     #[serde(default)]
     pub landing: Option<String>,
 }
@@ -236,7 +236,7 @@ pub struct QueueRow {
 pub struct RunSessionRow {
     pub id: String,
     pub stage: String,
-    /// The plan's task that the session works on.
+    /// The plan's task on which the session works.
     #[serde(default)]
     pub task: Option<String>,
     pub cycle: u32,

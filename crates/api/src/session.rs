@@ -11,7 +11,7 @@ pub struct SessionRow {
     pub id: String,
     pub name: String,
     pub role: Option<String>,
-    /// The run that the session is working for, if any.
+    /// The run for which the session is working, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
     pub project: Option<String>,
@@ -89,8 +89,8 @@ pub struct SessionRow {
     /// The agent's report about retrying requests to its model; omitted if it is not retrying.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retrying: Option<String>,
-    /// The resource that pending work is waiting for; omitted if none is. The work is retried
-    /// automatically.
+    /// The resource for which pending work is waiting; omitted if no work is waiting. The work is
+    /// retried automatically.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shortage: Option<ShortageRow>,
     /// The command that shows an external agent's terminal; omitted if its pane is unknown.
@@ -125,7 +125,7 @@ pub struct SessionRow {
     pub sealed_at: Option<i64>,
 }
 
-/// A resource that the machine is short of.
+/// A resource that is in short supply on the machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ShortageRow {
     /// `threads`, `descriptors`, `memory`, `disk_space`, `inodes`, `writable_disk`, `directory` or

@@ -332,7 +332,7 @@ pub struct AdvanceRow {
     pub at: i64,
 }
 
-/// Something that prevents a team from finishing.
+/// An obstacle that prevents a team from finishing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BlockerRow {
     /// A code for use by programs.

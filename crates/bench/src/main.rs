@@ -60,7 +60,7 @@ const ALL: [(&str, BenchFn); 20] = [
 struct BenchArgs {
     /// The file for the figures as JSON.
     json: Option<PathBuf>,
-    /// Print the names of the benchmarks and exit.
+    /// Whether to print the names of the benchmarks and exit.
     list: bool,
     /// The benchmarks to run. Empty means all.
     names: Vec<String>,

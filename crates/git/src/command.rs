@@ -318,8 +318,8 @@ impl GitCall<'_> {
         self.variable("GIT_CONFIG_GLOBAL", "/dev/null").variable("GIT_CONFIG_NOSYSTEM", "1")
     }
 
-    /// Enables these filter drivers, which the operator trusts. It is not known which programs a
-    /// filter command runs, so this call may execute any program.
+    /// Enables the given filter drivers, which the operator trusts. It is not known which programs
+    /// a filter command runs, so this call may execute any program.
     pub(crate) fn filters(mut self, filters: &[GitSetting]) -> Self {
         self.runs_filters |= !filters.is_empty();
         self.settings(filters)
@@ -439,7 +439,7 @@ impl GitCall<'_> {
         Ok(command)
     }
 
-    /// Returns the input as an unnamed file. With a pipe, both sides could block.
+    /// Returns the input as an unnamed file. With a pipe, both processes could block.
     fn stdin(&self) -> io::Result<Stdio> {
         let Some(bytes) = &self.input else { return Ok(Stdio::null()) };
         let mut file = tempfile::tempfile_in(&self.git.scratch)?;

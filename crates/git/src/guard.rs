@@ -53,7 +53,8 @@ pub(crate) const VARIABLES: &[(&str, &str)] = &[
     // The list of allowed protocols. An empty list disables all transports.
     ("GIT_ALLOW_PROTOCOL", ""),
     ("GIT_NO_LAZY_FETCH", "1"),
-    // With a replacement object, a verified hash could show a different tree.
+    // Replacement objects are disabled, because with such an object, a verified hash could show a
+    // different tree.
     ("GIT_NO_REPLACE_OBJECTS", "1"),
     ("GIT_GRAFT_FILE", "/dev/null"),
     ("GIT_AUTHOR_NAME", "Provost"),

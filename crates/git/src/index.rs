@@ -83,7 +83,7 @@ impl<'a> Staging<'a> {
         Ok(left_out)
     }
 
-    /// Stages these files in their current state. A missing file is staged as removed.
+    /// Stages the given files in their current state. A missing file is staged as removed.
     pub(crate) fn stage<'p>(&self, paths: impl Iterator<Item = &'p RepoPath>) -> Result<(), Error> {
         let mut input = Vec::new();
         for path in paths {

@@ -59,7 +59,7 @@ pub struct MergeCommit {
 pub enum FastForward {
     /// The branch now contains the commit.
     Done,
-    /// The branch has diverged. The value is the commit it points to.
+    /// The branch has diverged. The value is the branch's newest commit.
     Diverged(Oid),
 }
 

@@ -3,7 +3,7 @@
 //!
 //! If a process exits, its child git process becomes an orphan: no process waits for it, and its
 //! next line of output kills it before it has finished. Therefore a caller that may exit at any
-//! time gives [`Git`](crate::Git) a runner for these calls ([`LongCalls`]). Each call then has its
+//! time gives [`Git`](crate::Git) a runner for long calls ([`LongCalls`]). Each call then has its
 //! own git directory, which no other process removes while the call runs.
 
 use std::ffi::OsString;

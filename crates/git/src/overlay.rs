@@ -45,7 +45,7 @@ pub struct BoundedDiff {
 }
 
 /// Returns the work with all files that match the patterns taken from the base. Returns `None` if
-/// these files do not differ. The same call always produces the same commit.
+/// the matching files do not differ. The same call always produces the same commit.
 pub fn overlay(
     git: &Git,
     project: &Project,

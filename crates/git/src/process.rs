@@ -202,7 +202,7 @@ impl RunningProcess {
     }
 
     fn signal(&self, signal: Signal) {
-        // This fails only if every process has already exited.
+        // The call fails only if every process has already exited.
         kill_process_group(self.group, signal).ok();
     }
 }

@@ -138,7 +138,8 @@ fn locate(git: &Git, cwd: &Path) -> Result<[PathBuf; 3], Error> {
 fn rev_parse(git: &Git, cwd: &Path, what: &[&str]) -> Result<Vec<u8>, Error> {
     let args = KIND.iter().chain(what).map(OsStr::new);
     let answer = git.call(cwd).args(args).variable("GIT_OPTIONAL_LOCKS", "0").run_unchecked()?;
-    // In a bare repository, git first prints that it is bare and then fails on the paths.
+    // In a bare repository, git first prints that the repository is bare and then fails on the
+    // paths.
     let printed = answer.stdout.as_slice();
     if printed.starts_with(b"true\nfalse\n") {
         return Err(Error::Bare(cwd.to_owned()));

@@ -100,7 +100,8 @@ pub fn push_environment(
         ("GIT_OBJECT_DIRECTORY", objects.as_os_str()),
         ("GIT_TERMINAL_PROMPT", OsStr::new("0")),
         ("GIT_OPTIONAL_LOCKS", OsStr::new("0")),
-        // With a replacement object, a verified hash could show a different tree.
+        // Replacement objects are disabled, because with such an object, a verified hash could show
+        // a different tree.
         ("GIT_NO_REPLACE_OBJECTS", OsStr::new("1")),
     ];
     let places = places.map(|(name, value)| (name.into(), value.to_owned()));

@@ -1,7 +1,7 @@
 //! Removes a worktree unless work would be lost.
 //!
 //! Removal cannot be forced: a user who wants to discard work can use git. Before the removal, a
-//! ref is created to keep commits that only the worktree's own reflog refers to.
+//! ref is created to keep commits to which only the worktree's own reflog refers.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -39,12 +39,13 @@ pub enum BranchFate {
 /// The consequences of removing a worktree.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct RemovalImpact {
-    /// All work that would be lost. If empty, the worktree may be removed.
+    /// All work that would be lost. The worktree may be removed if the list is empty.
     pub risks: Vec<RemovalRisk>,
     /// Ignored files that are deleted with the worktree. A directory that is ignored as a whole
     /// counts as one.
     pub ignored_files: usize,
-    /// Commits that only the worktree's own reflog refers to. A ref will keep them.
+    /// The number of commits to which only the worktree's own reflog refers. A ref will keep these
+    /// commits.
     pub dropped_commits: u64,
 }
 
@@ -91,7 +92,7 @@ pub struct RemovalResult {
     pub branch: Option<BranchName>,
     /// Ignored files that were deleted with the worktree.
     pub ignored_files: usize,
-    /// The ref that now keeps commits that only the worktree's reflog referred to.
+    /// The ref that now keeps the commits to which only the worktree's reflog referred.
     pub kept: Option<KeepRef>,
 }
 

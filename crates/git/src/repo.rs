@@ -1,8 +1,8 @@
 //! A repository at a known location, used through a git directory of Provost's own.
 //!
-//! Provost passes both the git directory and the top directory to git, so git never discovers them.
-//! If an agent deleted or rewrote the `.git` file of its worktree, git would discover a repository
-//! in a parent directory instead.
+//! Provost passes both the git directory and the top directory to git, so that git does not
+//! discover them. Otherwise, git could discover a repository in a parent directory after an agent
+//! has deleted or rewritten the `.git` file of its worktree.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -219,9 +219,9 @@ impl<'a> Repo<'a> {
         self.branch_lock().map_or(Ok(()), |lock| remove(&lock))
     }
 
-    /// Returns the lock of the branch that HEAD points to, if it is one of Provost's branches. A
-    /// reset takes this lock too. An agent can write HEAD, so a name that leads outside the
-    /// branches is ignored.
+    /// Returns the lock of the checked-out branch, if it is one of Provost's branches. A reset
+    /// takes this lock too. An agent can write HEAD, so a name that leads outside the branches is
+    /// ignored.
     fn branch_lock(&self) -> Option<PathBuf> {
         let head = agent_file::read_text(&self.git_dir.join("HEAD"), MAX_POINTER).ok()?;
         let branch = BranchName::new(head.trim_end().strip_prefix("ref: refs/heads/")?).ok()?;
@@ -323,7 +323,7 @@ impl<'a> Repo<'a> {
         self.common_dir.join("objects")
     }
 
-    /// Returns the object that an expression refers to, if it exists.
+    /// Resolves an expression to an object. Returns `None` if the object does not exist.
     pub(crate) fn resolve(&self, expression: impl AsRef<OsStr>) -> Result<Option<Oid>, Error> {
         let verify = ["rev-parse", "--verify", "--quiet", "--end-of-options"].map(OsStr::new);
         let answer = self.read(verify.into_iter().chain([expression.as_ref()])).run_unchecked()?;
@@ -339,7 +339,7 @@ impl<'a> Repo<'a> {
         self.resolve(format!("{name}^{{commit}}"))
     }
 
-    /// Returns the ref that HEAD points to, unless it is detached.
+    /// Returns the full ref of the checked-out branch, unless HEAD is detached.
     pub(crate) fn head_ref(&self) -> Result<Option<RefName>, Error> {
         let answer = self.read(["symbolic-ref", "--quiet", "HEAD"]).run_unchecked()?;
         match answer.exit {

@@ -64,7 +64,7 @@ pub(crate) struct RepoSettings {
 pub(crate) struct FilterDrivers {
     /// The drivers from the user's own or the system's configuration, with their settings.
     user_drivers: BTreeMap<OsString, Vec<GitSetting>>,
-    /// All drivers that have a command.
+    /// The names of all filter drivers that have a command.
     all: BTreeSet<OsString>,
 }
 

@@ -115,7 +115,7 @@ impl FileStamp {
     }
 }
 
-/// Whether these settings (NUL-separated) do not include other files.
+/// Whether the given settings (NUL-separated) do not include other files.
 pub(crate) fn has_no_includes(settings: &[u8]) -> bool {
     let includes = |item: &[u8]| item.starts_with(b"include.") || item.starts_with(b"includeif.");
     !settings.split(|byte| *byte == 0).any(includes)

@@ -41,7 +41,7 @@ pub struct CheckoutSnapshot {
     pub tree: Oid,
     /// The first parent of `commit`.
     pub parent: Option<Oid>,
-    /// Whether there were changes to commit. If not, `commit` is HEAD.
+    /// Whether there were changes to commit. Without changes, `commit` is HEAD.
     pub changed: bool,
     pub place: SnapshotLocation,
     /// The ref that keeps the commit if the worktree's own branch does not contain it.
@@ -58,13 +58,13 @@ pub struct CheckoutSnapshot {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum SnapshotLocation {
-    /// On top of the worktree's own branch.
+    /// The commit is on top of the worktree's own branch.
     Branch,
-    /// On another branch that the agent has switched to.
+    /// The commit is on another branch, to which the agent has switched.
     OtherBranch { name: RefName, kept: KeepRef },
-    /// On a detached HEAD.
+    /// The commit is on a detached HEAD.
     Detached { kept: KeepRef },
-    /// Beside HEAD, so that only the keep ref points to it.
+    /// The commit is beside HEAD, and only the keep ref points to it.
     Beside { kept: KeepRef, ongoing: Option<OngoingOperation> },
 }
 

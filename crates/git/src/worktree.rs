@@ -350,7 +350,8 @@ impl<'a> WorktreeSite<'a> {
     fn complete(&self, branch: BranchUse) -> Result<Worktree, Error> {
         let worktree = self.worktree()?;
         let repo = self.configure(&worktree)?;
-        // These locks were left by an interrupted call. No other process uses the new worktree yet.
+        // Any locks in the worktree were left by an interrupted call. No other process uses the new
+        // worktree yet.
         repo.remove_locks()?;
         if let Err(error) = self.attach(&repo, branch) {
             // No files have been checked out yet, so no work is lost.

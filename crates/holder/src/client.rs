@@ -46,7 +46,7 @@ pub enum Error {
     Spawn(#[source] io::Error),
     #[error("the launch was already started")]
     AlreadyTaken,
-    /// Nothing was started.
+    /// The command was not started.
     #[error("could not start the command: {0}")]
     Refused(String),
     /// The command was started, but its start could not be recorded, so it is being terminated. The
@@ -86,7 +86,7 @@ pub fn start(program: &[OsString], dir: &Path, spec: &HoldSpec) -> Result<Starte
         }
         Ok(_) | Err(_) => {}
     }
-    // In all other cases the holder is about to exit.
+    // In all remaining cases, the holder is about to exit.
     let status = holder.wait()?;
     Err(match answer? {
         text if text.is_empty() => Error::Died(status),

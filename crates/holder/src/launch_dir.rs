@@ -108,7 +108,7 @@ impl LaunchDir {
         DirBuilder::new().mode(0o700).create(path)?;
         let opened = Self::open(path);
         if opened.is_err() {
-            // Nothing was started, so the launch can be retried.
+            // The command was not started, so the launch can be retried.
             fs::remove_dir(path).ok();
         }
         opened

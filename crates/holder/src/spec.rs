@@ -40,7 +40,7 @@ pub struct HoldSpec {
     pub settle_ms: u64,
     /// Whether the journal stores the bytes of input that is not secret.
     pub journal_stdin: bool,
-    /// The socket that the command listens on, if it does not communicate over its standard
+    /// The socket on which the command listens, if it does not communicate over its standard
     /// streams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relay: Option<Relay>,
@@ -108,7 +108,7 @@ pub enum StdinMode {
     Null,
     /// An open pipe, which clients write to through the holder's socket.
     Pipe,
-    /// This text, followed by the end of input.
+    /// The given text, followed by the end of input.
     Text(String),
 }
 

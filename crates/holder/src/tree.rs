@@ -103,7 +103,7 @@ pub fn end_all(traces: &LaunchTraces, grace: Duration) -> io::Result<TreeEndResu
     }
 }
 
-/// Continues a stopped process. A running one is not affected.
+/// Continues a stopped process. A running process is not affected.
 pub fn resume_process(process: &ProcessInstance) -> io::Result<()> {
     signal(process.pid, process.start_time, Signal::CONT).map(drop)
 }

@@ -31,7 +31,7 @@ pub struct HolderRequest {
     pub op: HolderOp,
 }
 
-/// The operation that a request asks for.
+/// The requested operation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HolderOp {
@@ -41,8 +41,8 @@ pub enum HolderOp {
         data: WireBytes,
         secret: bool,
     },
-    /// Masks these forms in the command's output from now on. They are kept in memory only. Older
-    /// holders refuse this request.
+    /// Masks the given forms of secrets in the command's output from now on. The forms are kept in
+    /// memory only. Older holders refuse this request.
     Mask {
         forms: Vec<WireBytes>,
     },

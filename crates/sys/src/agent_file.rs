@@ -1,4 +1,4 @@
-//! Opens files that an agent can write to, without following symbolic links, without blocking, and
+//! Opens files that an agent can write, without following symbolic links, without blocking, and
 //! without reading more than a given number of bytes.
 //!
 //! An agent can replace a file with a link, a FIFO or a device between two lookups of its name.

@@ -1,9 +1,9 @@
-//! Determines where a process comes from, and thus its privileges. All sockets use this code to
-//! judge their peers.
+//! Determines the origin of a process, and thus its privileges. All sockets use this code to judge
+//! their peers.
 //!
 //! Every process below a holder or the daemon is identified by its ancestors, and by a mark in its
-//! environment. Both can be forged, but forging them only removes privileges. A process with
-//! neither is the operator.
+//! environment. Ancestors and marks can be forged, but forging them only removes privileges. A
+//! process without such an ancestor and without a mark is the operator.
 //!
 //! A holder is a child subreaper, so no descendant leaves it while it lives. When it is killed, its
 //! processes are adopted by the daemon, which is a subreaper too, or by one of the daemon's
@@ -31,7 +31,7 @@ pub const MARK: &str = "PROVOST_LAUNCH";
 /// The mark of processes that run without a holder, such as git. It does not belong to a launch.
 pub const HELPER: &str = "helper";
 
-/// The properties of a home that determine where a process comes from.
+/// The properties of a home that determine the origins of processes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Boundary {
     /// The directories that contain the holders' launch directories.
@@ -191,8 +191,8 @@ struct LostLaunch<'a> {
 
 impl LostLaunch<'_> {
     /// Whether a process may belong to the launch, given its family (the process itself, then its
-    /// ancestors). It does not belong to the launch if one of these is true for the process, or for
-    /// an ancestor that it does not share with the launch's holder:
+    /// ancestors). It does not belong to the launch if one of the following conditions holds for
+    /// the process, or for an ancestor that it does not share with the launch's holder:
     ///
     /// - it is older than the launch;
     /// - it runs as another user, as sshd and cron do;

@@ -19,8 +19,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::process::{ProcStat, ProcessInstance, boot_id, ticks_since_boot};
 
-/// The number of the option on all architectures that Provost is built for. `libc` does not define
-/// it yet. Older kernels reject the number, and the start time is used instead.
+/// The number of the socket option, which is the same on all architectures for which Provost is
+/// built. `libc` does not define it yet. Older kernels reject the number, and the start time is
+/// used instead.
 const SO_PEERPIDFD: libc::c_int = 77;
 
 /// The method by which a peer is pinned.
@@ -244,8 +245,8 @@ mod tests {
 
     #[test]
     fn peer_whose_pid_was_reused_is_refused() {
-        // Without a handle, the start time decides. Here the peer has this process's pid, but an
-        // earlier start time.
+        // If there is no handle, the start time decides. In this test, the peer has this process's
+        // pid, but an earlier start time.
         let own = ProcessInstance::own().unwrap();
         let before = ProcessInstance { start_time: own.start_time - 1, ..own };
         let peer = PinnedPeer { identity: before, uid: 0, handle: None };

@@ -238,7 +238,7 @@ impl ProcStat {
     pub fn children() -> io::Result<BTreeMap<u32, Self>> {
         let own = std::process::id();
         if !Path::new(&format!("/proc/self/task/{own}/children")).exists() {
-            // This kernel does not list children.
+            // The kernel does not list children, so they are found among all processes.
             let mut all = Self::all()?;
             all.retain(|_, stat| stat.ppid == own);
             return Ok(all);
@@ -368,7 +368,7 @@ mod tests {
         stat
     }
 
-    /// Parses these texts as if consecutive reads had returned them.
+    /// Parses the given texts as if consecutive reads had returned them.
     fn read_texts(texts: &[&str]) -> io::Result<Option<ProcStat>> {
         let mut texts = texts.iter();
         ProcStat::read_from(7, || Ok(texts.next().expect("one retry").as_bytes().to_vec()))

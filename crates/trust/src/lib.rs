@@ -1,4 +1,5 @@
-//! Decides which files in a repository take effect: only those whose exact content the operator has agreed to.
+//! Decides which files in a repository take effect. The operator must have agreed to the exact
+//! content of a file.
 //!
 //! Some files in a repository ([`FILES`]) make Provost or an agent run programs, or extend their
 //! permissions. These files take effect only if the operator has agreed to their content with

@@ -81,7 +81,7 @@ fn is_head(text: &str) -> bool {
     id || text.strip_prefix("ref:").is_some_and(|name| name.trim_start().starts_with("refs/"))
 }
 
-/// Returns the git directory that a `.git` file refers to.
+/// Returns the git directory that a `.git` file specifies.
 fn link_target(link: &Path) -> Option<PathBuf> {
     let text = read_head(link)?;
     let named = text.strip_prefix("gitdir: ")?.trim_end_matches(['\n', '\r']);

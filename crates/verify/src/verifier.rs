@@ -53,7 +53,7 @@ pub struct FileCheck {
 /// The expected content of a file.
 #[derive(Clone, Debug)]
 enum FileCondition {
-    /// Any content.
+    /// The file may have any content.
     Anything,
     /// A whole line matches this pattern.
     Line(KeyTemplate),

@@ -69,7 +69,7 @@ pub(super) fn check(workspace: &Workspace) -> Result<()> {
     let mut troubles = Vec::new();
     let mut seen = 0;
     for name in list.split('\0').filter(|name| !name.is_empty()) {
-        // Skip files that are deleted but not yet committed, and files that are not text.
+        // Skip files that are not text, and files whose deletion is not yet committed.
         let Ok(text) = fs::read_to_string(workspace.root.join(name)) else { continue };
         seen += 1;
         troubles.extend(problems_in(name, &text));

@@ -121,7 +121,7 @@ const PARTICIPLE_TYPES: &[&str] =
     &["Connected", "Failed", "Installed", "Killed", "Resolved", "Valued"];
 /// Names that several public types of a crate may have, because their module says which one it is.
 const SHARED_TYPES: &[&str] = &["Error"];
-/// Words that no doc comment starts with, with a better opening.
+/// Words with which no doc comment may start, each with a better opening.
 const BANNED_OPENINGS: &[(&str, &str)] =
     &[("Gives", "Returns …"), ("Says", "Whether …, or Returns …")];
 /// The maximum width of a line in a document. Tables and code blocks may be wider.

@@ -393,7 +393,7 @@ impl Suite<'_> {
             fs::remove_file(&record)?;
         }
         let passed = try_step(title, nextest)?;
-        // Without a record, nothing ran: the build failed, or no test matched.
+        // If there is no record, no test ran: the build failed, or no test matched.
         let trouble = (!passed).then(|| format!("failed: {title}"));
         if !passed && !record.exists() {
             return Ok(PartOutcome { problem: trouble, ..PartOutcome::default() });

@@ -151,7 +151,7 @@ pub fn build_config(request: &ConfigRequest<'_>) -> Result<SessionConfig, Error>
     }
     force(&mut table, &mut changed)?;
     if request.auth_is_a_file {
-        // With any other store, a refreshed token would not reach the user.
+        // If the session used any other store, a refreshed token would not reach the user.
         set(&mut table, AUTH_STORE, "file".into())?;
     }
     set_trust(&mut table, request)?;

@@ -39,8 +39,8 @@ pub enum Basis {
 pub struct AgentIdentification {
     pub kind: AgentKind,
     pub basis: Basis,
-    /// Whether the process runs the agent's own program. If not, it may be a script that started
-    /// the agent, or a process that merely inherited `AI_AGENT`.
+    /// Whether the process runs the agent's own program. Any other process may be a script that
+    /// started the agent, or may merely have inherited `AI_AGENT`.
     pub own_program: bool,
 }
 

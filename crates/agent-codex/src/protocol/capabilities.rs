@@ -193,8 +193,8 @@ fn warning(version: CodexVersion, lacks: &[&Capability]) -> String {
     format!("codex {version} lacks: {}", described.collect::<Vec<_>>().join("; "))
 }
 
-/// Parses the list of methods from the rejection of an unknown one. These are all names in
-/// backquotes after the rejected name.
+/// Parses the list of methods from the rejection of an unknown method. The list consists of all
+/// names in backquotes after the rejected name.
 pub(crate) fn parse_methods(refusal: &str) -> Option<BTreeSet<String>> {
     let (_, list) = refusal.split_once("expected one of")?;
     let quoted = list.split('`').skip(1).step_by(2).map(str::to_owned);

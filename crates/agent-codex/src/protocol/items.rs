@@ -151,7 +151,7 @@ fn describe_change(change: &Value) -> String {
     format!("{kind} {}\n{}\n", text(change, "path").unwrap_or("?"), diff.trim_end())
 }
 
-/// The open items that a request may refer to.
+/// The open items to which a request may refer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OpenItems(VecDeque<(ItemLocation, TurnItem)>);
 

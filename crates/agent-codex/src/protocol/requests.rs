@@ -153,7 +153,7 @@ fn file_change(id: &RpcId, params: &Value, items: &OpenItems) -> Result<AgentReq
         reason: text(params, "reason").map(str::to_owned),
         ..ApprovalSubject::default()
     };
-    // If the item is missing, it is unknown which files the request is about. Therefore no rule
+    // If the item is missing, the files that the request concerns are unknown. Therefore no rule
     // allows the request, and its title shows the reason to the user.
     let mut title = "change files that the agent did not name".to_owned();
     if let Some(TurnItem::FileChange { change, .. }) = items.find(item) {

@@ -1,4 +1,4 @@
-//! The messages and fields that Provost depends on, for comparison with the schema of an installed
+//! The messages and fields on which Provost depends, for comparison with the schema of an installed
 //! version.
 
 use super::capabilities::CodexVersion;
@@ -27,7 +27,7 @@ pub enum SchemaLocation {
     Item,
 }
 
-/// All messages that Provost depends on.
+/// All messages on which Provost depends.
 pub const SCHEMA_EXPECTATIONS: &[SchemaExpectation] = &[
     client_request(
         "initialize",

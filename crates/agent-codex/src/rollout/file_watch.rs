@@ -48,7 +48,7 @@ struct InotifyPath {
 #[derive(Debug)]
 enum InotifyTarget {
     File(PathBuf),
-    /// Any file below `sessions`, where Codex creates a directory for each day.
+    /// Any file below the `sessions` directory, in which Codex creates a directory for each day.
     Sessions(PathBuf),
     /// A file, and any other files that appear below `sessions`. One descriptor watches both,
     /// because the system limits how many a user may have.

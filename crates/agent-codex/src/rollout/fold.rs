@@ -329,8 +329,8 @@ fn classify_truncated(head: &LineHead<'_>, len: u64) -> RolloutEvent {
     match (head.kind, head.inner, head.item) {
         (None, _, _) | (Some("session_meta"), _, _) => RolloutEvent::Unreadable { len },
         (Some("compacted"), _, _) => RolloutEvent::Compacted,
-        // It is the agent's last message that makes the line so long, and a failed turn has no such
-        // message.
+        // The line is long because it contains the agent's last message, and a failed turn has no
+        // such message.
         (Some("event_msg"), Some("task_complete" | "turn_complete"), _) => {
             RolloutEvent::TurnEnded { turn, end: RecordedTurnEnd::Ok { last_message: None } }
         }

@@ -60,7 +60,7 @@ pub(crate) struct MetaRecord {
     /// The origin of the thread. It is a string, or an object if Codex itself started the thread.
     #[serde(default)]
     source: serde_json::Value,
-    /// The same in newer versions, where it is always a string.
+    /// The origin of the thread in newer versions, where it is always a string.
     #[serde(default)]
     thread_source: Option<String>,
     /// Records with a smaller ordinal belong to the thread from which this one was forked.

@@ -19,7 +19,7 @@ const BATCH: u64 = 250;
 /// The number of teams that stay open, with a loop.
 const OPEN: u64 = 100;
 
-/// Words that appear in the goals, to search for.
+/// Words that appear in the goals, so that searches can find them.
 const WORDS: [&str; 8] =
     ["callers", "limits", "tables", "colours", "windows", "letters", "harbours", "engines"];
 

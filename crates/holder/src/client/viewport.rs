@@ -37,9 +37,9 @@ const CLEAR: &[u8] = b"\x1b[H\x1b[2J";
 /// The user's terminal. It is neither read from nor written to after the viewport is detached.
 #[derive(Debug, Clone, Copy)]
 pub struct ViewportIo<'a> {
-    /// The terminal to read keys from.
+    /// The terminal from which keys are read.
     pub input: BorrowedFd<'a>,
-    /// The terminal to show output on.
+    /// The terminal on which output is shown.
     pub output: BorrowedFd<'a>,
     /// The read end of a pipe on which the caller forwards signals, as one byte per
     /// [`ViewportCall`].
@@ -143,8 +143,8 @@ impl<'a> Viewport<'a> {
             redraw: Redraw::default(),
         };
         if !attended {
-            // This is sent before the view is requested, so that the viewport is never counted as
-            // attended. Older holders reject the message and count the viewport.
+            // The message is sent before the view is requested, so that the viewport is never
+            // counted as attended. Older holders reject the message and count the viewport.
             viewport.attend(false)?;
             viewport.await_answer()?;
         }
@@ -261,7 +261,7 @@ impl<'a> Viewport<'a> {
                 self.person.show(CANCEL)?;
                 self.begin_redraw()?;
             }
-            // If the command can no longer read these keys, they are dropped.
+            // The typed keys are dropped if the command can no longer read them.
             HolderMessage::Reply(reply) if reply.id == self.typing => self.typing = None,
             HolderMessage::Reply(_) | HolderMessage::Notice(_) => {}
         }

@@ -24,7 +24,7 @@ const MAX_UNSEEN: usize = 128 << 10;
 /// The number of bytes to read from a client in one call.
 const CHUNK: usize = 64 << 10;
 
-/// All connections.
+/// All connections to the holder's socket.
 pub(super) struct HolderClients {
     admission: Admission,
     connected: Vec<HolderClient>,

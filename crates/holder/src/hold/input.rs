@@ -98,7 +98,7 @@ impl CommandInput {
         }
     }
 
-    /// Uses this connection, which is now established.
+    /// Uses the given connection, which is now established.
     pub(super) fn attach(&mut self, sender: RelaySender) {
         self.sink = Some(InputSink::Relay(sender));
     }
@@ -246,8 +246,8 @@ impl CommandInput {
 }
 
 impl InputSink {
-    /// Whether these bytes can be written. A message must be text, but pipes and terminals accept
-    /// any bytes.
+    /// Whether the given bytes can be written. A message must be text, but pipes and terminals
+    /// accept any bytes.
     fn accepts(&self, bytes: &[u8]) -> bool {
         match self {
             Self::Pipe(_) | Self::Terminal(_) => true,

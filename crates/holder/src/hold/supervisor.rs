@@ -51,7 +51,7 @@ pub(super) struct Supervisor {
     journal: JournalWriter,
     listener: UnixListener,
     clients: HolderClients,
-    /// The input that clients write to.
+    /// The input to which clients write.
     input: CommandInput,
     /// The command's standard input, if it is not `input`. No client writes to it.
     stdin: CommandInput,
@@ -216,7 +216,7 @@ impl Supervisor {
     }
 }
 
-/// Waiting for events.
+/// Waits for events.
 impl Supervisor {
     /// Waits until a source is ready or a timer is due. Returns no sources if a signal interrupts
     /// the wait, or after a pause if the kernel is short of memory.
@@ -317,7 +317,7 @@ impl Supervisor {
     }
 }
 
-/// Handling of ready sources.
+/// Handles event sources that are ready.
 impl Supervisor {
     fn serve(&mut self, source: EventSource) {
         match source {

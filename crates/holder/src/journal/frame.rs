@@ -149,7 +149,7 @@ impl FrameHeader {
     }
 }
 
-/// Whether these bytes, possibly incomplete, could be the start of a header.
+/// Whether the given bytes could be the start of a header, which may be incomplete.
 pub(super) fn may_begin(bytes: &[u8]) -> bool {
     bytes.iter().zip([MAGIC, VERSION]).all(|(found, expected)| *found == expected)
 }

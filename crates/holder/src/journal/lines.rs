@@ -143,7 +143,7 @@ mod tests {
 
     const MAX: usize = 6;
 
-    /// Builds frames from payloads. The flag marks those that belong to the other channel.
+    /// Builds frames from payloads. The flag marks the frames that belong to the other channel.
     fn frames(payloads: &[(bool, Vec<u8>)]) -> Vec<JournalFrame> {
         let mut offset = 0;
         let frame = |(other, payload): &(bool, Vec<u8>)| {

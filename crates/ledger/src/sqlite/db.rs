@@ -36,7 +36,7 @@ pub(crate) struct Db {
     pub(crate) paths: LedgerPaths,
 }
 
-/// Something that has a database connection.
+/// A type that has a database connection.
 pub(crate) trait HasDb {
     fn db(&self) -> &Db;
 }

@@ -26,7 +26,8 @@ pub struct SqliteLedger {
     pub(crate) probe: Option<StorageProbe>,
     pub(crate) open_streams: OpenStreamCache,
     pub(crate) high_water: HighWaterFile,
-    // Must be the last field, so that the database is closed before the lock is released.
+    // The lock of the only writer. It must be the last field, so that the database is closed before
+    // the lock is released.
     pub(crate) _lock: WriterLock,
 }
 
@@ -42,7 +43,7 @@ pub struct ReadOnlyReason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoragePoint {
     AppendBegun,
-    /// All rows have been written, and the commit is next.
+    /// All rows of an append have been written, and the commit is next.
     AppendStaged,
     AppendCommitted,
     /// The archive file is durable, but its events are still in the log.

@@ -198,7 +198,7 @@ pub(crate) fn pending_of(conn: &Connection, stream: &StreamId) -> Result<Vec<Pen
     statement.query_map([stream.as_str()], |row| pending_item(row, 0))?.collect()
 }
 
-/// Reads the key, kind and due time, starting at a column.
+/// Reads a pending item. Its key, kind and due time start at the given column.
 pub(crate) fn pending_item(row: &Row<'_>, from: usize) -> Result<PendingItem> {
     let due: Option<i64> = row.get(from + 2)?;
     Ok(PendingItem {

@@ -72,7 +72,7 @@ pub struct PaneListing {
 }
 
 impl PaneListing {
-    /// The fields to request from tmux. Those with arbitrary content come last.
+    /// The fields to request from tmux. The fields with arbitrary content come last.
     pub(super) const FORMAT: &str = "#{pane_id}\t#{session_id}\t#{pane_pid}\t#{pane_dead}\t#{pane_dead_status}\t\
         #{pane_in_mode}\t#{session_attached}\t#{pane_height}\t#{pane_width}\t#{pid}\t#{pane_tty}\t#{session_name}\t#{pane_title}";
 

@@ -88,8 +88,8 @@ impl TmuxServer {
     }
 
     /// Returns a pane and its lines with character attributes, or `None` if there is no pane with
-    /// this id. Both are queried with one command, because starting a client takes longer than the
-    /// query itself.
+    /// this id. One command queries both the pane and the lines, because starting a client takes
+    /// longer than the query itself.
     pub fn styled_screen(&self, id: &PaneId) -> Result<Option<(PaneListing, Vec<String>)>, Error> {
         let pane = ["display-message", "-p", "-t", id.as_str(), PaneListing::FORMAT, ";"];
         let lines = ["capture-pane", "-p", "-e", "-t", id.as_str()];
@@ -131,8 +131,9 @@ impl TmuxServer {
 
     /// Sends bytes as keys.
     ///
-    /// # Errors Returns [`Error::PaneClosed`] if the pane does not accept keys. In copy mode, tmux
-    /// would interpret the keys as commands.
+    /// # Errors
+    /// Returns [`Error::PaneClosed`] if the pane does not accept keys. In copy mode, tmux would
+    /// interpret the keys as commands.
     pub fn send_keys(&self, id: &PaneId, bytes: &[u8]) -> Result<(), Error> {
         let codes: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         self.type_if_open(id, &format!("send-keys -t '{id}' -H {}", codes.join(" ")))

@@ -15,7 +15,7 @@ pub(crate) use fields::{Fields, resolved};
 pub use front_matter::{MarkdownParts, split};
 pub use template::IssueTemplate;
 
-/// The environment variables that a workflow may refer to.
+/// The environment variables to which a workflow may refer.
 pub type EnvironmentMap = BTreeMap<String, String>;
 
 /// A valid workflow.

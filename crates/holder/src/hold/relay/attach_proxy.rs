@@ -147,8 +147,8 @@ impl ProxiedConnection {
     }
 }
 
-/// Copies in one direction as far as possible without blocking. An error means that one side is
-/// gone.
+/// Copies in one direction as far as possible without blocking. An error means that one of the
+/// connections is gone.
 fn copy_one_way(mut from: &UnixStream, mut to: &UnixStream, held: &mut Vec<u8>) -> io::Result<()> {
     let mut chunk = [0; CHUNK];
     for _ in 0..MAX_CHUNKS {

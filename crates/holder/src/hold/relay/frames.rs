@@ -334,8 +334,8 @@ mod tests {
     }
 
     proptest! {
-        /// The text is the same however the stream is split into reads, and no longer than the
-        /// input.
+        /// The decoded text does not depend on how the stream is split into reads, and is not
+        /// longer than the input.
         #[test]
         fn lines_do_not_depend_on_read_boundaries(
             messages in prop::collection::vec(prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 1..4), 0..6),
