@@ -18,7 +18,7 @@ pub const MAX_WARNINGS: usize = 20;
 /// The maximum number of omitted paths to list for a snapshot.
 pub const MAX_LEFT_OUT: usize = 20;
 
-/// The maximum number of finished hooks to keep in memory. The session's events contain all of them.
+/// The maximum number of finished hooks to keep in memory. The session's events contain all hooks.
 pub const MAX_HOOKS_KEPT: usize = 50;
 
 /// The settle window for a good outcome of a session in a run, unless the session's own window is

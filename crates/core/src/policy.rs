@@ -19,8 +19,8 @@ use crate::request::{ApprovalSubject, CommandLookup, ProgramLookup};
 /// The version of the rule format.
 pub const POLICY_VERSION: u32 = 1;
 
-/// Characters that have a special meaning in a shell. A command line that contains any of them is
-/// more than plain words.
+/// Characters that have a special meaning in a shell. A command line that contains such a character
+/// is more than plain words.
 const SHELL_SYNTAX: &[char] = &[
     ';', '|', '&', '$', '`', '<', '>', '(', ')', '{', '}', '*', '?', '[', ']', '~', '#', '!', '\\',
     '\n', '\r', '=',
@@ -58,7 +58,7 @@ pub enum RuleDecision {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Matcher {
-    /// Commands that begin with these words.
+    /// Commands that begin with the given words.
     Command(Vec<String>),
     /// Files at or below this path.
     Path(String),

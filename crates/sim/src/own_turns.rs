@@ -1,6 +1,6 @@
 //! Turns that agents begin on their own, and the messages that their programs reject because of these turns.
 //!
-//! Like the rest of a scenario, they depend only on the seed and on names.
+//! Like everything in a scenario, these turns depend only on the seed and on names.
 
 use provost_core::{
     lifecycle::ClaimKind,

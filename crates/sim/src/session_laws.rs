@@ -312,7 +312,7 @@ fn seal_is_due(before: &Session, at: Moment, event: &Event) -> Result<(), Broken
         .find(|e| matches!(e, SessionEffect::TakeSnapshot { .. } | SessionEffect::RunCheck { .. }));
     law!(proof.is_none(), "sealed while {proof:?} is pending");
     let decided = attempt.cancelled.is_some() || attempt.stopped.is_some();
-    // Checks that only agents wrote prove nothing.
+    // A check that only agents wrote proves nothing.
     let named_by_agents = &before.spec.check_terms.agent_checks;
     let unproved = before.spec.checks.iter().any(|check| !named_by_agents.contains(check))
         && judged.has(Flag::Unverified)

@@ -93,7 +93,8 @@ pub struct AttemptEvidence {
     pub receipts: Vec<Receipt>,
     /// Whether a second snapshot, taken after the checks, had the same tree.
     pub confirmed: bool,
-    /// The number of snapshots and abandoned rounds, which is part of the keys of both.
+    /// The number of snapshots and abandoned rounds, which is part of the keys of snapshots and
+    /// rounds.
     pub taken: u32,
     /// The number of times that the tree changed between two snapshots.
     pub moved: u32,

@@ -1,8 +1,8 @@
 //! Control messages, which interrupt a turn or compact the conversation.
 //!
-//! Both are delivered like other messages, so they arrive exactly once. Their effect shows in what
-//! the agent does next: its turn ends, or its conversation is compacted. The agent may treat a
-//! compaction as a turn, but it does not count as work.
+//! Control messages are delivered like other messages, so they arrive exactly once. Their effect
+//! shows in what the agent does next: its turn ends, or its conversation is compacted. The agent
+//! may treat a compaction as a turn, but it does not count as work.
 
 use serde::{Deserialize, Serialize};
 
@@ -285,7 +285,8 @@ impl Session {
             let text = self.messages.iter().find(|m| m.key == key).map(|m| m.text.clone());
             self.expect_turn(at);
             self.update_launch(launch, |launch| {
-                // The text starts that turn, or joins a turn that the agent starts on its own.
+                // The text starts the expected turn, or joins a turn that the agent starts on its
+                // own.
                 (launch.stream.turn_input, launch.stream.own_turn) = (text, None);
             });
         }

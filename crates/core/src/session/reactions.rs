@@ -146,7 +146,7 @@ const MIN_INTERVAL_MS: u64 = 1_000;
 
 impl Session {
     /// Returns the next reaction that is due because time has passed. Reactions to silence also
-    /// depend on the time of the last output, so they are decided elsewhere.
+    /// depend on the time of the last output, so `react_to_silence` decides them.
     pub(super) fn react(&self, now: Moment) -> Option<Event> {
         self.due_reactions(|on| on != ReactionTrigger::Quiet, now.mono_ms).next()
     }

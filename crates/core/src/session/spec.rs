@@ -103,8 +103,8 @@ pub struct AgentSpec {
     pub env: BTreeMap<String, String>,
     /// Names of variables whose values are taken from the daemon's environment at each launch.
     pub pass_env: Vec<String>,
-    /// Names of variables that only the agent receives. Checks, hooks and setup do not receive
-    /// these keys, because an agent may have written the code that they run.
+    /// Names of variables that only the agent receives. Checks, hooks and setup commands do not
+    /// receive them, because an agent may have written the code that these commands run.
     #[serde(default)]
     pub own_env: Vec<String>,
     #[serde(default)]

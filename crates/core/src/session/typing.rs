@@ -204,7 +204,7 @@ impl Session {
         }
         let mut queued: Vec<&mut AgentMessage> =
             self.messages.iter_mut().filter(|m| m.status == DeliveryStatus::Queued).collect();
-        // Input that was typed into an earlier process does not affect this one.
+        // Input that was typed into an earlier process does not affect the new process.
         queued.iter_mut().for_each(|m| (m.typed, m.unconfirmed_reason) = (None, None));
         let fits =
             |m: &&mut &mut AgentMessage| m.is_text() && check_typeable(interface, &m.text).is_ok();

@@ -1,8 +1,8 @@
 //! Blind proposals for the next step: two members propose independently, and a third one chooses.
 //!
 //! The worker writes first, and its text stays hidden until the manager has written as well. Then
-//! the reviewers receive both. If no reviewer can judge them, the team stops, because silence is
-//! not agreement.
+//! the reviewers receive both proposals. If no reviewer can judge them, the team stops, because
+//! silence is not agreement.
 
 use serde::{Deserialize, Serialize};
 

@@ -132,7 +132,8 @@ pub enum TeamCommand {
         no: u32,
         judgement: CriterionJudgement,
     },
-    /// Allows Provost to run these commands, which members wrote. Only the operator may do this.
+    /// Allows Provost to run the given commands, which members wrote. Only the operator may allow
+    /// commands.
     ApproveCommands {
         commands: Vec<String>,
     },
@@ -230,7 +231,7 @@ pub enum TeamCommand {
 pub enum CheckSubject {
     Criterion(u32),
     Evidence(String),
-    /// A piece of evidence that compares these two pictures.
+    /// A piece of evidence that compares two given pictures.
     Pictures {
         evidence: String,
         files: PictureFiles,

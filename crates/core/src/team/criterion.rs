@@ -317,8 +317,8 @@ pub struct Criterion {
 }
 
 impl Criterion {
-    /// Whether the criterion blocks the finish. A proposed criterion does so until it is accepted
-    /// or rejected.
+    /// Whether the criterion blocks the finish. A proposed criterion blocks the finish until it is
+    /// accepted or rejected.
     pub fn is_open(&self) -> bool {
         match self.state {
             CriterionState::Proposed | CriterionState::Accepted => true,

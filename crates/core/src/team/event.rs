@@ -122,7 +122,7 @@ events! {
         needs: EvidenceRequirement,
     }
     CriterionJudged = "team.criterion_judged", 1 { no: u32, judgement: CriterionJudgement, by: TeamActor }
-    /// The operator allowed Provost to run these commands, which members wrote.
+    /// The operator allowed Provost to run the given commands, which members wrote.
     CommandsApproved = "team.commands_approved", 1 { commands: Vec<String> }
     CheckRequested = "team.check_requested", 1 { check: PendingCheck }
     /// Another member requested a check that is already running, and will receive the result as well.
@@ -188,7 +188,7 @@ events! {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         allow: Vec<BlockerWaiver>,
     }
-    /// The operator waived these blockers, by name.
+    /// The operator waived the named blockers.
     FinishAllowed = "team.finish_allowed", 1 { blockers: Vec<FinishBlocker>, by: TeamActor }
     /// The managing policy observed that a worker became idle, or is no longer idle.
     PolicyObserved = "team.policy_observed", 1 { worker: String, idle: Option<IdleWorker> }

@@ -33,7 +33,7 @@ pub enum LoopProof {
     Asserted,
     /// A challenge of the work, which states the failure mode, how it was tested, and the result.
     Adversarial,
-    /// A JSON object with these fields, all of which must be non-empty.
+    /// A JSON object with the given fields, all of which must be non-empty.
     Artifact { fields: Vec<String> },
     /// Two pictures that Provost compares. At most this share of their pixels may differ, in
     /// millionths. The files are specified here or by the member that requests the comparison.

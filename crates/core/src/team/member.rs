@@ -61,12 +61,13 @@ pub struct TeamMember {
     /// The name, which is unique in the team, even among members that have left.
     pub name: String,
     pub role: MemberRole,
-    /// The member's session, if Provost has one. A member that was opened elsewhere polls for its
-    /// messages, and Provost does not probe it.
+    /// The member's session, if Provost has one. A member without a session polls for its messages,
+    /// and Provost does not probe it.
     pub session: Option<SessionId>,
     #[serde(default)]
     pub labels: MemberLabels,
-    /// The capabilities that the session provides. None without a session, or if they are unknown.
+    /// The capabilities that the session provides. None if the member has no session, or if its
+    /// capabilities are unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub means: Option<MemberCapabilities>,
     /// Whether Provost sent the member an onboarding message.

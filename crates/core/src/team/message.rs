@@ -25,7 +25,8 @@ pub const MAX_OFFERS: u32 = 10;
 /// Maximum length of a message that combines several pieces of news, in bytes.
 pub const MAX_NEWS_BYTES: usize = 16 << 10;
 
-/// The number of settled messages that a team keeps in its state. Its events contain all of them.
+/// The number of settled messages that a team keeps in its state. The events of the team contain
+/// all messages.
 pub const MAX_SETTLED_KEPT: usize = 200;
 
 /// The recipient of a message.

@@ -1,4 +1,5 @@
-//! A test's own `PROVOST_HOME` with its surroundings, removed and checked at the end.
+//! A test's own `PROVOST_HOME` and the directories around it, which are checked and removed when
+//! the test ends.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};

@@ -49,7 +49,7 @@ pub struct ScriptedThread {
     /// The name of the thread in records and errors.
     pub name: String,
     pub when: ThreadSelector,
-    /// The number of threads that get these answers.
+    /// The number of threads that get the answers.
     pub repeat: RepeatCount,
     pub turns: Vec<ScriptedTurn>,
 }

@@ -187,7 +187,7 @@ impl Drop for ModelServer {
 pub(super) struct ServerShared {
     state: Mutex<ServerState>,
     changed: Condvar,
-    /// Makes ids unique across servers, because a thread may outlive its server.
+    /// A text that makes ids unique across servers, because a thread may outlive its server.
     pub(super) nonce: String,
 }
 

@@ -208,7 +208,7 @@ impl<'a> MonitorWatch<'a> {
 
 /// The reason why a wait ended.
 enum WakeCause {
-    /// Events of these sessions or runs.
+    /// Events of the given sessions or runs arrived.
     Events(Vec<String>),
     Time,
 }

@@ -82,7 +82,7 @@ fn serve(context: &Context, server: &mut TrackerServer<'_>) -> CliResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns how long to pause before the next poll. If a retry is due earlier, the pause is shorter.
+/// Returns the pause before the next poll. If a retry is due earlier, the pause is shorter.
 fn pause(interval: Duration, due_ms: Option<u64>) -> Duration {
     let now = u64::try_from(clock::now_ms()).unwrap_or(0);
     let until = due_ms.map(|due| Duration::from_millis(due.saturating_sub(now)));

@@ -27,7 +27,8 @@ use crate::{clock, context::Context, error::Error, target, ui};
 /// The maximum number of finished runs to read at startup. No real ledger contains more.
 const MAX_INITIAL_RUNS: usize = 1_000_000;
 
-/// The maximum number of finished runs to read later. Fewer runs than this end between two passes.
+/// The maximum number of finished runs to read after startup. Fewer runs than this limit end
+/// between two passes.
 const MAX_RECENT_RUNS: usize = 500;
 
 /// The state of `serve` for one workflow.
