@@ -274,7 +274,7 @@ impl PreparedHome {
     }
 }
 
-/// Items that a user may miss in a session, and why they are not carried over.
+/// Items that a user may miss in a session, each with the reason why it is not carried over.
 const LEFT_OUT: [(&str, &str); 3] = [
     ("plugins", "each home would download its own plugins"),
     ("hooks.json", "trust in hooks depends on the path of their file"),

@@ -84,8 +84,8 @@ fn is_pre_release(text: &str) -> bool {
     text.split('.').all(|part| !part.is_empty() && part.bytes().all(allowed))
 }
 
-/// Compares two pre-releases. Numbers are compared numerically and precede text. If one is a prefix
-/// of the other, the longer one is greater.
+/// Compares two pre-releases. Numbers are compared numerically and precede text. If one pre-release
+/// is a prefix of the other, the longer one is greater.
 fn compare_pre(a: &str, b: &str) -> Ordering {
     let compare = |(a, b): (&str, &str)| match (number(a), number(b)) {
         (Some(a), Some(b)) => a.cmp(&b),

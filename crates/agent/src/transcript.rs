@@ -42,7 +42,7 @@ pub trait TranscriptStore: Send + Sync {
     /// Whether a conversation in this home was started by a user, and not by the agent.
     fn is_user_thread(&self, home: &Path, thread: &str) -> bool;
 
-    /// Returns when a conversation was created, if its id shows it.
+    /// Returns the creation time of a conversation, if its id contains the time.
     fn created_at_ms(&self, thread: &str) -> Option<u64>;
 
     /// Watches for conversations that appear in a home.

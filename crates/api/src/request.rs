@@ -178,7 +178,7 @@ pub struct DaemonInfo {
     pub home: String,
     /// The reason why the daemon is read-only, if it is.
     pub read_only: Option<String>,
-    /// A description of what the ledger lost, if the operator has not accepted the loss yet.
+    /// A description of the ledger's loss, if the operator has not accepted the loss yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ledger_loss: Option<String>,
     /// Running holders that are not in the ledger.

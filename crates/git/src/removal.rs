@@ -107,7 +107,7 @@ pub enum Error {
     Git(#[from] command::Error),
 }
 
-/// Returns what would be lost if the worktree were removed now.
+/// Returns the consequences of removing the worktree now, including the work that would be lost.
 pub fn removal_risk(
     git: &Git,
     worktree: &Worktree,
@@ -305,7 +305,8 @@ fn count_ignored(repo: &Repo<'_>) -> Result<usize, Error> {
 
 /// Removes the files, then the registration. Git itself would refuse to remove the worktree,
 /// because it compares the `.git` file with the git directory that it was given, which is Provost's
-/// own. If this function is interrupted in between, the worktree remains registered and locked.
+/// own. If the function is interrupted between the two steps, the worktree remains registered and
+/// locked.
 fn remove_registered(git: &Git, shared: &Repo<'_>, worktree: &Worktree) -> Result<(), Error> {
     if worktree.path.symlink_metadata().is_ok() {
         // An agent may have written files since the first check.

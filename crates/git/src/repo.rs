@@ -166,7 +166,7 @@ impl<'a> Repo<'a> {
         let stand_in = StandIn::for_long_call(self.git.scratch(), &self.common_dir, format)?;
         let answer = self.write_with(&stand_in, args).filters(&self.filters).run_long(calls);
         if !matches!(answer, Err(Error::Abandoned { .. })) {
-            // If this fails, the next sweep will remove the directory.
+            // A directory that cannot be removed now will be removed by the next sweep.
             fs::remove_dir_all(&stand_in).ok();
         }
         answer

@@ -194,7 +194,7 @@ fn set(made: &Repo<'_>, key: &str, value: &OsStr) -> Result<(), command::Error> 
     made.write(args).run().map(drop)
 }
 
-/// Replaces whatever is at the path with an empty directory.
+/// Replaces any entry at the path with an empty directory.
 fn clear(directory: &Path) -> io::Result<()> {
     match fs::remove_dir_all(directory) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

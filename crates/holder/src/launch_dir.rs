@@ -141,7 +141,7 @@ impl LaunchDir {
         Ok(rustix::fs::renameat(&self.fd, new.as_str(), &self.fd, name)?)
     }
 
-    /// Reserves space for a record that must be written later, whatever happens to the disk in the
+    /// Reserves space for a record that must be written later, even if the disk becomes full in the
     /// meantime.
     pub(crate) fn reserve_record(
         &self,
@@ -206,8 +206,8 @@ impl LaunchDir {
         )
     }
 
-    /// Returns a path to the socket that is short enough for a socket address, however long the
-    /// directory's own path is.
+    /// Returns a path to the socket that is short enough for a socket address, even if the
+    /// directory's own path is too long.
     pub(crate) fn socket_path(&self) -> PathBuf {
         format!("/proc/self/fd/{}/{SOCKET_FILE}", self.fd.as_raw_fd()).into()
     }

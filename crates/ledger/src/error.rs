@@ -63,7 +63,7 @@ impl Error {
         matches!(self, Self::Corrupt { .. } | Self::Unreadable { .. } | Self::Archive { .. })
     }
 
-    /// Describes what is wrong with a record.
+    /// Creates the error for a record that cannot be read.
     pub(crate) fn unreadable(record: &RecordedEvent, what: String) -> Self {
         let stream = record.stream.to_string();
         Self::Unreadable { seq: record.seq, stream, version: record.version, what }

@@ -290,8 +290,8 @@ pub trait ReadLedger {
     /// have nothing pending, and have not changed since the given wall-clock time.
     fn archivable(&self, before_wall_ms: i64, limit: usize) -> Result<Vec<StreamId>, Error>;
 
-    /// Runs several reads on one consistent state of the ledger, regardless of what is appended in
-    /// the meantime.
+    /// Runs several reads on one consistent state of the ledger, even if events are appended in the
+    /// meantime.
     fn read_consistent(&self, read: &mut dyn FnMut(&dyn ReadLedger)) -> Result<(), Error>;
 }
 

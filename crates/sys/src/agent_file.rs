@@ -156,8 +156,8 @@ impl AgentDir {
         made.map(File::from).map_err(|why| failed(&full, why.into()))
     }
 
-    /// Removes an entry below the directory. If it is a link, the link is removed, not its target.
-    /// Fails if it is a directory.
+    /// Removes an entry below the directory. For a symbolic link, removes the link and not its
+    /// target. Fails if the entry is a directory.
     pub fn remove_file(&self, below: &Path) -> Result<(), Error> {
         let (parent, name) = self.parent(below)?;
         unlinkat(parent, name, AtFlags::empty())

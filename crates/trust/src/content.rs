@@ -232,8 +232,8 @@ impl ContentPart {
     }
 }
 
-/// Converts bytes to text. If they are not UTF-8, their digest is added, so that different bytes
-/// never result in the same text.
+/// Converts bytes to text. The text of bytes that are not UTF-8 contains their digest, so that
+/// different bytes never result in the same text.
 fn text_of(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) => text.to_owned(),

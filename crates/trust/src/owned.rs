@@ -71,8 +71,8 @@ pub(crate) fn check(path: &Path) -> io::Result<Option<Result<fs::Metadata, Owner
 }
 
 /// Reads a regular file that only the user can change. The checks apply to the opened file, so the
-/// file cannot be swapped in between. Does not block if the path turns out to be a pipe. Returns
-/// `None` if the file does not exist.
+/// file cannot be swapped between the checks and the read. Does not block if the path turns out to
+/// be a pipe. Returns `None` if the file does not exist.
 pub(crate) fn read(path: &Path, limit: u64) -> io::Result<Option<Result<Vec<u8>, OwnershipError>>> {
     let file = match agent_file::open(path) {
         Ok(file) => file,

@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use super::strings::string_literals;
 use crate::{print::print_line, process::capture, workspace::Workspace};
 
-/// Words that comments, texts and documents must not use, each with a better one.
+/// Words that comments, texts and documents must not use, each with a better word.
 const BANNED_WORDS: &[(&str, &str)] = &[
     ("tell", "report, show or send"),
     ("told", "reported, shown or sent"),

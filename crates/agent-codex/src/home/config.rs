@@ -117,7 +117,7 @@ pub struct ConfigRequest<'a> {
 #[derive(Debug)]
 pub struct SessionConfig {
     pub text: String,
-    /// The user's settings that do not apply in the session, and why.
+    /// The user's settings that do not apply in the session, each with the reason.
     pub changed: Vec<(String, &'static str)>,
     /// Whether the user's file configures a keyring for credentials.
     pub keeps_auth_elsewhere: bool,

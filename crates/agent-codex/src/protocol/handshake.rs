@@ -69,7 +69,7 @@ pub(crate) fn thread(opening: &ConversationOptions) -> ProtocolWrite {
     write(THREAD, wire::request(THREAD, thread_method(opening), Value::Object(params)))
 }
 
-/// Describes why the server rejected the request to open the conversation.
+/// Describes the server's reason for rejecting the request to open the conversation.
 pub(crate) fn describe_rejection(
     version: CodexVersion,
     opening: &ConversationOptions,

@@ -39,7 +39,8 @@ impl ThreadSettings {
         }
     }
 
-    /// Describes what changed, if anything did.
+    /// Describes the changes between two versions of the settings. Returns `None` if there are
+    /// none.
     pub(crate) fn describe_changes(&self, new: &ThreadSettings) -> Option<String> {
         let parts = [
             ("model", &self.model, &new.model),

@@ -66,7 +66,7 @@ pub enum FileStatus {
     },
     /// Another file now has this name.
     Replaced,
-    /// No file has this name any more.
+    /// There is no longer a file with this name.
     Gone,
 }
 

@@ -30,8 +30,8 @@ pub(super) fn read(directory: &Path) -> Result<FrontMatter, SkipReason> {
     parse(text_of(&bytes)?)
 }
 
-/// Describes why the file cannot be read. The text does not contain the path, because the caller
-/// adds it.
+/// Describes the reason why the file cannot be read. The text does not contain the path, because
+/// the caller adds it.
 fn unreadable(why: &agent_file::Error) -> String {
     match why {
         agent_file::Error::Io { source, .. } => source.to_string(),

@@ -93,7 +93,7 @@ impl TreeEnding {
         self.scan_soon(now);
     }
 
-    /// Returns when to scan next.
+    /// Returns the time of the next scan.
     pub(super) fn due(&self) -> u64 {
         self.scan_at
     }

@@ -45,7 +45,7 @@ impl CommandLeader {
         self.ended.is_some()
     }
 
-    /// Returns when the exit was observed, on the monotonic clock.
+    /// Returns the time at which the exit was observed, on the monotonic clock.
     pub(super) fn ended_at(&self) -> Option<u64> {
         self.ended.as_ref().map(|ended| ended.mono_ms)
     }

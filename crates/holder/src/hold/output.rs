@@ -127,8 +127,8 @@ impl CommandOutput {
     ) -> io::Result<()> {
         self.out = None;
         self.flush_held_back(JournalChannel::Stdout, journal, now).ok();
-        // The journal preserves the order, so if the last entry is on disk, so are the earlier
-        // ones.
+        // The journal preserves the order of entries, so the earlier entries are on disk if the
+        // last one is.
         journal.relay_note(now, note).ok();
         journal.note(now, JournalNote::StdoutClosed)
     }

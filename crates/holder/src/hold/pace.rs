@@ -1,5 +1,5 @@
-//! Limits how often a terminal is read while it produces output continuously. A spinner draws
-//! thirty times a second, and a remote watcher does not need every frame.
+//! Limits the rate at which a terminal is read while it produces output continuously. A spinner
+//! draws thirty times a second, and a remote watcher does not need every frame.
 
 /// Pieces of output that arrive within this time of each other belong to one flow.
 const FLOW_GAP_MS: u64 = 300;
@@ -55,7 +55,7 @@ impl ReadPace {
         *self = Self::default();
     }
 
-    /// Returns when the terminal may be read again, if reading is paused.
+    /// Returns the time from which the terminal may be read again, if reading is paused.
     pub(super) fn paused_until(&self, now: u64) -> Option<u64> {
         self.paused_until.filter(|until| now < *until)
     }

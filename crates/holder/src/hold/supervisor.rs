@@ -61,7 +61,7 @@ pub(super) struct Supervisor {
     attach_proxy: Option<AttachProxy>,
     /// The command's terminal, if it has one.
     terminal: Option<&'static CommandTerminal>,
-    /// Limits how often the terminal is read.
+    /// Limits the rate at which the terminal is read.
     pace: ReadPace,
     output: CommandOutput,
     leader: CommandLeader,
@@ -281,7 +281,7 @@ impl Supervisor {
         all
     }
 
-    /// Returns when the earliest timer is due. Without a timer, the wait is unbounded.
+    /// Returns the time at which the earliest timer is due. Without a timer, the wait is unbounded.
     fn due(&self) -> Option<u64> {
         let phase = match &self.phase {
             HolderPhase::Running if self.leader.has_ended() => None,

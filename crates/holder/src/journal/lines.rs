@@ -10,8 +10,8 @@ use super::frame::{JournalChannel, JournalFrame};
 /// The maximum length of a line that is delivered with its bytes.
 pub const MAX_LINE: usize = 16 << 20;
 
-/// A position between two bytes of a channel: the frame to read from and how many of its bytes to
-/// skip.
+/// A position between two bytes of a channel, which consists of a frame and the number of the
+/// frame's bytes to skip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct JournalCursor {
     pub offset: u64,

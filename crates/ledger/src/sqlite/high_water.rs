@@ -1,10 +1,10 @@
 //! The high-water mark: the last committed `seq`, stored outside of SQLite's files.
 //!
 //! `ledger.head` is written after each commit and before the commit is acknowledged, but it is not
-//! synced. It is therefore never ahead of what SQLite made durable. If the process crashes after
-//! the commit but before this write, or if a power loss drops the last writes to the mark, the mark
-//! is behind, which is harmless. If the log ends before the mark, or contains a different record at
-//! its position, then acknowledged events were lost.
+//! synced. The mark is therefore never ahead of the events that SQLite made durable. If the process
+//! crashes after the commit but before this write, or if a power loss drops the last writes to the
+//! mark, the mark is behind, which is harmless. If the log ends before the mark, or contains a
+//! different record at its position, then acknowledged events were lost.
 //!
 //! The file has two slots of a fixed size, which are written in turn. If one slot is half written,
 //! or is read while it is being written, the other slot still contains the previous mark. If a mark
@@ -109,7 +109,7 @@ impl HighWaterFile {
         self.write(&HighWaterMark { seq: record.seq, record: Some(digest_of(record)) });
     }
 
-    /// Writes the mark. If this fails, the previous mark remains and is still valid.
+    /// Writes the mark. If the write fails, the previous mark remains and is still valid.
     pub(crate) fn write(&mut self, head: &HighWaterMark) {
         let Some(file) = &self.file else { return };
         let offset = self.next * SLOT as u64;

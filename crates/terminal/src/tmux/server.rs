@@ -140,8 +140,8 @@ impl TmuxServer {
     }
 
     /// Runs a typing command if the pane accepts keys. tmux checks and acts in one step, so that
-    /// the pane cannot change in between. This matters because tmux 3.3a crashes when it pastes
-    /// into a dead pane.
+    /// the pane cannot change between the check and the action. This matters because tmux 3.3a
+    /// crashes when it pastes into a dead pane.
     fn type_if_open(&self, id: &PaneId, command: &str) -> Result<(), Error> {
         let refuse = format!("display-message -p {CLOSED}");
         let asked = ["if-shell", "-F", "-t", id.as_str(), ACCEPTS_KEYS_FORMAT, command, &refuse];

@@ -54,7 +54,7 @@ impl Redraw {
         }
     }
 
-    /// Returns when the next step is due.
+    /// Returns the time at which the next step is due.
     pub(super) fn due_at(&self) -> Option<u64> {
         match self {
             Self::Done => None,

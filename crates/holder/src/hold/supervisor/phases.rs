@@ -1,5 +1,5 @@
-//! State changes that depend only on the state and the time, no matter what woke the holder:
-//! limits, records, and the steps from the leader's exit to the end of the tree.
+//! State changes that depend only on the state and the time, and not on the event that woke the
+//! holder: limits, records, and the steps from the leader's exit to the end of the tree.
 
 use std::fs;
 use std::io;

@@ -10,7 +10,7 @@ use crate::journal::RelayNote;
 use crate::wire::HolderNotice;
 
 impl Supervisor {
-    /// Takes the steps of the connection that are due, no matter what woke the holder.
+    /// Takes the steps of the connection that are due. Called whenever the holder wakes up.
     pub(super) fn follow_relay(&mut self, now: u64) {
         if self.connecting.as_ref().is_some_and(|arriving| now >= arriving.due()) {
             self.continue_connecting();
