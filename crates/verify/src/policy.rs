@@ -101,7 +101,7 @@ impl RetryPolicy {
             }
             // The agent may still be running, and a second agent would interfere with its work.
             AttemptEnding::Lost => {
-                (AdvisedStep::Escalate, "the agent may still be running, unobserved".to_owned())
+                (AdvisedStep::Escalate, "the agent may still be running, but is not observed".to_owned())
             }
             AttemptEnding::TimedOut => {
                 (AdvisedStep::Escalate, "the monitor timed out while the work continues".to_owned())
