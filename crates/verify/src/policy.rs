@@ -100,9 +100,10 @@ impl RetryPolicy {
                 (AdvisedStep::Escalate, "the work is waiting for the user".to_owned())
             }
             // The agent may still be running, and a second agent would interfere with its work.
-            AttemptEnding::Lost => {
-                (AdvisedStep::Escalate, "the agent may still be running, but is not observed".to_owned())
-            }
+            AttemptEnding::Lost => (
+                AdvisedStep::Escalate,
+                "the agent may still be running, but is not observed".to_owned(),
+            ),
             AttemptEnding::TimedOut => {
                 (AdvisedStep::Escalate, "the monitor timed out while the work continues".to_owned())
             }
