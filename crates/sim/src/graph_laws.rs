@@ -154,7 +154,7 @@ fn is_verified(before: &Run, e: &Integrated) -> Result<(), BrokenLaw> {
     let there = |id: &TaskId| links.iter().any(|link| link.task == *id);
     let tasks =
         graph.tasks().filter(|(plan, task)| task.phase == TaskPhase::Merged || there(&plan.id));
-    // Checks that only agents wrote prove nothing.
+    // A check that only agents wrote proves nothing.
     let named_by_agents = before.agent_checks();
     let of_plan = tasks.flat_map(|(plan, _)| &plan.checks);
     let checks = of_plan.filter(|check| !named_by_agents.contains(check)).count();

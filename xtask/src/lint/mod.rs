@@ -31,7 +31,7 @@ pub(crate) fn before_test_build(workspace: &Workspace, depth: Depth) -> Result<(
     }
 }
 
-/// Runs all of these checks, even if one fails.
+/// Runs all given checks, even if one of them fails.
 fn run_checks(workspace: &Workspace, checks: &[(&str, LintCheck)]) -> Result<()> {
     let mut failed = Vec::new();
     for (title, check) in checks {

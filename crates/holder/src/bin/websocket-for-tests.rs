@@ -41,7 +41,7 @@ impl ScriptedServer {
                 self.listener = Some(UnixListener::bind(&self.socket)?);
                 Ok(())
             }
-            // This fails if the socket's path is gone.
+            // The call fails if the socket's path no longer exists.
             "chmod" => fs::set_permissions(&self.socket, fs::Permissions::from_mode(0o600)),
             "accept" => self.request().and_then(|()| self.answer()),
             "request" => self.request(),

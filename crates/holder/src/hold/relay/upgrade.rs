@@ -45,7 +45,7 @@ impl Upgrade {
                 Err(error) => return Err(error),
             }
             if self.answer.len() > MAX_ANSWER {
-                return Err(io::Error::other("its answer is too long"));
+                return Err(io::Error::other("the response is too long"));
             }
         }
         self.check().map(|()| true)
@@ -57,7 +57,7 @@ impl Upgrade {
         let status = lines.next().unwrap_or_default();
         if status.split(' ').nth(1) != Some("101") {
             let status: String = status.chars().take(MAX_QUOTED).collect();
-            return Err(io::Error::other(format!("it answers with {status:?}")));
+            return Err(io::Error::other(format!("the response is {status:?}")));
         }
         let headers: Vec<(&str, &str)> = lines.filter_map(|line| line.split_once(':')).collect();
         let value = |name: &str| {
@@ -66,7 +66,7 @@ impl Upgrade {
         };
         let upgraded = value("upgrade").is_some_and(|to| to.eq_ignore_ascii_case("websocket"));
         if !upgraded || value("sec-websocket-accept") != Some(&accept(&self.key)) {
-            return Err(io::Error::other("its answer is not a WebSocket upgrade"));
+            return Err(io::Error::other("the response is not a WebSocket upgrade"));
         }
         Ok(())
     }
