@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     ids::SessionId,
-    lifecycle::{ClaimKind, Judgement, Verification},
+    lifecycle::{ClaimKind, Judgement, VerificationFact},
     request::Request,
     result::StructuredResult,
     session::{self, Budget, SendMode, Session, SessionSpec},
@@ -592,8 +592,8 @@ fn bad_end_reason(session: &Session, judged: &Judgement) -> Option<String> {
     let stopped = attempt.stopped.as_ref().map(|(_, detail)| detail.clone());
     let crashed = judged.cause == Some(crate::lifecycle::Cause::Crash);
     let refuted = || match session.verification() {
-        Verification::Failed(refuted) if !crashed => Some(refuted.describe()),
-        Verification::None | Verification::Failed(_) | Verification::Passed(_) => None,
+        VerificationFact::Failed(refuted) if !crashed => Some(refuted.describe()),
+        VerificationFact::None | VerificationFact::Failed(_) | VerificationFact::Passed(_) => None,
     };
     let gave_up = attempt.claim.as_ref().filter(|claim| claim.kind == ClaimKind::Failed);
     let first_line = gave_up.and_then(|claim| claim.text.as_deref()?.lines().next());

@@ -38,7 +38,7 @@ use super::{
     check::{CheckJob, CheckRunner, CheckoutSlots},
     clock::Clock,
     drop_box,
-    effects::{EffectName, Effects, FinishedEffect},
+    effects::{EffectName, EffectOwner, Effects, FinishedEffect},
     encode_message::{encode_message, typed_text},
     environment::{DaemonEnvironment, ProvostPaths},
     follow::{self, Follower, FollowerLink},
@@ -271,8 +271,8 @@ impl Executor {
 
     fn start(&mut self, session: Arc<Session>, effect: SessionEffect) {
         let key = (Subject::Session(session.id), effect.key());
-        if let SessionEffect::RunCheck { .. } = effect {
-            self.context.checks.claim_running(session.id, &key.1);
+        if let Some(job) = check_job(&session, &effect) {
+            self.context.checks.claim_running(&job);
         }
         let context = self.context.clone();
         self.spawn_effect(key, |cancel| async move {
@@ -432,12 +432,10 @@ impl EffectContext {
             SessionEffect::TakeSnapshot { attempt, no } => {
                 Some(self.take_snapshot(session, attempt, no).await)
             }
-            SessionEffect::RunCheck { attempt, index, .. } => {
-                let Some(job) = CheckJob::from_session(session, index, effect.key()) else {
-                    return;
-                };
-                let receipt = self.checks.run(job, cancel).await;
-                Some(SessionCommand::CheckFinished { attempt, receipt })
+            SessionEffect::RunCheck { attempt, .. } => {
+                let Some(job) = check_job(session, &effect) else { return };
+                let receipt = self.checks.run(job, cancel).await.pop();
+                receipt.map(|receipt| SessionCommand::CheckFinished { attempt, receipt })
             }
             SessionEffect::RunHook(key) => {
                 let environment = &self.world.environment;
@@ -830,6 +828,13 @@ impl EffectContext {
             Err(reason) => SessionCommand::SnapshotFailed { attempt, no, reason },
         }
     }
+}
+
+/// Returns the verification that an effect requests, if it runs a check.
+fn check_job(session: &Session, effect: &SessionEffect) -> Option<CheckJob> {
+    let SessionEffect::RunCheck { index, .. } = effect else { return None };
+    let verification = session.check_request(*index)?;
+    Some(CheckJob { owner: EffectOwner::Session(session.id), key: effect.key(), verification })
 }
 
 /// Asks a holder to write to its command, however long that takes. `None` if this was cancelled first.
