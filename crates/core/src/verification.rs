@@ -81,14 +81,7 @@ impl From<&AgentSpec> for CheckEnvironment {
     }
 }
 
-impl Verification {
-    /// Returns the verdict on the tree. Receipts for another tree are ignored.
-    pub fn verdict(&self, receipts: &[Receipt]) -> Verdict {
-        judge_receipts(&self.snapshot, &self.checks, receipts)
-    }
-}
-
-/// Returns the verdict on a tree that may equal its base.
+/// Returns the verdict on a tree that may equal its base. Receipts for another tree are ignored.
 pub(crate) fn judge_receipts(
     snapshot: &Snapshot,
     required: &[String],

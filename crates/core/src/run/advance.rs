@@ -175,7 +175,7 @@ impl Run {
         context: &RunAdvanceContext<'_>,
     ) -> Option<RunStep> {
         let Budget { tokens, turns } = self.allowance(session, context);
-        // A session without a budget runs no agent.
+        // A session without a budget stays without one.
         let budget = Budget {
             tokens: session.budget.tokens.and(tokens),
             turns: session.budget.turns.and(turns),
@@ -332,9 +332,7 @@ impl Run {
             }
         }
         match self.landing_need()? {
-            LandingNeed::Session(no, _) if self.is_check_only(self.stage, no) => {
-                self.open_session(self.job(no))
-            }
+            LandingNeed::Verification(no, step) => self.verify_landing(no, step),
             LandingNeed::Session(no, step) => match self.used_up() {
                 Some(used) => Some(stop_run(RunFailureCause::Budget, used)),
                 None => self.begin_step(context, no, step),

@@ -51,7 +51,7 @@ use super::{
         failed_launch_command,
     },
     panes::{PaneInput, PaneRegistry, Typist, WriteDispatcher},
-    run_effect::RunEffects,
+    run_effect::{self, RunEffects},
     secrets::Secrets,
     shortage::{self, ShortageWaits},
     supervised_command::{self, CommandEnd, Holders, SURVIVOR_GRACE},
@@ -286,12 +286,16 @@ impl Executor {
 
     fn start_run(&mut self, run: Arc<Run>, effect: run::RunEffect) {
         let key = (Subject::Run(run.id), effect.key());
+        if let Some(job) = run_effect::check_job(&run, &effect) {
+            self.context.checks.claim_running(&job);
+        }
         let context = self.context.clone();
         self.spawn_effect(key, |mut cancel| async move {
             let carrier = RunEffects {
                 world: &context.world,
                 effects: &context.effects,
                 git_calls: &context.git_calls,
+                checks: &context.checks,
             };
             let mut wait = context.world.waits.begin(Subject::Run(run.id), effect.key());
             let result = loop {
