@@ -223,7 +223,8 @@ impl Run {
             | RunCommand::QueueFailed { .. } => self.decide_tasks(command, open),
             RunCommand::Verified { no, receipts } => {
                 let pending = self.pending_verification().is_some_and(|one| one.no == no);
-                event_if_new(open && pending, VerificationDone { no, receipts })
+                let taken = open && pending || bug!(LateVerificationTaken);
+                event_if_new(taken, VerificationDone { no, receipts })
             }
             RunCommand::CommitRecorded { session, head, caveats } => {
                 let wanted = self.uncommitted_sessions().any(|one| one.id == session);
