@@ -212,7 +212,6 @@ pub(crate) fn opening(
     session: u64,
     launch: u32,
     interface: &AgentInterface,
-    part: SessionPart,
     faults: &Faults,
 ) -> Vec<AgentAction> {
     let faults = &faults_of_agents(seed, faults);
