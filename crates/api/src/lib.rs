@@ -29,7 +29,8 @@ pub use request::{
 };
 pub use run::{
     ApprovalRow, ApproveRunRequest, CostRow, DecisionRow, FindingRow, LandingRow, OpenRunRequest,
-    OriginRow, PullRow, QueueRow, RejectRunRequest, RunGraphRow, RunRow, RunSessionRow, TaskCounts,
+    OriginRow, PullRow, QueueRow, RejectRunRequest, RunGraphRow, RunRow, RunSessionRow,
+    RunVerificationRow, TaskCounts,
     TaskRow,
 };
 pub use session::{

@@ -59,6 +59,9 @@ pub struct RunRow {
     /// The number of the run attempt: 1, plus one for each resume.
     pub attempt: u32,
     pub sessions: Vec<RunSessionRow>,
+    /// The newest checks of merged work, which need no session.
+    #[serde(default)]
+    pub verifications: Vec<RunVerificationRow>,
     /// Requests of the run's active session that the user must settle. They are not stored in the
     /// ledger.
     #[serde(default)]
@@ -245,6 +248,28 @@ pub struct RunSessionRow {
     /// Whether the session is waiting for the user's next message because its turn was interrupted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
+}
+
+/// The checks of merged work: of a batch in the merge queue, or of a merge with the target.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RunVerificationRow {
+    /// The number of the verification within the run, starting at 1.
+    pub no: u32,
+    /// batch or landing.
+    pub kind: String,
+    /// The number of the batch, if a batch is checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<u32>,
+    /// The number of the landing step, if a merge with the target is checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<u32>,
+    /// running, stopped, passed, failed or inconclusive.
+    pub state: String,
+    /// The merge commit, and its tree.
+    pub commit: String,
+    pub tree: String,
+    /// The checks, in the order in which they run.
+    pub checks: Vec<CheckRow>,
 }
 
 /// A question that was answered.

@@ -13,8 +13,8 @@ use provost_core::{
     result::{Finding, ResultForm, Review, Severity, StructuredResult, Triage},
     run::{LandMode, PlanMode, ReviewMode, ReviewModes, RunHookEvent, RunSpec, RunTarget},
     session::{
-        AgentInterface, Budget, HookSpec, ProcessExit, ReportBody, SessionSpec, StreamSignal,
-        TurnEnd, Usage, WorkLocation,
+        AgentInterface, Budget, HookSpec, ReportBody, SessionSpec, StreamSignal, TurnEnd, Usage,
+        WorkLocation,
     },
     verdict::EmptyDiff,
 };
@@ -45,8 +45,6 @@ pub(crate) enum RunAction {
 pub(crate) struct SessionPart {
     form: ResultForm,
     edits: bool,
-    /// The session has no agent: it only checks a merge.
-    checks_only: bool,
 }
 
 impl SessionPart {
@@ -55,7 +53,6 @@ impl SessionPart {
         spec.run.map(|_| SessionPart {
             form: spec.agent.settings.result,
             edits: matches!(spec.work, WorkLocation::Worktree { .. }),
-            checks_only: spec.agent.argv == ["true"],
         })
     }
 }
@@ -216,14 +213,10 @@ pub(crate) fn opening(
     session: u64,
     launch: u32,
     interface: &AgentInterface,
-    part: SessionPart,
     faults: &Faults,
 ) -> Vec<AgentAction> {
     let faults = &faults_of_agents(seed, faults);
     let mut rng = Rng::from_names(seed, &[31, session, u64::from(launch)]);
-    if part.checks_only {
-        return vec![AgentAction::Exit(ProcessExit::Exit(0))];
-    }
     if !interface.takes_instructions() || (!faults.calm && rng.percent(8)) {
         return script::opening(seed, session, launch, interface, faults);
     }

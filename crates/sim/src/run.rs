@@ -14,8 +14,9 @@ mod user_actions;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use provost_core::{
-    ids::{LaunchId, SessionId, TeamId},
+    ids::{LaunchId, SessionId, TeamId, TreeId},
     lifecycle::State,
+    run::RunEffect,
     session::{
         Event, HookEnd, LaunchPhase, Reporter, Session, SessionCommand, SessionEffect, SessionSpec,
         StopStep, enter_retry_key,
@@ -654,18 +655,7 @@ impl Sim {
             (false, true) => CheckEnd::Exit(0),
             (false, false) => CheckEnd::Exit(1),
         };
-        let receipt = Receipt {
-            command,
-            tree: snapshot.tree,
-            end,
-            duration_ms: 1,
-            output_digest: String::new(),
-            output: String::new(),
-            tail: String::new(),
-            warm: false,
-            environment: None,
-            overlay: None,
-        };
+        let receipt = receipt(&command, &snapshot.tree, end);
         let finished = SessionCommand::CheckFinished { attempt, receipt };
         self.receipts.push((session.id, finished.clone()));
         Ok(Some(finished))
@@ -814,10 +804,15 @@ impl Sim {
     }
 
     /// Advances time to the next event that is waiting for it. Returns `false` if nothing is pending.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "all others run one command at most")]
     fn pass_time(&mut self, idle: bool) -> bool {
         let now = self.world.now_ms;
-        let of_runs =
-            self.engine.run_tasks.keys().map(|(run, key)| (SessionId(run.0), key.clone()));
+        let of_runs = self.engine.run_tasks.iter().flat_map(|(key, task)| match task.effect {
+            RunEffect::Verify { no } => graph_effects::verification_keys(key, &task.run, no),
+            _ => vec![(SessionId(key.0.0), key.1.clone())],
+        });
+        let verifies =
+            self.engine.run_tasks.values().any(|t| matches!(t.effect, RunEffect::Verify { .. }));
         let keys = self.engine.tasks.keys().cloned().chain(of_runs);
         let of_tasks = self.engine.team_effects.keys().map(|(task, _)| SessionId(task.0));
         let of_tasks: BTreeSet<SessionId> = of_tasks.collect();
@@ -832,6 +827,7 @@ impl Sim {
             self.engine.tasks.values().filter_map(visible_at).filter(|at| *at > now).min(),
             self.next_consumer_ms(),
             self.forge.outlived.as_ref().map(|git| git.ends_ms).filter(|at| *at > now),
+            verifies.then_some(self.world.short_until).filter(|at| *at > now),
         ];
         let Some(next) = next.into_iter().flatten().min() else { return false };
         let ahead = next - now;
@@ -842,6 +838,21 @@ impl Sim {
     fn now(&self) -> Moment {
         let mono_ms = self.world.now_ms;
         Moment { wall_ms: 1_700_000_000_000 + mono_ms as i64, mono_ms }
+    }
+}
+
+fn receipt(command: &str, tree: &TreeId, end: CheckEnd) -> Receipt {
+    Receipt {
+        command: command.to_owned(),
+        tree: tree.clone(),
+        end,
+        duration_ms: 1,
+        output_digest: String::new(),
+        output: String::new(),
+        tail: String::new(),
+        warm: false,
+        environment: None,
+        overlay: None,
     }
 }
 

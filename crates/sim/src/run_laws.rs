@@ -156,6 +156,7 @@ fn makes_progress(effect: &RunEffect) -> bool {
         RunEffect::CommitLeftovers(_)
         | RunEffect::MoveWorktree { .. }
         | RunEffect::MergeBatch { .. }
+        | RunEffect::Verify { .. }
         | RunEffect::Integrate { .. }
         | RunEffect::Land { .. }
         | RunEffect::WatchPullRequest { .. }
@@ -231,7 +232,8 @@ fn cancel_is_final(before: &Run, event: &Event, after: &Run) -> Result<(), Broke
         sealed.is_none_or(|outcome| outcome.ending == RunEnding::Cancelled),
         "a cancelled run was sealed as {sealed:?}"
     );
-    law!(!matches!(event, Event::RunSessionOpened(_)), "a cancelled run starts a session");
+    let starts = matches!(event, Event::RunSessionOpened(_) | Event::VerificationRequested(_));
+    law!(!starts, "a cancelled run continues with {}", event.kind().0);
     Ok(())
 }
 

@@ -236,7 +236,7 @@ impl SimWorld {
             let (seed, faults) = (self.seed, &self.faults);
             let acts = match part {
                 None => script::opening(seed, no, launch_no, interface, faults),
-                Some(part) => goal::opening(seed, no, launch_no, interface, part, faults),
+                Some(_) => goal::opening(seed, no, launch_no, interface, faults),
             };
             let mut holder = SimHolder::new(launch, temper, acts, self.now_ms);
             (holder.part, holder.on_screen) = (part, interface.has_terminal());

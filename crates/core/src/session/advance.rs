@@ -14,7 +14,7 @@ use super::{
     },
 };
 use crate::{
-    lifecycle::{Activity, ClaimKind, Flag, ProcessFact, State, StopCause, Verification},
+    lifecycle::{Activity, ClaimKind, Flag, ProcessFact, State, StopCause, VerificationFact},
     limits::RUN_SETTLE_MS,
     policy::Ruling,
     request::{ApprovalScope, Request, RequestKind, RequestReply, RequestStatus},
@@ -528,15 +528,17 @@ impl Session {
     /// Explains to the agent why its work was refuted.
     fn refutation(&self) -> String {
         match self.verification() {
-            Verification::Failed(CheckRefutation::EmptyDiff) => "Nothing was changed.".to_owned(),
-            Verification::Failed(CheckRefutation::NoSnapshot { reason }) => {
+            VerificationFact::Failed(CheckRefutation::EmptyDiff) => {
+                "Nothing was changed.".to_owned()
+            }
+            VerificationFact::Failed(CheckRefutation::NoSnapshot { reason }) => {
                 format!("Your work could not be committed: {reason}.")
             }
-            Verification::Failed(
+            VerificationFact::Failed(
                 CheckRefutation::Check { command, end }
                 | CheckRefutation::Unfinished { command, end },
             ) => format!("The check `{command}` {}.{}", end, self.check_output_tail(&command)),
-            Verification::None | Verification::Passed(_) => String::new(),
+            VerificationFact::None | VerificationFact::Passed(_) => String::new(),
         }
     }
 
