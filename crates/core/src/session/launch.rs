@@ -292,7 +292,7 @@ impl ReportUsage {
 pub struct Launch {
     pub id: LaunchId,
     pub why: LaunchReason,
-    /// The attempt that this launch is currently working on.
+    /// The attempt to which the current work of this launch belongs.
     pub attempt: u32,
     pub requested_at: Moment,
     /// The start of the handshake window: when the launch was first seen running, or when the
@@ -449,7 +449,7 @@ impl Launch {
         }
     }
 
-    /// Whether the process is being stopped, and has neither exited nor been given up on.
+    /// Whether the process is being stopped: it has not exited, and Provost has not given up on it.
     pub fn is_stopping(&self) -> bool {
         self.may_be_running() && self.stop.is_some_and(|stop| stop.step != StopStep::GivenUp)
     }

@@ -237,8 +237,8 @@ pub struct SessionSpec {
     pub checks: Vec<String>,
     /// Paths that a pooled verification checkout keeps between checks.
     pub keep: Vec<String>,
-    /// Files that the checks depend on. Changes to them are reported with the verdict, and the
-    /// checks use the base's version of them.
+    /// Files on which the checks depend. Changes to these files are reported with the verdict, and
+    /// the checks use the base's version of the files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub protected: Vec<String>,
     #[serde(default, skip_serializing_if = "CheckTerms::is_default")]
@@ -332,7 +332,7 @@ impl SessionSpec {
         self.exit_zero == ExitZeroPolicy::Completes || judged_by_checks
     }
 
-    /// Returns where a check comes from.
+    /// Returns the origin of a check.
     pub fn check_origin(&self, command: &str) -> CheckOrigin {
         let among = |checks: &[String]| checks.iter().any(|check| check == command);
         match (among(&self.check_terms.agent_checks), among(&self.check_terms.configured)) {

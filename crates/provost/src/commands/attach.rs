@@ -261,7 +261,7 @@ fn refuse_adopted(row: &SessionRow, id: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// The launch and conversation to attach to.
+/// The launch and the conversation to which the user attaches.
 #[derive(Debug, PartialEq, Eq)]
 struct AttachTarget {
     launch: LaunchId,

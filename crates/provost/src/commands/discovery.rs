@@ -58,7 +58,7 @@ pub(crate) struct DiscoveredAgent {
     pub(crate) unobservable: Vec<String>,
 }
 
-/// The tmux pane that an agent runs in.
+/// The tmux pane in which an agent runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AgentPane {
     pub(crate) socket: String,
@@ -307,7 +307,8 @@ fn not_an_agent(family: &ProcessTree<'_>, process: &ObservedProcess) -> ApiError
     }
 }
 
-/// Returns the agent that a process belongs to. If the process only launched an agent, returns that agent.
+/// Returns the agent to which a process belongs. If the process only launched an agent, returns
+/// that agent.
 fn resolve_launcher(
     named: DiscoveredAgent,
     agents: &[DiscoveredAgent],
@@ -543,7 +544,7 @@ pub(crate) fn add_panes(context: &Context, agents: &mut [DiscoveredAgent]) -> Re
     Ok(())
 }
 
-/// Returns this user's sockets that a tmux server may be listening on, without duplicates.
+/// Returns this user's sockets on which a tmux server may be listening, without duplicates.
 fn sockets(context: &Context, agents: &[DiscoveredAgent]) -> BTreeSet<PathBuf> {
     let directory =
         tmux::socket_directory(context.environment.get("TMUX_TMPDIR").map(AsRef::as_ref));

@@ -246,7 +246,7 @@ fn parse_member(
     let named = |name: &str| label(name).map_err(|why| usage(format!("{text:?}: {why}")));
     if pull {
         if text.contains('=') {
-            let message = format!("--pull starts no agents: {text:?} must be only a name");
+            let message = format!("{text:?} must be only a name, because --pull starts no agents");
             return Err(usage(message));
         }
         return Ok(RequestedMember { name: named(text)?, role, source: MemberSource::External });
@@ -259,7 +259,7 @@ fn parse_member(
     let who = match (who, who.strip_prefix("session:")) {
         ("me", _) => MemberSource::External,
         ("", _) | (_, Some("")) => {
-            return Err(usage(format!("{text:?} has no agent or session"))
+            return Err(usage(format!("no agent or session given in {text:?}"))
                 .next("provost team start --help"));
         }
         (_, Some(session)) => MemberSource::Session(session.to_owned()),
