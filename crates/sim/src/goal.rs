@@ -189,7 +189,8 @@ fn policy(faults: &Faults) -> Policy {
 fn budget(rng: &mut Rng, faults: &Faults) -> Budget {
     let tokens = rng.pick(&[None, None, Some(30), Some(45), Some(90)]);
     let turns = rng.pick(&[None, None, None, Some(5)]);
-    // The last call may be observed before or after the exit. A calm scenario avoids this race.
+    // An agent's last model call may be observed before or after its exit. A calm scenario avoids
+    // this race.
     if faults.calm { Budget::default() } else { Budget { tokens, turns } }
 }
 
@@ -245,7 +246,7 @@ pub(crate) fn reaction(
         ResultForm::Plain | ResultForm::Triage | ResultForm::Plan => true,
         ResultForm::PlanReview | ResultForm::Review => false,
     };
-    // An agent that waits for an answer occupies a slot. Which agent that is depends on timing.
+    // An agent that waits for an answer occupies a slot, and timing determines which agent waits.
     let often = match (graph::has_plan(seed), faults.calm) {
         (false, _) => 35,
         (true, false) => 12,

@@ -210,15 +210,14 @@ fn is_verified(before: &Run, e: &Integrated) -> Result<(), BrokenLaw> {
     let there = |id: &TaskId| links.iter().any(|link| link.task == *id);
     let tasks =
         graph.tasks().filter(|(plan, task)| task.phase == TaskPhase::Merged || there(&plan.id));
-    // Checks that only agents wrote prove nothing.
+    // A check that only agents wrote proves nothing.
     let named_by_agents = before.agent_checks();
     let of_plan = tasks.flat_map(|(plan, _)| &plan.checks);
     let checks = of_plan.filter(|check| !named_by_agents.contains(check)).count();
     let ends = before.sessions.iter().filter_map(|one| Some((one.stage, one.end.as_ref()?)));
-    let mut ends =
-        ends.filter(|(stage, _)| matches!(stage, RunStage::Work | RunStage::TaskReview));
-    let by_session = ends
-        .any(|(_, end)| TreeProof::from_end(end).is_some_and(|proof| proof.is_for(&e.head)));
+    let mut ends = ends.filter(|(stage, _)| matches!(stage, RunStage::Work | RunStage::TaskReview));
+    let by_session =
+        ends.any(|(_, end)| TreeProof::from_end(end).is_some_and(|proof| proof.is_for(&e.head)));
     law!(
         checks + before.spec.checks.len() == 0
             || by_session

@@ -63,7 +63,7 @@ impl ProcessFact {
     }
 }
 
-/// How active the agent's output stream is.
+/// The activity of the agent's output stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Activity {
@@ -116,7 +116,7 @@ impl VerificationFact {
 
     /// Whether verification was attempted but produced no result, for reasons that have nothing to
     /// do with the work: a check could not be run, or the work could not be committed for the
-    /// checks. In contrast to `None`, there is then a reason to report.
+    /// checks. In contrast to `None`, such a result has a reason to report.
     pub fn is_unchecked(&self) -> bool {
         self.could_not_run()
             || matches!(self, VerificationFact::Failed(CheckRefutation::NoSnapshot { .. }))

@@ -167,7 +167,9 @@ impl Run {
         let (attempt, step, look) =
             (self.attempt().no, self.steps.len(), self.pull_request_changes);
         match self.landing_need()? {
-            LandingNeed::Session(..) | LandingNeed::Verification(..) | LandingNeed::Approval => None,
+            LandingNeed::Session(..) | LandingNeed::Verification(..) | LandingNeed::Approval => {
+                None
+            }
             LandingNeed::Land => Some(RunEffect::Land { attempt, step }),
             LandingNeed::Watch => Some(RunEffect::WatchPullRequest { attempt, change: look }),
         }

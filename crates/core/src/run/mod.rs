@@ -51,9 +51,7 @@ pub use landing::{
 };
 pub use outcome::{RunAttemptOutcome, RunEnding, RunFailureCause, TreeProof};
 pub use prompt::{DEFAULT_TEMPLATES, PromptTemplate, placeholders};
-pub use queue::{
-    BatchLink, MergeBatch, MergeConflict, MergeQueue, QueueStep, RefutedPrefix,
-};
+pub use queue::{BatchLink, MergeBatch, MergeConflict, MergeQueue, QueueStep, RefutedPrefix};
 pub use reason::RunReason;
 pub use spec::{
     LandMode, PlanMode, PlanningSpec, ReviewMode, ReviewModes, RunOrigin, RunRemote, RunSpec,

@@ -7,11 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::verification::VerificationResult;
-use crate::{
-    ids::CommitId,
-    plan::TaskId,
-    verdict::Snapshot,
-};
+use crate::{ids::CommitId, plan::TaskId, verdict::Snapshot};
 
 /// How many times an inconclusive check is repeated before the run gives up.
 pub(super) const MAX_INCONCLUSIVE: u32 = 3;

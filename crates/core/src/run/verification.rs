@@ -81,7 +81,9 @@ impl RunVerification {
     fn describe_failure(&self) -> String {
         match self.verdict() {
             Verdict::Refuted(refuted) => refuted.describe(),
-            Verdict::Open | Verdict::Passed(_) => "not every check ran on the merged tree".to_owned(),
+            Verdict::Open | Verdict::Passed(_) => {
+                "not every check ran on the merged tree".to_owned()
+            }
         }
     }
 }

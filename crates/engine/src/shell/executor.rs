@@ -38,6 +38,7 @@ use super::{
     check::{CheckJob, CheckRunner, CheckoutSlots},
     clock::Clock,
     drop_box,
+    effect_gate::EffectGate,
     effects::{EffectName, EffectOwner, Effects, FinishedEffect},
     encode_message::{encode_message, typed_text},
     environment::{DaemonEnvironment, ProvostPaths},
@@ -77,6 +78,8 @@ pub struct EngineWorld {
     pub git: Git,
     pub holders: Holders,
     pub adapters: Adapters,
+    /// Grants the permits of effects that others can see.
+    pub gate: EffectGate,
     pub environment: DaemonEnvironment,
     /// The `provost` program that agents call.
     pub program: PathBuf,
@@ -443,11 +446,9 @@ impl EffectContext {
             }
             SessionEffect::RunHook(key) => {
                 let environment = &self.world.environment;
-                let Some(job) = HookJob::from_session(session, key, effect.key(), environment)
-                else {
-                    return;
-                };
-                let end = job.run(&self.effects).await;
+                let Some(job) = HookJob::from_session(session, key, environment) else { return };
+                let name = EffectName::for_session(session.id, effect.key());
+                let end = job.run(self.world.gate.permit(name), &self.effects).await;
                 Some(SessionCommand::HookFinished { key, end })
             }
         };

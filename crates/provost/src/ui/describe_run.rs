@@ -258,7 +258,10 @@ fn describe_verification_result(data: &Value) -> String {
         Some(last) if last["end"]["exit"] == 0 => format!("merge check {no} passed"),
         Some(last) => {
             let command = join_lines(last["command"].as_str().unwrap_or_default());
-            format!("merge check {no} did not pass: {command}: {}", describe_check_end(&last["end"]))
+            format!(
+                "merge check {no} did not pass: {command}: {}",
+                describe_check_end(&last["end"])
+            )
         }
         None => format!("merge check {no} did not run"),
     }
@@ -368,11 +371,9 @@ mod tests {
     fn merge_checks_are_described() {
         let describe =
             |kind: &str, data: Value| describe_run_event(kind, &data).unwrap_or_default();
-        let batch = json!({"no": 3, "subject": {"batch": {"batch": 2, "len": 1}}, "checks": ["make"]});
-        assert_eq!(
-            describe("run.verification_requested", batch),
-            "merge check 3 of batch 2: make"
-        );
+        let batch =
+            json!({"no": 3, "subject": {"batch": {"batch": 2, "len": 1}}, "checks": ["make"]});
+        assert_eq!(describe("run.verification_requested", batch), "merge check 3 of batch 2: make");
         let landing = json!({"no": 4, "subject": {"landing": {"step": 1}}, "checks": ["a", "b"]});
         assert_eq!(
             describe("run.verification_requested", landing),

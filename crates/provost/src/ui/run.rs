@@ -281,9 +281,8 @@ fn describe_verification(one: &RunVerificationRow) -> (Tone, String) {
         (None, Some(step)) => format!("landing step {step}"),
         (None, None) => escape_line(&one.kind),
     };
-    let failed = one.checks.iter().find(|check| {
-        matches!(check.result.as_str(), "failed" | "unfinished")
-    });
+    let failed =
+        one.checks.iter().find(|check| matches!(check.result.as_str(), "failed" | "unfinished"));
     let failed = failed.map(|check| {
         let detail = check.detail.as_deref().unwrap_or(&check.result);
         format!(", {}: {}", clip(&escape_line(&check.command), LINE_WIDTH), escape_line(detail))

@@ -127,7 +127,9 @@ impl Sim {
         match self.world.repo.branches.get(&run.spec.branch) {
             Some(branch) if self.world.repo.includes(branch, &tree) => {}
             Some(branch) if !self.world.repo.includes(&tree, branch) => {
-                return Err(format!("the branch is at {branch}, which {tree} does not include"));
+                return Err(format!(
+                    "the branch advances from {branch} to {tree}, which does not include it"
+                ));
             }
             Some(_) | None => {
                 self.world.repo.branches.insert(run.spec.branch.clone(), tree);
@@ -148,7 +150,7 @@ impl Sim {
         if launch.is_none_or(Launch::is_gone) {
             Ok(())
         } else {
-            Err(format!("the worktree of {session} is taken from a living agent"))
+            Err(format!("the worktree of {session} is moved while its agent is running"))
         }
     }
 

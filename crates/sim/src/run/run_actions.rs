@@ -190,7 +190,7 @@ impl Sim {
     /// Ends a landing in progress before a crash: it has completed, has failed, or continues in a
     /// process that outlives the daemon.
     pub(super) fn leave_landing(&mut self) -> Result<(), BrokenLaw> {
-        // Observations that a daemon received are lost with it.
+        // Observations that a daemon received are lost when the daemon ends.
         self.past_observations.clear();
         let landing: Vec<Run> =
             self.engine.run_tasks.values().filter(|t| t.lands).map(|t| t.run.clone()).collect();

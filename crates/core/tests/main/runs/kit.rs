@@ -15,9 +15,9 @@ use provost_core::{
         RunSession, RunSpec, RunStage, RunStep, RunStopped, RunTarget, SessionOrder,
     },
     session::{
-        self, Cursor, HookSpec, LaunchPhase, ProcessExit, ProcessIdentity,
-        ReportBody, Session, SessionOpened, SessionSpec, SetupState, StoppedBy, StreamSignal,
-        TurnEnd, Usage, WorkLocation, WorkState,
+        self, Cursor, HookSpec, LaunchPhase, ProcessExit, ProcessIdentity, ReportBody, Session,
+        SessionOpened, SessionSpec, SetupState, StoppedBy, StreamSignal, TurnEnd, Usage,
+        WorkLocation, WorkState,
     },
     time::Moment,
     verdict::{CheckEnd, EmptyDiff, Snapshot},

@@ -151,10 +151,7 @@ fn moved_target_applies_only_to_its_step() {
     assert!(harness.try_apply(target_moved(2, "merged", &[])).is_err());
     harness.finish_check("merged", &CheckEnd::Exit(0)).apply(target_moved(1, "again", &[]));
     let subject = harness.run.pending_verification().expect("it is pending").subject;
-    assert_eq!(
-        (harness.run.steps.len(), subject),
-        (2, VerificationSubject::Landing { step: 2 })
-    );
+    assert_eq!((harness.run.steps.len(), subject), (2, VerificationSubject::Landing { step: 2 }));
     harness.finish_check("again", &CheckEnd::Exit(0));
     assert_eq!(harness.pending_effects(), ["land-1-2"]);
 }

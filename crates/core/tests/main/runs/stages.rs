@@ -26,9 +26,7 @@ fn expected_row(stage: RunStage, mode: ReviewMode) -> Option<StageRow> {
         (RunStage::PlanReview, ReviewMode::Report | ReviewMode::Repair) => {
             Some((false, false, ReadOnly, PlanReview, Some(60)))
         }
-        (RunStage::Work | RunStage::Land, _) => {
-            Some((true, true, WorkspaceWrite, Plain, None))
-        }
+        (RunStage::Work | RunStage::Land, _) => Some((true, true, WorkspaceWrite, Plain, None)),
         (RunStage::TaskReview | RunStage::FinalReview, ReviewMode::Off) => None,
         (RunStage::TaskReview | RunStage::FinalReview, ReviewMode::Report) => {
             Some((false, false, ReadOnly, Review, Some(60)))

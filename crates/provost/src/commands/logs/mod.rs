@@ -44,7 +44,7 @@ use crate::{
     after_help = "Examples:\n  provost logs 1a2b3c4d\n  provost logs 1a2b3c4d -f --tail 20\n  provost logs 1a2b3c4d --since 10m --timestamps\n  provost logs fixer --check 1\n  provost logs limiter --verification 2\n  provost logs fixer --setup\n  provost logs fixer --hook session.failed\n  provost logs fixer --launch 2 --stderr"
 )]
 pub(crate) struct LogsArgs {
-    /// Session or run ID (4+ digits of either end) or name
+    /// Session or run ID or name
     id: String,
     /// Wait for more output, including that of later launches and sessions, until the outcome is
     /// final; then show the outcome
@@ -317,7 +317,8 @@ impl Logs<'_> {
         let newest = follow::newest(self.context)?;
         let mut events =
             EventFollower::new(self.context, EventFilter::Session(row.id.clone()), Some(newest));
-        // This row includes all changes up to that event.
+        // The row is read after the newest event was determined, so it includes all changes up to
+        // that event.
         let mut row = target::find_session(&self.context.daemon()?, &row.id)?;
         let mut at = only.map_or(0, |no| no.saturating_sub(1));
         loop {

@@ -87,7 +87,8 @@ fn follow(logs: &mut Logs<'_>, args: &LogsArgs, row: &RunRow) -> Result<(), Erro
     let context = logs.context;
     let newest = events::newest(context)?;
     let mut events = EventFollower::new(context, EventFilter::Run(row.id.clone()), Some(newest));
-    // This row includes all changes up to that event.
+    // The row is read after the newest event was determined, so it includes all changes up to that
+    // event.
     let (mut row, mut at) = (target::find_run(&context.daemon()?, &row.id)?, 0);
     loop {
         while let Some(session) = row.sessions.get(at) {
