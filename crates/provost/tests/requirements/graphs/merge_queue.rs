@@ -170,8 +170,12 @@ fn queue_check_needs_no_session_and_three_commits() {
     let checks = merge_checks(&env, &id);
     assert_eq!((&checks[0]["no"], &checks[0]["state"]), (&json!(1), &json!("passed")));
     let row = env.stage.status(&id);
-    let stages: Vec<&str> =
-        row["sessions"].as_array().unwrap().iter().map(|one| one["stage"].as_str().unwrap()).collect();
+    let stages: Vec<&str> = row["sessions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["stage"].as_str().unwrap())
+        .collect();
     assert_eq!(stages, ["work", "work"]);
     let mut events = env.stage.events(&id);
     events.retain(|event| event["stream"] == "run");
@@ -186,7 +190,11 @@ fn queue_check_needs_no_session_and_three_commits() {
     ];
     assert_eq!(kinds, expected);
     let at = |event: &Value| event["at"].as_i64().unwrap();
-    assert_eq!(at(&events[asked - 1]), at(&events[asked]), "the merge and the request are one commit");
+    assert_eq!(
+        at(&events[asked - 1]),
+        at(&events[asked]),
+        "the merge and the request are one commit"
+    );
 }
 
 #[test]
