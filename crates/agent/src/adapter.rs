@@ -144,30 +144,63 @@ impl Adapters {
     }
 
     /// Returns the adapter of an agent.
-    pub fn get(&self, interface: &AgentInterface) -> &Arc<dyn Adapter> {
+    pub fn get(&self, interface: &AgentInterface) -> Result<&Arc<dyn Adapter>, UnknownAdapter> {
         self.with_id(interface.adapter.as_str())
     }
 
-    /// Returns the adapter with this id. An agent whose adapter this program does not know counts
-    /// as a plain command.
-    pub fn with_id(&self, id: &str) -> &Arc<dyn Adapter> {
-        let known = self.0.iter().find(|adapter| adapter.id().as_str() == id);
-        known.unwrap_or(&self.0[0])
+    /// Returns the adapter with this id.
+    pub fn with_id(&self, id: &str) -> Result<&Arc<dyn Adapter>, UnknownAdapter> {
+        self.0.iter().find(|adapter| adapter.id().as_str() == id).ok_or_else(|| UnknownAdapter {
+            adapter: id.to_owned(),
+            known: self.0.iter().map(|adapter| adapter.id()).collect(),
+        })
     }
 
-    /// Returns the patterns that mask the secrets in an answer to an agent.
+    /// Returns the patterns that mask the secrets in an answer to an agent. An agent whose adapter
+    /// is unknown has no terms that must stay visible, because nothing is written to it.
     pub fn secret_masks(
         &self,
         interface: &AgentInterface,
         asked: &AgentRequest,
         reply: &RequestReply,
     ) -> Vec<Vec<u8>> {
-        masks::secret_masks(asked, reply, &self.get(interface).protocol_terms())
+        let terms = self.get(interface).map(|adapter| adapter.protocol_terms());
+        masks::secret_masks(asked, reply, &terms.unwrap_or_default())
     }
+}
+
+/// An agent whose adapter this program does not know, because another version or build of Provost
+/// started it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no adapter {adapter:?} in this build of Provost; known adapters: {}", list(known))]
+pub struct UnknownAdapter {
+    adapter: String,
+    known: Vec<AdapterId>,
+}
+
+fn list(known: &[AdapterId]) -> String {
+    known.iter().map(AdapterId::as_str).collect::<Vec<_>>().join(", ")
 }
 
 impl fmt::Debug for Adapters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.0.iter().map(|adapter| adapter.id())).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_adapter_lists_known_ones() {
+        let adapters = Adapters::new([]);
+        assert_eq!(adapters.get(&AgentInterface::command()).unwrap().id(), AdapterId::COMMAND);
+        let other = AdapterId::from_static("other");
+        let interface = AgentInterface { adapter: other, ..AgentInterface::command() };
+        let why = adapters.get(&interface).err().map(|why| why.to_string());
+        let expected =
+            "there is no adapter \"other\" in this build of Provost; known adapters: command, jsonl";
+        assert_eq!(why.as_deref(), Some(expected));
     }
 }

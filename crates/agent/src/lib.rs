@@ -24,7 +24,7 @@ use provost_core::{
     session::{AgentMessageKind, AgentSettings, Session, StreamSignal, WorkState},
 };
 
-pub use adapter::{Adapter, Adapters, HookReport};
+pub use adapter::{Adapter, Adapters, HookReport, UnknownAdapter};
 pub use jsonl::MAX_MESSAGE;
 pub use masks::{MIN_SECRET, secret_masks};
 pub use terminal::ENTER;
