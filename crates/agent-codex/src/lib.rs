@@ -14,8 +14,6 @@ pub mod locate;
 pub mod models;
 pub mod notify;
 pub mod preflight;
-pub mod process;
-pub mod processes;
 pub mod protocol;
 pub mod rollout;
 pub mod screen;
@@ -41,6 +39,5 @@ pub use locate::{
     SearchEnvironment, find_codex,
 };
 pub use preflight::{Preflight, preflight};
-pub use render::render;
 pub use thread::ThreadId;
 pub use version::AgentVersion;

@@ -12,9 +12,10 @@ use crate::{
     AgentInput, ConversationOptions, Protocol, command, jsonl,
     launch::{LaunchPlan, LaunchRequest},
     masks,
+    processes::{AgentSignature, OpenTranscript, WELL_KNOWN_AGENTS},
     screen::ScreenReader,
     terminal,
-    transcript::TranscriptStore,
+    transcript::{TranscriptFile, TranscriptStore},
 };
 
 /// Everything that the engine needs to know about one kind of agent. The facts that the core needs
@@ -23,6 +24,9 @@ use crate::{
 /// The defaults describe a plain command. Functions that do I/O may block.
 pub trait Adapter: Send + Sync {
     fn id(&self) -> AdapterId;
+
+    /// Describes the agent in a mode. Returns `None` if its program cannot run in that mode.
+    fn interface(&self, mode: AgentMode) -> Option<AgentInterface>;
 
     /// Returns the protocol of a new launch.
     fn protocol(
@@ -73,11 +77,32 @@ pub trait Adapter: Send + Sync {
         Err(format!("agents of the kind \"{}\" have no hooks", self.id()))
     }
 
+    /// Returns how the processes of the agent are recognized, if they can be.
+    fn signature(&self) -> Option<AgentSignature> {
+        None
+    }
+
+    /// Removes everything that must not outlive the directory that belongs to a session's agent,
+    /// before the directory itself is removed.
+    fn clean_home(&self, _dir: &Path) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Returns what renders the agent's messages as readable text, if its output in this mode
+    /// consists of messages.
+    fn renderer(&self, _mode: AgentMode) -> Option<MessageRenderer> {
+        None
+    }
+
     /// Whether exactly this process is still running and runs the agent's own program.
     fn is_running_agent(&self, _process: &ProcessInstance) -> io::Result<bool> {
         Ok(false)
     }
 }
+
+/// Renders one line of an agent's output as readable text. Returns `None` if the line should not be
+/// shown. The text may contain any characters, so the caller must escape it.
+pub type MessageRenderer = fn(&[u8]) -> Option<String>;
 
 /// An event that an agent's hooks reported.
 #[derive(Clone, Debug, PartialEq)]
@@ -100,6 +125,14 @@ impl Adapter for CommandAdapter {
     fn id(&self) -> AdapterId {
         AdapterId::COMMAND
     }
+
+    fn interface(&self, mode: AgentMode) -> Option<AgentInterface> {
+        match mode {
+            AgentMode::Headless => Some(AgentInterface::command()),
+            AgentMode::Terminal => Some(AgentInterface::terminal_command()),
+            AgentMode::Once => None,
+        }
+    }
 }
 
 /// The adapter of agents that exchange one JSON object per line.
@@ -109,6 +142,10 @@ pub struct JsonLinesAdapter;
 impl Adapter for JsonLinesAdapter {
     fn id(&self) -> AdapterId {
         AdapterId::JSON_LINES
+    }
+
+    fn interface(&self, mode: AgentMode) -> Option<AgentInterface> {
+        (mode == AgentMode::Headless).then(AgentInterface::json_lines)
     }
 
     fn protocol(
@@ -156,6 +193,26 @@ impl Adapters {
         })
     }
 
+    /// Returns every adapter.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<dyn Adapter>> {
+        self.0.iter()
+    }
+
+    /// Returns how the processes of all known agents are recognized.
+    pub fn signatures(&self) -> Vec<AgentSignature> {
+        let own = self.0.iter().filter_map(|adapter| adapter.signature());
+        own.chain(WELL_KNOWN_AGENTS.iter().copied()).collect()
+    }
+
+    /// Recognizes the transcript of any known agent by the name of its file.
+    pub fn recognize_transcript(&self, path: &Path) -> Option<OpenTranscript> {
+        self.0.iter().find_map(|adapter| {
+            let thread = adapter.transcripts()?.thread_of_file(path)?;
+            let file = TranscriptFile { thread, path: path.to_owned() };
+            Some(OpenTranscript { adapter: adapter.id(), file })
+        })
+    }
+
     /// Returns the patterns that mask the secrets in an answer to an agent. An agent whose adapter
     /// is unknown has no terms that must stay visible, because nothing is written to it.
     pub fn secret_masks(
@@ -172,7 +229,10 @@ impl Adapters {
 /// An agent whose adapter this program does not know, because another version or build of Provost
 /// started it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no adapter {adapter:?} in this build of Provost; known adapters: {}", list(known))]
+#[error(
+    "there is no adapter {adapter:?} in this build of Provost; known adapters: {}",
+    list(known)
+)]
 pub struct UnknownAdapter {
     adapter: String,
     known: Vec<AdapterId>,
@@ -199,8 +259,7 @@ mod tests {
         let other = AdapterId::from_static("other");
         let interface = AgentInterface { adapter: other, ..AgentInterface::command() };
         let why = adapters.get(&interface).err().map(|why| why.to_string());
-        let expected =
-            "there is no adapter \"other\" in this build of Provost; known adapters: command, jsonl";
+        let expected = "there is no adapter \"other\" in this build of Provost; known adapters: command, jsonl";
         assert_eq!(why.as_deref(), Some(expected));
     }
 }

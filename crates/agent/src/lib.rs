@@ -12,6 +12,7 @@ pub mod jsonl;
 pub mod launch;
 mod masks;
 pub mod mcp;
+pub mod processes;
 pub mod screen;
 mod team_tools;
 pub mod terminal;
@@ -24,7 +25,7 @@ use provost_core::{
     session::{AgentMessageKind, AgentSettings, Session, StreamSignal, WorkState},
 };
 
-pub use adapter::{Adapter, Adapters, HookReport, UnknownAdapter};
+pub use adapter::{Adapter, Adapters, HookReport, MessageRenderer, UnknownAdapter};
 pub use jsonl::MAX_MESSAGE;
 pub use masks::{MIN_SECRET, secret_masks};
 pub use terminal::ENTER;

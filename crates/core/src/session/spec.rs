@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    hook::HookEvent, interface::AgentInterface, launch::ProcessIdentity, reactions::{Reaction, ReactionAction},
+    hook::HookEvent,
+    interface::AgentInterface,
+    launch::ProcessIdentity,
+    reactions::{Reaction, ReactionAction},
     state::Budget,
 };
 use crate::{

@@ -28,7 +28,8 @@ pub(crate) fn prepare(
         listen_socket: world.home.listen_socket(launch),
         files: repository_files(session),
     };
-    let adapter = world.adapters.get(&session.spec.agent.interface).map_err(|why| why.to_string())?;
+    let adapter =
+        world.adapters.get(&session.spec.agent.interface).map_err(|why| why.to_string())?;
     let plan = adapter.plan_launch(&request)?;
     let LaunchPlan { arguments, removed_variables, variables, input } = plan;
     spec.argv.extend(arguments);
@@ -52,11 +53,7 @@ pub(crate) fn prepare(
 }
 
 /// Removes what a killed agent and its holder left behind.
-pub(crate) fn remove_remains(
-    world: &EngineWorld,
-    adapter: Option<&dyn Adapter>,
-    launch: LaunchId,
-) {
+pub(crate) fn remove_remains(world: &EngineWorld, adapter: Option<&dyn Adapter>, launch: LaunchId) {
     std::fs::remove_file(world.home.attach_socket(launch)).ok();
     if let Some(adapter) = adapter {
         adapter.remove_socket(&world.home.listen_socket(launch));

@@ -519,7 +519,8 @@ impl EffectContext {
         launch: LaunchId,
     ) -> impl Future<Output = ()> + use<> {
         let interface = &session.spec.agent.interface;
-        let adapter = self.world.adapters.get(interface).ok().filter(|_| interface.has_transcript());
+        let adapter =
+            self.world.adapters.get(interface).ok().filter(|_| interface.has_transcript());
         let store = adapter.and_then(|adapter| adapter.transcripts());
         let watch = store.map(|store| {
             let source = TranscriptSource::InHome(store.home(&self.world.home.agent(session.id)));

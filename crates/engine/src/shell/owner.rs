@@ -20,8 +20,7 @@ use provost_core::{
     run::Run,
     session::{
         AgentInterface, AgentMessage, Reporter, Session, SessionCommand, SessionEffect,
-        SessionRejection,
-        report_status_of,
+        SessionRejection, report_status_of,
     },
     shortage::Shortage,
     team::{self, Team},
