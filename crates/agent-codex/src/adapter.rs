@@ -5,6 +5,7 @@ use std::{io, path::Path, sync::Arc};
 use provost_agent::{
     Adapter, AgentInput, ConversationOptions, HookReport, MessageRenderer, Protocol,
     command::CommandProtocol,
+    front_end::AgentFrontEnd,
     launch::{LaunchPlan, LaunchRequest},
     processes::{self, AgentSignature, OpenTranscript},
     screen::ScreenReader,
@@ -16,6 +17,7 @@ use provost_sys::process::ProcessInstance;
 
 use crate::{
     ADAPTER,
+    front_end::CodexFrontEnd,
     home::clean,
     hooks, interface, launch,
     protocol::{AppServerProtocol, ExecProtocol, SCHEMA_EXPECTATIONS, encode as encode_app_server},
@@ -74,6 +76,10 @@ impl Adapter for CodexAdapter {
 
     fn interface(&self, mode: AgentMode) -> Option<AgentInterface> {
         Some(interface(mode))
+    }
+
+    fn front_end(&self) -> Option<&dyn AgentFrontEnd> {
+        Some(&CodexFrontEnd)
     }
 
     fn protocol(

@@ -22,6 +22,7 @@ pub mod thread;
 pub mod version;
 
 mod adapter;
+mod front_end;
 mod interface;
 mod launcher;
 mod record_signals;

@@ -9,7 +9,9 @@ use provost_core::{
 use provost_sys::process::ProcessInstance;
 
 use crate::{
-    AgentInput, ConversationOptions, Protocol, command, jsonl,
+    AgentInput, ConversationOptions, Protocol, command,
+    front_end::AgentFrontEnd,
+    jsonl,
     launch::{LaunchPlan, LaunchRequest},
     masks,
     processes::{AgentSignature, OpenTranscript, WELL_KNOWN_AGENTS},
@@ -27,6 +29,12 @@ pub trait Adapter: Send + Sync {
 
     /// Describes the agent in a mode. Returns `None` if its program cannot run in that mode.
     fn interface(&self, mode: AgentMode) -> Option<AgentInterface>;
+
+    /// Returns the command line's view of the agent, if users start it by name. Agents of other kinds
+    /// are defined in the configuration.
+    fn front_end(&self) -> Option<&dyn AgentFrontEnd> {
+        None
+    }
 
     /// Returns the protocol of a new launch.
     fn protocol(
@@ -196,6 +204,16 @@ impl Adapters {
     /// Returns every adapter.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<dyn Adapter>> {
         self.0.iter()
+    }
+
+    /// Returns the adapter of the agent that users start by this name, and its front end.
+    pub fn named(&self, name: &str) -> Option<(&Arc<dyn Adapter>, &dyn AgentFrontEnd)> {
+        self.front_ends().find(|(_, front_end)| front_end.name() == name)
+    }
+
+    /// Returns the agents that users start by name.
+    pub fn front_ends(&self) -> impl Iterator<Item = (&Arc<dyn Adapter>, &dyn AgentFrontEnd)> {
+        self.0.iter().filter_map(|adapter| Some((adapter, adapter.front_end()?)))
     }
 
     /// Returns how the processes of all known agents are recognized.

@@ -8,6 +8,7 @@
 pub mod adapter;
 pub mod command;
 pub mod fields;
+pub mod front_end;
 pub mod jsonl;
 pub mod launch;
 mod masks;

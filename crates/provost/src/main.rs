@@ -3,7 +3,6 @@
 mod adapters;
 mod cli;
 mod clock;
-mod codex;
 mod commands;
 mod commit_trust;
 mod context;

@@ -19,7 +19,7 @@ pub(crate) use self::{
 };
 use super::{
     mutation::KeyArgs,
-    spawn::{self, codex::CodexArgs, variables::VariableArgs},
+    spawn::{self, built_in::AgentArgs, variables::VariableArgs},
 };
 use crate::{
     cli::CliResult, clock, context::Context, error::usage, follow::newest, target::RunReply, ui,
@@ -89,7 +89,7 @@ pub(crate) struct CommonArgs {
     #[arg(long, value_name = "NAME", default_value = provost_config::BUILT_IN)]
     agent: String,
     #[command(flatten)]
-    codex: CodexArgs,
+    settings: AgentArgs,
     /// Ignore the project's provost.toml, and do not let Codex trust the project's files
     #[arg(long)]
     ignore_project_config: bool,

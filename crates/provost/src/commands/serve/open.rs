@@ -48,7 +48,7 @@ pub(super) fn open(
         goal: goal(source, start)?,
         name: Some(&name),
         agent: config.provost.agent.as_deref().unwrap_or(BUILT_IN),
-        codex_only_flag: for_codex(config),
+        settings_flag: for_codex(config),
         variables: &VariableArgs::default(),
         answers: BTreeMap::new(),
         origin: Some(origin),
