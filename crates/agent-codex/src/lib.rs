@@ -33,6 +33,7 @@ mod transcripts;
 mod version_cache;
 
 pub use adapter::CodexAdapter;
+pub use front_end::CodexSettings;
 pub use home::{PreparedHome, SessionHome, clean, prepare};
 pub use interface::{ADAPTER, interface};
 pub use locate::{

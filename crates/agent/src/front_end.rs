@@ -8,7 +8,7 @@ use std::{
 };
 
 use provost_api::ApiError;
-use provost_config::{FilePath, NamePatterns, Resolved, ValueSource, Variables};
+use provost_config::{AgentSection, FilePath, NamePatterns, Resolved, ValueSource, Variables};
 use provost_core::session::{AgentMode, AgentProfile, AgentSettings, MultiAgent};
 use serde::Serialize;
 
@@ -26,6 +26,11 @@ pub trait AgentFrontEnd: Send + Sync {
 
     /// The name of the agent in sentences.
     fn title(&self) -> &'static str;
+
+    /// The agent's section of the configuration, if it has settings.
+    fn section(&self) -> Option<AgentSection> {
+        None
+    }
 
     /// The key in the agent's section that names its program.
     fn program_key(&self) -> &'static str {

@@ -442,13 +442,13 @@ pub(crate) fn describe_effect(file: &str, key: Option<&str>) -> &'static str {
         .strip_prefix("presets.")
         .and_then(|rest| rest.split_once('.'))
         .map_or(key, |(_, set)| set);
+    if let Some(Some(effect)) = provost_config::trust_effect(key) {
+        return effect;
+    }
     let parts: Vec<&str> = key.split('.').collect();
     match parts.as_slice() {
-        ["agents", "codex", "path"] => "the program to run as Codex",
-        ["agents", "codex", "home"] => "the directory of Codex's settings and login",
-        ["agents", "codex", "sandbox" | "network" | "approvals"] | ["codex", ..] => {
-            "decides what Codex may do without asking"
-        }
+        // A section of WORKFLOW.md.
+        ["codex", ..] => "decides what Codex may do without asking",
         ["agents", _, "command" | "adapter"] => "the program to run as an agent",
         ["agents", _, "env" | "pass_env", ..] | ["environment", ..] => {
             "environment variables of programs"

@@ -3,6 +3,7 @@
 mod doctor;
 mod native_screen;
 mod program;
+mod settings;
 mod setup;
 
 use std::path::Path;
@@ -12,9 +13,10 @@ use provost_agent::front_end::{
     NativeScreen, ProgramRequest, ScreenRequest, SkillListing, SkillState,
 };
 use provost_api::ApiError;
-use provost_config::Resolved;
+use provost_config::{AgentSection, Resolved};
 use provost_core::session::MultiAgent;
 
+pub use self::settings::CodexSettings;
 use self::setup::CodexSetup;
 use crate::skills::{Delivery, RootKind, Skill, SkillStatus};
 
@@ -28,6 +30,10 @@ impl AgentFrontEnd for CodexFrontEnd {
 
     fn title(&self) -> &'static str {
         "Codex"
+    }
+
+    fn section(&self) -> Option<AgentSection> {
+        Some(CodexSettings::SECTION)
     }
 
     fn variables(&self, config: &Resolved) -> AgentVariables {

@@ -16,8 +16,9 @@ use provost_core::{
     session::{AgentMode, AgentProfile, AgentSettings, Approvals, Sandbox},
 };
 
-use super::setup::{
-    CodexSetup, HOME_VARIABLE, MULTI_AGENT, config_error, configured_multi_agent, usage,
+use super::{
+    settings::CodexSettings,
+    setup::{CodexSetup, HOME_VARIABLE, MULTI_AGENT, config_error, configured_multi_agent, usage},
 };
 use crate::home::{self, KEYS, SCRUBBED_VARIABLES};
 
@@ -43,9 +44,10 @@ const PROXY_VARS: [&str; 11] = [
 
 pub(super) fn variables(config: &Resolved) -> AgentVariables {
     let reason = "because each session has its own home; set yours with agents.codex.home";
+    let settings = CodexSettings::from_config(config);
     AgentVariables {
-        set: config.codex.env.clone(),
-        passed: config.codex.pass_env.clone(),
+        set: settings.env,
+        passed: settings.pass_env,
         reserved: vec![(HOME_VARIABLE, reason)],
         removed: scrubbed_vars().collect(),
     }
@@ -145,7 +147,7 @@ fn scrubbed_vars() -> impl Iterator<Item = &'static str> {
 /// Returns the agent's settings. Codex cannot ask for approval if it runs only once.
 fn settings(mode: AgentMode, config: &Resolved) -> AgentSettings {
     let once = mode == AgentMode::Once;
-    let codex = &config.codex;
+    let codex = CodexSettings::from_config(config);
     let label =
         |choice: &config::Switchable<config::NameLabel>| choice.on().map(|l| l.as_str().to_owned());
     AgentSettings {

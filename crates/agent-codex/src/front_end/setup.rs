@@ -8,6 +8,7 @@ use provost_config::{Resolved, Switchable, ValueSource};
 use provost_core::session::MultiAgent;
 use provost_sys::error_chain;
 
+use super::settings::CodexSettings;
 use crate::{
     CodexSearch, NamedCodex, SearchEnvironment, features, find_codex,
     home::{self, Login, MissingLogin},
@@ -23,6 +24,7 @@ pub(super) const MULTI_AGENT: &str = "agents.codex.multi_agent";
 /// The configuration of Codex, and what is needed to resolve the paths in it.
 pub(super) struct CodexSetup<'a> {
     context: &'a FrontEndContext<'a>,
+    settings: CodexSettings,
     pub(super) user_home: PathBuf,
 }
 
@@ -37,7 +39,8 @@ pub(super) struct LoginProblem {
 /// is unset.
 pub(super) fn configured_multi_agent(config: &Resolved) -> Option<MultiAgent> {
     let source = config.provenance.get(MULTI_AGENT).map(ToString::to_string);
-    config.codex.multi_agent.map(|on| MultiAgent { on, source: source.unwrap_or_default() })
+    let settings = CodexSettings::from_config(config);
+    settings.multi_agent.map(|on| MultiAgent { on, source: source.unwrap_or_default() })
 }
 
 impl<'a> CodexSetup<'a> {
@@ -45,7 +48,8 @@ impl<'a> CodexSetup<'a> {
         let user_home = context.absolute_path("HOME").ok_or_else(|| {
             usage("Codex needs a home directory: HOME is not set").next("export HOME=DIRECTORY")
         })?;
-        Ok(CodexSetup { context, user_home })
+        let settings = CodexSettings::from_config(context.config);
+        Ok(CodexSetup { context, settings, user_home })
     }
 
     /// Whether the project's file sets the program or the home that the program would read.
@@ -58,7 +62,7 @@ impl<'a> CodexSetup<'a> {
     /// Returns the configured program and where it is configured.
     pub(super) fn explicit_program(&self) -> Option<NamedCodex> {
         const KEY: &str = "agents.codex.path";
-        let path = self.resolve_path(KEY, self.context.config.codex.path.on()?);
+        let path = self.resolve_path(KEY, self.settings.path.on()?);
         let source = match self.context.config.provenance.get(KEY) {
             Some(ValueSource::Flag { .. }) => locate::PathSource::Flag,
             Some(ValueSource::Environment { .. }) => locate::PathSource::Environment,
@@ -96,7 +100,7 @@ impl<'a> CodexSetup<'a> {
     /// else the default. A home that is set explicitly must exist.
     pub(super) fn codex_home(&self) -> Result<Option<PathBuf>, ApiError> {
         const KEY: &str = "agents.codex.home";
-        match &self.context.config.codex.home {
+        match &self.settings.home {
             Switchable::Off => Ok(None),
             Switchable::On(path) => self.require_home(self.resolve_path(KEY, path), KEY).map(Some),
             Switchable::Unset => match self.context.variable(HOME_VARIABLE) {
@@ -115,7 +119,7 @@ impl<'a> CodexSetup<'a> {
         given: &dyn Fn(&str) -> bool,
     ) -> Result<Option<LoginProblem>, ApiError> {
         let codex_home = self.codex_home()?;
-        let codex = &self.context.config.codex;
+        let codex = &self.settings;
         let configured = |name: &str| codex.env.get(name).is_some() || codex.pass_env.matches(name);
         let is_set =
             |name: &str| self.context.variable(name).is_some() || configured(name) || given(name);
@@ -137,7 +141,7 @@ impl<'a> CodexSetup<'a> {
             format!("{HOME_VARIABLE}={} codex login", place.display())
         };
         let keys = home::KEYS.join(" and ");
-        match (missing, &self.context.config.codex.home) {
+        match (missing, &self.settings.home) {
             (MissingLogin::InKeyring, _) => LoginProblem {
                 problem: "the Codex login is in a keyring, which only your own Codex home can use"
                     .to_owned(),
@@ -247,6 +251,7 @@ mod tests {
     }
 
     fn config(text: &str, flag: Option<&str>) -> Resolved {
+        provost_config::register_agent_sections([CodexSettings::SECTION]);
         let flags = flag.map(|path| FlagSetting {
             flag: "--codex-path".into(),
             key: "agents.codex.path".into(),

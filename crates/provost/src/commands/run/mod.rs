@@ -22,7 +22,8 @@ use super::{
     spawn::{self, built_in::AgentArgs, variables::VariableArgs},
 };
 use crate::{
-    cli::CliResult, clock, context::Context, error::usage, follow::newest, target::RunReply, ui,
+    adapters::DEFAULT_AGENT, cli::CliResult, clock, context::Context, error::usage, follow::newest,
+    target::RunReply, ui,
 };
 
 /// Turn a goal into a reviewed, tested branch
@@ -86,7 +87,7 @@ pub(crate) struct CommonArgs {
     name: Option<String>,
     /// Agent: `codex`, `demo`, or the name of an `[agents.NAME]` table in the configuration; `demo`
     /// needs --no-triage --no-plan --review-task off --review-final off
-    #[arg(long, value_name = "NAME", default_value = provost_config::BUILT_IN)]
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_AGENT)]
     agent: String,
     #[command(flatten)]
     settings: AgentArgs,
