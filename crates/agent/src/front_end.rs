@@ -158,7 +158,7 @@ impl<'a> FrontEndContext<'a> {
 }
 
 /// The variables that the configuration gives to an agent.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct AgentVariables {
     pub set: Variables,
     pub passed: NamePatterns,

@@ -35,7 +35,7 @@ pub fn encode(interface: &AgentInterface, what: &AgentInput<'_>) -> Option<Vec<u
     }
 }
 
-/// Returns the key for a decision in Codex. All other choices on the screen are left to the user at
+/// Returns the key for a decision. All other choices on the screen are left to the user at
 /// the terminal.
 fn key_for(reply: &RequestReply) -> Option<Vec<u8>> {
     match reply {

@@ -1,21 +1,31 @@
 //! The kinds of agents that this program knows.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, OnceLock};
 
 use provost_agent::{Adapter, Adapters};
-use provost_agent_codex::CodexAdapter;
-
-static ADAPTERS: LazyLock<Adapters> = LazyLock::new(|| {
-    let codex: Arc<dyn Adapter> = Arc::new(CodexAdapter);
-    Adapters::new([codex])
-});
 
 /// The agent of commands that start one without being given its name.
 pub(crate) const DEFAULT_AGENT: &str = "codex";
 
-/// Returns all adapters. A new kind of agent is registered here.
+static ADAPTERS: OnceLock<Adapters> = OnceLock::new();
+
+/// Returns the adapters of this build. A new kind of agent is registered here.
+fn built_in() -> Vec<Arc<dyn Adapter>> {
+    vec![
+        #[cfg(feature = "codex")]
+        Arc::new(provost_agent_codex::CodexAdapter),
+    ]
+}
+
+/// Adds the adapters of another program to those of this build. This precedes every use of an
+/// adapter.
+pub(crate) fn install(more: impl IntoIterator<Item = Arc<dyn Adapter>>) {
+    ADAPTERS.get_or_init(|| Adapters::new(built_in().into_iter().chain(more)));
+}
+
+/// Returns all adapters.
 pub(crate) fn adapters() -> &'static Adapters {
-    &ADAPTERS
+    ADAPTERS.get_or_init(|| Adapters::new(built_in()))
 }
 
 /// Makes the sections of all agents part of the configuration. This precedes every other use of the

@@ -419,7 +419,7 @@ fn env_path() -> Option<std::ffi::OsString> {
     std::env::var_os("PATH")
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "codex"))]
 mod tests {
     use std::{collections::BTreeMap, process::Stdio};
 

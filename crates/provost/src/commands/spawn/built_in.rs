@@ -274,7 +274,7 @@ fn search_path(first: &[PathBuf], path: &str, last: &[PathBuf]) -> String {
     joined.map(OsString::into_string).ok().and_then(Result::ok).unwrap_or_else(|| path.to_owned())
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "codex"))]
 mod tests {
     use std::{fs, os::unix::fs::PermissionsExt};
 
