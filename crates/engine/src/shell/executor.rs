@@ -38,7 +38,8 @@ use super::{
     check::{CheckJob, CheckRunner, CheckoutSlots},
     clock::Clock,
     drop_box,
-    effects::{EffectName, Effects, FinishedEffect},
+    effect_gate::EffectGate,
+    effects::{EffectName, EffectOwner, Effects, FinishedEffect},
     encode_message::{encode_message, typed_text},
     environment::{DaemonEnvironment, ProvostPaths},
     follow::{self, Follower, FollowerLink},
@@ -51,7 +52,7 @@ use super::{
         failed_launch_command,
     },
     panes::{PaneInput, PaneRegistry, Typist, WriteDispatcher},
-    run_effect::RunEffects,
+    run_effect::{self, RunEffects},
     secrets::Secrets,
     shortage::{self, ShortageWaits},
     supervised_command::{self, CommandEnd, Holders, SURVIVOR_GRACE},
@@ -77,6 +78,8 @@ pub struct EngineWorld {
     pub git: Git,
     pub holders: Holders,
     pub adapters: Adapters,
+    /// Grants the permits of effects that others can see.
+    pub gate: EffectGate,
     pub environment: DaemonEnvironment,
     /// The `provost` program that agents call.
     pub program: PathBuf,
@@ -271,8 +274,8 @@ impl Executor {
 
     fn start(&mut self, session: Arc<Session>, effect: SessionEffect) {
         let key = (Subject::Session(session.id), effect.key());
-        if let SessionEffect::RunCheck { .. } = effect {
-            self.context.checks.claim_running(session.id, &key.1);
+        if let Some(job) = check_job(&session, &effect) {
+            self.context.checks.claim_running(&job);
         }
         let context = self.context.clone();
         self.spawn_effect(key, |cancel| async move {
@@ -286,12 +289,16 @@ impl Executor {
 
     fn start_run(&mut self, run: Arc<Run>, effect: run::RunEffect) {
         let key = (Subject::Run(run.id), effect.key());
+        if let Some(job) = run_effect::check_job(&run, &effect) {
+            self.context.checks.claim_running(&job);
+        }
         let context = self.context.clone();
         self.spawn_effect(key, |mut cancel| async move {
             let carrier = RunEffects {
                 world: &context.world,
                 effects: &context.effects,
                 git_calls: &context.git_calls,
+                checks: &context.checks,
             };
             let mut wait = context.world.waits.begin(Subject::Run(run.id), effect.key());
             let result = loop {
@@ -432,20 +439,16 @@ impl EffectContext {
             SessionEffect::TakeSnapshot { attempt, no } => {
                 Some(self.take_snapshot(session, attempt, no).await)
             }
-            SessionEffect::RunCheck { attempt, index, .. } => {
-                let Some(job) = CheckJob::from_session(session, index, effect.key()) else {
-                    return;
-                };
-                let receipt = self.checks.run(job, cancel).await;
-                Some(SessionCommand::CheckFinished { attempt, receipt })
+            SessionEffect::RunCheck { attempt, .. } => {
+                let Some(job) = check_job(session, &effect) else { return };
+                let receipt = self.checks.run(job, cancel).await.pop();
+                receipt.map(|receipt| SessionCommand::CheckFinished { attempt, receipt })
             }
             SessionEffect::RunHook(key) => {
                 let environment = &self.world.environment;
-                let Some(job) = HookJob::from_session(session, key, effect.key(), environment)
-                else {
-                    return;
-                };
-                let end = job.run(&self.effects).await;
+                let Some(job) = HookJob::from_session(session, key, environment) else { return };
+                let name = EffectName::for_session(session.id, effect.key());
+                let end = job.run(self.world.gate.permit(name), &self.effects).await;
                 Some(SessionCommand::HookFinished { key, end })
             }
         };
@@ -833,6 +836,13 @@ impl EffectContext {
             Err(reason) => SessionCommand::SnapshotFailed { attempt, no, reason },
         }
     }
+}
+
+/// Returns the verification that an effect requests, if it runs a check.
+fn check_job(session: &Session, effect: &SessionEffect) -> Option<CheckJob> {
+    let SessionEffect::RunCheck { index, .. } = effect else { return None };
+    let verification = session.check_request(*index)?;
+    Some(CheckJob { owner: EffectOwner::Session(session.id), key: effect.key(), verification })
 }
 
 /// Asks a holder to write to its command, however long that takes. `None` if this was cancelled first.

@@ -47,7 +47,7 @@ use crate::{
     after_help = "Examples:\n  provost attach 1a2b3c4d\n  provost attach 1a2b3c4d --tmux\n  provost attach 1a2b3c4d --print\n  tmux new-window \"$(provost attach 1a2b3c4d --print)\""
 )]
 pub(crate) struct AttachArgs {
-    /// Session ID (4+ digits of either end) or name
+    /// Session ID or name
     #[arg(value_parser = input::parse_name, required_unless_present = "tmux")]
     id: Option<String>,
     /// Open the screen in a window of Provost's own tmux server, which is started if necessary.
@@ -102,7 +102,7 @@ pub(crate) fn run(context: &Context, args: &AttachArgs) -> CliResult {
     }
 }
 
-/// Printed when a user attaches.
+/// The message that is printed when a user attaches.
 const DETACH_HINT: &str = "attached: press Ctrl-\\ to detach; the agent keeps running";
 
 /// Reports the state of the session after the user has detached.
@@ -159,7 +159,8 @@ fn attach_terminal(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the command that shows a terminal. It does not depend on the shell's home or current directory.
+/// Returns the command that shows a terminal. The command does not depend on the shell's home or
+/// current directory.
 fn attach_command(context: &Context, id: &str) -> Result<String, ApiError> {
     let home = context.home()?.path.display().to_string();
     let program = std::env::current_exe().map_err(|why| {
@@ -169,7 +170,7 @@ fn attach_command(context: &Context, id: &str) -> Result<String, ApiError> {
     Ok(format!("env PROVOST_HOME={home} {program} attach {id}"))
 }
 
-/// Waits until an agent that is starting is running.
+/// Waits until a starting agent is running.
 fn wait_until_started(
     context: &Context,
     client: &Client,
@@ -182,7 +183,7 @@ fn wait_until_started(
     if !starts(&row) {
         return Ok(row);
     }
-    // The row is read again below, so it includes all events up to this one.
+    // The row is read after this sequence number, so the row includes all events up to it.
     let since = follow::newest(context)?;
     let events = follow::follow_in_background(EventFilter::Session(row.id.clone()), since)?;
     loop {
@@ -248,7 +249,7 @@ fn refuse_adopted(row: &SessionRow, id: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// The launch and conversation to attach to.
+/// The launch and the conversation to which the user attaches.
 struct AttachTarget {
     launch: LaunchId,
     thread: String,
@@ -284,7 +285,7 @@ fn attachable(row: &SessionRow) -> Result<AttachTarget, ApiError> {
     Ok(AttachTarget { launch, thread, front_end })
 }
 
-/// Returns the running launch of a session, or why it has none.
+/// Returns the running launch of a session, or an error that explains why there is none.
 fn running_launch(row: &SessionRow, id: &str) -> Result<LaunchId, ApiError> {
     let refused = |why: &str| ApiError::new(ErrorCode::Refused, format!("session {id} {why}"));
     let status = format!("provost status {id}");

@@ -50,7 +50,7 @@ enum ConfigCommand {
 
 #[derive(Debug, Args)]
 struct ConfigShowArgs {
-    /// Directory to resolve the configuration for [default: current directory]
+    /// Directory whose configuration is used [default: current directory]
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
 }

@@ -21,7 +21,7 @@ use provost_terminal::tmux::{self, PaneId, PaneListing, TmuxServer};
 
 use crate::{adapters::adapters, context::Context, error::usage};
 
-/// How many of the most recent conversations to examine.
+/// The maximum number of recent conversations to examine.
 const MAX_CONVERSATIONS: usize = 50;
 
 /// The options that identify an agent.
@@ -37,7 +37,7 @@ pub(crate) struct AgentSelector {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DiscoveredAgent {
     pub(crate) agent: String,
-    /// How the kind of agent was recognized.
+    /// The evidence by which the kind of agent was recognized.
     pub(crate) evidence: &'static str,
     /// Whether the process is the agent's own program, and not a script that may only have started it.
     own_program: bool,
@@ -58,11 +58,11 @@ pub(crate) struct DiscoveredAgent {
     pub(crate) env_pane: Option<TmuxOrigin>,
     /// Whether Provost could see which files the process has open.
     open_files_visible: bool,
-    /// What could not be observed, and why.
+    /// The facts that could not be observed, with the reasons.
     pub(crate) unobservable: Vec<String>,
 }
 
-/// The tmux pane that an agent runs in.
+/// The tmux pane in which an agent runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AgentPane {
     pub(crate) socket: String,
@@ -313,7 +313,8 @@ fn not_an_agent(family: &ProcessTree<'_>, process: &ObservedProcess) -> ApiError
     }
 }
 
-/// Returns the agent that a process belongs to. If the process only launched an agent, returns that agent.
+/// Returns the agent to which a process belongs. If the process only launched an agent, returns
+/// that agent.
 fn resolve_launcher(
     named: DiscoveredAgent,
     agents: &[DiscoveredAgent],
@@ -584,7 +585,7 @@ pub(crate) fn add_panes(context: &Context, agents: &mut [DiscoveredAgent]) -> Re
     Ok(())
 }
 
-/// Returns this user's sockets that a tmux server may be listening on, without duplicates.
+/// Returns this user's sockets on which a tmux server may be listening, without duplicates.
 fn sockets(context: &Context, agents: &[DiscoveredAgent]) -> BTreeSet<PathBuf> {
     let directory =
         tmux::socket_directory(context.environment.get("TMUX_TMPDIR").map(AsRef::as_ref));

@@ -30,7 +30,7 @@ use crate::{
     after_help = "Examples:\n  provost export limits --to limits-bundle\n  provost export limits --to now --snapshot"
 )]
 pub(crate) struct ExportArgs {
-    /// Team ID (4+ digits of either end) or name
+    /// Team ID or name
     #[arg(value_name = "TEAM", value_parser = input::parse_name)]
     team: String,
     /// Directory to create
@@ -102,8 +102,10 @@ fn still_open(open: &[StreamId], task: &str) -> ApiError {
         .iter()
         .map(|stream| format!("{} {}", stream.kind(), ui::short_id(stream.key())))
         .collect();
-    let message =
-        format!("still open: {}; export the current state with --snapshot", named.join(", "));
+    let message = format!(
+        "cannot export work that is still open: {}; export the current state with --snapshot",
+        named.join(", ")
+    );
     let ends = open.iter().take(3).map(|stream| match stream.kind() {
         TEAM => format!("provost team done {} --because TEXT", ui::short_id(stream.key())),
         _ => format!("provost stop {}", ui::short_id(stream.key())),

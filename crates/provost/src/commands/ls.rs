@@ -79,7 +79,7 @@ pub(super) struct SessionListReply {
 }
 
 impl SessionListReply {
-    /// If the ledger has lost events or there are unknown processes, adds this to the reply.
+    /// Adds the events that the ledger has lost, and the unknown processes, to the reply.
     pub(super) fn add_condition(&self, value: &mut Value) {
         if let Some(loss) = &self.ledger_loss {
             value["ledger_loss"] = json!(loss);

@@ -83,7 +83,7 @@ struct FactValue {
 
 #[derive(Debug, Args)]
 struct AboutArgs {
-    /// The session to report on, if you are the operator
+    /// Session that the report is about, if you are the operator
     #[arg(long, value_name = "ID", value_parser = input::parse_name)]
     session: Option<String>,
     #[command(flatten)]
@@ -127,7 +127,8 @@ fn fact(value: &FactValue) -> Result<ReportRequest, ApiError> {
     Ok(ReportRequest { fact: Some(word.to_owned()), value, ..ReportRequest::default() })
 }
 
-/// Sets the reporter: the operator if a session is given, otherwise the launch that this process belongs to.
+/// Sets the reporter: the operator if a session is given, otherwise the launch to which this
+/// process belongs.
 fn set_reporter(
     context: &Context,
     what: &ReportCommand,
@@ -146,7 +147,7 @@ fn set_reporter(
         .next(operator_command(what)))
 }
 
-/// Returns the same report as a command for the operator.
+/// Returns the command with which the operator can make the same report.
 fn operator_command(what: &ReportCommand) -> String {
     let claim = |word: &str, args: &ClaimArgs| {
         let message = args.message.as_deref().map(|text| format!(" --message {}", repeat(text)));

@@ -58,7 +58,7 @@ impl Tour {
     }
 }
 
-/// The check script in the repository that the tour starts with.
+/// The check script in the initial repository of the tour.
 const CHECK_SCRIPT: &str = "grep -q . limits || exit 1\n! grep -v '^[a-z]* [0-9]' limits\n";
 
 pub(crate) fn run(context: &Context, args: &TourArgs) -> CliResult {
@@ -219,8 +219,8 @@ impl TourDir {
     fn stop_daemon(&self, home: &Path) {
         let mut stop = Command::new(self.root.join("bin/provost"));
         stop.args(["daemon", "stop"]).env("PROVOST_HOME", home);
-        // It is fine if stopping fails because no daemon is running. If a home is still in use, it
-        // cannot be removed, and that error is reported.
+        // Stopping may fail because no daemon is running, which is fine. A home that is still in
+        // use cannot be removed, and that error is reported.
         drop(stop.stdout(Stdio::null()).stderr(Stdio::null()).status());
     }
 }

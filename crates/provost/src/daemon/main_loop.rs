@@ -321,6 +321,7 @@ fn create_world(places: &shell::Home) -> Result<EngineWorld, ApiError> {
         holders: Holders::new(vec![program.clone().into(), "hold".into()])
             .with_boundary(places.boundary(super::server::pinning())),
         adapters: adapters().clone(),
+        gate: Default::default(),
         environment,
         program,
         key,

@@ -73,7 +73,7 @@ pub(crate) struct RunRequest<'a> {
     pub(crate) checks: CheckSource,
 }
 
-/// Where a run's checks come from.
+/// The origin of a run's checks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CheckSource {
     Configuration,
@@ -158,7 +158,8 @@ pub(super) fn build(
         project: worktree::path_text(&project.top)?,
         cwd: worktree::path_text(&cwd)?,
         target,
-        // Session 0 does not exist. Relative paths are resolved in the worktree of each session.
+        // The session number 0 is a placeholder, because relative paths are resolved in the
+        // worktree of each session.
         policy: policy::build(context, &config, &worktrees.join("0"))?,
         worktrees: worktree::path_text(&worktrees)?,
         branch: worktree::branch(&wanted)?,
@@ -254,7 +255,7 @@ fn no_project(why: &provost_git::project::Error) -> ApiError {
     error
 }
 
-/// Returns the commit that the run starts from. Merging requires a target branch.
+/// Returns the commit from which the run starts. Merging requires a target branch.
 fn target(
     git: &Git,
     project: &Project,
@@ -311,8 +312,8 @@ fn uncommitted_warning(git: &Git, project: &Project) -> Result<Option<String>, A
     }))
 }
 
-/// Returns the remote to push to. The run stores it, because an agent could later change the
-/// repository's configuration.
+/// Returns the remote to which the run pushes its branch. The run stores the remote, because an
+/// agent could later change the repository's configuration.
 fn remote(git: &Git, project: &Project, branch: &str) -> Result<RunRemote, ApiError> {
     let found = remote_of(git, project, Some(branch)).map_err(|why| {
         chain(ErrorCode::BadRequest, "cannot read the remotes of the repository", &why)

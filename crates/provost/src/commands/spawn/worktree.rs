@@ -1,4 +1,4 @@
-//! Where a session works: in a plain directory, a checkout or a separate worktree.
+//! The place where a session works: a plain directory, a checkout or a separate worktree.
 
 use std::path::{Path, PathBuf};
 
@@ -23,11 +23,11 @@ pub(crate) struct WorktreeRequest<'a> {
     pub(crate) config: &'a Resolved,
     /// The last digits of the session's ID.
     pub(crate) short: &'a str,
-    /// The text that the branch name is derived from.
+    /// The text from which the branch name is derived.
     pub(crate) about: &'a str,
 }
 
-/// Where the session works, and the top of the repository.
+/// The directory in which the session works, and the top of its repository.
 pub(super) struct SessionWorktree {
     pub(super) project: Option<String>,
     pub(super) work: WorkLocation,
@@ -40,8 +40,8 @@ pub(super) fn is_separate(config: &Resolved) -> bool {
     config.worktree.enabled == Some(true)
 }
 
-/// Returns the commit that a worktree starts from or that checks compare with, or `None` if the
-/// session needs neither.
+/// Returns the commit from which a worktree starts or with which checks compare the work, or `None`
+/// if the session needs neither.
 pub(super) fn start_commit(
     context: &Context,
     cwd: &Path,

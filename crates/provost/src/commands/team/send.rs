@@ -95,7 +95,7 @@ pub(super) fn run(context: &Context, args: &TeamSendArgs) -> CliResult {
     let key = args.key.get(context);
     let text = input::read_text("the message", text)?;
     let command = if args.now {
-        // This key needs a prefix, because a message may have the same key.
+        // The key of an interrupt needs a prefix, because a message may have the same key.
         TeamCommand::Interrupt { member: to, key: format!("leave-{key}"), text: Some(text) }
     } else if args.next {
         let iteration = match args.iteration {
@@ -138,7 +138,7 @@ fn default_recipient(
     };
     let is_name = |member: &MemberRow| member.name == text;
     if text == OPERATOR || row.members.iter().any(is_name) {
-        let message = format!("no text for {text:?}");
+        let message = format!("no message text given: {text:?} is the name of a recipient");
         return Err(usage(message).next(format!("provost team send WHO TEXT -t {id}")));
     }
     let reports = acting_member(row, by, session).is_some_and(|member| member.role != "manager");

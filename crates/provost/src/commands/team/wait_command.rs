@@ -33,14 +33,14 @@ pub(super) struct TeamWaitArgs {
     team: NamedTeamArgs,
 }
 
-/// How waiting for a team ended.
+/// The result of waiting for a team.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum TeamWaitEnd {
     /// All workers are idle.
     Idle,
-    /// This worker needs input.
+    /// A worker needs input.
     NeedsInput { worker: String, session: Option<String> },
-    /// This worker's session ended without a result.
+    /// A worker's session ended without a result.
     WorkerFailed { worker: String, state: String },
     /// The team has ended.
     Closed,
@@ -127,7 +127,7 @@ fn judge(row: &TeamRow, messages: &[TeamMessageRow]) -> WaitStatus<TeamWaitEnd> 
     }
 }
 
-/// Whether a worker is neither working nor has a message to work on.
+/// Whether a worker is not working and has no message to handle.
 fn is_idle(worker: &MemberRow, messages: &[TeamMessageRow]) -> bool {
     // A message that was pushed to a session is accepted until a turn begins with it.
     let has_message = messages.iter().any(|message| {
