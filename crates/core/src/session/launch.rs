@@ -312,6 +312,9 @@ pub struct Launch {
     pub disk_full: Option<String>,
     pub output_lost: bool,
     pub oversized: bool,
+    /// Why the launch cannot be observed at the moment, if it cannot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unobservable: Option<String>,
     #[serde(default, skip_serializing_if = "ReportUsage::is_empty")]
     pub reports: ReportUsage,
     /// The number of users at the agent's own screen.
@@ -364,6 +367,7 @@ impl Launch {
             disk_full: None,
             output_lost: false,
             oversized: false,
+            unobservable: None,
             reports: ReportUsage::default(),
             viewers: 0,
             attended: None,

@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    hook::HookEvent, interface::AgentInterface, launch::ProcessIdentity, reactions::Reaction,
+    hook::HookEvent,
+    interface::AgentInterface,
+    launch::ProcessIdentity,
+    reactions::{Reaction, ReactionAction},
     state::Budget,
 };
 use crate::{
@@ -324,6 +327,19 @@ pub struct Assignment {
 }
 
 impl SessionSpec {
+    /// Returns the interfaces of the agent and of all agents that may take over its work.
+    pub fn interfaces(&self) -> impl Iterator<Item = &AgentInterface> {
+        let successors = self.reactions.iter().filter_map(|reaction| match &reaction.act {
+            ReactionAction::HandOver { agent, .. } => Some(&agent.interface),
+            ReactionAction::Notify
+            | ReactionAction::Nudge { .. }
+            | ReactionAction::Interrupt { .. }
+            | ReactionAction::Compact
+            | ReactionAction::ResumeLater => None,
+        });
+        std::iter::once(&self.agent.interface).chain(successors)
+    }
+
     /// Whether exit code 0 means that the work is done. For a command that has checks but no
     /// protocol, this is the only way to report success.
     pub fn exit_zero_is_done(&self) -> bool {

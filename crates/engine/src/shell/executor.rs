@@ -501,14 +501,14 @@ impl EffectContext {
             clock: self.clock,
         };
         let follower = Follower::new(&session, launch, link);
-        let adapter = self.world.adapters.get(&session.spec.agent.interface).clone();
+        let adapter = self.world.adapters.get(&session.spec.agent.interface).ok().cloned();
         drop(session);
         if let Some(follower) = follower {
             tokio::select! {
                 () = follower.run() => {}
                 () = record => {}
             }
-            agent_launch::remove_remains(&self.world, &*adapter, launch);
+            agent_launch::remove_remains(&self.world, adapter.as_deref(), launch);
             self.observations.forget(launch);
             self.world.moves.forget(launch);
             self.world.holders.reap();
@@ -522,8 +522,9 @@ impl EffectContext {
         launch: LaunchId,
     ) -> impl Future<Output = ()> + use<> {
         let interface = &session.spec.agent.interface;
-        let adapter = self.world.adapters.get(interface);
-        let store = if interface.has_transcript() { adapter.transcripts() } else { None };
+        let adapter =
+            self.world.adapters.get(interface).ok().filter(|_| interface.has_transcript());
+        let store = adapter.and_then(|adapter| adapter.transcripts());
         let watch = store.map(|store| {
             let source = TranscriptSource::InHome(store.home(&self.world.home.agent(session.id)));
             let (handle, observations) = (self.handle.clone(), self.observations.clone());
@@ -745,6 +746,8 @@ impl EffectContext {
         let message = session.message_by_write_key(key)?;
         let lost =
             |reason: String| Some(SessionCommand::MessageLost { key: message.key.clone(), reason });
+        // The message stays pending for a build that knows the adapter.
+        self.world.adapters.get(&session.spec.agent.interface).ok()?;
         let dir = self.world.home.launch(launch);
         let secret = session.is_secret(message);
         let kept = self.world.secrets.get(session.id, key);

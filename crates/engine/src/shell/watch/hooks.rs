@@ -25,7 +25,10 @@ pub async fn take_hook_event(
 ) -> Result<(), ApiError> {
     let session = launch.session.to_string();
     let row = handle.request_json(EngineRequest::SessionRow { session: session.clone() }).await?;
-    let adapter = world.adapters.with_id(row["session"]["adapter"].as_str().unwrap_or_default());
+    let adapter = world
+        .adapters
+        .with_id(row["session"]["adapter"].as_str().unwrap_or_default())
+        .map_err(|why| ApiError::new(ErrorCode::BadRequest, why.to_string()))?;
     let report = adapter
         .parse_hook(event.to_string().as_bytes())
         .map_err(|why| ApiError::new(ErrorCode::BadRequest, why))?;

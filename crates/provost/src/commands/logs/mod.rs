@@ -9,8 +9,9 @@ mod source;
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
+use provost_agent::MessageRenderer;
 use provost_api::{ApiError, CheckRow, ErrorCode, SessionRow};
-use provost_core::session::{AdapterId, AgentMode};
+use provost_core::session::AgentMode;
 use provost_engine::shell::output_directory;
 
 use self::{
@@ -23,6 +24,7 @@ use super::{
     past_time::{PastTime, parse_past_time},
 };
 use crate::{
+    adapters::adapters,
     cli::CliResult,
     clock,
     context::Context,
@@ -249,7 +251,7 @@ impl Logs<'_> {
 
     /// Shows the output of a command that is not a launch.
     fn output(&mut self, output: &str, what: &str) -> Result<(), Error> {
-        self.shown.begin(AdapterId::COMMAND, AgentMode::Headless);
+        self.shown.begin(None);
         let mut source = self.output_source(output, what);
         if !source.exists() {
             self.missing.push(what.to_owned());
@@ -375,8 +377,7 @@ impl Logs<'_> {
 
     /// Starts reading the output of a launch.
     fn source(&mut self, row: &SessionRow, at: usize) -> JournalSource {
-        let (adapter, mode) = interface(row);
-        self.shown.begin(adapter, mode);
+        self.shown.begin(renderer(row));
         let source =
             JournalSource::new(&self.home.launch(&row.launches[at].id), format!("l{}", at + 1));
         if has_run(row, at) && !source.exists() {
@@ -386,12 +387,11 @@ impl Logs<'_> {
     }
 }
 
-/// Returns the adapter and the mode of the session's agent. The output of an unknown adapter is
+/// Returns what renders the messages of the session's agent. The output of an unknown adapter is
 /// shown verbatim.
-fn interface(row: &SessionRow) -> (AdapterId, AgentMode) {
-    let adapter = row.adapter.parse().unwrap_or(AdapterId::COMMAND);
-    let mode = AgentMode::ALL.into_iter().find(|mode| mode.as_str() == row.mode);
-    (adapter, mode.unwrap_or(AgentMode::Headless))
+fn renderer(row: &SessionRow) -> Option<MessageRenderer> {
+    let mode = AgentMode::ALL.into_iter().find(|mode| mode.as_str() == row.mode)?;
+    adapters().with_id(&row.adapter).ok()?.renderer(mode)
 }
 
 fn range(row: &SessionRow, only: Option<usize>) -> Result<(usize, usize), ApiError> {
