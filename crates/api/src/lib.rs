@@ -8,6 +8,8 @@ mod client;
 mod error;
 mod handoff;
 mod history;
+mod overview;
+mod reply;
 mod request;
 mod run;
 mod session;
@@ -20,6 +22,18 @@ pub use history::{
     AsOfReply, AuditReply, ChangeRow, CriterionAuditRow, DiffReply, DivergenceRow, HistoryRow,
     HistorySessionRow, HistoryTeamRow, HitRow, JudgementRow, MetricsRow, ReceiptRow,
     RecentEventsRow, ReplayReply, SearchReply, TeamStatsRow, TelemetryReply, WaitRow,
+};
+pub use overview::{
+    ChosenProposalRow, ContextUseRow, ContractRow, LimitUseRow, LoopUseRow, MemberUseRow,
+    OverviewBudgetRow, OverviewCriteriaRow, OverviewMemberRow, OverviewMessageRow,
+    OverviewMessagesRow, OverviewReaderRow, OverviewRow, OverviewTeamRow, ProposalRoundRow,
+    ProposalRow, RunningCheckRow,
+};
+pub use reply::{
+    ArchiveReply, ChangedRows, ChangedTeamRow, GraphReply, HandoffReply, NextReply,
+    OpenSessionReply, OpenTeamReply, OrderedRow, OverviewAnswer, OverviewReply, RunChangeReply,
+    RunReply, RunsReply, SessionReply, SessionsReply, TeamChangeReply, TeamMessagesReply,
+    TeamReply, TeamWaitReply, TeamWaitState, TeamsReply, ToolAnswer,
 };
 pub use request::{
     ActorKind, AnswerRequest, ApprovalDecision, CallReply, CallRequest, CancelRequest, DaemonInfo,

@@ -52,6 +52,8 @@ pub struct CallRequest {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CallReply {
     pub ok: bool,
+    /// The id of the caller's session.
+    pub id: String,
     /// Whether the team's rules accepted the call.
     pub accepted: bool,
     /// The response for the agent, as JSON.

@@ -1,9 +1,9 @@
 //! The projection of a team.
 
 use provost_api::{
-    AdvanceRow, AssertedRow, AuditedWorkRow, BlockerRow, CommunicationRow, ContinuationRow,
-    CriterionRow, DraftRow, DraftedRow, FailedCheckRow, InboxItemRow, LoopRow, MemberRow, MoveRow,
-    RejectedItemRow, TeamHeadRow, TeamMessageRow, TeamRow,
+    AdvanceRow, AssertedRow, AuditedWorkRow, BlockerRow, ChangedRows, CommunicationRow,
+    ContinuationRow, CriterionRow, DraftRow, DraftedRow, FailedCheckRow, InboxItemRow, LoopRow,
+    MemberRow, MoveRow, OrderedRow, RejectedItemRow, TeamHeadRow, TeamMessageRow, TeamRow,
 };
 use provost_core::{
     ids::SessionId,
@@ -558,38 +558,26 @@ pub(crate) fn is_message_event(event: &Event) -> bool {
     changed_message(event).is_some() && !asks
 }
 
-/// The row that an event changed.
-#[derive(Serialize)]
-#[serde(untagged)]
-pub(crate) enum ChangedRow {
-    Message(Box<TeamMessageRow>),
-    Criterion(Box<CriterionRow>),
-    Notified { member: String, what: &'static str },
-    Number(u32),
-}
-
-/// Returns the row that an event changed, if it is not the team's own row.
+/// Adds the row that an event changed, if it is not the team's own row.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the rest is in the task's own row")]
-pub(crate) fn changed_row(task: &Team, event: &Event) -> Option<(&'static str, ChangedRow)> {
-    if let Some(no) = changed_message(event) {
-        return task
-            .message(no)
-            .map(|one| ("message", ChangedRow::Message(Box::new(message_row(one)))));
+pub(crate) fn add_changed_row(task: &Team, event: &Event, rows: &mut ChangedRows) {
+    if let Some(message) = changed_message(event).and_then(|no| task.message(no)) {
+        rows.message = Some(message_row(message));
     }
     match event {
         Event::CriterionProposed(CriterionProposed { no, .. })
         | Event::CriterionJudged(CriterionJudged { no, .. }) => {
-            let row = criterion_row(task, task.criterion(*no)?);
-            Some(("criterion", ChangedRow::Criterion(Box::new(row))))
+            if let Some(criterion) = task.criterion(*no) {
+                rows.criterion = Some(criterion_row(task, criterion));
+            }
         }
-        Event::CheckRequested(CheckRequested { check }) => {
-            Some(("check", ChangedRow::Number(check.no)))
-        }
-        Event::CheckJoined(e) => Some(("check", ChangedRow::Number(e.no))),
-        Event::FinishRequested(e) => Some(("audit", ChangedRow::Number(e.no))),
+        Event::CheckRequested(CheckRequested { check }) => rows.check = Some(check.no),
+        Event::CheckJoined(e) => rows.check = Some(e.no),
+        Event::FinishRequested(e) => rows.audit = Some(e.no),
         Event::MemberOrdered(MemberOrdered { name, what, .. }) => {
-            Some(("ordered", ChangedRow::Notified { member: name.clone(), what: what.describe() }))
+            let what = what.describe().to_owned();
+            rows.ordered = Some(OrderedRow { member: name.clone(), what });
         }
-        _ => None,
+        _ => {}
     }
 }

@@ -3,7 +3,10 @@
 
 use std::{collections::BTreeMap, ops::ControlFlow};
 
-use provost_api::{AmbiguousId, ApiError, CommunicationRow, ErrorCode, RunRow, SessionRow};
+use provost_api::{
+    AmbiguousId, ApiError, ArchiveReply, CommunicationRow, ErrorCode, GraphReply, ReportReply,
+    RunChangeReply, RunReply, RunRow, SessionReply, SessionRow, WhyReply,
+};
 use provost_core::{
     ids::{RunId, SessionId},
     run::{self, Run},
@@ -11,12 +14,14 @@ use provost_core::{
     text::{quote_name, shell_quote},
 };
 use provost_ledger::{AppendError, ArchiveResult, Ledger, LedgerLoss, ReadLedger, StreamId};
-use serde_json::{Value, json};
+use serde::de::DeserializeOwned;
 
 use super::{
-    handle::EngineRequest,
-    listing::{self, Listing, ListingExtent},
+    handle::{EngineReply, EngineRequest},
+    listing::{self, Listing},
     owner::Owner,
+    queries::{EngineStatus, ListedRows, LiveLaunch, SessionListing},
+    supervised_command::to_holder_identity,
     unknown_holders,
 };
 use crate::{
@@ -29,67 +34,51 @@ use crate::{
 const MAX_CLOCK_DIFFERENCE_MS: u64 = 2;
 
 impl Owner {
-    /// Answers a read-only request from durable state.
-    pub(super) fn answer(&mut self, ask: &EngineRequest) -> Result<String, ApiError> {
-        match ask {
-            EngineRequest::SessionRow { session } => {
-                let id = self.resolve(session)?;
-                match self.board.session(id) {
-                    Some(session) => Ok(self.live_session_reply(session)),
-                    None => self.stored_row(id, session),
-                }
+    /// Returns a session.
+    pub(super) fn session_reply(&self, named: &str) -> Result<SessionReply, ApiError> {
+        let id = self.resolve(named)?;
+        let session = match self.board.session(id) {
+            Some(session) => self.live_session_row(session),
+            None => self
+                .stored_row(&stream::session_stream_id(id))?
+                .ok_or_else(|| self.no_session(named))?,
+        };
+        Ok(SessionReply { ok: true, session })
+    }
+
+    /// Returns a run.
+    pub(super) fn run_reply(&self, named: &str) -> Result<RunReply, ApiError> {
+        let id = self.resolve_run(named)?;
+        let run = match self.board.run(id) {
+            Some(run) => self.live_row(run),
+            None => {
+                self.stored_row(&stream::run_stream_id(id))?.ok_or_else(|| self.no_run(named))?
             }
-            EngineRequest::Explain { session } => self.explain(session),
-            EngineRequest::List(listing) => self.list_reply(listing),
-            EngineRequest::LiveLaunches => {
-                let live = self.board.sessions().flat_map(|session| &session.launches);
-                let live: Vec<Value> = live
-                    .filter(|launch| !launch.is_gone())
-                    .map(|launch| json!({"launch": launch.id, "holder": launch.holder}))
-                    .collect();
-                Ok(json!(live).to_string())
-            }
-            EngineRequest::Status { registered } => {
-                let loss = self.ledger.loss().map(|loss| loss.to_string());
-                let unknown_kinds = self.ledger.read_only().map(ToString::to_string);
-                let off_board: Vec<&String> =
-                    registered.iter().filter(|name| !self.is_on_board(name)).collect();
-                Ok(json!({
-                    "live": self.board.len(),
-                    "agents": self.running_agents(),
-                    "read_only": loss.clone().or(unknown_kinds),
-                    "ledger_loss": loss,
-                    "off_board": off_board,
-                    "unreadable": self.unreadable,
-                    "shortages": self.shortages(),
-                })
-                .to_string())
-            }
-            EngineRequest::Preview => {
-                let rows: Vec<SessionRow> = self.overlaid_rows().collect();
-                Ok(json!({"rows": rows, "shortages": self.shortages()}).to_string())
-            }
-            EngineRequest::Archive { before_wall_ms, apply } => {
-                self.archive(*before_wall_ms, *apply)
-            }
-            EngineRequest::RunRow { run } => {
-                let id = self.resolve_run(run)?;
-                match self.board.run(id) {
-                    Some(run) => Ok(json!({"ok": true, "run": self.live_row(run)}).to_string()),
-                    None => self.stored_run(id, run),
-                }
-            }
-            EngineRequest::Graph { run } => self.graph_reply(run),
-            EngineRequest::Runs { limit } => self.list_runs(*limit),
-            EngineRequest::Team(ask) => self.answer_team(ask),
-            EngineRequest::Open { .. }
-            | EngineRequest::SessionCommand { .. }
-            | EngineRequest::Report { .. }
-            | EngineRequest::ToolCall { .. }
-            | EngineRequest::OpenRun { .. }
-            | EngineRequest::RunCommand { .. } => {
-                unreachable!("changes are decided, not answered")
-            }
+        };
+        Ok(RunReply { ok: true, run })
+    }
+
+    pub(super) fn live_launches(&self) -> Vec<LiveLaunch> {
+        let launches = self.board.sessions().flat_map(|session| &session.launches);
+        launches
+            .filter(|launch| !launch.is_gone())
+            .map(|launch| LiveLaunch {
+                launch: launch.id,
+                holder: launch.holder.as_ref().map(to_holder_identity),
+            })
+            .collect()
+    }
+
+    pub(super) fn status(&self, registered: Vec<String>) -> EngineStatus {
+        let ledger_loss = self.ledger.loss().map(|loss| loss.to_string());
+        let unknown_kinds = self.ledger.read_only().map(ToString::to_string);
+        EngineStatus {
+            live_sessions: self.board.len(),
+            running_agents: self.running_agents(),
+            read_only: ledger_loss.clone().or(unknown_kinds),
+            ledger_loss,
+            off_board: registered.into_iter().filter(|name| !self.is_on_board(name)).collect(),
+            shortages: self.shortages(),
         }
     }
 
@@ -104,12 +93,12 @@ impl Owner {
     }
 
     /// Returns the row of a session, including the time of its last output, which only the daemon knows.
-    fn live_session_reply(&self, session: &Session) -> String {
+    fn live_session_row(&self, session: &Session) -> SessionRow {
         let mut row = self.shown_row(session);
         let live = if row.sealed { None } else { session.current_launch() };
         row.last_activity_at = live.map(|launch| self.heard_at(launch));
         row.communication = self.member_communication(session.id).or(row.communication);
-        json!({"ok": true, "session": row}).to_string()
+        row
     }
 
     /// Returns how a session receives messages from its team.
@@ -137,33 +126,23 @@ impl Owner {
         }
     }
 
-    fn stored_row(&self, id: SessionId, named: &str) -> Result<String, ApiError> {
-        let projection = self.stored_projection(&stream::session_stream_id(id))?;
-        let projection = projection.ok_or_else(|| self.no_session(named))?;
-        Ok(format!("{{\"ok\":true,\"session\":{projection}}}"))
-    }
-
-    fn stored_run(&self, id: RunId, named: &str) -> Result<String, ApiError> {
-        let projection = self.stored_projection(&stream::run_stream_id(id))?;
-        let projection = projection.ok_or_else(|| self.no_run(named))?;
-        Ok(format!("{{\"ok\":true,\"run\":{projection}}}"))
-    }
-
     /// Returns the row of a stream, or `None` if the stream does not exist. A row that was damaged
     /// on disk is rebuilt.
-    fn stored_projection(&self, stream: &StreamId) -> Result<Option<String>, ApiError> {
+    fn stored_row<T: DeserializeOwned>(&self, stream: &StreamId) -> Result<Option<T>, ApiError> {
         let Some(state) = self.ledger.stream(stream).map_err(|why| read_error(&why))? else {
             return Ok(None);
         };
-        let rebuilt = || listing::rebuild_projection(&self.ledger, stream);
+        let parse = |text: String| serde_json::from_str(&text).ok();
+        let rebuilt = || listing::rebuild_projection(&self.ledger, stream).and_then(parse);
         let damaged = || {
             let message = format!("the row and the events of {stream} are damaged");
             ApiError::new(ErrorCode::Storage, message).next("provost ledger verify")
         };
-        state.projection.or_else(rebuilt).ok_or_else(damaged).map(Some)
+        state.projection.and_then(parse).or_else(rebuilt).ok_or_else(damaged).map(Some)
     }
 
-    fn graph_reply(&mut self, named: &str) -> Result<String, ApiError> {
+    /// Returns the plan of a run.
+    pub(super) fn graph_reply(&mut self, named: &str) -> Result<GraphReply, ApiError> {
         let id = self.resolve_run(named)?;
         let loaded = self.board.run(id).is_none();
         if loaded {
@@ -176,27 +155,21 @@ impl Owner {
         if loaded {
             self.board.evict_run(id);
         }
-        let row = row.ok_or_else(|| {
+        let graph = row.ok_or_else(|| {
             let message = format!("the run \"{named}\" has no plan: it is a single task");
             ApiError::new(ErrorCode::NotFound, message).next(format!("provost status {named}"))
         })?;
-        Ok(json!({"ok": true, "graph": row}).to_string())
+        Ok(GraphReply { ok: true, graph })
     }
 
-    fn list_runs(&self, limit: usize) -> Result<String, ApiError> {
-        let listing = Listing { extent: ListingExtent::LiveAnd(limit), ..Listing::default() };
-        let (rows, more) = self.list_run_rows(&listing)?;
-        Ok(format!("{{\"ok\":true,\"runs\":[{}],\"more\":{more}}}", rows.join(",")))
-    }
-
-    /// Returns the runs in a listing, and whether there are more.
-    fn list_run_rows(&self, listing: &Listing) -> Result<(Vec<String>, bool), ApiError> {
+    /// Lists runs.
+    pub(super) fn list_runs(&self, listing: &Listing) -> Result<ListedRows, ApiError> {
         let mut rows = Vec::new();
         let shown = listing.visit_runs(&self.ledger, |projection| {
             rows.push(self.live_projection(projection).unwrap_or_else(|| projection.to_owned()));
             ControlFlow::Continue(())
         });
-        Ok((rows, shown.map_err(|why| read_error(&why))?))
+        Ok(ListedRows { rows, more: shown.map_err(|why| read_error(&why))? })
     }
 
     fn live_row(&self, run: &Run) -> RunRow {
@@ -235,7 +208,8 @@ impl Owner {
         not_found(&self.ledger, &[stream::RUN], text)
     }
 
-    fn explain(&mut self, named: &str) -> Result<String, ApiError> {
+    /// Explains the state of a session.
+    pub(super) fn explain(&mut self, named: &str) -> Result<WhyReply, ApiError> {
         let id = self.resolve(named)?;
         let loaded = self.board.session(id).is_none();
         if loaded {
@@ -245,38 +219,33 @@ impl Owner {
         }
         let session = self.board.session(id).ok_or_else(|| self.no_session(named))?;
         let now = self.clock.now().mono_ms;
-        let (facts, rule, next) = self.explain_shown(session, now);
-        let row = self.shown_row(session);
-        let reply = json!({
-            "ok": true, "session": row, "facts": facts, "rule": rule, "next_deadline": next,
-        });
+        let (facts, rule, next_deadline) = self.explain_shown(session, now);
+        let session = self.shown_row(session);
         if loaded {
             self.board.evict_session(id);
         }
-        Ok(reply.to_string())
+        Ok(WhyReply { ok: true, session, facts, rule, next_deadline })
     }
 
-    fn list_reply(&self, listing: &Listing) -> Result<String, ApiError> {
-        let mut text = String::from("{\"ok\":true,\"sessions\":[");
-        let (mut first, overlay) = (true, self.overlay());
+    /// Lists sessions, and the runs that match the same filter.
+    pub(super) fn list_sessions(&self, listing: &Listing) -> Result<SessionListing, ApiError> {
+        let (mut rows, overlay) = (Vec::new(), self.overlay());
         let more = listing
             .visit(&self.ledger, |projection| {
-                if !std::mem::take(&mut first) {
-                    text.push(',');
-                }
-                text.push_str(overlaid(&overlay, projection).unwrap_or(projection));
+                rows.push(overlaid(&overlay, projection).unwrap_or(projection).to_owned());
                 ControlFlow::Continue(())
             })
             .map_err(|why| read_error(&why))?;
-        let runs = self.list_run_rows(listing)?.0.join(",");
-        let shortages = json!(self.shortages());
-        text.push_str(&format!("],\"runs\":[{runs}],\"shortages\":{shortages},\"more\":{more}}}"));
-        Ok(text)
+        Ok(SessionListing {
+            sessions: ListedRows { rows, more },
+            runs: self.list_runs(listing)?.rows,
+            shortages: self.shortages(),
+        })
     }
 
     /// Moves closed streams into the archive, or only counts them. A session that belongs to an
     /// open team is kept, because the next message would resume it.
-    fn archive(&mut self, before: i64, apply: bool) -> Result<String, ApiError> {
+    pub(super) fn archive(&mut self, before: i64, apply: bool) -> Result<ArchiveReply, ApiError> {
         let closed = self.ledger.archivable(before, 10_000).map_err(|why| read_error(&why))?;
         let (kept, streams): (Vec<_>, Vec<_>) =
             closed.into_iter().partition(|stream| self.is_in_open_team(stream));
@@ -288,10 +257,7 @@ impl Owner {
             self.archivable(&streams).map_err(|why| read_error(&why))?
         };
         let ArchiveResult { streams, records, file } = archived;
-        let reply = json!({
-            "ok": true, "streams": streams, "records": records, "file": file, "kept": kept.len(),
-        });
-        Ok(reply.to_string())
+        Ok(ArchiveReply { ok: true, streams, records, file, kept: kept.len() })
     }
 
     fn is_in_open_team(&self, stream: &StreamId) -> bool {
@@ -330,17 +296,7 @@ impl Owner {
             EngineRequest::Open { .. }
             | EngineRequest::OpenRun { .. }
             | EngineRequest::RunCommand { .. }
-            | EngineRequest::RunRow { .. }
-            | EngineRequest::Graph { .. }
-            | EngineRequest::Runs { .. }
-            | EngineRequest::Team(_)
-            | EngineRequest::SessionRow { .. }
-            | EngineRequest::Explain { .. }
-            | EngineRequest::List(_)
-            | EngineRequest::LiveLaunches
-            | EngineRequest::Status { .. }
-            | EngineRequest::Preview
-            | EngineRequest::Archive { .. } => None,
+            | EngineRequest::Team(_) => None,
         }
     }
 
@@ -411,8 +367,9 @@ pub(super) fn run_name_taken(other: &Run) -> ApiError {
     ApiError::new(ErrorCode::Refused, message).next(format!("provost status {id}"))
 }
 
-pub(super) fn run_reply(run: &Run) -> String {
-    json!({"ok": true, "id": run.id.to_string(), "run": projection::run::row(run)}).to_string()
+pub(super) fn run_changed(run: &Run) -> EngineReply {
+    let row = projection::run::row(run);
+    EngineReply::Run(Box::new(RunChangeReply { ok: true, id: row.id.clone(), run: row }))
 }
 
 pub(super) fn run_refused(why: &run::RunRejection, named: &str) -> ApiError {
@@ -442,25 +399,25 @@ pub(super) fn run_refused(why: &run::RunRejection, named: &str) -> ApiError {
     ApiError::new(code, why.to_string()).next(next)
 }
 
-pub(super) fn session_reply(session: &Session) -> String {
-    json!({"ok": true, "session": projection::session::row(session)}).to_string()
+pub(super) fn session_changed(session: &Session) -> EngineReply {
+    let session = projection::session::row(session);
+    EngineReply::Session(Box::new(SessionReply { ok: true, session }))
 }
 
-pub(super) fn report_reply(session: &Session, status: &str) -> String {
+pub(super) fn report_reply(session: &Session, status: &str) -> EngineReply {
     let judged = session.judgement();
     let mut next = vec![format!("provost status {}", session.id.short())];
     if status == "recorded_late" {
         next.push(format!("provost resolve {} --as accepted --because TEXT", session.id.short()));
     }
-    json!({
-        "ok": true,
-        "status": status,
-        "id": session.id.to_string(),
-        "state": judged.state.as_str(),
-        "sealed": session.attempt().is_sealed(),
-        "next": next,
-    })
-    .to_string()
+    EngineReply::Report(Box::new(ReportReply {
+        ok: true,
+        status: status.to_owned(),
+        id: session.id.to_string(),
+        state: judged.state.as_str().to_owned(),
+        sealed: session.attempt().is_sealed(),
+        next,
+    }))
 }
 
 /// Describes why a change is refused. The hints contain the session's id, because a name might have

@@ -12,7 +12,7 @@ use provost_core::{
     session::SessionCommand,
 };
 use provost_engine::shell::{
-    EngineRequest, Home, Listing, TeamRequest, blocking::blocking_request,
+    EngineReply, EngineRequest, Home, Listing, blocking::blocking_request, mismatched_reply,
 };
 use provost_git::{
     BranchFate, BranchName, Git, KeepRef, Project, RemovalImpact, removal_risk, remove_worktree,
@@ -206,8 +206,8 @@ fn runs_to_keep(
 /// Returns the sessions that are bound to an active team, with the name of the team. The next
 /// message resumes them, and their work is checked and audited.
 async fn sessions_of_teams(daemon: &DaemonServer) -> Result<BTreeMap<String, String>, ApiError> {
-    let reply = daemon.handle.request_json(EngineRequest::Team(TeamRequest::BoundSessions)).await?;
-    serde_json::from_value(reply).map_err(|why| ApiError::new(ErrorCode::Internal, why.to_string()))
+    let bound = daemon.handle.bound_sessions().await?;
+    Ok(bound.into_iter().map(|one| (one.session.to_string(), one.team)).collect())
 }
 
 /// Lists a worktree as kept, because a later task, a comment on a pull request, a team message or a
@@ -303,9 +303,10 @@ async fn record_conversation_removal(
         session: row.id.clone(),
         command: SessionCommand::ConversationRemoved,
     };
-    let reply = daemon.handle.request(ask, "operator", None).await?;
-    let reply: Value = serde_json::from_str(&reply).unwrap_or_default();
-    Ok(reply["session"]["sealed"] == true)
+    let EngineReply::Session(reply) = daemon.handle.request(ask, "operator", None).await? else {
+        return Err(mismatched_reply());
+    };
+    Ok(reply.session.sealed)
 }
 
 /// Removes the agent's data, and returns whether there was any. The agent's home is removed first,

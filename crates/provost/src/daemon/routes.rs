@@ -17,8 +17,8 @@ use axum::{
 use provost_api::{
     AnswerRequest, ApiError, ApprovalDecision, CallRequest, CancelRequest, DaemonInfo, ErrorBody,
     ErrorCode, IDEMPOTENCY_KEY, InterruptRequest, LimitRequest, OpenSessionRequest, PROTOCOL,
-    RenameRequest, ReportRequest, ResolveRequest, SendRequest, VerifyEnd, VerifyReply,
-    VerifyRequest,
+    RenameRequest, ReportReply, ReportRequest, ResolveRequest, SendRequest, SessionRow, VerifyEnd,
+    VerifyReply, VerifyRequest,
 };
 use provost_core::{
     ids::{LaunchId, SessionId},
@@ -30,7 +30,7 @@ use provost_core::{
 use provost_engine::{
     report::{self, check_name, check_text},
     shell::{
-        EngineRequest, Listing, ListingExtent, TeamCaller, TeamRequest, VerifierCommand,
+        EngineRequest, ListedRows, Listing, ListingExtent, TeamCaller, VerifierCommand,
         blocking::blocking_request, run_verifier, unknown_holders, watch,
     },
 };
@@ -165,7 +165,7 @@ async fn not_found() -> ErrorResponse {
 }
 
 async fn info(State(daemon): State<DaemonServer>, caller: ApiCaller) -> RouteResult {
-    let DaemonHealth { status, ledger_loss, unknown_holders } = daemon.health().await?;
+    let DaemonHealth { status, unknown_holders } = daemon.health().await?;
     let environment = match daemon.identify(&caller).await {
         Ok(CallerIdentity::Operator) => {
             daemon.world.environment.names().map(str::to_owned).collect()
@@ -180,12 +180,12 @@ async fn info(State(daemon): State<DaemonServer>, caller: ApiCaller) -> RouteRes
         protocol: PROTOCOL,
         socket: daemon.world.home.socket().display().to_string(),
         home: daemon.world.home.root().display().to_string(),
-        read_only: status["read_only"].as_str().map(str::to_owned),
-        ledger_loss,
+        read_only: status.read_only,
+        ledger_loss: status.ledger_loss,
         unknown_holders,
-        live_sessions: status["live"].as_u64().unwrap_or(0) as usize,
-        running_agents: status["agents"].as_u64().unwrap_or(0) as usize,
-        shortages: serde_json::from_value(status["shortages"].clone()).unwrap_or_default(),
+        live_sessions: status.live_sessions,
+        running_agents: status.running_agents,
+        shortages: status.shortages,
         environment,
     })
     .into_response())
@@ -274,13 +274,8 @@ async fn list(
     if all {
         return Ok(json_response(daemon.stream_sessions(&caller, listing, appendix).await?));
     }
-    let mut text = daemon.handle.request(EngineRequest::List(listing), "operator", None).await?;
-    if !appendix.is_empty() && text.ends_with('}') {
-        text.truncate(text.len() - 1);
-        text.push_str(&appendix);
-        text.push('}');
-    }
-    Ok(json_response(Body::from(text)))
+    let listing = daemon.handle.sessions(listing).await?;
+    Ok(json_response(super::server::listing_json(&listing, &appendix).into()))
 }
 
 /// Stops running processes that are not in the ledger.
@@ -337,15 +332,11 @@ async fn open(
 }
 
 async fn row(State(daemon): State<DaemonServer>, Path(session): Path<String>) -> RouteResult {
-    Ok(json_response(Body::from(
-        daemon.handle.request(EngineRequest::SessionRow { session }, "operator", None).await?,
-    )))
+    Ok(Json(daemon.handle.session(session).await?).into_response())
 }
 
 async fn why(State(daemon): State<DaemonServer>, Path(session): Path<String>) -> RouteResult {
-    Ok(json_response(Body::from(
-        daemon.handle.request(EngineRequest::Explain { session }, "operator", None).await?,
-    )))
+    Ok(Json(daemon.handle.explain(session).await?).into_response())
 }
 
 async fn send(
@@ -605,15 +596,10 @@ async fn take_hook(
     let actor = format!("hook/{launch}");
     let key = format!("launch/{launch}/report/{given}");
     watch::take_hook_event(&daemon.world, &daemon.handle, launch, hook, &actor, &key).await?;
-    let row = daemon
-        .handle
-        .request_json(EngineRequest::SessionRow { session: launch.session.to_string() })
-        .await?;
-    let row = &row["session"];
-    let reply = json!({
-        "ok": true, "status": "recorded", "next": [],
-        "id": row["id"], "state": row["state"], "sealed": row["sealed"],
-    });
+    let SessionRow { id, state, sealed, .. } =
+        daemon.handle.session(launch.session.to_string()).await?.session;
+    let status = "recorded".to_owned();
+    let reply = ReportReply { ok: true, status, id, state, sealed, next: Vec::new() };
     Ok(Json(reply).into_response())
 }
 
@@ -638,14 +624,12 @@ async fn events(
     let of = match (query.session, query.run, query.team) {
         (None, None, None) => sse::EventScope::All,
         (Some(session), None, None) => {
-            let row = daemon.handle.request_json(EngineRequest::SessionRow { session }).await?;
-            sse::EventScope::One(row["session"]["id"].as_str().unwrap_or_default().to_owned())
+            sse::EventScope::One(daemon.handle.session(session).await?.session.id)
         }
         (None, Some(run), None) => sse::EventScope::Run(runs::resolve_id(&daemon, run).await?),
         (None, None, Some(task)) => {
-            let ask = TeamRequest::Row { task, by: TeamCaller::Operator };
-            let row = daemon.handle.request_json(EngineRequest::Team(ask)).await?;
-            sse::EventScope::One(row["team"]["id"].as_str().unwrap_or_default().to_owned())
+            let found = daemon.handle.team(task, TeamCaller::Operator).await?;
+            sse::EventScope::One(found.team.id)
         }
         (..) => return Err(bad_request("expected exactly one session, run or task").into()),
     };
@@ -696,7 +680,7 @@ async fn collect(
 ) -> RouteResult {
     daemon.identify(&caller).await?.must_be_operator()?;
     let GcRequest { apply, older_than_ms, runs } = request;
-    let loss = daemon.health().await?.ledger_loss;
+    let loss = daemon.health().await?.status.ledger_loss;
     if apply && let Some(loss) = loss {
         let message = format!("nothing is removed: {loss}");
         return Err(ApiError::new(ErrorCode::Storage, message)
@@ -716,8 +700,7 @@ async fn archive(
     daemon.identify(&caller).await?.must_be_operator()?;
     let before_wall_ms =
         super::server::wall_ms().saturating_sub(request.older_than_ms.unwrap_or(DEFAULT_KEEP_MS));
-    let ask = EngineRequest::Archive { before_wall_ms, apply: request.apply };
-    Ok(json_response(Body::from(daemon.handle.request(ask, "operator", None).await?)))
+    Ok(Json(daemon.handle.archive(before_wall_ms, request.apply).await?).into_response())
 }
 
 /// Sends a command from the operator about a session to the engine.
@@ -746,7 +729,7 @@ async fn submit(
         Some(key) => Some(idempotency_key(key.to_str().unwrap_or_default(), peer, what)?),
     };
     let answer = daemon.handle.request(ask, &peer.actor(), key).await;
-    Ok(json_response(Body::from(answer.map_err(|why| qualify_hints(daemon, peer, why))?)))
+    Ok(Json(answer.map_err(|why| qualify_hints(daemon, peer, why))?).into_response())
 }
 
 /// Completes the hints for an agent, because its environment may lack this home or may not have
@@ -770,6 +753,12 @@ fn idempotency_key(key: &str, peer: &CallerIdentity, what: &str) -> Result<Strin
 
 fn bad_request(message: impl Into<String>) -> ApiError {
     ApiError::new(ErrorCode::BadRequest, message)
+}
+
+/// Lists rows as the ledger stores them, under this name.
+fn list_response(name: &str, listed: &ListedRows) -> Response {
+    let (rows, more) = (listed.rows.join(","), listed.more);
+    json_response(format!("{{\"ok\":true,\"{name}\":[{rows}],\"more\":{more}}}").into())
 }
 
 fn json_response(body: Body) -> Response {
