@@ -7,6 +7,7 @@ mod body;
 mod client;
 mod error;
 mod handoff;
+mod hint;
 mod history;
 mod overview;
 mod reply;
@@ -18,6 +19,7 @@ mod team;
 pub use client::{Client, DaemonLoss, HttpReply, StreamReply};
 pub use error::{AmbiguousId, ApiError, ErrorBody, ErrorCode};
 pub use handoff::{HandoffRow, HeartbeatRow, MemberHeartbeatRow, TeardownRow};
+pub use hint::{AnswerForm, Hint, RequestRef, TeamAction, TeamHint};
 pub use history::{
     AsOfReply, AuditReply, ChangeRow, CriterionAuditRow, DiffReply, DivergenceRow, HistoryRow,
     HistorySessionRow, HistoryTeamRow, HitRow, JudgementRow, MetricsRow, ReceiptRow,

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::ShortageRow;
+use crate::{Hint, ShortageRow};
 
 /// Opens a session. `spec` has the domain's own format and was resolved by the command line.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -165,7 +165,8 @@ pub struct ReportReply {
     pub id: String,
     pub state: String,
     pub sealed: bool,
-    pub next: Vec<String>,
+    /// Commands to run next.
+    pub next: Vec<Hint>,
 }
 
 /// Information about the daemon.

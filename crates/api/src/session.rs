@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::CommunicationRow;
+use crate::{AnswerForm, CommunicationRow, Hint, RequestRef};
 
 /// The state of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -216,16 +216,17 @@ impl RequestRow {
         if let Some(command) = self.commands.first() {
             return command.clone();
         }
+        let request = self.reference();
         if self.kind == "approval" {
-            return self.settle("approve");
+            return Hint::Approve(request).to_string();
         }
         let secret = self.questions.iter().any(|question| question.secret);
-        let arguments = match (secret, self.questions.len()) {
-            (_, 2..) => "--answers FILE",
-            (true, _) => "--secret",
-            (false, _) => "TEXT",
+        let form = match (secret, self.questions.len()) {
+            (_, 2..) => AnswerForm::File,
+            (true, _) => AnswerForm::Secret,
+            (false, _) => AnswerForm::Text,
         };
-        format!("{} {arguments}", self.settle("answer"))
+        Hint::Answer { request, form }.to_string()
     }
 
     /// Whether the request can be denied. A question, or a dialog on a screen, can only be
@@ -236,7 +237,7 @@ impl RequestRow {
 
     /// Returns the command that denies an approval request or declines a dialog.
     pub fn deny_command(&self) -> String {
-        self.settle("deny")
+        Hint::Deny(self.reference()).to_string()
     }
 
     /// Returns a template for an answers file, with a placeholder for each answer.
@@ -248,10 +249,11 @@ impl RequestRow {
         serde_json::json!({"answers": each}).to_string()
     }
 
-    fn settle(&self, verb: &str) -> String {
+    /// Returns the request as commands name it.
+    fn reference(&self) -> RequestRef {
         let (session, no) = self.id.split_once('.').unwrap_or((&self.id, ""));
         let short = session.get(session.len().saturating_sub(8)..).unwrap_or(session);
-        format!("provost {verb} {short}.{no} --revision {}", self.revision)
+        RequestRef { session: short.to_owned(), no: no.to_owned(), revision: self.revision }
     }
 }
 

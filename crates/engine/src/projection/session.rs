@@ -1,6 +1,6 @@
 //! The projection of a session: the row that `ls` and `status` show, and the facts behind its state.
 
-use provost_api::{
+use provost_api::{Hint, 
     BudgetRow, CheckRow, ClaimRow, CommunicationRow, ContextRow, ExitRow, FactRow, LaunchRow,
     LimitWaitRow, MessageRow, ProgressRow, QuestionRow, RequestRow, ResolutionRow, SessionRow,
     ShortageRow, SubjectRow, UsageRow, WhyFact, WorktreeRow,
@@ -463,11 +463,11 @@ fn request_row_with_commands(session: &Session, request: &Request) -> RequestRow
         && request.asked.subject.is_none();
     let look = if runs { pane.map(attach_command) } else { None };
     let commands = match (session.is_screen_only(request), &session.spec.adopted) {
-        (true, None) if runs => vec![format!("provost attach {id}")],
+        (true, None) if runs => vec![Hint::Attach(id).to_string()],
         (true, None) if session.spec.agent.interface.takes_instructions() => {
-            vec![format!("provost resume {id}")]
+            vec![Hint::Resume(id).to_string()]
         }
-        (true, _) => vec![look.unwrap_or_else(|| format!("provost status {id} --why"))],
+        (true, _) => vec![look.unwrap_or_else(|| Hint::StatusWhy(id).to_string())],
         (false, _) => {
             let deny = row.can_be_denied().then(|| row.deny_command());
             let look = if unseen { look } else { None };

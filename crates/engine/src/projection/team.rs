@@ -2,7 +2,7 @@
 
 use provost_api::{
     AdvanceRow, AssertedRow, AuditedWorkRow, BlockerRow, ChangedRows, CommunicationRow,
-    ContinuationRow, CriterionRow, DraftRow, DraftedRow, FailedCheckRow, InboxItemRow, LoopRow,
+    ContinuationRow, CriterionRow, DraftRow, DraftedRow, FailedCheckRow, Hint, InboxItemRow, LoopRow,
     MemberRow, MoveRow, OrderedRow, RejectedItemRow, TeamHeadRow, TeamMessageRow, TeamRow,
 };
 use provost_core::{
@@ -187,8 +187,9 @@ pub(crate) fn blocker_row(
 fn blocker_row_with(
     blocker: &FinishBlocker,
     caller: &ProvostInvocation,
-    hint: Option<String>,
+    hint: Option<Hint>,
 ) -> BlockerRow {
+    let hint = hint.map(String::from);
     let printed = blocker.failed_check().map(|(_, tail)| tail);
     BlockerRow {
         code: blocker.code().to_owned(),

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use provost_api::{
+use provost_api::{Hint, 
     ApiError, CallReply, ErrorCode, EventRow, NextReply, OpenSessionReply, OpenTeamReply,
     ReportReply, RunChangeReply, SessionReply, TeamChangeReply,
 };
@@ -185,7 +185,7 @@ impl EngineHandle {
 
 /// Returns the error for a request that arrives while the daemon stops.
 fn stopping() -> ApiError {
-    ApiError::new(ErrorCode::Unreachable, "the daemon is stopping").next("provost daemon status")
+    ApiError::new(ErrorCode::Unreachable, "the daemon is stopping").next(Hint::DaemonStatus)
 }
 
 /// Returns the error for a reply that does not belong to its request.

@@ -13,7 +13,7 @@ use std::{
 };
 
 use provost_agent::Adapters;
-use provost_api::{ApiError, CallReply, ErrorCode, EventRow, OpenSessionReply};
+use provost_api::{Hint, ApiError, CallReply, ErrorCode, EventRow, OpenSessionReply};
 use provost_core::{
     ids::{LaunchId, SessionId, TeamId},
     lifecycle::State,
@@ -522,7 +522,7 @@ impl Owner {
         }
         if let Some(why) = self.ledger.read_only() {
             return Err(
-                ApiError::new(ErrorCode::ReadOnly, why.to_string()).next("provost ledger export")
+                ApiError::new(ErrorCode::ReadOnly, why.to_string()).next(Hint::ExportLedger)
             );
         }
         match ask {
@@ -563,7 +563,7 @@ impl Owner {
                     (Some(session), Reporter::Operator) => self.resolve(session)?,
                     (None, Reporter::Operator) => {
                         return Err(ApiError::new(ErrorCode::BadRequest, "no session was given")
-                            .next("provost report completed --session ID"));
+                            .next(Hint::ReportCompletedFor));
                     }
                 };
                 let testimony = self.secrets.mask_testimony(id, testimony);
@@ -592,7 +592,7 @@ impl Owner {
                     None => Err(self.not_loaded(id)),
                     Some(Err(SessionRejection::NothingNew)) => {
                         let message = "the calling process has ended, or the call was already made";
-                        Err(ApiError::new(ErrorCode::Refused, message).next("provost status"))
+                        Err(ApiError::new(ErrorCode::Refused, message).next(Hint::StatusOfAll))
                     }
                     Some(Err(why @ SessionRejection::ReportBudget { launch })) => {
                         drop(turn.command(id, &SessionCommand::ReportRefused { launch }, actor));
@@ -635,7 +635,7 @@ impl Owner {
         }
         let message =
             format!("an agent may only report about itself; it belongs to launch {launch}");
-        Err(ApiError::new(ErrorCode::Forbidden, message).next("provost report completed"))
+        Err(ApiError::new(ErrorCode::Forbidden, message).next(Hint::ReportCompleted))
     }
 
     /// Keeps a secret answer in memory until it is delivered, because the ledger does not contain it.

@@ -4,14 +4,14 @@
 use std::{collections::BTreeMap, ops::ControlFlow};
 
 use provost_api::{
-    AmbiguousId, ApiError, ArchiveReply, CommunicationRow, ErrorCode, GraphReply, ReportReply,
+    AmbiguousId, ApiError, ArchiveReply, CommunicationRow, ErrorCode, GraphReply, Hint, ReportReply,
     RunChangeReply, RunReply, RunRow, SessionReply, SessionRow, WhyReply,
 };
 use provost_core::{
     ids::{RunId, SessionId},
     run::{self, Run},
-    session::{Launch, Reporter, Session, SessionRejection},
-    text::{quote_name, shell_quote},
+    session::{ExhaustedBudget, Launch, Reporter, Session, SessionRejection},
+    text::quote_name,
 };
 use provost_ledger::{AppendError, ArchiveResult, Ledger, LedgerLoss, ReadLedger, StreamId};
 use serde::de::DeserializeOwned;
@@ -136,7 +136,7 @@ impl Owner {
         let rebuilt = || listing::rebuild_projection(&self.ledger, stream).and_then(parse);
         let damaged = || {
             let message = format!("the row and the events of {stream} are damaged");
-            ApiError::new(ErrorCode::Storage, message).next("provost ledger verify")
+            ApiError::new(ErrorCode::Storage, message).next(Hint::VerifyLedger)
         };
         state.projection.and_then(parse).or_else(rebuilt).ok_or_else(damaged).map(Some)
     }
@@ -147,7 +147,7 @@ impl Owner {
         let loaded = self.board.run(id).is_none();
         if loaded {
             self.load(&stream::run_stream_id(id)).map_err(|why| {
-                ApiError::new(ErrorCode::Storage, why).next("provost ledger verify")
+                ApiError::new(ErrorCode::Storage, why).next(Hint::VerifyLedger)
             })?;
         }
         let run = self.board.run(id).ok_or_else(|| self.no_run(named))?;
@@ -157,7 +157,7 @@ impl Owner {
         }
         let graph = row.ok_or_else(|| {
             let message = format!("the run \"{named}\" has no plan: it is a single task");
-            ApiError::new(ErrorCode::NotFound, message).next(format!("provost status {named}"))
+            ApiError::new(ErrorCode::NotFound, message).next(Hint::Status(named.to_owned()))
         })?;
         Ok(GraphReply { ok: true, graph })
     }
@@ -214,7 +214,7 @@ impl Owner {
         let loaded = self.board.session(id).is_none();
         if loaded {
             self.load(&stream::session_stream_id(id)).map_err(|why| {
-                ApiError::new(ErrorCode::Storage, why).next("provost ledger verify")
+                ApiError::new(ErrorCode::Storage, why).next(Hint::VerifyLedger)
             })?;
         }
         let session = self.board.session(id).ok_or_else(|| self.no_session(named))?;
@@ -324,7 +324,7 @@ impl Owner {
             None => self.no_session(&id.to_string()),
             Some(why) => {
                 let message = format!("session {id} cannot be read, so nothing was changed: {why}");
-                ApiError::new(ErrorCode::Storage, message).next("provost ledger verify")
+                ApiError::new(ErrorCode::Storage, message).next(Hint::VerifyLedger)
             }
         }
     }
@@ -342,9 +342,9 @@ pub(crate) fn ambiguous(text: &str, kinds: &[&str], several: &[(String, String)]
     let names: Vec<String> =
         ids.iter().zip(several).map(|(id, (_, name))| format!("{id} ({name})")).collect();
     let message = format!("\"{text}\" matches several {what}: {}", names.join(", "));
-    let mut lists: Vec<&str> = kinds
+    let mut lists: Vec<Hint> = kinds
         .iter()
-        .map(|kind| if *kind == stream::TEAM { "provost team ls" } else { "provost ls" })
+        .map(|kind| if *kind == stream::TEAM { Hint::ListTeams } else { Hint::List })
         .collect();
     lists.dedup();
     let error = ApiError::new(ErrorCode::BadRequest, message);
@@ -356,7 +356,7 @@ pub(super) fn already_adopted(other: &Session) -> ApiError {
     let (name, id) = (&other.spec.name, other.id.short());
     let what = if other.spec.adopted.is_some() { "already adopted" } else { "run by Provost" };
     let message = format!("this agent is {what} as session {name} ({id})");
-    ApiError::new(ErrorCode::Refused, message).next(format!("provost status {id}"))
+    ApiError::new(ErrorCode::Refused, message).next(Hint::Status(id))
 }
 
 /// Returns the error for a new run whose name refers to an open run.
@@ -364,7 +364,7 @@ pub(super) fn run_name_taken(other: &Run) -> ApiError {
     let (name, id) = (quote_name(&other.spec.name), other.id.short());
     let message =
         format!("run {id} is already named {name} and has not ended: choose another name");
-    ApiError::new(ErrorCode::Refused, message).next(format!("provost status {id}"))
+    ApiError::new(ErrorCode::Refused, message).next(Hint::Status(id))
 }
 
 pub(super) fn run_changed(run: &Run) -> EngineReply {
@@ -385,16 +385,16 @@ pub(super) fn run_refused(why: &run::RunRejection, named: &str) -> ApiError {
         | run::RunRejection::BudgetUsedUp(_) => ErrorCode::Refused,
     };
     let next = match why {
-        run::RunRejection::BudgetUsedUp(_) => format!("provost limit {named} --tokens MORE"),
-        run::RunRejection::Sealed("failed" | "cancelled") => format!("provost resume {named}"),
-        run::RunRejection::Imported => format!("provost resume {named} --take-over"),
+        run::RunRejection::BudgetUsedUp(_) => Hint::RaiseLimit { id: named.to_owned(), tokens: true, turns: false },
+        run::RunRejection::Sealed("failed" | "cancelled") => Hint::Resume(named.to_owned()),
+        run::RunRejection::Imported => Hint::TakeOver(named.to_owned()),
         run::RunRejection::BudgetNotRaised(_)
         | run::RunRejection::NothingNew
         | run::RunRejection::Sealed(_)
         | run::RunRejection::StillActive
         | run::RunRejection::NoPlanToApprove
         | run::RunRejection::NoPendingLanding(_)
-        | run::RunRejection::NothingToResume => format!("provost status {named}"),
+        | run::RunRejection::NothingToResume => Hint::Status(named.to_owned()),
     };
     ApiError::new(code, why.to_string()).next(next)
 }
@@ -406,9 +406,9 @@ pub(super) fn session_changed(session: &Session) -> EngineReply {
 
 pub(super) fn report_reply(session: &Session, status: &str) -> EngineReply {
     let judged = session.judgement();
-    let mut next = vec![format!("provost status {}", session.id.short())];
+    let mut next = vec![Hint::Status(session.id.short())];
     if status == "recorded_late" {
-        next.push(format!("provost resolve {} --as accepted --because TEXT", session.id.short()));
+        next.push(Hint::AcceptWork(session.id.short()));
     }
     EngineReply::Report(Box::new(ReportReply {
         ok: true,
@@ -473,15 +473,17 @@ pub(super) fn refused_change(
     };
     let next = match why {
         SessionRejection::BudgetUsedUp(used_up) => {
-            format!("provost limit {named} {}", used_up.raise_flags)
+            let ExhaustedBudget { over_tokens, over_turns, .. } = *used_up;
+            Hint::RaiseLimit { id: named, tokens: over_tokens, turns: over_turns }
         }
-        SessionRejection::StoppedFirst => format!("provost resume {named} TEXT"),
-        SessionRejection::Imported(_) => format!("provost resume {named} --take-over"),
-        SessionRejection::ScreenOnly(_) => format!("provost attach {named}"),
-        SessionRejection::ExternalAgentEnded => "provost discover".to_owned(),
-        SessionRejection::BelongsToRun(run) => format!("provost resume {}", run.short()),
+        SessionRejection::StoppedFirst => Hint::ResumeWithText(named),
+        SessionRejection::Imported(_) => Hint::TakeOver(named),
+        SessionRejection::ScreenOnly(_) => Hint::Attach(named),
+        SessionRejection::ExternalAgentEnded => Hint::Discover,
+        SessionRejection::BelongsToRun(run) => Hint::Resume(run.short()),
         SessionRejection::WorktreeRemoved(Some(branch)) => {
-            format!("git switch {} && {}", shell_quote(branch), spawn_command(session))
+            let then = Box::new(spawn_command(session));
+            Hint::SwitchBranch { branch: branch.clone(), then }
         }
         SessionRejection::NothingNew
         | SessionRejection::Sealed(_)
@@ -516,18 +518,18 @@ pub(super) fn refused_change(
         | SessionRejection::TakesNoInstruction(_)
         | SessionRejection::LimitNotRaised { .. }
         | SessionRejection::BudgetNotRaised(_)
-        | SessionRejection::InvalidReply(..) => format!("provost status {named}"),
+        | SessionRejection::InvalidReply(..) => Hint::Status(named),
     };
     ApiError::new(code, why.to_string()).next(next)
 }
 
 /// Returns the command that starts a session like this one.
-fn spawn_command(session: Option<&Session>) -> String {
+fn spawn_command(session: Option<&Session>) -> Hint {
     match session.map(|session| &session.spec.agent) {
         Some(agent) if agent.interface.has_turns() => {
-            format!("provost spawn --agent {} INSTRUCTION", shell_quote(&agent.name))
+            Hint::SpawnAgent(agent.name.clone())
         }
-        Some(_) | None => "provost spawn -- COMMAND".to_owned(),
+        Some(_) | None => Hint::SpawnCommand,
     }
 }
 
@@ -547,7 +549,7 @@ pub(super) fn refused_for_external(
     );
     let command = if there { session.and_then(projection::session::pane_command) } else { None };
     match command {
-        Some(command) => ApiError { next: [vec![command], error.next].concat(), ..error },
+        Some(command) => ApiError { next: [vec![command.into()], error.next].concat(), ..error },
         None => error,
     }
 }
@@ -560,12 +562,12 @@ pub(super) fn too_large_error(why: &AppendError) -> ApiError {
 /// Refuses a change to a ledger that lost events.
 pub(super) fn loss_error(loss: &LedgerLoss) -> ApiError {
     let message = format!("nothing can be changed: {loss}");
-    ApiError::new(ErrorCode::Storage, message).next("provost ledger recover")
+    ApiError::new(ErrorCode::Storage, message).next(Hint::RecoverLedger)
 }
 
 pub(super) fn write_error(why: &AppendError) -> ApiError {
     let message = format!("nothing was changed; the ledger could not be written: {why}");
-    ApiError::new(ErrorCode::Storage, message).next("provost doctor")
+    ApiError::new(ErrorCode::Storage, message).next(Hint::Doctor)
 }
 
 /// Returns the error for an agent whose report is kept in memory.
@@ -574,12 +576,12 @@ pub(super) fn report_kept_error(why: &AppendError) -> ApiError {
         "the report is not recorded yet; the ledger could not be written: {why}; the daemon keeps it in memory and \
          records it once there is disk space, unless the daemon ends first"
     );
-    ApiError::new(ErrorCode::Storage, message).next("provost doctor")
+    ApiError::new(ErrorCode::Storage, message).next(Hint::Doctor)
 }
 
 pub(crate) fn read_error(why: &provost_ledger::Error) -> ApiError {
     ApiError::new(ErrorCode::Storage, format!("the ledger could not be read: {why}"))
-        .next("provost ledger verify")
+        .next(Hint::VerifyLedger)
 }
 
 /// Finds the newer row of a session, given the ledger's projection of it.

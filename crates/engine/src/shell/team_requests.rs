@@ -7,7 +7,7 @@ use std::{
 };
 
 use provost_api::{
-    ApiError, ChangedRows, ChangedTeamRow, DraftRow, ErrorCode, HandoffReply, HandoffRow,
+    ApiError, ChangedRows, ChangedTeamRow, DraftRow, ErrorCode, HandoffReply, HandoffRow, Hint,
     InboxItemRow, NextReply, OpenTeamReply, OverviewReply, TeamChangeReply, TeamMessagesReply,
     TeamReply, TeamRow, TeamWaitReply, TeamWaitState,
 };
@@ -242,10 +242,10 @@ impl Owner {
         match (own.as_slice(), last) {
             ([one], _) => Ok(*one),
             ([], Some(last)) => Ok(last),
-            ([], None) => Err(ApiError::new(ErrorCode::NotFound, none).next("provost team ls")),
+            ([], None) => Err(ApiError::new(ErrorCode::NotFound, none).next(Hint::ListTeams)),
             ([..], _) => {
                 let message = "there are several teams: name one of them";
-                Err(ApiError::new(ErrorCode::BadRequest, message).next("provost team ls"))
+                Err(ApiError::new(ErrorCode::BadRequest, message).next(Hint::ListTeams))
             }
         }
     }
@@ -391,7 +391,7 @@ impl Owner {
         match self.unreadable.get(&stream::team_stream_id(id).to_string()) {
             None => no_team(named),
             Some(why) => {
-                ApiError::new(ErrorCode::Storage, why.clone()).next("provost ledger verify")
+                ApiError::new(ErrorCode::Storage, why.clone()).next(Hint::VerifyLedger)
             }
         }
     }
@@ -406,7 +406,7 @@ impl Owner {
         let loaded = self.board.team(id).is_none();
         if loaded {
             self.load(&stream::team_stream_id(id)).map_err(|why| {
-                ApiError::new(ErrorCode::Storage, why).next("provost ledger verify")
+                ApiError::new(ErrorCode::Storage, why).next(Hint::VerifyLedger)
             })?;
         }
         let shown = self.board.team(id).map(|task| show(task, self));
@@ -464,7 +464,7 @@ impl Owner {
     ) -> ChangeResult {
         check_name_free(turn, &spec.name, None)?;
         turn.open_team(id, spec.clone(), &[], actor).map_err(|why| {
-            ApiError::new(error_code(&why), why.to_string()).next("provost team new --help")
+            ApiError::new(error_code(&why), why.to_string()).next(Hint::NewTeamHelp)
         })?;
         self.opened_reply(turn, id)
     }
@@ -517,7 +517,7 @@ impl Owner {
         turn.open_team_with_sessions(id, start.spec.clone(), &commands, &new, actor).map_err(
             |why| {
                 // The hint cannot show a team yet.
-                ApiError::new(error_code(&why), why.to_string()).next("provost team start --help")
+                ApiError::new(error_code(&why), why.to_string()).next(Hint::StartTeamHelp)
             },
         )?;
         for member in &start.members {
@@ -751,13 +751,13 @@ pub(super) fn resolve_actor(
             let member = turn.member_of(id, launch.session);
             let name = member.map(|member| member.name.clone()).ok_or_else(|| {
                 let message = format!("launch {launch} belongs to no member of this team");
-                ApiError::new(ErrorCode::Forbidden, message).next("provost team ls")
+                ApiError::new(ErrorCode::Forbidden, message).next(Hint::ListTeams)
             })?;
             match named {
                 Some(named) if *named != name => {
                     let message =
                         format!("you are {name} in this team, and may only act as {name}");
-                    Err(ApiError::new(ErrorCode::Forbidden, message).next("provost team show"))
+                    Err(ApiError::new(ErrorCode::Forbidden, message).next(Hint::ShowOwnTeam))
                 }
                 Some(_) | None => Ok(TeamActor::Member(name)),
             }
@@ -801,7 +801,7 @@ fn check_name_free(
     let mut others = turn.teams().filter(|task| !task.phase.is_over() && Some(task.id) != own);
     if others.any(|task| task.spec.name == name) {
         let message = format!("an open team is already named \"{name}\"");
-        return Err(ApiError::new(ErrorCode::Refused, message).next("provost team ls"));
+        return Err(ApiError::new(ErrorCode::Refused, message).next(Hint::ListTeams));
     }
     Ok(())
 }

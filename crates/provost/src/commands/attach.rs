@@ -495,7 +495,8 @@ mod tests {
     fn refusal(row: &SessionRow) -> String {
         let error = attachable(row).unwrap_err();
         assert_eq!(error.code, ErrorCode::Refused);
-        format!("{}; next: {}", error.message, error.next.join(" | "))
+        let next: Vec<String> = error.next.iter().map(ToString::to_string).collect();
+        format!("{}; next: {}", error.message, next.join(" | "))
     }
 
     #[test]

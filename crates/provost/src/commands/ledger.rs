@@ -172,7 +172,8 @@ fn verify(context: &Context) -> CliResult {
     let error = report.differences.first().map_or(error.clone(), |found| error.next(found.next));
     if context.ui.json {
         value["error"] = json!(error);
-        context.ui.result(value, &error.next)?;
+        let next: Vec<String> = error.next.iter().map(ToString::to_string).collect();
+        context.ui.result(value, &next)?;
         return Ok(ExitCode::from(error.code.exit_code()));
     }
     let lines = report.differences.iter().map(|found| {

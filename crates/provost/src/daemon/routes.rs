@@ -16,7 +16,7 @@ use axum::{
 };
 use provost_api::{
     AnswerRequest, ApiError, ApprovalDecision, CallRequest, CancelRequest, DaemonInfo, ErrorBody,
-    ErrorCode, IDEMPOTENCY_KEY, InterruptRequest, LimitRequest, OpenSessionRequest, PROTOCOL,
+    ErrorCode, Hint, IDEMPOTENCY_KEY, InterruptRequest, LimitRequest, OpenSessionRequest, PROTOCOL,
     RenameRequest, ReportReply, ReportRequest, ResolveRequest, SendRequest, SessionRow, VerifyEnd,
     VerifyReply, VerifyRequest,
 };
@@ -737,7 +737,8 @@ async fn submit(
 fn qualify_hints(daemon: &DaemonServer, peer: &CallerIdentity, mut error: ApiError) -> ApiError {
     if matches!(peer, CallerIdentity::Launch(_)) {
         let caller = daemon.world.caller();
-        error.next = error.next.iter().map(|next| caller.rewrite_command(next)).collect();
+        let rewritten = error.next.iter().map(|next| caller.rewrite_command(&next.to_string()));
+        error.next = rewritten.map(Hint::from).collect();
     }
     error
 }

@@ -157,7 +157,7 @@ fn as_json(
                 format!("{id} is {word}: {}", conclusion.reason)
             }
         };
-        value["error"] = json!(ApiError { next: next.to_vec(), ..ApiError::new(code, message) });
+        value["error"] = json!(ApiError::new(code, message).next_all(next));
     }
     value
 }

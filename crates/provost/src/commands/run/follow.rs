@@ -158,7 +158,7 @@ pub(crate) fn show(context: &Context, row: &RunRow) -> CliResult {
     let mut value = json!({"ok": failure.is_none(), "id": row.id, "run": row});
     if let Some(code) = failure {
         let message = message(row, code);
-        value["error"] = json!(ApiError { next: next.clone(), ..ApiError::new(code, message) });
+        value["error"] = json!(ApiError::new(code, message).next_all(&next));
     }
     context.ui.result(value, &next)?;
     Ok(code)

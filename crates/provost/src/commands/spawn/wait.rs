@@ -93,7 +93,7 @@ fn show(context: &Context, reply: &Value, row: &SessionRow) -> CliResult {
     });
     if let Some(code) = failure {
         let message = message(row, code);
-        value["error"] = json!(ApiError { next: next.clone(), ..ApiError::new(code, message) });
+        value["error"] = json!(ApiError::new(code, message).next_all(&next));
     }
     context.ui.result(value, &next)?;
     Ok(code)

@@ -158,8 +158,7 @@ fn show(context: &Context, end: &TeamWaitEnd, row: &TeamRow, next: &[String]) ->
     if context.ui.json {
         let mut value = json!({"ok": code.is_none(), "ended": end.as_str(), "team": row});
         if let Some(code) = code {
-            value["error"] =
-                json!(ApiError { next: next.to_vec(), ..ApiError::new(code, message) });
+            value["error"] = json!(ApiError::new(code, message).next_all(next));
         }
         context.ui.result(value, next)?;
         return Ok(exit);
