@@ -32,7 +32,7 @@ pub use overview::{
     ProposalRow, RunningCheckRow,
 };
 pub use reply::{
-    ArchiveReply, ChangedRows, ChangedTeamRow, GraphReply, HandoffReply, NextReply,
+    ArchiveReply, ChangedRows, ChangedTeamRow, GraphReply, HandoffReply, LookedUpName, LookupReply, NextReply,
     OpenSessionReply, OpenTeamReply, OrderedRow, OverviewAnswer, OverviewReply, RunChangeReply,
     RunReply, RunsReply, SessionReply, SessionsReply, TeamChangeReply, TeamMessagesReply,
     TeamReply, TeamWaitReply, TeamWaitState, TeamsReply, ToolAnswer,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    BlockerRow, CriterionRow, DraftRow, HandoffRow, HeartbeatRow, InboxItemRow, OverviewRow,
+    ApiError, BlockerRow, CriterionRow, DaemonInfo, DraftRow, HandoffRow, HeartbeatRow, InboxItemRow, OverviewRow,
     RunGraphRow, RunRow, SessionRow, ShortageRow, TeamHeadRow, TeamMessageRow, TeamRow,
     UnknownHolder,
 };
@@ -46,6 +46,36 @@ pub struct SessionsReply {
     /// Running holders that are not in the ledger.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown_holders: Vec<UnknownHolder>,
+}
+
+/// What an id, part of an id, or name refers to, and the daemon that was asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LookupReply {
+    pub ok: bool,
+    pub daemon: DaemonInfo,
+    #[serde(flatten)]
+    pub found: LookedUpName,
+}
+
+/// What an id, part of an id, or name refers to. It can refer to one thing of each kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LookedUpName {
+    pub session: Option<SessionRow>,
+    pub run: Option<RunRow>,
+    pub team: Option<TeamRow>,
+    /// The sessions of the run or team that have a pending request. If no session of a run has one,
+    /// the newest active session of the run.
+    pub active: Vec<SessionRow>,
+    /// The error for a text that matches several things of a kind.
+    pub ambiguous: Option<ApiError>,
+}
+
+impl LookedUpName {
+    /// Whether the text refers to nothing.
+    pub fn is_empty(&self) -> bool {
+        let LookedUpName { session, run, team, ambiguous, .. } = self;
+        session.is_none() && run.is_none() && team.is_none() && ambiguous.is_none()
+    }
 }
 
 /// A run.

@@ -1,7 +1,7 @@
 //! Queries that the owner answers from durable state.
 
 use provost_api::{
-    ApiError, ArchiveReply, GraphReply, HandoffReply, OverviewReply, RunReply, SessionReply,
+    ApiError, ArchiveReply, GraphReply, HandoffReply, LookedUpName, OverviewReply, RunReply, SessionReply,
     SessionRow, ShortageRow, TeamMessagesReply, TeamReply, TeamWaitReply, WhyReply,
 };
 use provost_core::{
@@ -73,6 +73,11 @@ impl EngineHandle {
     pub async fn session(&self, named: impl Into<String>) -> Result<SessionReply, ApiError> {
         let named = named.into();
         self.query(move |owner| owner.session_reply(&named)).await
+    }
+
+    /// Returns what an id, part of an id, or name refers to.
+    pub async fn look_up(&self, named: String, by: TeamCaller) -> Result<LookedUpName, ApiError> {
+        self.query(move |owner| owner.look_up(&named, &by)).await
     }
 
     /// Explains the state of a session.

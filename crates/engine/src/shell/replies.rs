@@ -4,8 +4,8 @@
 use std::{collections::BTreeMap, ops::ControlFlow};
 
 use provost_api::{
-    AmbiguousId, ApiError, ArchiveReply, CommunicationRow, ErrorCode, GraphReply, Hint, ReportReply,
-    RunChangeReply, RunReply, RunRow, SessionReply, SessionRow, WhyReply,
+    AmbiguousId, ApiError, ArchiveReply, CommunicationRow, ErrorCode, GraphReply, Hint, LookedUpName, ReportReply,
+    RunChangeReply, RunReply, RunRow, SessionReply, SessionRow, TeamRow, WhyReply,
 };
 use provost_core::{
     ids::{RunId, SessionId},
@@ -22,6 +22,7 @@ use super::{
     owner::Owner,
     queries::{EngineStatus, ListedRows, LiveLaunch, SessionListing},
     supervised_command::to_holder_identity,
+    team_requests::TeamCaller,
     unknown_holders,
 };
 use crate::{
@@ -56,6 +57,55 @@ impl Owner {
             }
         };
         Ok(RunReply { ok: true, run })
+    }
+
+    /// Returns everything that a text refers to.
+    pub(super) fn look_up(
+        &mut self,
+        named: &str,
+        by: &TeamCaller,
+    ) -> Result<LookedUpName, ApiError> {
+        let mut ambiguous = None;
+        let session = unless_missing(self.session_reply(named), &mut ambiguous)?;
+        let run = unless_missing(self.run_reply(named), &mut ambiguous)?;
+        let mut several_teams = None;
+        let team = unless_missing(self.team_reply(named, by), &mut several_teams)?;
+        if session.is_none() && run.is_none() {
+            ambiguous = ambiguous.or(several_teams);
+        }
+        let run = run.map(|reply| reply.run);
+        let team = team.map(|reply| reply.team);
+        let active = match (&session, &run, &team) {
+            (None, Some(run), _) => self.active_sessions(run)?,
+            (None, None, Some(team)) => self.asking_members(team)?,
+            (Some(_), _, _) | (None, None, None) => Vec::new(),
+        };
+        let session = session.map(|reply| reply.session);
+        Ok(LookedUpName { session, run, team, active, ambiguous })
+    }
+
+    /// Returns the sessions of a run that have a pending request, or else its newest active session.
+    fn active_sessions(&self, run: &RunRow) -> Result<Vec<SessionRow>, ApiError> {
+        let mut ids: Vec<&str> =
+            run.requests.iter().filter_map(|one| Some(one.id.split_once('.')?.0)).collect();
+        ids.dedup();
+        if ids.is_empty() {
+            let newest = run.sessions.iter().rev().find(|session| session.state.is_none());
+            ids.extend(newest.map(|session| session.id.as_str()));
+        }
+        ids.into_iter().map(|id| Ok(self.session_reply(id)?.session)).collect()
+    }
+
+    /// Returns the sessions of a team's members that have a pending request.
+    fn asking_members(&self, team: &TeamRow) -> Result<Vec<SessionRow>, ApiError> {
+        let bound = team.members.iter().filter(|member| !member.left);
+        let mut asking = Vec::new();
+        for id in bound.filter_map(|member| member.session.as_deref()) {
+            let found = unless_missing(self.session_reply(id), &mut None)?;
+            asking.extend(found.map(|reply| reply.session));
+        }
+        asking.retain(|session| !session.requests.is_empty());
+        Ok(asking)
     }
 
     pub(super) fn live_launches(&self) -> Vec<LiveLaunch> {
@@ -331,6 +381,22 @@ impl Owner {
 
     pub(super) fn no_session(&self, text: &str) -> ApiError {
         not_found(&self.ledger, &[stream::SESSION], text)
+    }
+}
+
+/// Returns `None` if nothing was found. If several things match, also keeps that error.
+fn unless_missing<T>(
+    found: Result<T, ApiError>,
+    ambiguous: &mut Option<ApiError>,
+) -> Result<Option<T>, ApiError> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.code == ErrorCode::NotFound => Ok(None),
+        Err(error) if error.code == ErrorCode::BadRequest => {
+            ambiguous.get_or_insert(error);
+            Ok(None)
+        }
+        Err(error) => Err(error),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use provost_api::{ApiError, Client, ErrorCode, EventRow};
+use provost_api::{ApiError, Client, ErrorCode, EventRow, TeamReply};
 use provost_core::wait::Wait;
 use provost_engine::history::describe_missing;
 use serde::Deserialize;
@@ -11,7 +11,6 @@ use serde::Deserialize;
 use super::{
     input,
     past_time::{PastTime, parse_past_time},
-    team::args::TeamReply,
 };
 use crate::{
     cli::CliResult,

@@ -16,7 +16,7 @@ use axum::{
 };
 use provost_api::{
     AnswerRequest, ApiError, ApprovalDecision, CallRequest, CancelRequest, DaemonInfo, ErrorBody,
-    ErrorCode, Hint, IDEMPOTENCY_KEY, InterruptRequest, LimitRequest, OpenSessionRequest, PROTOCOL,
+    ErrorCode, Hint, IDEMPOTENCY_KEY, InterruptRequest, LimitRequest, LookupReply, OpenSessionRequest, PROTOCOL,
     RenameRequest, ReportReply, ReportRequest, ResolveRequest, SendRequest, SessionRow, VerifyEnd,
     VerifyReply, VerifyRequest,
 };
@@ -109,6 +109,7 @@ pub(crate) fn router(daemon: DaemonServer) -> Router {
     Router::new()
         .route("/v1/daemon", get(info))
         .route("/v1/daemon/operator", get(operator))
+        .route("/v1/lookup", get(look_up))
         .route("/v1/daemon/stop", post(stop_daemon))
         .route("/v1/sessions", get(list).post(open))
         .route("/v1/sessions/{id}", get(row))
@@ -165,15 +166,37 @@ async fn not_found() -> ErrorResponse {
 }
 
 async fn info(State(daemon): State<DaemonServer>, caller: ApiCaller) -> RouteResult {
+    Ok(Json(daemon_info(&daemon, &caller).await?).into_response())
+}
+
+#[derive(Debug, Deserialize)]
+struct LookupQuery {
+    name: String,
+}
+
+/// Returns what a name refers to. The reply describes the daemon as well, so that a command can
+/// begin with this request.
+async fn look_up(
+    State(daemon): State<DaemonServer>,
+    caller: ApiCaller,
+    QueryParams(query): QueryParams<LookupQuery>,
+) -> RouteResult {
+    let info = daemon_info(&daemon, &caller).await?;
+    let by = teams::identify_reader(&daemon, &caller, &teams::CallerQuery::default()).await?;
+    let found = daemon.handle.look_up(query.name, by).await?;
+    Ok(Json(LookupReply { ok: true, daemon: info, found }).into_response())
+}
+
+async fn daemon_info(daemon: &DaemonServer, caller: &ApiCaller) -> Result<DaemonInfo, ApiError> {
     let DaemonHealth { status, unknown_holders } = daemon.health().await?;
-    let environment = match daemon.identify(&caller).await {
+    let environment = match daemon.identify(caller).await {
         Ok(CallerIdentity::Operator) => {
             daemon.world.environment.names().map(str::to_owned).collect()
         }
         // Agents must not learn which variables the operator has set.
         Ok(_) | Err(_) => Vec::new(),
     };
-    Ok(Json(DaemonInfo {
+    Ok(DaemonInfo {
         ok: true,
         pid: std::process::id(),
         version: super::version(),
@@ -188,7 +211,6 @@ async fn info(State(daemon): State<DaemonServer>, caller: ApiCaller) -> RouteRes
         shortages: status.shortages,
         environment,
     })
-    .into_response())
 }
 
 /// Succeeds if the caller is the operator, and fails if it is an agent.

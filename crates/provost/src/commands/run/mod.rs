@@ -9,7 +9,7 @@ mod spec;
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
-use provost_api::{ApiError, OpenRunRequest, RunRow};
+use provost_api::{ApiError, OpenRunRequest, RunReply, RunRow};
 use serde_json::Value;
 
 pub(crate) use self::{
@@ -22,7 +22,7 @@ use super::{
     spawn::{self, codex::CodexArgs, variables::VariableArgs},
 };
 use crate::{
-    cli::CliResult, clock, context::Context, error::usage, follow::newest, target::RunReply, ui,
+    cli::CliResult, clock, context::Context, error::usage, follow::newest, ui,
 };
 
 /// Turn a goal into a reviewed, tested branch

@@ -14,7 +14,7 @@ pub(crate) mod worktree;
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, FromArgMatches};
-use provost_api::{ApiError, Client, DaemonInfo, OpenSessionRequest};
+use provost_api::{ApiError, Client, DaemonInfo, OpenSessionRequest, SessionReply};
 use provost_core::session::{AgentSpec, SessionSpec};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -22,7 +22,7 @@ use uuid::Uuid;
 use self::{codex::CodexArgs, variables::VariableArgs};
 use super::mutation::{KeyArgs, next_commands};
 use crate::{
-    cli::CliResult, clock, context::Context, error::usage, target::SessionReply, ui,
+    cli::CliResult, clock, context::Context, error::usage, ui,
     viewport::TmuxViewport,
 };
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use provost_api::{
     ApiError, Client, ErrorCode, MemberRow, TeamCommandRequest, TeamHeadRow, TeamMessageRow,
-    TeamRow,
+    TeamReply, TeamRow,
 };
 use provost_core::{team::TeamCommand, text::shell_quote};
 use provost_engine::shell::OWN_TEAM;
@@ -109,12 +109,6 @@ impl NamedTeamArgs {
     pub(crate) fn target<'a>(&'a self, context: &'a Context) -> TeamTarget<'a> {
         TeamTarget::resolve(context, self.team.as_deref(), self.by.as_deref())
     }
-}
-
-/// The reply that contains a team.
-#[derive(Debug, Deserialize)]
-pub(crate) struct TeamReply {
-    pub(crate) team: TeamRow,
 }
 
 impl<'a> TeamTarget<'a> {

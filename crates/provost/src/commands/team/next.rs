@@ -3,7 +3,7 @@
 use std::{process::ExitCode, time::Duration};
 
 use clap::Args;
-use provost_api::{ApiError, Client, ErrorCode, InboxItemRow, NextRequest};
+use provost_api::{ApiError, Client, ErrorCode, InboxItemRow, NextReply, NextRequest};
 use provost_core::team::TeamCommand;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -32,12 +32,6 @@ pub(super) struct NextArgs {
     /// Do not accept the message: `provost team inbox accept` does that later (for programs)
     #[arg(long)]
     hold: bool,
-}
-
-/// The daemon's reply to a request for a message.
-#[derive(Debug, Deserialize, Serialize)]
-struct NextReply {
-    item: Option<InboxItemRow>,
 }
 
 /// How long a single request waits. For an unlimited wait, such requests are repeated.

@@ -3,14 +3,15 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use provost_api::{ApiError, ErrorCode, MemberRow, TeamMessageRow, TeamRow};
+use provost_api::{
+    ApiError, ErrorCode, MemberRow, TeamMessageRow, TeamMessagesReply, TeamReply, TeamRow,
+};
 use provost_core::wait::WaitStatus;
 use provost_holder::spec::MARK;
 use serde_json::json;
 
 use super::{
     args::{NamedTeamArgs, next_commands},
-    inbox::MessagesReply,
 };
 use crate::{
     cli::CliResult,
@@ -70,8 +71,8 @@ pub(super) fn run(context: &Context, args: &TeamWaitArgs) -> CliResult {
     let ended = follow::wait_until(context, EventFilter::All, || {
         // The messages are read first: a message that a worker accepts between the two reads then
         // shows in the worker's state. In the other order, it would show in neither.
-        let messages: MessagesReply = meant.get(context, &messages_path)?;
-        let reply: super::args::TeamReply = meant.get(context, &row_path)?;
+        let messages: TeamMessagesReply = meant.get(context, &messages_path)?;
+        let reply: TeamReply = meant.get(context, &row_path)?;
         Ok(match judge(&reply.team, &messages.messages) {
             WaitStatus::Done(end) => WaitStatus::Done((end, reply.team)),
             WaitStatus::Impossible(reason) => WaitStatus::Impossible(reason),

@@ -336,7 +336,7 @@ fn acting_peer(peer: CallerIdentity, by: &TeamCaller) -> CallerIdentity {
 
 /// Returns who the reader is. Reading requires no permission, but only the operator may read as another
 /// member, because blind proposals are visible only to their authors. A launch without its token is rejected.
-async fn identify_reader(
+pub(super) async fn identify_reader(
     daemon: &DaemonServer,
     caller: &ApiCaller,
     who: &CallerQuery,

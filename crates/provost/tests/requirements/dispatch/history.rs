@@ -313,7 +313,7 @@ fn history_answers_match_their_schemas() {
     env.provost(&["team", "done", "limits", "--as", "hand", "--because", "it is done, I think"])
         .assert_code(4);
     let looks: [(&str, &[&str]); 6] = [
-        ("then", &["status", "limits", "--at", "3"]),
+        ("as-of", &["status", "limits", "--at", "3"]),
         ("diff", &["status", "limits", "--diff", "1..9"]),
         ("replay", &["replay", "limits", "--as", "timeline"]),
         ("audit", &["audit", "limits"]),
