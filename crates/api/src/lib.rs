@@ -32,10 +32,10 @@ pub use overview::{
     ProposalRow, RunningCheckRow,
 };
 pub use reply::{
-    ArchiveReply, ChangedRows, ChangedTeamRow, GraphReply, HandoffReply, LookedUpName, LookupReply, NextReply,
-    OpenSessionReply, OpenTeamReply, OrderedRow, OverviewAnswer, OverviewReply, RunChangeReply,
-    RunReply, RunsReply, SessionReply, SessionsReply, TeamChangeReply, TeamMessagesReply,
-    TeamReply, TeamWaitReply, TeamWaitState, TeamsReply, ToolAnswer,
+    ArchiveReply, ChangedRows, ChangedTeamRow, GraphReply, HandoffReply, LookedUpName, LookupReply,
+    NextReply, OpenSessionReply, OpenTeamReply, OrderedRow, OverviewAnswer, OverviewReply,
+    RunChangeReply, RunReply, RunsReply, SessionReply, SessionsReply, TeamChangeReply,
+    TeamMessagesReply, TeamReply, TeamWaitReply, TeamWaitState, TeamsReply, ToolAnswer,
 };
 pub use request::{
     ActorKind, AnswerRequest, ApprovalDecision, CallReply, CallRequest, CancelRequest, DaemonInfo,

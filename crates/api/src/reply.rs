@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    ApiError, BlockerRow, CriterionRow, DaemonInfo, DraftRow, HandoffRow, HeartbeatRow, InboxItemRow, OverviewRow,
-    RunGraphRow, RunRow, SessionRow, ShortageRow, TeamHeadRow, TeamMessageRow, TeamRow,
-    UnknownHolder,
+    ApiError, BlockerRow, CriterionRow, DaemonInfo, DraftRow, HandoffRow, HeartbeatRow,
+    InboxItemRow, OverviewRow, RunGraphRow, RunRow, SessionRow, ShortageRow, TeamHeadRow,
+    TeamMessageRow, TeamRow, UnknownHolder,
 };
 
 /// A session, as it is or as a change left it.

@@ -1,6 +1,6 @@
 //! Reports: converts API requests to report bodies and back.
 
-use provost_api::{Hint, ApiError, ErrorCode, ProgressReport, ReportRequest};
+use provost_api::{ApiError, ErrorCode, Hint, ProgressReport, ReportRequest};
 use provost_core::{
     ids::looks_like_id,
     lifecycle::ClaimKind,

@@ -193,7 +193,7 @@ fn with_choices(error: Error, arguments: &[OsString]) -> Error {
         Error::Api(error) => {
             let next = error.ambiguous.as_ref().and_then(|found| choices(found, arguments));
             Error::Api(match next {
-                Some(next) => ApiError { next, ..error },
+                Some(next) => ApiError { next: Vec::new(), ..error }.next_all(next),
                 None => error,
             })
         }
@@ -447,7 +447,8 @@ mod tests {
     fn next_example(after: &Hint) -> Option<Hint> {
         let id = || "deadbeef".to_owned();
         let request = || RequestRef { session: id(), no: "q1".to_owned(), revision: 2 };
-        let team = |action| Hint::Team(TeamHint { team: id(), by: Some("-a b".to_owned()), action });
+        let team =
+            |action| Hint::Team(TeamHint { team: id(), by: Some("-a b".to_owned()), action });
         Some(match after {
             Hint::Command(_) => Hint::Status("a b".to_owned()),
             Hint::Status(_) => Hint::StatusOfAll,
@@ -477,10 +478,9 @@ mod tests {
             },
             Hint::Discover => Hint::SpawnAgent("codex".to_owned()),
             Hint::SpawnAgent(_) => Hint::SpawnCommand,
-            Hint::SpawnCommand => Hint::SwitchBranch {
-                branch: "a b".to_owned(),
-                then: Box::new(Hint::SpawnCommand),
-            },
+            Hint::SpawnCommand => {
+                Hint::SwitchBranch { branch: "a b".to_owned(), then: Box::new(Hint::SpawnCommand) }
+            }
             Hint::SwitchBranch { .. } => Hint::Search,
             Hint::Search => Hint::Replay(id()),
             Hint::Replay(_) => Hint::ReplayTimeline(id()),

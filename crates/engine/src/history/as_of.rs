@@ -1,6 +1,6 @@
 //! A projection as of a past event, and the difference between two points in time.
 
-use provost_api::{Hint, ApiError, AsOfReply, ChangeRow, DiffReply, ErrorCode};
+use provost_api::{ApiError, AsOfReply, ChangeRow, DiffReply, ErrorCode, Hint};
 use provost_ledger::{ReadLedger, RecordedEvent, StreamId};
 use serde_json::{Value, json};
 

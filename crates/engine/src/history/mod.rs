@@ -13,10 +13,8 @@ mod replay_summary;
 mod search;
 mod telemetry;
 
-use provost_api::{Hint, ApiError, ErrorCode};
-use provost_core::{
-    ids::{MIN_PART_LEN, RunId, SessionId, TeamId},
-};
+use provost_api::{ApiError, ErrorCode, Hint};
+use provost_core::ids::{MIN_PART_LEN, RunId, SessionId, TeamId};
 use provost_ledger::{ReadLedger, RecordedEvent, StreamId};
 
 use crate::{

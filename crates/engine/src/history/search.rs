@@ -2,8 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use provost_api::{Hint, TeamAction, TeamHint, 
-    ApiError, ErrorCode, HitRow, MemberRow, RunRow, SearchReply, SessionRow, TeamRow,
+use provost_api::{
+    ApiError, ErrorCode, Hint, HitRow, MemberRow, RunRow, SearchReply, SessionRow, TeamAction,
+    TeamHint, TeamRow,
 };
 use provost_core::{
     ids::{SHORT_LEN, SessionId},

@@ -1,7 +1,7 @@
 //! The projection of a session: the row that `ls` and `status` show, and the facts behind its state.
 
-use provost_api::{Hint, 
-    BudgetRow, CheckRow, ClaimRow, CommunicationRow, ContextRow, ExitRow, FactRow, LaunchRow,
+use provost_api::{
+    BudgetRow, CheckRow, ClaimRow, CommunicationRow, ContextRow, ExitRow, FactRow, Hint, LaunchRow,
     LimitWaitRow, MessageRow, ProgressRow, QuestionRow, RequestRow, ResolutionRow, SessionRow,
     ShortageRow, SubjectRow, UsageRow, WhyFact, WorktreeRow,
 };

@@ -2,8 +2,8 @@
 
 use provost_api::{
     AdvanceRow, AssertedRow, AuditedWorkRow, BlockerRow, ChangedRows, CommunicationRow,
-    ContinuationRow, CriterionRow, DraftRow, DraftedRow, FailedCheckRow, Hint, InboxItemRow, LoopRow,
-    MemberRow, MoveRow, OrderedRow, RejectedItemRow, TeamHeadRow, TeamMessageRow, TeamRow,
+    ContinuationRow, CriterionRow, DraftRow, DraftedRow, FailedCheckRow, Hint, InboxItemRow,
+    LoopRow, MemberRow, MoveRow, OrderedRow, RejectedItemRow, TeamHeadRow, TeamMessageRow, TeamRow,
 };
 use provost_core::{
     ids::SessionId,

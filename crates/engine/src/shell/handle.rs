@@ -5,8 +5,8 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use provost_api::{Hint, 
-    ApiError, CallReply, ErrorCode, EventRow, NextReply, OpenSessionReply, OpenTeamReply,
+use provost_api::{
+    ApiError, CallReply, ErrorCode, EventRow, Hint, NextReply, OpenSessionReply, OpenTeamReply,
     ReportReply, RunChangeReply, SessionReply, TeamChangeReply,
 };
 use provost_core::{

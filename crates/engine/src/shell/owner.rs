@@ -13,7 +13,7 @@ use std::{
 };
 
 use provost_agent::Adapters;
-use provost_api::{Hint, ApiError, CallReply, ErrorCode, EventRow, OpenSessionReply};
+use provost_api::{ApiError, CallReply, ErrorCode, EventRow, Hint, OpenSessionReply};
 use provost_core::{
     ids::{LaunchId, SessionId, TeamId},
     lifecycle::State,

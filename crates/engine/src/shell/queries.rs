@@ -1,8 +1,8 @@
 //! Queries that the owner answers from durable state.
 
 use provost_api::{
-    ApiError, ArchiveReply, GraphReply, HandoffReply, LookedUpName, OverviewReply, RunReply, SessionReply,
-    SessionRow, ShortageRow, TeamMessagesReply, TeamReply, TeamWaitReply, WhyReply,
+    ApiError, ArchiveReply, GraphReply, HandoffReply, LookedUpName, OverviewReply, RunReply,
+    SessionReply, SessionRow, ShortageRow, TeamMessagesReply, TeamReply, TeamWaitReply, WhyReply,
 };
 use provost_core::{
     ids::{LaunchId, SessionId},

@@ -4,8 +4,9 @@
 use std::{collections::BTreeMap, ops::ControlFlow};
 
 use provost_api::{
-    AmbiguousId, ApiError, ArchiveReply, CommunicationRow, ErrorCode, GraphReply, Hint, LookedUpName, ReportReply,
-    RunChangeReply, RunReply, RunRow, SessionReply, SessionRow, TeamRow, WhyReply,
+    AmbiguousId, ApiError, ArchiveReply, CommunicationRow, ErrorCode, GraphReply, Hint,
+    LookedUpName, ReportReply, RunChangeReply, RunReply, RunRow, SessionReply, SessionRow, TeamRow,
+    WhyReply,
 };
 use provost_core::{
     ids::{RunId, SessionId},
@@ -196,9 +197,8 @@ impl Owner {
         let id = self.resolve_run(named)?;
         let loaded = self.board.run(id).is_none();
         if loaded {
-            self.load(&stream::run_stream_id(id)).map_err(|why| {
-                ApiError::new(ErrorCode::Storage, why).next(Hint::VerifyLedger)
-            })?;
+            self.load(&stream::run_stream_id(id))
+                .map_err(|why| ApiError::new(ErrorCode::Storage, why).next(Hint::VerifyLedger))?;
         }
         let run = self.board.run(id).ok_or_else(|| self.no_run(named))?;
         let row = projection::graph::row(run, |id| self.board.session(id));
@@ -263,9 +263,8 @@ impl Owner {
         let id = self.resolve(named)?;
         let loaded = self.board.session(id).is_none();
         if loaded {
-            self.load(&stream::session_stream_id(id)).map_err(|why| {
-                ApiError::new(ErrorCode::Storage, why).next(Hint::VerifyLedger)
-            })?;
+            self.load(&stream::session_stream_id(id))
+                .map_err(|why| ApiError::new(ErrorCode::Storage, why).next(Hint::VerifyLedger))?;
         }
         let session = self.board.session(id).ok_or_else(|| self.no_session(named))?;
         let now = self.clock.now().mono_ms;
@@ -451,7 +450,9 @@ pub(super) fn run_refused(why: &run::RunRejection, named: &str) -> ApiError {
         | run::RunRejection::BudgetUsedUp(_) => ErrorCode::Refused,
     };
     let next = match why {
-        run::RunRejection::BudgetUsedUp(_) => Hint::RaiseLimit { id: named.to_owned(), tokens: true, turns: false },
+        run::RunRejection::BudgetUsedUp(_) => {
+            Hint::RaiseLimit { id: named.to_owned(), tokens: true, turns: false }
+        }
         run::RunRejection::Sealed("failed" | "cancelled") => Hint::Resume(named.to_owned()),
         run::RunRejection::Imported => Hint::TakeOver(named.to_owned()),
         run::RunRejection::BudgetNotRaised(_)
@@ -592,9 +593,7 @@ pub(super) fn refused_change(
 /// Returns the command that starts a session like this one.
 fn spawn_command(session: Option<&Session>) -> Hint {
     match session.map(|session| &session.spec.agent) {
-        Some(agent) if agent.interface.has_turns() => {
-            Hint::SpawnAgent(agent.name.clone())
-        }
+        Some(agent) if agent.interface.has_turns() => Hint::SpawnAgent(agent.name.clone()),
         Some(_) | None => Hint::SpawnCommand,
     }
 }

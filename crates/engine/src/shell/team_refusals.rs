@@ -38,13 +38,15 @@ pub(super) fn recorded_refusal<'s>(
 }
 
 pub(super) fn no_team(text: &str) -> ApiError {
-    ApiError::new(ErrorCode::NotFound, format!("there is no team \"{text}\""))
-        .next(Hint::ListTeams)
+    ApiError::new(ErrorCode::NotFound, format!("there is no team \"{text}\"")).next(Hint::ListTeams)
 }
 
 pub(super) fn refused(why: &TeamRejection, id: TeamId) -> ApiError {
-    ApiError::new(error_code(why), why.to_string())
-        .next(hints::team_hint(id.short(), &TeamActor::Operator, TeamAction::Show))
+    ApiError::new(error_code(why), why.to_string()).next(hints::team_hint(
+        id.short(),
+        &TeamActor::Operator,
+        TeamAction::Show,
+    ))
 }
 
 /// Like [`refused`], but also suggests a command that helps the caller.

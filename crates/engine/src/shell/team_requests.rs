@@ -390,9 +390,7 @@ impl Owner {
     fn team_not_loaded(&self, id: TeamId, named: &str) -> ApiError {
         match self.unreadable.get(&stream::team_stream_id(id).to_string()) {
             None => no_team(named),
-            Some(why) => {
-                ApiError::new(ErrorCode::Storage, why.clone()).next(Hint::VerifyLedger)
-            }
+            Some(why) => ApiError::new(ErrorCode::Storage, why.clone()).next(Hint::VerifyLedger),
         }
     }
 
@@ -405,9 +403,8 @@ impl Owner {
         let id = self.resolve_team(named, by)?;
         let loaded = self.board.team(id).is_none();
         if loaded {
-            self.load(&stream::team_stream_id(id)).map_err(|why| {
-                ApiError::new(ErrorCode::Storage, why).next(Hint::VerifyLedger)
-            })?;
+            self.load(&stream::team_stream_id(id))
+                .map_err(|why| ApiError::new(ErrorCode::Storage, why).next(Hint::VerifyLedger))?;
         }
         let shown = self.board.team(id).map(|task| show(task, self));
         let shown = shown.unwrap_or_else(|| Err(no_team(named)));

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use provost_api::{Hint, ApiError, ErrorCode, UnknownHolder};
+use provost_api::{ApiError, ErrorCode, Hint, UnknownHolder};
 use provost_core::ids::{LaunchId, SessionId};
 use provost_holder::{HeldRecord, LaunchState, ProcessInstance, inspect, tree, wire::HolderOp};
 use provost_ledger::{Error, ReadLedger, SqliteReader, StreamId};

@@ -207,8 +207,16 @@ mod tests {
         let row = ui::test_session("x", "needs_input");
         let error = choose(&row, None).unwrap_err();
         assert!(error.message.contains("plain command"), "{}", error.message);
-        assert!(error.next.iter().any(|next| next.to_string().contains("resolve")), "{:?}", error.next);
-        assert!(error.next.iter().any(|next| next.to_string().contains("cancel")), "{:?}", error.next);
+        assert!(
+            error.next.iter().any(|next| next.to_string().contains("resolve")),
+            "{:?}",
+            error.next
+        );
+        assert!(
+            error.next.iter().any(|next| next.to_string().contains("cancel")),
+            "{:?}",
+            error.next
+        );
         let row = SessionRow { has_conversation: true, ..row };
         let error = choose(&row, None).unwrap_err();
         assert_eq!(error.next[0], "provost send deadbeef TEXT");

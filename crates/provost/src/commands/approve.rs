@@ -294,7 +294,8 @@ mod tests {
         let mut body = vec![0; length];
         reader.read_exact(&mut body).unwrap();
         let words: Vec<&str> = first.split(' ').take(2).collect();
-        (words.len() == 2).then(|| format!("{} {}", words.join(" "), String::from_utf8(body).unwrap()))
+        (words.len() == 2)
+            .then(|| format!("{} {}", words.join(" "), String::from_utf8(body).unwrap()))
     }
 
     /// Serves a session with a pending approval, until a client connects without a request. Returns

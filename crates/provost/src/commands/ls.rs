@@ -6,9 +6,7 @@ use clap::{
     Args,
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
 };
-use provost_api::{
-    ApiError, Client, ErrorCode, RunRow, SessionRow, SessionsReply, TeamRow,
-};
+use provost_api::{ApiError, Client, ErrorCode, SessionsReply, TeamRow};
 use provost_core::lifecycle::State;
 use serde_json::{Value, json};
 

@@ -14,14 +14,11 @@ use provost_engine::history::describe_missing;
 use serde_json::{Value, json};
 
 use super::{
-    ls::add_condition,
     graph, input,
+    ls::add_condition,
     mutation::next_commands,
     run,
-    team::{
-        args as team_args,
-        show as team_show,
-    },
+    team::{args as team_args, show as team_show},
 };
 use crate::{
     cli::CliResult,

@@ -16,9 +16,9 @@ use axum::{
 };
 use provost_api::{
     AnswerRequest, ApiError, ApprovalDecision, CallRequest, CancelRequest, DaemonInfo, ErrorBody,
-    ErrorCode, Hint, IDEMPOTENCY_KEY, InterruptRequest, LimitRequest, LookupReply, OpenSessionRequest, PROTOCOL,
-    RenameRequest, ReportReply, ReportRequest, ResolveRequest, SendRequest, SessionRow, VerifyEnd,
-    VerifyReply, VerifyRequest,
+    ErrorCode, Hint, IDEMPOTENCY_KEY, InterruptRequest, LimitRequest, LookupReply,
+    OpenSessionRequest, PROTOCOL, RenameRequest, ReportReply, ReportRequest, ResolveRequest,
+    SendRequest, SessionRow, VerifyEnd, VerifyReply, VerifyRequest,
 };
 use provost_core::{
     ids::{LaunchId, SessionId},

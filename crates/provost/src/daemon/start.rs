@@ -101,7 +101,10 @@ pub(crate) fn ensure(home: &ProvostHome) -> Result<(Client, Option<DaemonInfo>),
 /// Sends the first request of a command to the daemon that is running. The reply contains the
 /// daemon's description, so that no further request is necessary to check it. Returns `None` if no
 /// daemon replies that can serve this program.
-pub(crate) fn begin(home: &ProvostHome, path: &str) -> Result<Option<(Client, LookupReply)>, ApiError> {
+pub(crate) fn begin(
+    home: &ProvostHome,
+    path: &str,
+) -> Result<Option<(Client, LookupReply)>, ApiError> {
     if is_inside_launch() {
         return Ok(None);
     }

@@ -82,8 +82,7 @@ fn show_budget(detail: &mut DetailView, row: &OverviewBudgetRow) {
         let used = [describe_usage(one.tokens, "tokens"), describe_usage(one.turns, "turns")];
         let parts: Vec<String> = used.into_iter().flatten().collect();
         if !parts.is_empty() {
-            detail
-                .label("budget", &format!("{} · {}", escape_line(&one.member), parts.join(", ")));
+            detail.label("budget", &format!("{} · {}", escape_line(&one.member), parts.join(", ")));
         }
     }
 }

@@ -21,9 +21,7 @@ use super::{
     mutation::KeyArgs,
     spawn::{self, codex::CodexArgs, variables::VariableArgs},
 };
-use crate::{
-    cli::CliResult, clock, context::Context, error::usage, follow::newest, ui,
-};
+use crate::{cli::CliResult, clock, context::Context, error::usage, follow::newest, ui};
 
 /// Turn a goal into a reviewed, tested branch
 ///

@@ -5,9 +5,7 @@ use std::{
     process::ExitCode,
 };
 
-use provost_api::{
-    ApiError, CancelRequest, Client, ErrorCode, RequestRow, RunRow, RunsReply,
-};
+use provost_api::{ApiError, CancelRequest, Client, ErrorCode, RequestRow, RunRow, RunsReply};
 use provost_tracker::{
     issue::Issue,
     schedule::{
@@ -16,7 +14,6 @@ use provost_tracker::{
     },
     trackers,
 };
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{

@@ -21,10 +21,7 @@ use uuid::Uuid;
 
 use self::{codex::CodexArgs, variables::VariableArgs};
 use super::mutation::{KeyArgs, next_commands};
-use crate::{
-    cli::CliResult, clock, context::Context, error::usage, ui,
-    viewport::TmuxViewport,
-};
+use crate::{cli::CliResult, clock, context::Context, error::usage, ui, viewport::TmuxViewport};
 
 /// Start an agent or any command, and supervise it
 ///

@@ -221,7 +221,8 @@ fn ls_for_operator(context: &Context, client: &Client, tasks: Vec<TeamRow>) -> C
     let (mut next, mut lines): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
     let (paint, screen, now) = (context.ui.paint, Screen::stdout(), clock::now_ms());
     for task in tasks.into_iter().filter(|task| task.for_operator > 0) {
-        let reply: TeamMessagesReply = client.get(&target::team_action_path(&task.id, "messages"))?;
+        let reply: TeamMessagesReply =
+            client.get(&target::team_action_path(&task.id, "messages"))?;
         let mut messages = reply.messages;
         messages.retain(|row| row.to == "operator" && !is_closed(row));
         next.push(show::take_message_command(&task));

@@ -5,7 +5,6 @@ use std::{process::ExitCode, time::Duration};
 use clap::Args;
 use provost_api::{ApiError, Client, ErrorCode, InboxItemRow, NextReply, NextRequest};
 use provost_core::team::TeamCommand;
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::args::{self, TeamFlags, TeamTarget};

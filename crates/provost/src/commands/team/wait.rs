@@ -10,7 +10,6 @@ use provost_core::{
     wait::WaitStatus,
 };
 use provost_holder::spec::MARK;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::args::TeamTarget;

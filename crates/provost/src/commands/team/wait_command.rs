@@ -10,9 +10,7 @@ use provost_core::wait::WaitStatus;
 use provost_holder::spec::MARK;
 use serde_json::json;
 
-use super::{
-    args::{NamedTeamArgs, next_commands},
-};
+use super::args::{NamedTeamArgs, next_commands};
 use crate::{
     cli::CliResult,
     commands::spawn::wait::input_lines,
