@@ -49,7 +49,7 @@ fn main() -> ExitCode {
 fn run(arguments: &[&str]) -> Result<ExitCode> {
     match arguments {
         ["test", rest @ ..] => return test::run(Workspace::find()?, &TestPlan::parse(rest)?),
-        // The demo as another user, with the programs next to this one.
+        // Runs the demo as another user, with the programs next to this one.
         ["demo-in", root, codex @ ..] => demo::run_beside(root.as_ref(), codex.first().copied())?,
         ["demo"] => demo::build_and_run(&Workspace::find()?)?,
         ["lint"] => lint::run(&Workspace::find()?)?,

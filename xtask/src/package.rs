@@ -102,7 +102,7 @@ fn install(workspace: &Workspace, archive: &Path) -> Result<Installed> {
     Ok(Installed { root, programs })
 }
 
-/// Verifies that the environment cannot crash a release.
+/// Verifies that no environment variable can make a release crash.
 fn check_without_failpoints(installed: &Installed) -> Result<()> {
     let program = fs::read(&installed.programs.provost)?;
     let named =

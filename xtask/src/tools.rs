@@ -1,4 +1,4 @@
-//! The tools that the tests need, and how to install them. To add a tool, add a line.
+//! The tools that the tests need, and their installation. A new tool needs one more line in a list.
 
 use std::{
     fs,
@@ -59,15 +59,15 @@ const CODEX: &[(&str, &str)] =
 /// Tools that are required even outside CI, because nothing can be tested without them.
 const INDISPENSABLE: &[&str] = &["git", "rustfmt", "clippy", "cargo-nextest", "cargo-mutants"];
 
-/// How thorough the tests are.
+/// The thoroughness of the tests.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Depth {
     Usual,
     Deep,
 }
 
-/// Installs missing tools if possible, and returns the names of those that are still missing. Tests that need them
-/// cannot run.
+/// Installs missing tools if possible, and returns the names of the tools that are still missing.
+/// Tests that need a missing tool cannot run.
 pub(crate) fn ensure_tools(workspace: &Workspace, depth: Depth) -> Result<Vec<&'static str>> {
     let deep = if depth == Depth::Deep { FOR_DEEP_TESTS } else { &[] };
     let root = if geteuid().is_root() { FOR_ROOT } else { &[] };
@@ -115,7 +115,7 @@ pub(crate) fn ensure_codex(workspace: &Workspace) -> Result<Option<PathBuf>> {
 #[derive(Clone, Copy)]
 struct RequiredTool {
     name: &'static str,
-    /// The command that proves its presence and prints its version.
+    /// The command that proves the program's presence and prints its version.
     probe: &'static [&'static str],
     since: [u32; 3],
     install: Install,
@@ -282,8 +282,8 @@ fn codex_prefix(workspace: &Workspace, version: &str) -> PathBuf {
     workspace.tools.join("npm").join(version)
 }
 
-/// Returns the program of exactly this version: the native one, which needs no node, or else the
-/// launcher.
+/// Returns the program of exactly this version: the native program, which needs no node, or else
+/// the launcher.
 fn installed_codex(prefix: &Path, version: &str) -> Option<PathBuf> {
     let modules = prefix.join("node_modules");
     let package = fs::read(modules.join(CODEX_PACKAGE).join("package.json")).ok()?;

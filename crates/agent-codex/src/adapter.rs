@@ -21,7 +21,8 @@ use crate::{
     transcripts::Rollouts,
 };
 
-/// Terms of Codex's protocols that matter, in addition to those in [`SCHEMA_EXPECTATIONS`].
+/// Terms of Codex's protocols that must never be masked, in addition to those in
+/// [`SCHEMA_EXPECTATIONS`].
 const PROTOCOL_TERMS: &[&str] = &[
     "agent_message",
     "command_execution",

@@ -104,7 +104,7 @@ pub struct PreparedHome {
     pub dir: PathBuf,
     pub carried: Vec<CarriedItem>,
     pub skipped: Vec<SkippedItem>,
-    /// All skills, whether used or skipped.
+    /// All skills of the session, both used and skipped ones.
     pub skills: Vec<Skill>,
 }
 
@@ -115,7 +115,7 @@ pub struct CarriedItem {
     pub how: CarryMethod,
 }
 
-/// How an item was carried over.
+/// The method by which an item was carried over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CarryMethod {
     Copied,
@@ -131,7 +131,7 @@ pub struct SkippedItem {
     pub why: String,
 }
 
-/// Why a session's home could not be prepared or cleaned.
+/// The reason why a session's home could not be prepared or cleaned.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot use {} as a session's home: it overlaps the user's Codex home", .dir.display())]
@@ -274,14 +274,14 @@ impl PreparedHome {
     }
 }
 
-/// Items that a user may miss in a session, and why they are not carried over.
+/// Items that a user may miss in a session, each with the reason why it is not carried over.
 const LEFT_OUT: [(&str, &str); 3] = [
     ("plugins", "each home would download its own plugins"),
     ("hooks.json", "trust in hooks depends on the path of their file"),
     (".credentials.json", "Codex does not open the logins of MCP servers through a link"),
 ];
 
-/// Where the user's credentials are stored.
+/// The place where the user's credentials are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AuthStore {
     File,

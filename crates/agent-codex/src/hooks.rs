@@ -38,8 +38,8 @@ pub struct HookCall {
     /// The rollout of the thread.
     pub transcript: Option<PathBuf>,
     pub cwd: Option<PathBuf>,
-    /// The sub-agent that made the call, if any. It has its own thread, and its turns are not the
-    /// session's.
+    /// The sub-agent that made the call, if any. It has its own thread, and its turns do not count
+    /// as turns of the session.
     pub subagent: Option<Subagent>,
     pub event: CodexHookEvent,
 }
@@ -88,7 +88,7 @@ pub enum CodexHookEvent {
     },
 }
 
-/// Why a hook's input could not be parsed.
+/// The reason why a hook's input could not be parsed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("the hook's input is not a JSON object with an event and a session")]

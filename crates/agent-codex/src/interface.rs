@@ -1,4 +1,4 @@
-//! What Codex can do in each of its modes.
+//! The capabilities of Codex in each of its modes.
 
 use provost_core::session::{
     AdapterId, AgentInterface, AgentMode, Capabilities, CompactionRequest, Composer,

@@ -65,8 +65,8 @@ pub(crate) fn plan(request: &LaunchRequest<'_>) -> Result<LaunchPlan, String> {
     Ok(LaunchPlan { arguments, removed_variables, variables, input })
 }
 
-/// Removes what a killed app-server left behind: the link, the socket that it points to, and its
-/// lock.
+/// Removes the files that a killed app-server left behind: the link, the link's target (a socket),
+/// and the lock of the socket.
 ///
 /// The agent can point the link anywhere, so a socket is removed only if it belongs to this user
 /// and no process serves it, and a lock next to it is removed only if it is empty.
@@ -120,7 +120,7 @@ fn worktree_trust(request: &LaunchRequest<'_>) -> RepositoryTrust {
     if request.files.trusted || agent.settings.accept_trust {
         return RepositoryTrust::Trusted;
     }
-    // In this case, Codex asks the user on its own screen.
+    // A Codex with a terminal asks the user about trust on its own screen.
     let on_screen = agent.interface.has_terminal();
     match (request.files.exist, on_screen) {
         (true, true) => RepositoryTrust::AskUser,

@@ -1,10 +1,11 @@
-//! Everything about Codex: finding it, the home of a session, its protocols, and what its
-//! transcripts, hooks and screen show from the outside.
+//! Support for Codex: finding its program, the home of a session, its protocols, and the
+//! interpretation of its transcripts, hooks and screen.
 //!
-//! The crate reads the state of the machine, and pure functions decide what follows from it. It
-//! never writes to the user's own Codex home. Each external source yields values of its own type,
-//! so that no source can report more than it knows. Agents and their users write this input, so its
-//! size is bounded, and each source is trusted only for what it can know.
+//! The crate reads the state of the machine, and pure functions draw the conclusions. It never
+//! writes to the user's own Codex home. Each external source yields values of its own type, so that
+//! no source can report more than it knows. Agents and their users write the content of these
+//! sources, so the size of the content is bounded, and each source is trusted only for the facts
+//! that it can know.
 
 pub mod features;
 pub mod home;
@@ -21,7 +22,6 @@ pub mod rollout;
 pub mod screen;
 pub mod skills;
 pub mod thread;
-pub mod version;
 
 mod adapter;
 mod interface;
@@ -42,5 +42,5 @@ pub use locate::{
 };
 pub use preflight::{Preflight, preflight};
 pub use render::render;
+pub use semver::Version as AgentVersion;
 pub use thread::ThreadId;
-pub use version::AgentVersion;

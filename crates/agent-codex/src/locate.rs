@@ -16,11 +16,11 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
+use crate::AgentVersion;
 use crate::launcher::{self, NativeProgram};
 use crate::process::{FinishedProgram, OUTPUT_LIMIT, ProgramEnd, ProgramRun};
 use crate::search_paths;
 use crate::text::displayable;
-use crate::version::AgentVersion;
 use crate::version_cache::CachedProgram;
 
 pub use crate::search_paths::CandidateOrigin;
@@ -46,14 +46,14 @@ pub struct SearchEnvironment<'a> {
     pub version_cache: Option<&'a Path>,
 }
 
-/// A Codex program that the user specified, and where.
+/// A Codex program that the user specified, and the source of its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedCodex {
     pub path: PathBuf,
     pub source: PathSource,
 }
 
-/// Where the path to Codex was set.
+/// The place where the path to Codex was set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathSource {
     Flag,
@@ -82,14 +82,14 @@ pub struct CodexSearch {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CodexCandidate {
     pub path: PathBuf,
-    /// Other names of the same program.
+    /// The other names of the candidate's program.
     pub aliases: Vec<PathBuf>,
     pub origin: CandidateOrigin,
     pub codex: Result<CodexProgram, CandidateFault>,
     pub status: CandidateStatus,
 }
 
-/// Whether a candidate was chosen.
+/// The status of a candidate: chosen, or the reason why another one was preferred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CandidateStatus {
     Chosen,
@@ -100,7 +100,7 @@ pub enum CandidateStatus {
     Unusable,
 }
 
-/// Why a file is not a usable Codex.
+/// The reason why a file is not a usable Codex.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CandidateFault {
     Missing,
@@ -111,7 +111,7 @@ pub enum CandidateFault {
     Failed { how: String, output: String },
 }
 
-/// Why Codex cannot be started.
+/// The reason why Codex cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(
@@ -155,8 +155,8 @@ pub fn survey(search: &SearchEnvironment<'_>) -> Result<Vec<CodexCandidate>, Err
     Ok(rank_candidates(seen))
 }
 
-/// Sets the status of each candidate. The newest usable one is chosen, or the first if several have
-/// the same version.
+/// Sets the status of each candidate. The newest usable candidate is chosen. If several candidates
+/// have the same version, the first one is chosen.
 pub fn rank_candidates(mut candidates: Vec<CodexCandidate>) -> Vec<CodexCandidate> {
     let usable = candidates.iter().enumerate().rev();
     let versions = usable.filter_map(|(at, seen)| Some((&seen.codex.as_ref().ok()?.version, at)));
@@ -273,7 +273,7 @@ impl VersionQuery<'_> {
         }
     }
 
-    /// Tries the native program first, and its launcher if that does not work.
+    /// Tries the native program first, and its launcher if the native program does not work.
     fn examine(self, file: &CandidateFile) -> Result<CodexProgram, CandidateFault> {
         let native = file.native.as_ref().map(|native| self.native(native));
         match native {
@@ -324,7 +324,7 @@ impl VersionQuery<'_> {
 }
 
 /// Returns the environment of a query. The program's own directory comes first in `PATH`, because a
-/// launcher needs the node that it was installed with.
+/// launcher needs the node with which it was installed.
 pub(crate) fn environment(
     search: &SearchEnvironment<'_>,
     program: &Path,
@@ -424,7 +424,7 @@ fn describe_candidates(candidates: &[CodexCandidate]) -> String {
     });
     let described: Vec<String> = described.collect();
     if described.is_empty() {
-        return "none found in PATH or in a known location".into();
+        return "no candidates in PATH or in the known locations".into();
     }
     described.join("; ")
 }

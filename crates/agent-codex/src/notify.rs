@@ -31,7 +31,7 @@ pub enum NotifyEvent {
     },
 }
 
-/// Why a notification could not be parsed.
+/// The reason why a notification could not be parsed.
 #[derive(Debug, thiserror::Error)]
 #[error("the notification is not a JSON object with a type")]
 pub struct Error(#[from] serde_json::Error);

@@ -34,7 +34,7 @@ pub struct BrokenSandbox {
     pub output: String,
 }
 
-/// Why commands do not run in the sandbox.
+/// The reason why commands do not run in the sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SandboxFault {
     NoBubblewrap,
@@ -101,8 +101,8 @@ impl SandboxFault {
     }
 }
 
-/// Whether this version requires the kind of sandbox as an argument. If it does, it takes `true`
-/// for an unknown kind, which is a usage error.
+/// Whether this version requires the kind of sandbox as an argument. Such a version mistakes `true`
+/// for an unknown kind of sandbox and reports a usage error.
 fn needs_sandbox_kind(finished: &FinishedProgram) -> bool {
     let complaint = String::from_utf8_lossy(&finished.stderr);
     finished.end == ProgramEnd::Code(2) && complaint.contains("unrecognized subcommand")

@@ -34,7 +34,7 @@ pub struct ProgramRun {
     pub output_limit: usize,
 }
 
-/// How a program ended.
+/// The way a program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProgramEnd {
     Code(i32),
@@ -87,7 +87,7 @@ impl From<ExitStatus> for ProgramEnd {
     }
 }
 
-/// Why collecting output stopped.
+/// The reason why collecting output stopped.
 enum OutputEnd {
     Exited,
     Deadline,
@@ -195,7 +195,7 @@ impl RunningProgram {
     }
 
     fn kill(&self) {
-        // This fails only if no process of the group is left.
+        // The call fails only if no process of the group is left.
         kill_process_group(self.group, Signal::KILL).ok();
     }
 }

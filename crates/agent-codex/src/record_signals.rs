@@ -67,7 +67,7 @@ fn turn_end(end: &rollout::RecordedTurnEnd, limits: Option<&rollout::AccountLimi
     }
 }
 
-/// Returns when the account's fullest usage window resets, if that is known.
+/// Returns the time at which the account's fullest usage window resets, if it is known.
 fn reset_time(limits: &rollout::AccountLimits) -> Option<u64> {
     let windows = [limits.primary, limits.secondary].into_iter().flatten();
     let fullest = windows.max_by(|a, b| a.used_percent.total_cmp(&b.used_percent))?;
@@ -111,7 +111,8 @@ fn signals(heard: &HookCall) -> Vec<RecordSignal> {
             vec![RecordSignal::TurnEnded { turn, end: TurnEnd::Ok, says: None }]
         }
         CodexHookEvent::Compacting => vec![RecordSignal::Compacting],
-        // The transcript contains these as well, with a position that ensures that they count only once.
+        // The transcript contains these events as well, with positions, so that each event counts
+        // only once.
         CodexHookEvent::ToolBegan { .. }
         | CodexHookEvent::Compacted
         | CodexHookEvent::SubagentStarted

@@ -1,4 +1,5 @@
-//! Where to search for Codex: the directories in `PATH`, and locations that package managers use.
+//! The locations in which to search for Codex: the directories in `PATH`, and those that package
+//! managers use.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -12,7 +13,7 @@ const PROGRAM: &str = "codex";
 /// The maximum number of candidates. An ordinary machine has fewer.
 pub(crate) const MAX_CANDIDATES: usize = 64;
 
-/// How many bytes of `~/.npmrc` to read.
+/// The maximum number of bytes to read from `~/.npmrc`.
 const NPMRC_LIMIT: u64 = 64 * 1024;
 
 /// Known locations below the user's home. `*` matches every directory there.
@@ -42,16 +43,16 @@ const HOME_PATHS: [&str; 19] = [
 const SYSTEM_PATHS: [&str; 5] =
     ["/usr/local/bin", "/opt/homebrew/bin", "/usr/bin", "/snap/bin", "/run/current-system/sw/bin"];
 
-/// Where a candidate was found.
+/// The place where a candidate was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CandidateOrigin {
     /// The user specified this program, so the search was skipped.
     Named,
-    /// In a directory in `PATH`.
+    /// The candidate is in a directory in `PATH`.
     Path,
-    /// In npm's global prefix, as set in `~/.npmrc`.
+    /// The candidate is in npm's global prefix, as set in `~/.npmrc`.
     NpmPrefix,
-    /// In a location that package managers use.
+    /// The candidate is in a location that package managers use.
     KnownPlace,
 }
 

@@ -24,7 +24,7 @@ pub use agent_view::{AgentView, confirm};
 
 use walk::{EntryKind, SkillEntry};
 
-/// How many levels below a root Codex searches.
+/// The number of levels below a root that Codex searches.
 pub const MAX_DEPTH: usize = 6;
 
 /// The maximum number of directories to search in one root, as in Codex.
@@ -43,7 +43,7 @@ pub struct SkillRoot {
     pub kind: RootKind,
 }
 
-/// Where a root comes from.
+/// The origin of a root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RootKind {
     /// A root that Codex searches on its own.
@@ -73,18 +73,18 @@ pub enum SkillStatus {
     Skipped(SkipReason),
 }
 
-/// How a skill reaches the agent.
+/// The method by which a skill reaches the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Delivery {
     /// Codex finds the skill on its own.
     Native,
     /// The skill is linked into the session's home.
     Linked,
-    /// The skill is inside another skill and is delivered with it.
+    /// The skill is inside another skill and is delivered with that skill.
     Within(PathBuf),
 }
 
-/// Why a skill does not reach the agent.
+/// The reason why a skill does not reach the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SkipReason {
     NoSuchRoot,

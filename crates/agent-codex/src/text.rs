@@ -1,6 +1,6 @@
 //! Makes external text safe to show, and short enough.
 
-/// How many characters of a program's output to show.
+/// The maximum number of characters of a program's output to show.
 const SHOWN_CHARS: usize = 400;
 
 /// Trims and truncates a text, and escapes deceptive characters. Line feeds are kept.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// An id must be shorter than this.
+/// The length limit of an id, in bytes. An id must be shorter than the limit.
 const MAX_LENGTH: usize = 64;
 
 /// The id of a thread. It consists of letters, digits and dashes, so that it can be used in file

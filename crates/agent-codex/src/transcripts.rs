@@ -1,4 +1,4 @@
-//! Rollouts as the transcripts that the engine follows.
+//! Provides Codex's rollouts as the transcripts that the engine follows.
 
 use std::{
     io,
@@ -22,7 +22,7 @@ use crate::{
     },
 };
 
-/// How many of the newest conversations in a home to examine.
+/// The number of conversations in a home to examine, starting with the newest one.
 const NEWEST: usize = 20;
 
 /// The maximum number of records in one batch.
@@ -54,7 +54,8 @@ impl TranscriptStore for Rollouts {
         known: &[String],
     ) -> ConversationSearch {
         let Ok(mut all) = open_rollouts(place) else { return ConversationSearch::Nothing };
-        // An older conversation may also belong to the user, but was not started now.
+        // An older conversation may also belong to the user, but the user did not start it just
+        // now.
         let new = |thread: &ThreadId| thread.created_at_ms().is_some_and(|made| made >= since_ms);
         let is_known = |thread: &ThreadId| known.iter().any(|known| known == thread.as_str());
         all.retain(|one| new(&one.thread) && !is_known(&one.thread));
@@ -212,7 +213,8 @@ fn open_rollouts(place: &ConversationPlace) -> io::Result<Vec<Rollout>> {
         }
         ConversationPlace::Process(process) => {
             let open = open_rollouts_of(process.pid)?;
-            // The pid may have been reused, so the files count only if it is still the same process.
+            // The pid may have been reused, so the files count only if it still belongs to the same
+            // process.
             Ok(if process_state(process)?.is_some() { open } else { Vec::new() })
         }
         ConversationPlace::Nowhere => Ok(Vec::new()),

@@ -14,7 +14,7 @@ pub struct AgentVersion {
     pub pre: Option<String>,
 }
 
-/// The text is not a version.
+/// The error for a text that is not a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a version such as 1.2.3")]
 pub struct InvalidVersion;
@@ -84,8 +84,8 @@ fn is_pre_release(text: &str) -> bool {
     text.split('.').all(|part| !part.is_empty() && part.bytes().all(allowed))
 }
 
-/// Compares two pre-releases. Numbers are compared numerically and precede text. If one is a prefix
-/// of the other, the longer one is greater.
+/// Compares two pre-releases. Numbers are compared numerically and precede text. If one pre-release
+/// is a prefix of the other, the longer one is greater.
 fn compare_pre(a: &str, b: &str) -> Ordering {
     let compare = |(a, b): (&str, &str)| match (number(a), number(b)) {
         (Some(a), Some(b)) => a.cmp(&b),

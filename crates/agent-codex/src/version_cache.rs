@@ -13,7 +13,7 @@ use std::path::Path;
 
 use provost_sys::agent_file;
 
-use crate::version::AgentVersion;
+use crate::AgentVersion;
 
 /// The name prefix of programs whose version is cached.
 const NAME: &str = "codex";
@@ -67,7 +67,7 @@ impl<'a> CachedProgram<'a> {
     }
 }
 
-/// Reads the cache. If it cannot be read, it counts as empty.
+/// Reads the cache. An unreadable cache counts as empty.
 fn read(path: &Path) -> VersionCache {
     let bytes = agent_file::read(path, MAX_BYTES).ok();
     bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()

@@ -48,22 +48,22 @@ pub trait Adapter: Send + Sync {
         Vec::new()
     }
 
-    /// Prepares everything that a launch needs besides its command, and returns what to add to the
-    /// command. Calling this again for the same launch yields the same result.
+    /// Prepares everything that a launch needs besides its command, and returns the additions to
+    /// the command. Repeated calls for the same launch yield the same result.
     fn plan_launch(&self, _request: &LaunchRequest<'_>) -> Result<LaunchPlan, String> {
         Ok(LaunchPlan::default())
     }
 
-    /// Removes what a killed process left behind after it had listened on this socket.
+    /// Removes the files that remain if a process is killed while it listens on this socket.
     fn remove_socket(&self, _socket: &Path) {}
 
-    /// Returns the files in which the agent records its conversations, if it does so. The argument
-    /// is the session's own directory for its agent.
+    /// Returns the store of the files in which the agent records its conversations. Returns `None`
+    /// if the agent does not record them.
     fn transcripts(&self) -> Option<Arc<dyn TranscriptStore>> {
         None
     }
 
-    /// Returns what interprets the agent's screen, if anything can.
+    /// Returns the interpreter of the agent's screen, if there is one.
     fn screen(&self) -> Option<Arc<dyn ScreenReader>> {
         None
     }
@@ -73,7 +73,8 @@ pub trait Adapter: Send + Sync {
         Err(format!("agents of the kind \"{}\" have no hooks", self.id()))
     }
 
-    /// Whether exactly this process is still running and runs the agent's own program.
+    /// Whether this process is still running and runs the agent's own program. A later process with
+    /// the same pid does not count.
     fn is_running_agent(&self, _process: &ProcessInstance) -> io::Result<bool> {
         Ok(false)
     }
@@ -82,11 +83,11 @@ pub trait Adapter: Send + Sync {
 /// An event that an agent's hooks reported.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HookReport {
-    /// The conversation in which it happened.
+    /// The conversation in which the event happened.
     pub thread: String,
-    /// Whether it happened in a sub-agent of that conversation.
+    /// Whether the event happened in a sub-agent of the conversation.
     pub from_subagent: bool,
-    /// Whether a user submits input there, so that the user may have switched to this conversation.
+    /// Whether a user submits input in the conversation, and may therefore have switched to it.
     pub takes_input: bool,
     /// The signals of the event, in the order in which they must be recorded.
     pub signals: Vec<RecordSignal>,
@@ -136,7 +137,7 @@ impl Adapter for JsonLinesAdapter {
 pub struct Adapters(Arc<[Arc<dyn Adapter>]>);
 
 impl Adapters {
-    /// Returns these adapters, and those that every program knows.
+    /// Creates a collection of the given adapters and those that every program knows.
     pub fn new(more: impl IntoIterator<Item = Arc<dyn Adapter>>) -> Adapters {
         let built_in: [Arc<dyn Adapter>; 2] =
             [Arc::new(CommandAdapter), Arc::new(JsonLinesAdapter)];
@@ -148,8 +149,8 @@ impl Adapters {
         self.with_id(interface.adapter.as_str())
     }
 
-    /// Returns the adapter with this id. An agent whose adapter this program does not know counts
-    /// as a plain command.
+    /// Returns the adapter with this id. An agent whose adapter is unknown counts as a plain
+    /// command.
     pub fn with_id(&self, id: &str) -> &Arc<dyn Adapter> {
         let known = self.0.iter().find(|adapter| adapter.id().as_str() == id);
         known.unwrap_or(&self.0[0])

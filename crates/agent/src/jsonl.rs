@@ -112,8 +112,8 @@ enum JsonlMessage {
         claim: String,
         #[serde(default)]
         text: Option<String>,
-        /// A field of reports that arrive on other channels. Here the stream identifies the launch,
-        /// so a claim with this field is ignored.
+        /// A field that only reports on other channels contain. The stream already identifies the
+        /// launch, so a claim with this field is ignored.
         #[serde(default)]
         launch: Option<serde_json::Value>,
     },
@@ -148,7 +148,7 @@ enum JsonlMessage {
         #[serde(default)]
         output: u64,
     },
-    /// How much of the model's context is in use.
+    /// The part of the model's context that is in use.
     Context {
         used: u64,
         window: u64,
@@ -180,7 +180,7 @@ fn signal(line: JsonlMessage) -> Option<StreamSignal> {
         JsonlMessage::Claim { claim, text, launch: None } => {
             StreamSignal::Reported(ReportBody::Claim { kind: claim_kind(&claim)?, text })
         }
-        // Without an id, an answer could not refer to the request.
+        // A request without an id yields no signal, because an answer could not refer to it.
         JsonlMessage::Request { id, .. } if id.trim().is_empty() => return None,
         JsonlMessage::Request { id, kind, blocking, title, questions } => {
             StreamSignal::RequestOpened(AgentRequest {

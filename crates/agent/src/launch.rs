@@ -30,24 +30,24 @@ pub struct LaunchRequest<'a> {
     pub files: RepositoryFiles,
 }
 
-/// The files of a repository that change what an agent may do or runs, as far as the user trusts
+/// The files of a repository that affect what an agent runs or may do, and whether the user trusts
 /// them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RepositoryFiles {
     pub worktree: PathBuf,
     /// The top directory of the repository.
     pub root: PathBuf,
-    /// Whether there are any such files.
+    /// Whether the repository contains any files that affect the agent.
     pub exist: bool,
-    /// Whether they are exactly what the user trusts.
+    /// Whether the content of the files is exactly the content that the user trusts.
     pub trusted: bool,
 }
 
-/// What to add to the command of a launch.
+/// The arguments, variables and input to add to the command of a launch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaunchPlan {
     pub arguments: Vec<String>,
-    /// The variables to remove from the environment, and then those to set.
+    /// The variables to remove from the environment, before `variables` are set.
     pub removed_variables: Vec<&'static str>,
     pub variables: Vec<(String, PathBuf)>,
     pub input: LaunchInput,
@@ -56,11 +56,12 @@ pub struct LaunchPlan {
 /// The standard input of a launch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum LaunchInput {
-    /// As the session's interface requires.
+    /// The standard input that the session's interface requires.
     #[default]
     Usual,
     /// A text, which is not recorded in the journal.
     Text(String),
-    /// None, because the agent listens on the socket of the request, to which its holder connects.
+    /// No standard input. The agent listens on the socket of the request, and its holder connects
+    /// to that socket.
     Socket,
 }

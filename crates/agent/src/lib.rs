@@ -63,7 +63,7 @@ pub struct ProtocolWrite {
     pub line: Vec<u8>,
 }
 
-/// How a launch opens its conversation.
+/// The options with which a launch opens its conversation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConversationOptions {
     pub cwd: String,

@@ -49,8 +49,8 @@ pub fn secret_masks(asked: &AgentRequest, reply: &RequestReply, terms: &[&str]) 
     forms.into_iter().map(String::into_bytes).collect()
 }
 
-/// Returns the answers to a question, except those that the agent itself offered, because these are
-/// not secret.
+/// Returns the answers to a question, except the answers that the agent itself offered, because
+/// they are not secret.
 fn secret_answers<'a>(
     question: &'a RequestQuestion,
     reply: &'a RequestReply,
@@ -69,7 +69,7 @@ fn is_part_of(text: &str, terms: &[&str]) -> bool {
 }
 
 /// Splits a long line into pieces that cover it. The last piece overlaps the previous one, so that
-/// it has the full length too.
+/// all pieces have the full length.
 fn split_line(line: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     let mut rest = line;

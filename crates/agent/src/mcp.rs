@@ -92,7 +92,7 @@ pub fn instructions(member: Option<TeamMembership>) -> String {
     format!("{}{TOOL_LOCATION}", tools::instructions(&settings(member)))
 }
 
-/// Handles a line from the client, which has the tools of this member.
+/// Handles a line from the client. The client has the tools of the given team member.
 pub fn handle_line(line: &[u8], member: Option<TeamMembership>) -> McpOutcome {
     let line = line.trim_ascii();
     if line.is_empty() {

@@ -31,23 +31,23 @@ pub trait ScreenReader: Send + Sync {
     }
 }
 
-/// What one frame of a screen shows.
+/// The content of one frame of a screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScreenReading {
     pub kind: ScreenKind,
     /// The signal of the screen, once it is stable.
     pub hint: Option<ScreenHint>,
-    /// What distinguishes this screen from others of the same kind. Frames that only differ in
-    /// other details count as equal.
+    /// A text that distinguishes this screen from others of the same kind. Frames that only differ
+    /// in other details count as equal.
     pub subject: String,
 }
 
-/// What kind of screen an agent shows, as far as it matters for typing.
+/// The kind of screen that an agent shows. It determines whether text can be typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScreenKind {
     /// The agent asks for an approval, which keys can answer.
     Approval,
-    /// The agent waits for another choice of the user.
+    /// The agent waits for the user to make a choice other than an approval.
     Dialog,
     /// A turn is active, but the model cannot be reached.
     Retrying,
@@ -57,7 +57,8 @@ pub enum ScreenKind {
     Prompt,
     /// The prompt is visible and contains unsent text.
     Draft,
-    /// No rule matches: the agent is starting, or another program or none is using the terminal.
+    /// No rule matches: the agent is starting, another program is using the terminal, or no program
+    /// is.
     Unknown,
 }
 

@@ -35,8 +35,8 @@ pub fn encode(interface: &AgentInterface, what: &AgentInput<'_>) -> Option<Vec<u
     }
 }
 
-/// Returns the key for a decision in Codex. All other choices on the screen are left to the user at
-/// the terminal.
+/// Returns the key for a decision in Codex. A reply without a key must be given by the user at the
+/// terminal.
 fn key_for(reply: &RequestReply) -> Option<Vec<u8>> {
     match reply {
         RequestReply::Approve(ApprovalScope::Once) => Some(b"y".to_vec()),

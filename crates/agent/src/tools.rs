@@ -17,7 +17,7 @@ use crate::{
     team_tools,
 };
 
-/// How many bytes of a summary to keep.
+/// The maximum number of bytes to keep from a summary.
 pub const MAX_SUMMARY: usize = 16 << 10;
 
 /// The status values that an agent can report.
@@ -97,7 +97,7 @@ pub fn available_tools(settings: &AgentSettings) -> Vec<ToolDefinition> {
         // A manager does no work of its own, so it has nothing to report.
         _ if manages => Vec::new(),
         ResultForm::Plain => vec![report(), progress(), fact()],
-        // The result contains the status of the work, which is not reported anywhere else.
+        // A result of one of these forms contains the status of the work, so no tool reports it.
         ResultForm::Triage | ResultForm::Plan | ResultForm::PlanReview | ResultForm::Review => {
             vec![progress()]
         }

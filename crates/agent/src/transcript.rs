@@ -36,13 +36,13 @@ pub trait TranscriptStore: Send + Sync {
     /// the only conversation in that home.
     fn find_in_home(&self, home: &Path, thread: Option<&str>) -> Option<TranscriptFile>;
 
-    /// Returns the conversation of a file, according to its name.
+    /// Returns the conversation that a file records, according to the name of the file.
     fn thread_of_file(&self, file: &Path) -> Option<String>;
 
     /// Whether a conversation in this home was started by a user, and not by the agent.
     fn is_user_thread(&self, home: &Path, thread: &str) -> bool;
 
-    /// Returns when a conversation was created, if its id shows it.
+    /// Returns the creation time of a conversation, if its id contains the time.
     fn created_at_ms(&self, thread: &str) -> Option<u64>;
 
     /// Watches for conversations that appear in a home.
@@ -51,7 +51,8 @@ pub trait TranscriptStore: Send + Sync {
     /// Watches a file, and for conversations that appear next to it.
     fn watch_file(&self, file: &Path) -> io::Result<TranscriptWatch>;
 
-    /// Opens a file at a position. The conversation is given if it is known.
+    /// Opens a file at a position. `thread` is the conversation that the file records, if that is
+    /// known.
     fn open(
         &self,
         file: &Path,
@@ -67,12 +68,12 @@ pub struct TranscriptFile {
     pub path: PathBuf,
 }
 
-/// Where to find an agent's conversations.
+/// The place where an agent's conversations are recorded.
 #[derive(Clone, Debug)]
 pub enum ConversationPlace {
     /// A home that only this agent uses.
     Home(PathBuf),
-    /// The files that exactly this process writes, in a home that others may use as well.
+    /// The files that this process writes, in a home that other agents may use as well.
     Process(ProcessInstance),
     Nowhere,
 }
@@ -81,7 +82,7 @@ pub enum ConversationPlace {
 #[derive(Debug, PartialEq, Eq)]
 pub enum ConversationSearch {
     Nothing,
-    /// There is a file that does not contain its owner yet.
+    /// A file exists whose owner has not been recorded in it yet.
     Unclear,
     Another(TranscriptFile),
 }
@@ -104,7 +105,7 @@ pub trait TranscriptReader: Send {
     fn was_replaced(&self) -> io::Result<bool>;
 }
 
-/// What one pass over the new lines of a transcript yielded.
+/// The result of one pass over the new lines of a transcript.
 #[derive(Debug, Default)]
 pub struct TranscriptBatch {
     /// The signals, each with the position after its line.
@@ -118,7 +119,7 @@ pub struct TranscriptBatch {
 /// have changed.
 pub struct TranscriptWatch(Box<dyn WatchTranscripts>);
 
-/// What notices that transcripts are created or grow.
+/// A mechanism that detects when transcripts are created or grow.
 pub trait WatchTranscripts: AsRawFd + Send + Sync {
     /// Drains pending events. Returns true if something may have changed.
     fn drain_events(&mut self) -> io::Result<bool>;

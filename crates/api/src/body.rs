@@ -15,9 +15,9 @@ pub(crate) struct Body<R> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Remaining {
-    /// This many bytes remain until the end.
+    /// The number of bytes that remain until the end.
     Bytes(u64),
-    /// This many bytes remain until the next chunk.
+    /// The number of bytes that remain until the next chunk.
     InChunk(u64),
     BetweenChunks,
     Nothing,

@@ -38,20 +38,20 @@ pub struct Client {
     revive: Option<RestartFn>,
 }
 
-/// Restarts a stopped daemon, or returns why the request must not be retried.
+/// Restarts a stopped daemon, or returns the reason why the request must not be retried.
 type RestartFn = Arc<dyn Fn(DaemonLoss) -> Result<(), ApiError> + Send + Sync>;
 
-/// How the connection was lost before the daemon replied. The request can be retried, because its
-/// idempotency key prevents it from being applied twice.
+/// The way in which the connection was lost before the daemon replied. A request can be retried,
+/// because its idempotency key prevents the daemon from applying it twice.
 #[derive(Clone, Debug)]
 pub enum DaemonLoss {
     /// No process is listening.
     NotListening,
-    /// This process accepted the connection and closed it without replying.
+    /// The process with this pid accepted the connection and closed it without a reply.
     ClosedWithoutReply { pid: u32, error: ApiError },
 }
 
-/// The reason for which a request has no reply.
+/// The reason why a request has no reply.
 enum RequestFailure {
     Lost(DaemonLoss, Box<ApiError>),
     Broken(ApiError),
@@ -98,7 +98,8 @@ impl Client {
         Client { deadline, ..self }
     }
 
-    /// If the daemon stops before it replies, restarts it with this function and retries.
+    /// Returns a client that restarts the daemon with this function, and retries the request, if
+    /// the daemon stops before it replies.
     #[must_use]
     pub fn with_restart(
         mut self,

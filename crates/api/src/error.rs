@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Hint;
 
-/// The kind of error. Each has its own exit code, documented in `provost help exit-codes`.
+/// The kind of an error. Each kind has its own exit code, documented in `provost help exit-codes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorCode {
@@ -19,7 +19,7 @@ pub enum ErrorCode {
     /// The caller lacks permission. For example, an agent cannot act for its operator.
     Forbidden,
     TimedOut,
-    /// The session or run being waited for needs input from the user.
+    /// The session or run that the caller waits for needs input from the user.
     InputNeeded,
     Unreachable,
     /// The ledger is read-only.
@@ -67,7 +67,8 @@ pub struct ApiError {
     /// Commands to try next.
     #[serde(default)]
     pub next: Vec<Hint>,
-    /// The ID or name that matches several things, if that is the error.
+    /// The ID or name that matches several things. Set only if the error is an ambiguous ID or
+    /// name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ambiguous: Option<Box<AmbiguousId>>,
 }

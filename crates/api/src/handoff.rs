@@ -3,16 +3,16 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Everything that a member needs in order to start.
+/// The information that a member needs in order to start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HandoffRow {
     /// The team's id.
     pub team: String,
     pub name: String,
     pub member: String,
-    /// worker, manager or reviewer.
+    /// The member's role: worker, manager or reviewer.
     pub role: String,
-    /// tools or commands.
+    /// The means by which the member acts on its team: tools or commands.
     pub via: String,
     pub thread: Option<String>,
     pub title: Option<String>,
@@ -20,7 +20,7 @@ pub struct HandoffRow {
     pub prompt: String,
     /// The command that fetches the member's next message.
     pub receive_command: String,
-    /// None if Provost starts the member's turns itself.
+    /// The member's heartbeat. None if Provost starts the member's turns itself.
     pub heartbeat: Option<MemberHeartbeatRow>,
 }
 
@@ -37,7 +37,7 @@ pub struct HeartbeatRow {
     pub others: Vec<MemberHeartbeatRow>,
 }
 
-/// Who removes the heartbeats, and when.
+/// The owner of the heartbeats, who removes them, and the rule for their removal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TeardownRow {
     pub owner: String,

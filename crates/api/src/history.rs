@@ -12,18 +12,19 @@ use crate::{AuditedWorkRow, CommunicationRow, CriterionRow};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AsOfReply {
     pub ok: bool,
-    /// session, run or team.
+    /// The kind of the item: session, run or team.
     pub kind: String,
     pub id: String,
-    /// The requested event, and the last event up to it that concerns this item.
+    /// The requested event. `after` is the last event up to the requested one that concerns this
+    /// item.
     pub at: u64,
     pub after: u64,
-    /// The event before that one that concerns this item; otherwise null.
+    /// The event that concerns this item and precedes `after`; null if there is none.
     #[serde(default)]
     pub before: Option<u64>,
     /// Whether the events have been moved from the log to an archive.
     pub archived: bool,
-    /// The row as it was at that time.
+    /// The row as it was after the event.
     pub row: Value,
 }
 
@@ -31,7 +32,7 @@ pub struct AsOfReply {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DiffReply {
     pub ok: bool,
-    /// session, run or team.
+    /// The kind of the item: session, run or team.
     pub kind: String,
     pub id: String,
     pub from: u64,
@@ -50,7 +51,7 @@ pub struct ChangeRow {
     pub to: Value,
 }
 
-/// The team that a history query is about.
+/// The team that is the subject of a history query.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HistoryTeamRow {
     pub id: String,
@@ -78,7 +79,7 @@ pub struct HistorySessionRow {
 pub struct HistoryRow {
     pub seq: u64,
     pub at: i64,
-    /// team or session.
+    /// The kind of the stream: team or session.
     pub stream: String,
     pub id: String,
     /// The name of the team, in lists that cover several teams.
@@ -89,10 +90,10 @@ pub struct HistoryRow {
     pub kind: String,
     /// The name that the actor has in the team.
     pub by: String,
-    /// The caller, as proved by the socket: operator, launch/… (tool/… if one of its tools made the
-    /// call) or provost; plus the member it acted as, if any.
+    /// The caller, as proved by the socket: operator, launch/… (tool/… if one of the launch's tools
+    /// made the call) or provost; plus the member as which the caller acted, if any.
     pub actor: String,
-    /// The channel that the action came through: command line, tool or rule.
+    /// The channel through which the action came: command line, tool or rule.
     pub channel: String,
     /// A description that contains no user-written text.
     pub what: String,
@@ -101,11 +102,11 @@ pub struct HistoryRow {
     /// The correlation id that connects related messages, including all replies and the sessions
     /// that handle them.
     pub correlation: Option<String>,
-    /// If an action was refused: the code of the reason.
+    /// The code of the reason, if the action was refused.
     pub refused: Option<String>,
     /// The user-written text, included only if requested.
     pub text: Option<String>,
-    /// The length of that text in bytes.
+    /// The length of the user-written text in bytes.
     pub text_bytes: Option<usize>,
 }
 
@@ -128,7 +129,7 @@ pub struct ReplayReply {
     pub ok: bool,
     pub team: HistoryTeamRow,
     pub sessions: Vec<HistorySessionRow>,
-    /// compact, timeline or transcript.
+    /// The form of the replay: compact, timeline or transcript.
     #[serde(rename = "as")]
     pub form: String,
     /// Whether user-written text is included.
@@ -167,7 +168,7 @@ pub struct CriterionAuditRow {
 pub struct JudgementRow {
     pub seq: u64,
     pub by: String,
-    /// accept, satisfy, defer, reject or reopen.
+    /// The judgement: accept, satisfy, defer, reject or reopen.
     pub judgement: String,
     /// The kind of evidence that satisfied the criterion: verified or asserted.
     pub receipt: Option<String>,
@@ -178,7 +179,7 @@ pub struct JudgementRow {
 pub struct ReceiptRow {
     pub seq: u64,
     pub command: String,
-    /// How the check ended, in words.
+    /// The way the check ended, in words.
     pub end: String,
     pub tree: String,
     pub output_digest: String,
@@ -207,18 +208,19 @@ pub struct SearchReply {
 /// A search hit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HitRow {
-    /// teams, sessions, runs, members or events.
+    /// The kind of the hit: teams, sessions, runs, members or events.
     #[serde(rename = "in")]
     pub within: String,
-    /// The id of the matching team, session or run, or of the one that the hit belongs to.
+    /// The id of the matching team, session or run. For a member or an event, the id of its team,
+    /// session or run.
     pub id: String,
     pub name: String,
     pub state: Option<String>,
     pub archived: bool,
-    /// The member of the team, if the hit is one.
+    /// The member, if the hit is a member of a team.
     pub member: Option<String>,
     pub role: Option<String>,
-    /// How the matching session or member receives messages.
+    /// The way the matching session or member receives messages.
     pub communication: Option<CommunicationRow>,
     /// The number, time and kind of the matching event.
     pub seq: Option<u64>,
@@ -273,7 +275,7 @@ pub struct MetricsRow {
     pub tokens: u64,
 }
 
-/// How long a step took, in milliseconds.
+/// The duration of a step, in milliseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WaitRow {
     pub count: u64,

@@ -45,8 +45,8 @@ pub use request::{
 };
 pub use run::{
     ApprovalRow, ApproveRunRequest, CostRow, DecisionRow, FindingRow, LandingRow, OpenRunRequest,
-    OriginRow, PullRow, QueueRow, RejectRunRequest, RunGraphRow, RunRow, RunSessionRow, TaskCounts,
-    TaskRow,
+    OriginRow, PullRow, QueueRow, RejectRunRequest, RunGraphRow, RunRow, RunSessionRow,
+    RunVerificationRow, TaskCounts, TaskRow,
 };
 pub use session::{
     BudgetRow, CheckRow, ClaimRow, ContextRow, ExitRow, FactRow, HookRow, LaunchRow, LimitWaitRow,

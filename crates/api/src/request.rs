@@ -21,7 +21,7 @@ pub struct OpenSessionRequest {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SendRequest {
     pub text: String,
-    /// End the open attempt, and use this message as the next instruction.
+    /// Whether to end the open attempt and use this message as the next instruction.
     #[serde(default)]
     pub supersede: bool,
 }
@@ -41,7 +41,8 @@ pub struct CallRequest {
     pub id: String,
     /// The call, in the domain's own format.
     pub call: Value,
-    /// The calling launch and its token, if the calling process does not identify it.
+    /// The calling launch and its token. Needed if the calling process does not identify the
+    /// launch.
     #[serde(default)]
     pub launch: Option<String>,
     #[serde(default)]
@@ -69,7 +70,7 @@ pub struct CancelRequest {
 /// Resolves a session with an outcome that the operator chooses.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ResolveRequest {
-    /// accepted, failed or cancelled.
+    /// The outcome: accepted, failed or cancelled.
     pub to: String,
     pub because: String,
 }
@@ -130,12 +131,12 @@ pub struct ReportRequest {
     pub token: Option<String>,
     #[serde(default)]
     pub session: Option<String>,
-    /// working, needs_input, completed or failed.
+    /// The claim: working, needs_input, completed or failed.
     #[serde(default)]
     pub claim: Option<String>,
     #[serde(default)]
     pub text: Option<String>,
-    /// branch, pr or artifact.
+    /// The kind of the fact: branch, pr or artifact.
     #[serde(default)]
     pub fact: Option<String>,
     #[serde(default)]
@@ -160,7 +161,7 @@ pub struct ProgressReport {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReportReply {
     pub ok: bool,
-    /// applied, recorded or recorded_late.
+    /// The status of the report: applied, recorded or recorded_late.
     pub status: String,
     pub id: String,
     pub state: String,
@@ -178,9 +179,9 @@ pub struct DaemonInfo {
     pub protocol: u32,
     pub socket: String,
     pub home: String,
-    /// Why the daemon is read-only, if it is.
+    /// The reason why the daemon is read-only, if it is.
     pub read_only: Option<String>,
-    /// A description of what the ledger lost, if the operator has not accepted the loss yet.
+    /// A description of the ledger's loss, if the operator has not accepted the loss yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ledger_loss: Option<String>,
     /// Running holders that are not in the ledger.
@@ -190,8 +191,8 @@ pub struct DaemonInfo {
     /// Number of running agents that Provost started, including those of ended sessions.
     #[serde(default)]
     pub running_agents: usize,
-    /// Resources that the machine is short of. Work that needs them is postponed and retried
-    /// automatically.
+    /// Resources that are in short supply on the machine. Work that needs them is postponed and
+    /// retried automatically.
     #[serde(default)]
     pub shortages: Vec<ShortageRow>,
     /// Names of the environment variables that the daemon can pass to agents. Values are never
@@ -205,9 +206,9 @@ pub struct DaemonInfo {
 pub struct UnknownHolder {
     /// The name of the holder's directory, which is the launch id for a launch.
     pub key: String,
-    /// The session, run or team that the holder was started for.
+    /// The session, run or team for which the holder was started.
     pub owner: String,
-    /// Whether that owner is in the ledger.
+    /// Whether the holder's owner is in the ledger.
     #[serde(default)]
     pub owner_known: bool,
     pub alive: bool,
@@ -215,7 +216,7 @@ pub struct UnknownHolder {
     pub pid: Option<u32>,
     pub command: String,
     pub directory: String,
-    /// When the process was started, in milliseconds since the epoch.
+    /// The time at which the process was started, in milliseconds since the epoch.
     pub started_at: Option<i64>,
 }
 
@@ -241,7 +242,7 @@ pub struct VerifyReply {
     pub printed: String,
 }
 
-/// How a verifier command ended.
+/// The way a verifier command ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum VerifyEnd {

@@ -1,4 +1,4 @@
-//! How a run is represented.
+//! The representation of a run.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,12 +30,13 @@ pub struct RunRow {
     /// The branch that was checked out when the run was opened. None if HEAD was detached.
     #[serde(default)]
     pub target: Option<String>,
-    /// The commit that the run's work starts from.
+    /// The commit from which the run's work starts.
     #[serde(default)]
     pub base: String,
-    /// running, stopping, succeeded, completed, failed or cancelled.
+    /// The state: running, stopping, succeeded, completed, failed or cancelled.
     pub state: String,
-    /// Why the run is in that state: what it is waiting for, or why it ended.
+    /// The reason why the run is in its state: the thing for which it is waiting, or the cause of
+    /// its end.
     #[serde(default)]
     pub why: String,
     /// The session that the reason concerns, if any.
@@ -43,27 +44,31 @@ pub struct RunRow {
     pub why_session: Option<String>,
     pub terminal: bool,
     pub sealed: bool,
-    /// What kind of failure ended the run: triage, plan, work, tasks, queue, review, landing or
+    /// The kind of failure that ended the run: triage, plan, work, tasks, queue, review, landing or
     /// budget.
     pub cause: Option<String>,
-    /// Why the run ended, in words.
+    /// The reason why the run ended, in words.
     pub detail: Option<String>,
-    /// The resource that pending work is waiting for; omitted if none is. The work is retried
-    /// automatically.
+    /// The resource for which pending work is waiting; omitted if no work is waiting. The work is
+    /// retried automatically.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shortage: Option<ShortageRow>,
-    /// intake, triage, plan, plan_review, tasks, work, task_review, final_review or land.
+    /// The current stage: intake, triage, plan, plan_review, tasks, work, task_review, final_review
+    /// or land.
     pub stage: String,
     /// The number of the run attempt: 1, plus one for each resume.
     pub attempt: u32,
     pub sessions: Vec<RunSessionRow>,
+    /// The newest checks of merged work, which need no session.
+    #[serde(default)]
+    pub verifications: Vec<RunVerificationRow>,
     /// Requests of the run's active session that the user must settle. They are not stored in the
     /// ledger.
     #[serde(default)]
     pub requests: Vec<RequestRow>,
     pub decisions: Vec<DecisionRow>,
     pub findings: Vec<FindingRow>,
-    /// How the agent understood the goal.
+    /// The agent's understanding of the goal.
     pub understanding: Option<String>,
     /// The progress of the plan's tasks. None without a plan.
     #[serde(default)]
@@ -78,7 +83,7 @@ pub struct RunRow {
     /// The tree and commit of the newest committed work.
     pub tree: Option<String>,
     pub commit: Option<String>,
-    /// Whether every check passed on exactly that tree.
+    /// Whether every check passed on exactly the tree of the newest committed work.
     pub verified: bool,
     pub landing: LandingRow,
     pub usage: UsageRow,
@@ -89,20 +94,20 @@ pub struct RunRow {
     #[serde(default)]
     pub turns: u32,
     pub budget: BudgetRow,
-    /// The issue that the run was opened for, if any.
+    /// The issue for which the run was opened, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<OriginRow>,
     pub warnings: Vec<String>,
     pub opened_at: i64,
-    /// When the run entered the current stage.
+    /// The time at which the run entered the current stage.
     pub since: i64,
     pub sealed_at: Option<i64>,
 }
 
-/// Something that a run does only with the operator's consent.
+/// An action that a run takes only with the operator's consent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ApprovalRow {
-    /// plan or landing.
+    /// The subject of the approval: plan or landing.
     pub kind: String,
     /// Commands in the plan that were written by an agent. Provost runs none of them before the
     /// plan is approved.
@@ -111,7 +116,7 @@ pub struct ApprovalRow {
     /// Files that the landing would change and that only the operator may change.
     #[serde(default)]
     pub files: Vec<String>,
-    /// The commit on the target branch that the change is compared with.
+    /// The commit on the target branch with which the change is compared.
     #[serde(default)]
     pub onto: Option<String>,
     /// The commit that would land, and its tree. An approval applies only to this exact commit.
@@ -119,7 +124,7 @@ pub struct ApprovalRow {
     pub commit: Option<String>,
     #[serde(default)]
     pub tree: Option<String>,
-    /// The diff of those files, limited to 16 KiB.
+    /// The diff of the files in `files`, limited to 16 KiB.
     #[serde(default)]
     pub diff: Option<String>,
     /// Whether the diff is truncated.
@@ -130,7 +135,7 @@ pub struct ApprovalRow {
 /// Approves the pending plan of a run, or a landing identified by its commit.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ApproveRunRequest {
-    /// The commit that may land. If it is missing, the plan is approved.
+    /// The commit whose landing is approved. Without a commit, the plan is approved.
     #[serde(default)]
     pub landing: Option<String>,
 }
@@ -139,12 +144,12 @@ pub struct ApproveRunRequest {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct RejectRunRequest {
     pub because: String,
-    /// The commit that must not land. If it is missing, the plan is rejected.
+    /// The commit whose landing is rejected. Without a commit, the plan is rejected.
     #[serde(default)]
     pub landing: Option<String>,
 }
 
-/// The tracker issue that a run was opened for.
+/// The tracker issue for which a run was opened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OriginRow {
     /// The path of the workflow file.
@@ -195,23 +200,23 @@ pub struct TaskRow {
     pub id: String,
     pub title: String,
     pub instruction: String,
-    /// The tasks that this task depends on.
+    /// The tasks on which this task depends.
     pub after: Vec<String>,
     pub criteria: Vec<String>,
     pub checks: Vec<String>,
     pub scope: Vec<String>,
-    /// planned, waiting, starting, working, review, needs_input, queued, merged, failed, or stopped
-    /// with its run.
+    /// The state: planned, waiting, starting, working, review, needs_input, queued, merged, failed,
+    /// or stopped together with the run.
     pub state: String,
-    /// Why the task failed or was sent back.
+    /// The reason why the task failed or was sent back.
     pub detail: Option<String>,
     /// The session that is working on the task, or that last worked on it.
     pub session: Option<String>,
     /// The token usage of the task's sessions.
     pub usage: UsageRow,
-    /// How many times the merge queue sent the task back.
+    /// The number of times that the merge queue sent the task back.
     pub returns: u32,
-    /// How many times the task was restarted after a failure.
+    /// The number of times that the task was restarted after a failure.
     pub retries: u32,
     /// The commit of the task's newest committed work.
     pub commit: Option<String>,
@@ -224,7 +229,7 @@ pub struct QueueRow {
     pub waiting: Vec<String>,
     /// Tasks that were merged together and are being checked.
     pub batch: Vec<String>,
-    /// How many batches there were, and how many times batches were checked.
+    /// The number of batches so far. `checks` is the number of times that batches were checked.
     pub batches: u32,
     pub checks: u32,
 }
@@ -234,7 +239,7 @@ pub struct QueueRow {
 pub struct RunSessionRow {
     pub id: String,
     pub stage: String,
-    /// The plan's task that the session works on.
+    /// The plan's task on which the session works.
     #[serde(default)]
     pub task: Option<String>,
     pub cycle: u32,
@@ -243,6 +248,28 @@ pub struct RunSessionRow {
     /// Whether the session is waiting for the user's next message because its turn was interrupted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
+}
+
+/// The checks of merged work: of a batch in the merge queue, or of a merge with the target.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RunVerificationRow {
+    /// The number of the verification within the run, starting at 1.
+    pub no: u32,
+    /// batch or landing.
+    pub kind: String,
+    /// The number of the batch, if a batch is checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<u32>,
+    /// The number of the landing step, if a merge with the target is checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<u32>,
+    /// running, stopped, passed, failed or inconclusive.
+    pub state: String,
+    /// The merge commit, and its tree.
+    pub commit: String,
+    pub tree: String,
+    /// The checks, in the order in which they run.
+    pub checks: Vec<CheckRow>,
 }
 
 /// A question that was answered.
@@ -271,16 +298,16 @@ pub struct FindingRow {
     pub open: bool,
 }
 
-/// How and where the work landed.
+/// The landing of the work: its mode, branch, commit and pull request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LandingRow {
     /// The requested landing mode: branch, merge or pr.
     pub mode: String,
     pub done: bool,
-    /// The branch that the work landed on.
+    /// The branch on which the work landed.
     pub branch: Option<String>,
     pub commit: Option<String>,
-    /// Whether the work was merged into the branch that the run started from.
+    /// Whether the work was merged into the branch from which the run started.
     pub merged: bool,
     pub pull_request: Option<PullRow>,
     /// Review comments on the pull request that have not been addressed.

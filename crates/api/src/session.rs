@@ -1,4 +1,4 @@
-//! How a session is represented: as a row in `ls` and as the body of `status`.
+//! The representation of a session, which is a row in `ls` and the body of `status`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ pub struct SessionRow {
     pub id: String,
     pub name: String,
     pub role: Option<String>,
-    /// The run that the session is working for, if any.
+    /// The run for which the session is working, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
     pub project: Option<String>,
@@ -19,7 +19,8 @@ pub struct SessionRow {
     pub agent: String,
     /// The adapter that knows this kind of agent.
     pub adapter: String,
-    /// How the agent's program runs: headless, once (one instruction per process) or terminal.
+    /// The mode in which the agent's program runs: headless, once (one instruction per process) or
+    /// terminal.
     pub mode: String,
     /// Whether the agent has a conversation. Otherwise, it is a plain command.
     #[serde(default)]
@@ -46,14 +47,14 @@ pub struct SessionRow {
     /// The last claim: none, working, needs_input, completed, failed.
     pub claim: String,
     pub claimed_at: Option<i64>,
-    /// Where the claim came from: agent, drop_box (written in the agent's name, unverified),
+    /// The source of the claim: agent, drop_box (written in the agent's name, unverified),
     /// operator, policy or turn_error.
     pub claim_source: Option<String>,
     pub claim_text: Option<String>,
     /// The process as seen by the kernel: alive, exit0, exitN or unknown; stopped if Provost ended
     /// it with a signal; not_started if it has not run yet.
     pub process: String,
-    /// How the process ended, if this was observed.
+    /// The way the process ended, if its end was observed.
     pub exit: Option<ExitRow>,
     /// The activity of the output stream: active, idle, stale or exited; none if no process has
     /// run.
@@ -61,11 +62,11 @@ pub struct SessionRow {
     /// The verdict of the checks on the current tree: none, passed or failed.
     pub verification: String,
     pub checks: Vec<CheckRow>,
-    /// The tree that the verdict applies to.
+    /// The tree to which the verdict applies.
     pub tree: Option<String>,
     pub commit: Option<String>,
     pub requests: Vec<RequestRow>,
-    /// How the agent receives messages.
+    /// The way the agent receives messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub communication: Option<CommunicationRow>,
     /// The agent's own id for the conversation.
@@ -73,7 +74,7 @@ pub struct SessionRow {
     pub late_claims: Vec<ClaimRow>,
     pub progress: Option<ProgressRow>,
     pub usage: UsageRow,
-    /// How full the model's context is; omitted if the agent does not report this.
+    /// The usage of the model's context; omitted if the agent does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<ContextRow>,
     /// Number of turns that the agent has started.
@@ -88,8 +89,8 @@ pub struct SessionRow {
     /// The agent's report about retrying requests to its model; omitted if it is not retrying.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retrying: Option<String>,
-    /// The resource that pending work is waiting for; omitted if none is. The work is retried
-    /// automatically.
+    /// The resource for which pending work is waiting; omitted if no work is waiting. The work is
+    /// retried automatically.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shortage: Option<ShortageRow>,
     /// The command that shows an external agent's terminal; omitted if its pane is unknown.
@@ -110,21 +111,21 @@ pub struct SessionRow {
     #[serde(default)]
     pub warnings: Vec<String>,
     pub resolution: Option<ResolutionRow>,
-    /// Why the operator or Provost ended the attempt, in words.
+    /// The reason why the operator or Provost ended the attempt, in words.
     pub reason: Option<String>,
     pub worktree: Option<WorktreeRow>,
     /// Milliseconds since the epoch.
     pub opened_at: i64,
-    /// When the session entered the current state.
+    /// The time at which the session entered the current state.
     pub since: i64,
-    /// When the agent was last active: its start, its last output or its last message. Only
-    /// included when a single live session is shown.
+    /// The time at which the agent was last active: its start, its last output or its last message.
+    /// Only included when a single live session is shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_activity_at: Option<i64>,
     pub sealed_at: Option<i64>,
 }
 
-/// A resource that the machine is short of.
+/// A resource that is in short supply on the machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ShortageRow {
     /// `threads`, `descriptors`, `memory`, `disk_space`, `inodes`, `writable_disk`, `directory` or
@@ -134,7 +135,7 @@ pub struct ShortageRow {
     /// The work that is waiting for the resource; omitted in a list of all shortages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<String>,
-    /// When the shortage started, in milliseconds since the epoch.
+    /// The time at which the shortage started, in milliseconds since the epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<i64>,
     /// Number of attempts that failed because of the shortage.
@@ -145,12 +146,12 @@ pub struct ShortageRow {
     pub waiting: u32,
 }
 
-/// How a process ended.
+/// The way a process ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExitRow {
     pub code: Option<i32>,
     pub signal: Option<i32>,
-    /// Who ended it: `itself` or `provost`.
+    /// The party that ended the process: `itself` or `provost`.
     pub by: String,
 }
 
@@ -158,8 +159,8 @@ pub struct ExitRow {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CheckRow {
     pub command: String,
-    /// Who defined the check: `operator`, `configuration` or `agent`. A check that only an agent
-    /// defined proves nothing.
+    /// The party that defined the check: `operator`, `configuration` or `agent`. A check that only
+    /// an agent defined proves nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
     /// The result: `passed`, `failed`, `unfinished`, `pending`, or `not_run` if the check will
@@ -178,7 +179,8 @@ pub struct CheckRow {
     /// version of these files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub base_files: Vec<String>,
-    /// The tree that the check ran on, with the base's version of those files.
+    /// The tree on which the check ran. It contains the base's version of the files in
+    /// `base_files`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checked_tree: Option<String>,
 }
@@ -266,7 +268,8 @@ pub struct SubjectRow {
     pub paths: Vec<String>,
     pub diff: Option<String>,
     pub network: Option<String>,
-    /// The terminal signal that this was inferred from; omitted if the agent reported it itself.
+    /// The terminal signal from which the subject was inferred; omitted if the agent itself
+    /// reported the subject.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inferred_from: Option<String>,
 }
@@ -292,7 +295,7 @@ pub struct QuestionRow {
     pub header: String,
     pub question: String,
     pub options: Vec<String>,
-    /// What each option means, in the same order, if the agent reported it.
+    /// The meaning of each option, in the same order, if the agent reported it.
     #[serde(default)]
     pub descriptions: Vec<String>,
     /// Whether only the listed options are accepted as an answer.
@@ -310,7 +313,7 @@ pub struct ClaimRow {
     pub at: i64,
 }
 
-/// The progress of the work, and where it was reported.
+/// The progress of the work, and the source that reported it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProgressRow {
     pub done: u64,
@@ -325,21 +328,22 @@ pub struct UsageRow {
     pub output: u64,
 }
 
-/// How full the model's context is, in tokens.
+/// The usage and the size of the model's context, in tokens.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ContextRow {
     pub used: u64,
     pub window: u64,
 }
 
-/// The command that prepares a session's worktree before anything else is started in it.
+/// The command that prepares a session's worktree before any other program is started in the
+/// worktree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SetupRow {
     pub command: String,
     /// `pending` until the setup has finished, then `ok` or `failed`; `not_run` if it will never
     /// run.
     pub result: String,
-    /// Why the setup failed.
+    /// The reason why the setup failed.
     pub detail: Option<String>,
     /// The path of the file with the output, relative to Provost's home.
     pub output: String,
@@ -349,7 +353,7 @@ pub struct SetupRow {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LaunchRow {
     pub id: String,
-    /// pending, running, ended, unobserved or failed.
+    /// The phase: pending, running, ended, unobserved or failed.
     pub phase: String,
     pub pid: Option<i32>,
     pub attempt: u32,
@@ -370,7 +374,7 @@ impl LaunchRow {
 pub struct MessageRow {
     pub key: String,
     pub kind: String,
-    /// queued, delivered or undeliverable.
+    /// The status of the message: queued, delivered or undeliverable.
     pub status: String,
     pub reason: Option<String>,
 }
@@ -388,17 +392,17 @@ pub struct FactRow {
 pub struct HookRow {
     /// The event, for example session.completed.
     pub event: String,
-    /// How many times the event has occurred in this session, including this time.
+    /// The number of times that the event has occurred in this session, including this time.
     pub occasion: u32,
     pub command: String,
-    /// pending, ok, failed, or uncertain if its exit was not observed.
+    /// The result: pending, ok, failed, or uncertain if the command's exit was not observed.
     pub result: String,
     pub detail: Option<String>,
     /// The path of the file with the output, relative to Provost's home.
     pub output: Option<String>,
 }
 
-/// The outcome that the operator decided on.
+/// The outcome that the operator chose.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResolutionRow {
     pub state: String,
@@ -414,7 +418,7 @@ pub struct WorktreeRow {
     pub removed: bool,
 }
 
-/// One of the facts that a state is based on, with its value, source and time.
+/// One of the facts on which a state is based, with its value, source and time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WhyFact {
     pub fact: String,
@@ -432,6 +436,7 @@ pub struct WhyReply {
     pub facts: Vec<WhyFact>,
     /// The rule that determined the state, in words.
     pub rule: String,
-    /// The next change that happens merely because time passes, and in how many milliseconds.
+    /// The next change that happens merely because time passes, and the number of milliseconds
+    /// until then.
     pub next_deadline: Option<String>,
 }

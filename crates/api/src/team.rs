@@ -1,4 +1,4 @@
-//! How a team is represented.
+//! The representation of a team.
 
 use std::collections::BTreeMap;
 
@@ -18,11 +18,12 @@ pub struct OpenTeamRequest {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct TeamCommandRequest {
     pub command: Value,
-    /// The member that the caller acts as. For agents this value is ignored, because they are
+    /// The member as which the caller acts. This value is ignored for agents, because they are
     /// identified by their process.
     #[serde(default, rename = "as")]
     pub acting_as: Option<String>,
-    /// The calling launch and its token, if the calling process does not identify it.
+    /// The calling launch and its token. Needed if the calling process does not identify the
+    /// launch.
     #[serde(default)]
     pub launch: Option<String>,
     #[serde(default)]
@@ -41,13 +42,15 @@ pub struct PairRequest {
 /// Requests a member's next message.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct NextRequest {
-    /// The member, or the operator if it is missing.
+    /// The member whose message is requested. If it is missing, the operator's message is
+    /// requested.
     #[serde(default, rename = "as")]
     pub acting_as: Option<String>,
-    /// How long to wait for a message, in milliseconds.
+    /// The time to wait for a message, in milliseconds.
     #[serde(default)]
     pub wait_ms: u64,
-    /// The calling launch and its token, if the calling process does not identify it.
+    /// The calling launch and its token. Needed if the calling process does not identify the
+    /// launch.
     #[serde(default)]
     pub launch: Option<String>,
     #[serde(default)]
@@ -66,10 +69,10 @@ pub struct TeamRow {
     /// The commands that must pass on the finished tree.
     #[serde(default)]
     pub checks: Vec<String>,
-    /// open, active, paused, done, failed or cancelled.
+    /// The state: open, active, paused, done, failed or cancelled.
     pub state: String,
     pub terminal: bool,
-    /// Why the team is in this state, in words.
+    /// The reason why the team is in this state, in words.
     pub because: Option<String>,
     pub since: i64,
     pub opened_at: i64,
@@ -85,7 +88,7 @@ pub struct TeamRow {
     pub awaits_consent: Vec<String>,
     #[serde(rename = "loop")]
     pub loop_row: Option<LoopRow>,
-    /// light, guided or strict.
+    /// The strictness with which managers are supervised: light, guided or strict.
     pub mode: String,
     /// The configuration revision that managers must acknowledge.
     pub revision: u32,
@@ -95,7 +98,7 @@ pub struct TeamRow {
     /// The most recent moves.
     #[serde(default)]
     pub moves: Vec<MoveRow>,
-    /// What prevents the team from finishing.
+    /// The blockers that prevent the team from finishing.
     pub blockers: Vec<BlockerRow>,
     /// Blockers that the operator waived when finishing the team.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -116,7 +119,7 @@ pub struct TeamRow {
 pub struct TeamHeadRow {
     pub id: String,
     pub name: String,
-    /// open, active, paused, done, failed or cancelled.
+    /// The state: open, active, paused, done, failed or cancelled.
     pub state: String,
     pub terminal: bool,
 }
@@ -126,14 +129,14 @@ pub struct TeamHeadRow {
 pub struct AuditedWorkRow {
     /// The member whose work was checked.
     pub worker: String,
-    /// The git tree that the checks ran on.
+    /// The git tree on which the checks ran.
     pub tree: String,
 }
 
 /// A decision that a manager recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MoveRow {
-    /// wait, nudge, interrupt, escalate, stop or inspect.
+    /// The kind of the move: wait, nudge, interrupt, escalate, stop or inspect.
     pub kind: String,
     pub because: String,
     pub by: String,
@@ -146,7 +149,7 @@ pub struct MoveRow {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MemberRow {
     pub name: String,
-    /// worker, manager or reviewer.
+    /// The member's role: worker, manager or reviewer.
     pub role: String,
     pub session: Option<String>,
     pub thread: Option<String>,
@@ -154,13 +157,13 @@ pub struct MemberRow {
     /// Whether the member has left the team.
     pub left: bool,
     pub acknowledged_revision: Option<u32>,
-    /// When the running daemon last saw the member request a message.
+    /// The time at which the running daemon last saw the member request a message.
     #[serde(default)]
     pub polled_at: Option<i64>,
     /// The state of the member's session. Set only when a single team is shown.
     #[serde(default)]
     pub state: Option<String>,
-    /// Why the member's session is in that state, if there is a notable reason.
+    /// The reason for the state of the member's session, if there is a notable reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
     /// The branch of the member's session. Set only when a single team is shown.
@@ -169,22 +172,22 @@ pub struct MemberRow {
     pub communication: CommunicationRow,
 }
 
-/// How a session or a member receives messages.
+/// The way a session or a member receives messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CommunicationRow {
     /// The channel: protocol, terminal, pane, pipe, once or watched; pull for a
     /// member that runs elsewhere.
     pub kind: String,
-    /// turns, typed, written, asks or nothing.
+    /// The way in which messages are received: turns, typed, written, polls or nothing.
     pub receive: String,
-    /// Whether Provost can deliver messages to it.
+    /// Whether Provost can deliver messages to the session or member.
     pub can_push: bool,
     /// Whether another program must wake the member.
     pub needs_wake: bool,
     /// The command that fetches the next message; null if messages are pushed or cannot be
     /// delivered.
     pub receive_command: Option<String>,
-    /// How the member acts on its team: tools or commands. Set only for members.
+    /// The means by which the member acts on its team: tools or commands. Set only for members.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acts: Option<String>,
     /// Additional information, if any.
@@ -197,18 +200,18 @@ pub struct CommunicationRow {
 pub struct CriterionRow {
     pub no: u32,
     pub text: String,
-    /// proposed, accepted, satisfied, deferred or rejected.
+    /// The state: proposed, accepted, satisfied, deferred or rejected.
     pub state: String,
-    /// user, manager, worker or audit.
+    /// The source of the criterion: user, manager, worker or audit.
     pub source: String,
     pub rationale: Option<String>,
-    /// verified or asserted.
+    /// The kind of evidence that the criterion needs: verified or asserted.
     pub needs: String,
     /// The command that Provost runs to check the criterion.
     pub check: Option<String>,
     /// The kind of evidence that satisfied the criterion: verified or asserted.
     pub receipt: Option<String>,
-    /// The evidence: a member's text, or how the check ended.
+    /// The evidence: a member's text, or the result of the check.
     pub evidence: Option<String>,
     /// Whether the criterion's check is pending or running.
     #[serde(default)]
@@ -222,11 +225,11 @@ pub struct CriterionRow {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FailedCheckRow {
     pub command: String,
-    /// How the check ended, in words.
+    /// The way the check ended, in words.
     pub end: String,
     /// The member whose work was checked.
     pub worker: String,
-    /// The git tree that the check ran on; empty if the work has no commit.
+    /// The git tree on which the check ran; empty if the work has no commit.
     pub tree: String,
     /// The path of the file with the output, relative to Provost's home.
     pub output: String,
@@ -235,7 +238,7 @@ pub struct FailedCheckRow {
 /// Criteria drafted from a text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DraftRow {
-    /// user, manager, worker or audit.
+    /// The source of the criteria: user, manager, worker or audit.
     pub source: String,
     pub rationale: String,
     pub proposed: Vec<DraftedRow>,
@@ -258,7 +261,7 @@ pub struct DraftedRow {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RejectedItemRow {
     pub text: String,
-    /// empty, too_long, hidden_characters, known, too_many, quoted or fenced.
+    /// The reason: empty, too_long, hidden_characters, known, too_many, quoted or fenced.
     pub why: String,
 }
 
@@ -268,13 +271,14 @@ pub struct LoopRow {
     pub template: String,
     pub iteration: u32,
     pub max: u32,
-    /// keep, compact or new_thread.
+    /// The clean-up of the worker's conversation before the next iteration: keep, compact or
+    /// new_thread.
     pub cleanup: String,
     /// The evidence that each iteration requires.
     pub evidence: Vec<String>,
     pub shown: Vec<String>,
-    /// Evidence that Provost verified itself, by name: how a check ended, or how much two pictures
-    /// differ, in words.
+    /// Evidence that Provost verified itself, by name: the result of a check, or the difference
+    /// between two pictures, in words.
     #[serde(default)]
     pub verified: BTreeMap<String, String>,
     /// Evidence that a member asserted, by name.
@@ -284,7 +288,7 @@ pub struct LoopRow {
     /// The number of iterations without a change after which the loop stops; null means never.
     #[serde(default)]
     pub plateau: Option<u32>,
-    /// Maximum number of tokens for all its workers; null means no limit.
+    /// The maximum number of tokens for all workers of the loop; null means no limit.
     #[serde(default)]
     pub tokens: Option<u64>,
     /// The number of tokens used. Set only when a single team is shown and a worker has a session.
@@ -304,7 +308,7 @@ pub struct LoopRow {
     pub advances: Vec<AdvanceRow>,
     pub refusals: u32,
     pub last_refusal: Option<String>,
-    /// Why the loop ended: finished, stopped, plateau or budget.
+    /// The reason why the loop ended: finished, stopped, plateau or budget.
     pub ended: Option<String>,
     /// The recommended next step, in words.
     pub recommendation: String,
@@ -328,7 +332,7 @@ pub struct AdvanceRow {
     pub at: i64,
 }
 
-/// Something that prevents a team from finishing.
+/// An obstacle that prevents a team from finishing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BlockerRow {
     /// A code for use by programs.
@@ -337,10 +341,10 @@ pub struct BlockerRow {
     /// The last part of a failed check's output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub printed: Option<String>,
-    /// A command that helps to resolve it, in a form that works with an empty environment.
+    /// A command that helps to resolve the blocker, in a form that works with an empty environment.
     #[serde(default)]
     pub next: Option<String>,
-    /// The same command for a user who has Provost on the path.
+    /// The command of `next`, in the form for a user who has Provost on the path.
     #[serde(default)]
     pub hint: Option<String>,
 }
@@ -352,17 +356,17 @@ pub struct InboxItemRow {
     pub no: u32,
     /// The number of the offer, which must be passed when accepting or acknowledging the message.
     pub lease: u32,
-    /// When the offer expires; null once the message has been accepted.
+    /// The time at which the offer expires; null once the message has been accepted.
     #[serde(default)]
     pub offer_until: Option<i64>,
-    /// When the lease expires; null until the message is accepted.
+    /// The time at which the lease expires; null until the message is accepted.
     pub lease_until: Option<i64>,
     pub kind: String,
     pub key: String,
     pub correlation: Option<String>,
     pub from: String,
     pub channel: String,
-    /// instructs or claims.
+    /// The trust that the recipient may place in the message: trusted or untrusted.
     pub trust: String,
     pub redelivered: bool,
     /// The message text as written.
@@ -400,24 +404,24 @@ pub struct TeamMessageRow {
     pub from: String,
     pub to: String,
     pub kind: String,
-    /// The channel that the message came through: command line, tool or rule.
+    /// The channel through which the message came: command line, tool or rule.
     #[serde(default)]
     pub channel: String,
-    /// instructs or claims.
+    /// The trust that the recipient may place in the message: trusted or untrusted.
     #[serde(default)]
     pub trust: String,
-    /// low, normal or high.
+    /// The priority: low, normal or high.
     #[serde(default)]
     pub priority: String,
-    /// When the message expires if it is not accepted; null if it does not expire.
+    /// The time at which the message expires if it is not accepted; null if it does not expire.
     #[serde(default)]
     pub expires_at: Option<i64>,
     /// The iteration that the message starts, if any.
     #[serde(default)]
     pub iteration: Option<u32>,
-    /// stored, offered, accepted, acknowledged, expired, cancelled or dead.
+    /// The status: stored, offered, accepted, acknowledged, expired, cancelled or dead.
     pub status: String,
-    /// Why the message was dead-lettered or cancelled.
+    /// The reason why the message was dead-lettered or cancelled.
     pub reason: Option<String>,
     pub consumer: Option<String>,
     pub offers: u32,

@@ -131,8 +131,7 @@ pub(crate) fn enqueue(table: &mut FigureTable) -> Result<()> {
     Ok(())
 }
 
-/// The same messages of the same teams, decided in advance, so that only their commits are
-/// measured.
+/// The messages that the senders send, decided in advance, so that only their commits are measured.
 struct PreparedMessages {
     board: Board,
     /// A ledger in memory, for the commits that preparing the messages needs.

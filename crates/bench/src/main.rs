@@ -30,7 +30,8 @@ type BenchFn = fn(&mut FigureTable) -> Result<()>;
 
 /// All benchmarks, in the order in which they run.
 ///
-/// A name also selects all benchmarks that start with it: `codex` selects `codex-turn` and the others.
+/// A name also selects all benchmarks whose names start with it: `codex` selects `codex-turn`,
+/// among others.
 const ALL: [(&str, BenchFn); 20] = [
     ("append", append::run),
     ("replay", replay::run),
@@ -59,7 +60,7 @@ const ALL: [(&str, BenchFn); 20] = [
 struct BenchArgs {
     /// The file for the figures as JSON.
     json: Option<PathBuf>,
-    /// Print the names of the benchmarks and exit.
+    /// Whether to print the names of the benchmarks and exit.
     list: bool,
     /// The benchmarks to run. Empty means all.
     names: Vec<String>,

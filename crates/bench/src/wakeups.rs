@@ -15,12 +15,12 @@ use crate::{
 
 const SESSIONS: usize = 100;
 const SECONDS: u32 = 30;
-/// The system calls that an idle daemon may make in that time.
+/// The number of system calls that an idle daemon may make during the measurement.
 pub(crate) const MAX_IDLE_CALLS: f64 = 10.0;
 /// The number of threads of an idle daemon: main, two of the runtime, the ledger owner, the
 /// watchdog, and seven for blocking work.
 const IDLE_THREADS: usize = 12;
-/// How long the helper threads of startup may take to exit.
+/// The time that the helper threads of startup may take to exit.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) fn run(table: &mut FigureTable) -> Result<()> {

@@ -112,9 +112,10 @@ fn notes() -> String {
          `agents.codex.path` has the short name `PROVOST_CODEX`.",
     ];
     let text = [
-        "The precedence is flag, environment, project, user, default. Lists and commands replace those of a \
-         lower layer. Agents, reactions, verifiers, workflows, loops and policies are merged name by name, \
-         and so are the variables of agents and the evidence of loops.",
+        "A flag overrides an environment variable, which overrides the project's file, which overrides the \
+         user's file, which overrides the default. A list or a command replaces the whole value of a lower \
+         layer. Agents, reactions, verifiers, workflows, loops and policies are merged name by name, and so \
+         are an agent's variables and a loop's evidence.",
         &format!("These variables are not configuration keys: {}.", code(RESERVED_VARIABLES)),
         &format!(
             "Every child process gets these variables, if they are set: {}.",

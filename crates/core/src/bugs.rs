@@ -36,6 +36,7 @@ pub enum Bug {
     RefutedMergeTaken,
     ConversationShared,
     LateIntegrationTaken,
+    LateVerificationTaken,
     QueueForgotten,
     StoppedMoveCounted,
     WorktreeTakenFromAgent,
@@ -59,7 +60,7 @@ pub enum Bug {
 }
 
 impl Bug {
-    pub const ALL: [Bug; 48] = [
+    pub const ALL: [Bug; 49] = [
         Bug::SealIgnoresPendingCheck,
         Bug::LateClaimApplied,
         Bug::EvidenceOfAnotherTree,
@@ -88,6 +89,7 @@ impl Bug {
         Bug::RefutedMergeTaken,
         Bug::ConversationShared,
         Bug::LateIntegrationTaken,
+        Bug::LateVerificationTaken,
         Bug::QueueForgotten,
         Bug::StoppedMoveCounted,
         Bug::WorktreeTakenFromAgent,

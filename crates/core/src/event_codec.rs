@@ -1,6 +1,6 @@
 //! The `events!` macro, which defines an event enum and its stored form.
 
-/// Why a stored event cannot be decoded.
+/// The reason why a stored event cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
     #[error("event kind {kind} version {v} is unknown to this version of provost")]

@@ -39,4 +39,5 @@ pub mod team;
 pub mod text;
 pub mod time;
 pub mod verdict;
+pub mod verification;
 pub mod wait;

@@ -18,7 +18,7 @@ pub const MAX_WARNINGS: usize = 20;
 /// The maximum number of omitted paths to list for a snapshot.
 pub const MAX_LEFT_OUT: usize = 20;
 
-/// The maximum number of finished hooks to keep in memory. The session's events contain all of them.
+/// The maximum number of finished hooks to keep in memory. The session's events contain all hooks.
 pub const MAX_HOOKS_KEPT: usize = 50;
 
 /// The settle window for a good outcome of a session in a run, unless the session's own window is
@@ -44,18 +44,21 @@ pub const MAX_LATE_CLAIMS_KEPT: usize = 50;
 /// The maximum number of bytes of a fact or late claim to keep in memory. Its event has the full text.
 pub const MAX_TEXT_KEPT: usize = 4 << 10;
 
-/// How long to wait for a turn that the agent is about to start on its own.
+/// The time to wait for a turn that the agent is about to start on its own.
 pub const OWN_TURN_MS: u64 = 30_000;
 
-/// How many times in a row to send a message that the agent's program keeps rejecting.
+/// The maximum number of times in a row that a message is sent if the agent's program keeps
+/// rejecting it.
 pub const MAX_REFUSALS: u32 = 5;
 
-/// How many times per attempt to repeat a launch that failed before the agent responded.
+/// The maximum number of times per attempt that a launch is repeated if it failed before the agent
+/// responded.
 pub const MAX_RELAUNCHES: u32 = 1;
 
-/// How many attempts in a row may fail before the agent begins a turn. Once this limit is reached,
-/// messages that Provost itself sends in a team no longer start an attempt. Otherwise, two sessions
-/// that manage each other would report their failed starts to each other forever.
+/// The maximum number of attempts in a row that may fail before the agent begins a turn. Once this
+/// limit is reached, messages that Provost itself sends in a team no longer start an attempt.
+/// Otherwise, two sessions that manage each other would report their failed starts to each other
+/// forever.
 pub const MAX_FAILED_STARTS: usize = 3;
 
 /// The timeouts and limits that were set when the session was opened.
@@ -64,41 +67,44 @@ pub const MAX_FAILED_STARTS: usize = 3;
 pub struct Bounds {
     /// The settle window: how long a terminal state must last before it is sealed.
     pub settle_ms: u64,
-    /// How long to wait for remaining output after the process is known to have exited.
+    /// The time to wait for remaining output after the process is known to have exited.
     pub drain_ms: u64,
-    /// How long a process may keep running after it closed its stream.
+    /// The maximum time that a process may keep running after it closed its stream.
     pub stream_settle_ms: u64,
-    /// How long a turn may produce no output before the session is shown as stalled.
+    /// The time without output after which a session with an open turn is shown as stalled.
     pub stale_ms: u64,
-    /// How long to wait after an interrupt before sending TERM, and after TERM before sending KILL.
+    /// The time to wait between an interrupt and TERM, and between TERM and KILL.
     pub stop_grace_ms: u64,
-    /// How long to wait after KILL for the process tree to exit, before reporting that this could
-    /// not be verified.
+    /// The time to wait after KILL for the process tree to exit, before reporting that its exit
+    /// could not be verified.
     pub kill_grace_ms: u64,
-    /// How long an attempt may take, not counting the time it waits for users. None means no limit.
+    /// The maximum time that an attempt may take, not counting the time it waits for users. None
+    /// means no limit.
     pub time_limit_ms: Option<u64>,
-    /// How long an approval request may stay open before it is denied. None means indefinitely.
+    /// The time for which an approval request may stay open before it is denied. None means no
+    /// limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approval_ms: Option<u64>,
-    /// How many times refuted work is returned to a running agent.
+    /// The maximum number of times that refuted work is returned to a running agent.
     pub rework: u32,
-    /// How many times to resume the conversation of an agent that crashed while it was working.
+    /// The maximum number of times to resume the conversation of an agent that crashed while it was
+    /// working.
     pub resumes: u32,
-    /// How many times an attempt may wait for the account's usage limit to pass.
+    /// The maximum number of times that an attempt waits for the account's usage limit to pass.
     pub limit_waits: u32,
-    /// How long to wait at a usage limit if the agent does not report when the limit resets.
+    /// The time to wait at a usage limit if the agent does not report when the limit resets.
     pub limit_wait_ms: u64,
     /// The jitter added to waits at a usage limit, so that sessions do not all resume at once.
     pub limit_jitter_ms: u64,
     /// The interval at which sessions of one account resume after a usage limit. Also the minimum wait.
     pub limit_spacing_ms: u64,
-    /// How long an agent may take to report its conversation id.
+    /// The maximum time that an agent may take to report its conversation id.
     pub handshake_ms: u64,
-    /// How long to wait for typed terminal input to appear in the agent's transcript.
+    /// The time to wait for typed terminal input to appear in the agent's transcript.
     pub confirm_ms: u64,
-    /// How long typed input may stay unconfirmed with no open turn before it is discarded.
+    /// The time after which typed input is discarded if it stays unconfirmed and no turn is open.
     pub unconfirmed_ms: u64,
-    /// How many times to take a new snapshot if the tree changes during verification.
+    /// The maximum number of times to take a new snapshot if the tree changes during verification.
     pub snapshots: u32,
     /// The time limit of one check.
     pub check_time_ms: u64,

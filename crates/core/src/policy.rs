@@ -19,8 +19,8 @@ use crate::request::{ApprovalSubject, CommandLookup, ProgramLookup};
 /// The version of the rule format.
 pub const POLICY_VERSION: u32 = 1;
 
-/// Characters that have a special meaning in a shell. A command line that contains any of them is
-/// more than plain words.
+/// Characters that have a special meaning in a shell. A command line that contains such a character
+/// is more than plain words.
 const SHELL_SYNTAX: &[char] = &[
     ';', '|', '&', '$', '`', '<', '>', '(', ')', '{', '}', '*', '?', '[', ']', '~', '#', '!', '\\',
     '\n', '\r', '=',
@@ -58,11 +58,11 @@ pub enum RuleDecision {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Matcher {
-    /// Commands that begin with these words.
+    /// Commands that begin with the given words.
     Command(Vec<String>),
     /// Files at or below this path.
     Path(String),
-    /// This host, or all of its subdomains if the text starts with a dot.
+    /// A host, or all of its subdomains if the text starts with a dot.
     Network(String),
 }
 
@@ -92,8 +92,8 @@ enum ProgramScope<'a> {
 
 impl Policy {
     /// Applies the rules to an approval request. If the version of the rules is unknown, every
-    /// request is left to the user. So are requests inferred from a screen, because any program can
-    /// print there.
+    /// request is left to the user. A request inferred from a screen is always left to the user,
+    /// because any program can print there.
     pub fn evaluate(&self, subject: &ApprovalSubject) -> Ruling {
         self.judge(subject, ProgramScope::Agent(subject.lookup.as_ref()))
     }

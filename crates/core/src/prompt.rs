@@ -2,11 +2,12 @@
 
 use crate::session::{LaunchPhase, ProcessExit};
 
-/// Sent when the account's usage limit has passed.
+/// The text that an agent receives when the account's usage limit has passed.
 pub const LIMIT_LIFTED: &str = "Your turn was ended by a usage limit of the account, not by an error in your work. The limit has passed: \
      continue where you stopped. The message at the limit was:";
 
-/// Sent in the same conversation to an agent whose process crashed while it was working.
+/// Returns the text for an agent whose process crashed while it was working, in the same
+/// conversation.
 pub fn continuation(phase: &LaunchPhase, instruction: &str) -> String {
     format!(
         "Your process ended in the middle of your work ({}). This is a new process with the same \
@@ -17,7 +18,7 @@ pub fn continuation(phase: &LaunchPhase, instruction: &str) -> String {
     )
 }
 
-/// Sent to an agent that takes over another agent's work.
+/// Returns the text for an agent that takes over another agent's work.
 pub fn hand_over(from: &str, instruction: &str, besides: Option<&str>) -> String {
     let besides = besides.map(|text| format!("{text}\n\n")).unwrap_or_default();
     format!(
@@ -27,11 +28,12 @@ pub fn hand_over(from: &str, instruction: &str, besides: Option<&str>) -> String
     )
 }
 
-/// Sent to an agent whose turn a reaction interrupted, unless the project configures another text.
+/// The text for an agent whose turn a reaction interrupted, unless the project configures another
+/// text.
 pub const INTERRUPTED: &str = "Your turn was interrupted because you had produced no output for a while. Continue with your task; \
      if something did not respond, try another way.";
 
-/// Sent to an agent whose process exited before a tool call was answered.
+/// Returns the text for an agent whose process exited before a tool call was answered.
 pub fn call_answered(answer: &str) -> String {
     format!(
         "Your process ended before one of your calls of a Provost tool was answered. The call was carried out once: do \
@@ -39,7 +41,7 @@ pub fn call_answered(answer: &str) -> String {
     )
 }
 
-/// Sent to an agent that a reaction nudges, unless the project configures another text.
+/// The text for an agent that a reaction nudges, unless the project configures another text.
 pub const NUDGE: &str =
     "You have produced no output for a while. If you are stuck, say why; otherwise continue.";
 

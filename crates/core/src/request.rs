@@ -73,8 +73,8 @@ pub struct ApprovalSubject {
     /// reported the request itself. Rules never act on an inference.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inferred_from: Option<ScreenSource>,
-    /// What Provost itself found on disk about the command. The agent never supplies it, and no
-    /// rule allows a command without it.
+    /// The facts that Provost itself found on disk about the command. The agent never supplies
+    /// these facts, and no rule allows a command without them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lookup: Option<CommandLookup>,
 }
@@ -97,7 +97,7 @@ pub struct ProgramLookup {
     /// The file with symlinks resolved. None if the file is missing or writable by the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// Why no rule can allow the program.
+    /// The reason why no rule can allow the program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
 }
@@ -125,7 +125,7 @@ pub struct AgentRequest {
     pub subject: Option<Box<ApprovalSubject>>,
 }
 
-/// How long an approval is valid.
+/// The scope for which an approval is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalScope {
@@ -156,10 +156,10 @@ impl RequestReply {
     }
 }
 
-/// Why a reply does not fit its request.
+/// The reason why a reply does not fit its request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReplyError {
-    #[error("the request is an approval: approve or deny it")]
+    #[error("the request needs approval, not an answer: approve or deny it")]
     WantsDecision,
     #[error("the request is a question, which cannot be approved or denied: answer it")]
     WantsAnswer,
@@ -187,8 +187,8 @@ pub struct Request {
     pub id: RequestId,
     pub launch: LaunchId,
     pub asked: AgentRequest,
-    /// Incremented when the agent repeats a request under the same id, so that an answer never
-    /// applies to a text that has changed since.
+    /// The revision of the request. It is incremented when the agent repeats the request under the
+    /// same id, so that an answer never applies to a text that has changed.
     pub revision: u32,
     pub at: Moment,
     pub status: RequestStatus,

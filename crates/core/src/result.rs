@@ -12,7 +12,7 @@ pub const MAX_FINDINGS: usize = 200;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResultForm {
-    /// Only the status of the work.
+    /// No result other than the status of the work.
     #[default]
     Plain,
     Triage,

@@ -54,7 +54,7 @@ impl Resource {
     }
 }
 
-/// A resource that is short, and the error that revealed it.
+/// A resource that has run short, and the error that revealed the shortage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shortage {
     pub resource: Resource,
@@ -164,10 +164,10 @@ pub fn retry_after_ms(tries: u32) -> u64 {
 pub struct EffectWait {
     pub effect: EffectKey,
     pub shortage: Shortage,
-    /// How many times the effect failed because of a shortage.
+    /// The number of times that the effect failed because of a shortage.
     pub tries: u32,
     pub since: Moment,
-    /// When to retry next, on the monotonic clock.
+    /// The time of the next retry, on the monotonic clock.
     pub retry_at_ms: u64,
     /// Whether the effect is being retried now.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -37,7 +37,7 @@ impl Caveats {
     }
 }
 
-/// How a check's process ended.
+/// The result of a check's process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckEnd {
@@ -86,7 +86,7 @@ pub struct Receipt {
     pub overlay: Option<ProtectedOverlay>,
 }
 
-/// Where a check comes from.
+/// The origin of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckOrigin {
     /// The command line, or a plan that the operator supplied.
@@ -148,14 +148,14 @@ impl VerifiedTree {
     }
 }
 
-/// Why a tree did not pass.
+/// The reason why a tree did not pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CheckRefutation {
     /// The work changed nothing, which is not allowed here.
     EmptyDiff,
-    /// This check failed.
+    /// A check failed.
     Check { command: String, end: CheckEnd },
-    /// This check did not run to completion.
+    /// A check did not run to completion.
     Unfinished { command: String, end: CheckEnd },
     /// The work could not be committed, so no check could run.
     NoSnapshot { reason: String },

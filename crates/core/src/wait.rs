@@ -9,7 +9,7 @@ pub enum WaitStatus<T> {
     /// The awaited condition may still become true.
     Pending,
     Done(T),
-    /// The awaited condition can no longer become true, for this reason.
+    /// The awaited condition can no longer become true, for the given reason.
     Impossible(String),
 }
 

@@ -36,14 +36,14 @@ pub const DEFAULT_TIME_LIMIT: Duration = Duration::from_secs(60);
 /// The maximum size of a git call's standard output, in bytes.
 pub const OUTPUT_LIMIT: usize = 64 * 1024 * 1024;
 
-/// How long a call waits by default for a lock held by another program. Editors hold locks only
+/// The default time that a call waits for a lock held by another program. Editors hold locks only
 /// briefly.
 pub const DEFAULT_LOCK_LIMIT: Duration = Duration::from_secs(30);
 
-/// How many of the last lines of standard error an [`Error`] quotes.
+/// The number of lines that an [`Error`] quotes from the end of standard error.
 pub(crate) const STDERR_LINES: usize = 12;
 
-/// How many characters of the command line an [`Error`] quotes.
+/// The maximum number of characters that an [`Error`] quotes from the command line.
 const COMMAND_CHARS: usize = 400;
 
 /// Locked during every call that reads or changes the worktree registrations.
@@ -52,7 +52,7 @@ static WORKTREES: Mutex<()> = Mutex::new(());
 /// Returns the names of the filter drivers that the operator trusts.
 type TrustedFilters = dyn Fn() -> Vec<String> + Send + Sync;
 
-/// The git program and the minimal environment it runs in.
+/// The git program and the minimal environment in which it runs.
 #[derive(Clone)]
 pub struct Git {
     program: PathBuf,
@@ -70,7 +70,7 @@ pub struct Git {
     trusted_filters: Arc<TrustedFilters>,
 }
 
-/// Why a git call failed.
+/// The reason why a git call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot find git in PATH={}", printable_line(.path.as_bytes()))]
@@ -96,7 +96,7 @@ pub enum Error {
     Interrupted { command: String, why: String },
     #[error("`{command}` was interrupted: {why}")]
     DiskFull { command: String, why: String },
-    #[error("`{command}` continues without the daemon, which is stopping")]
+    #[error("the daemon is stopping, but `{command}` continues to run")]
     Abandoned { command: String },
     #[error("{} is locked: another program has held this lock for {} s", printable_line(.path.as_os_str().as_bytes()), .limit.as_secs())]
     Locked { path: PathBuf, limit: Duration },
@@ -110,7 +110,7 @@ pub enum Error {
     File { path: PathBuf, source: io::Error },
 }
 
-/// How a git process exited.
+/// The way a git process exited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GitExit {
     Code(i32),
@@ -151,7 +151,7 @@ impl Git {
         self
     }
 
-    /// Sets how long to wait for a lock held by another program.
+    /// Sets the time to wait for a lock held by another program.
     #[must_use]
     pub fn with_lock_limit(mut self, limit: Duration) -> Self {
         self.lock_limit = limit;
@@ -318,8 +318,8 @@ impl GitCall<'_> {
         self.variable("GIT_CONFIG_GLOBAL", "/dev/null").variable("GIT_CONFIG_NOSYSTEM", "1")
     }
 
-    /// Enables these filter drivers, which the operator trusts. It is not known which programs a
-    /// filter command runs, so this call may execute any program.
+    /// Enables the given filter drivers, which the operator trusts. It is not known which programs
+    /// a filter command runs, so this call may execute any program.
     pub(crate) fn filters(mut self, filters: &[GitSetting]) -> Self {
         self.runs_filters |= !filters.is_empty();
         self.settings(filters)
@@ -368,7 +368,8 @@ impl GitCall<'_> {
         else {
             return self.run_unchecked();
         };
-        // Search now, because nothing monitors a call that outlives this process.
+        // Search for blocking files now, because nothing monitors a call that outlives this
+        // process.
         if let Some(path) = self.special_file_search().find() {
             return Err(Error::SpecialFile { command, path });
         }
@@ -431,14 +432,14 @@ impl GitCall<'_> {
         let own = self.settings.iter().map(|(key, value)| (key.as_os_str(), value.as_os_str()));
         command.envs(guard::as_variables(own.chain(fixed)));
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
-        // The mark is set last so that nothing overrides it. Programs that git runs must not be
-        // mistaken for the operator.
+        // Programs that git runs must not be mistaken for the operator. Their mark is set last, so
+        // that no other variable overrides it.
         command.env(MARK, HELPER);
         command.stdin(self.stdin()?);
         Ok(command)
     }
 
-    /// Returns the input as an unnamed file. With a pipe, both sides could block.
+    /// Returns the input as an unnamed file. With a pipe, both processes could block.
     fn stdin(&self) -> io::Result<Stdio> {
         let Some(bytes) = &self.input else { return Ok(Stdio::null()) };
         let mut file = tempfile::tempfile_in(&self.git.scratch)?;
@@ -512,7 +513,7 @@ impl Error {
         }
     }
 
-    /// Whether the same call may succeed later because the cause of the failure is outside the
+    /// Whether the same call may succeed later, because the cause of its failure is outside the
     /// call.
     pub(crate) fn is_transient(&self) -> bool {
         match self {

@@ -5,7 +5,7 @@
 //! [`crate::isolated_repo`]), so it normally has no other program to start.
 //!
 //! Limits: a kernel without Landlock enforces nothing, and git is not restricted if it is a script.
-//! The dynamic loader must be allowed, and it can run files that are not.
+//! The dynamic loader must be allowed, and it can run files that are not allowed themselves.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -51,8 +51,8 @@ impl AllowedPrograms {
         &self.0
     }
 
-    /// Restricts this thread, and everything it starts, to these programs. The paths are opened
-    /// again on each call, because an upgrade of git replaces the files.
+    /// Restricts this thread, and everything that it starts, to the allowed programs. The paths are
+    /// opened again on each call, because an upgrade of git replaces the files.
     pub(crate) fn confine_thread(&self) -> io::Result<()> {
         self.restrict().map(drop).map_err(io::Error::other)
     }

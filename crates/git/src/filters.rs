@@ -10,7 +10,7 @@ use crate::names::{Oid, RepoPath};
 use crate::project::Project;
 use crate::repo::Repo;
 
-/// How many files an error lists by name. The error only counts the others.
+/// The number of files that an error lists by name. The error only counts the others.
 const NAMED: usize = 3;
 
 /// Refuses a commit or tree if any of its files needs a filter that the operator does not trust.

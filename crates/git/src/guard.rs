@@ -39,7 +39,7 @@ pub(crate) const SETTINGS: &[(&str, &str)] = &[
     ("i18n.commitEncoding", "UTF-8"),
 ];
 
-/// Variables for every call. Apart from these and the caller's own, git inherits nothing.
+/// Variables for every call. Git inherits only these variables and those that the caller sets.
 pub(crate) const VARIABLES: &[(&str, &str)] = &[
     ("LC_ALL", "C"),
     ("GIT_TERMINAL_PROMPT", "0"),
@@ -53,7 +53,8 @@ pub(crate) const VARIABLES: &[(&str, &str)] = &[
     // The list of allowed protocols. An empty list disables all transports.
     ("GIT_ALLOW_PROTOCOL", ""),
     ("GIT_NO_LAZY_FETCH", "1"),
-    // With a replacement object, a verified hash could show a different tree.
+    // Replacement objects are disabled, because with such an object, a verified hash could show a
+    // different tree.
     ("GIT_NO_REPLACE_OBJECTS", "1"),
     ("GIT_GRAFT_FILE", "/dev/null"),
     ("GIT_AUTHOR_NAME", "Provost"),

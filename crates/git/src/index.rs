@@ -1,7 +1,8 @@
 //! A private copy of an index, for staging without changing the real one.
 //!
 //! All code that reads or records the files of a checkout uses such a copy. This keeps the user's
-//! index unchanged, byte for byte, and a lock file left by a killed git does not get in the way.
+//! index unchanged, byte for byte, and also works if a git process was killed and has left a lock
+//! file.
 
 use std::fs::{File, FileTimes};
 use std::io::{self, Read};
@@ -82,7 +83,7 @@ impl<'a> Staging<'a> {
         Ok(left_out)
     }
 
-    /// Stages these files in their current state. A missing file is staged as removed.
+    /// Stages the given files in their current state. A missing file is staged as removed.
     pub(crate) fn stage<'p>(&self, paths: impl Iterator<Item = &'p RepoPath>) -> Result<(), Error> {
         let mut input = Vec::new();
         for path in paths {

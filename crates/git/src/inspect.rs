@@ -8,15 +8,15 @@ use crate::names::{Oid, RefName, RepoPath};
 use crate::project::Project;
 use crate::repo::Repo;
 
-/// The state of HEAD.
+/// The state of a checkout's HEAD.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum GitHead {
-    /// On a branch that has a commit.
+    /// HEAD is on a branch that has a commit.
     Branch { name: RefName, commit: Oid },
-    /// On a branch that has no commit yet.
+    /// HEAD is on a branch that has no commit yet.
     Unborn { name: RefName },
-    /// At a commit, without a branch.
+    /// HEAD is at a commit, without a branch.
     Detached { commit: Oid },
 }
 
@@ -29,7 +29,7 @@ pub struct FileChange {
     pub lines: Option<LineCounts>,
 }
 
-/// How a file differs.
+/// The kind of difference between two versions of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileChangeKind {
@@ -70,7 +70,7 @@ pub fn read_head(git: &Git, project: &Project) -> Result<GitHead, Error> {
     head_of_repo(&project.repo(git)?)
 }
 
-/// Returns the tree that an expression (a commit, ref or tree) refers to, if it exists.
+/// Resolves an expression (a commit, ref or tree) to a tree, if the tree exists.
 pub fn tree_of(git: &Git, project: &Project, commitish: &str) -> Result<Option<Oid>, Error> {
     project.repo(git)?.resolve(format!("{commitish}^{{tree}}"))
 }
@@ -165,17 +165,17 @@ pub enum TreeEntryKind {
     Other,
 }
 
-/// Which entries [`entries_at`] returns.
+/// The entries that [`entries_at`] returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TreeDepth {
-    /// Only the given paths themselves.
+    /// Only the entries at the given paths.
     Entry,
     /// Every file at or below the paths.
     Files,
 }
 
 /// Returns the entries of a commit at these paths, which are relative to the top. Omits missing
-/// paths, and directories that contain another of the paths.
+/// paths, and directories that contain another given path.
 pub fn entries_at(
     git: &Git,
     project: &Project,
@@ -199,7 +199,7 @@ pub fn entries_at(
     Ok(entries)
 }
 
-/// Returns these files of a commit with their content, read by one call of git.
+/// Returns the given files of a commit with their content. One call of git reads all of them.
 pub fn read_entries(
     git: &Git,
     project: &Project,
@@ -279,7 +279,7 @@ pub(crate) fn head_of_repo(repo: &Repo<'_>) -> Result<GitHead, Error> {
     }
 }
 
-/// Parses raw records (`:modes hashes letter`, path), followed by the line counts of the same
+/// Parses raw records (`:modes hashes letter`, path). They are followed by the line counts of all
 /// files.
 fn parse_changes(answer: &GitOutput) -> Option<Vec<FileChange>> {
     let mut items = answer.items().peekable();

@@ -19,7 +19,7 @@ use crate::names::{Oid, RepoPath};
 use crate::repo::Repo;
 use crate::worktree::{LOCK_REASON, MAX_POINTER};
 
-/// How many times an interrupted move may be repeated.
+/// The number of times that an interrupted move may be repeated.
 const MAX_MOVES: usize = 3;
 
 /// The mode and the object of an entry in a tree or an index.

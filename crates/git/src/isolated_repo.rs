@@ -1,12 +1,12 @@
 //! Provost's own git directories, through which it accesses other people's repositories.
 //!
 //! Anyone who works in a repository can write its configuration and hooks, and many settings
-//! specify programs to run. Disabling those settings one by one could miss some, and a new one can
-//! be written between Provost's check and git's read. Therefore git reads none of them. Instead of
-//! the directory that the repository's worktrees share, git uses a directory that Provost creates,
-//! which contains a configuration with only the hash and ref formats, links to the repository's
-//! refs, and copies of its patterns. Objects, HEAD and index are the repository's own. Settings
-//! that matter come from [`crate::settings`], as data.
+//! specify programs to run. Disabling such settings one by one could miss some of them, and a new
+//! one can be written between Provost's check and git's read. Therefore git reads neither the
+//! configuration nor the hooks. Instead of the directory that the repository's worktrees share, git
+//! uses a directory that Provost creates, which contains a configuration with only the hash and ref
+//! formats, links to the repository's refs, and copies of its patterns. Objects, HEAD and index are
+//! the repository's own. Settings that matter come from [`crate::settings`], as data.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -45,7 +45,7 @@ const COPIED: &[&str] = &["info/exclude", "info/attributes"];
 /// The maximum size of a copied pattern file. Git's own limit for an attributes file is 100 MiB.
 const MAX_PATTERNS: u64 = 1 << 20;
 
-/// How many directories to keep for reuse.
+/// The maximum number of directories to keep for reuse.
 const MAX_KEPT: usize = 500;
 
 /// The hash and ref formats of a repository.
@@ -107,7 +107,7 @@ impl StandIns {
             Some(known) => Arc::clone(known),
             None => {
                 if made.len() >= MAX_KEPT {
-                    // Directories in use remain until their users drop them.
+                    // A directory that is in use remains until its last user drops it.
                     made.clear();
                 }
                 let new = Arc::new(StandIn::make(scratch, "provost-git-", shared, format)?);

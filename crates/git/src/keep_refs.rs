@@ -7,7 +7,7 @@ use crate::repo::Repo;
 /// The maximum number of keep refs that share a name.
 const MAX_KEPT: usize = 1000;
 
-/// Why a commit was not kept.
+/// The reason why a commit was not kept.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot keep a commit: there are already {MAX_KEPT} refs like {keep}")]

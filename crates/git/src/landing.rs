@@ -1,5 +1,6 @@
-//! Landing: puts verified work on its target branch. It never moves or overwrites files. It only
-//! fast-forwards a branch, and updates a checkout only if that does not affect the user's changes.
+//! Landing, which puts verified work on its target branch. Landing never moves or overwrites a
+//! user's files. It only fast-forwards a branch, and updates a checkout only if the update does not
+//! affect the user's changes.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -19,7 +20,7 @@ use crate::snapshot::{self, CommitMessage};
 /// The maximum number of files passed to one git call.
 const FILES_PER_CALL: usize = 500;
 
-/// Why work could not be landed.
+/// The reason why work could not be landed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot create the branch {branch}: it already exists at {found}")]
@@ -58,7 +59,7 @@ pub struct MergeCommit {
 pub enum FastForward {
     /// The branch now contains the commit.
     Done,
-    /// The branch has diverged. The value is the commit it points to.
+    /// The branch has diverged. The value is the branch's newest commit.
     Diverged(Oid),
 }
 
@@ -198,8 +199,8 @@ pub fn fast_forward(
         Some(checkout) => forward_files(&checkout, branch, &tip, to)?,
         None => move_ref(git, project, branch, &tip, to)?,
     }
-    // The result depends on where the branch is now, because another process may have moved it
-    // first.
+    // The result depends on the current position of the branch, because another process may have
+    // moved the branch first.
     let now = commit_of(&repo, branch)?.ok_or_else(|| Error::NoBranch(branch.clone()))?;
     Ok(if contains_commit(&repo, &now, to)? {
         FastForward::Done
@@ -257,7 +258,8 @@ pub fn includes(git: &Git, project: &Project, newer: &Oid, older: &Oid) -> Resul
     contains_commit(&project.shared(git)?, newer, older)
 }
 
-/// Whether two commits have a common ancestor. If not, the work is not based on the project.
+/// Whether two commits have a common ancestor. Work that has no common ancestor with the project is
+/// not based on it.
 pub fn have_common_ancestor(
     git: &Git,
     project: &Project,

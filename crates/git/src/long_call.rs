@@ -3,7 +3,7 @@
 //!
 //! If a process exits, its child git process becomes an orphan: no process waits for it, and its
 //! next line of output kills it before it has finished. Therefore a caller that may exit at any
-//! time gives [`Git`](crate::Git) a runner for these calls ([`LongCalls`]). Each call then has its
+//! time gives [`Git`](crate::Git) a runner for long calls ([`LongCalls`]). Each call then has its
 //! own git directory, which no other process removes while the call runs.
 
 use std::ffi::OsString;
@@ -18,14 +18,15 @@ use std::time::{Duration, SystemTime};
 use crate::command::GitExit;
 use crate::confine::AllowedPrograms;
 
-/// The name prefix of git directories that belong to long calls, in the scratch directory. Each one
-/// is removed when its call has finished. [`sweep`] removes those of abandoned calls.
+/// The name prefix of git directories that belong to long calls, in the scratch directory. Each
+/// directory is removed when its call has finished. [`sweep`] removes the directories of abandoned
+/// calls.
 pub const DIRECTORY_PREFIX: &str = "provost-long-";
 
 /// The time limit of a call that writes files. On a slow disk, a large checkout takes minutes.
 pub const TIME_LIMIT: Duration = Duration::from_secs(600);
 
-/// How far file-system timestamps may lag behind the clock.
+/// The time by which file-system timestamps may lag behind the clock.
 const CLOCK_TICK: Duration = Duration::from_millis(10);
 
 /// Runs long git calls to completion.
@@ -37,8 +38,8 @@ pub trait LongCalls: Send + Sync {
     fn cut_off_calls(&self) -> Vec<CutOffCall>;
 }
 
-/// When a call ran that was interrupted or ran out of disk space. The call may have left locks and
-/// incomplete files.
+/// The times between which a failed call ran. The call was interrupted or ran out of disk space, so
+/// it may have left locks and incomplete files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CutOffCall {
     pub began: SystemTime,

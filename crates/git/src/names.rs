@@ -40,7 +40,7 @@ pub struct RefName(OsString);
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RepoPath(OsString);
 
-/// Why a text is not a valid name.
+/// The reason why a text is not a valid name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error("{0:?} is not an object hash: expected 40 or 64 hexadecimal digits")]

@@ -1,9 +1,10 @@
 //! A commit in which some files are replaced by those of another commit.
 //!
 //! Checks may depend on files that the work under check has changed. The commit built here has the
-//! work's tree with those files from the base: changed and deleted files are restored, and added
-//! files are left out. It is built from trees alone. No file of a checkout is written, so no link
-//! in the work can redirect a write, and `git status` in a check reports no changes.
+//! work's tree, but takes these files from the base: changed and deleted files are restored, and
+//! added files are left out. The commit is built from trees alone. No file of a checkout is
+//! written, so no link in the work can redirect a write, and `git status` in a check reports no
+//! changes.
 
 use std::ffi::OsStr;
 
@@ -44,7 +45,7 @@ pub struct BoundedDiff {
 }
 
 /// Returns the work with all files that match the patterns taken from the base. Returns `None` if
-/// these files do not differ. The same call always produces the same commit.
+/// the matching files do not differ. The same call always produces the same commit.
 pub fn overlay(
     git: &Git,
     project: &Project,

@@ -39,11 +39,11 @@ pub struct Pool {
 pub struct Checkout {
     pub path: PathBuf,
     pub tree: Oid,
-    /// Whether directories of an earlier checkout may have been kept for this one.
+    /// Whether this checkout may contain directories that were kept from an earlier one.
     pub warm: bool,
 }
 
-/// Why a clean checkout could not be created.
+/// The reason why a clean checkout could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot use {name:?} as {what}: {why}")]
@@ -81,8 +81,8 @@ impl Pool {
         Ok(Self { root, worktree: None })
     }
 
-    /// Looks for submodules in this worktree first, because the work under check may have moved
-    /// them to commits that exist nowhere else.
+    /// Makes the pool look for submodules in this worktree first. The work under check may have
+    /// moved them to commits that exist nowhere else.
     #[must_use]
     pub fn with_worktree(mut self, worktree: Worktree) -> Self {
         self.worktree = Some(worktree);

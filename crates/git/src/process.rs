@@ -22,12 +22,12 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use crate::confine::AllowedPrograms;
 use crate::special_files::SpecialFileSearch;
 
-/// How long a process may take to clean up (for example, its lock files) after SIGTERM before it is
+/// The time that a process has after SIGTERM to clean up (for example, its lock files) before it is
 /// killed.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How long a call runs before its files are searched for one that blocks git. The time doubles
-/// after each search.
+/// The time for which a call runs before its files are searched for a file that blocks git. The
+/// time doubles after each search.
 const FIRST_SEARCH: Duration = Duration::from_millis(500);
 
 /// The maximum number of bytes kept from the end of standard error.
@@ -40,7 +40,7 @@ pub(crate) struct ProcessLimits {
     pub(crate) stdout: usize,
 }
 
-/// How a process ended.
+/// The way a process ended.
 #[derive(Debug, Clone)]
 pub(crate) enum RunEnd {
     Exited(ExitStatus),
@@ -60,7 +60,7 @@ pub(crate) struct FinishedProcess {
 }
 
 /// Runs the command until it exits, exceeds a limit or blocks. Afterwards, no process of its group
-/// is left. If `programs` is given, the command can execute only these.
+/// is left. If `programs` is given, the command can execute only those programs.
 pub(crate) fn run(
     mut command: Command,
     limits: ProcessLimits,
@@ -83,7 +83,7 @@ pub(crate) fn run(
     Ok(FinishedProcess { end, stdout: running.stdout.bytes, stderr: running.stderr.bytes })
 }
 
-/// Why collecting output stopped.
+/// The reason why collecting output stopped.
 enum CollectEnd {
     Exited,
     Deadline,
@@ -202,7 +202,7 @@ impl RunningProcess {
     }
 
     fn signal(&self, signal: Signal) {
-        // This fails only if every process has already exited.
+        // The call fails only if every process has already exited.
         kill_process_group(self.group, signal).ok();
     }
 }
@@ -250,7 +250,7 @@ impl OutputPipe {
 }
 
 /// A process to start in a separate thread, because a limit on programs applies to the thread and
-/// its children. The thread lives as long as the process, and the process ends if the thread does.
+/// its children. The thread lives as long as the process, and the process ends if the thread ends.
 struct ProcessStart {
     command: Command,
     programs: Option<AllowedPrograms>,

@@ -10,8 +10,8 @@ use crate::inspect;
 use crate::names::Oid;
 use crate::repo::{Repo, RepoLocation};
 
-/// The arguments of every query: whether this is a checkout with files, followed by options for
-/// paths.
+/// The arguments of every query. They ask whether the directory is in a checkout with files, and
+/// set options for the paths that follow.
 const KIND: [&str; 4] =
     ["rev-parse", "--is-bare-repository", "--is-inside-work-tree", "--path-format=absolute"];
 const TOP: &str = "--show-toplevel";
@@ -29,7 +29,7 @@ pub struct Project {
     pub common_dir: PathBuf,
 }
 
-/// Why a directory is not a usable project.
+/// The reason why a directory is not a usable project.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("there is no git repository at {}", printable_line(.0.as_os_str().as_bytes()))]
@@ -138,7 +138,8 @@ fn locate(git: &Git, cwd: &Path) -> Result<[PathBuf; 3], Error> {
 fn rev_parse(git: &Git, cwd: &Path, what: &[&str]) -> Result<Vec<u8>, Error> {
     let args = KIND.iter().chain(what).map(OsStr::new);
     let answer = git.call(cwd).args(args).variable("GIT_OPTIONAL_LOCKS", "0").run_unchecked()?;
-    // In a bare repository, git first prints that it is bare and then fails on the paths.
+    // In a bare repository, git first prints that the repository is bare and then fails on the
+    // paths.
     let printed = answer.stdout.as_slice();
     if printed.starts_with(b"true\nfalse\n") {
         return Err(Error::Bare(cwd.to_owned()));

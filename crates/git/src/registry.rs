@@ -31,8 +31,9 @@ pub(crate) fn create_registry_dir(shared: &Repo<'_>) -> Result<(), Error> {
     fs::create_dir_all(&all).map_err(Error::file(&all))
 }
 
-/// Makes the `.git` file of a new worktree point to its git directory in the repository. Git wrote
-/// the path that it used itself, which leads through one of Provost's own directories.
+/// Makes the `.git` file of a new worktree point to its git directory in the repository. Git has
+/// written the path that it used itself, and that path leads through one of Provost's own
+/// directories.
 pub(crate) fn rewrite_git_file(worktree: &Repo<'_>) -> Result<(), Error> {
     let (file, new) = (worktree.top().join(".git"), worktree.top().join(".git.new"));
     let text = [b"gitdir: ", worktree.git_dir().as_os_str().as_bytes(), b"\n"].concat();
@@ -52,8 +53,8 @@ pub(crate) fn entries(shared: &Repo<'_>) -> Result<Vec<WorktreeEntry>, Error> {
             entries.last_mut().ok_or_else(|| answer.unexpected())?.add(line);
         }
     }
-    // Git derives the location of the main worktree from the shared directory it was given, which
-    // is Provost's own.
+    // Git derives the location of the main worktree from the shared directory that it was given.
+    // That directory is Provost's own, so the location is corrected here.
     if let Some(main) = entries.first_mut() {
         main.path = main_top(shared.git_dir());
     }

@@ -21,7 +21,7 @@ pub struct RecordedRemote {
     pub name: String,
     /// The push URL.
     pub url: String,
-    /// The settings of this remote and the others, for programs such as `gh`.
+    /// The settings of all remotes, for programs such as `gh`.
     pub settings: Vec<(String, String)>,
 }
 
@@ -81,8 +81,8 @@ fn setting(item: &[u8]) -> Option<(String, String)> {
 
 /// Returns the environment variables for a program that contacts a remote on the user's behalf, in
 /// the project's checkout. With them, git uses the directory `place` for everything that the
-/// repository's worktrees share, except the objects. So it reads none of the repository's settings,
-/// hooks or attributes.
+/// repository's worktrees share, except the objects. Therefore git reads none of the repository's
+/// settings, hooks or attributes.
 pub fn push_environment(
     git: &Git,
     project: &Project,
@@ -100,7 +100,8 @@ pub fn push_environment(
         ("GIT_OBJECT_DIRECTORY", objects.as_os_str()),
         ("GIT_TERMINAL_PROMPT", OsStr::new("0")),
         ("GIT_OPTIONAL_LOCKS", OsStr::new("0")),
-        // With a replacement object, a verified hash could show a different tree.
+        // Replacement objects are disabled, because with such an object, a verified hash could show
+        // a different tree.
         ("GIT_NO_REPLACE_OBJECTS", OsStr::new("1")),
     ];
     let places = places.map(|(name, value)| (name.into(), value.to_owned()));

@@ -1,7 +1,7 @@
 //! Removes a worktree unless work would be lost.
 //!
 //! Removal cannot be forced: a user who wants to discard work can use git. Before the removal, a
-//! ref is created to keep commits that only the worktree's own reflog refers to.
+//! ref is created to keep commits to which only the worktree's own reflog refers.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -39,12 +39,13 @@ pub enum BranchFate {
 /// The consequences of removing a worktree.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct RemovalImpact {
-    /// All work that would be lost. If empty, the worktree may be removed.
+    /// All work that would be lost. The worktree may be removed if the list is empty.
     pub risks: Vec<RemovalRisk>,
     /// Ignored files that are deleted with the worktree. A directory that is ignored as a whole
     /// counts as one.
     pub ignored_files: usize,
-    /// Commits that only the worktree's own reflog refers to. A ref will keep them.
+    /// The number of commits to which only the worktree's own reflog refers. A ref will keep these
+    /// commits.
     pub dropped_commits: u64,
 }
 
@@ -68,14 +69,14 @@ pub enum RemovalRisk {
     LockedByOther { reason: String },
     /// A submodule with changes or unpublished commits.
     Submodule { path: RepoPath, why: String },
-    /// Something else is now at the worktree's path. Git would not remove it, and its content is
-    /// unknown.
+    /// Another file or directory is now at the worktree's path. Git would not remove it, and its
+    /// content is unknown.
     Replaced { by: WorktreeReplacement },
     /// Another worktree has checked out the branch that would be deleted.
     BranchInUse { by: PathBuf },
 }
 
-/// How many paths there are, and the first few of them.
+/// The number of paths, and the first few of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct NamedPaths {
     pub named: Vec<RepoPath>,
@@ -91,11 +92,11 @@ pub struct RemovalResult {
     pub branch: Option<BranchName>,
     /// Ignored files that were deleted with the worktree.
     pub ignored_files: usize,
-    /// The ref that now keeps commits that only the worktree's reflog referred to.
+    /// The ref that now keeps the commits to which only the worktree's reflog referred.
     pub kept: Option<KeepRef>,
 }
 
-/// Why a worktree was not removed.
+/// The reason why a worktree was not removed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot remove the worktree at {} without loss: {}", printable_line(.path.as_os_str().as_bytes()), join(&.removal.risks))]
@@ -106,7 +107,7 @@ pub enum Error {
     Git(#[from] command::Error),
 }
 
-/// Returns what would be lost if the worktree were removed now.
+/// Returns the consequences of removing the worktree now, including the work that would be lost.
 pub fn removal_risk(
     git: &Git,
     worktree: &Worktree,
@@ -187,8 +188,9 @@ impl RefSurvey<'_> {
         Ok(risks)
     }
 
-    /// Counts the commits that are reachable only from the worktree, and from its branch if that is
-    /// deleted too. Runs outside the worktree, so that the worktree's own refs do not count.
+    /// Counts the commits that are reachable only from the worktree, or from its branch if the
+    /// branch is deleted too. Runs outside the worktree, so that the worktree's own refs do not
+    /// count.
     fn unreachable(&self, tips: &[Oid]) -> Result<Option<RemovalRisk>, Error> {
         let Some(tip) = tips.first() else { return Ok(None) };
         let exclude = format!("--exclude={}", self.worktree.branch.full());
@@ -301,9 +303,10 @@ fn count_ignored(repo: &Repo<'_>) -> Result<usize, Error> {
     Ok(repo.read(args).run()?.items().count())
 }
 
-/// Removes the files, then the registration. Git itself would refuse, because it compares the
-/// `.git` file with the git directory it was given, which is Provost's own. If this function is
-/// interrupted in between, the worktree remains registered and locked.
+/// Removes the files, then the registration. Git itself would refuse to remove the worktree,
+/// because it compares the `.git` file with the git directory that it was given, which is Provost's
+/// own. If the function is interrupted between the two steps, the worktree remains registered and
+/// locked.
 fn remove_registered(git: &Git, shared: &Repo<'_>, worktree: &Worktree) -> Result<(), Error> {
     if worktree.path.symlink_metadata().is_ok() {
         // An agent may have written files since the first check.

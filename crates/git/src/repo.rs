@@ -1,8 +1,8 @@
 //! A repository at a known location, used through a git directory of Provost's own.
 //!
-//! Provost passes both the git directory and the top directory to git, so git never discovers them.
-//! If an agent deleted or rewrote the `.git` file of its worktree, git would discover a repository
-//! in a parent directory instead.
+//! Provost passes both the git directory and the top directory to git, so that git does not
+//! discover them. Otherwise, git could discover a repository in a parent directory after an agent
+//! has deleted or rewritten the `.git` file of its worktree.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -30,7 +30,7 @@ const LOCK_POLL: Duration = Duration::from_millis(20);
 /// The lock files that a reset or a move of the checkout needs.
 const LOCKS: [&str; 3] = ["index.lock", "HEAD.lock", "ORIG_HEAD.lock"];
 
-/// How many times an interrupted reset may be repeated.
+/// The number of times that an interrupted reset may be repeated.
 const MAX_RESETS: usize = 3;
 
 /// A repository on which this crate's other modules run git calls.
@@ -166,7 +166,7 @@ impl<'a> Repo<'a> {
         let stand_in = StandIn::for_long_call(self.git.scratch(), &self.common_dir, format)?;
         let answer = self.write_with(&stand_in, args).filters(&self.filters).run_long(calls);
         if !matches!(answer, Err(Error::Abandoned { .. })) {
-            // If this fails, the next sweep will remove the directory.
+            // A directory that cannot be removed now will be removed by the next sweep.
             fs::remove_dir_all(&stand_in).ok();
         }
         answer
@@ -194,8 +194,8 @@ impl<'a> Repo<'a> {
         }
     }
 
-    /// Resets the files of Provost's own worktree to its HEAD. No other process may be working
-    /// there.
+    /// Resets the files of Provost's own worktree to its HEAD. No other process may be using the
+    /// worktree.
     pub(crate) fn reset_hard(&self) -> Result<(), Error> {
         if !self.git.cut_off_calls().is_empty() {
             self.remove_locks()?;
@@ -212,15 +212,16 @@ impl<'a> Repo<'a> {
         }
     }
 
-    /// Removes the locks that a killed git left in Provost's own worktree. No other process may be
-    /// working there.
+    /// Removes the locks that a git process left in Provost's own worktree when it was killed. No
+    /// other process may be using the worktree.
     pub(crate) fn remove_locks(&self) -> Result<(), Error> {
         LOCKS.iter().try_for_each(|name| remove(&self.git_dir.join(name)))?;
         self.branch_lock().map_or(Ok(()), |lock| remove(&lock))
     }
 
-    /// If HEAD points to one of Provost's branches, returns the lock of that branch, which a reset
-    /// takes too. An agent can write HEAD, so a name that leads outside the branches is ignored.
+    /// Returns the lock of the checked-out branch, if it is one of Provost's branches. A reset
+    /// takes this lock too. An agent can write HEAD, so a name that leads outside the branches is
+    /// ignored.
     fn branch_lock(&self) -> Option<PathBuf> {
         let head = agent_file::read_text(&self.git_dir.join("HEAD"), MAX_POINTER).ok()?;
         let branch = BranchName::new(head.trim_end().strip_prefix("ref: refs/heads/")?).ok()?;
@@ -258,7 +259,7 @@ impl<'a> Repo<'a> {
     }
 
     /// Waits until a lock is gone, or removes it if an interrupted call left it. Returns false if
-    /// the lock still exists at the deadline.
+    /// the lock still exists after `until`.
     fn is_unlocked_by(&self, lock: &Path, until: Instant) -> Result<bool, Error> {
         while lock.symlink_metadata().is_ok() {
             if now() >= until {
@@ -322,7 +323,7 @@ impl<'a> Repo<'a> {
         self.common_dir.join("objects")
     }
 
-    /// Returns the object that an expression refers to, if it exists.
+    /// Resolves an expression to an object. Returns `None` if the object does not exist.
     pub(crate) fn resolve(&self, expression: impl AsRef<OsStr>) -> Result<Option<Oid>, Error> {
         let verify = ["rev-parse", "--verify", "--quiet", "--end-of-options"].map(OsStr::new);
         let answer = self.read(verify.into_iter().chain([expression.as_ref()])).run_unchecked()?;
@@ -338,7 +339,7 @@ impl<'a> Repo<'a> {
         self.resolve(format!("{name}^{{commit}}"))
     }
 
-    /// Returns the ref that HEAD points to, unless it is detached.
+    /// Returns the full ref of the checked-out branch, unless HEAD is detached.
     pub(crate) fn head_ref(&self) -> Result<Option<RefName>, Error> {
         let answer = self.read(["symbolic-ref", "--quiet", "HEAD"]).run_unchecked()?;
         match answer.exit {

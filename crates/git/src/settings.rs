@@ -64,11 +64,11 @@ pub(crate) struct RepoSettings {
 pub(crate) struct FilterDrivers {
     /// The drivers from the user's own or the system's configuration, with their settings.
     user_drivers: BTreeMap<OsString, Vec<GitSetting>>,
-    /// All drivers that have a command.
+    /// The names of all filter drivers that have a command.
     all: BTreeSet<OsString>,
 }
 
-/// Why settings cannot be used.
+/// The reason why settings cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error("cannot use a configuration with more than {MAX_FILTERS} filter drivers")]
@@ -79,7 +79,7 @@ pub enum Error {
     NoKey { scope: String },
 }
 
-/// Where a setting comes from.
+/// The origin of a setting.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SettingScope {
     /// The user's own configuration, or the system's.

@@ -19,7 +19,7 @@ use provost_sys::agent_file;
 use crate::settings::RepoSettings;
 use crate::worktree::MAX_POINTER;
 
-/// How long a file must have been unchanged before it is cached, in seconds.
+/// The time for which a file must have been unchanged before it is cached, in seconds.
 const SETTLED_SECONDS: i64 = 2;
 
 /// The maximum number of cached repositories. The limit is needed because removed repositories stay
@@ -115,7 +115,7 @@ impl FileStamp {
     }
 }
 
-/// Whether these settings (NUL-separated) do not include other files.
+/// Whether the given settings (NUL-separated) do not include other files.
 pub(crate) fn has_no_includes(settings: &[u8]) -> bool {
     let includes = |item: &[u8]| item.starts_with(b"include.") || item.starts_with(b"includeif.");
     !settings.split(|byte| *byte == 0).any(includes)

@@ -1,10 +1,10 @@
 //! Commits a checkout's files without losing or moving work.
 //!
 //! In Provost's own worktree, the commit is added on top of HEAD. If the agent has left its branch,
-//! a keep ref also points to the commit, and the branch is advanced to the commit if that loses
-//! nothing. In a user's own checkout, or while a merge or a similar operation is in progress, the
-//! commit is made beside HEAD: only a keep ref is created, and HEAD, branch, index and files do not
-//! change.
+//! a keep ref also points to the commit, and the branch is advanced to the commit if no work is
+//! lost by doing so. In a user's own checkout, or while a merge or a similar operation is in
+//! progress, the commit is made beside HEAD: only a keep ref is created, and HEAD, branch, index
+//! and files do not change.
 
 use std::ffi::OsStr;
 
@@ -23,7 +23,7 @@ use crate::registry;
 use crate::repo::{Repo, answer_oid};
 use crate::worktree::{MAX_POINTER, Worktree, WorktreeReplacement};
 
-/// How many times to try if HEAD moves in the meantime.
+/// The number of attempts to make if HEAD moves in the meantime.
 const MAX_TRIES: usize = 3;
 
 /// A commit message.
@@ -41,7 +41,7 @@ pub struct CheckoutSnapshot {
     pub tree: Oid,
     /// The first parent of `commit`.
     pub parent: Option<Oid>,
-    /// Whether there were changes to commit. If not, `commit` is HEAD.
+    /// Whether there were changes to commit. Without changes, `commit` is HEAD.
     pub changed: bool,
     pub place: SnapshotLocation,
     /// The ref that keeps the commit if the worktree's own branch does not contain it.
@@ -49,25 +49,26 @@ pub struct CheckoutSnapshot {
     /// Content of the checkout that is not in the commit: repositories that are not submodules, and
     /// submodules with uncommitted changes.
     pub left_out: Vec<RepoPath>,
-    /// Why the worktree's index does not match the commit yet. The commit itself is complete.
+    /// The reason why the worktree's index does not match the commit yet. The commit itself is
+    /// complete.
     pub stale_index: Option<String>,
 }
 
-/// Where a snapshot's commit was made.
+/// The place where a snapshot's commit was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum SnapshotLocation {
-    /// On top of the worktree's own branch.
+    /// The commit is on top of the worktree's own branch.
     Branch,
-    /// On another branch that the agent has switched to.
+    /// The commit is on another branch, to which the agent has switched.
     OtherBranch { name: RefName, kept: KeepRef },
-    /// On a detached HEAD.
+    /// The commit is on a detached HEAD.
     Detached { kept: KeepRef },
-    /// Beside HEAD, so that only the keep ref points to it.
+    /// The commit is beside HEAD, and only the keep ref points to it.
     Beside { kept: KeepRef, ongoing: Option<OngoingOperation> },
 }
 
-/// Why a snapshot could not be made.
+/// The reason why a snapshot could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot commit the worktree's files: its HEAD moved {MAX_TRIES} times in the meantime")]
@@ -320,8 +321,8 @@ fn advance(
     Ok(moved.exit == GitExit::Code(0))
 }
 
-/// Updates the worktree's own index to the commit. A lock left by a killed git makes this fail, but
-/// not the snapshot.
+/// Updates the worktree's own index to the commit. If a git process was killed and has left a lock,
+/// only this update fails. The snapshot itself is complete. Returns the error output in this case.
 fn sync_index(repo: &Repo<'_>) -> Result<Option<String>, command::Error> {
     let answer = repo.write_files(["reset", "--mixed", "--quiet"]).run_unchecked()?;
     Ok((answer.exit != GitExit::Code(0)).then(|| last_lines(&answer.stderr, STDERR_LINES)))

@@ -1,7 +1,7 @@
 //! Files that block git: pipes and devices in place of files that git reads.
 //!
-//! Git opens these files without checking their type, and blocks on a pipe until a process writes
-//! to it. An agent can put a pipe in its worktree at any time, so a check before each call would
+//! Git opens a file without checking its type, and blocks on a pipe until a process writes to the
+//! pipe. An agent can put a pipe in its worktree at any time, so a check before each call would
 //! come too early or cost too much. Instead, a call that takes unusually long is checked while it
 //! runs.
 
@@ -32,7 +32,7 @@ const MAX_DIRECTORIES: usize = 200_000;
 /// The places where a git call reads files.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SpecialFileSearch {
-    /// The directory that git runs in: the top of a checkout, or a directory below it.
+    /// The directory in which git runs: the top of a checkout, or a directory below it.
     pub(crate) directory: PathBuf,
     /// The git directories that were passed to git. If there are none, git discovers its git
     /// directory.

@@ -33,7 +33,7 @@ pub(crate) const MAX_DEPTH: usize = 8;
 /// available elsewhere.
 const BASE_REF: &str = "refs/remotes/provost/base";
 
-/// Why the submodules of a checkout cannot be filled.
+/// The reason why the submodules of a checkout cannot be filled.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot fill the submodule {path}: its commit {commit} is not on this machine")]
@@ -160,7 +160,7 @@ fn find<'a>(
 }
 
 /// Creates the submodule's repository and checks out its commit. Parts that already exist were
-/// created by the same call before a crash.
+/// created by an earlier attempt that a crash interrupted.
 fn make<'a>(repo: &Repo<'a>, link: &SubmoduleLink, source: &Repo<'_>) -> Result<Repo<'a>, Error> {
     let top = repo.top().join(link.path.as_path());
     let git_dir = repo.git_dir().join("modules").join(&link.name);
@@ -194,7 +194,7 @@ fn set(made: &Repo<'_>, key: &str, value: &OsStr) -> Result<(), command::Error> 
     made.write(args).run().map(drop)
 }
 
-/// Replaces whatever is at the path with an empty directory.
+/// Replaces any entry at the path with an empty directory.
 fn clear(directory: &Path) -> io::Result<()> {
     match fs::remove_dir_all(directory) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

@@ -1,7 +1,8 @@
-//! Finds and keeps commits that only a worktree's own records refer to: earlier positions of its
+//! Finds and keeps commits to which only a worktree's own records refer: earlier positions of its
 //! HEAD, as before a `reset --hard`, an `--amend` or a rebase, and the worktree's own refs.
 //!
-//! These records disappear with the worktree, so a keep ref is created for the commits first.
+//! A worktree's records disappear with it, so a keep ref is created for the commits before the
+//! worktree is removed.
 
 use std::collections::{BTreeSet, HashSet};
 use std::io;
@@ -24,7 +25,7 @@ const MAX_PARENTS: usize = 100;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct UnreachableCommits {
     pub(crate) count: u64,
-    /// The newest of these commits, which are not ancestors of any other.
+    /// The newest unreachable commits, which are not ancestors of any other unreachable commit.
     tips: Vec<Oid>,
 }
 
@@ -43,7 +44,7 @@ impl UnreachableCommits {
         find_unreached(shared, existing(shared, &known)?)
     }
 
-    /// Creates one keep ref from which all these commits are reachable.
+    /// Creates one keep ref from which all the commits are reachable.
     pub(crate) fn keep(
         &self,
         shared: &Repo<'_>,
@@ -67,7 +68,7 @@ impl UnreachableCommits {
 
 /// Returns the earlier commits of the worktree's HEAD, and the commits of its own refs.
 fn own_commits(git: &Git, worktree: &Worktree) -> Result<BTreeSet<Oid>, command::Error> {
-    // The checkout's files are not needed, and they may be gone.
+    // The checkout's files are not needed, and may no longer exist.
     let common_dir = &worktree.common_dir;
     let place = RepoLocation { git_dir: &worktree.git_dir, common_dir, top: common_dir };
     let repo = Repo::open(git, place)?;
@@ -106,7 +107,7 @@ fn head_log_from_git(repo: &Repo<'_>) -> Result<Vec<Oid>, command::Error> {
     }
 }
 
-/// Returns those objects that are commits and still exist.
+/// Returns the objects that are commits and still exist.
 fn existing(shared: &Repo<'_>, known: &BTreeSet<Oid>) -> Result<Vec<u8>, command::Error> {
     if known.is_empty() {
         return Ok(Vec::new());

@@ -33,7 +33,7 @@ const MAKING: &str = "provost: being made";
 /// The lock reason that git itself writes while it registers a worktree.
 const REGISTERING: &str = "initializing";
 
-/// How many names [`unique_branch`] tries.
+/// The maximum number of names that [`unique_branch`] tries.
 const MAX_SUFFIX: usize = 1000;
 
 /// A worktree that Provost created.
@@ -61,7 +61,7 @@ pub enum WorktreeReplacement {
     OtherGit,
 }
 
-/// Why no worktree was created.
+/// The reason why no worktree was created.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot create the branch {branch}: it already exists")]
@@ -148,7 +148,8 @@ pub fn unique_branch(
 pub(crate) const MAX_POINTER: u64 = 64 << 10;
 
 impl Worktree {
-    /// Returns what replaced the worktree, if anything did. Its path must exist.
+    /// Returns the thing that replaced the worktree, if it was replaced. The worktree's path must
+    /// exist.
     pub(crate) fn replaced(&self) -> Result<Option<WorktreeReplacement>, command::Error> {
         let about = fs::symlink_metadata(&self.path).map_err(command::Error::file(&self.path))?;
         if !about.is_dir() {
@@ -259,7 +260,7 @@ struct WorktreeSite<'a> {
     base: Oid,
 }
 
-/// What already exists at the location.
+/// The worktree that already exists at the location.
 enum ExistingWorktree {
     Nothing,
     /// A registration, with at most an empty directory.
@@ -349,7 +350,8 @@ impl<'a> WorktreeSite<'a> {
     fn complete(&self, branch: BranchUse) -> Result<Worktree, Error> {
         let worktree = self.worktree()?;
         let repo = self.configure(&worktree)?;
-        // These locks were left by an interrupted call. No other process works here yet.
+        // Any locks in the worktree were left by an interrupted call. No other process uses the new
+        // worktree yet.
         repo.remove_locks()?;
         if let Err(error) = self.attach(&repo, branch) {
             // No files have been checked out yet, so no work is lost.

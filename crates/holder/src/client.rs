@@ -27,9 +27,9 @@ use provost_sys::process::ProcStat;
 
 /// The maximum length of a starting holder's response.
 const MAX_ANSWER: usize = 64 << 10;
-/// How long to wait for a starting holder's response.
+/// The time to wait for a starting holder's response.
 const ANSWER_TIMEOUT_MS: u64 = 10_000;
-/// How long to wait without a response before checking whether the command has suspended its own
+/// The time to wait for a response before checking whether the command has suspended its own
 /// holder.
 const STOPPED_CHECK_MS: u64 = 500;
 
@@ -46,7 +46,7 @@ pub enum Error {
     Spawn(#[source] io::Error),
     #[error("the launch was already started")]
     AlreadyTaken,
-    /// Nothing was started.
+    /// The command was not started.
     #[error("could not start the command: {0}")]
     Refused(String),
     /// The command was started, but its start could not be recorded, so it is being terminated. The
@@ -56,7 +56,7 @@ pub enum Error {
     /// Only the directory shows whether the command was started.
     #[error("the holder exited with {0} before it responded")]
     Died(ExitStatus),
-    /// Only the directory shows whether the command was started, or will be.
+    /// Only the directory shows whether the command was started, or is about to be started.
     #[error("the holder did not respond in time")]
     AnswerTimeout { holder: Child },
     #[error("could not communicate with the holder")]
@@ -86,7 +86,7 @@ pub fn start(program: &[OsString], dir: &Path, spec: &HoldSpec) -> Result<Starte
         }
         Ok(_) | Err(_) => {}
     }
-    // In all other cases the holder is about to exit.
+    // In all remaining cases, the holder is about to exit.
     let status = holder.wait()?;
     Err(match answer? {
         text if text.is_empty() => Error::Died(status),
@@ -115,7 +115,7 @@ impl HolderLink {
         Ok(Self { stream, next_id: 1, notices, views, partial: Vec::new() })
     }
 
-    /// Limits how long to wait for a line. A wait that takes longer fails with `WouldBlock`.
+    /// Limits the time to wait for a line. A wait that takes longer fails with `WouldBlock`.
     pub fn set_timeout(&self, timeout: Duration) -> Result<(), Error> {
         Ok(self.stream.get_ref().set_read_timeout(Some(timeout))?)
     }

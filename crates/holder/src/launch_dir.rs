@@ -43,27 +43,29 @@ pub enum LaunchState {
     Alive {
         held: HeldRecord,
     },
-    /// The command has exited. The record is valid, whatever has happened to the holder or the
-    /// machine since.
+    /// The command has exited. The record remains valid, even if the holder or the machine has
+    /// failed since.
     Ended {
         held: Option<HeldRecord>,
         exit: ExitRecord,
         gone: Option<GoneRecord>,
     },
-    /// The holder died first. It is unknown how the command ended, and its processes may still be
-    /// running.
+    /// The holder died before it recorded the command's end. The result of the command is unknown,
+    /// and its processes may still be running.
     HolderDied {
         holder: ProcessInstance,
         held: Option<HeldRecord>,
     },
-    /// The machine has been rebooted since. All processes have ended, but it is unknown how.
+    /// The machine has been rebooted since the launch. All processes have ended, but their results
+    /// are unknown.
     OtherBoot {
         holder: ProcessInstance,
         held: Option<HeldRecord>,
     },
 }
 
-/// Why a directory's state could not be read. An error never means that the launch has ended.
+/// The reason why a directory's state could not be read. An error never means that the launch has
+/// ended.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("could not inspect {path}")]
@@ -106,7 +108,7 @@ impl LaunchDir {
         DirBuilder::new().mode(0o700).create(path)?;
         let opened = Self::open(path);
         if opened.is_err() {
-            // Nothing was started, so the launch can be retried.
+            // The command was not started, so the launch can be retried.
             fs::remove_dir(path).ok();
         }
         opened
@@ -139,7 +141,7 @@ impl LaunchDir {
         Ok(rustix::fs::renameat(&self.fd, new.as_str(), &self.fd, name)?)
     }
 
-    /// Reserves space for a record that must be written later, whatever happens to the disk in the
+    /// Reserves space for a record that must be written later, even if the disk becomes full in the
     /// meantime.
     pub(crate) fn reserve_record(
         &self,
@@ -183,7 +185,7 @@ impl LaunchDir {
 
     /// Reads a file, if it exists.
     fn read_file(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
-        // Opened without blocking, because an agent may have put a FIFO there.
+        // Open the file without blocking, because an agent may have replaced it with a FIFO.
         let file = match self.open_file(name, OFlags::RDONLY | OFlags::NONBLOCK) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             other => other?,
@@ -204,8 +206,8 @@ impl LaunchDir {
         )
     }
 
-    /// Returns a path to the socket that is short enough for a socket address, however long the
-    /// directory's own path is.
+    /// Returns a path to the socket that is short enough for a socket address, even if the
+    /// directory's own path is too long.
     pub(crate) fn socket_path(&self) -> PathBuf {
         format!("/proc/self/fd/{}/{SOCKET_FILE}", self.fd.as_raw_fd()).into()
     }

@@ -4,11 +4,11 @@
 //! process tree, and outlives the daemon. The launch directory serves as the idempotency key of the
 //! launch: it is created exclusively, so a launch cannot happen twice.
 //!
-//! A command communicates over pipes, over a connection to the socket it listens on ([`Relay`]), or
+//! A command communicates over pipes, over a connection to its listening socket ([`Relay`]), or
 //! through its own terminal ([`Tty`]). Users watch that terminal and type into it through any
 //! number of viewports ([`client::viewport`]), each of which reads at its own speed. The terminal
 //! lives as long as the holder, so opening, closing or killing a viewport does not affect the
-//! command. All viewports share the size that was set last.
+//! command. All viewports share the terminal size that was set last.
 
 pub mod client;
 mod clock;

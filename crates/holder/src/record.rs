@@ -48,7 +48,7 @@ pub struct ExitRecord {
     pub journal_end: u64,
 }
 
-/// How the command's own process ended.
+/// The way the command's own process ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProcessEnd {
@@ -57,7 +57,7 @@ pub enum ProcessEnd {
     NotStarted { error: String },
 }
 
-/// Why the command ended.
+/// The reason why the command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndCause {
@@ -70,7 +70,7 @@ pub enum EndCause {
 }
 
 impl fmt::Display for ExitRecord {
-    /// Describes how the command ended, and also why, unless it exited on its own.
+    /// Describes the end of the command. Adds the cause, unless the command exited on its own.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let why = match self.ended_by {
             EndCause::Itself => "",

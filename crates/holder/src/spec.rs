@@ -34,12 +34,13 @@ pub struct HoldSpec {
     pub time_limit_ms: Option<u64>,
     /// The time between SIGTERM and SIGKILL.
     pub grace_ms: u64,
-    /// How long the pipes are drained after the leader's exit, unless they are closed earlier.
+    /// The time for which the pipes are drained after the leader's exit, unless they are closed
+    /// earlier.
     #[serde(default = "default_settle_ms")]
     pub settle_ms: u64,
     /// Whether the journal stores the bytes of input that is not secret.
     pub journal_stdin: bool,
-    /// The socket that the command listens on, if it does not communicate over its standard
+    /// The socket on which the command listens, if it does not communicate over its standard
     /// streams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relay: Option<Relay>,
@@ -83,10 +84,10 @@ impl Tty {
 /// through the [`RelayListener`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Relay {
-    /// An absolute path that does not exist yet, in a directory that does. The path may be longer
-    /// than a socket address allows, but its last component may not.
+    /// An absolute path that does not exist yet, in an existing directory. The path may be longer
+    /// than a socket address allows, but its last component must be short enough for one.
     pub socket: PathBuf,
-    /// The listener for other clients, if any are allowed.
+    /// The listener for other clients, if other clients are allowed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listener: Option<RelayListener>,
 }
@@ -96,7 +97,7 @@ pub struct Relay {
 /// approvals from every client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RelayListener {
-    /// Like [`Relay::socket`].
+    /// The path of the listener's socket, with the same requirements as [`Relay::socket`].
     pub socket: PathBuf,
 }
 
@@ -107,11 +108,11 @@ pub enum StdinMode {
     Null,
     /// An open pipe, which clients write to through the holder's socket.
     Pipe,
-    /// This text, followed by the end of input.
+    /// The given text, followed by the end of input.
     Text(String),
 }
 
-/// What happens at the output limit.
+/// The action that is taken at the output limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnLimit {

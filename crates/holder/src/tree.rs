@@ -21,7 +21,8 @@ use crate::clock::{mono_ms, timespec};
 use crate::spec::MARK;
 use provost_sys::process::{ProcStat, ProcessInstance, boot_id, is_gone, real_uid};
 
-/// How long after the first SIGKILL a process may take to disappear before we give up on it.
+/// The time after the first SIGKILL in which a process must disappear. After this time, Provost
+/// stops waiting for it.
 pub(crate) const KILL_PATIENCE_MS: u64 = 5000;
 /// The pause between repeated SIGKILLs, which catch processes that were forked in the meantime.
 const KILL_ROUND_MS: u64 = 50;
@@ -41,7 +42,8 @@ impl TreeEndResult {
     }
 }
 
-/// How to recognize the processes of a launch if neither its directory nor its holder lists them.
+/// The traces by which the processes of a launch are recognized if neither its directory nor its
+/// holder lists them.
 #[derive(Debug, Clone, Default)]
 pub struct LaunchTraces {
     /// The mark in the environment, which a process may have removed.
@@ -101,7 +103,7 @@ pub fn end_all(traces: &LaunchTraces, grace: Duration) -> io::Result<TreeEndResu
     }
 }
 
-/// Continues a stopped process. A running one is not affected.
+/// Continues a stopped process. A running process is not affected.
 pub fn resume_process(process: &ProcessInstance) -> io::Result<()> {
     signal(process.pid, process.start_time, Signal::CONT).map(drop)
 }
@@ -208,13 +210,13 @@ fn signal_each(processes: &[ProcessInstance], which: Signal) {
     }
 }
 
-/// Waits until all of these processes have exited, or until the given time.
+/// Waits until all the given processes have exited, or until the given time.
 fn wait_for(processes: &[ProcessInstance], until: u64) {
     for process in processes {
         let Ok(Some(pidfd)) = open(process.pid, process.start_time) else { continue };
         let mut entry = [PollFd::new(&pidfd, PollFlags::IN)];
         let left = timespec(until.saturating_sub(mono_ms()));
-        // If the wait is interrupted, it is just shorter, and the caller scans again.
+        // An interrupted wait is just shorter. The caller then scans again.
         poll(&mut entry, Some(&left)).ok();
     }
 }

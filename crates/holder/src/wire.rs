@@ -31,7 +31,7 @@ pub struct HolderRequest {
     pub op: HolderOp,
 }
 
-/// The operation that a request asks for.
+/// The requested operation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HolderOp {
@@ -41,8 +41,8 @@ pub enum HolderOp {
         data: WireBytes,
         secret: bool,
     },
-    /// Masks these forms in the command's output from now on. They are kept in memory only. Older
-    /// holders refuse this request.
+    /// Masks the given forms of secrets in the command's output from now on. The forms are kept in
+    /// memory only. Older holders refuse this request.
     Mask {
         forms: Vec<WireBytes>,
     },
@@ -62,7 +62,7 @@ pub enum HolderOp {
         bytes: u64,
     },
     /// Sets the size of the command's terminal for all viewports. A holder that is older or has no
-    /// terminal refuses this request and the next two.
+    /// terminal refuses this request, [`Self::View`] and [`Self::Type`].
     Resize {
         columns: u16,
         rows: u16,
@@ -123,7 +123,7 @@ pub struct HolderState {
     pub limited: Option<OutputPause>,
 }
 
-/// Why the holder does not read the command's output.
+/// The reason why the holder does not read the command's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputPause {
@@ -133,7 +133,7 @@ pub enum OutputPause {
     DiskFull,
 }
 
-/// Why a request was refused.
+/// The reason why a request was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct HolderFault {
@@ -154,7 +154,7 @@ pub enum HolderFaultCode {
     Ended,
     /// The peer may not connect or make this request.
     Forbidden,
-    /// The key had already been written with different bytes, so nothing was written now.
+    /// Different bytes had already been written under this key, so nothing was written now.
     Conflict,
 }
 

@@ -217,7 +217,7 @@ fn refusing_or_absent_server_closes_output() {
     let refusing = serve("listen refuse complain:lives park");
     wait_for_errors(&refusing, "lives");
     until("the refusal is noted", || notes(&refusing).0 == [JournalNote::StdoutClosed]);
-    let why = "the server rejected the upgrade: it answers with \"HTTP/1.1 403 Forbidden\"".into();
+    let why = "the server rejected the upgrade: the response is \"HTTP/1.1 403 Forbidden\"".into();
     assert_eq!(notes(&refusing).1, [RelayNote::RelayFailed { why }]);
     let stage = RelayEnv::new();
     let fifo = stage.fifo();

@@ -22,7 +22,7 @@ pub const MAX_KIND_BYTES: usize = 100;
 /// The maximum length of an actor's name.
 pub const MAX_ACTOR_BYTES: usize = 512;
 
-/// Everything that one decision writes. It becomes durable as a whole or not at all.
+/// The data that one decision writes. A batch becomes durable as a whole or not at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteBatch {
     pub at: ClockReading,
@@ -84,7 +84,7 @@ pub struct IdempotentReply {
     pub reply: String,
 }
 
-/// Why a batch was rejected before anything was stored.
+/// The reason why a batch was rejected before anything was stored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidBatch {
     #[error("a batch must contain at least one event or reply")]
@@ -150,7 +150,7 @@ impl NewEvent {
     }
 }
 
-/// Returns why a text is not a single line of JSON, which every stored event must be.
+/// Returns the reason why a text is not a single line of JSON. Every stored event must be one.
 pub(crate) fn json_error(text: &str) -> Option<String> {
     // Records are exported unchanged, one per line, so a line break is rejected even though JSON
     // allows it between tokens.

@@ -29,7 +29,7 @@ const MAX_MANIFEST_BYTES: u64 = 4 << 20;
 pub struct Manifest {
     pub format: String,
     pub version: u32,
-    /// The stream that the bundle is about. The other streams belong to it.
+    /// The main stream of the bundle. The other streams belong to this stream.
     pub subject: StreamId,
     /// Whether any stream in the bundle was still open.
     pub snapshot: bool,
@@ -75,7 +75,7 @@ pub struct Bundle {
     path: PathBuf,
 }
 
-/// Why a bundle could not be written or read.
+/// The reason why a bundle could not be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{} already exists; a bundle needs a new directory", path.display())]
@@ -151,7 +151,8 @@ impl Bundle {
         let [file] = manifest.files.as_slice() else {
             return Err(no_manifest(dir, "expected one file of streams"));
         };
-        // The name is compared but never followed, because a forged one could point elsewhere.
+        // The name is compared but never used as a path, because a forged name could point to
+        // another file.
         if file.name != STREAMS {
             return Err(no_manifest(dir, format!("expected the file {STREAMS}")));
         }
@@ -175,7 +176,8 @@ impl Bundle {
         if !streams.iter().any(|stream| stream.stream == manifest.subject) {
             return Err(altered(format!("{} is not among its streams", manifest.subject)));
         }
-        // This is checked last, because a mismatch with the streams themselves yields a better error.
+        // The manifest's own digest is checked last, because a mismatch with the streams themselves
+        // yields a better error.
         let digest = manifest.digest().map_err(|why| no_manifest(dir, why))?;
         if digest != manifest.blake3 {
             let path = dir.join(MANIFEST);

@@ -1,8 +1,9 @@
 //! The checksums that are stored with every record and every projection.
 //!
-//! SQLite does not notice if the bytes of a value change on disk, but the checksum reveals it.
-//! Because the checksum also covers where the record belongs, it detects swapped rows as well. It
-//! protects against damage, not against an attacker, who could write a matching checksum.
+//! SQLite does not notice if the bytes of a value change on disk, but the checksum reveals the
+//! change. Because the checksum also covers the record's stream and position, it detects swapped
+//! rows as well. It protects against damage, not against an attacker, who could write a matching
+//! checksum.
 
 use crc32fast::Hasher;
 
@@ -53,7 +54,7 @@ mod tests {
             RecordedEventRef { at: ClockReading { mono_ms: 9, ..at }, ..record },
             RecordedEventRef { actor: "operatos", ..record },
             RecordedEventRef { data: "[]", ..record },
-            // The same bytes, but divided differently between two texts.
+            // This record has the same bytes, but divides them differently between two texts.
             RecordedEventRef { kind: "x.yo", actor: "perator", ..record },
         ];
         for other in changed {

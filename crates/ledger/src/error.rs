@@ -24,8 +24,8 @@ pub enum Error {
         path.display()
     )]
     Corrupt { path: PathBuf, what: String },
-    /// One record is damaged, but records after `seq` can be read. The version comes from the
-    /// damaged record itself, and so does the stream, unless it is known.
+    /// One record is damaged, but records after `seq` can be read. The version is the one in the
+    /// damaged record itself. The stream also comes from that record, unless the stream is known.
     #[error("record {seq} of the ledger (event {version} of {stream}) cannot be read: {what}")]
     Unreadable { seq: u64, stream: String, version: u64, what: String },
     /// The archived events of a stream are missing or unreadable.
@@ -58,18 +58,18 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the stored data itself is wrong. Other failures may be temporary.
+    /// Whether the stored data itself is damaged. All other failures may be temporary.
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Corrupt { .. } | Self::Unreadable { .. } | Self::Archive { .. })
     }
 
-    /// Describes what is wrong with a record.
+    /// Creates the error for a record that cannot be read.
     pub(crate) fn unreadable(record: &RecordedEvent, what: String) -> Self {
         let stream = record.stream.to_string();
         Self::Unreadable { seq: record.seq, stream, version: record.version, what }
     }
 
-    /// Classifies an SQLite error by what the caller can do about it.
+    /// Classifies an SQLite error by the action that the caller can take.
     #[cfg(feature = "sqlite")]
     pub(crate) fn sqlite(path: &Path, source: rusqlite::Error) -> Self {
         use rusqlite::ErrorCode as Code;
@@ -97,8 +97,8 @@ impl Error {
     }
 }
 
-/// Whether the disk is full. SQLite has an error code for this, but returns another one while it
-/// grows the log's shared-memory index.
+/// Whether the disk is full. SQLite has an error code for a full disk, but returns another code
+/// while it grows the log's shared-memory index.
 #[cfg(feature = "sqlite")]
 fn is_full(error: &rusqlite::Error) -> bool {
     error.sqlite_error().is_some_and(|e| {

@@ -1,8 +1,8 @@
 //! Writes a ledger, or some of its streams, as JSON lines: a header, the records stream by stream,
 //! the stored replies, and a trailer.
 //!
-//! Streams are written oldest first, each without interruption, whether or not they are archived.
-//! An import therefore needs to hold only one stream at a time, and exporting an import yields the
+//! Streams are written one after another, oldest first, whether or not they are archived. An import
+//! therefore needs to hold only one stream at a time, and exporting an imported ledger yields the
 //! same bytes. Caches are omitted, because the import rebuilds them.
 
 use std::io::{self, BufWriter, Write};
@@ -26,7 +26,7 @@ pub struct ExportCounts {
     pub replies: u64,
 }
 
-/// Why an export is incomplete.
+/// The reason why an export is incomplete.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("could not write the export")]
@@ -91,7 +91,7 @@ impl<'a> Export<'a> {
         for stream in streams {
             all.push(self.ledger.read_stream(stream, 0)?);
         }
-        // Oldest first, as in a full export.
+        // The streams are ordered from oldest to newest, as in a full export.
         all.retain(|records| !records.is_empty());
         all.sort_by_key(|records| records.first().map(|record| record.seq));
         let last = all.iter().filter_map(|records| Some(records.last()?.seq)).max();

@@ -13,10 +13,11 @@ use crate::{ClockReading, MAX_EVENT_BYTES, RecordedEvent, RecordedEventRef, Stre
 
 /// The version of the export format.
 pub const FORMAT_VERSION: u32 = 1;
-/// The maximum length of a line that is read: the largest event, plus the fields around it.
+/// The maximum length of a line that is read: the size of the largest event, plus the fields around
+/// the event.
 pub const MAX_LINE_BYTES: usize = MAX_EVENT_BYTES + 16 * 1024;
 
-/// Why a file of lines is invalid.
+/// The reason why a file of lines is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("line {line}: could not be read")]
@@ -257,7 +258,7 @@ impl ChecksumChain {
     }
 }
 
-/// Finds where a line's checksum starts, and its digits.
+/// Finds a line's checksum. Returns the position where the checksum starts, and its digits.
 fn split_sum(line: &[u8]) -> Option<(usize, &[u8])> {
     let rest = line.strip_suffix(b"\"}\n")?;
     let digits = rest.len().checked_sub(SUM_DIGITS)?;

@@ -44,13 +44,13 @@ impl MemLedger {
         self.failing = n;
     }
 
-    /// Returns how many records [`ReadLedger::read_stream`] has returned, to measure how much work
-    /// queries cause.
+    /// Returns the number of records that [`ReadLedger::read_stream`] has returned, as a measure of
+    /// the work that queries cause.
     pub fn records_read(&self) -> u64 {
         self.records_read.get()
     }
 
-    /// Fails if a failure was requested.
+    /// Fails if [`Self::fail_next`] has requested a failure.
     fn take_fault(&mut self) -> Result<(), Error> {
         if self.failing == 0 {
             return Ok(());

@@ -47,7 +47,7 @@ pub struct RecordedEventRef<'a> {
     pub data: &'a str,
 }
 
-/// Proof that a batch is durable. Only an append creates one.
+/// Proof that a batch is durable. Only an append creates such a proof.
 #[derive(Debug, PartialEq, Eq)]
 pub struct CommittedBatch {
     last_seq: u64,
@@ -69,7 +69,7 @@ pub struct StreamHead {
     pub stream: StreamId,
     /// The number of events in the stream.
     pub version: u64,
-    /// The `seq` of the first event, which orders streams by age.
+    /// The `seq` of the stream's first event, by which streams are ordered by age.
     pub created_seq: u64,
     pub open: bool,
     pub archived: bool,
@@ -99,12 +99,12 @@ pub struct FoldedStream {
 pub struct ProjectionQuery<'a> {
     pub kind: &'a str,
     pub show: StreamFilter,
-    /// Where the previous page ended.
+    /// The position at which the previous page ended.
     pub after: Option<ListCursor>,
     pub limit: usize,
 }
 
-/// Which streams to list, and in which order.
+/// The streams to list, and their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamFilter {
     /// Open streams first, then closed ones.
@@ -128,11 +128,12 @@ pub struct ProjectionRef<'a> {
     pub created_seq: u64,
     pub open: bool,
     pub archived: bool,
-    /// The projection, as JSON. `None` if there is none, or if it was damaged on disk.
+    /// The projection, as JSON. `None` if the stream has no projection, or if the projection was
+    /// damaged on disk.
     pub projection: Option<Cow<'a, str>>,
 }
 
-/// The return value of a visitor: whether to continue with the next item.
+/// The return value of a visitor, which determines whether the visit continues with the next item.
 pub type VisitFlow = ControlFlow<()>;
 
 /// Returns whether this program knows an event's kind and version.
@@ -149,7 +150,7 @@ pub type CloseFn<'a> = &'a mut dyn FnMut(
     &[RecordedEvent],
 ) -> Result<Vec<(ClockReading, crate::NewEvent)>, String>;
 
-/// How an import handles streams that are still open.
+/// The policy of an import for streams that are still open.
 pub enum OpenStreamPolicy<'a> {
     /// Keeps open streams open, because the home from which they were exported no longer exists.
     KeepOpen,
@@ -166,7 +167,7 @@ pub struct ArchiveResult {
     pub file: Option<String>,
 }
 
-/// Why a batch was not appended. No part of it was stored.
+/// The reason why a batch was not appended. No part of it was stored.
 #[derive(Debug, thiserror::Error)]
 pub enum AppendError {
     #[error(transparent)]
@@ -184,7 +185,7 @@ pub enum AppendError {
     Storage(#[from] Error),
 }
 
-/// Why nothing was archived.
+/// The reason why nothing was archived.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
     #[error("no streams were given")]
@@ -231,7 +232,7 @@ pub trait ReadLedger {
 
     fn stream(&self, stream: &StreamId) -> Result<Option<StreamState>, Error>;
 
-    /// Whether a stream was imported from another home and not taken over by the import.
+    /// Whether a stream was imported from another home, unless the import took the stream over.
     fn is_imported(&self, stream: &StreamId) -> Result<bool, Error>;
 
     fn snapshot(&self, stream: &StreamId) -> Result<Option<StoredSnapshot>, Error>;
@@ -289,8 +290,8 @@ pub trait ReadLedger {
     /// have nothing pending, and have not changed since the given wall-clock time.
     fn archivable(&self, before_wall_ms: i64, limit: usize) -> Result<Vec<StreamId>, Error>;
 
-    /// Runs several reads on one consistent state of the ledger, regardless of what is appended in
-    /// the meantime.
+    /// Runs several reads on one consistent state of the ledger, even if events are appended in the
+    /// meantime.
     fn read_consistent(&self, read: &mut dyn FnMut(&dyn ReadLedger)) -> Result<(), Error>;
 }
 
@@ -397,7 +398,8 @@ pub(crate) fn distinct(streams: &[StreamId]) -> Result<Vec<&StreamId>, ArchiveEr
 }
 
 impl ProjectionQuery<'_> {
-    /// Returns where to continue the listing: among the open streams, the closed ones, or both.
+    /// Returns the positions at which to continue the listing: among the open streams, the closed
+    /// streams, or both.
     pub(crate) fn halves(&self) -> Vec<ListCursor> {
         let all = match self.show {
             StreamFilter::OpenFirst => &[true, false][..],

@@ -1,5 +1,5 @@
-//! Search terms of streams and events. They are extracted and compared here, so that every kind of
-//! ledger finds the same results.
+//! Search terms of streams and events. All ledgers use this module to extract and compare terms, so
+//! that they all find the same results.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,8 @@ const MAX_WORD_BYTES: usize = 64;
 const MIN_PREFIX: usize = 3;
 /// The minimum length of a part of an id that can be used to find it.
 const MIN_ID: usize = 4;
-/// The number of digits at the end of an id that lists show. Users type the start of these digits.
+/// The length of an id's short form, which consists of the last digits. Lists show the short form,
+/// and users type its start.
 pub const SHORT_ID: usize = 8;
 
 /// The distinct words of some texts, in lower case.
@@ -33,7 +34,7 @@ pub struct SearchTerms {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TermQuery(Vec<String>);
 
-/// How to look up streams.
+/// The search criterion by which streams are looked up.
 #[derive(Clone, Copy, Debug)]
 pub enum Lookup<'a> {
     Words(&'a TermQuery),

@@ -12,7 +12,7 @@ pub const MAX_STREAM_ID_BYTES: usize = 200;
 #[serde(try_from = "String", into = "String")]
 pub struct StreamId(String);
 
-/// Why a text is not a stream name.
+/// The reason why a text is not a stream name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error("a stream's name has at most {MAX_STREAM_ID_BYTES} bytes, but this one has {bytes}")]
@@ -35,7 +35,7 @@ impl StreamId {
         }
     }
 
-    /// Wraps a name that was validated before it was stored.
+    /// Creates the id from a stored name, which was validated before it was stored.
     pub(crate) fn stored(name: String) -> Self {
         Self(name)
     }

@@ -21,20 +21,26 @@ fn intact_ledger_is_clean() {
 fn each_mismatch_is_listed_with_its_stream() {
     let spoils = [
         ("DELETE FROM event WHERE stream = 'session/a' AND version = 2", "version 2 is missing"),
-        ("UPDATE stream SET version = 9 WHERE id = 'session/a'", "its row says 9 events"),
-        ("UPDATE stream SET created_seq = 77 WHERE id = 'session/a'", "another first event"),
+        ("UPDATE stream SET version = 9 WHERE id = 'session/a'", "the stream's row says 9 events"),
+        ("UPDATE stream SET created_seq = 77 WHERE id = 'session/a'", "a different first event"),
         ("UPDATE stream SET open = 0 WHERE id = 'session/a'", "stored as closed"),
-        ("UPDATE stream SET projection = '{}' WHERE id = 'session/a'", "its projection"),
+        ("UPDATE stream SET projection = '{}' WHERE id = 'session/a'", "the stream's projection"),
         (
             "DELETE FROM pending_items WHERE stream = 'session/a'",
             "stored as [], but its events say [k]",
         ),
-        ("UPDATE pending_items SET kind = 'z' WHERE stream = 'session/a'", "its pending items"),
+        (
+            "UPDATE pending_items SET kind = 'z' WHERE stream = 'session/a'",
+            "the stream's pending items",
+        ),
         (
             "UPDATE snapshot SET data = 'z' WHERE stream = 'session/a'",
-            "its snapshot does not match",
+            "the stream's snapshot does not match",
         ),
-        ("UPDATE snapshot SET version = 9 WHERE stream = 'session/a'", "its snapshot is ahead"),
+        (
+            "UPDATE snapshot SET version = 9 WHERE stream = 'session/a'",
+            "the stream's snapshot is ahead",
+        ),
         ("DELETE FROM kind WHERE kind = 'owe:k'", "unlisted kind `owe:k`"),
         ("UPDATE event SET data = CAST(x'ff' AS TEXT) WHERE seq = 1", "record 1"),
         ("DELETE FROM stream WHERE id = 'session/a'", "events but no row"),

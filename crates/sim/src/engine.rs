@@ -79,7 +79,8 @@ pub enum CrashPoint {
     Nowhere,
     BeforeAppend,
     AfterAppend,
-    /// After this many of the orders that result from a commit have been dispatched.
+    /// The engine crashes after it has dispatched this many of the orders that result from a
+    /// commit.
     InDispatch(usize),
 }
 
@@ -286,7 +287,8 @@ impl SimEngine {
         self.run_shadows.get(&id).map(|shadow| &shadow.run)
     }
 
-    /// Compares everything that the ledger stores beside its events with a fresh fold of them.
+    /// Compares everything that the ledger stores besides its events with a fresh fold of the
+    /// events.
     pub(crate) fn verify(&self) -> Result<(), BrokenLaw> {
         let sessions = self.shadows.keys().map(|id| stream::session_stream_id(*id));
         let runs = self.run_shadows.keys().map(|id| stream::run_stream_id(*id));

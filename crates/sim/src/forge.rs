@@ -1,5 +1,5 @@
-//! The places where runs land: the target branch, which others also move, the run's own branch, and
-//! its pull request.
+//! The places where runs land: the target branch (which other programs also move), the run's own
+//! branch, and its pull request.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub(crate) struct SimForge {
     tip: CommitId,
     /// The landed commits with their trees.
     landed: BTreeMap<CommitId, String>,
-    /// The commit of the pull request, once there is one.
+    /// The commit of the pull request, if the pull request has been opened.
     pull: Option<CommitId>,
     /// A landing that is carried out by a git process that outlived its daemon.
     pub(crate) outlived: Option<OutlivedGit>,

@@ -13,8 +13,8 @@ use provost_core::{
     result::{Finding, ResultForm, Review, Severity, StructuredResult, Triage},
     run::{LandMode, PlanMode, ReviewMode, ReviewModes, RunHookEvent, RunSpec, RunTarget},
     session::{
-        AgentInterface, Budget, HookSpec, ProcessExit, ReportBody, SessionSpec, StreamSignal,
-        TurnEnd, Usage, WorkLocation,
+        AgentInterface, Budget, HookSpec, ReportBody, SessionSpec, StreamSignal, TurnEnd, Usage,
+        WorkLocation,
     },
     verdict::EmptyDiff,
 };
@@ -45,8 +45,6 @@ pub(crate) enum RunAction {
 pub(crate) struct SessionPart {
     form: ResultForm,
     edits: bool,
-    /// The session has no agent: it only checks a merge.
-    checks_only: bool,
 }
 
 impl SessionPart {
@@ -55,7 +53,6 @@ impl SessionPart {
         spec.run.map(|_| SessionPart {
             form: spec.agent.settings.result,
             edits: matches!(spec.work, WorkLocation::Worktree { .. }),
-            checks_only: spec.agent.argv == ["true"],
         })
     }
 }
@@ -192,7 +189,8 @@ fn policy(faults: &Faults) -> Policy {
 fn budget(rng: &mut Rng, faults: &Faults) -> Budget {
     let tokens = rng.pick(&[None, None, Some(30), Some(45), Some(90)]);
     let turns = rng.pick(&[None, None, None, Some(5)]);
-    // The last call may be observed before or after the exit. A calm scenario avoids this race.
+    // An agent's last model call may be observed before or after its exit. A calm scenario avoids
+    // this race.
     if faults.calm { Budget::default() } else { Budget { tokens, turns } }
 }
 
@@ -215,14 +213,10 @@ pub(crate) fn opening(
     session: u64,
     launch: u32,
     interface: &AgentInterface,
-    part: SessionPart,
     faults: &Faults,
 ) -> Vec<AgentAction> {
     let faults = &faults_of_agents(seed, faults);
     let mut rng = Rng::from_names(seed, &[31, session, u64::from(launch)]);
-    if part.checks_only {
-        return vec![AgentAction::Exit(ProcessExit::Exit(0))];
-    }
     if !interface.takes_instructions() || (!faults.calm && rng.percent(8)) {
         return script::opening(seed, session, launch, interface, faults);
     }
@@ -252,7 +246,7 @@ pub(crate) fn reaction(
         ResultForm::Plain | ResultForm::Triage | ResultForm::Plan => true,
         ResultForm::PlanReview | ResultForm::Review => false,
     };
-    // An agent that waits for an answer occupies a slot. Which agent that is depends on timing.
+    // An agent that waits for an answer occupies a slot, and timing determines which agent waits.
     let often = match (graph::has_plan(seed), faults.calm) {
         (false, _) => 35,
         (true, false) => 12,

@@ -3,10 +3,13 @@
 use std::collections::BTreeSet;
 
 use provost_core::{
-    ids::SessionId,
-    lifecycle::State,
+    ids::{SessionId, TreeId},
     plan::TaskId,
-    run::{Event, Integrated, Run, RunSession, RunStage, TaskGraph, TaskPhase, TreeProof},
+    run::{
+        Event, Integrated, LandStep, Run, RunStage, TaskGraph, TaskPhase, TreeProof,
+        VerificationDone, VerificationRequested, VerificationSubject,
+    },
+    verdict::CheckEnd,
 };
 
 use crate::session_laws::BrokenLaw;
@@ -49,6 +52,8 @@ impl GraphWatch {
                 law!(self.batches.insert(e.no), "batch {} is merged twice", e.no);
                 Ok(())
             }
+            Event::VerificationRequested(e) => verification_is_due(before, e),
+            Event::VerificationDone(e) => verification_was_pending(before, e),
             Event::Integrated(e) => {
                 is_verified(before, e)?;
                 self.merges_once(before, after)
@@ -89,19 +94,20 @@ fn resumed_sessions(run: &Run) -> impl Iterator<Item = SessionId> {
     })
 }
 
-/// Outside the task stage, at most one session works for a run. In the task stage, the number of agents is limited, and
-/// one more session may check a merge.
+/// Outside the task stage, at most one session works for a run. In the task stage, the number of agents is limited.
+/// Merged work is checked without a session, one merge at a time.
 fn parallelism_is_bounded(after: &Run) -> Result<(), BrokenLaw> {
-    let living = after.sessions.iter().filter(|one| one.end.is_none());
-    let (checks, agents): (Vec<&RunSession>, Vec<_>) =
-        living.partition(|one| one.stage == RunStage::Tasks);
-    let living = checks.len() + agents.len();
+    let living = after.sessions.iter().filter(|one| one.end.is_none()).count();
     law!(after.stage == RunStage::Tasks || living <= 1, "{living} sessions of a run live at once");
-    law!(checks.len() <= 1, "{} merge checks run at once", checks.len());
-    let agents = agents.len() + resumed_sessions(after).count();
+    let no_agents = after.sessions.iter().any(|one| one.stage == RunStage::Tasks);
+    law!(!no_agents, "a session without an agent was opened");
+    let attempt = after.attempt().no;
+    let checked = after.verifications.iter().filter(|one| one.attempt == attempt);
+    let checked = checked.filter(|one| one.receipts.is_none()).count();
+    law!(checked <= 1, "{checked} merges are checked at once");
+    let agents = living + resumed_sessions(after).count();
     let planning = &after.spec.planning;
     let most = planning.parallel.min(planning.machine_parallel).max(1) as usize;
-    // The check of a landing merge has no agent.
     law!(agents <= most, "{agents} agents work, but the limit is {most}");
     Ok(())
 }
@@ -141,7 +147,57 @@ fn starts_after_dependencies(before: &Run, id: &TaskId) -> Result<(), BrokenLaw>
     Ok(())
 }
 
-/// The branch advances to a tree that passed all checks, that a user accepted, or that needs no checks.
+/// Whether every check of some verification passed on exactly this tree.
+fn passed_as_a_merge(run: &Run, tree: &TreeId) -> bool {
+    run.verifications.iter().any(|one| {
+        let receipts = one.receipts.as_deref().unwrap_or_default();
+        let green = |check: &String| {
+            receipts.iter().any(|receipt| {
+                receipt.command == *check
+                    && receipt.tree == *tree
+                    && receipt.end == CheckEnd::Exit(0)
+            })
+        };
+        one.snapshot.tree == *tree && !one.checks.is_empty() && one.checks.iter().all(green)
+    })
+}
+
+/// A verification is requested once under its number, by a run that continues, and for the newest merge.
+fn verification_is_due(before: &Run, e: &VerificationRequested) -> Result<(), BrokenLaw> {
+    law!(
+        !before.is_sealed() && before.attempt().stopped.is_none(),
+        "a stopped run requests verification {}",
+        e.no
+    );
+    law!(!e.checks.is_empty(), "verification {} has nothing to check", e.no);
+    let used = before.verifications.iter().any(|one| one.no == e.no);
+    law!(!used, "the number {} of a verification was used before", e.no);
+    let merge = match e.subject {
+        VerificationSubject::Batch { batch, len } => {
+            let current = before.graph.as_ref().and_then(|graph| graph.queue.batch.as_ref());
+            let current = current.filter(|current| current.no == batch);
+            current.and_then(|current| current.links.get(len.checked_sub(1)?)).map(|l| &l.merge)
+        }
+        VerificationSubject::Landing { step } => match before.steps.get(step as usize - 1) {
+            Some(LandStep::Merge { merge, .. }) => Some(merge),
+            Some(LandStep::Answer { .. }) | None => None,
+        },
+    };
+    law!(merge == Some(&e.snapshot), "verification {} is of another tree than the merge", e.no);
+    Ok(())
+}
+
+/// A result is recorded once, for the pending verification of the current attempt.
+fn verification_was_pending(before: &Run, e: &VerificationDone) -> Result<(), BrokenLaw> {
+    let last = before.verifications.last();
+    let pending = last.is_some_and(|last| {
+        last.no == e.no && last.receipts.is_none() && last.attempt == before.attempt().no
+    });
+    law!(pending, "a result for verification {} is recorded, which was not pending", e.no);
+    Ok(())
+}
+
+/// The branch advances to a tree that passed all checks, or that needs no checks.
 fn is_verified(before: &Run, e: &Integrated) -> Result<(), BrokenLaw> {
     let Some(graph) = &before.graph else { return Err("no tasks are merged".to_owned()) };
     let batch = graph.queue.batch.as_ref().filter(|batch| batch.no == e.batch);
@@ -154,20 +210,18 @@ fn is_verified(before: &Run, e: &Integrated) -> Result<(), BrokenLaw> {
     let there = |id: &TaskId| links.iter().any(|link| link.task == *id);
     let tasks =
         graph.tasks().filter(|(plan, task)| task.phase == TaskPhase::Merged || there(&plan.id));
-    // Checks that only agents wrote prove nothing.
+    // A check that only agents wrote proves nothing.
     let named_by_agents = before.agent_checks();
     let of_plan = tasks.flat_map(|(plan, _)| &plan.checks);
     let checks = of_plan.filter(|check| !named_by_agents.contains(check)).count();
     let ends = before.sessions.iter().filter_map(|one| Some((one.stage, one.end.as_ref()?)));
-    let mut ends = ends.filter(|(stage, _)| {
-        matches!(stage, RunStage::Tasks | RunStage::Work | RunStage::TaskReview)
-    });
-    let vouched = ends.any(|(stage, end)| {
-        let accepted = stage == RunStage::Tasks && end.state == State::Accepted;
-        accepted || TreeProof::from_end(end).is_some_and(|proof| proof.is_for(&e.head))
-    });
+    let mut ends = ends.filter(|(stage, _)| matches!(stage, RunStage::Work | RunStage::TaskReview));
+    let by_session =
+        ends.any(|(_, end)| TreeProof::from_end(end).is_some_and(|proof| proof.is_for(&e.head)));
     law!(
-        checks + before.spec.checks.len() == 0 || vouched,
+        checks + before.spec.checks.len() == 0
+            || by_session
+            || passed_as_a_merge(before, &e.head.tree),
         "the branch advances to {}, which was not verified",
         e.head.tree.0
     );

@@ -32,7 +32,8 @@ pub(crate) struct LaunchFollower {
 }
 
 impl LaunchFollower {
-    /// Starts at the committed state: the cursor, and whether the process could be observed.
+    /// Creates a follower that starts at the committed cursor and knows whether the process could
+    /// be observed.
     pub(crate) fn new(launch: &Launch) -> LaunchFollower {
         let (records, hints) = (launch.watch.records.values(), launch.watch.hints.values());
         let looked = records.chain(hints).map(|seen| seen.place).max().unwrap_or(0);

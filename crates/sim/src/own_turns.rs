@@ -1,6 +1,6 @@
 //! Turns that agents begin on their own, and the messages that their programs reject because of these turns.
 //!
-//! Like the rest of a scenario, they depend only on the seed and on names.
+//! Like everything in a scenario, these turns depend only on the seed and on names.
 
 use provost_core::{
     lifecycle::ClaimKind,
@@ -9,8 +9,8 @@ use provost_core::{
 
 use crate::{rng::Rng, script::AgentAction, turn_watch::TURN_ACTIVE};
 
-/// Makes the agent begin a few turns on its own after the turn that it was asked for. They are for a goal, or for input
-/// that a user queued.
+/// Makes the agent begin a few turns on its own after the turn that it was asked for. The turns
+/// pursue a goal, or process input that a user queued.
 pub(crate) fn continued(acts: &mut Vec<AgentAction>, rng: &mut Rng) {
     let leaves = |act: &AgentAction| matches!(act, AgentAction::Exit(_) | AgentAction::CloseStream);
     let ends_well = |act: &AgentAction| {
@@ -49,8 +49,9 @@ fn turn_ended(turn: Option<String>) -> AgentAction {
     AgentAction::Line(StreamSignal::TurnEnded { turn, end: TurnEnd::Ok, usage: None, says: None })
 }
 
-/// Returns the rejection of a message that arrives during one of these turns or just before it. The agent's program
-/// rejects requests for a structured result, and steers all other messages into the turn.
+/// Returns the rejection of a message that arrives during a turn that the agent began on its own,
+/// or just before such a turn. The agent's program rejects requests for a structured result, and
+/// steers all other messages into the turn.
 pub(crate) fn refusal(key: &str) -> Option<StreamSignal> {
     let reason = TURN_ACTIVE.to_owned();
     let refused = ["result-", "rework-"].iter().any(|kind| key.starts_with(kind));

@@ -1,8 +1,8 @@
 //! Rare behaviour that the other scenarios almost never reach: unreachable agents, one-shot work at a usage limit,
 //! reports beyond the budget, agents that withdraw a claim, and forged records.
 //!
-//! It depends only on the seed and on names, and draws its own random numbers, so it does not change any other
-//! scenario.
+//! The rare behaviour depends only on the seed and on names, and draws its own random numbers, so
+//! it does not change any other scenario.
 
 use provost_core::{
     lifecycle::ClaimKind,

@@ -14,8 +14,9 @@ mod user_actions;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use provost_core::{
-    ids::{LaunchId, SessionId, TeamId},
+    ids::{LaunchId, SessionId, TeamId, TreeId},
     lifecycle::State,
+    run::RunEffect,
     session::{
         Event, HookEnd, LaunchPhase, Reporter, Session, SessionCommand, SessionEffect, SessionSpec,
         StopStep, enter_retry_key,
@@ -50,21 +51,23 @@ const MAX_CRASHES: u64 = 12;
 /// The faults of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Faults {
-    /// Agents do nothing that depends on timing, so crashes must not change the outcome.
+    /// Whether agents do nothing that depends on timing, so that crashes must not change the
+    /// outcome.
     pub calm: bool,
-    /// The engine crashes between any two steps.
+    /// Whether the engine may crash between any two steps.
     pub crashes: bool,
-    /// Appends to the ledger fail.
+    /// Whether appends to the ledger may fail.
     pub append_failures: bool,
-    /// Observations are reported twice.
+    /// Whether observations may be reported twice.
     pub repeats: bool,
-    /// Processes cannot be observed for a while, and time passes although there is something to do.
+    /// Whether processes may be unobservable for a while, and time may pass although there is
+    /// something to do.
     pub unobservable: bool,
-    /// Holders are killed and the machine loses power.
+    /// Whether holders may be killed and the machine may lose power.
     pub deaths: bool,
-    /// Users cancel, stop, resolve, send, answer and report.
+    /// Whether users cancel, stop, resolve, send, answer and report.
     pub users: bool,
-    /// The machine runs out of a resource that effects need, and recovers later.
+    /// Whether the machine may run out of a resource that effects need, and recover later.
     pub shortages: bool,
 }
 
@@ -93,11 +96,11 @@ impl Faults {
         shortages: false,
     };
 
-    /// The same scenario with an engine that crashes repeatedly.
+    /// A deterministic scenario with an engine that crashes repeatedly.
     pub const CRASHES: Faults =
         Faults { crashes: true, append_failures: true, repeats: true, ..Faults::NONE };
 
-    /// The same scenario on a machine with repeated shortages.
+    /// A deterministic scenario on a machine with repeated shortages.
     pub const SHORTAGES: Faults = Faults { shortages: true, ..Faults::NONE };
 }
 
@@ -111,7 +114,8 @@ pub fn traced(seed: u64, faults: Faults) -> SimReport {
     Sim::new(seed, faults, Some(Vec::new())).into_report()
 }
 
-/// Runs a deterministic scenario in which the engine crashes once: at this point of this commit.
+/// Runs a deterministic scenario in which the engine crashes once, at the given point of the given
+/// commit.
 pub fn crashed_at(seed: u64, commit: u64, point: CrashPoint) -> SimReport {
     let mut sim = Sim::new(seed, Faults::NONE, None);
     sim.crash_at = Some((commit, point));
@@ -133,7 +137,8 @@ struct Sim {
     requests: VecDeque<EngineInput>,
     /// The sessions that are opened at the beginning.
     specs: Vec<(SessionId, SessionSpec)>,
-    /// How many actors act between two scans for ready ones, and how many inputs a commit may contain.
+    /// The number of actors that act between two scans for ready actors, and the maximum number of
+    /// inputs in a commit.
     at_once: usize,
     batch: u64,
     request_count: u64,
@@ -183,7 +188,7 @@ impl Sim {
         let (seed, has_run) = (goal::scenario_number(given), goal::has_run(given));
         let mut sessions = 1 + Rng::from_names(seed, &[0]).below(4);
         if has_run {
-            // The run has its own sessions, so one other session at most is enough.
+            // The run has its own sessions, so at most one other session is needed.
             sessions %= 2;
         }
         let kind = u64::from(faults.crashes) + 2 * u64::from(faults.users);
@@ -543,7 +548,8 @@ impl Sim {
         Ok(None)
     }
 
-    /// Starts a command under its key, or returns its record once it has ended. `None` while it runs.
+    /// Starts a command under its key, or returns its record once it has ended. Returns `None`
+    /// while the command runs.
     fn ran(&mut self, key: &SessionEffectKey, what: &str) -> Result<Option<bool>, BrokenLaw> {
         let takes = Rng::from_names(self.seed, &[6, key.1.len() as u64]).below(400);
         let now = self.world.now_ms;
@@ -649,18 +655,7 @@ impl Sim {
             (false, true) => CheckEnd::Exit(0),
             (false, false) => CheckEnd::Exit(1),
         };
-        let receipt = Receipt {
-            command,
-            tree: snapshot.tree,
-            end,
-            duration_ms: 1,
-            output_digest: String::new(),
-            output: String::new(),
-            tail: String::new(),
-            warm: false,
-            environment: None,
-            overlay: None,
-        };
+        let receipt = receipt(&command, &snapshot.tree, end);
         let finished = SessionCommand::CheckFinished { attempt, receipt };
         self.receipts.push((session.id, finished.clone()));
         Ok(Some(finished))
@@ -809,10 +804,15 @@ impl Sim {
     }
 
     /// Advances time to the next event that is waiting for it. Returns `false` if nothing is pending.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "all others run one command at most")]
     fn pass_time(&mut self, idle: bool) -> bool {
         let now = self.world.now_ms;
-        let of_runs =
-            self.engine.run_tasks.keys().map(|(run, key)| (SessionId(run.0), key.clone()));
+        let of_runs = self.engine.run_tasks.iter().flat_map(|(key, task)| match task.effect {
+            RunEffect::Verify { no } => graph_effects::verification_keys(key, &task.run, no),
+            _ => vec![(SessionId(key.0.0), key.1.clone())],
+        });
+        let verifies =
+            self.engine.run_tasks.values().any(|t| matches!(t.effect, RunEffect::Verify { .. }));
         let keys = self.engine.tasks.keys().cloned().chain(of_runs);
         let of_tasks = self.engine.team_effects.keys().map(|(task, _)| SessionId(task.0));
         let of_tasks: BTreeSet<SessionId> = of_tasks.collect();
@@ -827,6 +827,7 @@ impl Sim {
             self.engine.tasks.values().filter_map(visible_at).filter(|at| *at > now).min(),
             self.next_consumer_ms(),
             self.forge.outlived.as_ref().map(|git| git.ends_ms).filter(|at| *at > now),
+            verifies.then_some(self.world.short_until).filter(|at| *at > now),
         ];
         let Some(next) = next.into_iter().flatten().min() else { return false };
         let ahead = next - now;
@@ -837,6 +838,21 @@ impl Sim {
     fn now(&self) -> Moment {
         let mono_ms = self.world.now_ms;
         Moment { wall_ms: 1_700_000_000_000 + mono_ms as i64, mono_ms }
+    }
+}
+
+fn receipt(command: &str, tree: &TreeId, end: CheckEnd) -> Receipt {
+    Receipt {
+        command: command.to_owned(),
+        tree: tree.clone(),
+        end,
+        duration_ms: 1,
+        output_digest: String::new(),
+        output: String::new(),
+        tail: String::new(),
+        warm: false,
+        environment: None,
+        overlay: None,
     }
 }
 

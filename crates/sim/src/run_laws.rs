@@ -77,7 +77,7 @@ impl RunWatch {
         let keys: BTreeSet<String> = effects.iter().map(RunEffect::key).collect();
         law!(keys.len() == effects.len(), "two effects of a run share a key: {effects:?}");
         let mut live = run.live().filter_map(|live| look(live.id));
-        // The run waits for the worktrees of these launches.
+        // The run waits for the worktrees of launches that are still ending.
         let ends = |last: &Launch| !last.is_gone() && !last.is_stop_abandoned();
         let mut ending = run.sessions.iter().filter_map(|one| look(one.id)?.launches.last());
         law!(
@@ -150,12 +150,13 @@ fn cannot_advance<'s>(
     }
 }
 
-/// Whether an effect leads to progress. Nothing waits for a hook or a report.
+/// Whether an effect lets its run continue. A run never waits for a hook or a report.
 fn makes_progress(effect: &RunEffect) -> bool {
     match effect {
         RunEffect::CommitLeftovers(_)
         | RunEffect::MoveWorktree { .. }
         | RunEffect::MergeBatch { .. }
+        | RunEffect::Verify { .. }
         | RunEffect::Integrate { .. }
         | RunEffect::Land { .. }
         | RunEffect::WatchPullRequest { .. }
@@ -231,7 +232,8 @@ fn cancel_is_final(before: &Run, event: &Event, after: &Run) -> Result<(), Broke
         sealed.is_none_or(|outcome| outcome.ending == RunEnding::Cancelled),
         "a cancelled run was sealed as {sealed:?}"
     );
-    law!(!matches!(event, Event::RunSessionOpened(_)), "a cancelled run starts a session");
+    let starts = matches!(event, Event::RunSessionOpened(_) | Event::VerificationRequested(_));
+    law!(!starts, "a cancelled run continues with {}", event.kind().0);
     Ok(())
 }
 
@@ -265,11 +267,11 @@ fn seal_is_due(before: &Run, event: &Event) -> Result<(), BrokenLaw> {
     let only_planned = before.spec.planning.only && before.stage == RunStage::PlanReview;
     law!(attempt.stopped.is_some() || landed || only_planned, "a run succeeds without landing");
     let tasks = before.graph.iter().flat_map(TaskGraph::tasks).flat_map(|(plan, _)| &plan.checks);
-    // Checks that only agents wrote prove nothing.
+    // A check that only agents wrote proves nothing.
     let named_by_agents = before.agent_checks();
     let tasks = tasks.filter(|check| !named_by_agents.contains(check));
     let checked = before.spec.checks.iter().chain(tasks).next().is_some();
-    // A user may accept work as it is. That is reported as completed, never as succeeded.
+    // A user may accept work as it is. Accepted work is reported as completed, never as succeeded.
     let taken = |one: &RunSession| one.end.as_ref().is_some_and(|end| end.state == State::Accepted);
     let accepted = before.sessions.iter().any(taken);
     law!(

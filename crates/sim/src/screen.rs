@@ -23,10 +23,10 @@ pub(crate) enum ScreenEntry {
 /// The suffix that a message's key has when Enter is pressed again.
 const RETRY_SUFFIX: &str = "-again";
 
-/// The text that users send in these scenarios.
+/// The text that users send in scenarios with terminals.
 pub(crate) const USER_TEXT: &str = "so it is";
 
-/// Puts some sessions into terminals, and makes the agents of some of these external.
+/// Puts some sessions into terminals, and makes the agents of some of these sessions external.
 pub(crate) fn on_screen(spec: SessionSpec, seed: u64, no: u64) -> SessionSpec {
     let mut rng = Rng::from_names(seed, &[12, no]);
     if !rng.percent(12) {

@@ -165,7 +165,8 @@ fn plain_spec(seed: u64, no: u64, faults: &Faults) -> SessionSpec {
 fn budget(rng: &mut Rng, faults: &Faults) -> Budget {
     let tokens = rng.pick(&[None, None, Some(40)]);
     let turns = rng.pick(&[None, None, Some(2)]);
-    // The last call may be observed before or after the exit. A calm scenario avoids this race.
+    // An agent's last model call may be observed before or after its exit. A calm scenario avoids
+    // this race.
     if faults.calm { Budget::default() } else { Budget { tokens, turns } }
 }
 
@@ -189,7 +190,8 @@ fn bounds(rng: &mut Rng, faults: &Faults) -> Bounds {
         stop_grace_ms: 1_000,
         kill_grace_ms: 1_000,
         time_limit_ms: if faults.calm { None } else { limited },
-        // Longer than most scenarios, so that sessions of one account delay each other.
+        // The spacing is longer than most scenarios, so that sessions of one account delay each
+        // other.
         limit_spacing_ms: 60_000,
         rework: rng.below(3) as u32,
         snapshots: rng.below(3) as u32,
@@ -429,7 +431,8 @@ fn turn(rng: &mut Rng, faults: &Faults) -> Vec<AgentAction> {
     acts
 }
 
-/// Returns the turns of an agent that makes a claim, and makes others after it was checked.
+/// Returns the turns of an agent that makes a claim, and makes other claims after the first one was
+/// checked.
 fn fickle_turns(rng: &mut Rng) -> Vec<AgentAction> {
     let first = rng.pick(&[ClaimKind::Completed, ClaimKind::Failed]);
     let mut acts = vec![

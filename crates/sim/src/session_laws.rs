@@ -312,7 +312,7 @@ fn seal_is_due(before: &Session, at: Moment, event: &Event) -> Result<(), Broken
         .find(|e| matches!(e, SessionEffect::TakeSnapshot { .. } | SessionEffect::RunCheck { .. }));
     law!(proof.is_none(), "sealed while {proof:?} is pending");
     let decided = attempt.cancelled.is_some() || attempt.stopped.is_some();
-    // Checks that only agents wrote prove nothing.
+    // A check that only agents wrote proves nothing.
     let named_by_agents = &before.spec.check_terms.agent_checks;
     let unproved = before.spec.checks.iter().any(|check| !named_by_agents.contains(check))
         && judged.has(Flag::Unverified)
@@ -326,7 +326,7 @@ fn seal_is_due(before: &Session, at: Moment, event: &Event) -> Result<(), Broken
         (false, true) => bounds.settle_ms.min(RUN_SETTLE_MS),
         (false, false) => bounds.settle_ms,
     };
-    // A result that a run's checks verified also held while they were running.
+    // A result that a run's checks verified also held while the checks were running.
     let claimed =
         if good && judged.state == State::Succeeded { attempt.claim.as_ref() } else { None };
     let since = claimed.map_or(attempt.since, |claim| claim.at);
@@ -467,7 +467,7 @@ fn older_launches_are_fenced(
     Ok(())
 }
 
-/// A journal line is folded only once, so its cursor is beyond the last folded one.
+/// A journal line is folded only once, so its cursor is beyond that of the last folded line.
 fn lines_fold_once(before: &Session, event: &Event) -> Result<(), BrokenLaw> {
     let Some((launch, cursor)) = cursor_of(event) else { return Ok(()) };
     let folded = before.launch(launch).map_or(Cursor::default(), |launch| launch.cursor);
@@ -703,7 +703,8 @@ fn nothing_is_stranded(session: &Session, effects: &[SessionEffect]) -> Result<(
     let compacts = message.kind == AgentMessageKind::Compact && session.is_parked();
     law!(!sealed || called || compacts, "the message {} outlived its attempt", message.key);
     let running = session.launches.last().is_none_or(|launch| launch.may_be_running());
-    // The user's next message to an agent that needs input resumes it, and delivers the queued ones too.
+    // The user's next message to an agent that needs input resumes the agent, which then receives
+    // the queued messages, too.
     let person = session.judgement().state == State::NeedsInput;
     let expected = running || person || session.deadline().is_some() || !effects.is_empty();
     law!(expected, "the message {} is queued for a process that has ended", message.key);

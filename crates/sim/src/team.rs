@@ -73,9 +73,10 @@ pub(crate) struct Consumer {
 pub(crate) struct TeamWaiter {
     pub(crate) task: TeamId,
     pub(crate) awaited: TeamWaitTarget,
-    /// When the caller starts to wait. A caller that repeats a command under its key may start much later.
+    /// The time at which the caller starts to wait. A caller that repeats a command under its key
+    /// may start much later.
     pub(crate) begin_ms: u64,
-    /// None until the caller has started to follow the events.
+    /// The state of the wait, or None until the caller has started to follow the events.
     pub(crate) wait: Option<Wait>,
     pub(crate) answered: bool,
 }

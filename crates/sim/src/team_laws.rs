@@ -774,7 +774,7 @@ fn was_read<'s>(
     let attempt = sent.and_then(|sent| session.attempts.iter().find(|one| one.no == sent.attempt));
     let says = attempt.is_some_and(|attempt| attempt.claim.is_some());
     let turned = session.turns > *turns || session.turns == 0;
-    // This holds even after a long silence, or when another attempt was opened since.
+    // The law holds even after a long silence, or if another attempt was opened in the meantime.
     let within = session.launches.last().is_some_and(|one| {
         one.may_be_running() && one.activity() != Activity::Idle && !one.stream.expected
     });

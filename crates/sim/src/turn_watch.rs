@@ -22,9 +22,9 @@ pub(crate) struct TurnWatch {
     goals: BTreeSet<LaunchId>,
     /// The launches whose next turn is due because of their goal.
     due: BTreeSet<LaunchId>,
-    /// How many messages of the current attempt were refused.
+    /// The number of messages of the current attempt that were refused.
     refusals: u32,
-    /// Why a message was refused, if that is the newest event.
+    /// The reason why a message was refused, if the refusal is the newest event.
     refused: Option<String>,
 }
 

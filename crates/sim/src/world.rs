@@ -24,7 +24,7 @@ use crate::{
 /// Maximum number of output lines of an agent in one launch, so that every scenario ends.
 const MAX_LINES: usize = 200;
 
-/// How long a disk stays full.
+/// The time for which a disk stays full.
 const FULL_MS: u64 = 2_000;
 
 /// Maximum number of actions that grandchildren take after their parent has exited.
@@ -46,7 +46,7 @@ pub(crate) enum HolderLife {
     OtherBoot,
 }
 
-/// Why a live holder cannot report on its launch.
+/// The reason why a live holder cannot report on its launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unobservable {
     /// The holder was stopped: it neither reads nor answers.
@@ -72,7 +72,7 @@ pub(crate) struct SimHolder {
     pub(crate) exit: Option<(ProcessExit, StoppedBy)>,
     pub(crate) gone: bool,
     pub(crate) at_limit: bool,
-    /// The disk is full until this time.
+    /// The time until which the disk is full.
     pub(crate) full_until: Option<u64>,
     pub(crate) inputs: BTreeSet<String>,
     pub(crate) script: AgentScript,
@@ -110,7 +110,7 @@ pub(crate) struct SimWorktree {
     pub(crate) base: String,
     tree: String,
     edits: u64,
-    /// When the tree was last snapshotted, and when a check last ended, in steps of the world.
+    /// The steps of the world at which the last snapshot was taken and the last check ended.
     pub(crate) snapshotted: Option<(u64, String)>,
     pub(crate) checked: Option<(u64, String)>,
 }
@@ -128,9 +128,9 @@ pub(crate) struct SimWorld {
     pub(crate) commands: BTreeMap<(SessionId, String), CommandRecord>,
     pub(crate) worktrees: BTreeMap<SessionId, SimWorktree>,
     pub(crate) repo: SimRepo,
-    /// Nothing new can be started before this time, for lack of disk space.
+    /// The time before which nothing new can be started, for lack of disk space.
     pub(crate) short_until: u64,
-    /// Every agent starts, follows its instructions in one turn, and reports success.
+    /// Whether every agent starts, follows its instructions in one turn, and reports success.
     pub(crate) obedient: bool,
     steps: u64,
 }
@@ -236,7 +236,7 @@ impl SimWorld {
             let (seed, faults) = (self.seed, &self.faults);
             let acts = match part {
                 None => script::opening(seed, no, launch_no, interface, faults),
-                Some(part) => goal::opening(seed, no, launch_no, interface, part, faults),
+                Some(_) => goal::opening(seed, no, launch_no, interface, faults),
             };
             let mut holder = SimHolder::new(launch, temper, acts, self.now_ms);
             (holder.part, holder.on_screen) = (part, interface.has_terminal());
@@ -259,7 +259,8 @@ impl SimWorld {
     pub(crate) fn write(&mut self, launch: LaunchId, key: &str, text: &str) -> bool {
         let (seed, faults, draws) = (self.seed, self.faults, self.draw_names(launch));
         let now = self.now_ms;
-        // In a deterministic scenario with a plan, only these messages arrive in a fixed order.
+        // In a deterministic scenario with a plan, only messages whose keys have one of these
+        // prefixes arrive in a fixed order.
         let certain = ["faults", "land", "answer"].iter().any(|word| key.starts_with(word));
         let heard = if self.is_deterministic_plan() && !certain { "" } else { key };
         let Some(holder) = self.holders.get_mut(&launch) else { return false };

@@ -1,4 +1,4 @@
-//! Opens files that an agent can write to, without following symbolic links, without blocking, and
+//! Opens files that an agent can write, without following symbolic links, without blocking, and
 //! without reading more than a given number of bytes.
 //!
 //! An agent can replace a file with a link, a FIFO or a device between two lookups of its name.
@@ -20,7 +20,7 @@ use rustix::{
     io::Errno,
 };
 
-/// Why a file that an agent can write to was not opened or read.
+/// The reason why a file that an agent can write to was not opened or read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{} is not a regular file", .0.display())]
@@ -55,19 +55,20 @@ pub fn open(path: &Path) -> Result<File, Error> {
     regular(openat(CWD, path, READ, Mode::empty()), path)
 }
 
-/// Opens a file like [`open`], but follows a symbolic link as the last component. This is for files
-/// that users like to link, such as their settings. The link can point to any file, so its content
-/// must not be shown to an agent.
+/// Opens a file like [`open`], but follows a symbolic link as the last component. This is intended
+/// for files that users like to link, such as their settings. A link can point to any file, so the
+/// content must not be shown to an agent.
 pub fn open_linked(path: &Path) -> Result<File, Error> {
     regular(openat(CWD, path, READ_LINKED, Mode::empty()), path)
 }
 
-/// Reads a regular file of at most `limit` bytes. Follows a link, see [`open_linked`].
+/// Reads a regular file of at most `limit` bytes. Follows a symbolic link, as [`open_linked`] does.
 pub fn read_linked(path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
     read_opened(open_linked(path)?, path, limit)
 }
 
-/// Reads the first `limit` bytes of a regular file. Follows a link, see [`open_linked`].
+/// Reads the first `limit` bytes of a regular file. Follows a symbolic link, as [`open_linked`]
+/// does.
 pub fn read_start(path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
     let mut start = open_linked(path)?.take(limit);
@@ -121,7 +122,7 @@ impl AgentDir {
         regular(openat(parent, name, READ, Mode::empty()), &self.path.join(below))
     }
 
-    /// Whether this name exists, even as a dangling symbolic link.
+    /// Whether an entry with this name exists. A dangling symbolic link counts as well.
     pub fn has(&self, below: &Path) -> Result<bool, Error> {
         let (parent, name) = match self.parent(below) {
             Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
@@ -155,8 +156,8 @@ impl AgentDir {
         made.map(File::from).map_err(|why| failed(&full, why.into()))
     }
 
-    /// Removes an entry below the directory. If it is a link, the link is removed, not its target.
-    /// Fails if it is a directory.
+    /// Removes an entry below the directory. For a symbolic link, removes the link and not its
+    /// target. Fails if the entry is a directory.
     pub fn remove_file(&self, below: &Path) -> Result<(), Error> {
         let (parent, name) = self.parent(below)?;
         unlinkat(parent, name, AtFlags::empty())

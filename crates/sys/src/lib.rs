@@ -1,5 +1,5 @@
-//! Security-relevant operating-system code, such as identifying peers and opening files that an
-//! agent can write to.
+//! Security-relevant operating-system code, for example to identify peers and to open files that an
+//! agent can write.
 
 pub mod agent_file;
 pub mod landlock;

@@ -9,11 +9,12 @@ use std::path::Path;
 /// descriptors are hidden.
 const LOCKS: &str = "/proc/locks";
 
-/// How many bytes of a lock file to search for a pid.
+/// The number of bytes of a lock file in which to search for a pid.
 const MAX_PID_BYTES: u64 = 32;
 
-/// How many times to read the list before a file is considered unlocked. The kernel returns the
-/// list page by page, and a lock that is released between two pages can hide another one.
+/// The number of times to read the list of locks before a file is considered unlocked. The kernel
+/// returns the list page by page, and a lock that is released between two pages can hide another
+/// one.
 const READS: usize = 8;
 
 /// An exclusive `flock`.

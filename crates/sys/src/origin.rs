@@ -1,9 +1,9 @@
-//! Determines where a process comes from, and thus its privileges. All sockets use this code to
-//! judge their peers.
+//! Determines the origin of a process, and thus its privileges. All sockets use this code to judge
+//! their peers.
 //!
 //! Every process below a holder or the daemon is identified by its ancestors, and by a mark in its
-//! environment. Both can be forged, but forging them only removes privileges. A process with
-//! neither is the operator.
+//! environment. Ancestors and marks can be forged, but forging them only removes privileges. A
+//! process without such an ancestor and without a mark is the operator.
 //!
 //! A holder is a child subreaper, so no descendant leaves it while it lives. When it is killed, its
 //! processes are adopted by the daemon, which is a subreaper too, or by one of the daemon's
@@ -31,7 +31,7 @@ pub const MARK: &str = "PROVOST_LAUNCH";
 /// The mark of processes that run without a holder, such as git. It does not belong to a launch.
 pub const HELPER: &str = "helper";
 
-/// The properties of a home that determine where a process comes from.
+/// The properties of a home that determine the origins of processes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Boundary {
     /// The directories that contain the holders' launch directories.
@@ -45,7 +45,7 @@ pub struct Boundary {
     pub pinning: Pinning,
 }
 
-/// Where a process comes from.
+/// The origin of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProcessOrigin {
     /// The home's daemon, which holds the lock and does not descend from a holder.
@@ -97,8 +97,8 @@ impl ProcessOrigin {
 }
 
 impl Boundary {
-    /// Determines the origin of a peer. Fails if the origin is unknown, and the peer then has no
-    /// privileges.
+    /// Determines the origin of a peer. Fails if the origin is unknown. A peer of unknown origin
+    /// has no privileges.
     pub fn identify(
         &self,
         peer: &PinnedPeer,
@@ -106,7 +106,7 @@ impl Boundary {
     ) -> Result<ProcessOrigin, peer::Error> {
         peer.check()?;
         let origin = self.identify_family(peer, register)?;
-        // The data describes the peer only if the peer is still running.
+        // The data that was read describes the peer only if the peer is still running.
         peer.check()?;
         Ok(origin)
     }
@@ -155,8 +155,8 @@ impl Boundary {
     }
 }
 
-/// A process or one of its ancestors, with the properties that can show that it does not belong to
-/// a launch.
+/// A process or one of its ancestors, with the properties that can prove that the process does not
+/// belong to a launch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct FamilyMember {
     pid: u32,
@@ -191,8 +191,8 @@ struct LostLaunch<'a> {
 
 impl LostLaunch<'_> {
     /// Whether a process may belong to the launch, given its family (the process itself, then its
-    /// ancestors). It does not belong to the launch if one of these is true for the process, or for
-    /// an ancestor that it does not share with the launch's holder:
+    /// ancestors). It does not belong to the launch if one of the following conditions holds for
+    /// the process, or for an ancestor that it does not share with the launch's holder:
     ///
     /// - it is older than the launch;
     /// - it runs as another user, as sshd and cron do;
@@ -389,7 +389,7 @@ mod tests {
         // Ancestors of the holder other than process 1 adopt processes too.
         let reaper = process(20, 1, 10);
         assert!(may_include(&[process(300, 20, 120), reaper, init()]));
-        // A hidden process can only have adopted it if it is process 1.
+        // A hidden process can have adopted the process only if the hidden process is process 1.
         assert!(may_include(&[process(300, 1, 120)]));
         assert!(!may_include(&[process(300, 77, 120)]));
     }

@@ -19,19 +19,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::process::{ProcStat, ProcessInstance, boot_id, ticks_since_boot};
 
-/// The number of the option on all architectures that Provost is built for. `libc` does not define
-/// it yet. Older kernels reject the number, and the start time is used instead.
+/// The number of the socket option, which is the same on all architectures for which Provost is
+/// built. `libc` does not define it yet. Older kernels reject the number, and the start time is
+/// used instead.
 const SO_PEERPIDFD: libc::c_int = 77;
 
-/// How a peer is pinned.
+/// The method by which a peer is pinned.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pinning {
-    /// By a handle if the kernel provides one, otherwise by the start time.
+    /// Uses a handle to the process if the kernel provides one, and the start time otherwise.
     #[default]
     Best,
-    /// By the start time, even if the kernel supports handles. Tests use this to cover kernels
-    /// before 6.5.
+    /// Uses the start time, even if the kernel supports handles. Tests use this method to cover
+    /// kernels before 6.5.
     StartTime,
 }
 
@@ -43,7 +44,7 @@ pub struct PinnedPeer {
     handle: Option<OwnedFd>,
 }
 
-/// Why a peer cannot be served.
+/// The reason why a peer cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("this socket belongs to user {own}, but you are user {peer}")]
@@ -76,7 +77,7 @@ impl PinnedPeer {
             return Err(Error::Ended(pid));
         }
         let peer = PinnedPeer { identity: stat.identity(&boot_id()?), uid, handle };
-        // The data describes that process only if it is still running now.
+        // The credentials describe the process that connected only if it is still running now.
         peer.check()?;
         Ok(peer)
     }
@@ -87,8 +88,8 @@ impl PinnedPeer {
         Ok(PinnedPeer { identity: ProcessInstance::own()?, uid, handle: None })
     }
 
-    /// Checks that the process that connected is still running. If so, all data that was read from
-    /// `/proc/PID` before belongs to it.
+    /// Checks that the process that connected is still running. If it is, all data that was read
+    /// from `/proc/PID` before this call describes that process.
     pub fn check(&self) -> Result<(), Error> {
         let running = match &self.handle {
             Some(handle) => !has_ended(handle)?,
@@ -110,8 +111,8 @@ impl PinnedPeer {
     }
 }
 
-/// Returns the process that called `connect` on the other end, or `listen` if this end connected.
-/// Its pid may have been reused.
+/// Returns the credentials of the process that called `connect` on the other end, or `listen` if
+/// this end connected. The pid may have been reused since.
 pub fn credentials(socket: impl AsFd) -> Result<PeerCredentials, Error> {
     let found: libc::ucred = read_option(socket.as_fd().as_raw_fd(), libc::SO_PEERCRED)?;
     let pid = u32::try_from(found.pid).ok().filter(|pid| *pid != 0).ok_or(Error::Unknown)?;
@@ -244,8 +245,8 @@ mod tests {
 
     #[test]
     fn peer_whose_pid_was_reused_is_refused() {
-        // Without a handle, the start time decides. Here the peer has this process's pid, but an
-        // earlier start time.
+        // If there is no handle, the start time decides. In this test, the peer has this process's
+        // pid, but an earlier start time.
         let own = ProcessInstance::own().unwrap();
         let before = ProcessInstance { start_time: own.start_time - 1, ..own };
         let peer = PinnedPeer { identity: before, uid: 0, handle: None };

@@ -1,7 +1,7 @@
 //! The identity of a process: pid, start time and boot id together, because a pid alone may be
 //! reused.
 //!
-//! A zombie counts as dead. If a check fails, that is an error, never evidence of death.
+//! A zombie counts as dead. A check that fails is an error, never evidence of death.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 /// The maximum number of ancestors. A longer list indicates a damaged process table.
 const MAX_ANCESTORS: usize = 4096;
-/// How many times a changing list of ancestors is read before giving up.
+/// The number of times that a changing list of ancestors is read before the call fails.
 const MAX_READS: u32 = 8;
 /// More bytes than a `stat` line can have. Such a line consists of a name of up to 64 bytes and
 /// about 50 numbers.
@@ -46,7 +46,8 @@ impl ProcessInstance {
             .ok_or_else(|| io::Error::other("/proc does not show this process"))
     }
 
-    /// Whether exactly this process is still running: same boot, same start time, and not a zombie.
+    /// Whether this process is still running, with the same boot and start time. A zombie does not
+    /// count as running.
     pub fn is_alive(&self) -> io::Result<bool> {
         if self.boot_id != boot_id()? {
             return Ok(false);
@@ -80,7 +81,7 @@ pub fn boot_id() -> io::Result<String> {
 }
 
 /// Returns the ancestors of a process, its parent first. If `/proc` hides processes of other users,
-/// the list ends before the first of those. Fails if the process has exited, because it would
+/// the list ends before the first hidden process. Fails if the process has exited, because it would
 /// otherwise seem to have no ancestors.
 pub fn ancestors(pid: u32) -> io::Result<Vec<ProcessInstance>> {
     let boot = boot_id()?;
@@ -91,8 +92,7 @@ pub fn ancestors(pid: u32) -> io::Result<Vec<ProcessInstance>> {
 /// Returns a process and its ancestors, itself first.
 ///
 /// A parent may exit while the list is read, and its pid may be reused. To detect this, the list is
-/// read twice and must not change, and no parent may be younger than its child. Otherwise it is
-/// read again.
+/// read twice. It is read again if it has changed, or if a parent is younger than its child.
 pub fn family(pid: u32) -> io::Result<Vec<ProcStat>> {
     for _ in 0..MAX_READS {
         let family = read_family(pid)?;
@@ -185,8 +185,8 @@ impl ProcStat {
         Self::read_from(pid, || read_stat_text(pid))
     }
 
-    /// Parses the text. An empty or truncated text is read once more, because both occur if the
-    /// process exits in the meantime.
+    /// Parses the text. An empty or truncated text is read once more, because the text can be empty
+    /// or truncated if the process exits in the meantime.
     fn read_from(
         pid: u32,
         mut read: impl FnMut() -> io::Result<Vec<u8>>,
@@ -238,7 +238,7 @@ impl ProcStat {
     pub fn children() -> io::Result<BTreeMap<u32, Self>> {
         let own = std::process::id();
         if !Path::new(&format!("/proc/self/task/{own}/children")).exists() {
-            // This kernel does not list children.
+            // The kernel does not list children, so they are found among all processes.
             let mut all = Self::all()?;
             all.retain(|_, stat| stat.ppid == own);
             return Ok(all);
@@ -313,7 +313,7 @@ fn parse_stat(pid: u32, bytes: &[u8]) -> StatText {
     };
     let fields: Vec<&str> = after_name.split_ascii_whitespace().collect();
     let state = fields.first().and_then(|field| field.chars().next());
-    // A number is complete if something follows it.
+    // A number is complete only if another character follows it.
     let has_all = fields.len() > STAT_FIELDS || text.ends_with('\n');
     if !has_all {
         return StatText::Cut { ended: matches!(state, Some('Z' | 'X' | 'x')) };
@@ -368,7 +368,7 @@ mod tests {
         stat
     }
 
-    /// Parses these texts as if consecutive reads had returned them.
+    /// Parses the given texts as if consecutive reads had returned them.
     fn read_texts(texts: &[&str]) -> io::Result<Option<ProcStat>> {
         let mut texts = texts.iter();
         ProcStat::read_from(7, || Ok(texts.next().expect("one retry").as_bytes().to_vec()))

@@ -44,16 +44,16 @@ impl StatLine {
     }
 }
 
-/// Returns the state of exactly this process, or `None` if it has exited. This is cheaper than
-/// reading all properties.
+/// Returns the state of this process, or `None` if it has exited. This is cheaper than reading all
+/// properties of the process.
 pub fn process_state(process: &ProcessInstance) -> io::Result<Option<ProcessState>> {
     let same = |stat: &StatLine| stat.start_time == process.start_time;
     let found = StatLine::read(process.pid)?.filter(same);
     Ok(found.map(|stat| stat.state).filter(|state| *state != ProcessState::Zombie))
 }
 
-/// Whether exactly this process still exists, has this terminal, and is in its foreground. If so,
-/// keys reach this process rather than a shell that waits for it.
+/// Whether this process still exists, has this terminal, and is in the foreground of the terminal.
+/// In that case, keys reach this process rather than a shell that waits for it.
 pub fn is_in_foreground(process: &ProcessInstance, terminal: &Path) -> io::Result<bool> {
     let Some(stat) = StatLine::read(process.pid)? else { return Ok(false) };
     let device = rustix::fs::stat(terminal)?.st_rdev;
@@ -78,7 +78,7 @@ fn parse(bytes: &[u8]) -> Option<StatLine> {
     let threads: u64 = fields.get(17)?.parse().ok()?;
     let state = match fields.first()?.chars().next()? {
         'T' | 't' => ProcessState::Stopped,
-        // If other threads are left, only the main thread has exited.
+        // A zombie with other threads is alive: only its main thread has exited.
         'Z' if threads <= 1 => ProcessState::Zombie,
         'X' | 'x' => ProcessState::Zombie,
         _ => ProcessState::Alive,

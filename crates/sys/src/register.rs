@@ -18,7 +18,7 @@ use crate::process::{self, ProcessInstance, boot_id};
 /// The maximum size of the file in bytes.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// The launches, and the boot they belong to.
+/// The launches, and the boot to which they belong.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaunchRegister {
     boot_id: String,
@@ -158,8 +158,8 @@ impl LaunchRegister {
         }
     }
 
-    /// Returns an empty register if this one belongs to another boot, otherwise this one. If the
-    /// current boot id cannot be read, returns this one.
+    /// Returns this register, or an empty one if this register belongs to another boot. If the
+    /// current boot id cannot be read, returns this register.
     #[must_use]
     pub fn of_this_boot(self) -> LaunchRegister {
         match boot_id() {

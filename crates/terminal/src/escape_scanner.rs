@@ -47,7 +47,7 @@ pub enum AgentState {
 pub enum BlockedReason {
     Permission,
     Question,
-    /// Another reason, or none.
+    /// A reason other than the ones above, or no reason.
     Other(Option<String>),
 }
 
@@ -64,13 +64,13 @@ enum ScanState {
     #[default]
     Ground,
     Escape,
-    /// Inside an operating system command, whose bytes are collected.
+    /// The scanner is inside an operating system command, whose bytes are collected.
     Command,
-    /// Inside an operating system command that exceeds the limit.
+    /// The scanner is inside an operating system command that exceeds the limit.
     TooLong,
-    /// Inside another string, which is skipped.
+    /// The scanner is inside another string, which is skipped.
     Skipped,
-    /// After an escape character inside one of these strings.
+    /// The scanner is after an escape character inside a string.
     Ending(StringKind),
 }
 

@@ -1,8 +1,8 @@
 //! Reads the byte stream of a terminal: its control sequences, title and screen. Also detects
 //! writes to a terminal that another program reads.
 //!
-//! Any program in a terminal can write all of these. Such output may therefore request the user's
-//! attention, and withdraw that request, but it never ends a turn.
+//! Any program in a terminal can write any control sequence, title and text. Such output may
+//! therefore request the user's attention, and withdraw that request, but it never ends a turn.
 
 mod escape_scanner;
 mod screen;

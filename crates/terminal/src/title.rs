@@ -9,8 +9,8 @@ pub enum TitleState {
     Idle,
     Working,
     ActionRequired,
-    /// A name without a status. An idle agent may have such a title, but so do many other
-    /// programs.
+    /// A name without a status. An idle agent may have such a title, but many other programs have
+    /// one too.
     Unmarked,
 }
 

@@ -1,5 +1,5 @@
-//! The only list of characters that can deceive a reader. This crate has no dependencies, so that
-//! every other crate can use it.
+//! The list of characters that can deceive a reader. There is only one such list, and this crate
+//! has no dependencies, so that every other crate can use the list.
 
 /// Whether a character controls a terminal, changes the text direction, or is invisible. This
 /// includes line feeds and tabs, so a caller that wants to keep them must exclude them explicitly.
@@ -20,7 +20,8 @@ fn is_hidden(letter: char) -> bool {
         // two that choose between text and emoji style are excluded, because they are common in
         // normal text.
         | '\u{fe00}'..='\u{fe0d}'
-        // Tags and more selectors, which form a whole alphabet of invisible characters.
+        // Tags and further variation selectors, which form a whole alphabet of invisible
+        // characters.
         | '\u{e0000}'..='\u{e0fff}')
 }
 

@@ -16,7 +16,7 @@ pub struct Issue {
     pub identifier: String,
     pub title: String,
     pub description: Option<String>,
-    /// Lower numbers are more urgent.
+    /// The priority. Lower numbers are more urgent.
     pub priority: Option<i64>,
     /// The state, spelled as in the tracker.
     pub state: String,
@@ -28,7 +28,7 @@ pub struct Issue {
     pub blocked_by: Vec<IssueBlocker>,
     /// Whether the tracker's own rules allow work on the issue.
     pub dispatchable: bool,
-    /// The time in RFC 3339 and UTC, so that sorting the text sorts by time.
+    /// The creation time in RFC 3339 and UTC, so that sorting the texts sorts the issues by time.
     pub created_at: Option<String>,
     pub updated_at: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! The content of a repository that needs trust, and how two versions of it differ.
+//! The content of a repository that needs trust, and the differences between two versions of it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,15 +18,15 @@ pub(crate) const CONFIG: &str = "provost.toml";
 /// The workflow that `provost serve` follows.
 pub(crate) const WORKFLOW: &str = "WORKFLOW.md";
 
-/// The directory that Codex reads settings, hooks, rules and agents from once it trusts a project.
+/// The directory from which Codex reads settings, hooks, rules and agents once it trusts a project.
 pub(crate) const CODEX: &str = ".codex";
 
 /// Files outside [`CODEX`] that agents read. Inside [`CODEX`], every file is relevant.
 pub(crate) const AGENT_FILES: [&str; 3] =
     [".claude/settings.json", ".claude/settings.local.json", ".mcp.json"];
 
-/// The paths of agents' files and of the directories that contain them, relative to a directory
-/// that agents work in. If one of these paths is a link, agents read files from elsewhere.
+/// The paths of agents' files and of the directories that contain them, relative to a directory in
+/// which agents work. If one of these paths is a link, agents read files outside the directory.
 pub const AGENT_PATHS: [&str; 5] =
     [".claude", CODEX, AGENT_FILES[0], AGENT_FILES[1], AGENT_FILES[2]];
 
@@ -64,14 +64,14 @@ pub struct ContentPart {
 /// A key and its value, or the whole text of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContentEntry {
-    /// The key, or `None` if this is the whole file.
+    /// The key, or `None` if the entry is the whole file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// The key's value as JSON, or the text of the file.
     pub value: String,
 }
 
-/// How an entry differs from the one trusted before.
+/// The difference between an entry and the entry that was trusted before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "change", rename_all = "snake_case")]
 pub enum ContentChange {
@@ -85,7 +85,8 @@ pub fn is_relevant(file: &str) -> bool {
     [CONFIG, WORKFLOW].contains(&file) || is_agent_file(file)
 }
 
-/// Whether an agent working in a directory reads this file. The path is relative to the directory.
+/// Whether an agent reads this file when it works in a directory. The path is relative to the
+/// directory.
 fn is_agent_file(file: &str) -> bool {
     AGENT_FILES.contains(&file)
         || file.strip_prefix(CODEX).is_some_and(|rest| rest.starts_with('/'))
@@ -120,7 +121,7 @@ impl TrustContent {
         }
     }
 
-    /// Whether nothing needs trust.
+    /// Whether there is no content that needs trust.
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
@@ -129,7 +130,7 @@ impl TrustContent {
         TrustDigest::from_parts(self.bytes())
     }
 
-    /// Returns the files that only Codex reads, and only if it trusts the project.
+    /// Returns the files that only Codex reads, and that Codex reads only if it trusts the project.
     pub fn codex_part(&self) -> Self {
         let is_codex = |file: &str| file.split('/').any(|name| name == CODEX);
         let parts = self.parts.iter().filter(|part| is_codex(&part.file));
@@ -137,7 +138,7 @@ impl TrustContent {
     }
 
     /// Returns the files that apply to work in a directory: those in each directory from the top
-    /// down to it. `directory` is relative to the top.
+    /// down to `directory`, which is relative to the top.
     pub fn down_to(&self, directory: &Path) -> Self {
         let counts = |file: &str| directory.starts_with(agent_directory(file).unwrap_or_default());
         let parts = self.parts.iter().filter(|part| counts(&part.file));
@@ -170,7 +171,7 @@ impl TrustContent {
         self.parts.iter().any(|part| below(&part.file))
     }
 
-    /// Returns how this content differs from previously trusted content.
+    /// Returns the differences between this content and previously trusted content.
     pub fn changes(&self, before: &TrustContent) -> Vec<ContentChange> {
         let (old, new) = (before.by_key(), self.by_key());
         let mut changes = Vec::new();
@@ -231,8 +232,8 @@ impl ContentPart {
     }
 }
 
-/// Converts bytes to text. If they are not UTF-8, their digest is added, so that different bytes
-/// never result in the same text.
+/// Converts bytes to text. The text of bytes that are not UTF-8 contains their digest, so that
+/// different bytes never result in the same text.
 fn text_of(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) => text.to_owned(),

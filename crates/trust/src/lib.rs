@@ -1,13 +1,14 @@
-//! Decides which files in a repository take effect: only those whose exact content the operator has agreed to.
+//! Decides which files in a repository take effect. The operator must have agreed to the exact
+//! content of a file.
 //!
-//! Some files in a repository make Provost or an agent run something, or extend their permissions:
-//! [`FILES`]. They take effect only if the operator has agreed to their content with `provost
-//! trust`. The user's [`TrustStore`] records the agreed content and its digests.
+//! Some files in a repository ([`FILES`]) make Provost or an agent run programs, or extend their
+//! permissions. These files take effect only if the operator has agreed to their content with
+//! `provost trust`. The user's [`TrustStore`] records the agreed content and its digests.
 //!
 //! - [`TrustContent`] is the content of a project or workflow file that needs trust. It is pure:
 //!   [`TrustContent::from_files`] accepts names and bytes, from a checkout or from a git tree.
-//! - [`snapshot`] reads it from a checkout. Files that belong to other users, files that others can
-//!   write to, and links never take effect.
+//! - [`snapshot`] reads this content from a checkout. Files that belong to other users, files to
+//!   which others can write, and links never take effect.
 //! - [`TrustStore`] stores whether content is trusted.
 //! - [`find_top`] finds the project that contains a directory, without running git.
 

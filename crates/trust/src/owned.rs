@@ -14,7 +14,7 @@ use rustix::process::geteuid;
 const OTHERS_WRITE: u32 = 0o002;
 const GROUP_WRITES: u32 = 0o020;
 
-/// Why a file or directory is rejected.
+/// The reason why a file or directory is rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OwnershipError {
     OtherUser { path: PathBuf, uid: u32 },
@@ -24,7 +24,8 @@ pub enum OwnershipError {
 }
 
 impl OwnershipError {
-    /// Returns a command that fixes the problem, or that shows the content so that the user can check it first.
+    /// Returns a command that fixes the problem, or one that shows the content so that the user can
+    /// check the content first.
     pub fn fix(&self) -> String {
         let shown = |path: &Path| shell_word(&path.to_string_lossy());
         match self {
@@ -70,8 +71,8 @@ pub(crate) fn check(path: &Path) -> io::Result<Option<Result<fs::Metadata, Owner
 }
 
 /// Reads a regular file that only the user can change. The checks apply to the opened file, so the
-/// file cannot be swapped in between. Does not block if the path turns out to be a pipe. Returns
-/// `None` if the file does not exist.
+/// file cannot be swapped between the checks and the read. Does not block if the path turns out to
+/// be a pipe. Returns `None` if the file does not exist.
 pub(crate) fn read(path: &Path, limit: u64) -> io::Result<Option<Result<Vec<u8>, OwnershipError>>> {
     let file = match agent_file::open(path) {
         Ok(file) => file,

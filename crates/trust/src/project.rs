@@ -15,7 +15,7 @@ use crate::{
 /// The maximum number of bytes to read from git's own small files.
 const MAX_GIT_FILE: u64 = 8 << 10;
 
-/// Why none of a project's files take effect.
+/// The reason why none of a project's files take effect.
 #[derive(Debug, thiserror::Error)]
 pub enum UnsafeProject {
     #[error("{0}")]
@@ -44,8 +44,9 @@ pub fn check_owner(top: &Path) -> Result<(), UnsafeProject> {
     Ok(())
 }
 
-/// If this checkout is a linked worktree, returns the top of the repository's main checkout. Both sides
-/// must refer to each other, so that a directory cannot pretend to be a worktree of another repository.
+/// Returns the top of the repository's main checkout if this checkout is a linked worktree. Both
+/// checkouts must refer to each other, so that a directory cannot pretend to be a worktree of
+/// another repository.
 pub fn main_top(top: &Path) -> Option<PathBuf> {
     let link = top.join(".git");
     let git_dir = link_target(&link)?;
@@ -80,7 +81,7 @@ fn is_head(text: &str) -> bool {
     id || text.strip_prefix("ref:").is_some_and(|name| name.trim_start().starts_with("refs/"))
 }
 
-/// Returns the git directory that a `.git` file refers to.
+/// Returns the git directory that a `.git` file specifies.
 fn link_target(link: &Path) -> Option<PathBuf> {
     let text = read_head(link)?;
     let named = text.strip_prefix("gitdir: ")?.trim_end_matches(['\n', '\r']);

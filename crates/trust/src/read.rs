@@ -1,4 +1,5 @@
-//! Reads the files that need trust from a checkout. Files that another user owns or can write to are not read.
+//! Reads the files that need trust from a checkout. A file is not read if another user owns it or
+//! can write to it.
 
 use std::{
     fs, io,
@@ -19,7 +20,7 @@ pub const MAX_FILES: usize = 500;
 pub const MAX_BYTES: usize = 4 << 20;
 const MAX_DEPTH: usize = 8;
 
-/// Why content cannot be trusted.
+/// The reason why content cannot be trusted.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{0}")]
@@ -39,7 +40,7 @@ impl Error {
         }
     }
 
-    /// The affected file or directory.
+    /// Returns the affected file or directory.
     pub fn path(&self) -> &Path {
         match self {
             Error::Unowned(
@@ -71,9 +72,9 @@ pub struct ProjectSnapshot {
     pub config: Option<Vec<u8>>,
 }
 
-/// Reads a project's configuration, and the content that needs trust for work in one of its
-/// directories. This is the content of the files at the top, and of the agents' files in each
-/// directory from the top down to the working directory. If there are no such files, the content is
+/// Reads a project's configuration, and the content that needs trust for work in one of the
+/// project's directories. This content consists of the files at the top, and the agents' files in
+/// each directory from the top down to the working directory. Without such files, the content is
 /// empty regardless of the project's owner, because there is nothing to trust.
 pub fn snapshot(top: &Path, cwd: &Path) -> Result<ProjectSnapshot, Error> {
     let mut files = Vec::new();
@@ -103,7 +104,8 @@ pub fn snapshot(top: &Path, cwd: &Path) -> Result<ProjectSnapshot, Error> {
 /// A directory on the way from a project's top to the working directory.
 pub(crate) struct AgentDirectory {
     pub(crate) path: PathBuf,
-    /// Its path relative to the top with a trailing `/`, or empty for the top itself.
+    /// The directory's path relative to the top with a trailing `/`, or an empty text for the top
+    /// itself.
     prefix: String,
 }
 
@@ -168,7 +170,7 @@ pub(crate) fn codex_files(directory: &AgentDirectory) -> Result<Vec<(String, Vec
     Ok(files)
 }
 
-/// Whether a directory exists. If it does, it must belong to the user.
+/// Whether a directory exists. Fails if the directory does not belong to the user.
 fn check_directory(path: &Path) -> Result<bool, Error> {
     match check(path) {
         Ok(Some(Ok(found))) => Ok(found.is_dir()),

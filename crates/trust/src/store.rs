@@ -32,7 +32,7 @@ pub struct TrustStore {
     dir: PathBuf,
 }
 
-/// A project or workflow file, and the contents that the user has agreed to.
+/// A project or workflow file, and the contents to which the user has agreed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrustEntry {
     pub path: PathBuf,
@@ -40,14 +40,14 @@ pub struct TrustEntry {
     pub contents: Vec<AgreedContent>,
 }
 
-/// Content that the user has agreed to.
+/// Content to which the user has agreed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgreedContent {
     pub digest: TrustDigest,
     pub content: TrustContent,
 }
 
-/// Why the store cannot be used.
+/// The reason why the store cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("the trust store is not safe to use: {0}")]
@@ -77,8 +77,9 @@ impl TrustStore {
         Ok(content.is_empty() || self.any(top, |agreed| agreed.down_to(directory) == *content)?)
     }
 
-    /// Whether the user has agreed to all of these files as part of one content of the project. The
-    /// files can come from a commit, which lacks files that exist only in the checkout.
+    /// Whether the user has agreed to all of the given files as part of one content of the project.
+    /// The files can come from a commit, which does not contain files that exist only in the
+    /// checkout.
     pub fn includes(&self, top: &Path, files: &TrustContent) -> Result<bool, Error> {
         Ok(files.is_empty() || self.any(top, |agreed| agreed.includes(files))?)
     }
@@ -94,7 +95,8 @@ impl TrustStore {
         main_top(top).map_or(Ok(false), |main| agreed(&main))
     }
 
-    /// Returns the content that the user last agreed to, for a project or for the main checkout of its repository.
+    /// Returns the content to which the user last agreed, for a project or for the main checkout of
+    /// its repository.
     pub fn last_agreed(&self, top: &Path) -> Result<Option<TrustContent>, Error> {
         let newest = |found: Option<TrustEntry>| {
             found.and_then(|found| found.contents.into_iter().next()).map(|one| one.content)

@@ -1,8 +1,8 @@
-//! The BMAD workflows, and the statuses that prove that each of them completed.
+//! The BMAD workflows, and the statuses that prove that a workflow completed.
 //!
-//! `sprint-status.yaml` is checked first, then the story's file, and either is sufficient. The file
-//! is used if the sprint status has no entry for the story. But if the sprint status is invalid or
-//! contradictory, nothing is verified.
+//! `sprint-status.yaml` is checked first, then the story's file, and either is sufficient. The
+//! story's file is used if the sprint status has no entry for the story. If the sprint status is
+//! invalid or contradictory, however, nothing is verified.
 
 use crate::{
     key::WorkKey,

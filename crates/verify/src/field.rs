@@ -63,14 +63,15 @@ pub(crate) fn text_of(value: &Value) -> Option<String> {
 }
 
 pub(crate) fn yaml(text: &str) -> Result<Value, String> {
-    // The library's default messages are written for programmers and mention its options.
+    // The default messages of the YAML library are written for programmers and mention options of
+    // the library.
     let describe = |why: serde_saphyr::Error| {
         why.without_snippet().render_with_formatter(&serde_saphyr::UserMessageFormatter)
     };
     serde_saphyr::from_str(text).map_err(describe)
 }
 
-/// Parses JSON. Duplicate keys are rejected, because parsers disagree on what they mean.
+/// Parses JSON. Duplicate keys are rejected, because parsers disagree on their meaning.
 fn json(text: &str) -> Result<Value, String> {
     let value: Value = serde_json::from_str(text).map_err(|why| why.to_string())?;
     // JSON is also valid YAML, and the YAML parser rejects duplicate keys.

@@ -25,7 +25,7 @@ const MAX_DECODER_BYTES: usize = 16 << 20;
 /// The full range of a colour channel, in millionths.
 const FULL_RANGE: u64 = 1_000_000;
 
-/// Two pictures, and how many of their pixels differ.
+/// Two pictures, and the number of pixels in which they differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Comparison {
     pub expected: PictureFile,
@@ -44,7 +44,7 @@ pub struct PictureFile {
     pub height: u32,
 }
 
-/// Why a picture cannot be compared.
+/// The reason why a picture cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadPicture {
     #[error("{0}")]

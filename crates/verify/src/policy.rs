@@ -1,4 +1,4 @@
-//! Advises on the next step after an attempt at a workflow, without taking it.
+//! Advises on the next step after an attempt at a workflow. The step itself is left to the caller.
 
 /// A workflow's retry policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -8,20 +8,20 @@ pub struct RetryPolicy {
     pub urgency: Urgency,
     /// Whether to stop retrying after an attempt with the same result as the previous one.
     pub defer_on_plateau: bool,
-    /// Agents that take turns doing every second attempt.
+    /// The fallback agents, which make every second attempt and take turns.
     pub fallback: Vec<String>,
 }
 
-/// How important it is that a workflow completes.
+/// The importance of completing a workflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
-    /// If it doesn't, the user must decide before other work continues.
+    /// If the workflow does not complete, the user must decide before other work continues.
     Critical,
-    /// If it doesn't, it can be deferred while other work continues.
+    /// If the workflow does not complete, it can be deferred while other work continues.
     Preference,
 }
 
-/// How an attempt ended.
+/// The way an attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttemptEnding {
     Completed,
@@ -42,7 +42,8 @@ pub struct WorkflowAttempt<'a> {
     pub no: u32,
     pub ending: AttemptEnding,
     pub reason: &'a str,
-    /// Whether the verifier was able to examine the work. If not, another attempt would have the same result.
+    /// Whether the verifier was able to examine the work. If it was not, another attempt would have
+    /// the same result.
     pub verifier_ran: bool,
     /// The tree that the attempt produced, if known.
     pub tree: Option<&'a str>,
@@ -61,7 +62,7 @@ pub struct PreviousAttempt {
 pub struct Advice {
     pub next_step: AdvisedStep,
     pub because: String,
-    /// Number of retries left.
+    /// The number of retries that are left.
     pub left: u32,
     /// The agent for the next attempt, or `None` for the default agent.
     pub agent: Option<String>,
@@ -98,10 +99,11 @@ impl RetryPolicy {
             AttemptEnding::NeedsInput => {
                 (AdvisedStep::Escalate, "the work is waiting for the user".to_owned())
             }
-            // The agent may still be running, and a second one would interfere with its work.
-            AttemptEnding::Lost => {
-                (AdvisedStep::Escalate, "the agent may still be running, unobserved".to_owned())
-            }
+            // The agent may still be running, and a second agent would interfere with its work.
+            AttemptEnding::Lost => (
+                AdvisedStep::Escalate,
+                "the agent may still be running, but is not observed".to_owned(),
+            ),
             AttemptEnding::TimedOut => {
                 (AdvisedStep::Escalate, "the monitor timed out while the work continues".to_owned())
             }
@@ -146,7 +148,8 @@ impl RetryPolicy {
         }
     }
 
-    /// Returns the agent for an attempt. The fallback agents take turns doing every second attempt.
+    /// Returns the agent for an attempt. The fallback agents make every second attempt and take
+    /// turns.
     fn agent_for(&self, no: u32) -> Option<String> {
         let turn = usize::try_from(no / 2).ok()?.checked_sub(1)?;
         let others = self.fallback.len();

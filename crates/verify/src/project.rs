@@ -12,7 +12,8 @@ use crate::reason::UnverifiedReason;
 /// Maximum size of a file. Larger files are rejected.
 pub const MAX_FILE_BYTES: u64 = 4 << 20;
 
-/// Maximum number of directory entries to examine. Beyond that, Provost cannot be sure that a match is unique.
+/// The maximum number of directory entries to examine. In a larger directory, Provost cannot be
+/// sure that a match is unique.
 const MAX_NAMES: usize = 100_000;
 
 /// A project's directory, with symbolic links in its path resolved.
@@ -28,7 +29,7 @@ pub(crate) struct FilePattern {
     name: String,
 }
 
-/// The text of a file, and the path it was read from.
+/// The text of a file, and the path from which it was read.
 #[derive(Debug)]
 pub(crate) struct ProjectText {
     pub(crate) path: String,
@@ -165,8 +166,8 @@ impl ProjectDir {
         self.file(relative, &relative.display().to_string()).map(drop)
     }
 
-    /// Checks for dangling links. If a missing path is or leads through a dangling link, the path
-    /// is broken and not merely absent.
+    /// Checks whether a missing path is a dangling link, or leads through one. Such a path is
+    /// broken and not merely absent.
     fn check_dangling_links(&self, relative: &Path) -> Result<(), UnverifiedReason> {
         let broken = relative.ancestors().map(|part| self.root.join(part)).any(|part| {
             let is_link = part.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
@@ -191,7 +192,8 @@ impl ProjectDir {
         let Ok(below) = real.strip_prefix(&self.root) else {
             return Err(UnverifiedReason::Outside { path });
         };
-        // This neither blocks on a pipe that has no writer nor follows a link that was created in the meantime.
+        // `AgentDir` neither blocks on a pipe that has no writer nor follows a link that was
+        // created in the meantime.
         match agent_file::AgentDir::open(&self.root).and_then(|root| root.open_file(below)) {
             Ok(file) => Ok(file),
             Err(agent_file::Error::Io { source, .. }) => {

@@ -1,4 +1,4 @@
-//! Why work is not verified.
+//! The reasons why work is not verified.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ const NAMED_FILES: usize = 5;
 /// Maximum number of characters of a file's text to quote in a message.
 const SHOWN_CHARS: usize = 80;
 
-/// Why a verifier failed. Paths are relative to the project's directory.
+/// The reason why a verifier failed. Paths are relative to the project's directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UnverifiedReason {
     /// The key does not have the required form.
@@ -83,7 +83,7 @@ pub enum UnverifiedReason {
 }
 
 impl UnverifiedReason {
-    /// The kind of reason, for use by programs.
+    /// Returns the kind of the reason, for use by programs.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Key { .. } => "key",
@@ -111,7 +111,7 @@ impl UnverifiedReason {
         Some(output.as_str()).filter(|output| !output.is_empty())
     }
 
-    /// Whether the work could not be examined at all. In that case, different work would have the same result.
+    /// Whether the work could not be examined at all. The result then does not depend on the work.
     pub fn is_unexamined(&self) -> bool {
         matches!(self, Self::Key { .. } | Self::CommandNotRun { .. })
     }

@@ -31,7 +31,7 @@ const STORY_DIRS: [&str; 5] = [
 /// The table in `sprint-status.yaml` that contains an entry for each story.
 const STORIES: &str = "development_status";
 
-/// A status, and where it was found.
+/// A status, and the place where it was found.
 #[derive(Debug)]
 pub(crate) struct StoryStatus {
     pub(crate) path: String,
@@ -123,8 +123,8 @@ impl Sprint {
     }
 }
 
-/// Whether an entry belongs to the story: by its full name or, if only the story's numbers are
-/// known, by its numbers.
+/// Whether an entry belongs to the story. Compares the full names or, if only the story's numbers
+/// are known, the numbers.
 fn is_entry_of(entry: &str, wanted: StoryNumbers<'_>) -> bool {
     let key = WorkKey::parse(entry).ok();
     let found = key.as_ref().and_then(WorkKey::numbers);
@@ -187,8 +187,8 @@ fn statuses_in_front_matter(read: &ProjectText) -> Result<Vec<String>, Unverifie
     values.map(|value| field::text_of(value).ok_or_else(not_text)).collect()
 }
 
-/// Returns the statuses on lines before the first section. Later lines are ignored because they are
-/// prose about the work, and so are lines in code or comments.
+/// Returns the statuses on lines before the first section. Later lines are ignored, because they
+/// are prose about the work. Lines in code or comments are ignored as well.
 fn statuses_in_head(text: &str) -> Vec<String> {
     let front =
         field::front_matter_text(text).ok().flatten().map_or(0, |front| front.lines().count() + 2);
@@ -217,7 +217,7 @@ enum MarkdownRegion {
 }
 
 impl MarkdownRegion {
-    /// Returns the region that the text after a line is in.
+    /// Returns the region that contains the text after this line. Returns `None` for ordinary text.
     fn after(aside: Option<Self>, line: &str) -> Option<Self> {
         match (aside, fence(line)) {
             (Some(Self::Code(c, least)), Some((found, count, info))) => {

@@ -12,12 +12,12 @@ const NAMES: [&str; 3] = ["key", "epic", "story"];
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeyTemplate(String);
 
-/// How to handle braces that don't enclose a placeholder.
+/// The treatment of braces that do not enclose a placeholder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BraceMode {
-    /// They are an error.
+    /// Such braces are an error.
     Strict,
-    /// They are part of the text, as in a regular expression.
+    /// Such braces are part of the text, as in a regular expression.
     Free,
 }
 

@@ -53,7 +53,7 @@ pub struct FileCheck {
 /// The expected content of a file.
 #[derive(Clone, Debug)]
 enum FileCondition {
-    /// Any content.
+    /// The file may have any content.
     Anything,
     /// A whole line matches this pattern.
     Line(KeyTemplate),
@@ -81,7 +81,7 @@ pub struct VerifierProgram {
     pub argv: Vec<String>,
 }
 
-/// How a command ended, according to the caller.
+/// The way a command ended, according to the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProgramExit {
     Code(i32),
@@ -170,7 +170,7 @@ fn fault<T>(text: &str) -> Result<T, VerifierFault> {
 }
 
 impl Verifier {
-    /// Checks that a key has the required form before anything is read.
+    /// Checks that a key has the required form. Called before any file is read.
     pub fn check_key(&self, key: &WorkKey) -> Result<(), UnverifiedReason> {
         match self {
             Self::Bmad(workflow) => workflow.check_key(key),
@@ -226,7 +226,7 @@ impl CommandTemplate {
             ProgramExit::Code(code) => format!("ended with exit status {code}"),
             ProgramExit::Signal(signal) => format!("was ended by signal {signal}"),
             ProgramExit::TimedOut => "took too long and was killed".to_owned(),
-            ProgramExit::TooMuchOutput => "wrote too much and was killed".to_owned(),
+            ProgramExit::TooMuchOutput => "printed too much and was killed".to_owned(),
             ProgramExit::NotStarted(why) => return Err(UnverifiedReason::CommandNotRun { why }),
         };
         Err(UnverifiedReason::CommandEnded { how, output })
@@ -270,7 +270,8 @@ fn line(
 /// Compiles a pattern that must match a whole line.
 fn line_pattern(pattern: &str) -> Result<Regex, String> {
     let build = |text: &str| RegexBuilder::new(text).size_limit(MAX_PATTERN_BYTES).build();
-    // Compile the pattern on its own first, because wrapping it must not make an invalid pattern valid.
+    // The pattern is first compiled on its own, because wrapping it must not make an invalid
+    // pattern valid.
     let whole = build(pattern).and_then(|_| build(&format!("^(?:{pattern})$")));
     whole.map_err(|why| format!("{pattern:?} is not a valid pattern: {why}"))
 }

@@ -41,7 +41,7 @@ enum FigureGoal {
     None,
 }
 
-/// The figures of a benchmark, and the commit they were measured on.
+/// The figures of a benchmark, and the commit at which they were measured.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Measurement {
     pub(super) commit: String,
@@ -64,7 +64,7 @@ pub(super) struct FigureFinding {
 
 #[derive(Debug, PartialEq)]
 enum FigureChange {
-    /// The goal is missed. `known` if the baseline missed it too.
+    /// The goal is missed. `known` is true if the baseline missed the goal too.
     GoalMissed { text: String, known: bool },
     /// The figure is worse by more than the tolerance.
     Worse(String),
@@ -295,7 +295,7 @@ mod tests {
         }
     }
 
-    /// Returns the findings for one figure against another. `!` marks bad ones.
+    /// Returns the findings for one figure compared with another. `!` marks bad findings.
     fn compared(benchmark: &str, before: &Figure, now: &Figure) -> Vec<String> {
         let mut baseline = Baseline::default();
         let figures = vec![before.clone()];

@@ -1,6 +1,6 @@
 //! `cargo xtask bench`: builds the release and runs `provost-bench`, one benchmark at a time, so
-//! that an interrupted run keeps its results. `--baseline` records them, and `--compare` compares
-//! them with the baseline.
+//! that an interrupted run keeps its results. `--baseline` records the results, and `--compare`
+//! compares them with the baseline.
 
 mod baseline;
 
@@ -22,7 +22,7 @@ use crate::{
 /// The file of recorded ratios, relative to the workspace.
 const BASELINE: &str = "bench/baseline.json";
 
-/// What to do with the results.
+/// The action to take with the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BenchMode {
     Print,
@@ -30,7 +30,7 @@ enum BenchMode {
     Compare,
 }
 
-/// The selected benchmarks, and what to do with their results.
+/// The selected benchmarks, and the action to take with their results.
 pub(crate) struct BenchPlan {
     mode: BenchMode,
     /// Names of benchmarks or of groups. Empty means all.

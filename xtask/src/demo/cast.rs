@@ -10,7 +10,7 @@ pub(super) enum DemoGate {
 }
 
 impl DemoGate {
-    /// Returns the name of the file that an agent waits for.
+    /// Returns the name of the file for which an agent waits.
     pub(super) fn file(self) -> &'static str {
         match self {
             DemoGate::First => "first-gate",

@@ -1,4 +1,4 @@
-//! The demo's own home, repository and environment, and how the real program is run in it.
+//! The demo's own home, repository and environment, in which the real program is run.
 
 use std::{
     env, fs,

@@ -40,7 +40,7 @@ pub(super) fn play(stage: &DemoEnv) -> Result<()> {
 /// Writes the user's own Codex configuration, which selects the scripted model. Provost never changes it.
 pub(super) fn configure(home: &Path, model: &ModelServer) -> Result<()> {
     fs::create_dir_all(home)?;
-    // Otherwise Codex creates mount points in the machine's own temporary directory.
+    // Without these settings, Codex creates mount points in the machine's own temporary directory.
     let sandbox = "[sandbox_workspace_write]\nexclude_slash_tmp = true\n";
     fs::write(home.join("config.toml"), codex_config(MODEL, &model.url()) + sandbox)?;
     Ok(())

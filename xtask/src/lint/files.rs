@@ -18,7 +18,7 @@ const LONG_FILES: &[(&str, &str)] = &[
 ];
 /// Maximum number of packages in the lock file, so that new dependencies are a conscious decision.
 const MAX_PACKAGES: usize = 300;
-/// The only registry that packages may come from.
+/// The only registry from which packages may come.
 const SOURCE: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
 /// Directory prefixes that exist only on one machine. They are concatenated here, so that this file
@@ -57,7 +57,7 @@ const NEUTRAL_SOURCES: &[&str] = &[
     "crates/terminal/src/",
 ];
 const AGENT_NAMES: &[&str] = &["codex", "claude"];
-/// How a test is marked that runs only with `--deep`.
+/// The attribute of a test that runs only with `--deep`.
 const DEEP_TEST: &str = concat!("#[", "ignore = \"deep: ");
 /// Markers of unfinished code.
 const UNFINISHED: &[&str] = &[concat!("todo", "!("), concat!("#[", "ignore"), concat!("dbg", "!(")];
@@ -75,7 +75,7 @@ pub(super) fn check(workspace: &Workspace) -> Result<()> {
     let mut troubles = Vec::new();
     let mut seen = 0;
     for name in list.split('\0').filter(|name| !name.is_empty()) {
-        // Skip files that are deleted but not yet committed, and files that are not text.
+        // Skip files that are not text, and files whose deletion is not yet committed.
         let Ok(text) = fs::read_to_string(workspace.root.join(name)) else { continue };
         seen += 1;
         troubles.extend(problems_in(name, &text));

@@ -1,6 +1,7 @@
 //! `cargo xtask lint`: static checks of the code and documents.
 
 mod files;
+mod licences;
 mod requirements;
 mod strings;
 mod wording;
@@ -30,7 +31,7 @@ pub(crate) fn before_test_build(workspace: &Workspace, depth: Depth) -> Result<(
     }
 }
 
-/// Runs all of these checks, even if one fails.
+/// Runs all given checks, even if one of them fails.
 fn run_checks(workspace: &Workspace, checks: &[(&str, LintCheck)]) -> Result<()> {
     let mut failed = Vec::new();
     for (title, check) in checks {
@@ -56,6 +57,7 @@ type LintCheck = fn(&Workspace) -> Result<()>;
 /// The checks that do not compile anything.
 const TEXT_CHECKS: &[(&str, LintCheck)] = &[
     ("files", files::check),
+    ("licences", licences::check),
     ("requirements", requirements::check),
     ("wording", wording::check),
     ("format", format),

@@ -105,7 +105,7 @@ impl Reader<'_> {
         Some(StringLiteral { line, text })
     }
 
-    /// Skips a character literal whose opening quote has been read. A lifetime is left alone.
+    /// Skips a character literal whose opening quote has been read. Does not skip a lifetime.
     fn skip_char_literal(&mut self) {
         let mut ahead = self.chars.clone().map(|(_, letter)| letter);
         match (ahead.next(), ahead.next()) {

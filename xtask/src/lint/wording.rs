@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use super::strings::string_literals;
 use crate::{print::print_line, process::capture, workspace::Workspace};
 
-/// Words that comments, texts and documents must not use, each with a better one.
+/// Words that comments, texts and documents must not use, each with a better word.
 const BANNED_WORDS: &[(&str, &str)] = &[
     ("tell", "report, show or send"),
     ("told", "reported, shown or sent"),
@@ -121,7 +121,7 @@ const PARTICIPLE_TYPES: &[&str] =
     &["Connected", "Failed", "Installed", "Killed", "Resolved", "Valued"];
 /// Names that several public types of a crate may have, because their module says which one it is.
 const SHARED_TYPES: &[&str] = &["Error"];
-/// Words that no doc comment starts with, with a better opening.
+/// Words with which no doc comment may start, each with a better opening.
 const BANNED_OPENINGS: &[(&str, &str)] =
     &[("Gives", "Returns …"), ("Says", "Whether …, or Returns …")];
 /// The maximum width of a line in a document. Tables and code blocks may be wider.
@@ -263,7 +263,7 @@ fn is_list_item(line: &str) -> bool {
     line.starts_with("- ") || line.starts_with("* ") || (rest != line && rest.starts_with(". "))
 }
 
-/// Describes an idiom on a line of code that no other Rust project uses.
+/// Describes an unusual idiom on a line of code, if the line contains one.
 fn banned_idiom(line: &str) -> Option<&'static str> {
     if line.contains(".filter(|_|") {
         return Some("`.filter(|_| …)` hides a condition; use `then_some`, let-else or a loop");

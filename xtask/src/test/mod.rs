@@ -37,7 +37,8 @@ const DEEP_SEEDS: &str = "200000";
 /// of tests with real processes share a machine there. Each one is listed at the end, so that it
 /// can be fixed.
 const FLAKY_LIMIT: usize = 4;
-/// The number of parallel tests per core. Tests mostly wait for processes, so it is more than one.
+/// The number of parallel tests per core. Tests mostly wait for processes, so the number is more
+/// than one.
 const TESTS_PER_CORE: usize = 2;
 /// The number of random cases per property test of the core. `--deep` uses each test's own number.
 const LAW_CASES: &str = "1000";
@@ -330,7 +331,7 @@ impl Suite<'_> {
         cargo
             .args(["mutants", "--package", "provost-core", "--test-tool", "nextest"])
             // Building takes most of the time. Without debug information, optimization and unit
-            // tests it takes a third of the time.
+            // tests, the build takes only a third as long.
             .env("CARGO_PROFILE_DEV_DEBUG", "false")
             .env("PROVOST_LAW_CASES", "300")
             .arg("--cargo-arg=--config=profile.dev.package.provost-core.opt-level=0")
@@ -392,13 +393,14 @@ impl Suite<'_> {
             fs::remove_file(&record)?;
         }
         let passed = try_step(title, nextest)?;
-        // Without a record, nothing ran: the build failed, or no test matched.
+        // If there is no record, no test ran: the build failed, or no test matched.
         let trouble = (!passed).then(|| format!("failed: {title}"));
         if !passed && !record.exists() {
             return Ok(PartOutcome { problem: trouble, ..PartOutcome::default() });
         }
         let JunitRecord { tally, flaky: unsteady } = junit::read(&record)?;
-        // The next part overwrites the record, and its times show what could be faster.
+        // Keep the record under another name, because the next part overwrites the file. The times
+        // in the record show which tests could be faster.
         fs::rename(
             &record,
             record.with_file_name(format!("{}.xml", title.replace([' ', ','], "-"))),

@@ -1,4 +1,4 @@
-//! The parts of a test run, with the minutes each took and its share of the total.
+//! The parts of a test run, with the minutes that each part took and its share of the total.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ const TICKS_PER_SECOND: f64 = 100.0;
 /// A part of a test run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TestPart {
-    /// The build of this program by cargo, before it starts.
+    /// The build of this program by cargo, before the program starts.
     Xtask,
     Tools,
     Lint,

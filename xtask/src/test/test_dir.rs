@@ -23,7 +23,7 @@ impl TestDir {
         remove_stale(&all);
         let room = Self::at(all.join(std::process::id().to_string()))?;
         for dir in [&all, &room.path] {
-            // Tests as another user have their directory below this one.
+            // The directory for tests that run as another user is below this one.
             set_mode(dir, 0o755)?;
         }
         Ok(room)

@@ -55,7 +55,7 @@ pub(super) struct UserTestInputs<'a> {
 
 impl TestUser {
     /// Prepares the user in a directory below the run's directory. Returns `None` if root does not
-    /// run the tests, because they are already unprivileged.
+    /// run the tests, because the tests are unprivileged in that case.
     pub(super) fn prepare(parent: &TestDir, needs: &UserTestInputs<'_>) -> Result<Option<Self>> {
         if !geteuid().is_root() {
             return Ok(None);

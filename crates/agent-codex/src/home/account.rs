@@ -10,9 +10,10 @@ use super::{Error, files};
 /// Codex's default provider.
 pub(super) const DEFAULT_PROVIDER: &str = "openai";
 
-/// Returns a name for the account: the model provider, and the real path of the login. The login is
-/// `auth.json` with links resolved, otherwise the Codex home, otherwise the user's home. The
-/// content of the login is not read, because a refreshed token belongs to the same account.
+/// Returns a name for the account: the model provider, and the path of the login with links
+/// resolved. The login is `auth.json` if it exists, otherwise the Codex home, otherwise the user's
+/// home. The content of the login is not read, because it changes whenever a token is refreshed,
+/// but the account remains the same.
 pub fn account(codex_home: Option<&Path>, user_home: &Path) -> Result<String, Error> {
     let login = codex_home.map(|home| home.join("auth.json"));
     let places = [login.as_deref(), codex_home, Some(user_home)];

@@ -38,7 +38,7 @@ pub struct RemovedItem {
 }
 
 /// Empties a session's home and returns the removed items. It is not an error if the home does not
-/// exist. No agent may be running in it.
+/// exist. No agent may be using the home.
 pub fn clean(dir: &Path) -> Result<Vec<RemovedItem>, Error> {
     let mut names = match files::names(dir) {
         Err(Error::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => {

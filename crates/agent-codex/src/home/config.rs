@@ -117,13 +117,13 @@ pub struct ConfigRequest<'a> {
 #[derive(Debug)]
 pub struct SessionConfig {
     pub text: String,
-    /// The user's settings that do not apply in the session, and why.
+    /// The user's settings that do not apply in the session, each with the reason.
     pub changed: Vec<(String, &'static str)>,
     /// Whether the user's file configures a keyring for credentials.
     pub keeps_auth_elsewhere: bool,
 }
 
-/// Why a session's configuration file could not be created.
+/// The reason why a session's configuration file could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot read {}, line {line}: {why}", .path.display())]
@@ -151,7 +151,7 @@ pub fn build_config(request: &ConfigRequest<'_>) -> Result<SessionConfig, Error>
     }
     force(&mut table, &mut changed)?;
     if request.auth_is_a_file {
-        // With any other store, a refreshed token would not reach the user.
+        // If the session used any other store, a refreshed token would not reach the user.
         set(&mut table, AUTH_STORE, "file".into())?;
     }
     set_trust(&mut table, request)?;

@@ -22,7 +22,7 @@ pub enum Login {
     Missing(MissingLogin),
 }
 
-/// Why credentials are missing.
+/// The reason why credentials are missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MissingLogin {
     /// The user has not logged in.

@@ -1,4 +1,4 @@
-//! Finds the environment variables that a user's `config.toml` refers to. They contain keys for
+//! Finds the environment variables to which a user's `config.toml` refers. They contain keys for
 //! model providers and MCP servers, which Codex reads from its environment.
 
 use std::collections::BTreeSet;
@@ -12,8 +12,8 @@ use super::{Error, files};
 /// Keys that Codex reads without any configuration.
 pub const KEYS: [&str; 2] = ["CODEX_API_KEY", "OPENAI_API_KEY"];
 
-/// Returns the names of the variables that the user's `config.toml` refers to. Returns none if the
-/// file is missing, and an error if it is invalid.
+/// Returns the names of the variables to which the user's `config.toml` refers. Returns no names if
+/// the file is missing, and an error if the file is invalid.
 pub fn named_variables(codex_home: &Path) -> Result<BTreeSet<String>, Error> {
     let path = codex_home.join("config.toml");
     let Some(text) = files::read_text(&path)? else { return Ok(BTreeSet::new()) };

@@ -10,7 +10,7 @@ use provost_sys::process::ProcessInstance;
 
 /// Programs that run scripts. The first argument is the script.
 const INTERPRETERS: [&str; 4] = ["node", "nodejs", "bun", "deno"];
-/// How many options of an interpreter may precede its script.
+/// The number of interpreter options that may precede the script.
 const MAX_OPTIONS: usize = 8;
 
 /// The kind of an agent.
@@ -25,22 +25,22 @@ pub enum AgentKind {
     Other(String),
 }
 
-/// How the kind was determined.
+/// The evidence for the kind of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Basis {
-    /// By `AI_AGENT` in the environment of the process.
+    /// The variable `AI_AGENT` in the environment of the process.
     Environment,
     Executable,
     Arguments,
 }
 
-/// The kind of an agent, and how it was determined.
+/// The kind of an agent, and the evidence for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentIdentification {
     pub kind: AgentKind,
     pub basis: Basis,
-    /// Whether the process runs the agent's own program. If not, it may be a script that started
-    /// the agent, or a process that merely inherited `AI_AGENT`.
+    /// Whether the process runs the agent's own program. Any other process may be a script that
+    /// started the agent, or may merely have inherited `AI_AGENT`.
     pub own_program: bool,
 }
 

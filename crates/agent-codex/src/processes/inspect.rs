@@ -164,8 +164,9 @@ pub fn open_rollouts_of(pid: u32) -> io::Result<Vec<Rollout>> {
     open_rollouts(&PathBuf::from(format!("/proc/{pid}/fd")))
 }
 
-/// Whether a descriptor is open for writing and its file still has that name here. A process in
-/// another mount namespace may see other files under the same names.
+/// Whether a descriptor is open for writing and `target` is still the name of its file. The name is
+/// checked because the process may be in another mount namespace, in which the same name belongs to
+/// another file.
 fn is_open_for_writing(descriptor: &Path, target: &Path) -> bool {
     let id = |path: &Path| fs::metadata(path).ok().map(|seen| FileId::from_metadata(&seen));
     let flags = || {

@@ -77,8 +77,8 @@ pub(crate) struct AppServerProtocol {
     deferred: VecDeque<StreamSignal>,
     /// The last message of the agent in the current turn.
     last_answer: Option<String>,
-    /// Whether the session's own thread has an active goal. If so, the server starts the next turn
-    /// automatically.
+    /// Whether the session's own thread has an active goal. While a goal is active, the server
+    /// starts the next turn automatically.
     goal: bool,
 }
 
@@ -225,7 +225,7 @@ impl AppServerProtocol {
         let opened = outcome.and_then(|reply| {
             self.settings = Some(ThreadSettings::from_answer(&reply));
             let thread = text(&reply["thread"], "id").map(str::to_owned);
-            thread.ok_or_else(|| "the answer names no thread".to_owned())
+            thread.ok_or_else(|| "the response contains no thread".to_owned())
         });
         match (opened, &self.opening.thread) {
             (Ok(other), Some(wanted)) if other != *wanted => {
@@ -422,9 +422,8 @@ impl AppServerProtocol {
         }
     }
 
-    /// Handles the end of a turn. The end always applies to the turn that started, even if it has
-    /// another id (see `turn_started`). A review also ends with a different id than it started
-    /// with.
+    /// Handles the end of a turn. The end always applies to the turn that started, even if the ids
+    /// differ (see `turn_started`). The ids of the start and the end also differ for a review.
     fn turn_ended(
         &mut self,
         thread: Option<&str>,

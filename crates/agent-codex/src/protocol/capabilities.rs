@@ -1,4 +1,4 @@
-//! The capabilities of a Codex version, and what follows if one is missing.
+//! The capabilities of a Codex version, and the consequences of missing ones.
 //!
 //! The handshake reports the version. When the server rejects an unknown method, it lists the
 //! methods that it supports.
@@ -23,19 +23,18 @@ pub struct Capability {
     pub if_missing: MissingCapability,
 }
 
-/// How to detect a capability.
+/// The method of detecting a capability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CapabilityProbe {
-    /// By the version, as observed in released versions.
+    /// Released versions have had the capability since this version.
     Since(CodexVersion),
-    /// By the server's list of methods. If the server does not list its methods, it is assumed to
-    /// have this one.
+    /// The server lists this method. A server that does not list its methods is assumed to have it.
     Method(&'static str),
-    /// By whether the server lists its methods at all.
+    /// The server lists its methods.
     Listed,
 }
 
-/// What follows for a session if its agent lacks a capability.
+/// The consequence for a session whose agent lacks a capability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MissingCapability {
     /// The session is refused before it starts any work, for this reason.
@@ -194,8 +193,8 @@ fn warning(version: CodexVersion, lacks: &[&Capability]) -> String {
     format!("codex {version} lacks: {}", described.collect::<Vec<_>>().join("; "))
 }
 
-/// Parses the list of methods from the rejection of an unknown one. These are all names in
-/// backquotes after the rejected name.
+/// Parses the list of methods from the rejection of an unknown method. The list consists of all
+/// names in backquotes after the rejected name.
 pub(crate) fn parse_methods(refusal: &str) -> Option<BTreeSet<String>> {
     let (_, list) = refusal.split_once("expected one of")?;
     let quoted = list.split('`').skip(1).step_by(2).map(str::to_owned);

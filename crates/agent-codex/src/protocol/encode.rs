@@ -1,8 +1,8 @@
 //! Encodes messages to the agent as lines of the app-server protocol.
 //!
-//! The id of each request shows what the response is about, so that the response can be interpreted
-//! even after a restart: `m:` for a message, `r:` for a message that asks for a result, `i:` for an
-//! interrupt, `c:` for a compaction.
+//! The id of each request shows the subject of the response, so that the response can be
+//! interpreted even after a restart: `m:` for a message, `r:` for a message that asks for a result,
+//! `i:` for an interrupt, `c:` for a compaction.
 
 use provost_core::{
     prompt,

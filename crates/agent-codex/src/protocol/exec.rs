@@ -24,7 +24,7 @@ const LIMITED: &[&str] = &[
 /// The prefix of a message which reports that a request to the model is being retried.
 const RETRYING: &str = "Reconnecting...";
 
-/// How many bytes of a message to keep.
+/// The maximum number of bytes to keep from a message.
 const MAX_DETAIL: usize = 4 << 10;
 
 /// The state of the protocol with one `codex exec` process.
@@ -37,7 +37,7 @@ pub(crate) struct ExecProtocol {
     total: Usage,
     /// The last message in the current turn.
     last_answer: Option<String>,
-    /// When the current line was printed. The lines themselves have no timestamps.
+    /// The time at which the current line was printed. The lines themselves have no timestamps.
     now_ms: Option<u64>,
 }
 

@@ -14,9 +14,9 @@ pub(crate) const THREAD: &str = "p:thread";
 /// A method that no server has. When a server rejects it, it lists the existing methods.
 const PROBE_METHOD: &str = "provost/probe";
 
-/// Notifications to opt out of. They are deltas of content that follows in full. Old versions send
-/// everything in two formats, so the most frequent notifications of the second format are listed
-/// too.
+/// Notifications that the server is asked not to send. They are deltas of content that follows in
+/// full. Old versions send everything in two formats, so the most frequent notifications of the
+/// second format are listed too.
 const IGNORED_NOTIFICATIONS: &[&str] = &[
     "item/agentMessage/delta",
     "item/plan/delta",
@@ -69,7 +69,7 @@ pub(crate) fn thread(opening: &ConversationOptions) -> ProtocolWrite {
     write(THREAD, wire::request(THREAD, thread_method(opening), Value::Object(params)))
 }
 
-/// Describes why the server rejected the request to open the conversation.
+/// Describes the server's reason for rejecting the request to open the conversation.
 pub(crate) fn describe_rejection(
     version: CodexVersion,
     opening: &ConversationOptions,

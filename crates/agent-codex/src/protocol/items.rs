@@ -12,7 +12,7 @@ use super::{
 /// The maximum number of open items to remember. If there are more, the oldest one is dropped.
 const MAX_OPEN: usize = 200;
 
-/// How many bytes of a diff to show for an approval.
+/// The maximum number of bytes of a diff to show for an approval.
 const MAX_DIFF: usize = 32 << 10;
 
 /// An item, with the fields that Provost uses.
@@ -59,7 +59,8 @@ pub(crate) struct FileChangeSet {
 }
 
 impl TurnItem {
-    /// Parses an item. Returns `None` if it has no id, because it could not be found again.
+    /// Parses an item. Returns `None` if the item has no id, because a request could not refer to
+    /// it.
     pub(crate) fn read(value: &Value) -> Option<TurnItem> {
         let id = text(value, "id")?.to_owned();
         let owned = |key| text(value, key).map(str::to_owned);
@@ -96,8 +97,8 @@ impl TurnItem {
         }
     }
 
-    /// Returns whether the item was carried out, or `None` if it is still in progress or this is
-    /// not known.
+    /// Returns whether the item was carried out. Returns `None` if the item is still in progress,
+    /// or if it is not known whether it was carried out.
     pub(crate) fn done(&self) -> Option<bool> {
         match self {
             TurnItem::Command { done, .. } | TurnItem::FileChange { done, .. } => *done,
@@ -150,7 +151,7 @@ fn describe_change(change: &Value) -> String {
     format!("{kind} {}\n{}\n", text(change, "path").unwrap_or("?"), diff.trim_end())
 }
 
-/// The open items that a request may refer to.
+/// The open items to which a request may refer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OpenItems(VecDeque<(ItemLocation, TurnItem)>);
 

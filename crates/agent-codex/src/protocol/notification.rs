@@ -70,7 +70,7 @@ pub(crate) struct TokenCounts {
     pub(crate) output: u64,
 }
 
-/// How a line from the app-server is treated.
+/// The class of a line from the app-server, which determines how the line is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineClass {
     /// The line is not a protocol message but plain output.
@@ -177,7 +177,8 @@ fn usage(thread: String, params: &Value) -> Option<CodexNotification> {
         Some(TokenCounts { input, output: part["outputTokens"].as_u64().unwrap_or(0) })
     };
     let (total, last) = (tokens(&params["total"])?, tokens(&params["last"])?);
-    // After a compaction there has been no call, and only the sum shows the remaining context.
+    // Directly after a compaction, no call has been made yet, so only the sum shows the remaining
+    // context.
     let sum = params["last"]["totalTokens"].as_u64();
     let filled = sum.unwrap_or_else(|| last.input.saturating_add(last.output));
     let window = params["modelContextWindow"].as_u64();

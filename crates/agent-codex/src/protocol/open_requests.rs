@@ -7,8 +7,8 @@ use provost_core::limits::MAX_OPEN_REQUESTS;
 use super::wire::RpcId;
 
 /// The maximum number of open requests. It is half of the session's limit, because Codex never
-/// reports that a non-blocking question is over, and such questions must not displace requests that
-/// the agent is waiting for.
+/// reports that a non-blocking question is over, and such questions must not displace the requests
+/// for which the agent is waiting.
 pub(crate) const MAX_WAITING: usize = MAX_OPEN_REQUESTS / 2;
 
 /// One open request.
@@ -24,17 +24,17 @@ pub(crate) struct PendingServerRequest {
     pub(crate) asked: u64,
 }
 
-/// How many unfinished items to remember with their approvals.
+/// The maximum number of unfinished items to remember with their approvals.
 const MAX_APPROVALS: usize = 200;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OpenServerRequests {
     waiting: Vec<PendingServerRequest>,
-    /// The items that requests refer to, until these items are finished.
+    /// The unfinished items to which requests refer.
     about: VecDeque<ItemApproval>,
 }
 
-/// An item that a request refers to.
+/// An item to which a request refers.
 #[derive(Clone, Debug)]
 struct ItemApproval {
     item: String,

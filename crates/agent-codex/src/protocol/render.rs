@@ -19,7 +19,7 @@ use super::{
     wire::{RpcMessage, list, text},
 };
 
-/// How many of the last lines of a command's output to show.
+/// The number of lines to show from the end of a command's output.
 const TAIL: usize = 10;
 
 /// The maximum length of a line of a command, of its output, of a plan's step or of a request, in

@@ -142,19 +142,19 @@ fn command(id: &RpcId, params: &Value, items: &OpenItems) -> Result<AgentRequest
         (Some(command), _) if runs => format!("run {command}"),
         (Some(input), _) => format!("write to a running command: {input}"),
         (None, Some(host)) => format!("reach {host}"),
-        (None, None) => return Err("the request names no command".to_owned()),
+        (None, None) => return Err("the request contains no command".to_owned()),
     };
     Ok(approval(RequestToken::Command(id.clone()), title, subject))
 }
 
 fn file_change(id: &RpcId, params: &Value, items: &OpenItems) -> Result<AgentRequest, String> {
-    let item = text(params, "itemId").ok_or("the request names no item")?;
+    let item = text(params, "itemId").ok_or("the request refers to no item")?;
     let mut subject = ApprovalSubject {
         reason: text(params, "reason").map(str::to_owned),
         ..ApprovalSubject::default()
     };
-    // Without its item, it is unknown which files the request is about. So no rule allows it, and
-    // the user sees the reason.
+    // If the item is missing, the files that the request concerns are unknown. Therefore no rule
+    // allows the request, and its title shows the reason to the user.
     let mut title = "change files that the agent did not name".to_owned();
     if let Some(TurnItem::FileChange { change, .. }) = items.find(item) {
         title = format!("change {}", change.paths.join(", "));

@@ -97,7 +97,7 @@ pub(crate) fn parse_result(text: &str, form: ResultForm) -> Option<StreamSignal>
             let mut result: Map<String, Value> = serde_json::from_str(object).ok()?;
             let (status, summary) =
                 (take_string(&mut result, "status")?, take_string(&mut result, "summary")?);
-            // The run reports the errors in a plan, because it knows the rules.
+            // Errors in a plan are reported by the run, which knows the rules for plans.
             let rest = bounded_json(result)?;
             let result = match form {
                 ResultForm::PlanReview => StructuredResult::PlanReview(rest),

@@ -1,4 +1,4 @@
-//! The messages and fields that Provost depends on, for comparison with the schema of an installed
+//! The messages and fields on which Provost depends, for comparison with the schema of an installed
 //! version.
 
 use super::capabilities::CodexVersion;
@@ -13,11 +13,11 @@ pub struct SchemaExpectation {
     /// elements.
     pub fields: &'static [&'static str],
     /// The version that introduced the message, if it is newer than the oldest supported version.
-    /// With older versions, Provost does without the message.
+    /// With older versions, Provost works without the message.
     pub since: Option<CodexVersion>,
 }
 
-/// Where a message occurs in the protocol.
+/// The part of the protocol in which a message occurs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SchemaLocation {
     ClientRequest,
@@ -27,7 +27,7 @@ pub enum SchemaLocation {
     Item,
 }
 
-/// All messages that Provost depends on.
+/// All messages on which Provost depends.
 pub const SCHEMA_EXPECTATIONS: &[SchemaExpectation] = &[
     client_request(
         "initialize",

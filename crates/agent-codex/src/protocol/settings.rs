@@ -1,11 +1,11 @@
 //! The settings of a thread. A user may change them on Codex's screen, and the ledger must record
-//! that.
+//! such a change.
 
 use serde_json::Value;
 
 use super::wire::{bounded, text};
 
-/// How many bytes of a value to show.
+/// The maximum number of bytes of a value to show.
 const MAX_SHOWN: usize = 100;
 
 /// The settings for the next turn of a thread.
@@ -39,7 +39,8 @@ impl ThreadSettings {
         }
     }
 
-    /// Describes what changed, if anything did.
+    /// Describes the changes between two versions of the settings. Returns `None` if there are
+    /// none.
     pub(crate) fn describe_changes(&self, new: &ThreadSettings) -> Option<String> {
         let parts = [
             ("model", &self.model, &new.model),

@@ -11,13 +11,13 @@ use super::{
     wire::{bounded, text},
 };
 
-/// How many bytes of an error's text to keep.
+/// The maximum number of bytes to keep from an error's text.
 const MAX_DETAIL: usize = 4 << 10;
 
 /// The maximum number of different account limits to track.
 const MAX_LIMITS: usize = 16;
 
-/// How long after the reset of a limit a turn may still end because of that limit.
+/// The time after the reset of a limit in which a turn may still end because of that limit.
 const JUST_OVER_MS: u64 = 60_000;
 
 /// The account's limits, as last reported.

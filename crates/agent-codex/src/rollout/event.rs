@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::ThreadId;
 
-/// An event in a rollout. Codex does not record approvals, questions and retries in these files.
+/// An event in a rollout. Codex does not record approvals, questions and retries in rollouts.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RolloutEvent {
     Session(SessionMeta),
@@ -27,7 +27,7 @@ pub enum RolloutEvent {
     Limits(AccountLimits),
     Plan(AgentPlan),
     Compacted,
-    /// Any other record. It shows that the agent is active.
+    /// A record of any other kind, which shows that the agent is active.
     Alive,
     /// An unreadable line, for example after a crash or on a full disk.
     Unreadable {
@@ -35,7 +35,7 @@ pub enum RolloutEvent {
     },
 }
 
-/// How a turn ended.
+/// The recorded end of a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecordedTurnEnd {
     Ok {
@@ -57,7 +57,7 @@ pub struct SessionMeta {
     pub thread: ThreadId,
     /// The thread that started this one as its sub-agent.
     pub parent: Option<ThreadId>,
-    /// The thread whose history this one started with.
+    /// The thread from which this one was forked, with a copy of its history.
     pub forked_from: Option<ThreadId>,
     pub cwd: Option<PathBuf>,
     pub cli_version: Option<String>,
@@ -105,7 +105,7 @@ pub struct AccountLimits {
     pub reached: Option<String>,
 }
 
-/// How much of a limit is used, and the period of the limit.
+/// The used part of a limit, and the period of the limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LimitUsage {
     pub used_percent: f64,
@@ -113,7 +113,7 @@ pub struct LimitUsage {
     pub reset: Option<LimitReset>,
 }
 
-/// When a limit resets. Newer versions report a time, older ones a delay.
+/// The time at which a limit resets. Newer versions report a time, older ones a delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitReset {
     /// Seconds since 1970.

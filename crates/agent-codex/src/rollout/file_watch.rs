@@ -34,7 +34,7 @@ pub struct RolloutFileWatch {
     inotify: OwnedFd,
     target: InotifyTarget,
     watched: Vec<(InotifyPath, i32)>,
-    /// Whether a file has appeared in a directory since this was last queried.
+    /// Whether a file has appeared in a directory since the last query.
     appeared: bool,
 }
 
@@ -48,7 +48,7 @@ struct InotifyPath {
 #[derive(Debug)]
 enum InotifyTarget {
     File(PathBuf),
-    /// Any file below `sessions`, where Codex creates a directory for each day.
+    /// Any file below the `sessions` directory, in which Codex creates a directory for each day.
     Sessions(PathBuf),
     /// A file, and any other files that appear below `sessions`. One descriptor watches both,
     /// because the system limits how many a user may have.

@@ -46,7 +46,8 @@ pub struct RolloutFold {
     at: String,
 }
 
-/// Where the thread's own records start, after those of the thread from which it was forked.
+/// The start of the thread's own records, which follow those of the thread from which it was
+/// forked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum History {
     Own,
@@ -328,8 +329,8 @@ fn classify_truncated(head: &LineHead<'_>, len: u64) -> RolloutEvent {
     match (head.kind, head.inner, head.item) {
         (None, _, _) | (Some("session_meta"), _, _) => RolloutEvent::Unreadable { len },
         (Some("compacted"), _, _) => RolloutEvent::Compacted,
-        // It is the agent's last message that makes the line so long, and a failed turn has no such
-        // message.
+        // The line is long because it contains the agent's last message, and a failed turn has no
+        // such message.
         (Some("event_msg"), Some("task_complete" | "turn_complete"), _) => {
             RolloutEvent::TurnEnded { turn, end: RecordedTurnEnd::Ok { last_message: None } }
         }

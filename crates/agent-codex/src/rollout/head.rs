@@ -93,7 +93,7 @@ fn digits(bytes: &[u8]) -> Option<(Option<u64>, &[u8])> {
     Some((Some(number), &bytes[end..]))
 }
 
-/// Which object is being read.
+/// The object that is being read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum HeadLevel {
     Line,

@@ -96,7 +96,7 @@ struct RolloutWalk<'a> {
     left: usize,
     wanted: &'a mut dyn FnMut(&Rollout) -> bool,
     most: usize,
-    /// How many files were taken from the current directory. Directories of days are visited newest
+    /// The number of files taken from the current directory. Directories of days are visited newest
     /// first.
     taken_here: usize,
 }

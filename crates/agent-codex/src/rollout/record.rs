@@ -57,11 +57,10 @@ pub(crate) struct MetaRecord {
     cli_version: Option<String>,
     #[serde(default)]
     originator: Option<String>,
-    /// Where the thread comes from. It is a string, or an object if Codex itself started the
-    /// thread.
+    /// The origin of the thread. It is a string, or an object if Codex itself started the thread.
     #[serde(default)]
     source: serde_json::Value,
-    /// The same in newer versions, where it is always a string.
+    /// The origin of the thread in newer versions, where it is always a string.
     #[serde(default)]
     thread_source: Option<String>,
     /// Records with a smaller ordinal belong to the thread from which this one was forked.

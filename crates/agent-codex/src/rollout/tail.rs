@@ -12,7 +12,7 @@ use provost_sys::agent_file;
 
 /// The maximum length of a line that is returned in full.
 pub const MAX_LINE: usize = 1 << 20;
-/// How many bytes of a longer line to keep.
+/// The number of bytes to keep from a longer line.
 const KEPT_BYTES: usize = 64 << 10;
 const FIRST_BUFFER: usize = 128 << 10;
 /// The largest supported window of a compressed file, as a power of two. The common compression
@@ -66,7 +66,7 @@ pub enum FileStatus {
     },
     /// Another file now has this name.
     Replaced,
-    /// No file has this name any more.
+    /// There is no longer a file with this name.
     Gone,
 }
 
@@ -84,7 +84,8 @@ pub struct RolloutTail {
     end: usize,
     /// The offset of `start` in the uncompressed text.
     offset: u64,
-    /// How many bytes of an overlong line were discarded. Its beginning is in `buffer[start..end]`.
+    /// The number of discarded bytes of an overlong line, whose beginning is in
+    /// `buffer[start..end]`.
     dropped: u64,
 }
 

@@ -21,9 +21,9 @@ pub struct ScreenApproval {
 }
 
 impl CodexReading {
-    /// Reads what an approval is about. If there are several possible beginnings, the first one is
-    /// used. Text in the command, or earlier output of the agent, can thus make the result longer
-    /// than the command, but can never hide a part of it.
+    /// Reads the subject of an approval. If the subject could begin at several places, the first
+    /// one is used. Text in the command, or earlier output of the agent, can thus make the result
+    /// longer than the command, but can never hide a part of it.
     pub fn approval(&self) -> Option<ScreenApproval> {
         if self.kind != CodexScreenKind::Approval {
             return None;

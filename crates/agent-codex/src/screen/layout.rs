@@ -4,7 +4,7 @@
 const MAX_DIALOG_LINES: usize = 30;
 /// The maximum number of lines that the composer shows below the input.
 const MAX_FOOTERS: usize = 3;
-/// How many lines above the composer to search for the turn's status line.
+/// The number of lines above the composer in which to search for the turn's status line.
 const MAX_DETAILS: usize = 6;
 
 /// A list of choices with a key hint below it.
@@ -58,8 +58,8 @@ pub(super) fn composer(screen: &[String]) -> Option<usize> {
     (fits && footers.iter().any(|line| is_footer(line))).then_some(row)
 }
 
-/// Returns the input row if it has text and nothing else is below it. Older versions hide the
-/// composer's own lines while there is text.
+/// Returns the input row if it contains text and nothing is below it. Older versions hide the
+/// composer's own lines while the input contains text.
 pub(super) fn bare_composer(screen: &[String]) -> Option<usize> {
     let row = screen.iter().rposition(|line| line.starts_with('›'))?;
     let is_own = |line: &String| line.is_empty() || line.starts_with("  ");
@@ -79,8 +79,8 @@ fn is_footer_below(below: &[String], gap: usize) -> bool {
     below[gap + 1..].iter().any(|line| is_footer(line))
 }
 
-/// Returns the status line above the composer, which consists of a bullet, text, and how to
-/// interrupt the turn.
+/// Returns the status line above the composer, which consists of a bullet, a text, and the key that
+/// interrupts the turn.
 pub(super) fn turn(screen: &[String], composer: usize) -> Option<&str> {
     let above = screen[..composer].iter().rev().map(String::as_str).filter(|line| !line.is_empty());
     let mut near =

@@ -1,5 +1,5 @@
-//! Classifies what Codex shows on its screen. This is a last resort for when there is no better
-//! source.
+//! Classifies what Codex shows on its screen. The screen is used only if no better source is
+//! available.
 //!
 //! Rules match the bottom of the screen, where Codex draws its dialogs and its composer. The
 //! agent's output is above that and never matches. A screen signal can request the user's
@@ -45,7 +45,7 @@ pub enum CodexScreenKind {
     /// The composer is visible, with no sign of an active turn. This also happens while a turn is
     /// starting or waiting, so it does not prove that the agent is idle.
     Composer,
-    /// Anything else: Codex is starting, or another program or none is using the terminal.
+    /// Anything else: Codex is starting, another program is using the terminal, or no program is.
     Nothing,
 }
 

@@ -1,5 +1,5 @@
-//! Screens with character attributes. They matter because the placeholder in an empty composer is
-//! dim.
+//! Screens with character attributes. The attributes matter because only they distinguish the dim
+//! placeholder in an empty composer from typed text.
 
 use provost_terminal::StyledLine;
 

@@ -10,7 +10,7 @@ use provost_sys::agent_file;
 use super::{SKILL_FILE, SkipReason};
 use crate::text::displayable;
 
-/// How many bytes of a skill's file to read.
+/// The maximum number of bytes to read from a skill's file.
 const READ_LIMIT: u64 = 64 * 1024;
 
 /// The maximum length of a name in Codex, in characters.
@@ -30,8 +30,8 @@ pub(super) fn read(directory: &Path) -> Result<FrontMatter, SkipReason> {
     parse(text_of(&bytes)?)
 }
 
-/// Describes why the file cannot be read. The text does not contain the path, because the caller
-/// adds it.
+/// Describes the reason why the file cannot be read. The text does not contain the path, because
+/// the caller adds it.
 fn unreadable(why: &agent_file::Error) -> String {
     match why {
         agent_file::Error::Io { source, .. } => source.to_string(),

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use super::{CODEX_OWN, MAX_DEPTH, MAX_DIRECTORIES, RootKind, SKILL_FILE, SkillRoot, SkipReason};
 
-/// How many levels to search. This is more than Codex searches, so that skills beyond its reach are
-/// reported too.
+/// The number of levels to search. Codex searches fewer levels, so skills that are too deep for
+/// Codex are found and reported too.
 const SEARCHED_DEPTH: usize = MAX_DEPTH + 4;
 
 /// An entry to list.

@@ -1,10 +1,10 @@
-//! How much later a follower of Provost's events receives a Codex message than a bare reader of the
-//! app-server's socket.
+//! Measures the delay with which a follower of Provost's events receives a Codex message, compared
+//! with a bare reader of the app-server's socket.
 //!
 //! The bare reader is a second client of the same server that resumed the same thread, so the
-//! server sends it the same messages as Provost. It connects through the holder's listener, which
-//! is the only access, and therefore counts as a user at the agent's screen. All three readers are
-//! threads of this process and share one clock.
+//! server sends it the same messages as Provost. It connects through the holder's listener, because
+//! there is no other access to the server, and therefore counts as a user at the agent's screen.
+//! All three readers are threads of this process and share one clock.
 
 use std::{
     collections::BTreeMap,
@@ -55,8 +55,8 @@ pub(crate) fn run(table: &mut FigureTable, codex: &Path) -> Result<()> {
     let scene = CodexBenchEnv::new(codex, &scenario())?;
     fs::write(scene.repository().join("provost.toml"), RULES)?;
     scene.run_json(&["trust", "--yes", "--json"])?;
-    // With a budget, all token usage is reported immediately. Without one, usage is batched for a
-    // second.
+    // The budget makes Provost report all token usage immediately. Without a budget, usage is
+    // batched for a second.
     let mut happenings = scene.follow_events()?;
     let id = scene.spawn(&["--keep", "--budget", "100M", "--approvals", "untrusted"])?;
     happenings.wait_for(SEALED, 1)?;
@@ -101,8 +101,8 @@ fn scenario() -> String {
     format!("[[thread]]\nturn = [{}]\n", ATTEMPT.repeat(INSTRUCTIONS + 1))
 }
 
-/// Adds a row with the delay of one reader compared with the other, over all events that both
-/// received.
+/// Adds a row with the delay of one reader compared with the bare one, over all events that both
+/// readers received.
 fn row(table: &mut FigureTable, who: &str, bare: &EventTimes, held: &EventTimes) -> Result<()> {
     let (mut all, mut kinds) = (Sample::default(), Vec::new());
     for (kind, moments) in bare {

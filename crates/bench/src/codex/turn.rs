@@ -1,5 +1,5 @@
-//! A supervised one-turn job compared with a bare app-server client that does the same. Both use a
-//! fresh home and alternate.
+//! A supervised one-turn job compared with a bare app-server client that does the same work. The
+//! two jobs alternate, and each one uses a fresh home.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -32,7 +32,7 @@ turn = [
 ]
 "#;
 
-/// Measures both from the start to the end of the first turn.
+/// Measures both jobs from their start to the end of the first turn.
 pub(crate) fn run(table: &mut FigureTable, codex: &Path) -> Result<()> {
     let scene = CodexBenchEnv::new(codex, SCENARIO)?;
     let (mut ratios, mut above) = (Sample::default(), Sample::default());

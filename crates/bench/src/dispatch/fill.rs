@@ -19,7 +19,7 @@ const BATCH: u64 = 250;
 /// The number of teams that stay open, with a loop.
 const OPEN: u64 = 100;
 
-/// Words that appear in the goals, to search for.
+/// Words that appear in the goals, so that searches can find them.
 const WORDS: [&str; 8] =
     ["callers", "limits", "tables", "colours", "windows", "letters", "harbours", "engines"];
 
@@ -70,7 +70,7 @@ pub(crate) fn write_long_team(ledger: &mut SqliteLedger, messages: u64) -> Resul
         }
         let batch = BATCH.min(messages - done);
         for no in done + 1..=done + batch {
-            // Opening the team posted the first message.
+            // The first message was already posted when the team was opened.
             if no > 1 {
                 let command = TeamCommand::Post(Box::new(message(no)));
                 let posted = turn.command_team(id(0), &TeamActor::Operator, &command, "operator");

@@ -49,7 +49,7 @@ fn command_args(what: &str, tasks: u64) -> Vec<&'static str> {
         "audit" => format!("audit {middle} --json"),
         _ => format!("replay {middle} --as timeline --json"),
     };
-    // These few short texts live as long as the measurement.
+    // Leaking the texts is acceptable, because there are only a few short ones.
     Box::leak(text.into_boxed_str()).split(' ').collect()
 }
 

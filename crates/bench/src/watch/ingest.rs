@@ -32,7 +32,7 @@ pub(crate) fn run(table: &mut FigureTable) -> Result<()> {
     adopt(table, &rollout)
 }
 
-/// Writes lines as they occur in real conversations. Only the first two must be parsed.
+/// Writes lines as they occur in real conversations. Only the first two lines have to be parsed.
 fn write(place: &Path, size: Size) -> Result<PathBuf> {
     let path = place.join(format!("rollout-2026-11-16T10-00-00-{THREAD}.jsonl"));
     let mut file = BufWriter::new(File::create(&path)?);

@@ -18,7 +18,7 @@ pub(crate) use terminals::run as terminals;
 #[derive(Clone, Copy, Debug)]
 struct Size {
     sessions: usize,
-    /// How long usage is measured.
+    /// The time for which usage is measured.
     measured_for: Duration,
     /// The size of the rollout.
     bytes: usize,

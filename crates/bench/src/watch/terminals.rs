@@ -89,8 +89,8 @@ impl<'a> TerminalSessions<'a> {
         Ok(())
     }
 
-    /// Measures the time from when the model may finish until the resulting event. This includes
-    /// the time that Codex needs.
+    /// Measures the time from the moment when the model may finish until the resulting event. This
+    /// includes the time that Codex needs.
     fn time_until(&mut self, no: usize, door: &str, kind: &str) -> Result<Duration> {
         self.send(no, door)?;
         let released = now();

@@ -63,7 +63,7 @@ impl ProcessFact {
     }
 }
 
-/// How active the agent's output stream is.
+/// The activity of the agent's output stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Activity {
@@ -93,7 +93,7 @@ impl Activity {
 
 /// The result of the checks on the current tree. `VerifiedTree` carries the proof.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verification {
+pub enum VerificationFact {
     /// The result is missing, because no check is configured or none has ended yet.
     None,
     Passed(VerifiedTree),
@@ -101,29 +101,32 @@ pub enum Verification {
     Failed(CheckRefutation),
 }
 
-impl Verification {
+impl VerificationFact {
     /// Whether a check could not be started, or could not be observed until it ended. The work is
     /// then neither proved nor refuted. A check that exceeded a limit counts as having run.
     pub fn could_not_run(&self) -> bool {
         matches!(
             self,
-            Verification::Failed(CheckRefutation::Unfinished { end: CheckEnd::Unfinished(_), .. })
+            VerificationFact::Failed(CheckRefutation::Unfinished {
+                end: CheckEnd::Unfinished(_),
+                ..
+            })
         )
     }
 
     /// Whether verification was attempted but produced no result, for reasons that have nothing to
     /// do with the work: a check could not be run, or the work could not be committed for the
-    /// checks. In contrast to `None`, there is then a reason to report.
+    /// checks. In contrast to `None`, such a result has a reason to report.
     pub fn is_unchecked(&self) -> bool {
         self.could_not_run()
-            || matches!(self, Verification::Failed(CheckRefutation::NoSnapshot { .. }))
+            || matches!(self, VerificationFact::Failed(CheckRefutation::NoSnapshot { .. }))
     }
 
     pub fn as_str(&self) -> &'static str {
         match self {
-            Verification::None => "none",
-            Verification::Passed(_) => "passed",
-            Verification::Failed(_) => "failed",
+            VerificationFact::None => "none",
+            VerificationFact::Passed(_) => "passed",
+            VerificationFact::Failed(_) => "failed",
         }
     }
 }

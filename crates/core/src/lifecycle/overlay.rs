@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::state::{Cause, Flag, Judgement, Rule, State};
 
-/// Why Provost itself ended an attempt.
+/// The reason why Provost itself ended an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopCause {
@@ -33,8 +33,8 @@ pub enum StateOverlay {
     BlockingRequest,
     /// The agent exited at a usage limit and is resumed once the limit has passed.
     Limited,
-    /// A check that determines the outcome is pending or running. Until it ends, the outcome is not
-    /// final.
+    /// A check that determines the outcome is pending or running. The outcome is not final until
+    /// the check ends.
     Verifying,
     /// The tree kept changing during verification.
     MovingTree,

@@ -76,7 +76,7 @@ impl State {
 }
 
 string_enum!(
-    /// Why an attempt failed.
+    /// The reason why an attempt failed.
     Cause {
         SelfReported = "self_reported": "it claimed failure",
         AgentError = "agent_error": "its turn ended with an error",

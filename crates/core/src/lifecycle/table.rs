@@ -3,7 +3,7 @@
 //! A test compares all 240 cells with the golden contract file, which this module never reads.
 
 use super::{
-    facts::{Activity, ClaimKind, ProcessFact, Verification},
+    facts::{Activity, ClaimKind, ProcessFact, VerificationFact},
     state::{Cause, Flag, Judgement, Rule, State},
 };
 
@@ -12,7 +12,7 @@ pub fn judge_facts_by_table(
     claim: ClaimKind,
     process: ProcessFact,
     activity: Activity,
-    verification: &Verification,
+    verification: &VerificationFact,
 ) -> Judgement {
     let ended = match (process, activity) {
         (ProcessFact::Exit0, _) => Some(ExitKind::Cleanly),
@@ -42,9 +42,9 @@ fn judge_running(
     claim: ClaimKind,
     process: ProcessFact,
     activity: Activity,
-    verification: &Verification,
+    verification: &VerificationFact,
 ) -> Judgement {
-    use Verification as V;
+    use VerificationFact as V;
     let moving = activity == Activity::Active;
     match (claim, verification) {
         (ClaimKind::Completed, _) if moving => Judgement::new(State::Finishing, Rule::L1),
@@ -88,8 +88,8 @@ fn judge_running_unclaimed(process: ProcessFact, activity: Activity) -> Judgemen
     }
 }
 
-fn judge_ended(claim: ClaimKind, ended: ExitKind, verification: &Verification) -> Judgement {
-    use Verification as V;
+fn judge_ended(claim: ClaimKind, ended: ExitKind, verification: &VerificationFact) -> Judgement {
+    use VerificationFact as V;
     let mismatch = (ended == ExitKind::Crashed).then_some(Flag::ExitMismatch);
     match (claim, ended, verification) {
         (ClaimKind::Completed, _, V::Passed(_)) => {
@@ -130,9 +130,9 @@ fn judge_ended(claim: ClaimKind, ended: ExitKind, verification: &Verification) -
 fn judge_ended_unclaimed(
     claim: ClaimKind,
     ended: ExitKind,
-    verification: &Verification,
+    verification: &VerificationFact,
 ) -> Judgement {
-    use Verification as V;
+    use VerificationFact as V;
     match (ended, verification) {
         (ExitKind::Crashed, V::Failed(_) | V::None) => {
             Judgement::new(State::Failed, Rule::X10).because(Cause::Crash)
@@ -151,11 +151,11 @@ fn judge_ended_unclaimed(
     }
 }
 
-fn check_flag(verification: &Verification) -> Option<Flag> {
+fn check_flag(verification: &VerificationFact) -> Option<Flag> {
     match verification {
-        Verification::None => None,
-        Verification::Passed(_) => Some(Flag::ChecksPassed),
-        Verification::Failed(_) => Some(Flag::ChecksFailed),
+        VerificationFact::None => None,
+        VerificationFact::Passed(_) => Some(Flag::ChecksPassed),
+        VerificationFact::Failed(_) => Some(Flag::ChecksFailed),
     }
 }
 

@@ -40,7 +40,7 @@ pub enum PlanEdit {
     Release { id: TaskId, on: TaskId },
 }
 
-/// An edit that cannot be applied, and why.
+/// An edit that cannot be applied, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("edit number {no} cannot be applied: {why}")]
 pub struct EditFault {
@@ -49,7 +49,7 @@ pub struct EditFault {
     pub why: EditRefusal,
 }
 
-/// Why an edit cannot be applied.
+/// The reason why an edit cannot be applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EditRefusal {
     #[error("there is no task \"{id}\": expected the id of a task in the plan")]

@@ -93,7 +93,7 @@ pub enum PlanFault {
 }
 
 impl PlanFault {
-    /// Returns the location of the fault. For a cycle, this is its first task.
+    /// Returns the location of the fault. The location of a cycle is its first task.
     pub fn location(&self) -> FaultLocation {
         match self {
             PlanFault::Empty | PlanFault::TooMany { .. } => FaultLocation::Plan,

@@ -22,7 +22,8 @@ pub const MAX_PLANNED: usize = 200;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Value")]
 pub struct Plan {
-    /// Behind an `Arc` because a run and its plan are cloned for every decision about the run.
+    /// The tasks, which are behind an `Arc` because a run and its plan are cloned for every
+    /// decision about the run.
     tasks: Arc<Vec<PlanTask>>,
     /// The position of each task.
     #[serde(skip)]

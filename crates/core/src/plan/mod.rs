@@ -2,7 +2,7 @@
 //!
 //! Every constructor of [`Plan`] validates, so a `Plan` value is always valid. A plan describes the
 //! work and its order, but has no field for progress. Only the run records progress, so an agent
-//! cannot claim any by editing the plan.
+//! cannot claim progress by editing the plan.
 
 mod edit;
 mod fault;

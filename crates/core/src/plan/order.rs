@@ -95,7 +95,7 @@ impl DependencyLinks {
 }
 
 /// Returns the cycles among the tasks that could not be ordered. Each of these tasks depends on
-/// another one of them, so following the dependencies always leads to a cycle or to a task that was
+/// another such task, so following the dependencies always leads to a cycle or to a task that was
 /// already visited.
 fn find_cycles(tasks: &[PlanTask], links: &DependencyLinks, waits: &[usize]) -> Vec<PlanFault> {
     let mut walks = vec![0; tasks.len()];

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     ids::SessionId,
-    lifecycle::{ClaimKind, Judgement, Verification},
+    lifecycle::{ClaimKind, Judgement, VerificationFact},
     request::Request,
     result::StructuredResult,
     session::{self, Budget, SendMode, Session, SessionSpec},
@@ -175,7 +175,7 @@ impl Run {
         context: &RunAdvanceContext<'_>,
     ) -> Option<RunStep> {
         let Budget { tokens, turns } = self.allowance(session, context);
-        // A session without a budget runs no agent.
+        // A session without a budget stays without one.
         let budget = Budget {
             tokens: session.budget.tokens.and(tokens),
             turns: session.budget.turns.and(turns),
@@ -332,9 +332,7 @@ impl Run {
             }
         }
         match self.landing_need()? {
-            LandingNeed::Session(no, _) if self.is_check_only(self.stage, no) => {
-                self.open_session(self.job(no))
-            }
+            LandingNeed::Verification(no, step) => self.verify_landing(no, step),
             LandingNeed::Session(no, step) => match self.used_up() {
                 Some(used) => Some(stop_run(RunFailureCause::Budget, used)),
                 None => self.begin_step(context, no, step),
@@ -592,8 +590,8 @@ fn bad_end_reason(session: &Session, judged: &Judgement) -> Option<String> {
     let stopped = attempt.stopped.as_ref().map(|(_, detail)| detail.clone());
     let crashed = judged.cause == Some(crate::lifecycle::Cause::Crash);
     let refuted = || match session.verification() {
-        Verification::Failed(refuted) if !crashed => Some(refuted.describe()),
-        Verification::None | Verification::Failed(_) | Verification::Passed(_) => None,
+        VerificationFact::Failed(refuted) if !crashed => Some(refuted.describe()),
+        VerificationFact::None | VerificationFact::Failed(_) | VerificationFact::Passed(_) => None,
     };
     let gave_up = attempt.claim.as_ref().filter(|claim| claim.kind == ClaimKind::Failed);
     let first_line = gave_up.and_then(|claim| claim.text.as_deref()?.lines().next());

@@ -56,10 +56,9 @@ impl Run {
 
     /// Returns the number of agents that are working for the run or are about to start.
     pub fn agents_at_work(&self) -> usize {
-        let agents = self.live().filter(|one| !self.is_check_only(one.stage, one.cycle));
         // In a stopped run, no agent starts after a worktree move.
         let continues = self.attempt().stopped.is_none() || bug!(StoppedMoveCounted);
-        agents.count() + if continues { self.worktree_moves().count() } else { 0 }
+        self.live().count() + if continues { self.worktree_moves().count() } else { 0 }
     }
 
     /// Whether the run may start one more agent.
@@ -298,9 +297,8 @@ impl Run {
             let why = TaskReturn::Conflict(met.clone());
             return Some(self.return_task(graph, &met.task, why));
         }
-        // Only one check runs at a time, and its result is handled before the next check.
-        let checking = self.live().any(|one| one.stage == RunStage::Tasks);
-        if checking {
+        // Only one verification runs at a time, and its result is handled before the next one.
+        if self.pending_verification().is_some() {
             return None;
         }
         let batch = queue.batch.as_ref()?;
@@ -313,7 +311,10 @@ impl Run {
             QueueStep::Prove(len) if self.needs_no_check(graph, batch, len) => {
                 Some(RunStep::Event(BatchVerified { batch: batch.no, len }.into()))
             }
-            QueueStep::Prove(len) => self.check_merged(graph, batch, len),
+            QueueStep::Prove(len) => {
+                let checks = self.checks_of_merged(graph, batch, len);
+                self.verify_batch(batch, len, checks.into_iter().map(str::to_owned).collect())
+            }
             QueueStep::Return(at) => {
                 let link = batch.links.get(at)?;
                 let failed = self.failed_checks(batch);
@@ -336,10 +337,10 @@ impl Run {
 
     /// Returns the failed checks of the shortest refuted prefix of the batch.
     fn failed_checks(&self, batch: &MergeBatch) -> Vec<Receipt> {
-        let by = batch.refuted.as_ref().and_then(|refuted| self.session(refuted.by));
-        let end = by.and_then(|session| session.end.as_ref());
+        let by = batch.refuted.as_ref();
+        let by = by.and_then(|refuted| self.requested_verification(refuted.by));
         let failed = |receipt: &&Receipt| receipt.end != CheckEnd::Exit(0);
-        end.into_iter().flat_map(|end| end.receipts.iter().filter(failed).cloned()).collect()
+        by.iter().flat_map(|by| by.receipts.iter().flatten()).filter(failed).cloned().collect()
     }
 
     /// Whether the merged tree has already passed all of its checks.
@@ -364,18 +365,6 @@ impl Run {
         };
         let of_tasks = graph.tasks().filter(|(plan, task)| merged(&plan.id, task));
         self.checks_with(of_tasks.map(|(plan, _)| plan))
-    }
-
-    fn check_merged(&self, graph: &TaskGraph, batch: &MergeBatch, len: usize) -> Option<RunStep> {
-        let link = batch.links.get(len.checked_sub(1)?)?;
-        let checks = self.checks_of_merged(graph, batch, len);
-        self.open_session(SessionJob {
-            stage: RunStage::Tasks,
-            cycle: graph.queue.checks + 1,
-            task: None,
-            base: &link.merge.commit,
-            checks: checks.into_iter().map(str::to_owned).collect(),
-        })
     }
 
     /// Ends the stage once all tasks are merged, or once none of the remaining tasks can make progress.

@@ -16,7 +16,7 @@ use crate::{
     ids::{CommitId, SessionId},
     plan::TaskId,
     session::{Budget, HookEnd},
-    verdict::{Caveats, Snapshot},
+    verdict::{Caveats, Receipt, Snapshot},
 };
 
 /// A request to a run, or an observation about it.
@@ -61,6 +61,11 @@ pub enum RunCommand {
         onto: Snapshot,
         links: Vec<BatchLink>,
         conflicts: Vec<MergeConflict>,
+    },
+    /// The checks of a requested verification have ended.
+    Verified {
+        no: u32,
+        receipts: Vec<Receipt>,
     },
     /// The branch contains the first `len` links of the batch.
     Integrated {
@@ -216,6 +221,11 @@ impl Run {
             | RunCommand::Integrated { .. }
             | RunCommand::TaskUnmergeable { .. }
             | RunCommand::QueueFailed { .. } => self.decide_tasks(command, open),
+            RunCommand::Verified { no, receipts } => {
+                let pending = self.pending_verification().is_some_and(|one| one.no == no);
+                let taken = open && pending || bug!(LateVerificationTaken);
+                event_if_new(taken, VerificationDone { no, receipts })
+            }
             RunCommand::CommitRecorded { session, head, caveats } => {
                 let wanted = self.uncommitted_sessions().any(|one| one.id == session);
                 event_if_new(open && wanted, CommitRecorded { session, head, caveats })

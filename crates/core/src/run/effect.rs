@@ -27,6 +27,10 @@ pub enum RunEffect {
         attempt: u32,
         batch: u32,
     },
+    /// Run the checks of a requested verification, or find the result if they already ran.
+    Verify {
+        no: u32,
+    },
     /// Fast-forward the run's branch to include the first `len` links of the batch.
     Integrate {
         attempt: u32,
@@ -62,6 +66,7 @@ impl RunEffect {
             RunEffect::CommitLeftovers(session) => format!("commit-{session}"),
             RunEffect::MoveWorktree { no } => format!("move-worktree-{no}"),
             RunEffect::MergeBatch { attempt, batch } => format!("merge-{attempt}-{batch}"),
+            RunEffect::Verify { no } => format!("verify-{no}"),
             RunEffect::Integrate { attempt, batch, len } => {
                 format!("integrate-{attempt}-{batch}-{len}")
             }
@@ -83,7 +88,9 @@ impl RunEffect {
             RunEffect::CommitLeftovers(_)
             | RunEffect::MoveWorktree { .. }
             | RunEffect::Integrate { .. } => true,
-            RunEffect::MergeBatch { .. }
+            // Before it uses a checkout, a verification waits for these calls itself.
+            RunEffect::Verify { .. }
+            | RunEffect::MergeBatch { .. }
             | RunEffect::WatchPullRequest { .. }
             | RunEffect::RunHook(_)
             | RunEffect::WriteReport { .. } => false,
@@ -98,6 +105,7 @@ impl RunEffect {
             RunEffect::MoveWorktree { .. } | RunEffect::Integrate { .. } => true,
             RunEffect::CommitLeftovers(_)
             | RunEffect::MergeBatch { .. }
+            | RunEffect::Verify { .. }
             | RunEffect::WatchPullRequest { .. }
             | RunEffect::CheckLanded { .. }
             | RunEffect::RunHook(_)
@@ -118,6 +126,8 @@ impl Run {
                 self.uncommitted_sessions().map(|session| RunEffect::CommitLeftovers(session.id)),
             );
             effects.extend(self.task_effects());
+            let pending = self.pending_verification();
+            effects.extend(pending.map(|pending| RunEffect::Verify { no: pending.no }));
             effects.extend(self.landing_effect());
         }
         effects.extend(
@@ -157,7 +167,9 @@ impl Run {
         let (attempt, step, look) =
             (self.attempt().no, self.steps.len(), self.pull_request_changes);
         match self.landing_need()? {
-            LandingNeed::Session(..) | LandingNeed::Approval => None,
+            LandingNeed::Session(..) | LandingNeed::Verification(..) | LandingNeed::Approval => {
+                None
+            }
             LandingNeed::Land => Some(RunEffect::Land { attempt, step }),
             LandingNeed::Watch => Some(RunEffect::WatchPullRequest { attempt, change: look }),
         }
@@ -174,10 +186,7 @@ impl Run {
 
     /// Returns the sessions whose work is finished but not yet committed.
     pub(super) fn uncommitted_sessions(&self) -> impl Iterator<Item = &RunSession> {
-        // A session that only checks a merge leaves no changes behind, even if the operator accepts
-        // its result.
-        let own = self.current().filter(|one| one.stage != RunStage::Tasks);
-        let own = if self.commit_failure.is_none() { own } else { None };
+        let own = if self.commit_failure.is_none() { self.current() } else { None };
         let tasks = self.graph.iter().flat_map(TaskGraph::tasks).map(|(_, task)| task);
         let known = tasks.filter(|task| task.commit_failure.is_none());
         let of_tasks = known.filter_map(|task| self.session(task.session()?));

@@ -12,12 +12,13 @@ use super::{
     spec::RunSpec,
     stage::RunStage,
     state::{RunDecision, SessionEnd},
+    verification::VerificationSubject,
 };
 use crate::{
     ids::{CommitId, RequestId, SessionId},
     plan::{Plan, TaskId},
     session::HookEnd,
-    verdict::{Caveats, Snapshot},
+    verdict::{Caveats, Receipt, Snapshot},
 };
 
 events! {
@@ -81,6 +82,17 @@ events! {
     /// The first `len` links of the batch need no check, because their tree is already proved or
     /// there are no checks.
     BatchVerified = "run.batch_verified", 1 { batch: u32, len: usize }
+    /// Merged work must be checked before the run continues with it.
+    VerificationRequested = "run.verification_requested", 1 {
+        no: u32,
+        subject: VerificationSubject,
+        snapshot: Snapshot,
+        checks: Vec<String>,
+        /// The commit from which the checks take protected files.
+        base: CommitId,
+    }
+    /// The checks of merged work have ended, all of them or up to the first that did not pass.
+    VerificationDone = "run.verification_done", 1 { no: u32, receipts: Vec<Receipt> }
     /// The run's branch now contains the first `len` links of the batch.
     Integrated = "run.integrated", 1 { batch: u32, len: usize, head: Snapshot }
     /// Provost committed the changes that an editing session left behind, because no check had done so.

@@ -33,6 +33,7 @@ impl Run {
             since: at,
             attempts: vec![RunAttempt::new(1, at)],
             sessions: Vec::new(),
+            verifications: Vec::new(),
             decisions: Vec::new(),
             forged_records: 0,
             seen: BTreeSet::new(),
@@ -96,6 +97,8 @@ impl Run {
             | Event::TaskQueued(_)
             | Event::TaskReturned(_)
             | Event::TaskFailed(_) => self.apply_task(event),
+            Event::VerificationRequested(e) => self.add_verification(e),
+            Event::VerificationDone(e) => self.end_verification(e),
             Event::BatchMerged(_) | Event::BatchVerified(_) | Event::Integrated(_) => {
                 self.apply_queue(event);
             }
@@ -280,9 +283,6 @@ impl Run {
                 }
             }
             Some(StructuredResult::Plan(_) | StructuredResult::PlanReview(_)) | None => {}
-        }
-        if stage == RunStage::Tasks {
-            return self.record_batch_check(id, end);
         }
         if let Some(task) = self.task_of(id) {
             task.usage.add(end.usage);

@@ -6,12 +6,10 @@ use super::{
     event::*,
     graph::{TaskPhase, TaskReturn, WorktreeMove},
     hook::RunHookEvent,
-    outcome::TreeProof,
-    queue::BatchCheckResult,
     stage::RunStage,
-    state::{PlanProgress, Run, SessionEnd},
+    state::{PlanProgress, Run},
 };
-use crate::{ids::SessionId, time::Moment, verdict::CheckEnd};
+use crate::time::Moment;
 
 impl Run {
     #[expect(clippy::wildcard_enum_match_arm, reason = "evolve() is the exhaustive match")]
@@ -120,22 +118,18 @@ impl Run {
                 let last = links.last().and_then(|link| graph.task(&link.task));
                 let own = last.and_then(|task| task.proof.clone());
                 links.iter().for_each(|link| graph.merge(&link.task));
-                let checked = by.and_then(|by| self.session(by)).and_then(|one| one.end.as_deref());
-                let proof = checked.and_then(TreeProof::from_end).or(own);
+                let checked = by.and_then(|by| self.requested_verification(by));
+                let proof = checked.and_then(|checked| self.proof_by(checked)).or(own);
                 self.set_head(&e.head, proof.filter(|proof| proof.is_for(&e.head)));
             }
             _ => unreachable!("evolve() sends only events about the queue here"),
         }
     }
 
-    /// Records a session that works on a task or checks a merged batch.
+    /// Records a session that works on a task.
     pub(super) fn add_task_session(&mut self, e: &RunSessionOpened) {
         let base = self.base().clone();
-        let Some(graph) = &mut self.graph else { return };
-        let Some(id) = &e.task else {
-            graph.queue.checks += u32::from(e.stage == RunStage::Tasks);
-            return;
-        };
+        let (Some(graph), Some(id)) = (&mut self.graph, &e.task) else { return };
         let Some(task) = graph.task_mut(id) else { return };
         if e.stage == RunStage::Work {
             let begun = match &task.phase {
@@ -155,33 +149,5 @@ impl Run {
             }
         }
         task.phase = TaskPhase::Working { session: e.session, stage: e.stage, cycle: e.cycle };
-    }
-
-    /// Records the result of a session that checked a merged batch.
-    pub(super) fn record_batch_check(&mut self, session: SessionId, end: &SessionEnd) {
-        let Some(graph) = &mut self.graph else { return };
-        let merged = graph.queue.to_prove().map(|link| &link.merge.tree);
-        // A result for a different tree says nothing about the merged one.
-        let other = end.head.as_ref().is_some_and(|head| Some(&head.tree) != merged);
-        let found = if other {
-            BatchCheckResult::Inconclusive
-        } else if end.is_good() {
-            BatchCheckResult::Passed
-        } else if end.receipts.iter().any(|one| is_failure(&one.end)) {
-            BatchCheckResult::Failed
-        } else {
-            BatchCheckResult::Inconclusive
-        };
-        graph.queue.record_check(session, found);
-    }
-}
-
-/// Whether a check ran to completion and failed.
-fn is_failure(end: &CheckEnd) -> bool {
-    match end {
-        CheckEnd::Exit(0) | CheckEnd::Unfinished(_) => false,
-        CheckEnd::Exit(_) | CheckEnd::Signal(_) | CheckEnd::TimeLimit | CheckEnd::OutputLimit => {
-            true
-        }
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! If the target moved, the work is merged with it, and the merge must be proved before it lands.
 //! Feedback on a pull request (failed checks, reviews, comments) goes to the session that did the
-//! work. Both are landing steps, which are numbered from 1. A step that needs an agent or checks
-//! gets a session in the `Land` stage, whose cycle is the step's number.
+//! work. Both are landing steps, which are numbered from 1. A step that needs an agent gets a
+//! session in the `Land` stage, whose cycle is the step's number. A merge without conflicts needs
+//! only a verification.
 
 use serde::{Deserialize, Serialize};
 
@@ -146,6 +147,8 @@ pub enum LandStep {
 pub(super) enum LandingNeed<'a> {
     /// A session for this step.
     Session(u32, &'a LandStep),
+    /// The verification of this step, a merge without conflicts.
+    Verification(u32, &'a LandStep),
     /// Landing or pushing the newest work.
     Land,
     /// The operator's approval of the landing.
@@ -161,11 +164,9 @@ impl Run {
         // previous step may already be working on the next one in the same conversation, so only
         // the newest step can be open.
         let newest = self.steps.len() as u32;
-        if let Some(step) = self.step(newest)
-            && self.needs_session(step)
-            && !self.is_settled(newest)
-        {
-            return Some(LandingNeed::Session(newest, step));
+        let open = self.step(newest).filter(|_| !self.is_settled(newest));
+        if let Some(need) = open.and_then(|step| self.step_need(newest, step)) {
+            return Some(need);
         }
         match &self.landing {
             LandingState::Done(_) => None,
@@ -185,18 +186,23 @@ impl Run {
         usize::try_from(no).ok().and_then(|no| self.steps.get(no.checked_sub(1)?))
     }
 
-    /// Whether a step needs a session. A merge without conflicts needs one only to run the checks,
-    /// if there are any.
-    fn needs_session(&self, step: &LandStep) -> bool {
+    /// Returns what an open step needs. A merge without conflicts needs only checks, if there are
+    /// any.
+    fn step_need<'a>(&self, no: u32, step: &'a LandStep) -> Option<LandingNeed<'a>> {
         match step {
-            LandStep::Merge { conflicts, .. } => {
-                !conflicts.is_empty() || !self.all_checks().is_empty()
+            LandStep::Merge { conflicts, .. } if conflicts.is_empty() => {
+                (!self.all_checks().is_empty()).then_some(LandingNeed::Verification(no, step))
             }
-            LandStep::Answer { .. } => true,
+            LandStep::Merge { .. } | LandStep::Answer { .. } => {
+                Some(LandingNeed::Session(no, step))
+            }
         }
     }
 
     fn is_settled(&self, no: u32) -> bool {
+        if self.is_landing_verified(no) {
+            return true;
+        }
         let of_step = |one: &&RunSession| one.stage == RunStage::Land && one.cycle == no;
         let ends = self.sessions.iter().filter(of_step).filter_map(|one| one.end.as_ref());
         ends.into_iter().any(|end| {

@@ -28,6 +28,7 @@ mod session_spec;
 mod spec;
 mod stage;
 mod state;
+mod verification;
 
 pub use advance::{RunAdvanceContext, RunStep, SessionOrder};
 pub use consent::{GuardedLanding, PendingRunApproval};
@@ -40,7 +41,7 @@ pub use event::{
     PullRequestObserved, PullRequestOpened, RecordForged, RequestObserved, ReviewCommentsDropped,
     RunCancelled, RunOpened, RunReportWritten, RunResumed, RunSealed, RunSessionOpened, RunStopped,
     RunTakenOver, SessionEnded, StageEntered, TaskFailed, TaskQueued, TaskRetried, TaskReturned,
-    WorkLanded, WorktreeMoveRequested, WorktreeMoved,
+    VerificationDone, VerificationRequested, WorkLanded, WorktreeMoveRequested, WorktreeMoved,
 };
 pub use graph::{MAX_RETURNS, TaskGraph, TaskPhase, TaskReturn, TaskState, WorktreeMove};
 pub use hook::{PendingRunHook, RunHookEvent, RunHookKey};
@@ -50,9 +51,7 @@ pub use landing::{
 };
 pub use outcome::{RunAttemptOutcome, RunEnding, RunFailureCause, TreeProof};
 pub use prompt::{DEFAULT_TEMPLATES, PromptTemplate, placeholders};
-pub use queue::{
-    BatchCheckResult, BatchLink, MergeBatch, MergeConflict, MergeQueue, QueueStep, RefutedPrefix,
-};
+pub use queue::{BatchLink, MergeBatch, MergeConflict, MergeQueue, QueueStep, RefutedPrefix};
 pub use reason::RunReason;
 pub use spec::{
     LandMode, PlanMode, PlanningSpec, ReviewMode, ReviewModes, RunOrigin, RunRemote, RunSpec,
@@ -63,3 +62,4 @@ pub use state::{
     CountedUsage, PlanProgress, Run, RunAttempt, RunDecision, RunSession, RunState, RunStop,
     SessionEnd, StageReview,
 };
+pub use verification::{RunVerification, VerificationResult, VerificationSubject};

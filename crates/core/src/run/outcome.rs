@@ -3,7 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::state::SessionEnd;
-use crate::{ids::TreeId, lifecycle::State, time::Moment, verdict::Snapshot};
+use crate::{
+    ids::TreeId,
+    lifecycle::State,
+    time::Moment,
+    verdict::{Snapshot, VerifiedTree},
+};
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -83,7 +88,7 @@ impl RunAttemptOutcome {
 }
 
 /// Evidence that a tree passed every check. It can only be obtained from a session whose outcome
-/// was sealed as `succeeded`.
+/// was sealed as `succeeded`, or from a verdict on the receipts of a verification.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TreeProof {
     tree: TreeId,
@@ -102,6 +107,10 @@ impl TreeProof {
         let passed = end.receipts.iter().filter(|receipt| receipt.tree == tree);
         let checks = passed.map(|receipt| receipt.command.clone()).collect();
         Some(TreeProof { tree, checks })
+    }
+
+    pub(super) fn from_verified(tree: &VerifiedTree, checks: Vec<String>) -> TreeProof {
+        TreeProof { tree: tree.tree().clone(), checks }
     }
 
     /// Whether the proof is for this tree.

@@ -6,11 +6,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    ids::{CommitId, SessionId},
-    plan::TaskId,
-    verdict::Snapshot,
-};
+use super::verification::VerificationResult;
+use crate::{ids::CommitId, plan::TaskId, verdict::Snapshot};
 
 /// How many times an inconclusive check is repeated before the run gives up.
 pub(super) const MAX_INCONCLUSIVE: u32 = 3;
@@ -39,8 +36,8 @@ pub struct MergeConflict {
 pub struct RefutedPrefix {
     /// Length of the prefix, in links.
     pub len: usize,
-    /// The session that checked the prefix.
-    pub by: SessionId,
+    /// The number of the verification that checked the prefix.
+    pub by: u32,
 }
 
 /// Tasks that were merged together and are not all on the branch yet.
@@ -50,9 +47,10 @@ pub struct MergeBatch {
     /// The newest work of the run, onto which the tasks were merged.
     pub onto: Snapshot,
     pub links: Vec<BatchLink>,
-    /// The number of links of the chain that are proved, and the session that checked them, if any.
+    /// The number of links of the chain that are proved, and the number of the verification that
+    /// checked them, if any.
     pub verified: usize,
-    pub verified_by: Option<SessionId>,
+    pub verified_by: Option<u32>,
     pub refuted: Option<RefutedPrefix>,
     /// The number of links of the chain that are already on the branch.
     pub integrated: usize,
@@ -141,19 +139,22 @@ impl MergeQueue {
     }
 
     /// Records the result of checking the current prefix.
-    pub(super) fn record_check(&mut self, by: SessionId, found: BatchCheckResult) {
+    pub(super) fn record_check(&mut self, by: u32, found: VerificationResult) {
         let QueueStep::Prove(len) = self.next() else { return };
         let Some(batch) = &mut self.batch else { return };
         match found {
-            BatchCheckResult::Failed if bug!(RefutedMergeTaken) => {
+            VerificationResult::Failed if bug!(RefutedMergeTaken) => {
                 (batch.verified, batch.verified_by) = (len, Some(by));
             }
-            BatchCheckResult::Passed => (batch.verified, batch.verified_by) = (len, Some(by)),
-            BatchCheckResult::Failed => batch.refuted = Some(RefutedPrefix { len, by }),
-            BatchCheckResult::Inconclusive => {}
+            VerificationResult::Passed => (batch.verified, batch.verified_by) = (len, Some(by)),
+            VerificationResult::Failed => batch.refuted = Some(RefutedPrefix { len, by }),
+            VerificationResult::Inconclusive => {}
         }
-        self.inconclusive_checks =
-            if found == BatchCheckResult::Inconclusive { self.inconclusive_checks + 1 } else { 0 };
+        self.inconclusive_checks = if found == VerificationResult::Inconclusive {
+            self.inconclusive_checks + 1
+        } else {
+            0
+        };
     }
 
     /// Records that a prefix needs no check, because its tree is already proved or no checks are configured.
@@ -205,15 +206,6 @@ impl MergeQueue {
         }
         self.inconclusive_checks = 0;
     }
-}
-
-/// The result of checking a merged tree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BatchCheckResult {
-    Passed,
-    Failed,
-    /// The check did not run to completion.
-    Inconclusive,
 }
 
 impl MergeBatch {

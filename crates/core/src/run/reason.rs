@@ -102,7 +102,9 @@ impl Run {
             let text = format!("it waits for its session of the stage {}", stage_label(one.stage));
             return RunReason::with_session(text, Some(one));
         }
+        let is_verifying = self.pending_verification().is_some();
         RunReason::new(match (self.stage, &self.landing) {
+            (RunStage::Land, _) if is_verifying => "its merge with the target is being checked",
             (RunStage::Land, LandingState::Requested(_)) => "it waits for its pull request",
             (RunStage::Land, _) => "its work is being landed",
             (RunStage::Tasks, _) => "its finished tasks are being merged and checked",

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use super::{
     graph::{TaskGraph, TaskPhase},
-    landing::LandStep,
     spec::ReviewMode,
     stage::{RunStage, StagePermissions},
     state::Run,
@@ -14,8 +13,8 @@ use crate::{
     limits::Bounds,
     plan::PlanTask,
     session::{
-        AgentInterface, AgentProfile, AgentSettings, AgentSpec, Budget, CheckTerms, CommandStdin,
-        ExitZeroPolicy, OnFinish, RunStageRef, SessionSpec, WorkLocation,
+        AgentSettings, AgentSpec, Budget, CheckTerms, ExitZeroPolicy, OnFinish, RunStageRef,
+        SessionSpec, WorkLocation,
     },
     verdict::EmptyDiff,
 };
@@ -23,7 +22,7 @@ use crate::{
 /// The purpose of a new session.
 pub(super) struct SessionJob<'a> {
     pub(super) stage: RunStage,
-    /// The number of the review, of the landing step, or of the check on merged tasks.
+    /// The number of the review or of the landing step.
     pub(super) cycle: u32,
     pub(super) task: Option<&'a PlanTask>,
     /// The commit from which the session starts.
@@ -40,11 +39,6 @@ impl Run {
 
     /// Returns the spec of the next session. None if the stage needs no agent.
     pub(super) fn session_spec(&self, no: u32, job: &SessionJob<'_>) -> Option<SessionSpec> {
-        let spec = self.agent_spec(no, job)?;
-        Some(if self.is_check_only(job.stage, job.cycle) { self.checking_spec(spec) } else { spec })
-    }
-
-    fn agent_spec(&self, no: u32, job: &SessionJob<'_>) -> Option<SessionSpec> {
         let mode = self.spec.reviews.mode_for(job.stage);
         let permissions = job.stage.permissions(mode)?;
         let spec = &self.spec;
@@ -90,36 +84,6 @@ impl Run {
             }
             None => format!("{name}-{}{}", stage.as_str(), cycle_suffix(job.cycle)),
         }
-    }
-
-    /// Whether a session only runs checks. A merge without conflicts needs no agent.
-    pub(super) fn is_check_only(&self, stage: RunStage, cycle: u32) -> bool {
-        let clean = |step: &LandStep| match step {
-            LandStep::Merge { conflicts, .. } => conflicts.is_empty(),
-            LandStep::Answer { .. } => false,
-        };
-        let landing = stage == RunStage::Land && self.step(cycle).is_some_and(clean);
-        landing || stage == RunStage::Tasks
-    }
-
-    /// Turns a spec into one for a session that only checks its tree. It runs no setup, because no
-    /// agent works there, and a setup that changes files would change the tree to be checked.
-    fn checking_spec(&self, spec: SessionSpec) -> SessionSpec {
-        let agent = AgentSpec {
-            name: "provost".to_owned(),
-            interface: AgentInterface::command(),
-            argv: vec!["true".to_owned()],
-            settings: AgentSettings::default(),
-            input: CommandStdin::Closed,
-            version: None,
-            profile: AgentProfile::default(),
-            own_env: Vec::new(),
-            ..self.spec.agent.clone()
-        };
-        let policy = self.spec.policy.clone();
-        let (instruction, setup) = (None, None);
-        let (exit_zero, budget) = (ExitZeroPolicy::Completes, Budget::default());
-        SessionSpec { agent, instruction, setup, exit_zero, budget, policy, ..spec }
     }
 
     /// Returns the rule for empty diffs. A reviewer may find nothing to fix, but other work must

@@ -74,7 +74,8 @@ impl RunStage {
     /// Returns the agent's permissions in this stage. None if the stage has no agent.
     pub fn permissions(self, review: ReviewMode) -> Option<StagePermissions> {
         match self {
-            RunStage::Intake => None,
+            // In `Tasks`, agents work and review in the stages of their tasks.
+            RunStage::Intake | RunStage::Tasks => None,
             RunStage::Triage => Some(StagePermissions {
                 edits: false,
                 asks: true,
@@ -102,9 +103,8 @@ impl RunStage {
                     time_limit_ms: Some(60 * MINUTE),
                 }),
             },
-            // In `Land`, an agent only resolves merge conflicts and addresses review comments. A
-            // session in `Tasks` has no agent, because it only checks a merged batch.
-            RunStage::Work | RunStage::Tasks | RunStage::Land => Some(StagePermissions {
+            // In `Land`, an agent only resolves merge conflicts and addresses review comments.
+            RunStage::Work | RunStage::Land => Some(StagePermissions {
                 edits: true,
                 asks: true,
                 sandbox: Sandbox::WorkspaceWrite,

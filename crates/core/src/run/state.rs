@@ -16,6 +16,7 @@ use super::{
     outcome::{RunAttemptOutcome, RunEnding, RunFailureCause, TreeProof},
     spec::RunSpec,
     stage::RunStage,
+    verification::RunVerification,
 };
 use crate::{
     ids::{RequestId, RunId, SessionId, TreeId},
@@ -180,6 +181,9 @@ pub struct Run {
     /// Never empty: opening a run begins its first attempt.
     pub attempts: Vec<RunAttempt>,
     pub sessions: Vec<RunSession>,
+    /// The verifications that the run requested, in order. Each is behind an `Arc` because the run
+    /// is cloned for every decision about it.
+    pub verifications: Vec<Arc<RunVerification>>,
     pub decisions: Vec<RunDecision>,
     /// The number of forged effect records found so far.
     #[serde(default, skip_serializing_if = "is_zero")]

@@ -1,5 +1,5 @@
 //! Automatic events, which follow from the facts and the time. They are level-triggered, so a
-//! restarted daemon derives the same ones.
+//! restarted daemon derives the same events.
 
 use super::{
     attempt::{ClaimSource, ReportStatus, SealedOutcome},
@@ -14,7 +14,7 @@ use super::{
     },
 };
 use crate::{
-    lifecycle::{Activity, ClaimKind, Flag, ProcessFact, State, StopCause, Verification},
+    lifecycle::{Activity, ClaimKind, Flag, ProcessFact, State, StopCause, VerificationFact},
     limits::RUN_SETTLE_MS,
     policy::Ruling,
     request::{ApprovalScope, Request, RequestKind, RequestReply, RequestStatus},
@@ -66,7 +66,8 @@ impl Session {
             .or_else(|| self.seal_if_due(now))
     }
 
-    /// Returns the next time at which the session changes merely because time passes, and what changes.
+    /// Returns the next time at which the session changes merely because time passes, and the
+    /// purpose of that deadline.
     pub fn deadline(&self) -> Option<(u64, DeadlineKind)> {
         let sealed = self.attempt().is_sealed();
         let open = [
@@ -138,7 +139,7 @@ impl Session {
         let reason = match (&self.work, &self.setup, self.current_launch().map(|l| &l.phase)) {
             (WorkState::Failed { reason }, _, _) => reason.as_str(),
             (_, SetupState::Failed { reason }, _) => reason,
-            // If the user stopped a launch before it ran, it did not fail to start.
+            // A launch that the user stopped before it ran did not fail to start.
             (_, _, Some(LaunchPhase::Failed { .. })) if self.ended_on_request() => return None,
             (_, _, Some(LaunchPhase::Failed { reason })) => reason,
             (_, _, Some(_)) if self.launch_refusal().is_some() => {
@@ -282,7 +283,7 @@ impl Session {
         };
         // An idle team member has nothing to resume. It wakes up when it receives its next message.
         let waits = self.messages.iter().any(|message| message.status == DeliveryStatus::Queued);
-        // Neither has an interrupted agent, because the user decides how it continues.
+        // An interrupted agent has nothing to resume, because the user decides how it continues.
         let idles = self.is_member() || self.attempt().awaits_user;
         let rests = idles && launch.stream.turn == TurnState::Over && !waits;
         let claimed = matches!(self.claim(), ClaimKind::Completed | ClaimKind::Failed);
@@ -526,15 +527,17 @@ impl Session {
     /// Explains to the agent why its work was refuted.
     fn refutation(&self) -> String {
         match self.verification() {
-            Verification::Failed(CheckRefutation::EmptyDiff) => "Nothing was changed.".to_owned(),
-            Verification::Failed(CheckRefutation::NoSnapshot { reason }) => {
+            VerificationFact::Failed(CheckRefutation::EmptyDiff) => {
+                "Nothing was changed.".to_owned()
+            }
+            VerificationFact::Failed(CheckRefutation::NoSnapshot { reason }) => {
                 format!("Your work could not be committed: {reason}.")
             }
-            Verification::Failed(
+            VerificationFact::Failed(
                 CheckRefutation::Check { command, end }
                 | CheckRefutation::Unfinished { command, end },
             ) => format!("The check `{command}` {}.{}", end, self.check_output_tail(&command)),
-            Verification::None | Verification::Passed(_) => String::new(),
+            VerificationFact::None | VerificationFact::Passed(_) => String::new(),
         }
     }
 

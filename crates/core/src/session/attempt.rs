@@ -47,7 +47,7 @@ pub struct Claim {
     pub at: Moment,
 }
 
-/// What happened to a report.
+/// The effect that a report had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReportStatus {
@@ -93,9 +93,10 @@ pub struct AttemptEvidence {
     pub receipts: Vec<Receipt>,
     /// Whether a second snapshot, taken after the checks, had the same tree.
     pub confirmed: bool,
-    /// The number of snapshots and abandoned rounds, which is part of the keys of both.
+    /// The number of snapshots and abandoned rounds, which is part of the keys of snapshots and
+    /// rounds.
     pub taken: u32,
-    /// How many times the tree changed between two snapshots.
+    /// The number of times that the tree changed between two snapshots.
     pub moved: u32,
     pub failed: Option<String>,
 }
@@ -149,16 +150,16 @@ pub struct Attempt {
     pub resolutions: Vec<Resolution>,
     pub verifying: AttemptEvidence,
     pub reworks: u32,
-    /// How many times the conversation was resumed after a crash.
+    /// The number of times that the conversation was resumed after a crash.
     #[serde(default)]
     pub resumes: u32,
-    /// How many times the attempt has waited for the account's usage limit to pass.
+    /// The number of times that the attempt has waited for the account's usage limit to pass.
     #[serde(default)]
     pub limit_waits: u32,
-    /// How many times a launch was repeated after it failed before the agent responded.
+    /// The number of times that a launch was repeated after it failed before the agent responded.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub relaunches: u32,
-    /// How many times in a row the agent's program rejected the request for the result.
+    /// The number of times in a row that the agent's program rejected the request for the result.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub refusals: u32,
     pub result_requested: Option<Moment>,

@@ -40,7 +40,7 @@ impl AgentChannel {
     }
 }
 
-/// How a recipient receives messages.
+/// The way in which a recipient receives messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReceiveMode {
@@ -98,7 +98,7 @@ impl Session {
         let gone =
             self.work == WorkState::Removed || (self.conversation_deleted && self.thread.is_some());
         let sealed = self.attempt().is_sealed();
-        // A session that has no launch yet is about to start one.
+        // A session without a launch counts as alive, because its first launch is about to start.
         let lives = !sealed && self.launches.last().is_none_or(Launch::may_be_running);
         let ended = sealed && !self.launches.last().is_some_and(Launch::may_be_running);
         let works = match line {

@@ -95,7 +95,7 @@ pub enum StreamSignal {
     },
     Progress(Progress),
     Usage(Usage),
-    /// How much of the model's context is currently in use.
+    /// The part of the model's context that is currently in use.
     Context(ContextUsage),
     /// The agent compacted its conversation.
     Compacted,
@@ -116,7 +116,7 @@ pub enum StreamSignal {
     Closed,
 }
 
-/// Who sent a report.
+/// The sender of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reporter {
     Launch(LaunchId),
@@ -415,8 +415,8 @@ pub struct ExhaustedBudget {
     pub over_turns: bool,
 }
 
-/// Why a command was rejected. Late and repeated observations are normal and do not indicate a
-/// failure.
+/// The reason why a command was rejected. Late and repeated observations are normal and do not
+/// indicate a failure.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SessionRejection {
     /// The observation was already recorded, or no longer matters.

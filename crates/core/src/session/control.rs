@@ -1,8 +1,8 @@
 //! Control messages, which interrupt a turn or compact the conversation.
 //!
-//! Both are delivered like other messages, so they arrive exactly once. Their effect shows in what
-//! the agent does next: its turn ends, or its conversation is compacted. The agent may treat a
-//! compaction as a turn, but it does not count as work.
+//! Control messages are delivered like other messages, so they arrive exactly once. Their effect
+//! shows in what the agent does next: its turn ends, or its conversation is compacted. The agent
+//! may treat a compaction as a turn, but it does not count as work.
 
 use serde::{Deserialize, Serialize};
 
@@ -218,7 +218,7 @@ impl Session {
     }
 }
 
-// How events about control messages change the session.
+// Applies events about control messages.
 impl Session {
     /// Counts a turn as work, unless the agent started it to compact its conversation.
     pub(super) fn begin_turn(&mut self, launch: LaunchId) {
@@ -266,7 +266,7 @@ impl Session {
                 | AgentMessageKind::ResultWanted
                 | AgentMessageKind::Continue,
             ) => self.expect_turn_for(key, launch, at),
-            // These messages belong to an existing turn, or to none.
+            // Messages of these kinds belong to an existing turn, or to none.
             Some(AgentMessageKind::Answer | AgentMessageKind::Returned) | None => {}
         }
     }
@@ -285,7 +285,8 @@ impl Session {
             let text = self.messages.iter().find(|m| m.key == key).map(|m| m.text.clone());
             self.expect_turn(at);
             self.update_launch(launch, |launch| {
-                // The text starts that turn, or joins a turn that the agent starts on its own.
+                // The text starts the expected turn, or joins a turn that the agent starts on its
+                // own.
                 (launch.stream.turn_input, launch.stream.own_turn) = (text, None);
             });
         }

@@ -727,7 +727,7 @@ impl Session {
         if self.launches.last().is_some_and(Launch::may_be_running) {
             return if_new(self.dismissed.is_none(), dismissed);
         }
-        // If the process has not started yet, it will not be started at all.
+        // A process that has not started yet will not be started at all.
         if self.attempt().shown.is_terminal() || self.attempt().is_sealed() {
             return Err(SessionRejection::NothingNew);
         }

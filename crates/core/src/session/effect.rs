@@ -176,8 +176,8 @@ impl Session {
         SessionEffect::RunSetup { attempt: self.setup_for }
     }
 
-    /// Returns the next delivery. Messages are delivered in order, one at a time, to the running
-    /// launch of the attempt.
+    /// Returns the next message to deliver. Messages are delivered in order and one at a time, to
+    /// the process that works on the current attempt.
     pub(super) fn next_delivery(&self) -> Option<SessionEffect> {
         let interface = &self.spec.agent.interface;
         // One-shot work receives its entire input when it starts.

@@ -75,7 +75,8 @@ events! {
     /// The agent is running, but connecting to its server failed.
     StreamUnreachable = "stream.unreachable", 1 { launch: LaunchId, reason: String, cursor: Cursor }
     AgentWarned = "agent.warned", 1 { launch: LaunchId, text: String, cursor: Cursor }
-    /// When this session resumes. Sessions of the same account resume one after another.
+    /// The time at which this session resumes. Sessions of the same account resume one after
+    /// another.
     LimitSlot = "limit.slot", 1 { at_ms: u64 }
     /// The wait for the account's limit is over.
     LimitLifted = "limit.lifted", 1 {}

@@ -752,8 +752,8 @@ impl Session {
         self.record_heard(e.launch, at, e.cursor);
         let current = self.current_launch().is_some_and(|launch| launch.id == e.launch);
         let known = self.requests.iter().any(|request| request.id == e.request);
-        // Requests from an older launch are void, because it no longer waits for answers. Requests
-        // that it made earlier stay unchanged.
+        // Requests from an older launch are void, because that launch no longer waits for answers.
+        // Requests that it made earlier stay unchanged.
         let fate = match (current, known) {
             (true, _) => RequestStatus::Open,
             (false, false) => RequestStatus::Void,
@@ -772,8 +772,8 @@ impl Session {
         });
     }
 
-    /// Records a snapshot. The first one is judged. The next one either confirms it or shows that
-    /// the tree has changed.
+    /// Records a snapshot. The first snapshot is judged. The next snapshot either confirms the
+    /// first one or shows that the tree has changed.
     fn take_snapshot(&mut self, e: &SnapshotTaken) {
         let verifying = &mut self.attempt_mut().verifying;
         verifying.taken += 1;

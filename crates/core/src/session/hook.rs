@@ -127,7 +127,7 @@ pub struct PendingHook {
     pub at: Moment,
 }
 
-/// How a hook ended.
+/// The result of a hook.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HookEnd {

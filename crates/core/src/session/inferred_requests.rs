@@ -86,7 +86,7 @@ impl Session {
 
 impl Request {
     /// Whether this request only shows that some input is needed, for example in a window title,
-    /// while `than` also shows why.
+    /// while `than` also shows the reason.
     fn is_vaguer_than(&self, than: &AgentRequest) -> bool {
         self.asked.kind == RequestKind::Dialog && than.kind != RequestKind::Dialog
     }

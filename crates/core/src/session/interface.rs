@@ -1,4 +1,4 @@
-//! How Provost communicates with an agent, and what the agent can do.
+//! The interface between Provost and an agent: how they communicate, and what the agent can do.
 //!
 //! An adapter knows everything about one kind of agent. When a session is opened, the adapter
 //! describes the agent as data, which is stored with the session. The rules for sessions, runs and
@@ -93,7 +93,7 @@ const fn is_adapter_id(text: &[u8]) -> bool {
     !text.is_empty() && text.len() <= MAX_ADAPTER_ID
 }
 
-/// How an agent's program runs.
+/// The mode in which an agent's program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentMode {
@@ -155,7 +155,7 @@ pub struct ConversationCapabilities {
     pub resume: bool,
     /// Whether a new process can start a new conversation for the same session.
     pub new_threads: bool,
-    /// How the agent is asked to compact its conversation. None if that is impossible.
+    /// The way to ask the agent to compact its conversation. None if the agent cannot be asked.
     pub compaction: Option<CompactionRequest>,
     /// Whether every message to the idle agent either starts a turn, which the agent reports, or is
     /// rejected.
@@ -169,30 +169,30 @@ pub struct ConversationCapabilities {
     pub attach: bool,
 }
 
-/// How an agent is asked to compact its conversation.
+/// The way to ask an agent to compact its conversation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CompactionRequest {
-    /// The agent's protocol has a message for it.
+    /// A message of the agent's protocol requests the compaction.
     Message,
-    /// This command is typed at the agent's prompt.
+    /// A command, which is typed at the agent's prompt, requests the compaction.
     Typed(String),
 }
 
-/// What exit code 0 means if nothing else was configured.
+/// The meaning of exit code 0 if nothing else was configured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExitZeroMeaning {
     /// The configuration decides, because exit code 0 may be the only report of success.
     #[default]
     Configured,
-    /// Nothing, because the process serves a conversation.
+    /// Exit code 0 means nothing, because the process serves a conversation.
     NotAClaim,
     /// The work is done, if the agent's stream also reported a successful turn.
     SuccessfulTurn,
 }
 
-/// How an agent learns which of Provost's tools it has.
+/// The way in which an agent learns which of Provost's tools it has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolSupport {
@@ -220,17 +220,19 @@ impl ScreenCapabilities {
     }
 }
 
-/// How an agent's composer, where users type, interprets texts. Each field is a set of characters.
+/// The characters to which an agent's composer, where users type, gives a special meaning. Each
+/// field is a set of characters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Composer {
-    /// A text that starts with one of these is a command to the composer, unless a space precedes it.
+    /// A text that starts with one of these characters is a command to the composer, unless a space
+    /// precedes the character.
     pub command_prefixes: String,
-    /// A text that starts with one of these is run as a shell command of the user, outside of the
-    /// agent's sandbox.
+    /// A text that starts with one of these characters is run as a shell command of the user,
+    /// outside of the agent's sandbox.
     pub shell_prefixes: String,
-    /// If the last word starts with one of these, a completion captures Enter, unless a space
-    /// follows.
+    /// If the last word of a text starts with one of these characters, a completion captures Enter,
+    /// unless a space follows the word.
     pub completion_prefixes: String,
 }
 

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     lifecycle::{
         Activity, Cause, ClaimKind, Flag, Judgement, ProcessFact, State, StateOverlay,
-        Verification, apply_overlay, judge_facts_by_table,
+        VerificationFact, apply_overlay, judge_facts_by_table,
     },
     verdict::{CheckRefutation, Evidence, Verdict},
 };
@@ -72,22 +72,24 @@ impl Session {
     }
 
     /// The verification fact: the verdict on the current tree, once that tree is known to be stable.
-    pub fn verification(&self) -> Verification {
+    pub fn verification(&self) -> VerificationFact {
         let verifying = &self.attempt().verifying;
         // Without checks, a failed commit does not refute the work, because the work itself is
         // unchanged.
         if !self.spec.checks.is_empty()
             && let Some(reason) = &verifying.failed
         {
-            return Verification::Failed(CheckRefutation::NoSnapshot { reason: reason.clone() });
+            return VerificationFact::Failed(CheckRefutation::NoSnapshot {
+                reason: reason.clone(),
+            });
         }
         match (self.verdict(), verifying.confirmed || bug!(ConfirmationSkipped)) {
             // Checks that an agent wrote cannot prove the work, but they can refute it.
-            (Verdict::Passed(_), true) if !self.spec.has_trusted_check() => Verification::None,
-            (Verdict::Passed(passed), true) => Verification::Passed(passed),
-            (Verdict::Refuted(refuted), true) => Verification::Failed(refuted),
+            (Verdict::Passed(_), true) if !self.spec.has_trusted_check() => VerificationFact::None,
+            (Verdict::Passed(passed), true) => VerificationFact::Passed(passed),
+            (Verdict::Refuted(refuted), true) => VerificationFact::Failed(refuted),
             (Verdict::Open, _) | (Verdict::Passed(_) | Verdict::Refuted(_), false) => {
-                Verification::None
+                VerificationFact::None
             }
         }
     }
@@ -118,7 +120,7 @@ impl Session {
                 self.claim(),
                 self.process(),
                 self.activity(),
-                &Verification::None,
+                &VerificationFact::None,
             )
             .is_terminal()
     }
@@ -189,13 +191,13 @@ impl Session {
 
     fn evidence_flags(&self) -> Option<Flag> {
         match self.verification() {
-            Verification::Failed(CheckRefutation::EmptyDiff) => Some(Flag::EmptyDiff),
-            Verification::Failed(
+            VerificationFact::Failed(CheckRefutation::EmptyDiff) => Some(Flag::EmptyDiff),
+            VerificationFact::Failed(
                 CheckRefutation::Unfinished { .. } | CheckRefutation::NoSnapshot { .. },
             ) => Some(Flag::ChecksUnfinished),
-            Verification::Failed(CheckRefutation::Check { .. })
-            | Verification::Passed(_)
-            | Verification::None => None,
+            VerificationFact::Failed(CheckRefutation::Check { .. })
+            | VerificationFact::Passed(_)
+            | VerificationFact::None => None,
         }
     }
 
@@ -276,7 +278,7 @@ impl Session {
 }
 
 /// Corrects the cause if a check could not be run, because the work is not to blame for that.
-fn attribute_unrun_checks(verification: &Verification, found: Judgement) -> Judgement {
+fn attribute_unrun_checks(verification: &VerificationFact, found: Judgement) -> Judgement {
     let unrun = found.cause == Some(Cause::Verification) && verification.is_unchecked();
     if unrun { found.because(Cause::ChecksNotRun) } else { found }
 }

@@ -25,7 +25,7 @@ pub struct Cursor {
     pub skip: u64,
 }
 
-/// Why a launch was started.
+/// The reason why a launch was started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LaunchReason {
@@ -44,7 +44,7 @@ pub enum LaunchReason {
     Limit,
 }
 
-/// How a process exited.
+/// The way in which a process exited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProcessExit {
@@ -52,7 +52,7 @@ pub enum ProcessExit {
     Signal(i32),
 }
 
-/// Who ended a process.
+/// The party that ended a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StoppedBy {
@@ -60,7 +60,7 @@ pub enum StoppedBy {
     Provost,
 }
 
-/// How a turn ended, according to the agent's protocol.
+/// The result of a turn, according to the agent's protocol.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TurnEnd {
@@ -75,7 +75,7 @@ pub enum TurnEnd {
     },
 }
 
-/// Why Provost stops a process.
+/// The reason why Provost stops a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
@@ -110,7 +110,7 @@ pub enum StopStep {
 }
 
 impl StopStep {
-    /// Returns the step to take if this one was not enough.
+    /// Returns the next step if the process has survived the current step.
     pub fn next(self) -> Option<StopStep> {
         match self {
             StopStep::Interrupt => Some(StopStep::Terminate),
@@ -137,7 +137,8 @@ pub struct StopProgress {
 pub enum LaunchPhase {
     Pending,
     Running {
-        /// None if the agent was adopted via its transcript and its process is unknown.
+        /// The process, or None if the agent was adopted via its transcript and its process is
+        /// unknown.
         child: Option<ProcessIdentity>,
         visibility: Visibility,
     },
@@ -146,13 +147,13 @@ pub enum LaunchPhase {
         by: StoppedBy,
         at: Moment,
     },
-    /// The process exited or was killed, but this was not observed. Reported only once none of its
-    /// processes is left.
+    /// The process exited or was killed, but its exit was not observed. Reported only when no
+    /// process of the launch is left.
     Unobserved {
         why: String,
         at: Moment,
     },
-    /// The process never ran. Reported only once none of its processes is left.
+    /// The process never ran. Reported only when no process of the launch is left.
     Failed {
         reason: String,
     },
@@ -172,7 +173,7 @@ pub struct Stream {
     /// Whether the agent has reported its conversation.
     #[serde(default)]
     pub ready: bool,
-    /// Why the agent rejected its configuration.
+    /// The reason why the agent rejected its configuration.
     #[serde(default)]
     pub refused: Option<String>,
     /// Whether `refused` means that connecting to the agent failed.
@@ -181,7 +182,7 @@ pub struct Stream {
     /// Whether the agent is pursuing a goal. If so, it starts its next turn on its own.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub goal: bool,
-    /// Since when the agent has been expected to start a turn on its own.
+    /// The time since which the agent has been expected to start a turn on its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_turn: Option<Moment>,
     /// Whether the last turn succeeded.
@@ -198,7 +199,7 @@ pub struct Stream {
     /// Whether the settle window after `closed` has passed and the process is still running.
     pub settled: bool,
     pub retrying: bool,
-    /// Why the agent is retrying, as it reported.
+    /// The reason why the agent is retrying, as the agent reported it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retrying_why: Option<String>,
     /// Whether the open turn is only expected and not recorded yet.
@@ -315,7 +316,7 @@ pub struct Launch {
     pub reports: ReportUsage,
     /// The number of users at the agent's own screen.
     pub viewers: u32,
-    /// When a user last attached or detached.
+    /// The time at which a user last attached or detached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attended: Option<Moment>,
     /// Observations from outside the agent's protocol.
@@ -389,8 +390,7 @@ impl Launch {
             LaunchPhase::Ended { by: StoppedBy::Provost, .. } if self.is_leftover() => {
                 ProcessFact::Unknown
             }
-            // If Provost itself ended the process or cancelled its start, that says nothing about
-            // the work.
+            // An end or a cancelled start that Provost itself caused says nothing about the work.
             LaunchPhase::Ended { by: StoppedBy::Provost, .. } => ProcessFact::Exit0,
             LaunchPhase::Failed { .. } if self.stop.is_some() => ProcessFact::Exit0,
             LaunchPhase::Ended { end: ProcessExit::Exit(0), .. } => ProcessFact::Exit0,

@@ -25,7 +25,7 @@ pub enum ReactionTrigger {
     Quiet,
     Stalled,
     NeedsInput,
-    /// At least this percentage of the context is used.
+    /// At least the given percentage of the context is used.
     Context {
         percent: u32,
     },
@@ -49,7 +49,7 @@ impl ReactionTrigger {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReactionAction {
-    /// Only runs the hook, which every other reaction runs as well.
+    /// Only runs the hook. All other actions run the hook as well.
     Notify,
     Nudge {
         text: String,
@@ -102,8 +102,8 @@ impl ReactionAction {
 pub struct Reaction {
     pub name: String,
     pub on: ReactionTrigger,
-    /// How long the condition must hold before the first response. Also the minimum time between
-    /// two responses to the same occasion.
+    /// The time that the condition must hold before the first response, and the minimum time
+    /// between two responses to the same occasion.
     pub after_ms: u64,
     pub act: ReactionAction,
     /// The maximum number of responses to one occasion.
@@ -129,7 +129,8 @@ pub struct Occasion {
 /// The state of a reaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReactionState {
-    /// When the occasion began, on the monotonic clock. None if the condition does not hold.
+    /// The time at which the occasion began, on the monotonic clock. None if the condition does not
+    /// hold.
     pub since_ms: Option<u64>,
     /// The number of occasions so far.
     pub occasion: u32,
@@ -145,7 +146,7 @@ const MIN_INTERVAL_MS: u64 = 1_000;
 
 impl Session {
     /// Returns the next reaction that is due because time has passed. Reactions to silence also
-    /// depend on the time of the last output, so they are decided elsewhere.
+    /// depend on the time of the last output, so `react_to_silence` decides them.
     pub(super) fn react(&self, now: Moment) -> Option<Event> {
         self.due_reactions(|on| on != ReactionTrigger::Quiet, now.mono_ms).next()
     }

@@ -30,7 +30,7 @@ pub enum Sandbox {
     FullAccess,
 }
 
-/// When an agent must request approval, if its program supports that.
+/// The policy for when an agent must request approval, if its program supports approvals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Approvals {
@@ -42,8 +42,8 @@ pub enum Approvals {
     Never,
 }
 
-/// Settings of an agent other than its instruction. They are stored, so that a resumed conversation
-/// keeps them.
+/// The settings of an agent other than its instruction. They are stored, so that a resumed
+/// conversation keeps them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AgentSettings {
@@ -103,8 +103,8 @@ pub struct AgentSpec {
     pub env: BTreeMap<String, String>,
     /// Names of variables whose values are taken from the daemon's environment at each launch.
     pub pass_env: Vec<String>,
-    /// Names of variables that only the agent receives. Checks, hooks and setup do not receive
-    /// these keys, because an agent may have written the code that they run.
+    /// Names of variables that only the agent receives. Checks, hooks and setup commands do not
+    /// receive them, because an agent may have written the code that these commands run.
     #[serde(default)]
     pub own_env: Vec<String>,
     #[serde(default)]
@@ -114,12 +114,12 @@ pub struct AgentSpec {
     /// The program's version, if known.
     #[serde(default)]
     pub version: Option<String>,
-    /// Which parts of the user's own agent configuration are passed on.
+    /// The parts of the user's own agent configuration that are passed on to the agent.
     #[serde(default)]
     pub profile: AgentProfile,
 }
 
-/// Where to find the user's settings, login and skills for an agent.
+/// The locations of the user's settings, login and skills for an agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AgentProfile {
@@ -146,15 +146,15 @@ impl AgentSpec {
     }
 }
 
-/// Where the agent works.
+/// The place where the agent works.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkLocation {
-    /// Outside of git, or in a repository where the work is not checked.
+    /// A directory outside of git, or in a repository where the work is not checked.
     Plain,
-    /// In the user's own checkout. Snapshots are taken separately and do not change it.
+    /// The user's own checkout. Snapshots are taken separately and do not change the checkout.
     InPlace { top: String },
-    /// In its own worktree, on its own branch.
+    /// A worktree of the session, on a branch of the session.
     Worktree {
         top: String,
         path: String,
@@ -165,7 +165,7 @@ pub enum WorkLocation {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         base: Option<CommitId>,
     },
-    /// In its own checkout without a branch, because the agent makes no changes.
+    /// A checkout of the session without a branch, because the agent makes no changes.
     Detached { top: String, path: String, base: CommitId },
 }
 
@@ -198,7 +198,7 @@ impl WorkLocation {
     }
 }
 
-/// What exit code 0 means if the agent made no claim.
+/// The meaning of exit code 0 if the agent made no claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExitZeroPolicy {
@@ -206,7 +206,7 @@ pub enum ExitZeroPolicy {
     Completes,
 }
 
-/// What happens to a running process once its attempt is sealed.
+/// The treatment of a process that is still running when its attempt is sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFinish {
@@ -269,7 +269,7 @@ pub struct SessionSpec {
     pub adopted: Option<Box<ExternalAgent>>,
 }
 
-/// Which checks can prove the work, and which version of protected files the checks use.
+/// The checks that can prove the work, and the version of protected files that the checks use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CheckTerms {
@@ -316,7 +316,7 @@ pub struct Assignment {
     pub task: TaskId,
     /// The checks that the work must pass.
     pub checks: Vec<String>,
-    /// Those of `checks` that an agent wrote.
+    /// The checks among `checks` that an agent wrote.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub agent_checks: Vec<String>,
     /// The commit from which the work starts. None to continue from the current state.

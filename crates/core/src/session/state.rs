@@ -88,13 +88,14 @@ pub struct AgentMessage {
     pub returned: Option<ToolCallResult>,
     pub attempt: u32,
     pub status: DeliveryStatus,
-    /// How many times the agent's program rejected the message.
+    /// The number of times that the agent's program rejected the message.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub refusals: u32,
-    /// When and how the message was typed into a terminal. Cleared when the agent confirms it.
+    /// The time and progress of typing the message into a terminal. Cleared when the agent confirms
+    /// the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub typed: Option<TypedInput>,
-    /// Why the message is still waiting although it was typed.
+    /// The reason why the message is still waiting although it was typed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unconfirmed_reason: Option<String>,
     /// The occasion that led to a nudge.
@@ -143,7 +144,7 @@ impl Usage {
     }
 }
 
-/// How much of the model's context is in use, as last reported.
+/// The part of the model's context that is in use, as last reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContextUsage {
     pub used: u64,
@@ -171,7 +172,7 @@ pub struct Budget {
 pub struct LimitWait {
     pub detail: String,
     pub since: Moment,
-    /// When the work resumes, on the monotonic clock.
+    /// The time at which the work resumes, on the monotonic clock.
     pub until_mono_ms: u64,
 }
 
@@ -210,7 +211,8 @@ pub struct Session {
     /// The attempt for which the setup last ran, or is about to run.
     #[serde(default = "first_attempt")]
     pub setup_for: u32,
-    /// Never empty: a session is opened with its first attempt.
+    /// The attempts, of which there is at least one, because a session is opened with its first
+    /// attempt.
     pub attempts: Vec<Attempt>,
     pub launches: Vec<Launch>,
     pub requests: Vec<Request>,
@@ -225,10 +227,10 @@ pub struct Session {
     pub thread: Option<String>,
     pub progress: Option<Progress>,
     pub usage: Usage,
-    /// None until the agent reports its context usage.
+    /// The context usage, or None until the agent reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<ContextUsage>,
-    /// How many times the agent has compacted its conversation, on request or on its own.
+    /// The number of times that the agent has compacted its conversation, on request or on its own.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub compactions: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -242,7 +244,8 @@ pub struct Session {
     /// Whether the handover has happened. It happens at most once.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub handed_over: bool,
-    /// Set when the session's team finishes, and cleared when a new instruction arrives.
+    /// The dismissal, which is set when the session's team finishes, and cleared when a new
+    /// instruction arrives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dismissed: Option<Dismissal>,
     /// The number of turns that the agent has started.
@@ -252,7 +255,7 @@ pub struct Session {
     pub budget: Budget,
     #[serde(default)]
     pub limited: Option<LimitWait>,
-    /// When the session last resumed after a usage limit, on the monotonic clock.
+    /// The time at which the session last resumed after a usage limit, on the monotonic clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub released_ms: Option<u64>,
     /// Capabilities that the agent lacks, as reported by its adapter.

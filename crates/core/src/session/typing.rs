@@ -13,21 +13,21 @@ use super::{
 };
 use crate::{ids::LaunchId, request::Request, time::Moment};
 
-/// Why an answer was dropped: a user at the screen answered first.
+/// The reason for dropping an answer if a user at the screen answered first.
 const SETTLED_AT_SCREEN: &str = "it was settled at the agent's screen first";
 
-/// Why an answer was dropped: the agent asked the question again.
+/// The reason for dropping an answer if the agent asked the question again.
 const ASKED_AGAIN: &str = "the agent asked again";
 
-/// Why an answer was dropped: the process that made the request is gone.
+/// The reason for dropping an answer if the process that made the request is gone.
 const ASKER_ENDED: &str = "the process that asked has ended";
 
-/// Why a message was dropped: it may already have been typed.
+/// The reason for dropping a message that may already have been typed.
 pub(super) const UNCONFIRMED: &str =
     "it may have been typed, but the agent's transcript does not show it";
 
-/// Returns the form of a text that is pasted. It contains nothing that could end the paste or
-/// control the terminal.
+/// Returns the form of a text that is pasted. The result contains nothing that could end the paste
+/// or control the terminal.
 pub fn pasteable_text(text: &str) -> String {
     let is_text = |char: &char| !char.is_control() || matches!(char, '\n' | '\t');
     text.replace("\r\n", "\n").replace('\r', "\n").chars().filter(is_text).collect()
@@ -148,8 +148,8 @@ impl Session {
         has_hook && later.any(|one| one.request == Some(approved))
     }
 
-    /// Remembers an approved action until the agent continues, unless the fact that it continued is
-    /// what confirmed the answer.
+    /// Remembers an approved action until the agent continues, unless the agent has already
+    /// continued and thereby confirmed the answer.
     pub(super) fn remember_approval(&mut self, answer: &str, launch: LaunchId, at: Moment) {
         let answered = self.messages.iter().find(|m| m.key == answer).and_then(|m| m.request);
         let allowed = |r: &&Request| Some(r.id) == answered && r.allowed == Some(true);
@@ -204,7 +204,7 @@ impl Session {
         }
         let mut queued: Vec<&mut AgentMessage> =
             self.messages.iter_mut().filter(|m| m.status == DeliveryStatus::Queued).collect();
-        // Input that was typed into an earlier process does not affect this one.
+        // Input that was typed into an earlier process does not affect the new process.
         queued.iter_mut().for_each(|m| (m.typed, m.unconfirmed_reason) = (None, None));
         let fits =
             |m: &&mut &mut AgentMessage| m.is_text() && check_typeable(interface, &m.text).is_ok();

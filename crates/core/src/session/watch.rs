@@ -1,8 +1,8 @@
 //! Observations of an agent outside its protocol: records that the agent writes itself, and signals
 //! inferred from its screen.
 //!
-//! They are separate types so that an inference can never do what only a record may do: start or
-//! end a turn, restart the silence window, or confirm input.
+//! Records and inferred signals are separate types, so that an inference can never do what only a
+//! record may do: start or end a turn, restart the silence window, or confirm input.
 
 use std::collections::BTreeMap;
 
@@ -221,7 +221,7 @@ pub struct LastSignal {
 pub struct LaunchWatch {
     pub records: BTreeMap<RecordSource, LastSignal>,
     pub hints: BTreeMap<ScreenSource, LastSignal>,
-    /// When a record last showed that a turn started or ended.
+    /// The time at which a record last showed that a turn started or ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turn_changed_at: Option<Moment>,
     /// The turn that ended last. If another record reports the same turn, it is not started or ended again.
@@ -301,8 +301,8 @@ impl LaunchWatch {
     }
 }
 
-/// How long two sources may contradict each other before the contradiction is shown. One of them
-/// often lags behind.
+/// The time that two sources may contradict each other before the contradiction is shown. One
+/// source often lags behind the other.
 const CONTRADICTION_MS: u64 = 2_000;
 
 /// A terminal signal that contradicts the agent's transcript. It has no effect, because the
@@ -493,8 +493,8 @@ impl Session {
         let behind = by == ScreenSource::Screen && !showed_it;
         let guessed =
             |r: &Request| r.is_inferred() && !(behind && r.is_inferred_from(ScreenSource::Osc));
-        // If a terminal is active again, an approval was granted there. This does not allow any
-        // typing, because no text is typed into an open turn.
+        // If a terminal is active again, an approval was granted there. Even then, nothing may be
+        // typed, because no text is typed into an open turn.
         let approved =
             |r: &Request| showed_it && (guessed(r) || r.asked.kind == RequestKind::Approval);
         let answered = || showed_it.then(|| self.settle_answers(launch)).into_iter().flatten();
@@ -619,7 +619,7 @@ pub struct TypedInput {
     pub state: TypingState,
 }
 
-/// How far typing a text has progressed.
+/// The progress of typing a text into a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TypingState {
@@ -648,7 +648,7 @@ pub fn enter_retry_key(message: &str) -> String {
     format!("{message}{ENTER_RETRY_SUFFIX}")
 }
 
-/// Why nothing can be typed into a terminal right now.
+/// The reason why nothing can be typed into a terminal right now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InputBlocked {
     TurnOpen,

@@ -28,7 +28,8 @@ pub struct TeamAdvanceContext<'a> {
     pub now: Moment,
     /// Returns the current state of a session. If a session cannot be read, it does not count as ended.
     pub session: &'a dyn Fn(SessionId) -> Option<&'a Session>,
-    /// How to invoke Provost in commands shown to members, which must work in an empty environment.
+    /// The way to invoke Provost in commands that are shown to members. These commands must work in
+    /// an empty environment.
     pub caller: &'a ProvostInvocation,
 }
 
@@ -41,7 +42,7 @@ pub enum TeamStep {
     Send(Box<(MessageOffered, SessionId, session::SessionCommand)>),
 }
 
-/// Which steps to look for: those of the whole team, or only those of one session.
+/// The steps to look for: all steps of the team, or only those of one session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StepScope {
     Team,
@@ -328,7 +329,7 @@ enum PushStatus<'s> {
     /// The message is still pending in the session.
     Pending,
     Begun,
-    /// No agent has started a turn with the message, and none will, for this reason.
+    /// No agent has started a turn with the message or will start one, for the given reason.
     Lost(&'s str),
     /// The session does not know the message.
     Unknown,
@@ -353,7 +354,7 @@ impl<'s> PushStatus<'s> {
         // For an agent without turn events, there is no better evidence.
         let begun = session.turns > turns || session.turns == 0 || says || bug!(WrittenIsBegun);
         let current = session.current_launch();
-        // In a process that has not started any turn, a turn is only expected.
+        // If the process has not started any turn yet, its first turn is only expected.
         let steered = |one: &Launch| {
             one.is_in_turn() && !one.stream.expected && one.watch.turn_changed_at.is_some()
         };

@@ -1,8 +1,8 @@
 //! Blind proposals for the next step: two members propose independently, and a third one chooses.
 //!
 //! The worker writes first, and its text stays hidden until the manager has written as well. Then
-//! the reviewers receive both. If no reviewer can judge them, the team stops, because silence is
-//! not agreement.
+//! the reviewers receive both proposals. If no reviewer can judge them, the team stops, because
+//! silence is not agreement.
 
 use serde::{Deserialize, Serialize};
 
@@ -33,14 +33,14 @@ pub struct Proposal {
     pub text: String,
 }
 
-/// Which of the two proposals was chosen.
+/// The choice between two proposals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProposalChoice {
     Worker,
     Manager,
-    /// Neither proposal was chosen, or no reviewer can judge them. The team pauses until the
-    /// operator resumes it.
+    /// Neither proposal was chosen, or no reviewer can judge the proposals. The team pauses until
+    /// the operator resumes it.
     Stop,
 }
 
@@ -64,7 +64,8 @@ pub struct ProposalRound {
 }
 
 impl ProposalRound {
-    /// Returns the texts that a member may see: its own, and both of them once both are written.
+    /// Returns the proposals that a member may see. Until both proposals are written, only the
+    /// worker sees the worker's proposal.
     pub fn visible_to(&self, name: &str) -> (Option<&str>, Option<&str>) {
         let may_see = self.manager.is_some() || self.worker.by == name;
         let worker = may_see.then_some(self.worker.text.as_str());

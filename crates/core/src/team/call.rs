@@ -151,7 +151,7 @@ pub enum MemberCall {
     },
 }
 
-/// Why a call is invalid.
+/// The reason why a call is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MemberCallError {
     #[error("the field \"because\" is missing: expected the reason or the evidence")]

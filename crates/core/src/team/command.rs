@@ -31,7 +31,7 @@ pub struct NewMessage {
     pub kind: TeamMessageKind,
     pub text: String,
     pub priority: Priority,
-    /// How long the message stays useful before it expires.
+    /// The time until the message expires.
     pub expires_in_ms: Option<u64>,
     /// Whether the message may be delivered in the middle of a turn, if the agent can be steered.
     #[serde(default)]
@@ -132,7 +132,8 @@ pub enum TeamCommand {
         no: u32,
         judgement: CriterionJudgement,
     },
-    /// Allows Provost to run these commands, which members wrote. Only the operator may do this.
+    /// Allows Provost to run the given commands, which members wrote. Only the operator may allow
+    /// commands.
     ApproveCommands {
         commands: Vec<String>,
     },
@@ -161,7 +162,8 @@ pub enum TeamCommand {
         to: String,
         key: String,
         text: String,
-        /// Set by Provost, like the channel of a [`NewMessage`], and never read from a request.
+        /// The channel, which Provost sets, as for a [`NewMessage`], and never reads from a
+        /// request.
         #[serde(skip_deserializing)]
         channel: MessageChannel,
     },
@@ -229,7 +231,7 @@ pub enum TeamCommand {
 pub enum CheckSubject {
     Criterion(u32),
     Evidence(String),
-    /// A piece of evidence that compares these two pictures.
+    /// A piece of evidence that compares two given pictures.
     Pictures {
         evidence: String,
         files: PictureFiles,
@@ -344,7 +346,7 @@ impl TeamCommand {
     }
 }
 
-/// Why a command was rejected.
+/// The reason why a command was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TeamRejection {
     /// The command is a duplicate, or refers to something that is already settled.
@@ -386,7 +388,7 @@ pub enum TeamRejection {
     NameTaken(String),
     #[error("the name \"{0}\" is reserved for Provost: choose another")]
     NameReserved(String),
-    #[error("that session already belongs to a member of this team")]
+    #[error("the session already belongs to a member of this team")]
     SessionTaken,
     #[error("{0} messages are already waiting for {1} (at most {MAX_WAITING})")]
     InboxFull(usize, String),
@@ -398,7 +400,7 @@ pub enum TeamRejection {
     MessageIs { no: u32, status: &'static str },
     #[error("your lease on message {0} has expired, and it was offered again")]
     StaleLease(u32),
-    #[error("message {no} never had a lease {lease}")]
+    #[error("message {no} was never offered under lease {lease}")]
     NoLease { no: u32, lease: u32 },
     #[error(
         "you already used the key \"{0}\" for another message, which was not changed: use another key"
@@ -436,7 +438,7 @@ pub enum TeamRejection {
     OperatorsLoop(String),
     #[error(transparent)]
     BadTemplate(#[from] LoopTemplateError),
-    #[error("the loop requires no evidence of that name: expected one of {}", .0.join(", "))]
+    #[error("the loop requires no evidence with the given name: expected one of {}", .0.join(", "))]
     NoSuchEvidence(Vec<String>),
     #[error("the current iteration is {now}, not {given}")]
     OtherIteration { now: u32, given: u32 },
@@ -458,9 +460,11 @@ pub enum TeamRejection {
     NotReady(Vec<FinishBlocker>),
     #[error("the worker must propose first, before it sees the manager's proposal")]
     WorkerFirst,
-    #[error("round {0} already has that proposal: wait for the other one, or for the choice")]
+    #[error(
+        "round {0} already has a proposal from this role: wait for the other proposal, or for the choice"
+    )]
     AlreadyProposed(u32),
-    #[error("there are not two proposals to choose from yet")]
+    #[error("there are no two proposals to choose from yet")]
     ProposalsMissing,
     #[error("the author of a proposal cannot choose")]
     OwnProposal,

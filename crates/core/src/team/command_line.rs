@@ -7,10 +7,10 @@ use std::fmt;
 use super::{blind_proposals::ProposalChoice, state::Team};
 use crate::text::shell_quote;
 
-/// How long a call that fetches the next message waits for one, in seconds.
+/// The maximum time that a call waits for the next message, in seconds.
 pub const WAIT_SECONDS: u32 = 60;
 
-/// How the reader of a command invokes Provost.
+/// The way in which the reader of a command invokes Provost.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProvostInvocation {
     pub program: String,
@@ -18,7 +18,8 @@ pub struct ProvostInvocation {
     pub home: Option<String>,
 }
 
-/// For callers that have Provost on their PATH and its home in the environment or at the default location.
+/// The invocation for callers that have Provost on their PATH, and its home in the environment or
+/// at the default location.
 impl Default for ProvostInvocation {
     fn default() -> Self {
         ProvostInvocation { program: "provost".to_owned(), home: None }

@@ -1,4 +1,4 @@
-//! How sessions and members receive messages, as reported to programs.
+//! Describes to programs how sessions and members receive messages.
 
 use super::{
     command_line::{ProvostInvocation, TeamCommandLines},
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::session::{AgentChannel, ReceiveMode, Session};
 
-/// How a session or member receives messages.
+/// The way in which a session or member receives messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Communication {
     /// The channel to the agent. None if Provost has none.
@@ -17,7 +17,8 @@ pub struct Communication {
     /// The command that fetches the next message. None if messages are pushed, or cannot be
     /// delivered at all.
     pub receive_command: Option<String>,
-    /// How the member acts on its team. None if this does not describe a member.
+    /// The way in which the member acts on its team. None if this describes a session that is not a
+    /// member.
     pub via: Option<MemberMode>,
 }
 

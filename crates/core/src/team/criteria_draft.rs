@@ -47,11 +47,11 @@ pub struct CriteriaDraft {
     pub drafted: Vec<String>,
     /// The first few items that were omitted, each with the reason.
     pub left_out: Vec<(String, DraftOmission)>,
-    /// How many further items were omitted.
+    /// The number of further items that were omitted.
     pub more: usize,
 }
 
-/// Why an item was omitted.
+/// The reason why an item was omitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DraftOmission {
     Empty,

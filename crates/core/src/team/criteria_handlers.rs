@@ -71,7 +71,7 @@ impl Team {
         let judgement = &judgement.clone().sign(actor);
         judgement.reason().map_or(Ok(()), check_meaningful)?;
         if let CriterionJudgement::Satisfy { evidence } = judgement {
-            // Only Provost can submit receipts, because it ran the commands itself.
+            // Only Provost can submit receipts, because Provost runs the commands itself.
             if matches!(evidence, CriterionEvidence::Verified(_)) && *actor != TeamActor::Provost {
                 return Err(TeamRejection::NothingToCheck);
             }
@@ -228,8 +228,8 @@ impl Team {
         }
     }
 
-    /// Sends the result of a check, once, to every member that requested it. If a worker did, its
-    /// managers receive the result as well.
+    /// Sends the result of a check, once, to every member that requested the check. If a member
+    /// other than a manager requested the check, the managers receive the result as well.
     fn report_check(&self, check: &PendingCheck, receipt: &Receipt) -> Vec<Event> {
         let what = match &check.purpose {
             CheckPurpose::Criterion(no) => format!("criterion {no}"),

@@ -23,7 +23,7 @@ pub const MIN_TEXT_LETTERS: usize = 12;
 /// Minimum number of distinct letters and digits, so that repetitions of one letter are rejected.
 const MIN_DISTINCT_LETTERS: usize = 4;
 
-/// Where a criterion comes from.
+/// The origin of a criterion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CriterionSource {
@@ -99,7 +99,7 @@ impl CriterionEvidence {
     }
 }
 
-/// Why evidence is insufficient.
+/// The reason why evidence is insufficient.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InsufficientEvidence {
     #[error(
@@ -317,8 +317,8 @@ pub struct Criterion {
 }
 
 impl Criterion {
-    /// Whether the criterion blocks the finish. A proposed criterion does so until it is accepted
-    /// or rejected.
+    /// Whether the criterion blocks the finish. A proposed criterion blocks the finish until it is
+    /// accepted or rejected.
     pub fn is_open(&self) -> bool {
         match self.state {
             CriterionState::Proposed | CriterionState::Accepted => true,

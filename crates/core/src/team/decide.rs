@@ -421,8 +421,8 @@ impl Team {
         }
     }
 
-    /// Checks that an actor may record a challenge of the work. A worker may not do so while a
-    /// reviewer is bound.
+    /// Checks that an actor may record a challenge of the work. A worker may not record a challenge
+    /// while a reviewer is bound.
     pub(super) fn check_may_challenge(&self, actor: &TeamActor) -> Result<(), TeamRejection> {
         let reviewed = self.bound(MemberRole::Reviewer).next().is_some();
         match self.role_of(actor) {

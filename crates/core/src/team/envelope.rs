@@ -37,9 +37,8 @@ fn looks_like_header(line: &str) -> bool {
     head.all(|wanted| letters.next().is_some_and(|found| found.eq_ignore_ascii_case(&wanted)))
 }
 
-/// Formats a message for its consumer. If the message begins an iteration, it starts with the
-/// iteration's terms and required evidence. Provost adds these, so that the sender need not know
-/// them.
+/// Formats a message for its consumer. If the message begins an iteration, Provost adds the
+/// iteration's terms and required evidence at its start, so that the sender need not know them.
 pub fn format_message(task: &Team, message: &TeamMessage, caller: &ProvostInvocation) -> String {
     let head = format!(
         "[{HEAD} {} of team {}: {} from {} by {}{}]",
@@ -138,7 +137,7 @@ fn agent_report(attempt: &Attempt) -> Option<String> {
 
 /// Joins earlier and later news about a member into one text, without repeating the agent's report.
 pub(super) fn join_news(before: &str, after: &str) -> String {
-    // The agent's text is quoted, so none of its lines can match this one.
+    // The agent's text is quoted, so none of its lines can match `says:`.
     let says = after.find("\nsays:\n").map(|at| &after[at..]);
     let seen = says.and_then(|says| before.strip_suffix(says)).unwrap_or(before);
     format!("{seen}\nthen:\n{after}")

@@ -61,7 +61,7 @@ events! {
         text: String,
         priority: Priority,
         expires_ms: Option<u64>,
-        /// How long the message stays useful, as set by its sender.
+        /// The time until the message expires, as set by its sender.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         window_ms: Option<u64>,
         iteration: Option<u32>,
@@ -86,7 +86,8 @@ events! {
     MessageDead = "team.message_dead", 1 {
         no: u32,
         reason: String,
-        /// The actor who explicitly dead-lettered the message. None if Provost's rules did so.
+        /// The actor who explicitly dead-lettered the message. None if Provost's rules
+        /// dead-lettered it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<TeamActor>,
     }
@@ -101,8 +102,8 @@ events! {
     UndeliveredReported = "team.undelivered_reported", 1 { messages: Vec<u32>, reports: Vec<u32> }
     /// More news about the same member arrived before delivery, so the message was extended.
     NewsAdded = "team.news_added", 1 { no: u32, text: String }
-    /// How much of a member's session its managers have been notified about, including the messages
-    /// before this event.
+    /// The part of a member's session about which its managers have been notified, including the
+    /// messages before this event.
     NewsReported = "team.news_reported", 1 {
         member: String,
         turns_ended: u32,
@@ -121,7 +122,7 @@ events! {
         needs: EvidenceRequirement,
     }
     CriterionJudged = "team.criterion_judged", 1 { no: u32, judgement: CriterionJudgement, by: TeamActor }
-    /// The operator allowed Provost to run these commands, which members wrote.
+    /// The operator allowed Provost to run the given commands, which members wrote.
     CommandsApproved = "team.commands_approved", 1 { commands: Vec<String> }
     CheckRequested = "team.check_requested", 1 { check: PendingCheck }
     /// Another member requested a check that is already running, and will receive the result as well.
@@ -159,7 +160,8 @@ events! {
         name: String,
         clean_up: CleanUp,
         skipped: Option<String>,
-        /// How many times the session had compacted its conversation before this compaction was requested.
+        /// The number of times that the session had compacted its conversation before this
+        /// compaction was requested.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         compactions: Option<u32>,
     }
@@ -186,7 +188,7 @@ events! {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         allow: Vec<BlockerWaiver>,
     }
-    /// The operator waived these blockers, by name.
+    /// The operator waived the named blockers.
     FinishAllowed = "team.finish_allowed", 1 { blockers: Vec<FinishBlocker>, by: TeamActor }
     /// The managing policy observed that a worker became idle, or is no longer idle.
     PolicyObserved = "team.policy_observed", 1 { worker: String, idle: Option<IdleWorker> }

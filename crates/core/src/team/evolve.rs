@@ -171,7 +171,7 @@ impl Team {
             self.checks.clear();
             self.blockers.clear();
             let because = format!("the team is {}", phase.as_str());
-            // This includes leased messages, because they can no longer be acknowledged.
+            // Leased messages are cancelled as well, because they can no longer be acknowledged.
             self.messages.change_where(
                 |message| !message.status.is_over(),
                 |message| message.status = MessageStatus::Cancelled { because: because.clone() },

@@ -34,7 +34,9 @@ pub enum FinishBlocker {
     #[error("iteration {iteration} of the loop lacks evidence: {}", .missing.join(", "))]
     LoopIncomplete { iteration: u32, missing: Vec<String> },
     /// The loop ended on its own, and no one has decided yet how to continue.
-    #[error("the loop gave up: {why}; stop it with a reason to finish anyway, or begin another")]
+    #[error(
+        "the loop gave up: {why}; stop it with a reason to finish anyway, or begin another loop"
+    )]
     LoopGaveUp { why: String },
     /// Someone other than the operator stopped the loop that the operator required.
     #[error(
@@ -52,7 +54,7 @@ pub enum FinishBlocker {
     CheckFailed {
         command: String,
         output: String,
-        /// How the check ended, as text.
+        /// A description of how the check ended.
         #[serde(default)]
         end: String,
         /// The end of the output.
@@ -247,7 +249,8 @@ impl Team {
         blockers
     }
 
-    /// Returns the workers that are busy. This is unknown for an agent that reports no turns.
+    /// Returns the workers that are busy. An agent that reports no turns may be busy without being
+    /// listed.
     fn busy_workers<'s>(
         &self,
         look: impl Fn(SessionId) -> Option<&'s Session>,
@@ -418,7 +421,7 @@ impl Team {
     }
 
     /// Returns the checks that must pass on the final tree: those of the team, of satisfied
-    /// criteria, and of the evidence in the loop. If they passed on another tree, that does not
+    /// criteria, and of the evidence in the loop. A check that passed on another tree does not
     /// count.
     pub fn audit_checks(&self) -> Vec<ProvostCheck> {
         let satisfied = |one: &&Criterion| matches!(one.state, CriterionState::Satisfied { .. });

@@ -44,7 +44,7 @@ pub struct TeamHeartbeats {
     pub others: Vec<MemberHeartbeat>,
 }
 
-/// Who removes the heartbeats, and when.
+/// The condition under which the heartbeats are removed, and the actor that removes them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeartbeatTeardown {
     pub owner: String,

@@ -49,8 +49,8 @@ impl Team {
             return Err(TeamRejection::OtherIteration { now, given: iteration });
         }
         let proof = required_proof(looped, name)?;
-        // Only Provost can submit receipts and comparisons, because it ran the commands and
-        // compared the pictures itself.
+        // Only Provost can submit receipts and comparisons, because Provost runs the commands and
+        // compares the pictures itself.
         let own = match shown {
             ShownEvidence::Evidence(CriterionEvidence::Verified(_))
             | ShownEvidence::Pictures(_) => true,

@@ -33,7 +33,7 @@ pub enum LoopProof {
     Asserted,
     /// A challenge of the work, which states the failure mode, how it was tested, and the result.
     Adversarial,
-    /// A JSON object with these fields, all of which must be non-empty.
+    /// A JSON object with the given fields, all of which must be non-empty.
     Artifact { fields: Vec<String> },
     /// Two pictures that Provost compares. At most this share of their pixels may differ, in
     /// millionths. The files are specified here or by the member that requests the comparison.
@@ -51,7 +51,7 @@ pub struct LoopRequirement {
     pub proof: LoopProof,
 }
 
-/// How the worker's conversation is cleaned up before the next iteration.
+/// The clean-up of the worker's conversation before the next iteration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CleanUp {
@@ -79,7 +79,8 @@ pub struct LoopTemplate {
     pub evidence: Vec<LoopRequirement>,
     #[serde(default)]
     pub clean_up: CleanUp,
-    /// The loop stops after this many iterations that changed neither the tree nor the findings.
+    /// The number of consecutive iterations without a change to the tree or the findings after
+    /// which the loop stops.
     #[serde(default)]
     pub plateau: Option<u32>,
     /// The token budget for the loop's worker.
@@ -90,7 +91,7 @@ pub struct LoopTemplate {
     pub tools: Vec<String>,
 }
 
-/// Why a template is invalid.
+/// The reason why a template is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoopTemplateError {
     #[error("a loop has 1 to {MAX_ITERATIONS} iterations, not {0}")]
@@ -180,7 +181,7 @@ pub enum ShownEvidence {
     Pictures(PictureComparison),
 }
 
-/// Why submitted evidence does not meet the requirement.
+/// The reason why submitted evidence does not meet the requirement.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EvidenceMismatch {
     #[error(transparent)]
@@ -189,7 +190,7 @@ pub enum EvidenceMismatch {
     OtherKind(&'static str),
     #[error("the field \"{0}\" is missing or empty")]
     Missing(String),
-    #[error("{found} of a million points differ, and at most {most} may")]
+    #[error("{found} of a million points differ, but at most {most} may differ")]
     Differs { found: u32, most: u32 },
     #[error("the pictures have different sizes: expected {}x{} points, found {}x{}", .expected.0, .expected.1, .actual.0, .actual.1)]
     OtherSize { expected: (u32, u32), actual: (u32, u32) },
@@ -322,7 +323,7 @@ pub struct IterationFingerprint {
     pub findings: BTreeMap<String, String>,
 }
 
-/// Why a loop ended.
+/// The reason why a loop ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LoopEnd {
@@ -352,14 +353,15 @@ pub struct Loop {
     pub template: LoopTemplate,
     #[serde(default)]
     pub begun_by: TeamActor,
-    /// How many messages the team had when the loop began. These messages cannot continue the loop.
+    /// The number of messages that the team had when the loop began. These messages cannot continue
+    /// the loop.
     #[serde(default)]
     pub begun_after: u32,
     /// The number of the current iteration, starting at 1.
     pub iteration: u32,
     /// The evidence submitted in the current iteration.
     pub evidence_shown: BTreeMap<String, ShownEvidence>,
-    /// Who submitted each piece of evidence.
+    /// The author of each piece of evidence.
     #[serde(default)]
     pub shown_by: BTreeMap<String, TeamActor>,
     pub completed: Vec<CompletedIteration>,
@@ -368,8 +370,8 @@ pub struct Loop {
     /// The continuation for which the worker's conversation was cleaned up.
     #[serde(default)]
     pub cleaned_for: Option<u32>,
-    /// How many times the conversation had been compacted before the requested compaction. Set
-    /// while its result is unknown.
+    /// The number of times that the conversation had been compacted before the requested
+    /// compaction. Set while its result is unknown.
     #[serde(default)]
     pub compactions: Option<u32>,
     /// The number of refused continuations, and why the last one was refused.
@@ -380,19 +382,20 @@ pub struct Loop {
     pub ended_by: TeamActor,
 }
 
-/// Why the next iteration does not begin. This is not a failure: the loop stays in its current iteration.
+/// The reason why the next iteration does not begin. This is not a failure: the loop stays in its
+/// current iteration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum ContinuationBlocked {
     #[error("the loop has ended")]
     Ended,
-    #[error("the continuation was for an earlier loop")]
+    #[error("the continuation belongs to an earlier loop")]
     OtherLoop,
     #[error("the next iteration is {expected}, not {given}")]
     OtherIteration { expected: u32, given: u32 },
-    #[error("iteration {0} is the last: finish, or stop the loop")]
+    #[error("iteration {0} is the last one: finish the team, or stop the loop")]
     LastIteration(u32),
-    #[error("message {0} already requests that iteration")]
+    #[error("message {0} already requests the next iteration")]
     AlreadyRequested(u32),
     #[error("evidence is missing: {}", .0.join(", "))]
     MissingEvidence(Vec<String>),

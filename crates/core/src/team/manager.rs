@@ -142,7 +142,7 @@ impl TeamAction {
     }
 }
 
-/// How strictly a manager is supervised.
+/// The strictness with which a manager is supervised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ManagerMode {

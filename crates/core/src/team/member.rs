@@ -61,12 +61,13 @@ pub struct TeamMember {
     /// The name, which is unique in the team, even among members that have left.
     pub name: String,
     pub role: MemberRole,
-    /// The member's session, if Provost has one. A member that was opened elsewhere polls for its
-    /// messages, and Provost does not probe it.
+    /// The member's session, if Provost has one. A member without a session polls for its messages,
+    /// and Provost does not probe it.
     pub session: Option<SessionId>,
     #[serde(default)]
     pub labels: MemberLabels,
-    /// The capabilities that the session provides. None without a session, or if they are unknown.
+    /// The capabilities that the session provides. None if the member has no session, or if its
+    /// capabilities are unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub means: Option<MemberCapabilities>,
     /// Whether Provost sent the member an onboarding message.
@@ -76,13 +77,13 @@ pub struct TeamMember {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handover: Option<String>,
     pub bound: Moment,
-    /// When the member was retired or replaced.
+    /// The time at which the member was retired or replaced.
     #[serde(default)]
     pub left: Option<Moment>,
     /// The configuration revision that the member has read and acknowledged.
     #[serde(default)]
     pub acknowledged: Option<u32>,
-    /// How much of the member's session its managers have been notified about.
+    /// The part of the member's session about which its managers have been notified.
     #[serde(default)]
     pub reported: NewsWatermark,
     /// The messages that contain the newest news about the member.
@@ -150,7 +151,8 @@ impl MemberCapabilities {
     }
 }
 
-/// How much of a member's session its managers have been notified about. Each item is reported only once.
+/// The part of a member's session about which its managers have been notified. Each change is
+/// reported only once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NewsWatermark {
@@ -194,7 +196,8 @@ impl MemberOrder {
     }
 }
 
-/// Who issues a command. This is determined from the caller's process, never from the request.
+/// The actor who issues a command. Provost determines the actor from the caller's process, never
+/// from the request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TeamActor {

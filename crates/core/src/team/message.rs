@@ -25,7 +25,8 @@ pub const MAX_OFFERS: u32 = 10;
 /// Maximum length of a message that combines several pieces of news, in bytes.
 pub const MAX_NEWS_BYTES: usize = 16 << 10;
 
-/// The number of settled messages that a team keeps in its state. Its events contain all of them.
+/// The number of settled messages that a team keeps in its state. The events of the team contain
+/// all messages.
 pub const MAX_SETTLED_KEPT: usize = 200;
 
 /// The recipient of a message.
@@ -64,7 +65,7 @@ pub enum TeamMessageKind {
     Report,
     /// Starts the next iteration of the loop. No other kind of message can advance the loop.
     Continuation,
-    /// What Provost observed about a member's session.
+    /// A report of what Provost observed about a member's session.
     News,
     /// A text that tests whether a connection works.
     Probe,
@@ -138,7 +139,7 @@ impl MessageChannel {
     }
 }
 
-/// How much a recipient may rely on a message.
+/// The trust that a recipient may place in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MessageTrust {
@@ -170,7 +171,7 @@ impl MessageTrust {
     }
 }
 
-/// How a message is delivered to its consumer.
+/// The method by which a message is delivered to its consumer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeliveryMode {
@@ -202,8 +203,8 @@ pub struct MessageLease {
     pub no: u32,
     pub consumer: String,
     pub delivery: DeliveryMode,
-    /// When the message will be offered again. A push has no deadline, because the session reports
-    /// how it went.
+    /// The time at which the message will be offered again. None for a push, because the session
+    /// reports its result.
     pub until_ms: Option<u64>,
 }
 
@@ -336,7 +337,7 @@ pub struct TeamMessage {
     pub priority: Priority,
     pub stored: Moment,
     pub expires_ms: Option<u64>,
-    /// How long the message stays useful, as set by its sender.
+    /// The time until the message expires, as set by its sender.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_ms: Option<u64>,
     /// The iteration that the message starts, if it is a continuation.
@@ -347,9 +348,10 @@ pub struct TeamMessage {
     /// Whether the iteration has begun. If so, delivering the message again does not restart it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub begun: bool,
-    /// How many times the message was offered. A lease carries the number of its offer, which is unique.
+    /// The number of times that the message was offered. A lease carries the number of its offer,
+    /// which is unique.
     pub offers: u32,
-    /// How many offers no longer count, because the message was requeued since.
+    /// The number of offers that no longer count, because the message was requeued after them.
     #[serde(default)]
     pub forgiven_offers: u32,
     /// Whether a consumer may have received the message before.
@@ -472,7 +474,7 @@ impl MessageStored {
     }
 }
 
-/// What happens to a message when its deadline passes.
+/// The effect of a passed deadline on a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeadlineEffect {
     Expired,

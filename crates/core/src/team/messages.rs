@@ -17,7 +17,8 @@ use super::{
 #[serde(from = "Vec<Arc<TeamMessage>>", into = "Vec<Arc<TeamMessage>>")]
 pub struct TeamMessages {
     all: Vec<Arc<TeamMessage>>,
-    /// One entry per message, at the same position. It is updated together with the message.
+    /// The index entries, one for each message at the same position. Each entry is updated together
+    /// with its message.
     brief: Vec<MessageIndexEntry>,
 }
 
@@ -26,7 +27,7 @@ pub struct TeamMessages {
 struct MessageIndexEntry {
     /// Hash of the message's key.
     key: u64,
-    /// When the message changes merely because time passes. `u64::MAX` means never.
+    /// The time at which the message changes merely because time passes. `u64::MAX` means never.
     due_ms: u64,
     status: MessageStatusKind,
     for_operator: bool,

@@ -24,7 +24,8 @@ impl Team {
             |member: &&TeamMember| member.is_bound() && member.role != MemberRole::Manager;
         self.members.iter().filter(reportable).find_map(|member| {
             let session = scope.filter(member.session).and_then(context.session)?;
-            // A turn or attempt that was reopened has already been reported, or will be when it ends again.
+            // A reopened turn or attempt has already been reported, or will be reported when it
+            // ends again.
             let seen = session_watermark(session).max(member.reported);
             let new = seen != member.reported
                 && !is_reported_with_outcome(session, member.reported, seen);

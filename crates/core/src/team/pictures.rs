@@ -24,8 +24,8 @@ pub const MAX_PATH: usize = 4 << 10;
 pub struct PictureFiles {
     pub expected: String,
     pub actual: String,
-    /// How much each color channel of a pixel may differ before the pixel counts as different, in
-    /// millionths of the channel's range.
+    /// The difference in a color channel up to which two pixels count as equal, in millionths of
+    /// the channel's range.
     #[serde(default)]
     pub tolerance: u32,
 }
@@ -56,7 +56,7 @@ pub struct PictureMeasurement {
     pub points: u64,
 }
 
-/// Why two files cannot be compared.
+/// The reason why two files cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PictureFilesError {
     #[error(

@@ -46,12 +46,13 @@ pub struct ManagingPolicy {
     pub actions: u32,
     /// Whether to run the checks when the workers report that they are done.
     pub check: bool,
-    /// How many times to return work because a check failed or evidence is missing.
+    /// The maximum number of times that work is returned because a check failed or evidence is
+    /// missing.
     pub rework: u32,
     pub rework_text: Option<String>,
     /// Whether to accept members' proposals. Otherwise, the operator is notified.
     pub accept: bool,
-    /// How long a worker may be idle without a report before it is nudged.
+    /// The time that a worker may be idle without a report before it is nudged.
     pub nudge_after_ms: Option<u64>,
     pub nudges: u32,
     pub nudge_text: Option<String>,
@@ -79,7 +80,8 @@ impl Default for ManagingPolicy {
     }
 }
 
-/// A worker's progress counters. If the mark differs, the worker has done more work.
+/// A worker's progress counters. If a counter differs from an earlier one, the worker has done more
+/// work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProgressMark {
@@ -179,13 +181,13 @@ pub enum EscalationSubject {
 #[serde(default)]
 pub struct PolicyState {
     pub actions: Vec<PolicyAction>,
-    /// Why the newest action was refused, if it was.
+    /// The reason why the newest action was refused, if it was refused.
     pub refused: Option<String>,
     /// The idle workers, and since when each has been idle.
     pub idle: BTreeMap<String, (IdleWorker, Moment)>,
     /// The progress of each worker when it last reported that it was done.
     pub counted: BTreeMap<String, ProgressMark>,
-    /// The number of such reports from all workers.
+    /// The number of times that all workers have reported that they were done.
     pub generation: u32,
     pub failed: Vec<UnsentFailure>,
 }
@@ -562,7 +564,7 @@ impl Team {
     ) -> Option<PolicyIntent> {
         let generation = self.policy.generation;
         let mut blockers = self.blockers(context.session);
-        // If no check proves the work, the operator must decide. This is reported below.
+        // If no check proves the work, the operator must decide, which is reported below.
         blockers.retain(|blocker| *blocker != FinishBlocker::NothingProved);
         let unchanged = |one: &&FinishBlocker| matches!(one, FinishBlocker::NothingChanged { .. });
         blockers.extend(self.blockers.iter().filter(unchanged).cloned());

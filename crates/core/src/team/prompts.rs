@@ -14,7 +14,7 @@ use super::{
 };
 use crate::text::{quote_name, quote_text, shell_quote, visible};
 
-/// How a member acts on its team.
+/// The way in which a member acts on its team.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemberMode {

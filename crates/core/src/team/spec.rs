@@ -31,8 +31,8 @@ pub struct TeamSpec {
     pub bounds: TeamLimits,
 }
 
-/// Which commands written by members need no further consent. Taken from the user's configuration
-/// when the team is opened.
+/// The commands written by members that need no further consent, as configured by the user when the
+/// team is opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ConsentTerms {
@@ -46,9 +46,9 @@ pub struct ConsentTerms {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TeamLimits {
-    /// How long a consumer may hold an offered message before it must accept it.
+    /// The time in which a consumer must accept a message that it was offered.
     pub offer_ms: u64,
-    /// How long a consumer has to acknowledge a message after accepting it.
+    /// The time in which a consumer must acknowledge a message that it accepted.
     pub lease_ms: u64,
     /// The time limit for a check.
     pub check_time_ms: u64,

@@ -177,7 +177,7 @@ pub struct Team {
     pub audits: u32,
     #[serde(default)]
     pub audited: Option<AuditedWork>,
-    /// Why the last request to finish was refused.
+    /// The reason why the last request to finish was refused.
     pub blockers: Vec<FinishBlocker>,
     /// Blockers that the operator waived when the team finished.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

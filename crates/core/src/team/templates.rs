@@ -50,7 +50,7 @@ pub struct LoopOutline {
     pub tools: Vec<String>,
 }
 
-/// Why an outline cannot become a template yet.
+/// The reason why an outline cannot become a template yet.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OutlineError {
     #[error(
@@ -65,7 +65,7 @@ pub enum OutlineError {
     Bad { looped: String, why: LoopTemplateError },
 }
 
-/// Why a text does not describe valid evidence.
+/// The reason why a text does not describe valid evidence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EvidenceSpecError {
     #[error("{0:?} is not valid evidence: expected {EVIDENCE_FORMS}")]

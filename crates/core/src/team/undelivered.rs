@@ -1,5 +1,5 @@
-//! Notifies senders and managers about messages that expired or were dead-lettered, and why. This
-//! is level-triggered, so that no kind of loss goes unreported.
+//! Notifies senders and managers about messages that expired or were dead-lettered, with the
+//! reasons. This is level-triggered, so that no kind of loss goes unreported.
 
 use std::collections::BTreeMap;
 
@@ -93,7 +93,7 @@ impl Team {
     }
 }
 
-/// Lists the lost messages and why each was lost.
+/// Lists the lost messages, each with the reason why it was lost.
 fn format_report(lost: &[&TeamMessage]) -> String {
     let mut lines: Vec<String> =
         lost.iter().take(MAX_NAMED).map(|message| format_line(message)).collect();

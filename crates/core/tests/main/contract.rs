@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use provost_core::lifecycle::{
-    Activity, ClaimKind, ProcessFact, Verification, judge_facts_by_table,
+    Activity, ClaimKind, ProcessFact, VerificationFact, judge_facts_by_table,
 };
 
 use crate::kit::{failed, passed};
@@ -46,7 +46,11 @@ fn contract_lists_every_combination() {
     assert_eq!(ClaimKind::ALL.len() * ProcessFact::ALL.len() * Activity::ALL.len() * 3, 240);
 }
 
-fn parse_verification(word: &str) -> Verification {
-    let all = [Verification::None, Verification::Passed(passed()), Verification::Failed(failed())];
+fn parse_verification(word: &str) -> VerificationFact {
+    let all = [
+        VerificationFact::None,
+        VerificationFact::Passed(passed()),
+        VerificationFact::Failed(failed()),
+    ];
     all.into_iter().find(|value| value.as_str() == word).expect("the contract has three values")
 }

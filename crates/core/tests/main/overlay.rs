@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use provost_core::{
     lifecycle::{
         Activity, Cause, ClaimKind, Flag, Judgement, ProcessFact, Rule, State, StateOverlay,
-        StopCause, Verification, apply_overlay, judge_facts_by_table,
+        StopCause, VerificationFact, apply_overlay, judge_facts_by_table,
     },
     session::{SessionCommand, StreamSignal},
 };
@@ -17,12 +17,17 @@ fn ended() -> Judgement {
         ClaimKind::Failed,
         ProcessFact::Exit0,
         Activity::Exited,
-        &Verification::None,
+        &VerificationFact::None,
     )
 }
 
 fn living() -> Judgement {
-    judge_facts_by_table(ClaimKind::None, ProcessFact::Alive, Activity::Active, &Verification::None)
+    judge_facts_by_table(
+        ClaimKind::None,
+        ProcessFact::Alive,
+        Activity::Active,
+        &VerificationFact::None,
+    )
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use provost_api::{
     ApprovalRow, BudgetRow, CostRow, DecisionRow, FindingRow, LandingRow, OriginRow, PullRow,
-    RunRow, RunSessionRow, UsageRow,
+    RunRow, RunSessionRow, RunVerificationRow, UsageRow,
 };
 use provost_core::{
     ids::SessionId,
@@ -12,7 +12,8 @@ use provost_core::{
     result::Finding,
     run::{
         LandingState, PendingRunApproval, PullRequest, Run, RunDecision, RunOrigin, RunSession,
-        RunStop, StageReview, TokenPrices,
+        RunStop, RunVerification, StageReview, TokenPrices, VerificationResult,
+        VerificationSubject,
     },
     session::{Session, Usage},
     verdict::{Caveats, Receipt},
@@ -29,6 +30,9 @@ const MAX_SHORT_BYTES: usize = 1 << 10;
 
 /// The maximum number of findings in a row. A review may report many more, and there may be many reviews.
 const MAX_FINDINGS: usize = 50;
+
+/// The maximum number of verifications in a row. The events contain the others.
+const MAX_VERIFICATIONS: usize = 10;
 
 /// Serializes the row for the ledger.
 pub(crate) fn to_json(run: &Run) -> String {
@@ -84,6 +88,7 @@ pub fn row(run: &Run) -> RunRow {
         stage: run.stage.as_str().to_owned(),
         attempt: attempt.no,
         sessions: newest(&run.sessions).map(session_row).collect(),
+        verifications: newest_verification_rows(run),
         requests: Vec::new(),
         decisions: newest(&run.decisions).map(decision_row).collect(),
         findings: newest_finding_rows(run),
@@ -216,6 +221,41 @@ fn session_row(session: &RunSession) -> RunSessionRow {
     }
 }
 
+fn newest_verification_rows(run: &Run) -> Vec<RunVerificationRow> {
+    let skipped = run.verifications.len().saturating_sub(MAX_VERIFICATIONS);
+    run.verifications.iter().skip(skipped).map(|one| verification_row(run, one)).collect()
+}
+
+fn verification_row(run: &Run, one: &RunVerification) -> RunVerificationRow {
+    let (kind, batch, step) = match one.subject {
+        VerificationSubject::Batch { batch, .. } => ("batch", Some(batch), None),
+        VerificationSubject::Landing { step } => ("landing", None, Some(step)),
+    };
+    let is_pending = !run.is_sealed() && one.attempt == run.attempt().no;
+    let (state, missing) = match one.result() {
+        None if is_pending => ("running", "pending"),
+        None => ("stopped", "not_run"),
+        Some(VerificationResult::Passed) => ("passed", "not_run"),
+        Some(VerificationResult::Failed) => ("failed", "not_run"),
+        Some(VerificationResult::Inconclusive) => ("inconclusive", "not_run"),
+    };
+    let receipts = one.receipts.as_deref().unwrap_or_default();
+    let row = |check: &String| {
+        let receipt = receipts.iter().find(|receipt| receipt.command == *check);
+        check_row(check, run.check_origin(check), receipt, missing)
+    };
+    RunVerificationRow {
+        no: one.no,
+        kind: kind.to_owned(),
+        batch,
+        step,
+        state: state.to_owned(),
+        commit: one.snapshot.commit.0.clone(),
+        tree: one.snapshot.tree.0.clone(),
+        checks: one.checks.iter().map(row).collect(),
+    }
+}
+
 fn decision_row(decision: &RunDecision) -> DecisionRow {
     DecisionRow {
         id: decision.id.clone(),
@@ -250,10 +290,26 @@ fn finding_rows<'a>(
     })
 }
 
-/// Returns the checks of the newest session that was checked.
+/// Returns the newest receipts of the run: those of a session or of a verification.
+fn newest_receipts(run: &Run) -> Option<&[Receipt]> {
+    let of_session = run.sessions.iter().enumerate().rev().find_map(|(at, session)| {
+        let receipts = &session.end.as_ref()?.receipts;
+        (!receipts.is_empty()).then_some((at, receipts.as_slice()))
+    });
+    let verified = run.verifications.iter().rev().find_map(|one| {
+        let receipts = one.receipts.as_deref().filter(|receipts| !receipts.is_empty())?;
+        Some((one.sessions_before, receipts))
+    });
+    match (of_session, verified) {
+        (Some((at, receipts)), Some((before, _))) if at >= before => Some(receipts),
+        (_, Some((_, receipts))) | (Some((_, receipts)), None) => Some(receipts),
+        (None, None) => None,
+    }
+}
+
+/// Returns the checks of the newest session or merge that was checked.
 fn check_rows(run: &Run) -> Vec<provost_api::CheckRow> {
-    let ends = run.sessions.iter().rev().filter_map(|session| session.end.as_ref());
-    let receipts = ends.map(|end| &end.receipts).find(|receipts| !receipts.is_empty());
+    let receipts = newest_receipts(run);
     // A resumed conversation has no receipts, but checks that were already proved still count.
     let proved = |check: &str| run.proves(check).then_some("passed");
     let missing = if run.is_sealed() { "not_run" } else { "pending" };

@@ -6,7 +6,7 @@ use provost_api::{
     ShortageRow, SubjectRow, UsageRow, WhyFact, WorktreeRow,
 };
 use provost_core::{
-    lifecycle::{Activity, Cause, ClaimKind, Flag, Rule, StopCause, Verification},
+    lifecycle::{Activity, Cause, ClaimKind, Flag, Rule, StopCause, VerificationFact},
     request::{ApprovalSubject, BlockingMode, Request, RequestKind, RequestStatus},
     session::{
         AgentMessage, AgentMessageKind, Claim, ClaimSource, DeliveryStatus, Fact, FactKind,
@@ -689,8 +689,8 @@ fn describe_full_disk(session: &Session) -> Option<String> {
 /// Describes which result refuted the work.
 fn describe_refutation(session: &Session) -> Option<String> {
     match session.verification() {
-        Verification::Failed(refuted) => Some(refuted.describe()),
-        Verification::None | Verification::Passed(_) => None,
+        VerificationFact::Failed(refuted) => Some(refuted.describe()),
+        VerificationFact::None | VerificationFact::Passed(_) => None,
     }
 }
 

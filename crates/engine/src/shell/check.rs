@@ -1,21 +1,22 @@
-//! Checks: commands that Provost runs in a clean, detached checkout of the committed tree.
+//! Checks: the commands of a verification, which Provost runs in a clean, detached checkout of the
+//! committed tree.
 //!
 //! Checkouts are pooled per project. A check takes the first free slot, so build artifacts in
 //! preserved directories are reused by the next check, and two checks never share a checkout.
 
 use std::{
-    collections::BTreeMap,
+    collections::BTreeSet,
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
     time::Duration,
 };
 
 use provost_core::{
-    ids::{CommitId, SessionId, TreeId},
+    ids::{CommitId, TreeId},
     limits::MAX_LEFT_OUT,
-    session::{Session, SessionSpec, WorkLocation, WorkState},
     shortage::Shortage,
     verdict::{CheckEnd, ProtectedOverlay, Receipt, Snapshot},
+    verification::Verification,
 };
 use provost_git::{
     BranchName, CommitPair, Git, Oid, Pool, Project, checkout_detached, overlay, pool,
@@ -30,14 +31,13 @@ use provost_trust::approval_patterns;
 use provost_sys::error_chain;
 
 use super::{
-    effects::{EffectName, Effects, FinishedEffect},
+    effects::{EffectName, EffectOwner, Effects, FinishedEffect},
     environment::DaemonEnvironment,
     git_calls::GitCalls,
     home::Home,
     landing::{describe_error, parse_oid},
     supervised_command::{self, CommandEnd},
 };
-use crate::stream::Subject;
 
 /// How many times to repeat a check whose holder died. Repeating a check is safe.
 const RETRIES: u32 = 2;
@@ -54,7 +54,7 @@ const CHECKOUT_PAUSES: [Duration; 4] = [
 /// The checkouts that are in use.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CheckoutSlots {
-    taken: Arc<Mutex<BTreeMap<PathBuf, SessionId>>>,
+    taken: Arc<Mutex<BTreeSet<PathBuf>>>,
 }
 
 /// A checkout that is returned to the pool when this value is dropped.
@@ -64,16 +64,13 @@ struct CheckoutSlot {
     slots: CheckoutSlots,
 }
 
-/// A pending check.
+/// A requested verification.
 #[derive(Clone, Debug)]
 pub(crate) struct CheckJob {
-    pub(crate) session: SessionId,
-    pub(crate) spec: SessionSpec,
-    pub(crate) snapshot: Snapshot,
-    /// The commit from which the check takes protected files, if the base of the work is known.
-    pub(crate) base: Option<CommitId>,
-    pub(crate) command: String,
+    pub(crate) owner: EffectOwner,
+    /// The key of the first check. The keys of the others are derived from it.
     pub(crate) key: String,
+    pub(crate) verification: Verification,
 }
 
 /// Runs checks.
@@ -103,17 +100,30 @@ impl CheckoutPlace {
     fn check_out(
         &self,
         git: &Git,
-        job: &CheckJob,
+        keep: &[String],
         snapshot: &Snapshot,
     ) -> Result<bool, CheckFailure> {
         let commit = Oid::new(&snapshot.commit.0)?;
-        let keep: Vec<&str> = job.spec.keep.iter().map(String::as_str).collect();
+        let keep: Vec<&str> = keep.iter().map(String::as_str).collect();
         let made = checkout_detached(git, &self.project, &self.pool, &self.name, &commit, &keep)
             .inspect_err(|why| remove_partial(&self.slot.path, &error_chain(why)))?;
         if made.tree.to_string() != snapshot.tree.0 {
             return Err("the checkout does not contain the committed tree".into());
         }
         Ok(made.warm)
+    }
+}
+
+/// One check of a verification, and the effect that runs it.
+struct Check<'a> {
+    effect: EffectName,
+    command: &'a str,
+    verification: &'a Verification,
+}
+
+impl Check<'_> {
+    fn unfinished(&self, why: String) -> Receipt {
+        unfinished_receipt(self.command, self.verification.snapshot.tree.clone(), why)
     }
 }
 
@@ -126,21 +136,14 @@ struct FinishedCheck {
 }
 
 impl CheckJob {
-    pub(crate) fn from_session(session: &Session, index: u32, key: String) -> Option<CheckJob> {
-        let snapshot = session.attempt().verifying.snapshot.clone()?;
-        let command = session.spec.checks.get(index as usize)?.clone();
-        let (base, spec) = (base_of(session), session.spec.clone());
-        Some(CheckJob { session: session.id, spec, snapshot, base, command, key })
+    /// Returns the effects that run the checks, in order.
+    fn effects(&self) -> impl Iterator<Item = EffectName> {
+        let key = |no: usize| {
+            if no == 0 { self.key.clone() } else { format!("{}-{}", self.key, no + 1) }
+        };
+        let numbers = 0..self.verification.checks.len();
+        numbers.map(move |no| EffectName { owner: self.owner, key: key(no) })
     }
-}
-
-/// Returns the commit from which the checks of a session take protected files.
-pub(super) fn base_of(session: &Session) -> Option<CommitId> {
-    let begun = match &session.work {
-        WorkState::Ready { base, .. } => base.as_ref().map(|base| base.commit.clone()),
-        WorkState::Pending | WorkState::Failed { .. } | WorkState::Removed => None,
-    };
-    session.spec.check_terms.base.clone().or(begun)
 }
 
 /// The commit that a check runs on.
@@ -152,58 +155,81 @@ struct CheckTarget {
 }
 
 impl CheckRunner {
-    /// Marks the checkout of a check as used if the check is still running from before a restart.
-    pub(crate) fn claim_running(&self, session: SessionId, key: &str) {
-        for retry in 0..=RETRIES {
-            let effect = EffectName::for_session(session, retry_key(key, retry));
-            let Some(dir) = self.effects.started_blocking(&effect) else { continue };
+    /// Marks the checkouts of checks as used that are still running from before a restart.
+    pub(crate) fn claim_running(&self, job: &CheckJob) {
+        for (effect, retry) in
+            job.effects().flat_map(|effect| (0..=RETRIES).map(move |retry| (effect.clone(), retry)))
+        {
+            let Some(dir) = self.effects.started_blocking(&retry_of(&effect, retry)) else {
+                continue;
+            };
             if let Ok(LaunchState::Alive { held: HeldRecord { cwd, .. } }) =
                 provost_holder::inspect(&dir)
             {
-                self.slots.mark(cwd, session);
+                self.slots.mark(cwd);
             }
         }
     }
 
-    /// Runs a check to completion, or returns the result if it already ran.
+    /// Runs the checks in order until one of them does not pass. The results of checks that already
+    /// ran are found again.
     pub(crate) async fn run(
         &self,
         job: CheckJob,
         mut cancel: tokio::sync::watch::Receiver<bool>,
+    ) -> Vec<Receipt> {
+        let target = self.target(&job).await;
+        let mut receipts = Vec::new();
+        for (effect, command) in job.effects().zip(&job.verification.checks) {
+            let check = Check { effect, command, verification: &job.verification };
+            let receipt = match &target {
+                Ok(target) => self.run_check(&check, target, &mut cancel).await,
+                Err(why) => check.unfinished(why.clone()),
+            };
+            let passed = receipt.end == CheckEnd::Exit(0);
+            receipts.push(receipt);
+            if !passed {
+                break;
+            }
+        }
+        receipts
+    }
+
+    async fn run_check(
+        &self,
+        check: &Check<'_>,
+        target: &CheckTarget,
+        cancel: &mut tokio::sync::watch::Receiver<bool>,
     ) -> Receipt {
-        let checked = match self.target(&job).await {
-            Ok(checked) => checked,
-            Err(why) => return unfinished_job(&job, why),
-        };
         for retry in 0..=RETRIES {
-            let key = retry_key(&job.key, retry);
-            match self.attempt(&job, &checked, &key, &mut cancel).await {
+            let effect = retry_of(&check.effect, retry);
+            match self.attempt(check, target, &effect, cancel).await {
                 Ok(FinishedCheck { ran: FinishedEffect { finished, dir }, warm, environment }) => {
                     match finished {
                         CommandEnd::Ended { exit } => {
-                            let receipt = self.build_receipt(&job, dir, &exit, warm).await;
-                            return Receipt { environment, overlay: checked.overlay, ..receipt };
+                            let receipt = self.build_receipt(check, dir, &exit, warm).await;
+                            let overlay = target.overlay.clone();
+                            return Receipt { environment, overlay, ..receipt };
                         }
                         // A check that was cancelled is not repeated.
                         CommandEnd::Uncertain(_) if retry < RETRIES && !*cancel.borrow() => {}
-                        CommandEnd::Uncertain(why) => return unfinished_job(&job, why),
+                        CommandEnd::Uncertain(why) => return check.unfinished(why),
                     }
                 }
-                Err(why) => return unfinished_job(&job, why),
+                Err(why) => return check.unfinished(why),
             }
         }
-        unfinished_job(&job, "its holder died repeatedly".to_owned())
+        check.unfinished("its holder died repeatedly".to_owned())
     }
 
     async fn attempt(
         &self,
-        job: &CheckJob,
-        checked: &CheckTarget,
-        key: &str,
+        check: &Check<'_>,
+        target: &CheckTarget,
+        effect: &EffectName,
         cancel: &mut tokio::sync::watch::Receiver<bool>,
     ) -> Result<FinishedCheck, String> {
-        let effect = EffectName::for_session(job.session, key);
-        let found = match self.effects.started(&effect).await.map_err(|why| error_chain(&why))? {
+        let found = match self.effects.started(effect).await.map_err(|why| error_chain(&why))? {
             Some(dir) => {
                 supervised_command::read_launch(&dir).await.map_err(|why| error_chain(&why))?
             }
@@ -212,34 +238,33 @@ impl CheckRunner {
         let begins = matches!(found, LaunchState::Absent);
         let (slot, warm) = match found {
             LaunchState::Absent => {
-                let (slot, warm) = self.check_out(job, checked, &effect, cancel).await?;
+                let (slot, warm) = self.check_out(check, target, effect, cancel).await?;
                 (Some(slot), warm)
             }
-            LaunchState::Alive { held } => (Some(self.slots.take(held.cwd, job.session)), true),
+            LaunchState::Alive { held } => (Some(self.slots.take(held.cwd)), true),
             LaunchState::Starting { .. }
             | LaunchState::Ended { .. }
             | LaunchState::HolderDied { .. }
             | LaunchState::OtherBoot { .. } => (None, true),
         };
         let cwd = slot.as_ref().map(|slot| slot.path.clone()).unwrap_or_default();
-        let spec = self.hold_spec(job, cwd);
-        let ran = self.effects.run(&effect, spec, cancel).await.map_err(|why| error_chain(&why))?;
+        let spec = self.hold_spec(check, cwd);
+        let environment = begins.then(|| environment_digest(&self.key, &spec.env));
+        let ran = self.effects.run(effect, spec, cancel).await.map_err(|why| error_chain(&why))?;
         drop(slot);
-        let environment =
-            begins.then(|| environment_digest(&self.key, &self.environment.for_command(&job.spec)));
         Ok(FinishedCheck { ran, warm, environment })
     }
 
-    fn hold_spec(&self, job: &CheckJob, cwd: PathBuf) -> HoldSpec {
-        let argv = ["/bin/sh", "-c", &job.command].map(str::to_owned).to_vec();
-        let bounds = &job.spec.bounds;
+    fn hold_spec(&self, check: &Check<'_>, cwd: PathBuf) -> HoldSpec {
+        let argv = ["/bin/sh", "-c", check.command].map(str::to_owned).to_vec();
+        let limits = check.verification.limits;
         HoldSpec {
-            env: self.environment.for_command(&job.spec),
-            output_limit: bounds.check_output,
+            env: self.environment.for_check(&check.verification.environment),
+            output_limit: limits.output,
             on_limit: OnLimit::End,
-            time_limit_ms: Some(bounds.check_time_ms),
-            grace_ms: bounds.stop_grace_ms,
-            settle_ms: bounds.drain_ms,
+            time_limit_ms: Some(limits.time_ms),
+            grace_ms: limits.grace_ms,
+            settle_ms: limits.drain_ms,
             ..HoldSpec::new(String::new(), argv, cwd)
         }
     }
@@ -247,17 +272,16 @@ impl CheckRunner {
     /// Returns the commit to check: the work, but with protected and trust-relevant files from the
     /// base, so that no work can weaken its own checks.
     async fn target(&self, job: &CheckJob) -> Result<CheckTarget, String> {
-        let git = self.git_calls.settled_git(Subject::Session(job.session)).await;
-        let job = job.clone();
+        let git = self.git_calls.settled_git(job.owner.into()).await;
+        let Verification { snapshot, base, project, protected, .. } = job.verification.clone();
         supervised_command::blocking(move || {
-            let snapshot = job.snapshot.clone();
-            let Some((base, top)) = job.base.zip(job.spec.work.top()) else {
+            let Some((base, top)) = base.zip(project) else {
                 return Ok(CheckTarget { snapshot, overlay: None });
             };
-            let project = Project::find(&git, Path::new(top)).map_err(|why| error_chain(&why))?;
+            let project = Project::find(&git, Path::new(&top)).map_err(|why| error_chain(&why))?;
             let (begun, work) = (parse_oid(&base)?, parse_oid(&snapshot.commit)?);
             let versions = CommitPair { base: &begun, work: &work };
-            let patterns = approval_patterns(&job.spec.protected);
+            let patterns = approval_patterns(&protected);
             let made = overlay(&git, &project, versions, &patterns).map_err(describe_error)?;
             Ok(match made {
                 None => CheckTarget { snapshot, overlay: None },
@@ -276,8 +300,8 @@ impl CheckRunner {
 
     async fn check_out(
         &self,
-        job: &CheckJob,
-        checked: &CheckTarget,
+        check: &Check<'_>,
+        target: &CheckTarget,
         effect: &EffectName,
         cancel: &tokio::sync::watch::Receiver<bool>,
     ) -> Result<(CheckoutSlot, bool), String> {
@@ -285,10 +309,12 @@ impl CheckRunner {
         // Unusable slots are held until a usable one is found, so that none of them is tried again.
         let mut unusable = Vec::new();
         loop {
-            let (runner, job, snapshot) = (self.clone(), job.clone(), checked.snapshot.clone());
+            let (runner, snapshot) = (self.clone(), target.snapshot.clone());
+            let verification = check.verification.clone();
             let made = self.git_calls.write(effect.clone(), move |git| {
-                let place = runner.find_place(git, &job).map_err(|why| error_chain(&*why))?;
-                let made = place.check_out(git, &job, &snapshot);
+                let place =
+                    runner.find_place(git, &verification).map_err(|why| error_chain(&*why))?;
+                let made = place.check_out(git, &verification.keep, &snapshot);
                 Ok::<_, String>((place.slot, made))
             });
             let (slot, made) = made.await?;
@@ -311,30 +337,29 @@ impl CheckRunner {
     }
 
     /// Finds a free slot for a checkout.
-    fn find_place(&self, git: &Git, job: &CheckJob) -> Result<CheckoutPlace, CheckFailure> {
-        let (top, tree) = match &job.spec.work {
-            WorkLocation::InPlace { top } => (top, None),
-            WorkLocation::Worktree { top, path, branch, .. } => (top, Some((path, branch))),
-            WorkLocation::Plain | WorkLocation::Detached { .. } => {
-                return Err("the work is not in a git repository".into());
-            }
-        };
+    fn find_place(
+        &self,
+        git: &Git,
+        verification: &Verification,
+    ) -> Result<CheckoutPlace, CheckFailure> {
+        let top = verification.project.as_deref();
+        let top = top.ok_or_else(|| "the work is not in a git repository".to_owned())?;
         let project = Project::find(git, Path::new(top))?;
         let root = self.home.pool().join(project_key(&project));
         provost_sys::private::create_dir_all(&root)?;
         let mut pool = Pool::new(&root)?;
-        if let Some((path, branch)) = tree {
-            let branch = BranchName::new(branch)?;
-            let found = worktree_find(git, &project, Path::new(path), &branch)?;
+        if let Some(tree) = &verification.worktree {
+            let branch = BranchName::new(&tree.branch)?;
+            let found = worktree_find(git, &project, Path::new(&tree.path), &branch)?;
             pool = found.into_iter().fold(pool, Pool::with_worktree);
         }
-        let (slot, name) = self.slots.take_free(&root.canonicalize()?, job.session);
+        let (slot, name) = self.slots.take_free(&root.canonicalize()?);
         Ok(CheckoutPlace { project, pool, slot, name })
     }
 
     async fn build_receipt(
         &self,
-        job: &CheckJob,
+        check: &Check<'_>,
         dir: PathBuf,
         exit: &ExitRecord,
         warm: bool,
@@ -352,8 +377,8 @@ impl CheckRunner {
         let (digest, tail) = printed.unwrap_or_default();
         let tail = if end == CheckEnd::Exit(0) { String::new() } else { tail };
         Receipt {
-            command: job.command.clone(),
-            tree: job.snapshot.tree.clone(),
+            command: check.command.to_owned(),
+            tree: check.verification.snapshot.tree.clone(),
             end,
             duration_ms: began.map_or(0, |began| exit.mono_ms.saturating_sub(began)),
             output_digest: digest,
@@ -367,23 +392,23 @@ impl CheckRunner {
 }
 
 impl CheckoutSlots {
-    fn mark(&self, path: PathBuf, session: SessionId) {
-        self.taken.lock().expect("no holder of the lock panics").insert(path, session);
+    fn mark(&self, path: PathBuf) {
+        self.taken.lock().expect("no holder of the lock panics").insert(path);
     }
 
-    fn take(&self, path: PathBuf, session: SessionId) -> CheckoutSlot {
-        self.mark(path.clone(), session);
+    fn take(&self, path: PathBuf) -> CheckoutSlot {
+        self.mark(path.clone());
         CheckoutSlot { path, slots: self.clone() }
     }
 
     /// Takes the first free checkout of a project.
-    fn take_free(&self, root: &Path, session: SessionId) -> (CheckoutSlot, String) {
+    fn take_free(&self, root: &Path) -> (CheckoutSlot, String) {
         let mut taken = self.taken.lock().expect("no holder of the lock panics");
         let (path, name) = (0..)
             .map(|no: u32| (root.join(no.to_string()), no.to_string()))
-            .find(|(path, _)| !taken.contains_key(path))
+            .find(|(path, _)| !taken.contains(path))
             .expect("there are more numbers than checks");
-        taken.insert(path.clone(), session);
+        taken.insert(path.clone());
         (CheckoutSlot { path, slots: self.clone() }, name)
     }
 }
@@ -413,8 +438,9 @@ fn environment_digest(key: &[u8; 32], variables: &[(String, String)]) -> String 
     hasher.finalize().to_hex().to_string()
 }
 
-fn retry_key(key: &str, retry: u32) -> String {
-    if retry == 0 { key.to_owned() } else { format!("{key}-r{retry}") }
+fn retry_of(effect: &EffectName, retry: u32) -> EffectName {
+    let EffectName { owner, key } = effect.clone();
+    EffectName { owner, key: if retry == 0 { key } else { format!("{key}-r{retry}") } }
 }
 
 pub(super) fn check_end(exit: &ExitRecord) -> CheckEnd {
@@ -428,10 +454,6 @@ pub(super) fn check_end(exit: &ExitRecord) -> CheckEnd {
         (EndCause::Itself, ProcessEnd::Signalled { signal }) => CheckEnd::Signal(*signal),
         (EndCause::Itself, ProcessEnd::NotStarted { error }) => CheckEnd::Unfinished(error.clone()),
     }
-}
-
-fn unfinished_job(job: &CheckJob, why: String) -> Receipt {
-    unfinished_receipt(&job.command, job.snapshot.tree.clone(), why)
 }
 
 /// Returns the receipt of a check with an unknown result.

@@ -10,7 +10,7 @@ use std::{
 };
 
 use provost_core::{
-    ids::{LaunchId, RunId, SessionId},
+    ids::{LaunchId, RunId, SessionId, TeamId},
     run, session,
     shortage::Shortage,
 };
@@ -35,6 +35,7 @@ type EndedCleanly = fn(&Path, &ExitRecord) -> bool;
 pub(crate) enum EffectOwner {
     Session(SessionId),
     Run(RunId),
+    Team(TeamId),
 }
 
 impl From<EffectOwner> for Subject {
@@ -42,6 +43,7 @@ impl From<EffectOwner> for Subject {
         match owner {
             EffectOwner::Session(session) => Subject::Session(session),
             EffectOwner::Run(run) => Subject::Run(run),
+            EffectOwner::Team(team) => Subject::Team(team),
         }
     }
 }
@@ -51,6 +53,7 @@ impl fmt::Display for EffectOwner {
         match self {
             EffectOwner::Session(session) => session.fmt(f),
             EffectOwner::Run(run) => run.fmt(f),
+            EffectOwner::Team(team) => team.fmt(f),
         }
     }
 }
@@ -470,6 +473,8 @@ impl Effects {
                 let command = run::RunCommand::RecordForged { effect, moved_to };
                 self.observations.send_run(run, command).await;
             }
+            // A team has no event for this. The record that was moved aside shows it.
+            EffectOwner::Team(_) => {}
         }
     }
 }

@@ -7,6 +7,7 @@ use std::{
 use provost_core::{
     ids::LaunchId,
     session::{AgentSpec, Session, SessionSpec},
+    verification::CheckEnvironment,
 };
 
 /// The daemon's own environment, from which allowed variables are passed on.
@@ -67,7 +68,12 @@ impl DaemonEnvironment {
         all.into_iter().collect()
     }
 
-    /// Returns the environment of a check, a setup or a hook, without the token and the launch id.
+    /// Returns the environment of a check.
+    pub(crate) fn for_check(&self, wanted: &CheckEnvironment) -> Vec<(String, String)> {
+        self.with_passed(&wanted.set, &wanted.pass).into_iter().collect()
+    }
+
+    /// Returns the environment of a setup or a hook, without the token and the launch id.
     pub(crate) fn for_command(&self, spec: &SessionSpec) -> Vec<(String, String)> {
         self.for_agent(&spec.agent)
     }
@@ -110,8 +116,16 @@ impl DaemonEnvironment {
     }
 
     fn allowed_variables(&self, agent: &AgentSpec) -> BTreeMap<String, String> {
-        let mut all = agent.env.clone();
-        for name in &agent.pass_env {
+        self.with_passed(&agent.env, &agent.pass_env)
+    }
+
+    fn with_passed(
+        &self,
+        set: &BTreeMap<String, String>,
+        pass: &[String],
+    ) -> BTreeMap<String, String> {
+        let mut all = set.clone();
+        for name in pass {
             if let Some(value) = self.variables.get(name) {
                 all.insert(name.clone(), value.clone());
             }

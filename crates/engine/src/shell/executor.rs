@@ -38,7 +38,7 @@ use super::{
     check::{CheckJob, CheckRunner, CheckoutSlots},
     clock::Clock,
     drop_box,
-    effects::{EffectName, Effects, FinishedEffect},
+    effects::{EffectName, EffectOwner, Effects, FinishedEffect},
     encode_message::{encode_message, typed_text},
     environment::{DaemonEnvironment, ProvostPaths},
     follow::{self, Follower, FollowerLink},
@@ -51,7 +51,7 @@ use super::{
         failed_launch_command,
     },
     panes::{PaneInput, PaneRegistry, Typist, WriteDispatcher},
-    run_effect::RunEffects,
+    run_effect::{self, RunEffects},
     secrets::Secrets,
     shortage::{self, ShortageWaits},
     supervised_command::{self, CommandEnd, Holders, SURVIVOR_GRACE},
@@ -271,8 +271,8 @@ impl Executor {
 
     fn start(&mut self, session: Arc<Session>, effect: SessionEffect) {
         let key = (Subject::Session(session.id), effect.key());
-        if let SessionEffect::RunCheck { .. } = effect {
-            self.context.checks.claim_running(session.id, &key.1);
+        if let Some(job) = check_job(&session, &effect) {
+            self.context.checks.claim_running(&job);
         }
         let context = self.context.clone();
         self.spawn_effect(key, |cancel| async move {
@@ -286,12 +286,16 @@ impl Executor {
 
     fn start_run(&mut self, run: Arc<Run>, effect: run::RunEffect) {
         let key = (Subject::Run(run.id), effect.key());
+        if let Some(job) = run_effect::check_job(&run, &effect) {
+            self.context.checks.claim_running(&job);
+        }
         let context = self.context.clone();
         self.spawn_effect(key, |mut cancel| async move {
             let carrier = RunEffects {
                 world: &context.world,
                 effects: &context.effects,
                 git_calls: &context.git_calls,
+                checks: &context.checks,
             };
             let mut wait = context.world.waits.begin(Subject::Run(run.id), effect.key());
             let result = loop {
@@ -432,12 +436,10 @@ impl EffectContext {
             SessionEffect::TakeSnapshot { attempt, no } => {
                 Some(self.take_snapshot(session, attempt, no).await)
             }
-            SessionEffect::RunCheck { attempt, index, .. } => {
-                let Some(job) = CheckJob::from_session(session, index, effect.key()) else {
-                    return;
-                };
-                let receipt = self.checks.run(job, cancel).await;
-                Some(SessionCommand::CheckFinished { attempt, receipt })
+            SessionEffect::RunCheck { attempt, .. } => {
+                let Some(job) = check_job(session, &effect) else { return };
+                let receipt = self.checks.run(job, cancel).await.pop();
+                receipt.map(|receipt| SessionCommand::CheckFinished { attempt, receipt })
             }
             SessionEffect::RunHook(key) => {
                 let environment = &self.world.environment;
@@ -830,6 +832,13 @@ impl EffectContext {
             Err(reason) => SessionCommand::SnapshotFailed { attempt, no, reason },
         }
     }
+}
+
+/// Returns the verification that an effect requests, if it runs a check.
+fn check_job(session: &Session, effect: &SessionEffect) -> Option<CheckJob> {
+    let SessionEffect::RunCheck { index, .. } = effect else { return None };
+    let verification = session.check_request(*index)?;
+    Some(CheckJob { owner: EffectOwner::Session(session.id), key: effect.key(), verification })
 }
 
 /// Asks a holder to write to its command, however long that takes. `None` if this was cancelled first.

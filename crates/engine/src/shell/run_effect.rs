@@ -1,4 +1,4 @@
-//! The effects of a run: committing, landing, its hooks and its summary.
+//! The effects of a run: committing, verifying, landing, its hooks and its summary.
 
 use provost_core::{
     ids::SessionId,
@@ -8,7 +8,8 @@ use provost_git::Git;
 use tokio::sync::watch;
 
 use super::{
-    effects::{EffectName, Effects},
+    check::{CheckJob, CheckRunner},
+    effects::{EffectName, EffectOwner, Effects},
     executor::EngineWorld,
     git_calls::GitCalls,
     hook::HookJob,
@@ -24,6 +25,14 @@ pub(crate) struct RunEffects<'a> {
     pub(crate) world: &'a EngineWorld,
     pub(crate) effects: &'a Effects,
     pub(crate) git_calls: &'a GitCalls,
+    pub(crate) checks: &'a CheckRunner,
+}
+
+/// Returns the verification that an effect requests, if it runs checks.
+pub(crate) fn check_job(run: &Run, effect: &RunEffect) -> Option<CheckJob> {
+    let RunEffect::Verify { no } = effect else { return None };
+    let verification = run.verification(*no)?;
+    Some(CheckJob { owner: EffectOwner::Run(run.id), key: effect.key(), verification })
 }
 
 impl RunEffects<'_> {
@@ -62,6 +71,13 @@ impl RunEffects<'_> {
                     merge_queue::merge_batch(git, run, batch)
                 })
                 .await
+            }
+            RunEffect::Verify { no } => {
+                let receipts = match check_job(run, &effect) {
+                    Some(job) => Box::pin(self.checks.run(job, cancel)).await,
+                    None => Vec::new(),
+                };
+                RunCommand::Verified { no, receipts }
             }
             RunEffect::Integrate { batch, len, .. } => {
                 self.write_checkout(run, &key, move |git, run| {

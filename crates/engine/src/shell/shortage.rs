@@ -141,6 +141,8 @@ pub(crate) fn shortage_in_run(command: &run::RunCommand) -> Option<Shortage> {
             Shortage::from_text(reason)
         }
         run::RunCommand::HookFinished { end, .. } => shortage_in_hook(end),
+        // Checks that already ran are found again.
+        run::RunCommand::Verified { receipts, .. } => receipts.iter().find_map(shortage_in_receipt),
         _ => None,
     }
 }

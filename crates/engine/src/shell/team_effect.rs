@@ -3,24 +3,21 @@
 use std::{path::Path, sync::Arc};
 
 use provost_core::{
-    ids::{SessionId, TreeId},
-    limits::Bounds,
-    session::{
-        AgentInterface, AgentSpec, CommandStdin, ExitZeroPolicy, OnFinish, Session, SessionOpened,
-        SessionSpec, WorkLocation, WorkState,
-    },
+    ids::TreeId,
+    session::{Session, WorkLocation, WorkState},
     team::{
         PendingCheck, PictureComparison, Team, TeamCommand, TeamEffect,
         pictures::{PictureCheck, PictureInfo, PictureMeasurement},
     },
-    time::Moment,
-    verdict::{EmptyDiff, Receipt},
+    verdict::{Caveats, Receipt, Snapshot},
+    verification::{CheckLimits, Verification},
 };
 use provost_git::Git;
 use tokio::sync::watch;
 
 use super::{
-    check::{CheckJob, CheckRunner, base_of, unfinished_receipt},
+    check::{CheckJob, CheckRunner, unfinished_receipt},
+    effects::EffectOwner,
     supervised_command, worktree,
 };
 
@@ -28,42 +25,84 @@ use super::{
 pub(crate) async fn run_effect(
     git: &Git,
     checks: &CheckRunner,
-    task: &Team,
+    team: &Arc<Team>,
     worker: Option<Arc<Session>>,
     effect: TeamEffect,
     cancel: watch::Receiver<bool>,
 ) -> TeamCommand {
     let TeamEffect::RunCheck(check) = effect;
-    // A worker without its own worktree works in the team's checkout.
-    let worker = worker.filter(|worker| worker.spec.work != WorkLocation::Plain);
-    let worker = worker.map_or_else(|| placeholder_worker(task), |worker| (*worker).clone());
+    let work = CheckedWork::new(team, worker);
     let no = check.no;
     let (receipt, compared) = match check.pictures.clone() {
-        Some(pictures) => compare_pictures(git, worker, *pictures, no).await,
-        None => (Box::pin(run_check(git, checks, task, worker, check, cancel)).await, None),
+        Some(pictures) => compare_pictures(git, work, *pictures, no).await,
+        None => (Box::pin(run_check(git, checks, team, work, check, cancel)).await, None),
     };
     TeamCommand::CheckDone { no, receipt: Box::new(receipt), compared: compared.map(Box::new) }
+}
+
+/// The work that a team checks.
+#[derive(Clone)]
+enum CheckedWork {
+    Worker(Arc<Session>),
+    /// The checkout in which the team was opened. A worker without its own worktree works there.
+    Checkout(Arc<Team>),
+}
+
+impl CheckedWork {
+    fn new(team: &Arc<Team>, worker: Option<Arc<Session>>) -> CheckedWork {
+        let worker = worker.filter(|worker| worker.spec.work != WorkLocation::Plain);
+        worker.map_or_else(|| CheckedWork::Checkout(team.clone()), CheckedWork::Worker)
+    }
+
+    fn commit(&self, git: &Git, no: u32) -> Result<(Snapshot, Caveats), String> {
+        match self {
+            CheckedWork::Worker(worker) => worktree::commit_work(git, worker, no),
+            CheckedWork::Checkout(team) => worktree::commit_team_checkout(git, team, no),
+        }
+    }
+
+    fn cwd(&self) -> &str {
+        match self {
+            CheckedWork::Worker(worker) => match &worker.work {
+                WorkState::Ready { cwd, .. } => cwd,
+                WorkState::Pending | WorkState::Failed { .. } | WorkState::Removed => {
+                    &worker.spec.cwd
+                }
+            },
+            CheckedWork::Checkout(team) => &team.spec.cwd,
+        }
+    }
+
+    fn owner(&self) -> EffectOwner {
+        match self {
+            CheckedWork::Worker(worker) => EffectOwner::Session(worker.id),
+            CheckedWork::Checkout(team) => EffectOwner::Team(team.id),
+        }
+    }
+
+    fn verification(&self, snapshot: Snapshot, check: String) -> Verification {
+        match self {
+            CheckedWork::Worker(worker) => worker.verification_of(snapshot, vec![check]),
+            CheckedWork::Checkout(team) => team.checkout_verification(snapshot, check),
+        }
+    }
 }
 
 /// Compares two pictures in the worker's directory. Git may ignore these files. The tree, if there
 /// is one, identifies the rest of the work.
 async fn compare_pictures(
     git: &Git,
-    worker: Session,
+    work: CheckedWork,
     pictures: PictureCheck,
     no: u32,
 ) -> (Receipt, Option<PictureComparison>) {
     let git = git.clone();
     supervised_command::blocking(move || {
-        let taken = worktree::commit_work(&git, &worker, no);
+        let taken = work.commit(&git, no);
         let tree = taken.map(|(snapshot, _)| snapshot.tree).unwrap_or(TreeId(String::new()));
-        let cwd = match &worker.work {
-            WorkState::Ready { cwd, .. } => cwd,
-            WorkState::Pending | WorkState::Failed { .. } | WorkState::Removed => &worker.spec.cwd,
-        };
         let files = &pictures.files;
         let found = provost_verify::compare(
-            Path::new(cwd),
+            Path::new(work.cwd()),
             &files.expected,
             &files.actual,
             files.tolerance,
@@ -85,89 +124,32 @@ fn measured(found: provost_verify::Comparison) -> PictureMeasurement {
 async fn run_check(
     git: &Git,
     checks: &CheckRunner,
-    task: &Team,
-    worker: Session,
+    team: &Team,
+    work: CheckedWork,
     check: PendingCheck,
     cancel: watch::Receiver<bool>,
 ) -> Receipt {
-    let (git, looked) = (git.clone(), worker.clone());
-    let taken =
-        supervised_command::blocking(move || worktree::commit_work(&git, &looked, check.no)).await;
+    let PendingCheck { no, command, .. } = check;
+    let (git, looked) = (git.clone(), work.clone());
+    let taken = supervised_command::blocking(move || looked.commit(&git, no)).await;
     let (snapshot, _) = match taken {
         Ok(taken) => taken,
         // Without a commit, the receipt has no tree.
-        Err(why) => return unfinished_receipt(&check.command, TreeId(String::new()), why),
-    };
-    let bounds = &task.spec.bounds;
-    let bounds = Bounds {
-        check_time_ms: bounds.check_time_ms,
-        check_output: bounds.check_output,
-        ..worker.spec.bounds.clone()
+        Err(why) => return unfinished_receipt(&command, TreeId(String::new()), why),
     };
     // The key contains the tree, so that the result of a check on a different tree, from before a
     // restart, is not reused.
-    let base = base_of(&worker);
-    let key = format!("team-{}-check-{}-{}", task.id.short(), check.no, short(&snapshot.tree));
-    let job = CheckJob {
-        session: worker.id,
-        spec: SessionSpec { bounds, ..worker.spec },
-        snapshot,
-        base,
-        command: check.command,
-        key,
-    };
-    checks.run(job, cancel).await
+    let key = format!("team-{}-check-{no}-{}", team.id.short(), short(&snapshot.tree));
+    let verification = work.verification(snapshot.clone(), command.clone());
+    let (time_ms, output) = (team.spec.bounds.check_time_ms, team.spec.bounds.check_output);
+    let limits = CheckLimits { time_ms, output, ..verification.limits };
+    let verification = Verification { limits, ..verification };
+    let receipts = checks.run(CheckJob { owner: work.owner(), key, verification }, cancel).await;
+    receipts.into_iter().next().unwrap_or_else(|| {
+        unfinished_receipt(&command, snapshot.tree, "it was not requested".to_owned())
+    })
 }
 
 fn short(tree: &TreeId) -> &str {
     tree.0.get(..12).unwrap_or(&tree.0)
-}
-
-/// Returns a placeholder session for a worker without one. It works in the checkout in which the
-/// team was opened.
-fn placeholder_worker(task: &Team) -> Session {
-    let agent = AgentSpec {
-        name: "none".to_owned(),
-        interface: AgentInterface::command(),
-        argv: Vec::new(),
-        env: Default::default(),
-        pass_env: Vec::new(),
-        own_env: Vec::new(),
-        input: CommandStdin::Closed,
-        settings: Default::default(),
-        version: None,
-        profile: Default::default(),
-    };
-    let work = match &task.spec.project {
-        Some(top) => WorkLocation::InPlace { top: top.clone() },
-        None => WorkLocation::Plain,
-    };
-    let spec = SessionSpec {
-        name: task.spec.name.clone(),
-        role: None,
-        project: task.spec.project.clone(),
-        cwd: task.spec.cwd.clone(),
-        agent,
-        instruction: None,
-        work,
-        setup: None,
-        checks: Vec::new(),
-        keep: Vec::new(),
-        protected: Vec::new(),
-        check_terms: Default::default(),
-        empty_diff: EmptyDiff::Accepted,
-        exit_zero: ExitZeroPolicy::NotAClaim,
-        on_finish: OnFinish::Close,
-        bounds: Bounds::default(),
-        budget: Default::default(),
-        policy: Default::default(),
-        hooks: Default::default(),
-        reactions: Default::default(),
-        warnings: Vec::new(),
-        run: None,
-        task: None,
-        adopted: None,
-    };
-    let opened = SessionOpened { spec: Box::new(spec) };
-    Session::open(SessionId(task.id.0), Moment::default(), &opened)
 }

@@ -11,6 +11,7 @@ use provost_core::{
     limits::MAX_LEFT_OUT,
     run::Run,
     session::{Session, WorkLocation, WorkState},
+    team::Team,
     verdict::{Caveats, Snapshot},
 };
 use provost_git::{
@@ -43,8 +44,8 @@ pub(crate) fn prepare_work(git: &Git, session: &Session) -> Result<PreparedWork,
             }
         }
         WorkLocation::InPlace { top } => {
-            let (base, _) =
-                commit_in_place(git, session, top, "base").map_err(|why| error_chain(&*why))?;
+            let (base, _) = commit_session_in_place(git, session, top, "base")
+                .map_err(|why| error_chain(&*why))?;
             Ok(PreparedWork { cwd: spec.cwd.clone(), base: Some(base) })
         }
         WorkLocation::Worktree { top, path, branch, copy, base } => {
@@ -90,7 +91,7 @@ pub(crate) fn commit_work(
             return Err("a read-only checkout has no changes".to_owned());
         }
         WorkLocation::InPlace { top } => {
-            commit_in_place(git, session, top, &format!("{}-{no}", session.attempt().no))
+            commit_session_in_place(git, session, top, &format!("{}-{no}", session.attempt().no))
         }
         WorkLocation::Worktree { top, path, branch, .. } => commit_worktree(
             git,
@@ -109,6 +110,24 @@ pub(crate) fn commit_work(
             add_protected_files(git, &session.spec.work, base, &protected, taken, caveats)
         })
         .map_err(|why| error_chain(&*why))
+}
+
+/// Commits the content of the checkout in which a team was opened, for the team's check with this
+/// number. The user's own checkout and index are not changed.
+pub(crate) fn commit_team_checkout(
+    git: &Git,
+    team: &Team,
+    no: u32,
+) -> Result<(Snapshot, Caveats), String> {
+    let top = team.spec.project.as_deref();
+    let top = top.ok_or_else(|| "the work is not in a git repository".to_owned())?;
+    let message = CommitMessage {
+        text: format!("{}: work for check {no}", team.spec.name),
+        trailers: vec![("Provost-Team".to_owned(), team.id.to_string())],
+    };
+    let keep = keep_ref(team.id, &format!("check-{no}"));
+    let taken = keep.and_then(|keep| commit_in_place(git, top, &keep, &message));
+    taken.map_err(|why| error_chain(&*why))
 }
 
 /// Adds the changed files that affect the checks or grant permissions to the caveats.
@@ -222,15 +241,23 @@ fn commit_worktree(
     Ok(convert_snapshot(&snapshot_worktree(git, &worktree, &message, &keep)?))
 }
 
-fn commit_in_place(
+fn commit_session_in_place(
     git: &Git,
     session: &Session,
     top: &str,
     name: &str,
 ) -> Result<(Snapshot, Caveats), WorkFailure> {
+    commit_in_place(git, top, &keep_ref(session.id, name)?, &commit_message(session))
+}
+
+fn commit_in_place(
+    git: &Git,
+    top: &str,
+    keep: &KeepRef,
+    message: &CommitMessage,
+) -> Result<(Snapshot, Caveats), WorkFailure> {
     let project = Project::find(git, Path::new(top))?;
-    let keep = keep_ref(session.id, name)?;
-    Ok(convert_snapshot(&snapshot_user_checkout(git, &project, &keep, &commit_message(session))?))
+    Ok(convert_snapshot(&snapshot_user_checkout(git, &project, keep, message)?))
 }
 
 /// Converts a snapshot and its caveats to the core's types.
@@ -241,8 +268,8 @@ fn convert_snapshot(taken: &provost_git::CheckoutSnapshot) -> (Snapshot, Caveats
     (Snapshot { commit, tree }, Caveats { kept_at, left_out, ..Caveats::default() })
 }
 
-fn keep_ref(session: SessionId, name: &str) -> Result<KeepRef, WorkFailure> {
-    Ok(KeepRef::new(&format!("{session}-{name}"))?)
+fn keep_ref(owner: impl std::fmt::Display, name: &str) -> Result<KeepRef, WorkFailure> {
+    Ok(KeepRef::new(&format!("{owner}-{name}"))?)
 }
 
 fn commit_message(session: &Session) -> CommitMessage {

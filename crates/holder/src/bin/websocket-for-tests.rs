@@ -9,9 +9,7 @@ use std::process::ExitCode;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-
-#[path = "../hold/relay/sha1.rs"]
-mod sha1;
+use sha1::{Digest, Sha1};
 
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
@@ -43,7 +41,7 @@ impl ScriptedServer {
                 self.listener = Some(UnixListener::bind(&self.socket)?);
                 Ok(())
             }
-            // This fails if the socket's path is gone.
+            // The call fails if the socket's path no longer exists.
             "chmod" => fs::set_permissions(&self.socket, fs::Permissions::from_mode(0o600)),
             "accept" => self.request().and_then(|()| self.answer()),
             "request" => self.request(),
@@ -80,8 +78,7 @@ impl ScriptedServer {
 
     fn answer(&mut self) -> io::Result<()> {
         let keyed = format!("{}258EAFA5-E914-47DA-95CA-C5AB0DC85B11", self.key);
-        let digest = sha1::sha1(keyed.as_bytes());
-        let accept = STANDARD.encode(digest);
+        let accept = STANDARD.encode(Sha1::digest(keyed));
         let answer = format!(
             "HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: websocket\r\n\
              sec-websocket-accept: {accept}\r\n\r\n"

@@ -27,7 +27,7 @@ use crate::launch_dir::LaunchDir;
 use crate::spec::Tty;
 use crate::wire::{HolderFault, HolderMessage, HolderOp, HolderRequest, TerminalView, WireBytes};
 
-/// How many bytes to read at a time.
+/// The number of bytes to read at a time.
 const CHUNK: usize = 16 << 10;
 /// Cancels an escape sequence whose remaining bytes were lost.
 const CANCEL: &[u8] = b"\x18";
@@ -37,9 +37,9 @@ const CLEAR: &[u8] = b"\x1b[H\x1b[2J";
 /// The user's terminal. It is neither read from nor written to after the viewport is detached.
 #[derive(Debug, Clone, Copy)]
 pub struct ViewportIo<'a> {
-    /// The terminal to read keys from.
+    /// The terminal from which keys are read.
     pub input: BorrowedFd<'a>,
-    /// The terminal to show output on.
+    /// The terminal on which output is shown.
     pub output: BorrowedFd<'a>,
     /// The read end of a pipe on which the caller forwards signals, as one byte per
     /// [`ViewportCall`].
@@ -63,7 +63,7 @@ pub enum ViewportCall {
     Unattended = b'u',
 }
 
-/// Why a viewport was closed.
+/// The reason why a viewport was closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ViewportExit {
     /// The user detached, the user's terminal hung up, or the caller requested it.
@@ -115,7 +115,8 @@ struct Viewport<'a> {
     socket: UnixStream,
     received: Vec<u8>,
     next_id: u64,
-    /// The request whose keys the command has not read yet. Until it has, no more keys are read.
+    /// The request whose keys the command has not read yet. No more keys are read from the user
+    /// until the command has read them.
     typing: Option<u64>,
     redraw: Redraw,
 }
@@ -142,8 +143,8 @@ impl<'a> Viewport<'a> {
             redraw: Redraw::default(),
         };
         if !attended {
-            // This is sent before the view is requested, so that the viewport is never counted as
-            // attended. Older holders reject the message and count the viewport.
+            // The message is sent before the view is requested, so that the viewport is never
+            // counted as attended. Older holders reject the message and count the viewport.
             viewport.attend(false)?;
             viewport.await_answer()?;
         }
@@ -260,7 +261,7 @@ impl<'a> Viewport<'a> {
                 self.person.show(CANCEL)?;
                 self.begin_redraw()?;
             }
-            // If the command can no longer read these keys, they are dropped.
+            // The typed keys are dropped if the command can no longer read them.
             HolderMessage::Reply(reply) if reply.id == self.typing => self.typing = None,
             HolderMessage::Reply(_) | HolderMessage::Notice(_) => {}
         }

@@ -30,9 +30,9 @@ pub(super) struct AdmittedPeer {
 /// The requests that a peer may make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PeerRole {
-    /// All requests.
+    /// The peer may make all requests.
     Daemon,
-    /// Requests to view the terminal, type into it, and receive notices.
+    /// The peer may view the terminal, type into it, and receive notices.
     Operator,
 }
 

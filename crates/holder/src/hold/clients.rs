@@ -21,10 +21,10 @@ const MAX_CLIENTS: usize = 16;
 const MAX_UNREAD: usize = 256 << 10;
 /// New output is not sent to a viewport that has more unsent bytes than this.
 const MAX_UNSEEN: usize = 128 << 10;
-/// How many bytes to read from a client in one call.
+/// The number of bytes to read from a client in one call.
 const CHUNK: usize = 64 << 10;
 
-/// All connections.
+/// All connections to the holder's socket.
 pub(super) struct HolderClients {
     admission: Admission,
     connected: Vec<HolderClient>,
@@ -39,9 +39,9 @@ struct HolderClient {
     received: Vec<u8>,
     unsent: Vec<u8>,
     pending: Option<PendingNotices>,
-    /// If the client is a viewport, the number of terminal bytes that it missed.
+    /// The number of terminal bytes that the client missed, if it is a viewport.
     missed: Option<u64>,
-    /// If the client is a viewport, whether a user is watching it.
+    /// Whether a user is watching the client. Meaningful only for a viewport.
     attended: bool,
     dropped: bool,
 }

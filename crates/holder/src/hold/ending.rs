@@ -1,6 +1,6 @@
 //! Ends the process tree below this process in order: SIGTERM, grace period, SIGKILL, verification.
-//! A listening command receives a second SIGTERM within the grace period, because after the first
-//! one it waits for its turns to finish, which may never happen.
+//! A listening command receives a second SIGTERM within the grace period. After the first SIGTERM,
+//! it waits for its turns to finish, which may never happen.
 //!
 //! The leader is reaped last. Until then its pid, which is also the id of the group, cannot be
 //! reused while the group is signalled. This process is a subreaper, so no descendant can leave the
@@ -23,7 +23,7 @@ const SECOND_TERM_MS: u64 = 500;
 pub(super) struct TreeEnding {
     leader: Pid,
     kill_at: u64,
-    /// When to send the second SIGTERM, if there is one.
+    /// The time at which to send the second SIGTERM, if there is one.
     second_term_at: Option<u64>,
     give_up_at: Option<u64>,
     scan_at: u64,
@@ -44,7 +44,7 @@ pub(super) enum EndingProgress {
     GivenUp,
 }
 
-/// How many SIGTERMs a command receives before SIGKILL.
+/// The number of SIGTERMs that a command receives before SIGKILL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TermCount {
     One,
@@ -93,12 +93,13 @@ impl TreeEnding {
         self.scan_soon(now);
     }
 
-    /// Returns when to scan next.
+    /// Returns the time of the next scan.
     pub(super) fn due(&self) -> u64 {
         self.scan_at
     }
 
-    /// Makes the next scan happen as soon as possible, because something has changed.
+    /// Makes the next scan happen as soon as possible, because a process may have exited or
+    /// appeared.
     pub(super) fn scan_soon(&mut self, now: u64) {
         (self.scan_at, self.pause) = (now, FIRST_PAUSE_MS);
     }

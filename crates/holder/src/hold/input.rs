@@ -15,7 +15,7 @@ use crate::wire::{HolderFaultCode, MAX_WRITE_KEY};
 
 /// The maximum number of bytes queued for the command.
 pub(super) const MAX_QUEUE: usize = 1 << 20;
-/// How many keys of finished writes to remember.
+/// The maximum number of keys of finished writes to remember.
 const MAX_KEYS: usize = 4096;
 /// The maximum number of requests that may wait for the same write.
 const MAX_WAITERS: usize = 64;
@@ -41,7 +41,7 @@ pub(super) struct InputItem {
     framed: bool,
 }
 
-/// Where input is written to.
+/// The target to which input is written.
 enum InputSink {
     Pipe(File),
     /// A terminal, which always stays open.
@@ -98,7 +98,7 @@ impl CommandInput {
         }
     }
 
-    /// Uses this connection, which is now established.
+    /// Uses the given connection, which is now established.
     pub(super) fn attach(&mut self, sender: RelaySender) {
         self.sink = Some(InputSink::Relay(sender));
     }
@@ -131,7 +131,7 @@ impl CommandInput {
         }
         let conflict = WriteAdmission::Refused(
             HolderFaultCode::Conflict,
-            "this key was already written with different bytes; nothing was written",
+            "different bytes were already written under this key, so nothing was written",
         );
         if let Some(written) = self.written.get(&key) {
             return if *written == digest(&bytes) {
@@ -246,8 +246,8 @@ impl CommandInput {
 }
 
 impl InputSink {
-    /// Whether these bytes can be written. A message must be text, but pipes and terminals accept
-    /// any bytes.
+    /// Whether the given bytes can be written. A message must be text, but pipes and terminals
+    /// accept any bytes.
     fn accepts(&self, bytes: &[u8]) -> bool {
         match self {
             Self::Pipe(_) | Self::Terminal(_) => true,

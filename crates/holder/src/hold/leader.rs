@@ -18,7 +18,7 @@ pub(super) struct CommandLeader {
     pub(super) pid: Pid,
     /// Whether `exit.json` has been written.
     pub(super) recorded: bool,
-    /// `None` only if the kernel provides no pidfd. The exit is then polled for.
+    /// `None` only if the kernel provides no pidfd. In that case, the exit is detected by polling.
     pidfd: Option<OwnedFd>,
     /// `None` if the watch could not be started, or has stopped.
     stops: Option<StopWatch>,
@@ -45,7 +45,7 @@ impl CommandLeader {
         self.ended.is_some()
     }
 
-    /// Returns when the exit was observed, on the monotonic clock.
+    /// Returns the time at which the exit was observed, on the monotonic clock.
     pub(super) fn ended_at(&self) -> Option<u64> {
         self.ended.as_ref().map(|ended| ended.mono_ms)
     }

@@ -118,11 +118,11 @@ impl MaskedStream {
     }
 
     fn hide(&mut self, form: &[u8]) {
-        // A number must stay a number, or the line would no longer be JSON.
+        // A number must remain a number, because the line must remain valid JSON.
         let filler = if form.iter().all(u8::is_ascii_digit) { b'9' } else { b'*' };
         for at in 0..=self.bytes.len().saturating_sub(form.len()) {
             if self.bytes[at..].starts_with(form) {
-                // The letter after a backslash is kept, for the same reason.
+                // The letter after a backslash is kept, because the line must remain valid JSON.
                 let from = at + usize::from(is_escaped(&self.bytes[..at]));
                 self.replacements[from..at + form.len()].fill(Some(filler));
             }

@@ -14,7 +14,7 @@ use crate::journal::{JournalChannel, JournalNote, JournalWriter, MAX_PAYLOAD, Re
 /// More bytes than the kernel buffers for a terminal's output.
 const TERMINAL_BUFFER: u64 = 64 << 10;
 
-/// Both streams of the command.
+/// Both output streams of the command.
 pub(super) struct CommandOutput {
     out: Option<OutputStream>,
     err: Option<OutputStream>,
@@ -61,7 +61,7 @@ pub(super) enum StreamRead {
     /// The number of bytes read. 0 means the end of the stream.
     Progress(u64),
     Nothing,
-    /// There is more output than the limit allows.
+    /// The command has printed more output than the limit allows.
     LimitReached,
 }
 
@@ -88,7 +88,7 @@ impl CommandOutput {
         }
     }
 
-    /// Starts masking these forms. Returns true if all of them were accepted.
+    /// Starts masking the given forms of secrets. Returns true if all forms were accepted.
     pub(super) fn mask(&mut self, forms: impl Iterator<Item = Vec<u8>>) -> bool {
         let mut all = true;
         for form in forms {
@@ -107,7 +107,7 @@ impl CommandOutput {
         self.unseen.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Uses this connection, which is now established.
+    /// Uses the given connection, which is now established.
     pub(super) fn attach(
         &mut self,
         receiver: RelayReceiver,
@@ -127,8 +127,8 @@ impl CommandOutput {
     ) -> io::Result<()> {
         self.out = None;
         self.flush_held_back(JournalChannel::Stdout, journal, now).ok();
-        // The journal preserves the order, so if the last entry is on disk, so are the earlier
-        // ones.
+        // The journal preserves the order of entries, so the earlier entries are on disk if the
+        // last one is.
         journal.relay_note(now, note).ok();
         journal.note(now, JournalNote::StdoutClosed)
     }
@@ -183,8 +183,8 @@ impl CommandOutput {
             self.reached = true;
             return Ok(StreamRead::LimitReached);
         }
-        // At the limit, no byte is available here, so a read of one byte only detects the end of
-        // the stream.
+        // Once the limit is reached, no byte is available here, so a read of one byte only detects
+        // the end of the stream.
         self.take(channel, allowed.max(1), journal, now)
     }
 
@@ -310,7 +310,7 @@ impl CommandOutput {
     }
 
     /// Returns the maximum number of bytes that a stream may contain. A terminal reports only the
-    /// bytes that are ready to be read, not those queued behind them.
+    /// bytes that are ready to be read, not the bytes that are queued behind them.
     fn max_waiting(&self, channel: JournalChannel) -> u64 {
         match (&self.out, channel) {
             (Some(OutputStream::Terminal(_)), JournalChannel::Stdout) => TERMINAL_BUFFER,
@@ -345,8 +345,8 @@ impl OutputStream {
     }
 
     /// Returns the maximum number of bytes to read in one call, so that they fit into one journal
-    /// frame. The end of a message adds a byte to its line. For earlier messages, the removed
-    /// headers make up for it.
+    /// frame. The end of a message adds a byte to its line. For earlier messages, the removal of
+    /// their headers compensates for these bytes.
     fn max_read(&self) -> usize {
         match self {
             Self::Pipe(_) | Self::Terminal(_) | Self::Connecting => MAX_PAYLOAD,

@@ -1,11 +1,12 @@
-//! Limits how often a terminal is read while it produces output continuously. A spinner draws
-//! thirty times a second, and a remote watcher does not need every frame.
+//! Limits the rate at which a terminal is read while it produces output continuously. A spinner
+//! draws thirty times a second, and a remote watcher does not need every frame.
 
 /// Pieces of output that arrive within this time of each other belong to one flow.
 const FLOW_GAP_MS: u64 = 300;
-/// For how long a new flow of output is read immediately, so that a single redraw appears at once.
+/// The time for which a new flow of output is read immediately, so that a single redraw appears at
+/// once.
 const IMMEDIATE_MS: u64 = 500;
-/// For how long to gather output between two reads of a continuing flow.
+/// The time for which output is gathered between two reads of a continuing flow.
 const GATHER_MS: u64 = 200;
 /// A program that writes this much within [`GATHER_MS`] is read without pauses, because it would
 /// otherwise block on its reader. The kernel buffers four times as much.
@@ -22,7 +23,7 @@ pub(super) struct ReadPace {
 
 #[derive(Debug, Clone, Copy)]
 struct OutputFlow {
-    /// When the flow began, or when it was last a flood.
+    /// The time at which the flow began, or was last a flood.
     began: u64,
     last: u64,
     /// The start of the window in which bytes are counted.
@@ -54,7 +55,7 @@ impl ReadPace {
         *self = Self::default();
     }
 
-    /// Returns when the terminal may be read again, if reading is paused.
+    /// Returns the time from which the terminal may be read again, if reading is paused.
     pub(super) fn paused_until(&self, now: u64) -> Option<u64> {
         self.paused_until.filter(|until| now < *until)
     }

@@ -1,8 +1,8 @@
 //! Starts the command that a spec describes.
 //!
-//! The process that starts a holder reads one line from the holder's standard output. The line says
-//! that the launch was taken and recorded, that it had been taken before, or why nothing was
-//! started. Nothing is started before the directory has been created.
+//! The process that starts a holder reads one line from the holder's standard output. The line
+//! reports that the launch was taken and recorded, that it had already been taken, or the reason
+//! why nothing was started. Nothing is started before the directory has been created.
 
 use std::fs::{self, Permissions};
 use std::io::{self, Read};
@@ -72,13 +72,14 @@ pub fn hold(dir: &Path, spec: impl Read) -> ExitCode {
     }
 }
 
-/// What must be ready before the command starts.
+/// The resources that must be ready before the command starts.
 pub(super) struct HolderResources {
     pub(super) dir: LaunchDir,
     pub(super) holder: ProcessInstance,
     pub(super) journal: JournalWriter,
     pub(super) listener: UnixListener,
-    /// Reserved before the command starts, because a full disk must not undo a start.
+    /// The record of the running command. Its space is reserved before the command starts, because
+    /// a full disk must not undo a start.
     held: ReservedRecord,
 }
 
@@ -93,7 +94,7 @@ pub(super) struct RunningCommand {
 enum LaunchOutcome {
     Running(Box<Supervisor>),
     NotStarted,
-    /// The command is running, but this could not be recorded, so it is terminated again.
+    /// The command is running, but its start could not be recorded, so it is terminated again.
     TakenBack {
         supervisor: Box<Supervisor>,
         error: io::Error,
@@ -141,8 +142,8 @@ fn take_launch(path: &Path, spec: &HoldSpec) -> Result<HolderResources, Error> {
             Ok(HolderResources { dir, holder, journal, listener, held })
         }
         Err(error) => {
-            // If this fails too, the directory looks as if the holder had died before it started
-            // anything.
+            // If the removal fails too, the directory looks as if the holder had died before it
+            // started the command.
             dir.remove(path).ok();
             Err(Error::Prepare(path.to_owned(), error))
         }

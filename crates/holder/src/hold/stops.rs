@@ -30,7 +30,7 @@ pub(super) enum StopChange {
     Continued,
 }
 
-/// What to do after a change.
+/// The action to take after a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StopReaction {
     /// Report whether the command is suspended now.
@@ -83,7 +83,7 @@ impl StopChange {
         let by = |signal: Signal| self == Self::Stopped(signal.as_raw());
         let in_vain = match position {
             TtyPosition::NoTerminal => false,
-            // In the background, the command would immediately be stopped again.
+            // A command in the background would immediately be stopped again.
             TtyPosition::Background => by(Signal::TSTP),
             TtyPosition::Foreground => by(Signal::TSTP) || by(Signal::TTIN) || by(Signal::TTOU),
         };
@@ -99,7 +99,7 @@ impl StopChange {
 /// Reports every change until the leader exits or the reader is gone.
 fn watch(leader: Pid, mut report: impl Write) {
     let changes = WaitIdOptions::STOPPED | WaitIdOptions::CONTINUED;
-    // The exit is only observed here. The leader's owner reaps it.
+    // This call only observes the leader's exit. The owner of the leader reaps it.
     let any = changes | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     loop {
         match waitid(WaitId::Pid(leader), any) {

@@ -37,9 +37,9 @@ use crate::spec::{HoldSpec, OnLimit, RelayListener, StdinMode};
 use crate::wire::{HolderFaultCode, HolderNotice, HolderReply, OutputPause};
 use provost_sys::process::ProcessInstance;
 
-/// How long to wait before retrying after the disk refused a write.
+/// The time to wait before a write that the disk refused is retried.
 const RETRY_MS: u64 = 1000;
-/// How long a client that does not read may delay the holder's exit.
+/// The time for which a client that does not read may delay the holder's exit.
 const CLIENT_FLUSH_MS: u64 = 1000;
 /// The journal key of the input text in a spec.
 const TEXT_KEY: &str = "spec";
@@ -51,7 +51,7 @@ pub(super) struct Supervisor {
     journal: JournalWriter,
     listener: UnixListener,
     clients: HolderClients,
-    /// The input that clients write to.
+    /// The input to which clients write.
     input: CommandInput,
     /// The command's standard input, if it is not `input`. No client writes to it.
     stdin: CommandInput,
@@ -61,16 +61,16 @@ pub(super) struct Supervisor {
     attach_proxy: Option<AttachProxy>,
     /// The command's terminal, if it has one.
     terminal: Option<&'static CommandTerminal>,
-    /// Limits how often the terminal is read.
+    /// Limits the rate at which the terminal is read.
     pace: ReadPace,
     output: CommandOutput,
     leader: CommandLeader,
     rules: SupervisionRules,
     ended_by: EndCause,
     phase: HolderPhase,
-    /// When to retry, if the disk refuses writes.
+    /// The time of the next retry, if the disk refuses writes.
     retry_at: Option<u64>,
-    /// When orphans may be reaped again.
+    /// The time from which orphans may be reaped again.
     reap_at: u64,
     /// The end of the journal that was last reported to the clients.
     reported_end: u64,
@@ -216,7 +216,7 @@ impl Supervisor {
     }
 }
 
-/// Waiting for events.
+/// Waits for events.
 impl Supervisor {
     /// Waits until a source is ready or a timer is due. Returns no sources if a signal interrupts
     /// the wait, or after a pause if the kernel is short of memory.
@@ -281,7 +281,7 @@ impl Supervisor {
         all
     }
 
-    /// Returns when the earliest timer is due. Without a timer, the wait is unbounded.
+    /// Returns the time at which the earliest timer is due. Without a timer, the wait is unbounded.
     fn due(&self) -> Option<u64> {
         let phase = match &self.phase {
             HolderPhase::Running if self.leader.has_ended() => None,
@@ -317,7 +317,7 @@ impl Supervisor {
     }
 }
 
-/// Handling of ready sources.
+/// Handles event sources that are ready.
 impl Supervisor {
     fn serve(&mut self, source: EventSource) {
         match source {

@@ -32,7 +32,8 @@ impl CommandTerminal {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
         let end = openpt(flags)?;
         unlockpt(&end)?;
-        // Opened by ioctl rather than by name, because `/dev/pts` may belong to another container.
+        // The command's end is opened by ioctl rather than by name, because `/dev/pts` may belong
+        // to another container.
         let other = ioctl_tiocgptpeer(&end, flags)?;
         ioctl_fionbio(&end, true)?;
         let terminal: &'static Self = Box::leak(Box::new(Self { end: end.into() }));

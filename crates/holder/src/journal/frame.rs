@@ -87,9 +87,9 @@ pub enum JournalNote {
     OutputLimit { limit: u64 },
     /// The limit was raised.
     LimitRaised { limit: u64 },
-    /// The command, and every process that inherited its standard output, has closed it.
+    /// Standard output was closed, both by the command and by every process that inherited it.
     StdoutClosed,
-    /// Like `StdoutClosed`, for standard error.
+    /// Standard error was closed, both by the command and by every process that inherited it.
     StderrClosed,
     /// The command's own process was stopped by a signal. Only another signal continues it.
     Suspended,
@@ -100,7 +100,7 @@ pub enum JournalNote {
 }
 
 /// An entry that the holder writes about the connection to a listening command. A reader that knows
-/// only [`JournalNote`] takes these for notes of a later version and ignores them.
+/// only [`JournalNote`] treats these entries as notes of a later version and ignores them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "note")]
 pub enum RelayNote {
@@ -111,7 +111,7 @@ pub enum RelayNote {
     /// The command is running, but the holder could not connect to it and gave up.
     /// [`JournalNote::StdoutClosed`] follows.
     RelayFailed { why: String },
-    /// The connection was closed, or the command exited before there was one.
+    /// The connection was closed, or the command exited before a connection was established.
     /// [`JournalNote::StdoutClosed`] follows.
     RelayClosed { why: String },
 }
@@ -149,7 +149,7 @@ impl FrameHeader {
     }
 }
 
-/// Whether these bytes, possibly incomplete, could be the start of a header.
+/// Whether the given bytes could be the start of a header, which may be incomplete.
 pub(super) fn may_begin(bytes: &[u8]) -> bool {
     bytes.iter().zip([MAGIC, VERSION]).all(|(found, expected)| *found == expected)
 }

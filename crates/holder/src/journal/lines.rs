@@ -10,8 +10,8 @@ use super::frame::{JournalChannel, JournalFrame};
 /// The maximum length of a line that is delivered with its bytes.
 pub const MAX_LINE: usize = 16 << 20;
 
-/// A position between two bytes of a channel: the frame to read from and how many of its bytes to
-/// skip.
+/// A position between two bytes of a channel, which consists of a frame and the number of the
+/// frame's bytes to skip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct JournalCursor {
     pub offset: u64,
@@ -97,7 +97,7 @@ impl LineAssembler {
         if self.len == 0 {
             return None;
         }
-        // Without a line feed after it, a carriage return is a byte like any other.
+        // A carriage return without a line feed after it is a byte like any other.
         self.last = 0;
         Some(self.deliver(JournalCursor { offset: self.next, skip: 0 }))
     }
@@ -143,7 +143,7 @@ mod tests {
 
     const MAX: usize = 6;
 
-    /// Builds frames from payloads. The flag marks those that belong to the other channel.
+    /// Builds frames from payloads. The flag marks the frames that belong to the other channel.
     fn frames(payloads: &[(bool, Vec<u8>)]) -> Vec<JournalFrame> {
         let mut offset = 0;
         let frame = |(other, payload): &(bool, Vec<u8>)| {

@@ -35,7 +35,7 @@ pub struct JournalReader {
     /// Bytes that were read ahead from the file.
     buffer: Vec<u8>,
     offset: u64,
-    /// How many bytes of `buffer` precede `offset`.
+    /// The number of bytes in `buffer` that precede `offset`.
     used: usize,
 }
 

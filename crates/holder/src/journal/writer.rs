@@ -36,8 +36,8 @@ impl JournalWriter {
         !self.pending.is_empty()
     }
 
-    /// Appends bytes of a channel. If this fails, the bytes are kept in memory but are not on disk
-    /// yet.
+    /// Appends bytes of a channel. If the call fails, the bytes are kept in memory, but are not on
+    /// disk yet.
     pub fn append(
         &mut self,
         channel: JournalChannel,

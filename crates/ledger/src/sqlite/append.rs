@@ -38,7 +38,7 @@ impl Ledger for SqliteLedger {
     }
 }
 
-/// A cache of the streams that the single writer left open, which saves it from reading them again.
+/// A cache of the open streams, so that the single writer does not have to read them again.
 #[derive(Debug, Default)]
 pub(crate) struct OpenStreamCache {
     open: HashMap<StreamId, CachedStream>,
@@ -55,7 +55,8 @@ struct CachedStream {
 }
 
 impl OpenStreamCache {
-    /// Clears the cache, because rows were changed by something other than an append.
+    /// Clears the cache. Must be called after rows were changed by an operation other than an
+    /// append.
     pub(crate) fn clear(&mut self) {
         self.open.clear();
     }
@@ -74,8 +75,8 @@ impl OpenStreamCache {
         }
     }
 
-    /// Replaces the stream's pending items with those of a write. This costs nothing if they are
-    /// unchanged, which is the usual case.
+    /// Replaces the stream's pending items with those of a write. This costs nothing in the usual
+    /// case, in which the items are unchanged.
     fn replace_pending(&self, conn: &Connection, write: &StreamWrite) -> rusqlite::Result<()> {
         match self.open.get(&write.stream) {
             Some(head) if head.pending == write.pending => Ok(()),
@@ -87,7 +88,7 @@ impl OpenStreamCache {
     fn replace_terms(&self, conn: &Connection, write: &StreamWrite) -> rusqlite::Result<()> {
         let found_by = match (&write.search_terms, write.expected) {
             (Some(found_by), _) => found_by,
-            // A stream can be found by its id from the beginning.
+            // A new stream without search terms is indexed too, so that it can be found by its id.
             (None, 0) => &SearchTerms::default(),
             (None, _) => return Ok(()),
         };

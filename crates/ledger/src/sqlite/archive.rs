@@ -59,7 +59,7 @@ pub(crate) fn read(db: &Db, stream: &StreamId) -> Result<Option<Vec<RecordedEven
     Ok(Some(records))
 }
 
-/// Where a stream is located in an archive file, and its checksum.
+/// The location of a stream in an archive file, and its checksum.
 struct Section {
     stream: StreamId,
     offset: u64,
@@ -93,13 +93,13 @@ fn write_file(db: &Db, streams: &[&StreamId]) -> Result<(String, Vec<Section>), 
     let (seqs, sections) = match written {
         Ok(written) => written,
         Err(error) => {
-            // The events in the unfinished archive are still in the log.
+            // The unfinished archive can be removed, because its events are still in the log.
             drop(fs::remove_file(&fresh));
             return Err(error);
         }
     };
     let name = format!("{}-{}.jsonl", seqs.0, seqs.1);
-    // If a file with this name exists, it is left over from a crash, because its first event was
+    // An existing file with this name is left over from a crash, because the first event in it was
     // still in the log.
     fs::rename(&fresh, dir.join(&name)).map_err(|e| Error::io("name", &fresh, e))?;
     files::sync_dir(dir)?;
@@ -225,16 +225,16 @@ fn read_section(path: &Path, section: &Section) -> Result<Vec<RecordedEvent>, St
     while (records.len() as u64) < section.records {
         let line = lines.next_line().map_err(|e| e.to_string())?;
         let ExportLine::Record(line) = line else {
-            return Err("it contains lines other than events".to_owned());
+            return Err("the archive contains lines other than events".to_owned());
         };
         let record = line.into_recorded().map_err(|e| e.to_string())?;
         if record.stream != section.stream {
-            return Err(format!("it contains events of {}", record.stream));
+            return Err(format!("the archive contains events of {}", record.stream));
         }
         records.push(record);
     }
     if lines.total() != section.sum {
-        return Err("its checksum is wrong: it was changed".to_owned());
+        return Err("the archive was changed: its checksum is wrong".to_owned());
     }
     Ok(records)
 }

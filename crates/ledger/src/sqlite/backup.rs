@@ -1,5 +1,5 @@
-//! Backups: a complete ledger directory that can be opened as it is. It is copied while a writer
-//! may be running.
+//! Backups. A backup is a complete ledger directory that can be opened as it is. It can be made
+//! while a writer is running.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
@@ -15,7 +15,7 @@ use super::files::{self, LedgerPaths};
 use super::ledger::{SqliteLedger, SqliteReader};
 use super::rows;
 
-/// Why no backup was made.
+/// The reason why no backup was made.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{} already exists; a backup needs a new directory", path.display())]

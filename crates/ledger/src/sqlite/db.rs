@@ -18,13 +18,13 @@ use crate::Error;
 const _: () =
     assert!(libsqlite3_sys::SQLITE_VERSION_NUMBER >= 3_051_003, "SQLite 3.51.3 or newer is needed");
 
-/// How long a statement waits for a lock held by another process.
+/// The time that a statement waits for a lock held by another process.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// The size of a connection's page cache, in KiB. It is small, because an idle daemon keeps it.
 const CACHE_KIB: i64 = 2000;
 /// The size of the write-ahead log, in pages, at which it is checkpointed into the database.
 const CHECKPOINT_PAGES: i64 = 1000;
-/// The size to which the write-ahead log is truncated afterwards, in bytes.
+/// The size to which the write-ahead log is truncated after a checkpoint, in bytes.
 const WAL_KEEP_BYTES: i64 = 8 * 1024 * 1024;
 /// The number of prepared statements that a connection keeps.
 const STATEMENTS: usize = 48;
@@ -36,7 +36,7 @@ pub(crate) struct Db {
     pub(crate) paths: LedgerPaths,
 }
 
-/// Something that has a database connection.
+/// A type that has a database connection.
 pub(crate) trait HasDb {
     fn db(&self) -> &Db;
 }
@@ -143,13 +143,13 @@ pub(crate) fn lossy_text(row: &Row<'_>, column: usize) -> rusqlite::Result<Strin
 }
 
 /// Whether the log of the database has been checkpointed and this process cannot create files next
-/// to the database. If so, SQLite would fail when it tries to create the log's index. A process
-/// with more permissions could change the database only after creating that index.
+/// to the database. In that case, SQLite would fail when it tries to create the log's index. A
+/// process with more permissions could change the database only after creating that index.
 fn is_immutable(paths: &LedgerPaths) -> bool {
     let read_only = rustix::fs::statvfs(&paths.dir)
         .is_ok_and(|about| about.f_flag.contains(StatVfsMountFlags::RDONLY))
         || rustix::fs::access(&paths.dir, Access::WRITE_OK) == Err(Errno::ACCESS);
-    // A writer that runs elsewhere or was killed has left an index behind.
+    // If an index exists, a writer is running in another process, or was killed.
     let mut index = paths.db.clone().into_os_string();
     index.push("-shm");
     let folded = fs::metadata(&paths.wal).map_or(true, |log| log.len() == 0);

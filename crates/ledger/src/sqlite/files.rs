@@ -195,16 +195,16 @@ fn check_header(paths: &LedgerPaths) -> Result<(), crate::Error> {
     match file.read_exact(&mut header) {
         Ok(()) => {}
         Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
-            return Err(corrupt(db, "it is too short for a database"));
+            return Err(corrupt(db, "the file is too short for a database"));
         }
         Err(e) => return Err(crate::Error::io("read", db, e)),
     }
     if !header.starts_with(MAGIC) {
-        return Err(corrupt(db, "its header is not an SQLite header"));
+        return Err(corrupt(db, "the header is not an SQLite header"));
     }
     // If there is a log next to it, the database may be shorter than its header says.
     if length(db)? < expected_bytes(&header) && length(&paths.wal)? == 0 {
-        return Err(corrupt(db, "it is cut off"));
+        return Err(corrupt(db, "the file is cut off"));
     }
     Ok(())
 }

@@ -11,8 +11,8 @@ use crate::search_terms::id_index_text;
 use crate::{FoldFn, ReadLedger, SearchTerms, StreamId, TermSet};
 
 impl SqliteLedger {
-    /// Indexes the streams that an older program wrote without an index. If there are none, this
-    /// costs only one query.
+    /// Indexes the streams that an older program wrote without an index. Costs only one query if
+    /// there are no such streams.
     pub fn index_missing(&mut self, fold: FoldFn<'_>) -> std::result::Result<u64, crate::Error> {
         if self.unknown.is_some() || self.reader.loss.is_some() {
             return Ok(0);

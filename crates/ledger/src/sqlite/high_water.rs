@@ -1,14 +1,14 @@
 //! The high-water mark: the last committed `seq`, stored outside of SQLite's files.
 //!
 //! `ledger.head` is written after each commit and before the commit is acknowledged, but it is not
-//! synced. It is therefore never ahead of what SQLite made durable. If the process crashes after
-//! the commit but before this write, or if a power loss drops the last writes to the mark, the mark
-//! is behind, which is harmless. If the log ends before the mark, or contains a different record at
-//! its position, then acknowledged events were lost.
+//! synced. The mark is therefore never ahead of the events that SQLite made durable. If the process
+//! crashes after the commit but before this write, or if a power loss drops the last writes to the
+//! mark, the mark is behind, which is harmless. If the log ends before the mark, or contains a
+//! different record at its position, then acknowledged events were lost.
 //!
-//! The file has two slots of a fixed size, which are written in turn. If one is half written, or is
-//! read while it is being written, the other still contains the previous mark. If a mark cannot be
-//! written, for example because the disk is full, it also stays behind.
+//! The file has two slots of a fixed size, which are written in turn. If one slot is half written,
+//! or is read while it is being written, the other slot still contains the previous mark. If a mark
+//! cannot be written, for example because the disk is full, the file also stays behind.
 
 use std::fs::File;
 use std::io;
@@ -23,10 +23,10 @@ use crate::{Error, RecordedEventRef};
 const SLOT: usize = 128;
 const SLOTS: u64 = 2;
 const TITLE: &str = "provost-ledger-head 1";
-/// Used in place of a digest if no record has the number.
+/// The text that replaces the digest if no record has the number.
 const NO_RECORD: &str = "-";
 
-/// Where the log ends, and the record at that position.
+/// The end of the log, and the record at that position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HighWaterMark {
     pub(crate) seq: u64,
@@ -55,7 +55,7 @@ impl HighWaterMark {
     }
 
     /// Whether the log contains a different record under this number. An archived record is not
-    /// compared, and neither is a damaged one, which is reported when it is read.
+    /// compared. A damaged record is not compared either, because it is reported when it is read.
     pub(crate) fn contradicts(&self, db: &Db) -> Result<bool, Error> {
         let Some(record) = &self.record else { return Ok(false) };
         Ok(digest_at(db, self.seq)?.is_some_and(|found| found != *record))
@@ -109,7 +109,7 @@ impl HighWaterFile {
         self.write(&HighWaterMark { seq: record.seq, record: Some(digest_of(record)) });
     }
 
-    /// Writes the mark. If this fails, the previous mark remains and is still valid.
+    /// Writes the mark. If the write fails, the previous mark remains and is still valid.
     pub(crate) fn write(&mut self, head: &HighWaterMark) {
         let Some(file) = &self.file else { return };
         let offset = self.next * SLOT as u64;

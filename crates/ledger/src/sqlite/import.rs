@@ -29,7 +29,7 @@ pub struct ImportCounts {
     pub closed: u64,
 }
 
-/// Why nothing was imported.
+/// The reason why nothing was imported.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("an export can only be imported into an empty ledger, but this one has records")]
@@ -197,13 +197,13 @@ impl ImportRun<'_> {
         Ok(())
     }
 
-    /// Returns what is wrong with a record whose checksum is correct, if anything.
+    /// Returns the fault of a record whose checksum is correct, if it has one.
     fn fault(&self, record: &RecordedEvent, last_seq: u64) -> Option<String> {
         let last = self.stream.last();
         let next = last.map_or(1, |last| last.version + 1);
         let RecordedEvent { seq, version, .. } = record;
         if *version != next {
-            return Some(format!("version {version} of {}, not {next}", record.stream));
+            return Some(format!("found version {version} of {}, expected {next}", record.stream));
         }
         if *seq > last_seq || *seq <= last.map_or(0, |last| last.seq) {
             return Some(format!("sequence number {seq} is out of order"));
@@ -307,7 +307,8 @@ fn check_empty(db: &Db) -> Result<(), Error> {
     Ok(())
 }
 
-/// Sets the sequence counter, which may be ahead of the records, and collects the kinds of events.
+/// Sets the sequence counter, which may be higher than the number of the last record, and collects
+/// the kinds of events.
 fn finish(conn: &Connection, last_seq: u64, software: &str) -> rusqlite::Result<()> {
     rows::set_last_seq(conn, last_seq)?;
     conn.execute(

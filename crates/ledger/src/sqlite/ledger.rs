@@ -26,11 +26,13 @@ pub struct SqliteLedger {
     pub(crate) probe: Option<StorageProbe>,
     pub(crate) open_streams: OpenStreamCache,
     pub(crate) high_water: HighWaterFile,
-    // Must be the last field, so that the database is closed before the lock is released.
+    // The lock of the only writer. It must be the last field, so that the database is closed before
+    // the lock is released.
     pub(crate) _lock: WriterLock,
 }
 
-/// Why a ledger is read-only: it contains kinds of events that this program does not know.
+/// The reason why a ledger is read-only: it contains kinds of events that this program does not
+/// know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadOnlyReason {
     /// Each kind and version, with the version of the program that first recorded it.
@@ -41,7 +43,7 @@ pub struct ReadOnlyReason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoragePoint {
     AppendBegun,
-    /// All rows have been written, and the commit is next.
+    /// All rows of an append have been written, and the commit is next.
     AppendStaged,
     AppendCommitted,
     /// The archive file is durable, but its events are still in the log.
@@ -57,17 +59,18 @@ pub type StorageProbe = Box<dyn FnMut(StoragePoint) + Send>;
 pub(crate) struct EventKinds(BTreeMap<String, BTreeSet<u16>>);
 
 impl SqliteLedger {
-    /// Returns why the ledger is read-only, if it is.
+    /// Returns the reason why the ledger is read-only, if it is.
     pub fn read_only(&self) -> Option<&ReadOnlyReason> {
         self.unknown.as_ref()
     }
 
-    /// Sets a probe that is called at every step, for tests that crash in the middle of one.
+    /// Sets a probe that is called at every step, for tests that crash in the middle of an
+    /// operation.
     pub fn set_probe(&mut self, probe: StorageProbe) {
         self.probe = Some(probe);
     }
 
-    /// Returns why nothing can be written, if the ledger is read-only.
+    /// Returns the reason why nothing can be written, if the ledger is read-only.
     pub(crate) fn read_only_text(&self) -> Option<String> {
         let loss = self.reader.loss.map(|loss| loss.to_string());
         loss.or_else(|| self.unknown.as_ref().map(ToString::to_string))
@@ -86,7 +89,8 @@ impl Drop for SqliteLedger {
             return;
         }
         self.high_water.sync();
-        // This only updates the marker. If it fails, the marker that was written at opening stays valid.
+        // This write only updates the marker. If it fails, the marker that was written when the
+        // ledger was opened stays valid.
         drop(files::write_marker(&self.reader.db.paths, self.last_seq));
     }
 }

@@ -35,11 +35,11 @@ pub struct AcceptedLoss {
     pub wall_ms: i64,
 }
 
-/// What happened when a loss was accepted.
+/// The result of accepting a loss.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LossRecovery {
     pub loss: AcceptedLoss,
-    /// The copy of the files as they were before.
+    /// The copy of the files as they were before the loss was accepted.
     pub copy: PathBuf,
 }
 
@@ -121,8 +121,8 @@ impl SqliteLedger {
         self.reader.newest_record()
     }
 
-    /// Continues without the lost events. Their numbers are not reused, and an additional number
-    /// represents the loss. The files are copied first.
+    /// Continues without the lost events. The numbers of these events are not reused, and an
+    /// additional number represents the loss. The files are copied first.
     pub fn accept_loss(&mut self, wall_ms: i64) -> Result<Option<LossRecovery>, Error> {
         let Some(loss) = self.reader.loss else { return Ok(None) };
         let seq = loss.found.max(loss.known) + 1;

@@ -12,9 +12,9 @@ use super::loss::{self, LedgerLoss};
 use super::{rows, schema};
 use crate::{KnownKinds, ReadLedger};
 
-/// How to open a ledger for writing.
+/// The options for opening a ledger for writing.
 pub struct OpenOptions<'a> {
-    /// The events that this program knows. Any others make the ledger read-only.
+    /// The events that this program knows. Any other events make the ledger read-only.
     pub known: KnownKinds<'a>,
     /// The version of this program, which is stored with every kind of event that it is the first
     /// to record.
@@ -22,16 +22,17 @@ pub struct OpenOptions<'a> {
     pub durability: Durability,
 }
 
-/// Which failures an acknowledged append survives.
+/// The failures that an acknowledged append survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// A power failure.
+    /// An append survives a power failure.
     Full,
-    /// Only a crash of this process. Tests use this to show that a durability test can fail.
+    /// An append survives only a crash of this process. Tests use this level to show that a
+    /// durability test can fail.
     ProcessOnly,
 }
 
-/// Why a ledger was not opened.
+/// The reason why a ledger was not opened.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("the ledger is in use{}; its lock is {}", owner_text(pid), path.display())]
@@ -75,14 +76,15 @@ impl Error {
     }
 }
 
-/// Takes the lock of the only writer without opening the ledger, for work that is done while the
-/// ledger cannot be read.
+/// Takes the lock that makes this process the only writer, without opening the ledger. This is for
+/// work that is done while the ledger cannot be read.
 pub fn lock_writer(dir: &Path) -> Result<files::WriterLock, Error> {
     files::lock(&LedgerPaths::new(dir))
 }
 
 impl SqliteLedger {
-    /// Opens the ledger in a directory for writing. Creates it if there never was one.
+    /// Opens the ledger in a directory for writing. Creates the ledger if the directory never
+    /// contained one.
     pub fn open(dir: &Path, options: &OpenOptions<'_>) -> Result<Self, Error> {
         let paths = LedgerPaths::new(dir);
         files::make_dir(dir)?;
@@ -183,7 +185,7 @@ fn check_tables(db: &Db, created: bool) -> Result<TableState, Error> {
     })?;
     if tables == 0 && found == 0 {
         if created {
-            return Err(db.corrupt("its tables are missing").into());
+            return Err(db.corrupt("the tables are missing").into());
         }
         return Ok(TableState::None);
     }
@@ -202,7 +204,7 @@ fn check_tables(db: &Db, created: bool) -> Result<TableState, Error> {
 /// needs no new numbers and may be opened to inspect the damage.
 fn check_counter(db: &Db, last_seq: u64) -> Result<(), Error> {
     if db.run(rows::highest_seq)? > last_seq {
-        return Err(db.corrupt("its counter is behind its records").into());
+        return Err(db.corrupt("the sequence counter is behind the records").into());
     }
     Ok(())
 }

@@ -182,8 +182,8 @@ impl<T: HasDb> ReadLedger for T {
                 "SELECT seq, wall_ms FROM event WHERE seq >= ?1 ORDER BY seq LIMIT 1",
             )?;
             let last = rows::last_seq(conn)?;
-            // The number to find is within low..=high: from there on, no event is older than the
-            // given time.
+            // The number to find is within low..=high. No event with this number or a later one is
+            // older than the given time.
             let (mut low, mut high) = (1, last + 1);
             while low < high {
                 let middle = low + (high - low) / 2;
@@ -240,7 +240,7 @@ impl<T: HasDb> ReadLedger for T {
 
     fn read_consistent(&self, read: &mut dyn FnMut(&dyn ReadLedger)) -> Result<(), Error> {
         let db = self.db();
-        // This is a read transaction. It can simply be dropped, because there is nothing to roll back.
+        // A read transaction can simply be dropped, because there is nothing to roll back.
         let _moment = db.conn.unchecked_transaction().map_err(|e| db.error(e))?;
         read(self);
         Ok(())
@@ -270,12 +270,12 @@ pub(crate) fn scan_stream(
 /// The events of a stream, in the order of their versions.
 pub(crate) struct ScannedStream {
     pub(crate) records: Vec<ReadRecord>,
-    /// Whether the events were found by their links.
+    /// Whether the events were found by following their links.
     pub(crate) linked: bool,
 }
 
-/// Whether these are the events of a stream after a version. A damaged event counts, regardless of
-/// the stream that it claims to belong to.
+/// Whether the records are all events of a stream after a version. A damaged event counts,
+/// regardless of the stream to which it claims to belong.
 fn is_complete(records: &[ReadRecord], stream: &StreamId, after: u64, wanted: u64) -> bool {
     let belongs = |(version, record): (u64, &ReadRecord)| match record {
         Ok(record) => record.stream == *stream && record.version == version,

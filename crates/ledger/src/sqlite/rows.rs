@@ -34,7 +34,7 @@ pub(crate) struct StreamRow<'a> {
     pub(crate) projection: Option<&'a str>,
 }
 
-/// The fields that all events of one write share, and where the events are added.
+/// The fields that all events of one write share, and the position at which the events are added.
 pub(crate) struct EventFrame<'a> {
     pub(crate) stream: &'a StreamId,
     pub(crate) at: ClockReading,
@@ -167,8 +167,8 @@ fn projection_sum(stream: &StreamId, projection: Option<&str>) -> Option<u32> {
     projection.map(|text| projection_checksum(stream.as_str(), text))
 }
 
-/// Replaces all pending items of a stream. If they are unchanged, which is the usual case, this
-/// costs only one read.
+/// Replaces all pending items of a stream. This costs only one read in the usual case, in which the
+/// items are unchanged.
 pub(crate) fn replace_pending(
     conn: &Connection,
     stream: &StreamId,
@@ -198,7 +198,7 @@ pub(crate) fn pending_of(conn: &Connection, stream: &StreamId) -> Result<Vec<Pen
     statement.query_map([stream.as_str()], |row| pending_item(row, 0))?.collect()
 }
 
-/// Reads the key, kind and due time, starting at a column.
+/// Reads a pending item. Its key, kind and due time start at the given column.
 pub(crate) fn pending_item(row: &Row<'_>, from: usize) -> Result<PendingItem> {
     let due: Option<i64> = row.get(from + 2)?;
     Ok(PendingItem {
@@ -284,14 +284,14 @@ pub(crate) fn record_at<T>(
         .map(Option::flatten)
 }
 
-/// Follows the links of a stream's events, and returns those after a version. They may be
-/// incomplete if the log is damaged.
+/// Follows the links of a stream's events, and returns the events after a version. The result may
+/// be incomplete if the log is damaged.
 pub(crate) fn linked_records(
     conn: &Connection,
     stream: &StreamId,
     after_version: u64,
 ) -> Result<Vec<ReadRecord>> {
-    // Links lead to earlier events only, so that damaged ones cannot form a cycle.
+    // Only links to earlier events are followed, so that damaged links cannot form a cycle.
     let sql = format!(
         "WITH RECURSIVE link (at) AS (
            SELECT last_seq FROM stream WHERE id = ?1 AND version > ?2
@@ -323,7 +323,7 @@ pub(crate) fn unlinked_records(
     read_records(conn, &sql, stream, after_version)
 }
 
-/// A record, or why it cannot be read.
+/// A record, or the reason why it cannot be read.
 pub(crate) type ReadRecord = std::result::Result<RecordedEvent, Error>;
 
 fn read_records(
@@ -341,7 +341,8 @@ fn read_records(
     Ok(records)
 }
 
-/// Returns the version of a stream after a `seq`, if an event up to there is still in the log.
+/// Returns the version of a stream after a `seq`, if an event of the stream up to this `seq` is
+/// still in the log.
 pub(crate) fn version_at(conn: &Connection, stream: &StreamId, seq: u64) -> Result<Option<u64>> {
     conn.prepare_cached(
         "WITH RECURSIVE link (at) AS (

@@ -6,7 +6,8 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 /// gets a new number. Ledgers with another version are refused, and nothing is migrated.
 pub const SCHEMA_VERSION: u32 = 8;
 
-/// Marks a database as a ledger in its header. Spells "PrvL".
+/// The application id in a database's header, which marks the database as a ledger. The bytes spell
+/// "PrvL".
 pub(crate) const APPLICATION_ID: i32 = 0x5072_764c;
 
 /// The statements that create the tables.

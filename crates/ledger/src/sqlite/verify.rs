@@ -31,7 +31,7 @@ pub struct LedgerMismatch {
     /// The affected stream. `None` if the problem concerns the file as a whole.
     pub stream: Option<StreamId>,
     pub what: String,
-    /// What to do about the problem.
+    /// The action that fixes the problem.
     pub next: &'static str,
 }
 
@@ -58,10 +58,10 @@ const RESTORE: &str = "restore a `provost ledger backup`, or import an export in
 const REBUILD: &str = "the events are correct, but the cache is wrong: to rebuild it, run `provost ledger export`, then `import` into an empty home";
 const UPGRADE: &str = "use the version of provost that recorded it, or a newer one";
 
-/// The events of a stream, all of which can be read.
+/// The events of a stream in which every event can be read.
 struct VerifiedRecords {
     records: Vec<RecordedEvent>,
-    /// Whether the events were found by their links.
+    /// Whether the events were found by following their links.
     linked: bool,
 }
 
@@ -129,12 +129,17 @@ impl LedgerCheck<'_> {
             return;
         }
         if !linked {
-            self.report(Some(&head.stream), "its events are not linked to each other", REBUILD);
+            self.report(
+                Some(&head.stream),
+                "the stream's events are not linked to each other",
+                REBUILD,
+            );
         }
         self.caches(head, &records);
     }
 
-    /// Returns all records of a stream. If some cannot be read, reports them and returns `None`.
+    /// Returns all records of a stream. If some records cannot be read, reports them and returns
+    /// `None`.
     fn records(&mut self, head: &StreamHead) -> Option<VerifiedRecords> {
         let id = &head.stream;
         let scanned = match scan_stream(self.db, id, 0) {
@@ -179,7 +184,11 @@ impl LedgerCheck<'_> {
 
     fn archived(&mut self, id: &StreamId, live: &[RecordedEvent]) -> Option<Vec<RecordedEvent>> {
         if !live.is_empty() {
-            self.report(Some(id), "it is archived but still has events in the log", RESTORE);
+            self.report(
+                Some(id),
+                "the stream is archived, but still has events in the log",
+                RESTORE,
+            );
         }
         match archive::read(self.db, id) {
             Ok(records) => {
@@ -206,15 +215,18 @@ impl LedgerCheck<'_> {
             }
         }
         if !records.is_sorted_by(|a, b| a.seq < b.seq) {
-            self.report(id, "its events are not in the order of their numbers", RESTORE);
+            self.report(id, "the stream's events are not in the order of their numbers", RESTORE);
         }
         if head.version != records.len() as u64 {
-            let what =
-                format!("its row says {} events, but there are {}", head.version, records.len());
+            let what = format!(
+                "the stream's row says {} events, but there are {}",
+                head.version,
+                records.len()
+            );
             self.report(id, what, RESTORE);
         }
         if records.first().map(|r| r.seq) != Some(head.created_seq) {
-            self.report(id, "its row refers to a different first event", RESTORE);
+            self.report(id, "the stream's row refers to a different first event", RESTORE);
         }
         self.report.differences.len() == before
     }
@@ -224,13 +236,13 @@ impl LedgerCheck<'_> {
         let folded = match (self.fold)(id, records) {
             Ok(folded) => folded,
             Err(why) => {
-                self.report(Some(id), format!("it cannot be folded: {why}"), UPGRADE);
+                self.report(Some(id), format!("the stream cannot be folded: {why}"), UPGRADE);
                 return;
             }
         };
         let state = match self.reader.stream(id) {
             Ok(Some(state)) => state,
-            Ok(None) => return self.report(Some(id), "its row is missing", RESTORE),
+            Ok(None) => return self.report(Some(id), "the stream's row is missing", RESTORE),
             Err(error) => return self.report(Some(id), error.to_string(), RESTORE),
         };
         self.compare(id, &folded, head.open, &state.pending, state.projection.as_deref());
@@ -251,9 +263,11 @@ impl LedgerCheck<'_> {
         });
         match found {
             Ok(true) => {}
-            Ok(false) => {
-                self.report(Some(&head.stream), "it is not indexed under its search terms", REBUILD)
-            }
+            Ok(false) => self.report(
+                Some(&head.stream),
+                "the stream is not indexed under its search terms",
+                REBUILD,
+            ),
             Err(error) => self.report(Some(&head.stream), error.to_string(), RESTORE),
         }
     }
@@ -268,8 +282,11 @@ impl LedgerCheck<'_> {
     ) {
         let word = |open| if open { "open" } else { "closed" };
         if folded.open != open {
-            let what =
-                format!("it is stored as {}, but its events say {}", word(open), word(folded.open));
+            let what = format!(
+                "the stream is stored as {}, but its events say {}",
+                word(open),
+                word(folded.open)
+            );
             self.report(Some(id), what, REBUILD);
         }
         let mut wanted = folded.pending.clone();
@@ -279,14 +296,14 @@ impl LedgerCheck<'_> {
                 pending.iter().map(|o| o.key.clone()).collect::<Vec<_>>().join(", ")
             };
             let what = format!(
-                "its pending items are stored as [{}], but its events say [{}]",
+                "the stream's pending items are stored as [{}], but its events say [{}]",
                 keys(pending),
                 keys(&wanted)
             );
             self.report(Some(id), what, REBUILD);
         }
         if folded.projection.as_deref() != projection {
-            self.report(Some(id), "its projection does not match its events", REBUILD);
+            self.report(Some(id), "the stream's projection does not match its events", REBUILD);
         }
     }
 
@@ -299,7 +316,7 @@ impl LedgerCheck<'_> {
     ) {
         let Some(covered) = usize::try_from(stored.version).ok().and_then(|n| records.get(..n))
         else {
-            return self.report(Some(id), "its snapshot is ahead of its events", REBUILD);
+            return self.report(Some(id), "the stream's snapshot is ahead of its events", REBUILD);
         };
         let then = if covered.len() == records.len() {
             Ok(folded.clone())
@@ -309,11 +326,11 @@ impl LedgerCheck<'_> {
         match then.map(|folded| folded.snapshot) {
             Ok(Some(made)) if made == stored.snapshot => {}
             Ok(Some(made)) if made.fold_version == stored.snapshot.fold_version => {
-                self.report(Some(id), "its snapshot does not match its events", REBUILD);
+                self.report(Some(id), "the stream's snapshot does not match its events", REBUILD);
             }
             Ok(_) => self.report.stale_snapshots += 1,
             Err(why) => {
-                let what = format!("it cannot be folded up to its snapshot: {why}");
+                let what = format!("the stream cannot be folded up to its snapshot: {why}");
                 self.report(Some(id), what, UPGRADE);
             }
         }
@@ -326,8 +343,8 @@ impl LedgerCheck<'_> {
         let more_than_linked = "SELECT stream.id FROM event JOIN stream ON stream.id = event.stream
              GROUP BY stream.id HAVING count(*) > iif(archive_file IS NULL, stream.version, 0)";
         for (sql, what) in [
-            (without_row, "it has events but no row"),
-            (more_than_linked, "the log contains further events with its name"),
+            (without_row, "the stream has events but no row"),
+            (more_than_linked, "the log contains further events with the stream's name"),
         ] {
             match self.texts(sql) {
                 Ok(names) => {

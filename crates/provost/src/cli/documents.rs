@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use super::is_valid_hint;
 
-/// Documents whose commands are recorded output or help of the program itself.
+/// Generated documents, whose commands come from the program itself.
 const GENERATED: &[&str] = &["cli.md", "configuration.md", "words.md"];
 
 /// Returns the commands in the code blocks of a document. In a block with prompts, the other lines
@@ -23,7 +23,7 @@ fn commands_of_block(block: &str) -> Vec<String> {
 
 /// Removes the comment or the explanation beside a command, and the brackets around optional parts.
 fn as_typed(line: &str) -> String {
-    // An explanation follows after two spaces. Aligned options may do so, too.
+    // Two spaces separate a command from its explanation, and sometimes from aligned options.
     let mut parts = line.split("  ").filter(|part| !part.is_empty());
     let first = parts.next().unwrap_or_default().to_owned();
     let is_argument = |part: &&str| part.trim_start().starts_with('-');

@@ -81,7 +81,7 @@ const ALIASES: &[(&str, &[&str])] = &[
     ("spawn", &["new"]),
 ];
 
-/// Which commands a help text lists.
+/// The set of commands that a help text lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HelpExtent {
     Common,
@@ -124,6 +124,7 @@ fn template(command: &clap::Command, extent: HelpExtent) -> String {
         text.push_str("All commands: provost help --all\n");
     }
     text.push_str(&format!("Topics: {} (provost help TOPIC)\n", topics().join(", ")));
+    text.push_str("IDs:    the first or last 4 digits of an ID are enough\n");
     text.push_str(&format!("\n{head}Options:{head:#}\n{{options}}{{after-help}}"));
     text
 }
@@ -151,7 +152,7 @@ fn unknown_subject(word: &str) -> ApiError {
     usage(message).next(next)
 }
 
-/// The maximum number of typing errors in a word for which another word is suggested.
+/// The maximum number of typing errors in an unknown word for which a known word is suggested.
 const MAX_TYPOS: usize = 2;
 
 pub(super) fn run(context: &Context, args: &HelpArgs) -> CliResult {

@@ -108,7 +108,7 @@ mod tests {
     fn suggested_commands_parse() {
         let command = crate::cli::command();
         for intent in INTENTS {
-            // This entry is not used while one of its words is a command.
+            // An entry is not used while one of its words is a command.
             if intent.words.iter().any(|word| command.find_subcommand(word).is_some()) {
                 continue;
             }

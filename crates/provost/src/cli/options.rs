@@ -1,4 +1,4 @@
-//! How the help for `run`, `plan` and `spawn` presents their options: groups, choices and defaults.
+//! The groups, choices and defaults of options in the help for `run`, `plan` and `spawn`.
 
 use clap::{Arg, Command, builder::PossibleValuesParser};
 use provost_config::ConfigKey;
@@ -85,7 +85,7 @@ pub(super) fn has_choices(command: &str) -> bool {
     COMMANDS.contains(&command)
 }
 
-/// Adds groups, choices and defaults to the help for these commands.
+/// Adds groups, choices and defaults to the help for the commands in [`COMMANDS`].
 pub(super) fn describe(command: Command) -> Command {
     COMMANDS.iter().fold(command, |command, name| {
         command.mut_subcommand(name, |sub| sub.mut_args(describe_option))

@@ -68,7 +68,7 @@ pub(crate) struct AdoptArgs {
     /// Working directory of the agent, if Provost cannot detect it
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
-    /// How long an open turn may be silent before it counts as stalled [default: 5m]
+    /// Duration of silence after which an open turn counts as stalled [default: 5m]
     #[arg(long, value_name = "DURATION")]
     stale_after: Option<String>,
     #[command(flatten)]

@@ -88,7 +88,7 @@ fn read_answer(args: &AnswerArgs, request: Option<&RequestRow>) -> Result<Answer
 /// users could see it.
 fn reject_invalid_answer(args: &AnswerArgs, request: &RequestRow) -> Result<(), ApiError> {
     if request.kind == "approval" {
-        let message = "the request is an approval: approve or deny it";
+        let message = "the request needs approval, not an answer: approve or deny it";
         return Err(usage(message).next(request.answer_command()).next(request.deny_command()));
     }
     let secret = request.questions.iter().any(|question| question.secret);

@@ -115,7 +115,7 @@ fn approve_run(context: &Context, run: &RunRow, key: &KeyArgs) -> CliResult {
 }
 
 /// Trusts exactly the content that was displayed and approved, in all directories. The trust store
-/// is part of the user's configuration, so this command writes to it, and not the daemon. If part
+/// is part of the user's configuration, so this command, and not the daemon, writes to it. If part
 /// of the change was not shown, or if the operator does not trust the current content of a
 /// directory on the target branch, the operator must run `provost trust` instead.
 fn trust_approved_content(

@@ -59,7 +59,7 @@ const REMOTE_OPTION: &str = "--remote";
     after_help = "Examples:\n  provost attach 1a2b3c4d\n  provost attach 1a2b3c4d --tmux\n  provost attach 1a2b3c4d --print\n  tmux new-window \"$(provost attach 1a2b3c4d --print)\""
 )]
 pub(crate) struct AttachArgs {
-    /// Session ID (4+ digits of either end) or name
+    /// Session ID or name
     #[arg(value_parser = input::parse_name, required_unless_present = "tmux")]
     id: Option<String>,
     /// Open the screen in a window of Provost's own tmux server, which is started if necessary.
@@ -114,7 +114,7 @@ pub(crate) fn run(context: &Context, args: &AttachArgs) -> CliResult {
     }
 }
 
-/// Printed when a user attaches.
+/// The message that is printed when a user attaches.
 const DETACH_HINT: &str = "attached: press Ctrl-\\ to detach; the agent keeps running";
 
 /// Reports the state of the session after the user has detached.
@@ -171,7 +171,8 @@ fn attach_terminal(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the command that shows a terminal. It does not depend on the shell's home or current directory.
+/// Returns the command that shows a terminal. The command does not depend on the shell's home or
+/// current directory.
 fn attach_command(context: &Context, id: &str) -> Result<String, ApiError> {
     let home = context.home()?.path.display().to_string();
     let program = std::env::current_exe().map_err(|why| {
@@ -181,7 +182,7 @@ fn attach_command(context: &Context, id: &str) -> Result<String, ApiError> {
     Ok(format!("env PROVOST_HOME={home} {program} attach {id}"))
 }
 
-/// Waits until an agent that is starting is running.
+/// Waits until a starting agent is running.
 fn wait_until_started(
     context: &Context,
     client: &Client,
@@ -194,7 +195,7 @@ fn wait_until_started(
     if !starts(&row) {
         return Ok(row);
     }
-    // The row is read again below, so it includes all events up to this one.
+    // The row is read after this sequence number, so the row includes all events up to it.
     let since = follow::newest(context)?;
     let events = follow::follow_in_background(EventFilter::Session(row.id.clone()), since)?;
     loop {
@@ -305,7 +306,7 @@ fn too_old(row: &SessionRow) -> String {
     format!("{found}, which does not support attaching; use Codex {LISTENS} or newer")
 }
 
-/// Returns the running launch of a session, or why it has none.
+/// Returns the running launch of a session, or an error that explains why there is none.
 fn running_launch(row: &SessionRow, id: &str) -> Result<LaunchId, ApiError> {
     let refused = |why: &str| ApiError::new(ErrorCode::Refused, format!("session {id} {why}"));
     let status = format!("provost status {id}");
@@ -548,14 +549,14 @@ mod tests {
     fn help_names_minimum_version() {
         let help = AttachArgs::augment_args(clap::Command::new("attach"));
         let help_text = help.get_long_about().unwrap().to_string();
-        let since = format!("from version {}.{} on", LISTENS.0, LISTENS.1);
+        let since = format!("Codex {}.{} or newer", LISTENS.0, LISTENS.1);
         assert!(help_text.contains(&since) && LISTENS.2 == 0, "{help_text}");
     }
 
     #[test]
     fn old_codex_is_rejected_with_version() {
         let old = SessionRow { version: Some("0.107.0".to_owned()), ..codex_row() };
-        insta::assert_snapshot!(refusal(&old), @"session deadbeef runs Codex 0.107.0, which does not support attaching; that needs 0.140.0 or newer; next: provost logs deadbeef -f");
+        insta::assert_snapshot!(refusal(&old), @"session deadbeef runs Codex 0.107.0, which does not support attaching; use Codex 0.140.0 or newer; next: provost logs deadbeef -f");
         let unknown = SessionRow { version: None, ..codex_row() };
         assert!(refusal(&unknown).contains("unknown version"), "{}", refusal(&unknown));
     }

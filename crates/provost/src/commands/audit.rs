@@ -24,7 +24,7 @@ use crate::{
     after_help = "Examples:\n  provost audit limits\n  provost audit limits --content\n  provost audit limits --json | jq '.actions[] | select(.refused)'"
 )]
 pub(crate) struct AuditArgs {
-    /// Team ID (4+ digits of either end) or name
+    /// Team ID or name
     #[arg(value_name = "TEAM", value_parser = input::parse_name)]
     team: String,
     /// Also show the text of the actions

@@ -21,7 +21,7 @@ use crate::{
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  provost cancel 1a2b3c4d --because 'no longer needed'")]
 pub(crate) struct CancelArgs {
-    /// Session or run ID (4+ digits of either end) or name
+    /// Session or run ID or name
     #[arg(value_parser = input::parse_name)]
     id: String,
     /// Reason, for the record
@@ -43,7 +43,7 @@ pub(crate) fn run(context: &Context, args: &CancelArgs) -> CliResult {
 fn is_cancelled(found: &SessionOrRun) -> bool {
     match found {
         SessionOrRun::Session(row) => row.state == "cancelled",
-        // A run that is stopping for any other reason has a cause.
+        // A run that is stopping for a reason other than cancellation has a cause.
         SessionOrRun::Run(row) => {
             row.state == "cancelled" || (row.state == "stopping" && row.cause.is_none())
         }

@@ -20,7 +20,7 @@ use crate::{cli::CliResult, context::Context, error::usage};
     after_help = "Examples:\n  provost compact 1a2b3c4d\n  provost compact fixer --json\n  provost compact --member hand -t limits --as boss"
 )]
 pub(crate) struct CompactArgs {
-    /// Session ID (4+ digits of either end) or name; omit it with --member
+    /// Session ID or name; omit it with --member
     #[arg(
         value_name = "SESSION",
         value_parser = input::parse_name,

@@ -21,21 +21,22 @@ use crate::{
     ui,
 };
 
-/// How many times to check whether a daemon has exited after a stop request or signal: 5 s in total.
+/// The maximum number of checks whether a daemon has exited after a stop request or signal, within
+/// 5 s in total.
 const STOP_TRIES: u32 = 500;
 
-/// How many times to check whether a daemon has exited if it is waiting for a landing to finish.
+/// The maximum number of checks whether a daemon has exited while it waits for a landing to finish.
 const LANDING_TRIES: u32 =
     STOP_TRIES + (daemon::LANDING_TIMEOUT.as_millis() / STOP_PAUSE.as_millis()) as u32;
 
-/// How long a daemon may take to respond to a stop request before it is sent a signal.
+/// The maximum time that a daemon may take to respond to a stop request before it gets a signal.
 const STOP_ANSWER: Duration = Duration::from_secs(3);
 
-/// How many stop requests to send to an unresponsive daemon before it is sent a signal. One request
-/// is not enough, because the first daemon may have exited while the next one is starting.
+/// The number of stop requests to send to an unresponsive daemon before it gets a signal. One
+/// request is not enough, because the first daemon may have exited while the next one is starting.
 const MAX_STOP_REQUESTS: u32 = 2;
 
-/// The pause between two checks.
+/// The pause between two checks whether a daemon has exited.
 const STOP_PAUSE: Duration = Duration::from_millis(10);
 
 /// Run, stop or inspect the daemon

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::{cli::CliResult, context::Context, error::usage};
 
-/// The hidden subcommand with which this agent is started.
+/// The hidden subcommand that starts the demo agent.
 pub(crate) const DEMO_COMMAND: &str = "demo-agent";
 
 /// The name of the agent, as passed to `--agent`.
@@ -27,7 +27,7 @@ const GREETING_FILE: &str = "GREETING.md";
 /// The ID of the agent's only question.
 const LANGUAGE: &str = "language";
 
-/// The text of that question.
+/// The text of the agent's only question.
 const QUESTION: &str = "In which language should the greeting be?";
 
 /// The beginning of the line in the greeting file that contains the greeting's number.
@@ -74,7 +74,7 @@ enum DemoAgent {
     Asking,
 }
 
-/// A line from the supervisor, reduced to what the script reacts to.
+/// A line from the supervisor, reduced to the fields that the script uses.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum DemoInput {
@@ -84,7 +84,7 @@ enum DemoInput {
     Steer,
     Continue,
     Rework {
-        /// Why the work was sent back.
+        /// The reason why the work was sent back.
         #[serde(default)]
         text: String,
     },
@@ -103,7 +103,7 @@ enum DemoInput {
 #[derive(Debug)]
 struct DemoStep {
     next: DemoAgent,
-    /// The word to greet with. The greeting is written before the messages are sent.
+    /// The greeting to write into the file, if any, before the messages are sent.
     greeting: Option<&'static str>,
     messages: Vec<Value>,
 }
@@ -155,7 +155,7 @@ fn first_answer(answers: &Value) -> Option<String> {
     first.map(str::to_owned)
 }
 
-/// Returns why the work was sent back, without the output of the check.
+/// Returns the reason why the work was sent back, without the output of the check.
 fn rework_reason(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default().trim();
     let reason = line.strip_suffix("Last output:").unwrap_or(line).trim_end();

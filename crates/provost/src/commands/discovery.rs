@@ -20,7 +20,7 @@ use provost_terminal::tmux::{self, PaneId, PaneListing, TmuxServer};
 
 use crate::{context::Context, error::usage};
 
-/// How many of the most recent conversations to examine.
+/// The maximum number of recent conversations to examine.
 const MAX_CONVERSATIONS: usize = 50;
 
 /// The options that identify an agent.
@@ -36,7 +36,7 @@ pub(crate) struct AgentSelector {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DiscoveredAgent {
     pub(crate) agent: String,
-    /// How the kind of agent was recognized.
+    /// The evidence by which the kind of agent was recognized.
     pub(crate) evidence: &'static str,
     /// Whether the process is the agent's own program, and not a script that may only have started it.
     own_program: bool,
@@ -54,7 +54,7 @@ pub(crate) struct DiscoveredAgent {
     pub(crate) env_pane: Option<TmuxOrigin>,
     /// Whether Provost could see which files the process has open.
     open_files_visible: bool,
-    /// What could not be observed, and why.
+    /// The facts that could not be observed, with the reasons.
     pub(crate) unobservable: Vec<String>,
 }
 
@@ -465,7 +465,7 @@ fn by_thread(places: &CodexHomes, thread: &str) -> Result<DiscoveredAgent, ApiEr
     by_rollout(&newest.path)
 }
 
-/// Returns the agent with this conversation, if its process is writing it.
+/// Returns the agent whose process is writing this conversation, if any.
 fn writing_conversation(found: DiscoveredAgent, thread: &ThreadId) -> Option<DiscoveredAgent> {
     match found.conversations.iter().find(|open| open.thread == *thread).cloned() {
         Some(open) => Some(with_conversation(found, &open)),

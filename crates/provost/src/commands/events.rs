@@ -32,7 +32,7 @@ use crate::{
     after_help = "Examples:\n  provost events\n  provost events 1a2b3c4d\n  provost events --since 10m\n  provost events -f --since 120\n  provost events -f --json | jq -r .kind"
 )]
 pub(crate) struct EventsArgs {
-    /// Session, run or team: ID (4+ digits of either end) or name [default: all]
+    /// Session, run or team: ID or name [default: all]
     #[arg(value_parser = input::parse_name)]
     id: Option<String>,
     /// Wait for more events. Without --since, start at the first event of the given session or, if
@@ -53,10 +53,10 @@ pub(crate) struct EventsArgs {
     limit: u32,
 }
 
-/// Where to start listing events.
+/// The position from which events are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EventStart {
-    /// After this sequence number.
+    /// The listing starts after this sequence number.
     After(u64),
     Since(PastTime),
 }
@@ -68,7 +68,7 @@ fn parse_since(text: &str) -> Result<EventStart, String> {
     }
 }
 
-/// How many of the remaining events to request at once.
+/// The number of remaining events to request at once.
 const REST_PAGE: u32 = 1_000;
 
 #[derive(Debug, Deserialize)]

@@ -30,7 +30,7 @@ use crate::{
     after_help = "Examples:\n  provost export limits --to limits-bundle\n  provost export limits --to now --snapshot"
 )]
 pub(crate) struct ExportArgs {
-    /// Team ID (4+ digits of either end) or name
+    /// Team ID or name
     #[arg(value_name = "TEAM", value_parser = input::parse_name)]
     team: String,
     /// Directory to create

@@ -22,7 +22,7 @@ use crate::{
     after_help = "Examples:\n  provost graph 1a2b3c4d\n  provost graph 1a2b3c4d --all\n  provost graph 1a2b3c4d --toml > plan.toml"
 )]
 pub(crate) struct GraphArgs {
-    /// Run ID (4+ digits of either end) or name
+    /// Run ID or name
     #[arg(value_parser = input::parse_name)]
     id: String,
     /// Show every task, even of a large plan

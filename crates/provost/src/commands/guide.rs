@@ -149,7 +149,7 @@ fn wrap_text(text: &str, screen: Screen) -> Vec<String> {
     lines.collect()
 }
 
-/// How far continuation lines in a loop's description are indented, in columns.
+/// The indentation of continuation lines in a loop's description, in columns.
 const HANGING_INDENT: usize = 4;
 
 /// The hint to show if the project has no checks but some loops need them.
@@ -264,8 +264,8 @@ mod tests {
         words
     }
 
-    /// Returns why a command cannot be parsed, or `None` if it can. Words in capitals are
-    /// placeholders.
+    /// Returns the reason why a command cannot be parsed, or `None` if it can be parsed. Words in
+    /// capitals are placeholders.
     fn refused(command: &str) -> Option<String> {
         use clap::error::ErrorKind;
         let why = crate::cli::command().try_get_matches_from(words(command)).err()?;

@@ -20,7 +20,7 @@ use crate::{cli::CliResult, context::Context, error::usage};
     after_help = "Examples:\n  provost interrupt 1a2b3c4d\n  provost interrupt fixer 'Leave that; fix the tests first.'\n  provost interrupt --member hand 'Leave that; fix the tests first.' -t limits --as boss"
 )]
 pub(crate) struct InterruptArgs {
-    /// Session ID (4+ digits of either end) or name; omit it with --member
+    /// Session ID or name; omit it with --member
     #[arg(value_name = "SESSION", required_unless_present = "member")]
     first: Option<String>,
     /// Next instruction; `-` reads standard input

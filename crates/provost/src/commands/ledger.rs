@@ -56,8 +56,8 @@ enum LedgerCommand {
     ///
     /// If the export comes from another home, its open sessions are closed here, because their
     /// processes belong to the other home, which also completes their pending work. With
-    /// --take-over, they continue here instead; use this option only if the other home no longer
-    /// exists.
+    /// --take-over, the sessions continue here instead; use this option only if the other home no
+    /// longer exists.
     #[command(
         after_help = "Examples:\n  provost ledger import ledger.jsonl\n  PROVOST_HOME=/new/home provost ledger import ledger.jsonl\n  provost ledger export | PROVOST_HOME=/new/home provost ledger import -\n  provost ledger import ledger.jsonl --take-over"
     )]
@@ -67,8 +67,8 @@ enum LedgerCommand {
     Backup(BackupArgs),
     /// Move events of closed sessions into an archive file
     ///
-    /// Closed runs and teams are archived too. Sessions that work for an open team are not.
-    /// Archived events can still be read.
+    /// Closed runs and teams are archived, too. A closed session that works for an open team is not
+    /// archived. Archived events can still be read.
     #[command(
         after_help = "Examples:\n  provost ledger archive --older-than 90d\n  provost ledger archive --older-than 90d --apply"
     )]
@@ -239,7 +239,7 @@ fn import(context: &Context, args: &LedgerImportArgs) -> CliResult {
     show_done(context, value, &text, &["provost ledger verify", "provost ls"])
 }
 
-/// Why an export was not imported.
+/// The reason why an export was not imported.
 pub(super) enum ImportFailure {
     /// The home or its ledger is not usable.
     Home(ApiError),

@@ -25,7 +25,7 @@ use crate::{
     group(clap::ArgGroup::new("what").required(true).multiple(true).args(["output", "tokens", "turns"]))
 )]
 pub(crate) struct LimitArgs {
-    /// Session or run ID (4+ digits of either end) or name
+    /// Session or run ID or name
     #[arg(value_parser = input::parse_name)]
     id: String,
     /// Maximum size of the output that Provost records per launch, such as 64MiB (sessions only)

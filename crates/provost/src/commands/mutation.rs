@@ -26,7 +26,7 @@ pub(crate) struct KeyArgs {
     key: Option<String>,
 }
 
-/// The maximum length of a key.
+/// The maximum length of an idempotency key.
 const MAX_KEY: usize = 200;
 
 impl KeyArgs {

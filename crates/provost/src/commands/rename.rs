@@ -19,7 +19,7 @@ use crate::{cli::CliResult, context::Context};
     after_help = "Examples:\n  provost rename 1a2b3c4d limits-tests\n  provost rename limits limits-tests --json"
 )]
 pub(crate) struct RenameArgs {
-    /// Session ID (4+ digits of either end) or name
+    /// Session ID or name
     #[arg(value_parser = input::parse_name)]
     id: String,
     /// New name

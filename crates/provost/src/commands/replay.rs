@@ -23,7 +23,7 @@ use crate::{
     after_help = "Examples:\n  provost replay limits\n  provost replay limits --as timeline\n  provost replay limits --as transcript --content\n  provost replay limits --as timeline --json | jq '.rows[] | select(.refused)'"
 )]
 pub(crate) struct ReplayArgs {
-    /// Team ID (4+ digits of either end) or name
+    /// Team ID or name
     #[arg(value_name = "TEAM", value_parser = input::parse_name)]
     team: String,
     /// Format: compact (a line per message, criterion and session), timeline (a line per event) or transcript

@@ -146,7 +146,7 @@ fn set_reporter(
         .next(operator_command(what)))
 }
 
-/// Returns the same report as a command for the operator.
+/// Returns the command with which the operator can make the same report.
 fn operator_command(what: &ReportCommand) -> String {
     let claim = |word: &str, args: &ClaimArgs| {
         let message = args.message.as_deref().map(|text| format!(" --message {}", repeat(text)));

@@ -9,10 +9,10 @@ use provost_engine::shell::drop_box;
 
 use crate::{context::Context, daemon, error::usage};
 
-/// Where a report was delivered.
+/// The place where a report was delivered.
 pub(crate) enum ReportOutcome {
     Delivered(ReportReply),
-    /// In a file that the next daemon reads.
+    /// The report is in a file that the next daemon reads.
     Dropped {
         launch: LaunchId,
         path: PathBuf,

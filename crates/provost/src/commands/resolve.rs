@@ -18,7 +18,7 @@ use crate::{cli::CliResult, context::Context};
     after_help = "Examples:\n  provost resolve 1a2b3c4d --as accepted --because 'read the diff, it is right'\n  provost resolve fixer --as failed --because 'it only deleted the test'"
 )]
 pub(crate) struct ResolveArgs {
-    /// Session ID (4+ digits of either end) or name
+    /// Session ID or name
     #[arg(value_parser = input::parse_name)]
     id: String,
     /// New outcome: accepted, failed or cancelled

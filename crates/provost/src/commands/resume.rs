@@ -24,7 +24,7 @@ const DEFAULT_INSTRUCTION: &str =
     after_help = "Examples:\n  provost resume 1a2b3c4d\n  provost resume 1a2b3c4d 'The network is back: continue.'"
 )]
 pub(crate) struct ResumeArgs {
-    /// Session or run ID (4+ digits of either end) or name
+    /// Session or run ID or name
     #[arg(value_parser = input::parse_name)]
     id: String,
     /// Instruction for a session; `-` reads standard input

@@ -24,7 +24,7 @@ use crate::{
     after_help = "Examples:\n  provost search rate limit\n  provost search limits --in teams --in members\n  provost search missing_evidence --in events --limit 50\n  provost search limits --json | jq '.hits[].communication.receive_command'"
 )]
 pub(crate) struct SearchArgs {
-    /// Words to search for
+    /// Search terms, all of which must match
     #[arg(value_name = "WORDS", required = true)]
     words: Vec<String>,
     /// Search only this kind (repeatable)

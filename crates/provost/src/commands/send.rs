@@ -18,7 +18,7 @@ use crate::{cli::CliResult, context::Context};
     after_help = "Examples:\n  provost send 1a2b3c4d 'Also update the changelog.'\n  provost send fixer - < instruction.md\n  provost send fixer --supersede 'Leave that; fix the tests first.'"
 )]
 pub(crate) struct SendArgs {
-    /// Session ID (4+ digits of either end) or name
+    /// Session ID or name
     #[arg(value_name = "SESSION", value_parser = input::parse_name)]
     id: String,
     /// Message; `-` reads standard input

@@ -35,7 +35,7 @@ use crate::{
     after_help = "Examples:\n  provost status\n  provost status 1a2b3c4d\n  provost status 1a2b3c4d --why\n  provost status 1a2b3c4d --watch\n  provost status 1a2b3c4d --at 120\n  provost status limits --diff 100..120\n  provost status fixer --json | jq .state"
 )]
 pub(crate) struct StatusArgs {
-    /// Session, run or team: ID (4+ digits of either end) or name [default: overview]
+    /// Session, run or team: ID or name [default: overview]
     #[arg(value_parser = input::parse_name)]
     id: Option<String>,
     /// Show the rule and the facts behind a session's state, or the reason why a run waits or ended

@@ -16,7 +16,7 @@ use crate::{cli::CliResult, context::Context};
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  provost stop 1a2b3c4d\n  provost stop fixer --json")]
 pub(crate) struct StopArgs {
-    /// Session ID (4+ digits of either end) or name
+    /// Session ID or name
     #[arg(value_parser = input::parse_name)]
     id: String,
     #[command(flatten)]

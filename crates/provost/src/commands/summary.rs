@@ -10,8 +10,8 @@ use serde_json::json;
 use super::input;
 use crate::{cli::CliResult, clock, context::Context, target, ui};
 
-/// How long to wait for the summary file after the outcome was sealed, in milliseconds. If it is
-/// still missing then, it will never be written.
+/// The time to wait for the summary file after the outcome was sealed, in milliseconds. A file that
+/// is still missing after this time will never be written.
 const WRITE_TIMEOUT_MS: i64 = 10_000;
 
 /// The maximum size of a summary file, in bytes.
@@ -30,13 +30,13 @@ const PAUSE: Duration = Duration::from_millis(20);
     after_help = "Examples:\n  provost summary 1a2b3c4d\n  provost summary 1a2b3c4d --html > card.html"
 )]
 pub(crate) struct SummaryArgs {
-    /// Run ID (4+ digits of either end) or name
+    /// Run ID or name
     #[arg(value_parser = input::parse_name)]
     id: String,
     /// Print HTML instead of Markdown
     #[arg(long)]
     html: bool,
-    /// Summary of the N-th time the run ended [default: the newest]
+    /// Number of the summary, if the run has ended several times [default: the newest]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     attempt: Option<u32>,
 }

@@ -20,10 +20,10 @@ use crate::{
     after_help = "Examples:\n  provost telemetry\n  provost telemetry -t limits --window 7d\n  provost telemetry --view failures\n  provost telemetry --json | jq .metrics.stored_to_accepted_ms"
 )]
 pub(crate) struct TelemetryArgs {
-    /// Only this team: ID (4+ digits of either end) or name
+    /// Only this team: ID or name
     #[arg(short, long, value_name = "TEAM", value_parser = input::parse_name)]
     team: Option<String>,
-    /// How far back to count; archived teams are counted only if they are named
+    /// Period to count, up to now; an archived team is counted only if --team names it
     #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = input::parse_age)]
     window: u64,
     /// Show only one table; --json always includes all of them

@@ -24,7 +24,11 @@ pub(crate) fn run_event_line(paint: Paint, event: &EventRow) -> Option<String> {
         | "run.task_queued" => {
             return None;
         }
-        "run.session_opened" | "run.session_ended" | "run.hook_finished" => Tone::Dim,
+        "run.session_opened"
+        | "run.session_ended"
+        | "run.verification_requested"
+        | "run.verification_done"
+        | "run.hook_finished" => Tone::Dim,
         "run.opened" | "run.report_written" | "run.pull_request_observed" => return None,
         _ => Tone::Plain,
     };
@@ -62,6 +66,8 @@ pub(crate) fn describe_run_event(kind: &str, data: &Value) -> Option<String> {
         "run.stage_entered" => format!("stage {}", spaced(text("stage"))),
         "run.session_opened" => describe_session_opened(&session(), data),
         "run.session_ended" => describe_session_ended(&session(), &data["end"]),
+        "run.verification_requested" => describe_verification_request(data),
+        "run.verification_done" => describe_verification_result(data),
         "run.request_observed" => format!("{} needs an answer", short_request_id(text("request"))),
         "run.decision_made" => describe_decision(&data["decision"]),
         _ if kind.starts_with("run.plan_") => describe_plan_event(kind, data)?,
@@ -228,8 +234,46 @@ fn describe_session_opened(session: &str, data: &Value) -> String {
     let stage = spaced(data["stage"].as_str().unwrap_or_default());
     match data["task"].as_str() {
         Some(task) => format!("session {session} starts {stage} of {}", spaced(task)),
-        None if stage == "tasks" => format!("session {session} checks the merge"),
         None => format!("session {session} starts {stage}"),
+    }
+}
+
+fn describe_verification_request(data: &Value) -> String {
+    let subject = &data["subject"];
+    let merged = match (&subject["batch"]["batch"], &subject["landing"]["step"]) {
+        (Value::Number(batch), _) => format!("batch {batch}"),
+        (_, Value::Number(step)) => format!("landing step {step}"),
+        _ => "merged work".to_owned(),
+    };
+    let checks = data["checks"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let checks = checks.map(join_lines).collect::<Vec<_>>().join(", ");
+    format!("merge check {} of {merged}: {checks}", data["no"])
+}
+
+/// Describes the last receipt of a merge check, which is the one that did not pass, if any.
+fn describe_verification_result(data: &Value) -> String {
+    let last = data["receipts"].as_array().and_then(|receipts| receipts.last());
+    let no = &data["no"];
+    match last {
+        Some(last) if last["end"]["exit"] == 0 => format!("merge check {no} passed"),
+        Some(last) => {
+            let command = join_lines(last["command"].as_str().unwrap_or_default());
+            format!(
+                "merge check {no} did not pass: {command}: {}",
+                describe_check_end(&last["end"])
+            )
+        }
+        None => format!("merge check {no} did not run"),
+    }
+}
+
+fn describe_check_end(end: &Value) -> String {
+    match (&end["exit"], &end["signal"], end["unfinished"].as_str(), end.as_str()) {
+        (Value::Number(code), ..) => format!("exit {code}"),
+        (_, Value::Number(signal), ..) => format!("signal {signal}"),
+        (.., Some(reason), _) => join_lines(reason),
+        (.., Some(limit)) => spaced(limit),
+        _ => "unknown".to_owned(),
     }
 }
 
@@ -321,5 +365,26 @@ mod tests {
         let secret = json!({"decision": {"question": "Which token?", "answer": null}});
         assert_eq!(describe("run.decision_made", secret), "decided: Which token? → a secret");
         assert_eq!(describe_run_event("run.something_newer", &json!({})), None);
+    }
+
+    #[test]
+    fn merge_checks_are_described() {
+        let describe =
+            |kind: &str, data: Value| describe_run_event(kind, &data).unwrap_or_default();
+        let batch =
+            json!({"no": 3, "subject": {"batch": {"batch": 2, "len": 1}}, "checks": ["make"]});
+        assert_eq!(describe("run.verification_requested", batch), "merge check 3 of batch 2: make");
+        let landing = json!({"no": 4, "subject": {"landing": {"step": 1}}, "checks": ["a", "b"]});
+        assert_eq!(
+            describe("run.verification_requested", landing),
+            "merge check 4 of landing step 1: a, b"
+        );
+        let done = |end: Value| {
+            let receipts = json!([{"command": "make", "end": end}]);
+            describe("run.verification_done", json!({"no": 3, "receipts": receipts}))
+        };
+        assert_eq!(done(json!({"exit": 0})), "merge check 3 passed");
+        assert_eq!(done(json!({"exit": 1})), "merge check 3 did not pass: make: exit 1");
+        assert_eq!(done(json!("time_limit")), "merge check 3 did not pass: make: time limit");
     }
 }

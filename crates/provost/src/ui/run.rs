@@ -1,6 +1,6 @@
 //! Shows runs: the detail view of a run, and the list of runs.
 
-use provost_api::{FindingRow, RunGraphRow, RunRow, RunSessionRow};
+use provost_api::{FindingRow, RunGraphRow, RunRow, RunSessionRow, RunVerificationRow};
 
 use super::{
     ColumnFit, GraphExtent, Paint, Screen, Table, Tone, age, ago,
@@ -178,6 +178,10 @@ pub(crate) fn run_detail(
     // The sessions that work on tasks are already shown in the plan.
     let shown = row.sessions.iter().filter(|one| beside.graph.is_none() || is_run_wide(one));
     shown.for_each(|session| detail.label("session", &describe_run_session(session)));
+    for one in verifications_to_show(row) {
+        let (tone, text) = describe_verification(one);
+        detail.label("merge check", &paint.paint(tone, &text));
+    }
     for decision in &row.decisions {
         let answer = decision.answer.as_ref().map_or("a secret".to_owned(), |all| all.join("; "));
         detail.text("decided", &format!("{} → {answer}", decision.question));
@@ -261,7 +265,34 @@ fn show_plan(
 }
 
 fn is_run_wide(session: &RunSessionRow) -> bool {
-    session.task.is_none() && session.stage != "tasks"
+    session.task.is_none()
+}
+
+/// Returns the newest check of merged work, and those that did not pass.
+fn verifications_to_show(row: &RunRow) -> impl Iterator<Item = &RunVerificationRow> {
+    let newest = row.verifications.last().map(|one| one.no);
+    row.verifications.iter().filter(move |one| one.state != "passed" || Some(one.no) == newest)
+}
+
+/// Describes a check of merged work: its number, what was merged, and the check that did not pass.
+fn describe_verification(one: &RunVerificationRow) -> (Tone, String) {
+    let merged = match (one.batch, one.step) {
+        (Some(batch), _) => format!("batch {batch}"),
+        (None, Some(step)) => format!("landing step {step}"),
+        (None, None) => escape_line(&one.kind),
+    };
+    let failed =
+        one.checks.iter().find(|check| matches!(check.result.as_str(), "failed" | "unfinished"));
+    let failed = failed.map(|check| {
+        let detail = check.detail.as_deref().unwrap_or(&check.result);
+        format!(", {}: {}", clip(&escape_line(&check.command), LINE_WIDTH), escape_line(detail))
+    });
+    let tone = match one.state.as_str() {
+        "passed" => Tone::Good,
+        "failed" | "inconclusive" => Tone::Bad,
+        _ => Tone::Dim,
+    };
+    (tone, format!("{} of {merged}: {}{}", one.no, spaced(&one.state), failed.unwrap_or_default()))
 }
 
 fn describe_run_session(session: &RunSessionRow) -> String {
@@ -366,6 +397,7 @@ pub(crate) mod tests {
             stage: "work".to_owned(),
             attempt: 1,
             sessions: vec![session],
+            verifications: Vec::new(),
             requests: Vec::new(),
             decisions: Vec::new(),
             findings: Vec::new(),

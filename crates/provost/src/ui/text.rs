@@ -1,6 +1,7 @@
 //! Escapes, clips and measures untrusted text from agents and repositories.
 
 use provost_core::text::is_deceptive;
+use unicode_width::UnicodeWidthChar;
 
 /// Escapes a text for a single line. All control characters become visible, including line breaks and tabs.
 pub(crate) fn escape_line(text: &str) -> String {
@@ -78,28 +79,7 @@ fn push_visible(shown: &mut String, c: char) {
 }
 
 pub(super) fn char_width(c: char) -> usize {
-    match c {
-        '\u{300}'..='\u{36f}'
-        | '\u{1ab0}'..='\u{1aff}'
-        | '\u{1dc0}'..='\u{1dff}'
-        | '\u{20d0}'..='\u{20ff}'
-        | '\u{fe00}'..='\u{fe0f}'
-        | '\u{fe20}'..='\u{fe2f}' => 0,
-        '\u{1100}'..='\u{115f}'
-        | '\u{2e80}'..='\u{303e}'
-        | '\u{3041}'..='\u{4dbf}'
-        | '\u{4e00}'..='\u{a4cf}'
-        | '\u{ac00}'..='\u{d7a3}'
-        | '\u{f900}'..='\u{faff}'
-        | '\u{fe30}'..='\u{fe6f}'
-        | '\u{ff00}'..='\u{ff60}'
-        | '\u{ffe0}'..='\u{ffe6}'
-        | '\u{1f300}'..='\u{1f64f}'
-        | '\u{1f680}'..='\u{1f6ff}'
-        | '\u{1f900}'..='\u{1f9ff}'
-        | '\u{20000}'..='\u{3fffd}' => 2,
-        _ => 1,
-    }
+    c.width().unwrap_or_default()
 }
 
 /// Escapes control characters, direction marks and invisible characters in JSON, so that it can be printed to

@@ -61,7 +61,7 @@ fn unread_file_outside_repository_is_reported() {
     let shown = world.run(&["config", "show", "--json"]).json();
     let warnings = shown["warnings"].to_string();
     assert!(warnings.contains("work/provost.toml is not read"), "{warnings}");
-    assert!(world.run(&["config", "show"]).stderr.contains("outside a git repository"));
+    assert!(world.run(&["config", "show"]).stderr.contains("it is not in a git repository"));
     world.git(&["init", "-q"]);
     let read = world.run(&["config", "show", "--json"]).json();
     assert_eq!(read["warnings"], serde_json::json!([]));

@@ -28,7 +28,7 @@ fn repeated_daemon_crashes_are_reported() {
     stage.home.provost(&["ls"]).ok();
     let found = finding(&stage, "restarts");
     assert_eq!(found["level"], "warn", "{found}");
-    assert!(found["found"].as_str().unwrap().contains("died 3 times"), "{found}");
+    assert!(found["found"].as_str().unwrap().contains("crashed 3 times"), "{found}");
 }
 
 #[test]

@@ -128,7 +128,7 @@ impl SimEngine {
         }
     }
 
-    /// Loads the teams of a session, because they may wake their other members.
+    /// Loads the teams of a session, because a team may wake its other members.
     pub(super) fn load_teams_of_session(&mut self, id: SessionId, loaded: &mut Vec<Subject>) {
         for task in self.board.teams_of(id) {
             self.load_team(task, loaded);

@@ -45,7 +45,7 @@ impl Sim {
                 State::Idle if is_member && session.dismissed.is_none() => true,
                 // An agent at its prompt waits for the user of the terminal.
                 State::Idle if session.spec.agent.interface.has_terminal() => true,
-                // A launch whose agent is silent and has no time limit.
+                // A session may wait for a silent agent if it has no time limit.
                 State::Working | State::Finishing => limited || self.is_silent(session),
                 State::Idle
                 | State::Rework

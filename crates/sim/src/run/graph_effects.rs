@@ -2,14 +2,19 @@
 
 use provost_core::{
     ids::{CommitId, SessionId},
-    lifecycle::State,
     plan::TaskId,
-    run::{BatchLink, MergeConflict, Run, RunCommand, RunStage, TaskGraph, TaskPhase},
+    run::{BatchLink, MergeConflict, Run, RunCommand, TaskGraph, TaskPhase},
     session::{Launch, Session},
+    verdict::CheckEnd,
 };
 
 use super::Sim;
-use crate::{rng::Rng, session_laws::BrokenLaw, world::snapshot};
+use crate::{
+    engine::{RunEffectKey, SessionEffectKey},
+    rng::Rng,
+    session_laws::BrokenLaw,
+    world::snapshot,
+};
 
 impl Sim {
     /// Whether a session belongs to a run with tasks, where its number depends on timing.
@@ -67,6 +72,40 @@ impl Sim {
         RunCommand::BatchMerged { batch, onto, links, conflicts }
     }
 
+    /// Runs the checks of a verification one after the other, up to the first that fails. Checks that already ran are
+    /// found again. `None` while one of them is running.
+    pub(super) fn verify(
+        &mut self,
+        key: &RunEffectKey,
+        run: &Run,
+        no: u32,
+    ) -> Result<Option<RunCommand>, BrokenLaw> {
+        let Some(wanted) = run.verification(no) else {
+            return Err(format!("verification {no} is pending, but was not requested"));
+        };
+        let tree = wanted.snapshot.tree.0.clone();
+        // A receipt for another tree, as if the work had been checked before the merge.
+        let mistaken = self.fails_randomly(45, run, no, 4);
+        let checked = if mistaken { &run.base().tree } else { &wanted.snapshot.tree };
+        let mut receipts = Vec::new();
+        for (key, command) in verification_keys(key, run, no).into_iter().zip(&wanted.checks) {
+            let Some(uncertain) = self.ran(&key, &format!("{command} on {tree}"))? else {
+                return Ok(None);
+            };
+            let end = match (uncertain, checked.0.starts_with("good")) {
+                (true, _) => CheckEnd::Unfinished("power".to_owned()),
+                (false, true) => CheckEnd::Exit(0),
+                (false, false) => CheckEnd::Exit(1),
+            };
+            let passed = end == CheckEnd::Exit(0);
+            receipts.push(super::receipt(command, checked, end));
+            if !passed {
+                break;
+            }
+        }
+        Ok(Some(RunCommand::Verified { no, receipts }))
+    }
+
     /// Fast-forwards the branch. It must never move back, and never to a tree on which checks fail.
     pub(super) fn integrate(
         &mut self,
@@ -88,7 +127,9 @@ impl Sim {
         match self.world.repo.branches.get(&run.spec.branch) {
             Some(branch) if self.world.repo.includes(branch, &tree) => {}
             Some(branch) if !self.world.repo.includes(&tree, branch) => {
-                return Err(format!("the branch is at {branch}, which {tree} does not include"));
+                return Err(format!(
+                    "the branch advances from {branch} to {tree}, which does not include it"
+                ));
             }
             Some(_) | None => {
                 self.world.repo.branches.insert(run.spec.branch.clone(), tree);
@@ -109,7 +150,7 @@ impl Sim {
         if launch.is_none_or(Launch::is_gone) {
             Ok(())
         } else {
-            Err(format!("the worktree of {session} is taken from a living agent"))
+            Err(format!("the worktree of {session} is moved while its agent is running"))
         }
     }
 
@@ -139,7 +180,18 @@ fn work_of(graph: &TaskGraph, id: &TaskId) -> Option<String> {
     Some(graph.task(id)?.head.as_ref()?.tree.0.clone())
 }
 
-/// Whether checks have to pass before `len` links are integrated, and no user decided otherwise.
+/// Returns the keys under which the checks of a verification run.
+pub(super) fn verification_keys(
+    (id, key): &RunEffectKey,
+    run: &Run,
+    no: u32,
+) -> Vec<SessionEffectKey> {
+    let count = run.verification(no).map_or(0, |wanted| wanted.checks.len());
+    let key = |at: usize| if at == 0 { key.clone() } else { format!("{key}-{}", at + 1) };
+    (0..count).map(|at| (SessionId(id.0), key(at))).collect()
+}
+
+/// Whether checks have to pass before `len` links are integrated.
 fn is_checked(run: &Run, len: usize) -> bool {
     let Some(graph) = &run.graph else { return false };
     let links = graph.queue.batch.iter().flat_map(|batch| batch.links.iter().take(len));
@@ -148,7 +200,5 @@ fn is_checked(run: &Run, len: usize) -> bool {
         .tasks()
         .filter(|(plan, task)| task.phase == TaskPhase::Merged || new.contains(&&plan.id));
     let checks = there.map(|(plan, _)| plan.checks.len()).sum::<usize>() + run.spec.checks.len();
-    let checking = run.sessions.iter().filter(|one| one.stage == RunStage::Tasks);
-    let mut ends = checking.filter_map(|one| one.end.as_ref());
-    checks > 0 && !ends.any(|end| end.state == State::Accepted)
+    checks > 0
 }

@@ -15,7 +15,8 @@ use crate::{
     team::{self, Consumer, SimTeam},
 };
 
-/// How many actors act between two scans for ready ones. Scanning thousands of actors costs more than acting.
+/// The number of actors that act between two scans for ready actors. Scanning thousands of actors
+/// costs more than acting.
 const AT_ONCE: usize = 200;
 
 /// Maximum number of inputs that the owner commits together.
@@ -29,7 +30,7 @@ const TAKERS: usize = 16;
 pub fn crowd(seed: u64, workers: u64) -> SimReport {
     // Small simulations record every event.
     let trace = (workers < 10).then(Vec::new);
-    // This seed has neither a run nor a team of its own.
+    // A seed of this form produces neither a run nor a team of its own.
     let mut sim = Sim::new(8 * seed + 3, Faults::CRASHES, trace);
     let (id, faults) = (TeamId(uuid::Uuid::from_u64_pair(seed, u64::MAX)), Faults::CRASHES);
     let hands = (0..workers).map(|no| (script::session_id(seed, no), no));
@@ -88,7 +89,9 @@ impl Sim {
             }
         }
         match task.messages.iter().find(|message| !message.status.is_over()) {
-            Some(message) => Err(format!("message {} remains: {:?}", message.no, message.status)),
+            Some(message) => {
+                Err(format!("message {} was not handled: {:?}", message.no, message.status))
+            }
             None => nothing_was_dead_lettered(task),
         }
     }

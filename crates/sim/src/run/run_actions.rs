@@ -11,7 +11,7 @@ use provost_core::{
     verdict::CheckEnd,
 };
 
-use super::Sim;
+use super::{Sim, graph_effects};
 use crate::{
     engine::{EngineInput, ObservationSource, RunEffectKey, RunEffectTask},
     forge::OutlivedGit,
@@ -35,6 +35,13 @@ impl Sim {
             RunEffect::RunHook(_) => {
                 let ran = self.world.commands.get(&as_session(key));
                 ran.is_none_or(|ran| ran.done_ms <= self.world.now_ms)
+            }
+            RunEffect::Verify { no } => {
+                let keys = graph_effects::verification_keys(key, &task.run, *no);
+                let mut ran = keys.iter().filter_map(|key| self.world.commands.get(key)).peekable();
+                // A verification that has not begun waits for the resource that is short.
+                let may_begin = ran.peek().is_some() || self.world.short_until <= self.world.now_ms;
+                may_begin && ran.all(|ran| ran.done_ms <= self.world.now_ms)
             }
             RunEffect::CheckLanded { .. } => {
                 self.may_begin(&task.effect) && !self.engine.run_tasks.values().any(|t| t.lands)
@@ -63,6 +70,7 @@ impl Sim {
             | RunEffect::MoveWorktree { .. }
             | RunEffect::Integrate { .. } => true,
             RunEffect::MergeBatch { .. }
+            | RunEffect::Verify { .. }
             | RunEffect::WatchPullRequest { .. }
             | RunEffect::RunHook(_)
             | RunEffect::WriteReport { .. } => false,
@@ -87,6 +95,7 @@ impl Sim {
             RunEffect::Integrate { batch, len, .. } => {
                 Some(self.integrate(&task.run, *batch, *len)?)
             }
+            RunEffect::Verify { no } => self.verify(key, &task.run, *no)?,
             RunEffect::Land { attempt, .. } => self.land(key, &task, *attempt)?,
             RunEffect::WatchPullRequest { .. } => self.forge.poll_pull_request(&task.run),
             RunEffect::CheckLanded { attempt } => {
@@ -124,9 +133,9 @@ impl Sim {
         Ok(())
     }
 
-    /// Simulates a forged record, as for sessions: it exists before the hook starts.
+    /// Simulates a forged record, as for sessions: it exists before the hook or the check starts.
     fn find_forged_run_record(&mut self, key: &RunEffectKey, effect: &RunEffect) {
-        let starts = matches!(effect, RunEffect::RunHook(_))
+        let starts = matches!(effect, RunEffect::RunHook(_) | RunEffect::Verify { .. })
             && !self.world.commands.contains_key(&as_session(key));
         if starts && rare::is_forged(self.seed, &key.1, &self.faults) {
             let (effect, moved_to) = (key.1.clone(), "/aside".to_owned());
@@ -181,7 +190,7 @@ impl Sim {
     /// Ends a landing in progress before a crash: it has completed, has failed, or continues in a
     /// process that outlives the daemon.
     pub(super) fn leave_landing(&mut self) -> Result<(), BrokenLaw> {
-        // Observations that a daemon received are lost with it.
+        // Observations that a daemon received are lost when the daemon ends.
         self.past_observations.clear();
         let landing: Vec<Run> =
             self.engine.run_tasks.values().filter(|t| t.lands).map(|t| t.run.clone()).collect();
@@ -231,7 +240,7 @@ impl Sim {
         Ok(())
     }
 
-    /// Sometimes cancels a run while a worktree is being moved for it. Uses its own random numbers, so that all other
+    /// Sometimes cancels a run while a worktree is being moved or a merge is being checked for it. Uses its own random numbers, so that all other
     /// scenarios stay the same.
     fn cancel_on_the_way(&mut self, run: RunId) {
         let cancelled = Rng::from_names(self.seed, &[26, self.steps]).percent(8);
@@ -281,6 +290,10 @@ impl Sim {
                 self.cancel_on_the_way(id);
                 Ok(())
             }
+            run::Event::VerificationRequested(_) => {
+                self.cancel_on_the_way(id);
+                Ok(())
+            }
             run::Event::RunSealed(sealed) if sealed.outcome.ending == RunEnding::Succeeded => {
                 self.engine.run(id).map_or(Ok(()), |run| self.success_of_run_is_true(run))
             }
@@ -300,7 +313,9 @@ impl Sim {
         let sessions: Vec<&Session> =
             run.sessions.iter().filter_map(|one| self.engine.shadow(one.id)).collect();
         let receipts = sessions.iter().flat_map(|session| &session.attempts);
-        let receipts: Vec<_> = receipts.flat_map(|attempt| &attempt.verifying.receipts).collect();
+        let receipts = receipts.flat_map(|attempt| &attempt.verifying.receipts);
+        let merged = run.verifications.iter().flat_map(|one| one.receipts.iter().flatten());
+        let receipts: Vec<_> = receipts.chain(merged).collect();
         let tasks = run.graph.iter().flat_map(TaskGraph::tasks).flat_map(|(plan, _)| &plan.checks);
         let mut checks = run.spec.checks.iter().chain(tasks).peekable();
         let checked = checks.peek().is_some();

@@ -89,7 +89,7 @@ impl Sim {
     pub(super) fn step_consumer(&mut self, at: usize) {
         let Consumer { task, consumer, never_fails: steady, held: holds, .. } =
             self.consumers[at].clone();
-        // In a scenario with many consumers, this one may have sent a request in the meantime.
+        // In a scenario with many consumers, the consumer may have sent a request in the meantime.
         if self.consumers[at].pending_key.is_some() {
             return;
         }
@@ -597,12 +597,13 @@ impl Sim {
 
     // Conditions at the end.
 
-    /// No message is waiting for a consumer that pulls whenever one is available.
+    /// No message is waiting for a consumer that pulls whenever a message is available.
     pub(super) fn messages_were_taken(&self) -> Result<(), BrokenLaw> {
         self.engine.check_all_teams(self.now())?;
         self.waits_were_answered()?;
         for taker in self.consumers.iter().filter(|taker| taker.pulls_eagerly) {
-            // Messages held when the team ended stay with their holders. A law of the team covers the rest.
+            // Messages held when the team ended stay with their holders. A law of the team covers
+            // all other messages.
             let continues = |task: &&Team| !task.is_paused() && !task.phase.is_over();
             let Some(task) = self.engine.team(taker.task).filter(continues) else { continue };
             let mut open = task.messages.iter().filter(|message| !message.status.is_over());

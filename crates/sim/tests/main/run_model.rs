@@ -290,9 +290,10 @@ impl RunNode {
                 | RunEffect::RunHook(_)
                 | RunEffect::MoveWorktree { .. }
                 | RunEffect::MergeBatch { .. }
+                | RunEffect::Verify { .. }
                 | RunEffect::Integrate { .. },
                 _,
-            ) => return self.broke("unexpected effect: a plan, a pull request or a hook"),
+            ) => return self.broke("unexpected effect: a plan, a check, a pull request or a hook"),
         };
         self.outside.answers.push(command);
     }
@@ -353,6 +354,7 @@ impl RunNode {
             RunEffect::CommitLeftovers(_)
             | RunEffect::MoveWorktree { .. }
             | RunEffect::MergeBatch { .. }
+            | RunEffect::Verify { .. }
             | RunEffect::Integrate { .. }
             | RunEffect::WatchPullRequest { .. }
             | RunEffect::RunHook(_)

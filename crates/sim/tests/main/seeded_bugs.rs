@@ -49,6 +49,7 @@ fn recorded_seed(bug: Bug) -> u64 {
         Bug::RefutedMergeTaken => 636,
         Bug::ConversationShared => 924,
         Bug::LateIntegrationTaken => 580,
+        Bug::LateVerificationTaken => 0,
         Bug::QueueForgotten => 580,
         Bug::StoppedMoveCounted => 36,
         Bug::WorktreeTakenFromAgent => 60,

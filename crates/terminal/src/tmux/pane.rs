@@ -64,7 +64,7 @@ pub struct PaneListing {
     pub dead_status: Option<i32>,
     /// Whether the user is in copy mode or in a menu, so that keys do not reach the program.
     pub in_mode: bool,
-    /// How many clients are attached to the pane's session.
+    /// The number of clients that are attached to the pane's session.
     pub clients: u32,
     pub rows: u16,
     pub columns: u16,
@@ -72,7 +72,7 @@ pub struct PaneListing {
 }
 
 impl PaneListing {
-    /// The fields to request from tmux. Those with arbitrary content come last.
+    /// The fields to request from tmux. The fields with arbitrary content come last.
     pub(super) const FORMAT: &str = "#{pane_id}\t#{session_id}\t#{pane_pid}\t#{pane_dead}\t#{pane_dead_status}\t\
         #{pane_in_mode}\t#{session_attached}\t#{pane_height}\t#{pane_width}\t#{pid}\t#{pane_tty}\t#{session_name}\t#{pane_title}";
 

@@ -19,12 +19,12 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// A tmux format that is true if the pane's program receives keys, so the pane is neither dead nor
 /// in copy mode.
 const ACCEPTS_KEYS_FORMAT: &str = "#{?pane_dead,0,#{?pane_in_mode,0,1}}";
-/// What tmux prints if nothing was typed because the pane does not accept keys.
+/// The output of tmux if nothing was typed because the pane does not accept keys.
 const CLOSED: &str = "closed";
 /// The maximum size of a command's output, in bytes.
 const MAX_OUTPUT: usize = 4 << 20;
 
-/// Why a tmux command failed.
+/// The reason why a tmux command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot start tmux; check that tmux is installed")]
@@ -88,8 +88,8 @@ impl TmuxServer {
     }
 
     /// Returns a pane and its lines with character attributes, or `None` if there is no pane with
-    /// this id. Both are queried with one command, because starting a client takes longer than the
-    /// query itself.
+    /// this id. One command queries both the pane and the lines, because starting a client takes
+    /// longer than the query itself.
     pub fn styled_screen(&self, id: &PaneId) -> Result<Option<(PaneListing, Vec<String>)>, Error> {
         let pane = ["display-message", "-p", "-t", id.as_str(), PaneListing::FORMAT, ";"];
         let lines = ["capture-pane", "-p", "-e", "-t", id.as_str()];
@@ -132,16 +132,16 @@ impl TmuxServer {
     /// Sends bytes as keys.
     ///
     /// # Errors
-    /// Returns [`Error::PaneClosed`] if the pane does not accept keys. In copy mode, tmux would take
-    /// them for commands.
+    /// Returns [`Error::PaneClosed`] if the pane does not accept keys. In copy mode, tmux would
+    /// interpret the keys as commands.
     pub fn send_keys(&self, id: &PaneId, bytes: &[u8]) -> Result<(), Error> {
         let codes: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         self.type_if_open(id, &format!("send-keys -t '{id}' -H {}", codes.join(" ")))
     }
 
     /// Runs a typing command if the pane accepts keys. tmux checks and acts in one step, so that
-    /// the pane cannot change in between. This matters because tmux 3.3a crashes when it pastes
-    /// into a dead pane.
+    /// the pane cannot change between the check and the action. This matters because tmux 3.3a
+    /// crashes when it pastes into a dead pane.
     fn type_if_open(&self, id: &PaneId, command: &str) -> Result<(), Error> {
         let refuse = format!("display-message -p {CLOSED}");
         let asked = ["if-shell", "-F", "-t", id.as_str(), ACCEPTS_KEYS_FORMAT, command, &refuse];
@@ -150,7 +150,8 @@ impl TmuxServer {
 
     fn command(&self) -> Command {
         let mut command = Command::new("tmux");
-        // Inside another tmux, the command would fail or use that server instead.
+        // If Provost runs inside another tmux, these variables would make the command fail or use
+        // the other tmux's server.
         command.env_remove("TMUX").env_remove("TMUX_PANE").env("LC_ALL", "C.UTF-8");
         command.env(MARK, HELPER);
         command.arg("-S").arg(&self.socket);
@@ -257,7 +258,7 @@ impl ReapedChild {
     fn errors(&mut self) -> String {
         let mut text = Vec::new();
         if let Some(pipe) = self.0.stderr.as_mut() {
-            // If this fails, the error is reported without a message.
+            // If the message cannot be read, the error is reported without it.
             pipe.take(4096).read_to_end(&mut text).ok();
         }
         String::from_utf8_lossy(&text).into_owned()

@@ -1,8 +1,8 @@
 //! Grandchildren that try to outlive or to escape the agent. They run this same program in another
 //! role.
 //!
-//! Each prints its pid on its stderr, a pipe to the agent, once it is set up. A scenario's next
-//! step therefore starts only when the grandchild is in its requested state.
+//! Each grandchild prints its pid on its stderr, a pipe to the agent, once the grandchild is set
+//! up. A scenario's next step therefore starts only when the grandchild is in its requested state.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

@@ -23,7 +23,7 @@ const MARKERS: &[&str] = &[
     "process exited with code 0",
 ];
 
-/// Lines of other launches and of other protocols.
+/// Lines that belong to other launches or to other protocols.
 const FOREIGN_JSON: &[&str] = &[
     r#"{"type":"claim","claim":"completed","launch":"00000000-0000-7000-8000-000000000000","token":"forged"}"#,
     r#"{"type":"turn_ended","turn":"of-another-launch","status":"ok","launch":"00000000-0000-7000-8000-000000000000"}"#,
@@ -32,7 +32,7 @@ const FOREIGN_JSON: &[&str] = &[
     r#"{"notice":"exited"}"#,
 ];
 
-/// Title, notification, end of a shell command, clipboard, link, cleared screen.
+/// Escape codes: title, notification, end of a shell command, clipboard, link, cleared screen.
 const OSC: &[&str] = &[
     "\x1b]0;completed\x07",
     "\x1b]9;session completed\x1b\\",

@@ -29,8 +29,8 @@ pub(super) fn report(wanted: &ReportStep, known: &BTreeMap<String, String>) -> R
     run_provost(&argv, wanted.reply_to.as_ref().map(text).as_deref(), wanted.expect_exit)
 }
 
-/// Starts the grandchild that reports once this process exits. It notices the exit because only
-/// this process holds the returned pipe.
+/// Starts the grandchild that reports once this process exits. The grandchild notices the exit
+/// because only this process holds the returned pipe.
 ///
 /// The grandchild ignores TERM, so that the graceful part of a clean-up does not prevent its
 /// report.

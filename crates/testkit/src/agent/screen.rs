@@ -41,7 +41,7 @@ pub(super) fn record(record: &RolloutStep, known: &BTreeMap<String, String>) -> 
 
 fn line(kind: &str, payload: &Value) -> String {
     let at = "2026-11-16T10:00:00.000Z";
-    // The keys have Codex's order.
+    // The keys are in the same order as in Codex's own files.
     format!("{{\"timestamp\":\"{at}\",\"type\":\"{kind}\",\"payload\":{payload}}}\n")
 }
 

@@ -94,7 +94,7 @@ fn process_id(child: &Child) -> Pid {
     Pid::from_raw(child.id().cast_signed())
 }
 
-/// How tracing ended.
+/// The result of tracing a process.
 enum TraceEnd {
     /// The program is stopped and no longer traced.
     Paused,
@@ -116,7 +116,7 @@ fn trace(pid: Pid, point: &PausePoint<'_>) -> io::Result<TraceEnd> {
                 ptrace::detach(pid, Signal::SIGSTOP)?;
                 return Ok(TraceEnd::Paused);
             }
-            // Before and after each system call, and after `exec`.
+            // The program stops before and after each system call, and after `exec`.
             WaitStatus::Stopped(_, Signal::SIGTRAP) => None,
             WaitStatus::Stopped(_, signal) => Some(signal),
             WaitStatus::PtraceEvent(..)

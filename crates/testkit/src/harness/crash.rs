@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// Before the transaction, with all its rows written, and after it is durable.
+/// The failpoints of a commit: before the transaction, when all its rows are written, and after the
+/// transaction is durable.
 pub const COMMIT_FAILPOINTS: [&str; 3] = ["commit.before", "ledger.appendstaged", "commit.after"];
 
 /// An upper bound on the number of commits in any scenario.

@@ -67,7 +67,7 @@ impl OutputFollower {
 
 impl Drop for OutputFollower {
     fn drop(&mut self) {
-        // The command may have exited already. This call reaps it.
+        // The command may have exited already, so a failure to kill it is ignored.
         drop(self.child.kill());
         drop(self.child.wait());
     }

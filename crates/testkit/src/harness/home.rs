@@ -1,4 +1,5 @@
-//! A test's own `PROVOST_HOME` with its surroundings, removed and checked at the end.
+//! A test's own `PROVOST_HOME` and the directories around it, which are checked and removed when
+//! the test ends.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -22,7 +23,7 @@ use super::wait::{eventually, poll_until};
 use crate::clock::Deadline;
 use crate::scenario;
 
-/// How long stopped processes may take to exit, by default, before they count as leftovers.
+/// The default time that stopped processes may take to exit before they count as leftovers.
 const END_WAIT: Duration = Duration::from_secs(10);
 /// The number of lines of each log that a failed test shows.
 const SHOWN_LOG_LINES: usize = 40;
@@ -218,13 +219,13 @@ impl TestHome {
         leftovers(self.root())
     }
 
-    /// Allows the end of the home to kill running processes without failing the test. This is for
-    /// tests that deliberately break a home, so that Provost cannot clean up.
+    /// Allows the clean-up of the home to kill running processes without failing the test. This is
+    /// for tests that deliberately break a home, so that Provost cannot clean up.
     pub fn leave_unchecked(&mut self) {
         self.unchecked = true;
     }
 
-    /// Sets how long stopped processes may take to exit at the end of the home.
+    /// Sets the time that stopped processes may take to exit when the home is cleaned up.
     pub fn set_end_wait(&mut self, wait: Duration) {
         self.end_wait = wait;
     }

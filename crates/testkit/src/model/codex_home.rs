@@ -30,7 +30,8 @@ pub fn codex() -> Option<PathBuf> {
     named("PROVOST_CODEX_FOR_TESTS")
 }
 
-/// Returns the oldest supported Codex, under the same conditions.
+/// Returns the oldest supported Codex, or `None` if this run may do without it; the test must then
+/// return immediately.
 ///
 /// # Panics
 /// If the run's environment does not name it.
@@ -89,7 +90,8 @@ unbounded_connection_retries = false
     )
 }
 
-/// A `CODEX_HOME` with a repository. Both are removed at the end, and processes that still run there are killed.
+/// A `CODEX_HOME` with a repository. Both are removed when this value is dropped, and processes
+/// that still run in them are killed.
 ///
 /// Codex installs no helpers in a home below its temporary directory, so the home is created beside
 /// it.

@@ -17,7 +17,8 @@ pub struct ModelScenario {
     pub description: String,
     /// The usage of responses that set none.
     pub usage: ScriptedUsage,
-    /// The answer to requests that match no thread. Without it they are refused as unexpected.
+    /// The answer to requests that match no thread. Without a default answer, such requests are
+    /// refused as unexpected.
     pub default_response: Option<Response>,
     pub hidden_answers: HiddenAnswers,
     pub threads: Vec<ScriptedThread>,
@@ -48,7 +49,7 @@ pub struct ScriptedThread {
     /// The name of the thread in records and errors.
     pub name: String,
     pub when: ThreadSelector,
-    /// The number of threads that get these answers.
+    /// The number of threads that get the answers.
     pub repeat: RepeatCount,
     pub turns: Vec<ScriptedTurn>,
 }
@@ -119,9 +120,9 @@ pub enum ResponseEnd {
     Cut,
     /// Nothing more arrives until the client disconnects.
     Hang,
-    /// `response.failed`.
+    /// The stream ends with the event `response.failed`.
     Failed { code: String, message: String },
-    /// `response.incomplete`, with its reason.
+    /// The stream ends with the event `response.incomplete`, which gives this reason.
     Incomplete(String),
     /// An HTTP status instead of a stream.
     Http(Http),
@@ -149,7 +150,7 @@ pub struct UsageLimit {
     pub reset_location: ResetLocation,
 }
 
-/// Where the reset time of a usage limit is sent.
+/// The place in a response where the reset time of a usage limit is sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResetLocation {
@@ -282,7 +283,7 @@ pub enum MessagePhase {
     FinalAnswer,
 }
 
-/// How a text is streamed.
+/// The way in which a text is streamed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Deltas {

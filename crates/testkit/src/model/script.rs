@@ -43,7 +43,7 @@ impl fmt::Display for ScriptPlace {
 /// The scenario and its progress.
 pub(super) struct Script {
     scenario: ModelScenario,
-    /// How many times each scripted thread was used.
+    /// The number of times that each scripted thread was used.
     taken: Vec<u32>,
     /// The positions, keyed by the ids of Codex's threads.
     threads: BTreeMap<String, Position>,

@@ -22,10 +22,10 @@ use crate::harness::eventually;
 
 /// The interval at which a waiting stream checks whether its client is still connected.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// How long a client may take to send its request or to read a piece of its answer.
+/// The maximum time that a client may take to send its request or to read a piece of its answer.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The path for releasing a hold. The name of the hold follows.
+/// The path for releasing a hold, which is followed by the name of the hold.
 const RELEASE: &str = "/control/release/";
 
 /// A scripted model that answers on loopback until it is dropped.
@@ -170,8 +170,8 @@ impl ModelServer {
 impl Drop for ModelServer {
     fn drop(&mut self) {
         self.shared.stop();
-        // This connection wakes the acceptor, which then sees the stop flag. If it fails, the
-        // acceptor is already awake.
+        // The connection wakes the acceptor, which then sees the stop flag. If connecting fails,
+        // the acceptor is already awake.
         drop(TcpStream::connect(self.address));
         if let Some(acceptor) = self.acceptor.take()
             && acceptor.join().is_err()
@@ -187,7 +187,7 @@ impl Drop for ModelServer {
 pub(super) struct ServerShared {
     state: Mutex<ServerState>,
     changed: Condvar,
-    /// Makes ids unique across servers, because a thread may outlive its server.
+    /// A text that makes ids unique across servers, because a thread may outlive its server.
     pub(super) nonce: String,
 }
 

@@ -146,7 +146,7 @@ pub struct Flood {
     pub channel: OutputChannel,
 }
 
-/// One line of `bytes` bytes, and its newline.
+/// One line of `bytes` bytes, followed by a newline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OneLine {
@@ -155,7 +155,7 @@ pub struct OneLine {
     pub channel: OutputChannel,
 }
 
-/// `provost report`, run by the agent itself.
+/// A call of `provost report` by the agent itself.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReportStep {
@@ -172,7 +172,7 @@ pub struct ReportStep {
     pub expect_exit: ExpectedExit,
 }
 
-/// `provost report`, run by a grandchild after this process has exited.
+/// A call of `provost report` by a grandchild after this process has exited.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LateReport {
@@ -291,7 +291,7 @@ pub struct RepeatStep {
 }
 
 impl SpawnStep {
-    /// Returns how long each grandchild lives.
+    /// Returns the lifetime of each grandchild.
     pub fn life(&self) -> Duration {
         Duration::from_secs(self.seconds)
     }

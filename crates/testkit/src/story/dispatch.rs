@@ -1,7 +1,7 @@
 //! A complete team that the demo and a test play with real Codex: a manager, two workers and a loop
 //! of three iterations. One worker proposes a criterion. The other is killed in the middle of the
 //! second iteration and resumes. The manager requests the third iteration without evidence, and is
-//! refused. An assertion in place of a receipt is refused too. The team cannot finish while a
+//! refused. An assertion in place of a receipt is refused as well. The team cannot finish while a
 //! criterion is open, and finishes when it is verified.
 //!
 //! The manager reacts to messages of members and of Provost's checks in any order: each of its

@@ -17,8 +17,8 @@ pub const SPEC: (&str, &str) = (
 /// The initial files of the repository.
 pub const FILES: [(&str, &str); 2] = [("README.md", "# Shop\n\nParts:\n"), ("check.sh", CHECK_SH)];
 
-/// The check of every tree. It waits at a gate if the tree has the third part and the first, so
-/// that other tasks finish in the meantime.
+/// The check of every tree. If the tree has the third part and the first, the check waits at a
+/// gate, so that other tasks finish in the meantime.
 const CHECK_SH: &str = r#"#!/bin/sh
 # Each part has a number of its own, and nothing was left in conflict.
 gate=$1

@@ -1,4 +1,4 @@
-//! Decides what to do next: which runs to stop, which issues to start, and when to check again.
+//! Decides which runs to stop, which issues to start, and when to check again.
 //!
 //! This module has no access to a clock, a tracker or the daemon. Its state is [`RunHistory`],
 //! which is rebuilt from the daemon's runs at startup, so a restart does not change any decision.
@@ -13,10 +13,11 @@ pub use reconcile::{IssueRunStop, RunStopReason, runs_to_clean, runs_to_stop};
 
 use crate::issue::{Issue, States};
 
-/// Delay before an issue whose run succeeded may get another run, in milliseconds.
+/// The delay before an issue whose run succeeded may get another run, in milliseconds.
 pub const CONTINUE_MS: u64 = 1_000;
 
-/// Delay after the first failure, in milliseconds. It doubles with each further failure.
+/// The delay before the retry after a first failure, in milliseconds. It doubles with each further
+/// failure.
 pub const RETRY_MS: u64 = 10_000;
 
 /// The rules that determine when Provost works on an issue.
@@ -49,7 +50,7 @@ impl DispatchRules {
         self.required_labels.iter().find(missing).map(String::as_str)
     }
 
-    /// Returns how long to wait after a number of consecutive failures.
+    /// Returns the time to wait after a number of consecutive failures.
     pub fn backoff(&self, failures: u32) -> u64 {
         let doubled = 1_u64.checked_shl(failures.saturating_sub(1)).unwrap_or(u64::MAX);
         RETRY_MS.saturating_mul(doubled).min(self.backoff_ms)
@@ -80,7 +81,7 @@ pub enum IssueRunStatus {
     },
 }
 
-/// How a run ended, reduced to what matters for scheduling.
+/// The way a run ended, reduced to the cases that matter for scheduling.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IssueRunEnding {
     Succeeded,
@@ -96,7 +97,7 @@ pub enum IssueRunEnding {
 pub struct RunHistory {
     /// The runs by issue id, in the order of their attempts.
     runs: BTreeMap<String, Vec<IssueRun>>,
-    /// For each issue that became inactive after a run: its last attempt. This attempt and earlier
+    /// The last attempt of each issue that became inactive after a run. This attempt and earlier
     /// ones no longer count.
     inactive_since: BTreeMap<String, u32>,
     /// Failures to open a run. They are kept only in this process.
@@ -131,14 +132,14 @@ impl RunHistory {
             .insert(issue.to_owned(), FailedOpen { times, at_ms, why: why.to_owned() });
     }
 
-    /// Forgets the failures to open a run, so that these issues are retried immediately after the
-    /// workflow has changed.
+    /// Forgets the failures to open a run, so that the affected issues are retried immediately
+    /// after the workflow has changed.
     pub fn forget_failed_opens(&mut self) {
         self.failed_opens.clear();
     }
 
-    /// Records which issues are active now. An issue that is not among them has become inactive if
-    /// one of its runs has ended. If it becomes active again later, its attempts start over.
+    /// Records which issues are active now. Any other issue has become inactive if one of its runs
+    /// has ended. If such an issue becomes active again later, its attempts start over.
     pub fn record_active_issues(&mut self, rules: &DispatchRules, candidates: &[Issue]) {
         for (issue, runs) in &self.runs {
             let active = candidates.iter().any(|one| one.id == *issue && rules.is_active(one));

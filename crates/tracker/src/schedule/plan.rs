@@ -1,18 +1,18 @@
-//! Decides which issues get a run now, and why the others don't.
+//! Decides which issues get a run now, and gives the reason why the others do not.
 
 use std::{collections::BTreeMap, fmt};
 
 use super::{CONTINUE_MS, DispatchRules, IssueRunEnding, IssueRunStatus, RunHistory};
 use crate::issue::{Issue, normalize_name};
 
-/// What to do with all active issues.
+/// The decisions about all active issues.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DispatchPlan {
     /// The issues that get a run, most urgent first.
     pub start: Vec<IssueStart>,
     /// Active issues that get no run now.
     pub held: Vec<HeldIssue>,
-    /// When the next scheduled issue becomes due.
+    /// The time at which the next scheduled issue becomes due.
     pub wake_ms: Option<u64>,
 }
 
@@ -32,7 +32,7 @@ pub struct HeldIssue {
     pub why: HoldReason,
 }
 
-/// Why an issue gets no run now.
+/// The reason why an issue gets no run now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HoldReason {
     /// The tracker does not allow work on the issue, for example because it is blocked.
@@ -88,7 +88,7 @@ impl fmt::Display for HoldReason {
     }
 }
 
-/// Decides about all active issues that have no active run.
+/// Decides about every active issue that has no active run.
 pub fn plan_dispatch(
     rules: &DispatchRules,
     work: &RunHistory,
@@ -129,7 +129,7 @@ fn urgency(issue: &Issue) -> (i64, bool, &str, &str, &str) {
     (priority, created.is_none(), created.unwrap_or_default(), &issue.identifier, &issue.id)
 }
 
-/// Returns why an issue cannot get a run now, even if slots are free.
+/// Returns the reason why an issue cannot get a run now, even if slots are free.
 fn hold_reason(
     rules: &DispatchRules,
     work: &RunHistory,
@@ -155,7 +155,8 @@ fn hold_reason(
     (at_ms > now_ms).then_some(HoldReason::Scheduled { at_ms, attempt, why })
 }
 
-/// Returns when the issue may get another run given its previous ones, or why it may not.
+/// Returns the time at which the issue may get another run after its previous ones, or the reason
+/// why it may not.
 fn next_run_time(
     rules: &DispatchRules,
     work: &RunHistory,
@@ -209,7 +210,7 @@ impl<'a> FreeSlots<'a> {
         slots
     }
 
-    /// Takes a slot for an issue, or returns why none is available.
+    /// Takes a slot for an issue, or returns the reason why no slot is available.
     fn take_slot(&mut self, issue: &Issue) -> Option<HoldReason> {
         if self.free == 0 {
             return Some(HoldReason::NoSlot);

@@ -14,7 +14,7 @@ pub struct IssueRunStop {
     pub why: RunStopReason,
 }
 
-/// Why a run must stop.
+/// The reason why a run must stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunStopReason {
     /// The issue is in a terminal state, so the leftovers of the run are removed.
@@ -28,10 +28,10 @@ pub enum RunStopReason {
     Silent,
 }
 
-/// Prefix of the cancel reason for a run whose issue no longer needs work.
+/// The prefix of the cancel reason for a run whose issue no longer needs work.
 const WITHDRAWN: &str = "withdrawn by provost serve: ";
 
-/// Prefix of the cancel reason for a run that will be retried.
+/// The prefix of the cancel reason for a run that will be retried.
 const GIVEN_UP: &str = "given up by provost serve: ";
 
 impl RunStopReason {
@@ -77,7 +77,7 @@ impl fmt::Display for RunStopReason {
 }
 
 impl IssueRunEnding {
-    /// Derives how a cancelled run ended from its cancel reason.
+    /// Parses the cancel reason of a run, which shows the way the run ended.
     pub fn from_cancel_reason(because: &str) -> IssueRunEnding {
         match because.strip_prefix(GIVEN_UP) {
             Some(why) => IssueRunEnding::Failed(why.to_owned()),

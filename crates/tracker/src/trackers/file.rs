@@ -31,7 +31,7 @@ const MAX_BYTES: u64 = 256 << 10;
 /// The file that describes the directory and is not an issue.
 const README: &str = "README.md";
 
-/// Where the files are.
+/// The location of the issue files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileTrackerSettings {
     pub path: PathBuf,
@@ -127,7 +127,8 @@ impl Tracker for FileTracker {
         Ok(found)
     }
 
-    /// Fails if any file is unreadable, because it could be one of the requested ones.
+    /// Fails if any file is unreadable, because that file could contain one of the requested
+    /// issues.
     fn issues_by_ids(&self, ids: &[String]) -> Result<Vec<Issue>, Error> {
         if ids.is_empty() {
             return Ok(Vec::new());
@@ -222,7 +223,8 @@ fn heading(body: &str) -> Option<String> {
     (!title.is_empty()).then(|| title.to_owned())
 }
 
-/// Rejects all files that share an id or identifier, because it is unclear which one is meant.
+/// Rejects all files that share an id or identifier with another file, because the name of such an
+/// issue is ambiguous.
 fn reject_duplicates(records: &mut IssueRecords) {
     for key in [|issue: &Issue| issue.id.clone(), |issue: &Issue| issue.identifier.clone()] {
         let mut files: BTreeMap<String, Vec<String>> = BTreeMap::new();

@@ -28,7 +28,7 @@ pub(crate) const TERMINAL: [&str; 1] = [CLOSED];
 const OPEN: &str = "open";
 const CLOSED: &str = "closed";
 
-/// Default maximum number of issues to query per state.
+/// The default maximum number of issues to query per state.
 const LIMIT: u32 = 1_000;
 
 /// The fields of an issue to query.
@@ -37,7 +37,7 @@ const FIELDS: &str = "id,number,title,body,state,labels,url,assignees,createdAt,
 /// The exit code of `gh` if it is not logged in.
 const NOT_LOGGED_IN: i32 = 4;
 
-/// How to query the issues.
+/// The settings for querying the issues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GitHubSettings {
     /// `OWNER/NAME`, or `None` if `gh` determines it from the checkout.
@@ -130,7 +130,8 @@ impl GitHubTracker {
         let limit = self.settings.limit;
         let text = self.gh(&["issue", "list", "--state", state, "--limit", &limit.to_string()])?;
         let rows: Vec<Value> = parse(&text)?;
-        // `gh` handles the pagination itself. At the limit, further issues may exist that it did not return.
+        // `gh` handles the pagination itself. If it returned as many issues as the limit allows,
+        // there may be further ones.
         if rows.len() >= limit as usize {
             return Err(Error::Pagination(format!(
                 "there are at least {limit} {state} issues; raise tracker.provider.limit"
@@ -146,7 +147,7 @@ impl GitHubTracker {
     }
 
     fn view(&self, id: &str) -> Result<Option<Issue>, Error> {
-        // Only numbers are valid ids. `gh` could take any other text for an option.
+        // Only numbers are valid ids, because `gh` could mistake any other text for an option.
         if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_digit()) {
             return Ok(None);
         }
@@ -210,7 +211,7 @@ impl GitHubTracker {
             names.iter().filter_map(|name| name.strip_prefix(&self.settings.state_prefix));
         match (state.to_lowercase().as_str(), named.next().map(str::trim), named.next()) {
             (CLOSED, ..) => Ok(CLOSED.to_owned()),
-            (OPEN, Some(_), Some(_)) => Err("several labels name a state".to_owned()),
+            (OPEN, Some(_), Some(_)) => Err("several labels set the state".to_owned()),
             (OPEN, Some(name), None) if !name.is_empty() => Ok(name.to_owned()),
             (OPEN, ..) => Ok(OPEN.to_owned()),
             (other, ..) => Err(format!("the state is {other:?}; expected open or closed")),

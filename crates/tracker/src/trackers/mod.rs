@@ -1,4 +1,4 @@
-//! Issue trackers. Provost only reads them; it is up to agents or users to change an issue's state.
+//! Issue trackers. Provost only reads them. The state of an issue is changed by agents or users.
 
 pub mod file;
 pub mod github;
@@ -24,12 +24,13 @@ pub trait Tracker: fmt::Debug {
     /// with a warning for each.
     fn issues_in_states(&self, states: &States) -> Result<IssueList, Error>;
 
-    /// Returns these issues in their current state. Missing issues are left out. An unreadable
-    /// issue is an error, because leaving it out would cancel its run.
+    /// Returns the issues with these ids in their current state. Missing issues are left out. An
+    /// unreadable issue is an error, because its run would be cancelled if it were left out.
     fn issues_by_ids(&self, ids: &[String]) -> Result<Vec<Issue>, Error>;
 }
 
-/// Why a tracker request failed. Each variant corresponds to a category in the specification.
+/// The reason why a tracker request failed. Each variant corresponds to a category in the
+/// specification.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error("{0}")]
@@ -47,7 +48,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The name of the category, for use by programs.
+    /// Returns the name of the error's category, for use by programs.
     pub fn category(&self) -> &'static str {
         match self {
             Error::Secret(_) => "missing_tracker_secret",
@@ -68,7 +69,7 @@ pub enum TrackerSettings {
 }
 
 impl TrackerSettings {
-    /// Reads the settings for a tracker of this kind, and also returns the unknown keys.
+    /// Reads the settings for a tracker of this kind. Also returns the keys that are unknown.
     pub(crate) fn read(
         kind: Option<&str>,
         provider: workflow::Fields,

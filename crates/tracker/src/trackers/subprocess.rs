@@ -31,7 +31,8 @@ pub(super) fn run(command: &mut Command) -> io::Result<SubprocessOutput> {
     let mut child = command.spawn()?;
     let read = collect(&mut child);
     if read.is_err() {
-        // The child has not been reaped, so its pid is still valid. It is fine if the group no longer exists.
+        // The child has not been reaped, so its pid is still valid. The call fails if the group no
+        // longer exists, which does no harm.
         let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
     }
     let status = child.wait()?;

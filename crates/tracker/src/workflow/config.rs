@@ -38,7 +38,7 @@ pub struct WorkflowConfig {
     pub provost: ProvostOverrides,
 }
 
-/// The tracker, and which of its issues to work on.
+/// The tracker, and the criteria that select the issues to work on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrackerConfig {
     pub settings: TrackerSettings,
@@ -51,7 +51,7 @@ pub struct TrackerConfig {
 /// Commands that run in the worktrees of agents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkflowHooks {
-    /// Prepares a new worktree.
+    /// The command that prepares a new worktree.
     pub after_create: Option<String>,
 }
 
@@ -59,19 +59,21 @@ pub struct WorkflowHooks {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentLimits {
     pub concurrent: u32,
-    /// Limits by state name, in lower case.
+    /// The maximum number of concurrent runs for each state, by the state's name in lower case.
     pub by_state: BTreeMap<String, u32>,
-    /// The maximum number of turns over all sessions of a run. If `None`, provost.toml decides.
+    /// The maximum number of turns over all sessions of a run. If it is `None`, provost.toml
+    /// determines the maximum.
     pub turns: Option<u32>,
     pub backoff_ms: u32,
 }
 
-/// Codex settings, with the names used in provost.toml. For those that are `None`, provost.toml decides.
+/// Codex settings, with the names used in provost.toml. A setting that is `None` is determined by
+/// provost.toml.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CodexOverrides {
     pub approvals: Option<&'static str>,
     pub sandbox: Option<&'static str>,
-    /// How long a turn may be silent before the run is abandoned and retried.
+    /// The time for which a turn may be silent before the run is abandoned and retried.
     pub silence_ms: Option<u32>,
 }
 

@@ -1,4 +1,4 @@
-//! Reads values from front matter, and knows the full name of each key for messages.
+//! Reads values from front matter, and keeps track of the full name of each key for messages.
 
 use std::path::{Path, PathBuf};
 

@@ -16,7 +16,8 @@ pub struct MarkdownParts {
     pub body: String,
 }
 
-/// Splits a text into its parts. A text that does not start with a fence is all body.
+/// Splits a text into front matter and body. A text that does not start with a fence consists only
+/// of a body.
 pub fn split(text: &str) -> Result<MarkdownParts, Error> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut lines = text.split_inclusive('\n');
@@ -38,7 +39,8 @@ fn map(yaml: &str) -> Result<Map<String, Value>, Error> {
     if yaml.trim().is_empty() {
         return Ok(Map::new());
     }
-    // The library's default messages are written for programmers and mention its options.
+    // The default messages of the YAML library are written for programmers and mention options of
+    // the library.
     let describe = |why: serde_saphyr::Error| {
         why.without_snippet().render_with_formatter(&serde_saphyr::UserMessageFormatter)
     };

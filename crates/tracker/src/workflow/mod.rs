@@ -15,7 +15,7 @@ pub(crate) use fields::{Fields, resolved};
 pub use front_matter::{MarkdownParts, split};
 pub use template::IssueTemplate;
 
-/// The environment variables that a workflow may refer to.
+/// The environment variables to which a workflow may refer.
 pub type EnvironmentMap = BTreeMap<String, String>;
 
 /// A valid workflow.
@@ -27,7 +27,8 @@ pub struct WorkflowFile {
     pub warnings: Vec<String>,
 }
 
-/// Why a workflow or its instruction cannot be used. Each variant corresponds to an error class in the specification.
+/// The reason why a workflow or its instruction cannot be used. Each variant corresponds to an
+/// error class in the specification.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error("cannot read the workflow {path}: {why}")]
@@ -52,7 +53,7 @@ impl Error {
         Error::Config { key: key.to_owned(), why: why.into() }
     }
 
-    /// The name of the error class, for use by programs.
+    /// Returns the name of the error class, for use by programs.
     pub fn class(&self) -> &'static str {
         match self {
             Error::Missing { .. } => "missing_workflow_file",

@@ -64,7 +64,7 @@ fn parse_error(why: &str) -> Error {
 /// An object that records the first unknown name that is looked up. Without this, Liquid would
 /// treat unknown names in conditions as nil and continue.
 struct StrictObject<'a> {
-    /// The prefix that the object's keys have in templates.
+    /// The prefix of the object's keys in templates.
     name: &'static str,
     object: Object,
     /// The issue, if this is the root object.
@@ -75,7 +75,7 @@ struct StrictObject<'a> {
 /// The name of the issue in templates.
 const ISSUE: &str = "issue";
 
-/// Names that Liquid itself looks up, because a loop checks whether it is nested.
+/// Names that Liquid itself looks up to check whether a loop is nested.
 const LANGUAGE_NAMES: [&str; 2] = ["forloop", "tablerowloop"];
 
 impl StrictObject<'_> {

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{Error, fields::Fields};
 
-/// Unsupported keys, each with what to use instead.
+/// Unsupported keys, each with a description of the alternative.
 const UNSUPPORTED: [(&str, &str, &str); 7] = [
     (
         "workspace",
@@ -44,7 +44,7 @@ const UNSUPPORTED: [(&str, &str, &str); 7] = [
     ),
 ];
 
-/// The only command that Provost starts Codex with.
+/// The only command with which Provost starts Codex.
 const APP_SERVER: &str = "codex app-server";
 
 /// Rejects unsupported keys in one section.

@@ -104,30 +104,21 @@ fn next_step(harness: &TestRun) -> Option<NextStep> {
             harness.finish_worktree_move(&name);
         }));
     }
+    if let Some(pending) = harness.run.pending_verification() {
+        let tree = pending.snapshot.tree.0.clone();
+        return Some(Box::new(move |harness| {
+            harness.check_merge(&tree, CheckEnd::Exit(0));
+        }));
+    }
     if let Some(one) = harness.run.live().next() {
         let (id, no, review) = (one.id, harness.log.len(), one.stage.as_str() == "task_review");
-        let checks = one.stage.as_str() == "tasks";
         let head = one.task.as_ref().and_then(|task| graph.task(task)?.head.clone());
         return Some(Box::new(move |harness| {
             harness.focus = Some(id);
-            let merged = harness.run.graph.as_ref().expect("it is there").queue.batch.clone();
-            match (checks, review) {
-                (true, _) => {
-                    let tree = merged
-                        .expect("it is there")
-                        .links
-                        .last()
-                        .expect("it is there")
-                        .merge
-                        .tree
-                        .0
-                        .clone();
-                    harness.check_merge(&tree, CheckEnd::Exit(0))
-                }
-                (false, true) => {
-                    harness.finish_review(&head.expect("it is there").tree.0, Vec::new())
-                }
-                (false, false) => harness.finish_work(&format!("t{no}")),
+            if review {
+                harness.finish_review(&head.expect("it is there").tree.0, Vec::new())
+            } else {
+                harness.finish_work(&format!("t{no}"))
             };
         }));
     }

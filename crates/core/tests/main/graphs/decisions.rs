@@ -147,8 +147,8 @@ fn review_comments_are_fixed_on_the_merged_head() {
     let mut harness = with_pull_request();
     harness.see_pull(PullRequestChecks::Passed, &[comment("r1", "mend it")]);
     let last = harness.last_session();
-    assert_eq!(last.no, 4, "no existing worktree has all of the work");
-    let provost_core::session::WorkLocation::Worktree { base, .. } = &harness.session(4).spec.work
+    assert_eq!(last.no, 3, "no existing worktree has all of the work");
+    let provost_core::session::WorkLocation::Worktree { base, .. } = &harness.session(3).spec.work
     else {
         panic!("it needs a worktree to fix anything")
     };

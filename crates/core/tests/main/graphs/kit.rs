@@ -3,8 +3,8 @@
 use provost_core::{
     plan::{Plan, PlanTask, TaskId},
     run::{
-        BatchLink, Event, MergeConflict, PlanningSpec, RunCommand, RunEffect, RunSpec, RunStage,
-        TaskPhase, TaskState,
+        BatchLink, Event, MergeConflict, PlanningSpec, RunCommand, RunEffect, RunSpec, TaskPhase,
+        TaskState,
     },
     verdict::CheckEnd,
 };
@@ -118,9 +118,7 @@ impl TestRun {
 
     /// Finishes the check of the merged batch with `end`.
     pub(crate) fn check_merge(&mut self, tree: &str, end: CheckEnd) -> &mut Self {
-        let checking = self.run.live().find(|one| one.stage == RunStage::Tasks);
-        self.focus = Some(checking.expect("what was merged is checked").id);
-        self.finish_check(tree, end)
+        self.finish_check(tree, &end)
     }
 
     pub(crate) fn integrated(&self) -> RunCommand {
@@ -129,6 +127,7 @@ impl TestRun {
             RunEffect::CommitLeftovers(_)
             | RunEffect::MoveWorktree { .. }
             | RunEffect::MergeBatch { .. }
+            | RunEffect::Verify { .. }
             | RunEffect::Land { .. }
             | RunEffect::WatchPullRequest { .. }
             | RunEffect::CheckLanded { .. }
@@ -147,7 +146,7 @@ impl TestRun {
     pub(crate) fn integrate_task(&mut self, name: &str) -> &mut Self {
         let tree = self.task(name).head.as_ref().expect("it left work").tree.0.clone();
         self.merge_batch(&[(name, &tree)]);
-        if self.working_names().contains(&"tasks".to_owned()) {
+        if self.run.pending_verification().is_some() {
             self.check_merge(&tree, CheckEnd::Exit(0));
         }
         self.integrate()

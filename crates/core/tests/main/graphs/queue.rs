@@ -82,7 +82,7 @@ impl QueueSim {
         self.run.evolve(NOW, &event);
     }
 
-    /// Advances the run until it is idle. Checks end at once; agents end in `end_work`.
+    /// Advances the run until it is idle. Agents end in `end_work`.
     fn advance(&mut self) {
         while let Some(step) =
             self.run.advance(&RunAdvanceContext { now: NOW, other_agents: 0, session: &|_| None })
@@ -92,12 +92,7 @@ impl QueueSim {
                 | RunStep::EventAndOrder(event, SessionOrder::Command(..)) => self.fold(event),
                 RunStep::EventAndOrder(event, SessionOrder::Open(id, _)) => {
                     self.fold(event);
-                    let opened = self.run.sessions.last().expect("it is there");
-                    if opened.stage == RunStage::Tasks {
-                        self.check(id);
-                    } else {
-                        self.working.push(id);
-                    }
+                    self.working.push(id);
                 }
                 RunStep::Command(..) => panic!("there is no session to command"),
             }
@@ -111,21 +106,11 @@ impl QueueSim {
     }
 
     /// Runs the check that the queue requests.
-    fn check(&mut self, id: SessionId) {
-        let queue = &self.run.graph.as_ref().expect("it is there").queue;
-        let provost_core::run::QueueStep::Prove(len) = queue.next() else {
-            panic!("nothing to prove")
-        };
-        let tree = queue.batch.as_ref().expect("it is there").links[len - 1].merge.tree.clone();
+    fn verify(&self, no: u32) -> RunCommand {
+        let tree = self.run.verification(no).expect("it was requested").snapshot.tree;
         let broken = works_in_tree(&tree).iter().any(|work| self.is_bad(work));
-        let (state, end) = if broken {
-            (State::Failed, CheckEnd::Exit(1))
-        } else {
-            (State::Succeeded, CheckEnd::Exit(0))
-        };
-        let receipts = vec![receipt(&tree.0, "check", end)];
-        let end = SessionEnd { tree: Some(tree), receipts, ..ended(state, None) };
-        self.fold(SessionEnded { session: id, end: Box::new(end) }.into());
+        let end = CheckEnd::Exit(i32::from(broken));
+        RunCommand::Verified { no, receipts: vec![receipt(&tree.0, "check", end)] }
     }
 
     /// Ends all agents: with their work, with a fix, or by giving up.
@@ -197,6 +182,7 @@ impl QueueSim {
             let pending = self.run.effects().into_iter().next();
             match pending {
                 Some(RunEffect::MergeBatch { batch, .. }) => self.apply(&self.merge(batch)),
+                Some(RunEffect::Verify { no }) => self.apply(&self.verify(no)),
                 Some(RunEffect::Integrate { batch, len, .. }) => {
                     self.apply(&RunCommand::Integrated { batch, len });
                 }

@@ -1,7 +1,7 @@
 //! Tasks that the queue returns: conflicts with both sides, and tasks that break the merged checks.
 
 use provost_core::{
-    run::{MAX_RETURNS, RunCommand, RunEnding, RunFailureCause, RunStage, TaskReturn},
+    run::{MAX_RETURNS, RunCommand, RunEnding, RunFailureCause, TaskReturn},
     verdict::CheckEnd,
 };
 
@@ -229,8 +229,7 @@ fn check_of_other_tree_does_not_verify_merge() {
         .focus_task("b")
         .finish_work("b1")
         .merge_batch(&[("a", "a1"), ("b", "m")]);
-    let checking = harness.run.live().find(|one| one.stage == RunStage::Tasks).unwrap().id;
-    assert_eq!(harness.sessions[&checking].spec.setup, None, "nothing changes what was merged");
+    assert!(!harness.run.is_live(), "nothing changes what was merged");
     for _ in 0..3 {
         harness.check_merge("m-and-more", CheckEnd::Exit(0));
         assert!(harness.pending_effects().iter().all(|key| !key.starts_with("integrate")));
@@ -240,4 +239,19 @@ fn check_of_other_tree_does_not_verify_merge() {
         (RunEnding::Failed, Some(RunFailureCause::Queue))
     );
     assert_eq!(harness.run.head, None, "nothing of it is on the branch");
+}
+
+#[test]
+fn queue_check_opens_no_session() {
+    let mut harness = two_done();
+    let before = harness.run.sessions.len();
+    harness.merge_batch(&[("a", "a1"), ("b", "m")]);
+    assert_eq!(harness.pending_effects(), ["verify-1"]);
+    assert_eq!((harness.run.sessions.len(), harness.sessions.len()), (before, before));
+    let verification = harness.run.verification(1).expect("it is pending");
+    assert_eq!((verification.snapshot, verification.checks), (snapshot("m"), vec!["check".into()]));
+    assert_eq!(verification.base, Some(harness.run.spec.target.base.commit.clone()));
+    harness.check_merge("m", PASSED).integrate();
+    assert_eq!(harness.run.sessions.len(), before);
+    assert!(harness.run.proof.as_ref().is_some_and(|proof| proof.is_for(&snapshot("m"))));
 }

@@ -154,22 +154,6 @@ fn uncommittable_work_is_retried_then_fails() {
 }
 
 #[test]
-fn accepted_check_moves_head_only_on_integration() {
-    let mut harness = TestRun::open(planned_spec(&[("a", &[]), ("b", &[])]));
-    harness.focus_task("a").finish_work("a1").merge_batch(&[("a", "m1")]);
-    let checking = harness.run.live().find(|one| one.stage == RunStage::Tasks).unwrap().id;
-    let (to, because) = (provost_core::session::ManualOutcome::Accepted, "I looked".to_owned());
-    harness
-        .apply_to_session(checking, provost_core::session::SessionCommand::Resolve { to, because });
-    harness.end_session(checking);
-    assert_eq!(harness.pending_effects(), ["integrate-1-1-1"]);
-    assert_eq!(harness.run.head, None);
-    harness.integrate();
-    assert_eq!(harness.run.head, Some(snapshot("m1")));
-    assert!(harness.run.proof.is_none(), "an acceptance by the user is not a proof");
-}
-
-#[test]
 fn final_review_starts_from_merged_head() {
     let mut spec = planned_spec(&[("a", &[])]);
     spec.reviews.whole = ReviewMode::Repair;

@@ -83,8 +83,9 @@ fn merge_checks_do_not_use_agent_slots() {
     let spec = with_planning(planned_spec(&[("a", &[]), ("b", &[])]), |all| all.parallel = 1);
     let mut harness = TestRun::open(spec);
     harness.focus_task("a").finish_work("a1").merge_batch(&[("a", "m1")]);
-    assert_eq!(harness.working_names(), ["b", "tasks"]);
+    assert_eq!(harness.working_names(), ["b"]);
     assert_eq!(harness.run.agents_at_work(), 1);
+    assert_eq!(harness.pending_effects(), ["verify-1"]);
 }
 
 #[test]

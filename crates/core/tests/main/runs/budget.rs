@@ -97,7 +97,7 @@ fn landing_needs_no_budget() {
     harness.finish_work("new");
     assert_eq!(harness.pending_effects(), ["land-1-0"]);
     harness.apply(RunCommand::TargetMoved { step: 0, merge: merge_step("merged", &[]) });
-    harness.finish_check("merged", CheckEnd::Exit(0));
+    harness.finish_check("merged", &CheckEnd::Exit(0));
     assert_eq!(harness.pending_effects(), ["land-1-1"], "checks cost nothing either");
     let mut harness = TestRun::open(RunSpec {
         budget: Budget { tokens: None, turns: Some(1) },

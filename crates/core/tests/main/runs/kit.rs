@@ -15,9 +15,9 @@ use provost_core::{
         RunSession, RunSpec, RunStage, RunStep, RunStopped, RunTarget, SessionOrder,
     },
     session::{
-        self, AgentInterface, Cursor, HookSpec, LaunchPhase, ProcessExit, ProcessIdentity,
-        ReportBody, Session, SessionOpened, SessionSpec, SetupState, StoppedBy, StreamSignal,
-        TurnEnd, Usage, WorkLocation, WorkState,
+        self, Cursor, HookSpec, LaunchPhase, ProcessExit, ProcessIdentity, ReportBody, Session,
+        SessionOpened, SessionSpec, SetupState, StoppedBy, StreamSignal, TurnEnd, Usage,
+        WorkLocation, WorkState,
     },
     time::Moment,
     verdict::{CheckEnd, EmptyDiff, Snapshot},
@@ -211,8 +211,7 @@ impl TestRun {
     /// Checks that only tasks run in parallel, each in its own worktree.
     fn check_parallel_limits(&self) {
         let planning = &self.run.spec.planning;
-        let most =
-            if self.run.stage == RunStage::Tasks { planning.parallel as usize + 1 } else { 1 };
+        let most = if self.run.stage == RunStage::Tasks { planning.parallel as usize } else { 1 };
         assert!(
             self.live_sessions().count() <= most,
             "more than {most} sessions of the run are live"
@@ -546,26 +545,23 @@ impl TestRun {
         self.end_session(id)
     }
 
-    /// Finishes a check-only session, which leaves the tree unchanged.
-    pub(crate) fn finish_check(&mut self, tree: &str, end: CheckEnd) -> &mut Self {
-        let id = self.live_session();
-        assert_eq!(
-            self.sessions[&id].spec.agent.interface,
-            AgentInterface::command(),
-            "it has no agent"
-        );
-        self.start();
-        let launch = self.sessions[&id].launches.last().expect("it runs").id;
-        let (by, exit) = (StoppedBy::Itself, ProcessExit::Exit(0));
-        self.apply_to_live(session::SessionCommand::ProcessEnded { launch, end: exit, by });
-        self.signal(StreamSignal::Closed);
-        self.apply_to_live(session::SessionCommand::ProcessTreeGone {
-            launch,
-            leftovers: 0,
-            verified: true,
-        });
-        self.verify(tree, end);
-        self.end_session(id)
+    /// Builds the result of the pending verification: receipts for this tree, where the last check
+    /// that runs ends like this.
+    pub(crate) fn verified(&self, tree: &str, end: &CheckEnd) -> RunCommand {
+        let pending = self.run.pending_verification().expect("a verification is pending");
+        let no = pending.no;
+        assert!(self.run.effects().contains(&RunEffect::Verify { no }), "it is an effect");
+        let wanted = self.run.verification(no).expect("it was requested").checks;
+        let passes = *end == CheckEnd::Exit(0);
+        let ran = wanted.iter().take(if passes { wanted.len() } else { 1 });
+        let receipts = ran.map(|check| receipt(tree, check, end.clone())).collect();
+        RunCommand::Verified { no, receipts }
+    }
+
+    /// Finishes the pending verification.
+    pub(crate) fn finish_check(&mut self, tree: &str, end: &CheckEnd) -> &mut Self {
+        let verified = self.verified(tree, end);
+        self.apply(verified)
     }
 
     /// Answers the pending head.
@@ -579,6 +575,7 @@ impl TestRun {
             RunEffect::CommitLeftovers(session) => Some(session),
             RunEffect::MoveWorktree { .. }
             | RunEffect::MergeBatch { .. }
+            | RunEffect::Verify { .. }
             | RunEffect::Integrate { .. }
             | RunEffect::Land { .. }
             | RunEffect::WatchPullRequest { .. }
@@ -643,6 +640,7 @@ impl TestRun {
             RunEffect::CommitLeftovers(_)
             | RunEffect::MoveWorktree { .. }
             | RunEffect::MergeBatch { .. }
+            | RunEffect::Verify { .. }
             | RunEffect::Integrate { .. }
             | RunEffect::Land { .. }
             | RunEffect::WatchPullRequest { .. }

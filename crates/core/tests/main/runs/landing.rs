@@ -5,8 +5,9 @@ use provost_core::{
     run::{
         GuardedLanding, LandMode, LandStep, LandingState, MAX_MERGES, MAX_ROUNDS,
         PendingRunApproval, ReviewMode, RunCommand, RunEnding, RunFailureCause, RunSpec, RunStage,
+        VerificationSubject,
     },
-    session::{AgentInterface, ExitZeroPolicy, WorkLocation},
+    session::AgentInterface,
     verdict::CheckEnd,
 };
 
@@ -40,18 +41,12 @@ fn moved_target_is_merged_and_rechecked() {
     harness.finish_work("new").apply(target_moved(0, "merged", &[]));
     assert_eq!(harness.run.head, Some(snapshot("merged")));
     assert_eq!(harness.run.proof, None, "a new commit voids the proof");
-    assert!(harness.pending_effects().is_empty(), "nothing lands unproved");
-    let spec = &harness.session(2).spec;
-    assert_eq!(
-        (&spec.agent.interface, spec.agent.argv.as_slice()),
-        (&AgentInterface::command(), &["true".to_owned()][..])
-    );
-    assert_eq!((spec.exit_zero, spec.instruction.clone()), (ExitZeroPolicy::Completes, None));
-    assert_eq!(spec.checks, ["check"]);
-    assert!(
-        matches!(&spec.work, WorkLocation::Worktree { base: Some(base), .. } if base.0 == "commit-of-merged")
-    );
-    harness.finish_check("merged", CheckEnd::Exit(0));
+    assert_eq!(harness.pending_effects(), ["verify-1"], "nothing lands unproved");
+    assert_eq!(harness.run.sessions.len(), 1, "checks need no session");
+    let verification = harness.run.verification(1).expect("it is pending");
+    assert_eq!((verification.snapshot, verification.worktree), (snapshot("merged"), None));
+    assert_eq!(verification.checks, ["check"]);
+    harness.finish_check("merged", &CheckEnd::Exit(0));
     assert_eq!(harness.pending_effects(), ["land-1-1"]);
     harness.land("merged");
     assert_eq!(harness.ending(), RunEnding::Succeeded);
@@ -63,15 +58,14 @@ fn failing_landing_merge_ends_the_run() {
     harness
         .finish_work("new")
         .apply(target_moved(0, "merged", &[]))
-        .finish_check("merged", CheckEnd::Exit(1));
+        .finish_check("merged", &CheckEnd::Exit(1));
     assert_eq!(harness.pending_effects(), ["landed-1"]);
     harness.apply(RunCommand::LandingAborted { attempt: 1, pull: None });
     assert_eq!(
         (harness.ending(), harness.outcome().cause),
         (RunEnding::Failed, Some(RunFailureCause::Landing))
     );
-    let expected =
-        "its session ended as failed (verification): the check `check` ended with exit 1";
+    let expected = "the merge with the target: the check `check` ended with exit 1";
     assert_eq!(harness.outcome().detail, expected);
 }
 
@@ -145,7 +139,7 @@ fn merge_to_verified_tree_keeps_its_proof() {
     let mut harness = TestRun::open(landing_spec(LandMode::Merge));
     harness.finish_work("new").apply(target_moved(0, "new", &[]));
     assert!(harness.run.proof.is_some(), "the tree is what was checked");
-    harness.finish_check("new", CheckEnd::Exit(0)).land("new");
+    harness.finish_check("new", &CheckEnd::Exit(0)).land("new");
     assert_eq!(harness.ending(), RunEnding::Succeeded);
 }
 
@@ -155,10 +149,10 @@ fn moved_target_applies_only_to_its_step() {
     harness.finish_work("new").apply(target_moved(0, "merged", &[]));
     assert!(harness.try_apply(target_moved(0, "merged", &[])).is_err());
     assert!(harness.try_apply(target_moved(2, "merged", &[])).is_err());
-    harness.finish_check("merged", CheckEnd::Exit(0)).apply(target_moved(1, "again", &[]));
-    assert_eq!((harness.run.steps.len(), harness.last_session().cycle), (2, 2));
-    assert_eq!(harness.session(3).spec.name, "limit-land-2");
-    harness.finish_check("again", CheckEnd::Exit(0));
+    harness.finish_check("merged", &CheckEnd::Exit(0)).apply(target_moved(1, "again", &[]));
+    let subject = harness.run.pending_verification().expect("it is pending").subject;
+    assert_eq!((harness.run.steps.len(), subject), (2, VerificationSubject::Landing { step: 2 }));
+    harness.finish_check("again", &CheckEnd::Exit(0));
     assert_eq!(harness.pending_effects(), ["land-1-2"]);
 }
 
@@ -306,7 +300,7 @@ fn checks_use_protected_files_of_current_target() {
     harness.apply(target_moved(0, "merged", &[]));
     assert_ne!(*harness.run.protected_base(), base);
     assert_eq!(
-        harness.session(2).spec.check_terms.base.as_ref(),
+        harness.run.verification(1).expect("it is pending").base.as_ref(),
         Some(harness.run.protected_base()),
         "the checks of the merge use the target's version"
     );

@@ -11,3 +11,4 @@ mod resume;
 mod reviews;
 mod scenarios;
 mod stages;
+mod verifications;

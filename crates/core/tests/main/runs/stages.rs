@@ -19,16 +19,14 @@ fn expected_row(stage: RunStage, mode: ReviewMode) -> Option<StageRow> {
     use ResultForm::{Plain, Plan, PlanReview, Review, Triage};
     use Sandbox::{ReadOnly, WorkspaceWrite};
     match (stage, mode) {
-        (RunStage::Intake, _) => None,
+        (RunStage::Intake | RunStage::Tasks, _) => None,
         (RunStage::Triage, _) => Some((false, true, ReadOnly, Triage, Some(30))),
         (RunStage::Plan, _) => Some((false, true, ReadOnly, Plan, Some(60))),
         (RunStage::PlanReview, ReviewMode::Off) => None,
         (RunStage::PlanReview, ReviewMode::Report | ReviewMode::Repair) => {
             Some((false, false, ReadOnly, PlanReview, Some(60)))
         }
-        (RunStage::Work | RunStage::Tasks | RunStage::Land, _) => {
-            Some((true, true, WorkspaceWrite, Plain, None))
-        }
+        (RunStage::Work | RunStage::Land, _) => Some((true, true, WorkspaceWrite, Plain, None)),
         (RunStage::TaskReview | RunStage::FinalReview, ReviewMode::Off) => None,
         (RunStage::TaskReview | RunStage::FinalReview, ReviewMode::Report) => {
             Some((false, false, ReadOnly, Review, Some(60)))

@@ -17,10 +17,10 @@ use super::{CHUNK, Error, ViewportCall, ViewportIo};
 use crate::clock::{mono_ms, timespec};
 use crate::spec::Tty;
 
-/// How often to ask the caller whether the view is over, in milliseconds.
+/// The interval at which the caller is asked whether the view is over, in milliseconds.
 const OVER_POLL_MS: u64 = 300;
 
-/// Why a program on its own terminal is no longer shown.
+/// The reason why a program on its own terminal is no longer shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProgramViewEnd {
     /// The user detached, the user's terminal hung up, or the caller requested it.
@@ -74,7 +74,8 @@ struct ProgramProxy<'a> {
     place: ViewportIo<'a>,
     terminal: File,
     child: Child,
-    /// Keys that the program has not read yet. Until it has, no more keys are read.
+    /// Keys that the program has not read yet. No more keys are read from the user until the
+    /// program has read them.
     unread: VecDeque<u8>,
 }
 

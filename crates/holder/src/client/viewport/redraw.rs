@@ -7,7 +7,7 @@ use crate::spec::Tty;
 
 /// The minimum time that the terminal stays shorter, so that the program notices.
 const MIN_SHORTENED_MS: u64 = 100;
-/// The maximum time, for a program that draws nothing.
+/// The maximum time that the terminal stays shorter, in case the program draws nothing.
 const MAX_SHORTENED_MS: u64 = 1000;
 
 /// The state of a redraw.
@@ -54,7 +54,7 @@ impl Redraw {
         }
     }
 
-    /// Returns when the next step is due.
+    /// Returns the time at which the next step is due.
     pub(super) fn due_at(&self) -> Option<u64> {
         match self {
             Self::Done => None,
@@ -63,7 +63,7 @@ impl Redraw {
         }
     }
 
-    /// Finishes the redraw if that is due. Returns the size to set.
+    /// Finishes the redraw if its last step is due. Returns the size to set.
     pub(super) fn due(&mut self, now: u64) -> Option<Tty> {
         if self.due_at().is_none_or(|at| now < at) {
             return None;

@@ -48,7 +48,7 @@ impl<'a> UserTerminal<'a> {
         Tty { columns: size.ws_col, rows: size.ws_row }.checked()
     }
 
-    /// Writes all bytes, however long the terminal takes to accept them.
+    /// Writes all bytes. Waits until the terminal has accepted them, without a time limit.
     pub(super) fn show(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             match rustix::io::write(self.output, bytes) {

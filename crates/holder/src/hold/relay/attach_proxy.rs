@@ -20,7 +20,7 @@ use crate::spec::RelayListener;
 
 /// The maximum number of proxied connections.
 const MAX_CONNECTIONS: usize = 8;
-/// How many bytes to copy in one step.
+/// The number of bytes to copy in one step.
 const CHUNK: usize = 16 << 10;
 /// The maximum number of chunks copied in one direction before yielding.
 const MAX_CHUNKS: usize = 16;
@@ -119,8 +119,8 @@ impl ProxiedConnection {
         Self { number, user: person, server, to_server, to_user: to_person }
     }
 
-    /// Returns what to poll. In each direction, either the source is polled for reading or the
-    /// target for writing.
+    /// Returns the descriptors to poll. In each direction, either the source is polled for reading
+    /// or the target for writing.
     fn interests(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
         let (mut person, mut server) = (PollFlags::empty(), PollFlags::empty());
         if self.to_server.is_empty() {
@@ -147,8 +147,8 @@ impl ProxiedConnection {
     }
 }
 
-/// Copies in one direction as far as possible without blocking. An error means that one side is
-/// gone.
+/// Copies in one direction as far as possible without blocking. An error means that one of the
+/// connections is gone.
 fn copy_one_way(mut from: &UnixStream, mut to: &UnixStream, held: &mut Vec<u8>) -> io::Result<()> {
     let mut chunk = [0; CHUNK];
     for _ in 0..MAX_CHUNKS {

@@ -17,7 +17,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use super::server::ServerSocket;
 use super::upgrade::Upgrade;
 
-/// How long a command may take from its start until it listens and accepts the upgrade.
+/// The time that a command may take from its start until it listens and accepts the upgrade.
 pub(super) const CONNECT_TIMEOUT_MS: u64 = 30_000;
 /// The shortest and the longest pause between two attempts when no event signals the right moment.
 const FIRST_PAUSE_MS: u64 = 5;
@@ -32,7 +32,7 @@ pub(in crate::hold) struct PendingConnection {
     /// Reports new entries in the directory. `None` if the system did not provide a watch.
     watch: Option<OwnedFd>,
     give_up_at: u64,
-    /// When to retry if no event arrives.
+    /// The time of the next attempt if no event arrives.
     try_at: Option<u64>,
     pause: u64,
     /// The last error.
@@ -72,7 +72,7 @@ impl PendingConnection {
             try_at: Some(now),
             give_up_at: now + CONNECT_TIMEOUT_MS,
             pause: FIRST_PAUSE_MS,
-            last_error: "it does not exist".into(),
+            last_error: "the socket does not exist".into(),
             upgrading: None,
         };
         arriving.address()?;
@@ -85,7 +85,7 @@ impl PendingConnection {
         stream.or(self.watch.as_ref().map(AsFd::as_fd)).map(|fd| (fd, PollFlags::IN))
     }
 
-    /// Returns when to take the next step even if no event arrives.
+    /// Returns the time of the next step, which is taken even if no event arrives.
     pub(in crate::hold) fn due(&self) -> u64 {
         self.try_at.map_or(self.give_up_at, |try_at| try_at.min(self.give_up_at))
     }

@@ -50,14 +50,14 @@ pub(super) fn encode(saying: OutgoingFrame<'_>, mask: [u8; 4]) -> Vec<u8> {
     frame
 }
 
-/// The result of decoding one read, apart from the text.
+/// The result of decoding the bytes of one read, apart from the text.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(in crate::hold) struct DecodeResult {
-    /// The last ping. A server expects a response only to that one.
+    /// The last ping, which is the only one to which a server expects a response.
     pub(in crate::hold) ping: Option<Vec<u8>>,
     /// The length of the connection's first binary message, if it was in this read.
     pub(in crate::hold) binary: Option<u64>,
-    /// Why the connection was closed, if it was.
+    /// The reason why the connection was closed, if it was.
     pub(in crate::hold) closed: Option<String>,
 }
 
@@ -334,8 +334,8 @@ mod tests {
     }
 
     proptest! {
-        /// The text is the same however the stream is split into reads, and no longer than the
-        /// input.
+        /// The decoded text does not depend on how the stream is split into reads, and is not
+        /// longer than the input.
         #[test]
         fn lines_do_not_depend_on_read_boundaries(
             messages in prop::collection::vec(prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 1..4), 0..6),

@@ -9,7 +9,6 @@ mod attach_proxy;
 mod connect;
 mod frames;
 mod server;
-mod sha1;
 mod split;
 mod upgrade;
 

@@ -49,8 +49,8 @@ impl ServerSocket {
         Ok(socket.into())
     }
 
-    /// Fails if the socket has more than one name, because the others would remain after one is
-    /// removed.
+    /// Fails if the socket has more than one name, because the other names would remain after one
+    /// is removed.
     pub(super) fn require_single_name(&self) -> io::Result<()> {
         match rustix::fs::fstat(&self.handle)?.st_nlink {
             0 | 1 => Ok(()),

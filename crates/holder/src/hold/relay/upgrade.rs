@@ -4,8 +4,7 @@ use std::io::{self, Read};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-
-use super::sha1::sha1;
+use sha1::{Digest, Sha1};
 
 /// The maximum length of a server's response.
 const MAX_ANSWER: usize = 8 << 10;
@@ -46,7 +45,7 @@ impl Upgrade {
                 Err(error) => return Err(error),
             }
             if self.answer.len() > MAX_ANSWER {
-                return Err(io::Error::other("its answer is too long"));
+                return Err(io::Error::other("the response is too long"));
             }
         }
         self.check().map(|()| true)
@@ -58,7 +57,7 @@ impl Upgrade {
         let status = lines.next().unwrap_or_default();
         if status.split(' ').nth(1) != Some("101") {
             let status: String = status.chars().take(MAX_QUOTED).collect();
-            return Err(io::Error::other(format!("it answers with {status:?}")));
+            return Err(io::Error::other(format!("the response is {status:?}")));
         }
         let headers: Vec<(&str, &str)> = lines.filter_map(|line| line.split_once(':')).collect();
         let value = |name: &str| {
@@ -67,7 +66,7 @@ impl Upgrade {
         };
         let upgraded = value("upgrade").is_some_and(|to| to.eq_ignore_ascii_case("websocket"));
         if !upgraded || value("sec-websocket-accept") != Some(&accept(&self.key)) {
-            return Err(io::Error::other("its answer is not a WebSocket upgrade"));
+            return Err(io::Error::other("the response is not a WebSocket upgrade"));
         }
         Ok(())
     }
@@ -75,7 +74,7 @@ impl Upgrade {
 
 /// Returns the value that a server must send to accept this key.
 fn accept(key: &str) -> String {
-    STANDARD.encode(sha1(format!("{key}{MAGIC}").as_bytes()))
+    STANDARD.encode(Sha1::digest(format!("{key}{MAGIC}")))
 }
 
 #[cfg(test)]

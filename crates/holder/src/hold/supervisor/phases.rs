@@ -1,5 +1,5 @@
-//! State changes that depend only on the state and the time, no matter what woke the holder:
-//! limits, records, and the steps from the leader's exit to the end of the tree.
+//! State changes that depend only on the state and the time, and not on the event that woke the
+//! holder: limits, records, and the steps from the leader's exit to the end of the tree.
 
 use std::fs;
 use std::io;
@@ -29,7 +29,8 @@ impl Supervisor {
         self.reap_orphans(now);
         self.report_growth();
         self.clients.flush();
-        // By now it is known which connections were closed.
+        // At this point, the number of users can be reported, because closed connections were
+        // removed.
         if self.report_users() {
             self.clients.flush();
         }
@@ -105,7 +106,7 @@ impl Supervisor {
         !self.journal.is_stuck()
     }
 
-    /// Enters the next phase if its time has come.
+    /// Enters the next phase if it is due.
     fn step(&mut self, now: u64) -> bool {
         match &mut self.phase {
             HolderPhase::Running => self.begin_to_settle(),

@@ -10,7 +10,7 @@ use crate::journal::RelayNote;
 use crate::wire::HolderNotice;
 
 impl Supervisor {
-    /// Takes the steps of the connection that are due, no matter what woke the holder.
+    /// Takes the steps of the connection that are due. Called whenever the holder wakes up.
     pub(super) fn follow_relay(&mut self, now: u64) {
         if self.connecting.as_ref().is_some_and(|arriving| now >= arriving.due()) {
             self.continue_connecting();
@@ -34,8 +34,8 @@ impl Supervisor {
         });
     }
 
-    /// Finishes connecting after the command has exited. The connection is established now or
-    /// never.
+    /// Finishes connecting after the command has exited. The connection is either established by
+    /// this call, or never.
     pub(super) fn finish_connecting(&mut self) {
         if let Some(connecting) = &mut self.connecting {
             let step = connecting.finish();

@@ -47,7 +47,7 @@ impl Supervisor {
                     HolderReply::refused(
                         Some(id),
                         HolderFaultCode::BadRequest,
-                        "not all forms can be masked",
+                        "some forms of the secret cannot be masked",
                     )
                 });
             }

@@ -20,7 +20,7 @@ impl Supervisor {
             let suspended = self.leader.suspended().unwrap_or(false);
             match change.reaction(self.tty_position(), suspended) {
                 StopReaction::Report { suspended } => self.report_suspended(suspended),
-                // If the process is gone, its exit is observed separately.
+                // The process may already be gone. Its exit is observed separately.
                 StopReaction::Wake => drop(kill_process_group(self.leader.pid, Signal::CONT)),
                 StopReaction::Nothing => {}
             }

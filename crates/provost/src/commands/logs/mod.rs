@@ -9,7 +9,7 @@ mod source;
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
-use provost_api::{ApiError, ErrorCode, SessionRow};
+use provost_api::{ApiError, CheckRow, ErrorCode, SessionRow};
 use provost_core::session::{AdapterId, AgentMode};
 use provost_engine::shell::output_directory;
 
@@ -41,10 +41,10 @@ use crate::{
 /// {at_ms, channel, text, launch} that contains the original line.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost logs 1a2b3c4d\n  provost logs 1a2b3c4d -f --tail 20\n  provost logs 1a2b3c4d --since 10m --timestamps\n  provost logs fixer --check 1\n  provost logs fixer --setup\n  provost logs fixer --hook session.failed\n  provost logs fixer --launch 2 --stderr"
+    after_help = "Examples:\n  provost logs 1a2b3c4d\n  provost logs 1a2b3c4d -f --tail 20\n  provost logs 1a2b3c4d --since 10m --timestamps\n  provost logs fixer --check 1\n  provost logs limiter --verification 2\n  provost logs fixer --setup\n  provost logs fixer --hook session.failed\n  provost logs fixer --launch 2 --stderr"
 )]
 pub(crate) struct LogsArgs {
-    /// Session or run ID (4+ digits of either end) or name
+    /// Session or run ID or name
     id: String,
     /// Wait for more output, including that of later launches and sessions, until the outcome is
     /// final; then show the outcome
@@ -62,6 +62,10 @@ pub(crate) struct LogsArgs {
     /// Show the output of the N-th check instead
     #[arg(long, value_name = "N", conflicts_with_all = ["follow", "launch"])]
     check: Option<usize>,
+    /// Show the output of a run's N-th merge check instead; with --check, of that check in it
+    /// [default check: the last that ran]
+    #[arg(long, value_name = "N", conflicts_with_all = ["follow", "launch", "setup"])]
+    verification: Option<u32>,
     /// Show the output of the worktree's setup command instead
     #[arg(long, conflicts_with_all = ["follow", "launch", "check"])]
     setup: bool,
@@ -72,7 +76,7 @@ pub(crate) struct LogsArgs {
         value_name = "N|EVENT",
         num_args = 0..=1,
         default_missing_value = "",
-        conflicts_with_all = ["follow", "launch", "check", "setup"]
+        conflicts_with_all = ["follow", "launch", "check", "verification", "setup"]
     )]
     hook: Option<String>,
     /// Only the N-th launch
@@ -143,8 +147,19 @@ fn no_output_here(row: &SessionRow) -> ApiError {
     screen.into_iter().chain([format!("provost events {id}")]).fold(error, ApiError::next)
 }
 
+fn no_merge_checks(row: &SessionRow) -> ApiError {
+    let id = ui::short_id(&row.id);
+    let message = format!("{id} is a session; only runs have merge checks");
+    let error = ApiError::new(ErrorCode::BadRequest, message);
+    let of_run = row.run.iter().map(|run| format!("provost status {}", ui::short_id(run)));
+    of_run.fold(error, ApiError::next)
+}
+
 impl Logs<'_> {
     fn of_session(&mut self, args: &LogsArgs, row: &SessionRow) -> Result<(), Error> {
+        if args.verification.is_some() {
+            return Err(no_merge_checks(row).into());
+        }
         let own = args.hook.is_none() && args.check.is_none() && !args.setup;
         if own && row.flags.iter().any(|flag| flag == "adopted") {
             return Err(no_output_here(row).into());
@@ -158,22 +173,33 @@ impl Logs<'_> {
             (None, None, false, true) => self.follow(row, args.launch)?,
         }
         self.shown.sink.release(&self.context.ui)?;
-        Ok(self.check_nothing_missing(row)?)
+        let id = ui::short_id(&row.id);
+        Ok(self.check_nothing_missing(&format!("session {id}"), &id)?)
     }
 
     fn check(&mut self, row: &SessionRow, no: usize) -> Result<(), Error> {
         let id = ui::short_id(&row.id);
-        let check = no.checked_sub(1).and_then(|at| row.checks.get(at)).ok_or_else(|| {
-            let message =
-                format!("session {id} has no check {no}; number of checks: {}", row.checks.len());
+        self.check_of(&format!("session {id}"), &id, &row.checks, no)
+    }
+
+    /// Shows the output of one of these checks. `owner` names the session, run or merge check.
+    fn check_of(
+        &mut self,
+        owner: &str,
+        id: &str,
+        checks: &[CheckRow],
+        no: usize,
+    ) -> Result<(), Error> {
+        let check = no.checked_sub(1).and_then(|at| checks.get(at)).ok_or_else(|| {
+            let message = format!("{owner} has no check {no}; number of checks: {}", checks.len());
             ApiError::new(ErrorCode::NotFound, message).next(format!("provost status {id}"))
         })?;
-        let output =
-            check.output.as_deref().filter(|output| is_below(output)).ok_or_else(|| {
-                let message =
-                    format!("check {no} of session {id} has no output yet: it is {}", check.result);
-                ApiError::new(ErrorCode::Refused, message).next(format!("provost status {id}"))
-            })?;
+        let output = check.output.as_deref().filter(|output| is_below(output));
+        let output = output.ok_or_else(|| {
+            let message =
+                format!("check {no} of {owner} has no output yet: it is {}", check.result);
+            ApiError::new(ErrorCode::Refused, message).next(format!("provost status {id}"))
+        })?;
         self.output(output, &format!("check {no}"))
     }
 
@@ -241,13 +267,13 @@ impl Logs<'_> {
 
     /// Returns an error if any output is missing. Otherwise, missing output would look like a
     /// command that printed nothing.
-    fn check_nothing_missing(&self, row: &SessionRow) -> Result<(), ApiError> {
+    fn check_nothing_missing(&self, owner: &str, id: &str) -> Result<(), ApiError> {
         if self.missing.is_empty() {
             return Ok(());
         }
-        let (id, what) = (ui::short_id(&row.id), self.missing.join(", "));
+        let what = self.missing.join(", ");
         let message = format!(
-            "the output of {what} of session {id} is missing: it was removed, by `provost gc` or by hand, or is in the home the session was imported from"
+            "the output of {what} of {owner} is missing: it was removed, by `provost gc` or by hand, or is in the home it was imported from"
         );
         Err(ApiError::new(ErrorCode::NotFound, message)
             .next(format!("provost status {id}"))
@@ -291,7 +317,8 @@ impl Logs<'_> {
         let newest = follow::newest(self.context)?;
         let mut events =
             EventFollower::new(self.context, EventFilter::Session(row.id.clone()), Some(newest));
-        // This row includes all changes up to that event.
+        // The row is read after the newest event was determined, so it includes all changes up to
+        // that event.
         let mut row = target::find_session(&self.context.daemon()?, &row.id)?;
         let mut at = only.map_or(0, |no| no.saturating_sub(1));
         loop {

@@ -10,8 +10,8 @@ use crate::{
     target, ui,
 };
 
-/// Shows the output of a run's sessions. To show a check or a setup command, uses the most recent
-/// session that has one.
+/// Shows the output of a run's sessions. To show a check, uses the newest result of the run. To show
+/// a check without a result or a setup command, uses the most recent session that has one.
 pub(super) fn show(
     logs: &mut Logs<'_>,
     args: &LogsArgs,
@@ -21,6 +21,17 @@ pub(super) fn show(
     if args.hook.is_some() || args.launch.is_some() {
         return Err(only_sessions(row).into());
     }
+    if let Some(no) = args.verification {
+        return show_verification(logs, args, row, no);
+    }
+    if let Some(no) = args.check
+        && no.checked_sub(1).and_then(|at| row.checks.get(at)?.output.as_deref()).is_some()
+    {
+        let id = ui::short_id(&row.id);
+        let owner = format!("run {id}");
+        logs.check_of(&owner, &id, &row.checks, no)?;
+        return Ok(logs.check_nothing_missing(&owner, &id)?);
+    }
     if args.check.is_some() || args.setup {
         let has = |session: &SessionRow| {
             if args.setup { session.setup.is_some() } else { !session.checks.is_empty() }
@@ -28,6 +39,31 @@ pub(super) fn show(
         return logs.of_session(args, &newest(client, row, has)?);
     }
     if args.follow { follow(logs, args, row) } else { show_all(logs, args, client, row) }
+}
+
+/// Shows the output of a merge check: of the requested check, or of the last that ran.
+fn show_verification(
+    logs: &mut Logs<'_>,
+    args: &LogsArgs,
+    row: &RunRow,
+    no: u32,
+) -> Result<(), Error> {
+    let id = ui::short_id(&row.id);
+    let found = row.verifications.iter().find(|one| one.no == no).ok_or_else(|| {
+        let message = match (row.verifications.first(), row.verifications.last()) {
+            (Some(first), Some(last)) => format!(
+                "run {id} shows no merge check {no}; it shows merge checks {} to {}",
+                first.no, last.no
+            ),
+            _ => format!("run {id} has no merge checks"),
+        };
+        ApiError::new(ErrorCode::NotFound, message).next(format!("provost events {id}"))
+    })?;
+    let ran = found.checks.iter().rposition(|check| check.output.is_some()).unwrap_or(0);
+    let check = args.check.unwrap_or(ran + 1);
+    let owner = format!("merge check {no} of run {id}");
+    logs.check_of(&owner, &id, &found.checks, check)?;
+    Ok(logs.check_nothing_missing(&owner, &id)?)
 }
 
 fn show_all(
@@ -51,7 +87,8 @@ fn follow(logs: &mut Logs<'_>, args: &LogsArgs, row: &RunRow) -> Result<(), Erro
     let context = logs.context;
     let newest = events::newest(context)?;
     let mut events = EventFollower::new(context, EventFilter::Run(row.id.clone()), Some(newest));
-    // This row includes all changes up to that event.
+    // The row is read after the newest event was determined, so it includes all changes up to that
+    // event.
     let (mut row, mut at) = (target::find_run(&context.daemon()?, &row.id)?, 0);
     loop {
         while let Some(session) = row.sessions.get(at) {

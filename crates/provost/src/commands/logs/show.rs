@@ -28,7 +28,7 @@ const MAX_LINE: usize = 256 << 10;
 /// The key prefix of writes that are part of the agent's protocol and that no user requested.
 const PROTOCOL_KEY: &str = "p:";
 
-/// Which channels to show.
+/// The channels to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ChannelFilter {
     All,
@@ -36,7 +36,7 @@ pub(super) enum ChannelFilter {
     Stderr,
 }
 
-/// How to format lines.
+/// The format in which lines are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LineStyle {
     People,
@@ -64,7 +64,7 @@ struct MessageAssembler {
 #[derive(Default)]
 struct PartialLine {
     bytes: Vec<u8>,
-    /// When the first byte of the message was written.
+    /// The time at which the first byte of the message was written.
     at_ms: Option<i64>,
     label: String,
 }

@@ -11,7 +11,7 @@ use crate::{
     ui::{Tone, Ui, format_time},
 };
 
-/// Which lines to show.
+/// The lines to show.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LineFilter {
     /// Show only this many lines at the end of each session or command.

@@ -35,7 +35,7 @@ const RUN_STATES: [&str; 2] = ["running", "stopping"];
     after_help = "Examples:\n  provost monitor 1a2b3c4d\n  provost monitor 1a2b3c4d 5e6f7a8b --json --timeout 30m\n  provost monitor 1a2b3c4d --workflow dev --item 1-2\n  provost monitor 1a2b3c4d --until needs_input\n  provost monitor 1a2b3c4d --compat story-automator --workflow review --item 1.2"
 )]
 pub(crate) struct MonitorArgs {
-    /// Session or run IDs (4+ digits of either end) or names
+    /// Session or run IDs or names
     #[arg(value_name = "ID", required = true, value_parser = input::parse_name)]
     ids: Vec<String>,
     /// Wait until this state is reached or the session or run has ended
@@ -76,10 +76,10 @@ pub(crate) fn run(context: &Context, args: &MonitorArgs) -> CliResult {
     let here = context.environment.current_dir()?;
     let flags = args.stale_after.iter();
     let flags = flags.map(|text| settings::flag_text("--stale-after", "monitor.stale_after", text));
-    // The silence window, which is determined below, handles these variables.
+    // The silence window is determined below, and parses its environment variables itself.
     let environment =
         context.environment.without(window::ignored_variables(args.stale_after.is_some()));
-    // Commands are only run by the verifier of a workflow.
+    // Only the verifier of a workflow runs commands.
     if args.workflow.is_some() {
         trust::require(context, &here, trust::TrustPrompt::AtTerminal)?;
     }
@@ -98,7 +98,8 @@ pub(crate) fn run(context: &Context, args: &MonitorArgs) -> CliResult {
         any: args.any && !args.all,
     };
     let next = args.ids.iter().map(|id| format!("provost status {id}")).collect::<Vec<_>>();
-    // If the handler cannot be installed, Ctrl-C still terminates this program, only without the message.
+    // If the handler cannot be installed, Ctrl-C still terminates this program, but prints no
+    // message.
     drop(ctrl_c::on_interrupt(&context.ui, "the watched work", &next));
     let seen = watch::run(context, &args.ids, &asked)?;
     let tries = report::AttemptHistory { number: args.attempt, previous };

@@ -39,11 +39,11 @@ pub(super) enum WatchStatus {
     Ended(EndKind, String),
 }
 
-/// How a session or run ended.
+/// The way in which a session or run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EndKind {
     Good,
-    /// It exited cleanly, but did not claim that the work was done.
+    /// The agent exited cleanly, but did not claim that the work was done.
     Unclaimed,
     Bad,
 }

@@ -19,7 +19,7 @@ pub(super) struct Conclusion {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AwaitedState<'a> {
     pub(super) wanted: &'a str,
-    /// `None` if the state is unknown.
+    /// The current state, or `None` if it is unknown.
     pub(super) state: Option<&'a str>,
 }
 

@@ -25,10 +25,10 @@ use crate::{
 /// The maximum number of retries if the daemon exits during a request.
 const MAX_TRIES: u32 = 20;
 
-/// The pause between these retries.
+/// The pause between two retries of a request.
 const RETRY_PAUSE: Duration = Duration::from_millis(250);
 
-/// What to watch, and for how long.
+/// The conditions that end a watch, and the verifier to run.
 pub(super) struct WatchOptions {
     pub(super) proof: Option<WorkflowVerifier>,
     pub(super) window: SilenceWindow,
@@ -41,7 +41,8 @@ pub(super) struct WatchOptions {
 pub(super) struct WatchResult {
     pub(super) watched: WatchTarget,
     pub(super) verdict: Option<VerifierVerdict>,
-    /// `None` if the watch ended because of another session while this work continues.
+    /// The conclusion, or `None` if another session ended the watch while the work of this session
+    /// or run continues.
     pub(super) conclusion: Option<Conclusion>,
 }
 
@@ -87,7 +88,8 @@ impl<'a> MonitorWatch<'a> {
         asked: &'a WatchOptions,
     ) -> Result<Self, ApiError> {
         retry_unreachable(|| context.daemon())?;
-        // This is read before the rows, so that no later event is missed.
+        // The newest event is determined before the rows are read, so that no later event is
+        // missed.
         let since = follow::newest(context)?;
         let mut seen: Vec<WatchResult> = Vec::new();
         for id in ids {
@@ -204,9 +206,9 @@ impl<'a> MonitorWatch<'a> {
     }
 }
 
-/// Why a wait ended.
+/// The reason why a wait ended.
 enum WakeCause {
-    /// Events of these sessions or runs.
+    /// Events of the given sessions or runs arrived.
     Events(Vec<String>),
     Time,
 }
@@ -231,8 +233,8 @@ fn wait(
     Ok(WakeCause::Events(concerned))
 }
 
-/// Adds the explanation to an error that only the monitor lost its connection, and that the watched
-/// work continues.
+/// Adds an explanation to an error: only the monitor lost its connection, and the watched work
+/// continues.
 fn connection_lost(error: ApiError) -> ApiError {
     let message =
         format!("the monitor lost its connection, but the watched work continues: {error}");

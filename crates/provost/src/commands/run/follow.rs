@@ -30,7 +30,8 @@ pub(super) fn run(context: &Context, row: &RunRow, since: u64) -> CliResult {
 fn watch(context: &Context, row: &RunRow, since: u64) -> Result<RunRow, Error> {
     let short = ui::short_id(&row.id);
     let next = [format!("provost status {short} --watch"), format!("provost cancel {short}")];
-    // If the handler cannot be installed, Ctrl-C still terminates this program, only without the message.
+    // If the handler cannot be installed, Ctrl-C still terminates this program, but prints no
+    // message.
     drop(ctrl_c::on_interrupt(&context.ui, &format!("run {short}"), &next));
     // The ID is printed first. With JSON, it goes to standard error, because standard output
     // contains only the result.

@@ -36,16 +36,16 @@ use crate::{cli::CliResult, clock, context::Context, error::usage, follow::newes
 pub(crate) struct RunArgs {
     #[command(flatten)]
     common: CommonArgs,
-    /// Accept a result without any changes
+    /// Accept a result even if it contains no changes
     #[arg(long)]
     allow_empty_diff: bool,
-    /// How the work lands: keep it on its branch, merge it, or open a pull request
+    /// Landing mode: keep the work on its branch, merge it, or open a pull request
     #[arg(long, value_name = "HOW")]
     land: Option<String>,
     /// Use this plan file (TOML or JSON) instead of asking an agent to plan
     #[arg(long, value_name = "FILE", conflicts_with_all = ["plan_mode", "no_plan"])]
     plan: Option<PathBuf>,
-    /// When to break the goal into tasks
+    /// Planning mode: when to break the goal into tasks
     #[arg(long, value_name = "MODE")]
     plan_mode: Option<String>,
     /// Do all work as one task, even if triage suggests a plan
@@ -57,13 +57,13 @@ pub(crate) struct RunArgs {
     /// Maximum number of finished tasks that are merged and checked together
     #[arg(long, value_name = "N")]
     batch: Option<String>,
-    /// Reviewers of each task's work
+    /// Review mode for each task's work
     #[arg(long, value_name = "MODE")]
     review_task: Option<String>,
-    /// Reviewers of the whole change before it lands
+    /// Review mode for the whole change before it lands
     #[arg(long, value_name = "MODE")]
     review_final: Option<String>,
-    /// Maximum review-and-fix rounds
+    /// Maximum number of review-and-fix rounds
     #[arg(long, value_name = "N")]
     cycles: Option<String>,
     /// Whether the run ends with its plan
@@ -94,7 +94,7 @@ pub(crate) struct CommonArgs {
     /// Command that must succeed on the result (repeatable)
     #[arg(long, value_name = "COMMAND", conflicts_with = "no_check")]
     check: Vec<String>,
-    /// Run no checks, even if the configuration or the plan has some
+    /// Run no checks, even if the configuration or the plan contains some
     #[arg(long)]
     no_check: bool,
     /// Use the stages, reviews and checks of this preset; other flags override it
@@ -112,7 +112,7 @@ pub(crate) struct CommonArgs {
     /// File with answers by question ID, in the format of `answer --answers`; `-` reads standard input
     #[arg(long, value_name = "FILE")]
     answers: Option<PathBuf>,
-    /// Reviewers of the plan
+    /// Review mode for the plan
     #[arg(long, value_name = "MODE")]
     review_plan: Option<String>,
     /// Wait for your approval of the plan

@@ -62,7 +62,7 @@ fn failing_session(row: &RunRow) -> Option<&RunSessionRow> {
     row.sessions.iter().rev().find(bad).or(row.sessions.last())
 }
 
-/// If merging the run's branch is up to the user, returns the command for it.
+/// Returns the command that merges the run's branch, if the user has to merge it.
 fn merge_command(row: &RunRow) -> Option<String> {
     if row.landing.merged || row.landing.mode != "branch" {
         return None;

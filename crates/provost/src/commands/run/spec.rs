@@ -72,7 +72,7 @@ pub(crate) struct RunRequest<'a> {
     pub(crate) checks: CheckSource,
 }
 
-/// Where a run's checks come from.
+/// The origin of a run's checks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CheckSource {
     Configuration,
@@ -157,7 +157,8 @@ pub(super) fn build(
         project: worktree::path_text(&project.top)?,
         cwd: worktree::path_text(&cwd)?,
         target,
-        // Session 0 does not exist. Relative paths are resolved in the worktree of each session.
+        // The session number 0 is a placeholder, because relative paths are resolved in the
+        // worktree of each session.
         policy: policy::build(context, &config, &worktrees.join("0"))?,
         worktrees: worktree::path_text(&worktrees)?,
         branch: worktree::branch(&wanted)?,

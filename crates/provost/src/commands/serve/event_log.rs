@@ -32,8 +32,8 @@ pub(super) enum ServeEvent {
         class: &'static str,
         message: String,
     },
-    /// A file changed, but the operator has not trusted the change, so the version from when
-    /// `serve` started stays in use.
+    /// A file changed, but the operator has not trusted the change, so `serve` keeps using the
+    /// version with which it started.
     ChangeNotTrusted {
         message: String,
     },

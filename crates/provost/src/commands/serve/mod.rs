@@ -22,8 +22,8 @@ use crate::{cli::CliResult, clock, context::Context, error::Error};
 /// Turn a tracker's issues into runs, as set in WORKFLOW.md
 ///
 /// Polls the tracker, opens a run for each active issue, cancels runs of inactive issues and
-/// retries failures. It stores no state of its own, so it can be stopped and started at any time
-/// and opens no run twice. Ctrl-C ends only this command; its runs continue.
+/// retries failures. The command stores no state of its own, so you can stop and start it at any
+/// time, and it opens no run twice. Ctrl-C ends only this command; its runs continue.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost serve\n  provost serve --workflow docs/WORKFLOW.md\n  provost serve --once\n  provost serve --json"
@@ -32,7 +32,7 @@ pub(crate) struct ServeArgs {
     /// Workflow file [default: `WORKFLOW.md` in the current directory]
     #[arg(value_name = "WORKFLOW", conflicts_with = "workflow")]
     file: Option<PathBuf>,
-    /// Workflow file, same as FILE
+    /// Workflow file, as an alternative to the argument WORKFLOW
     #[arg(long, value_name = "FILE")]
     workflow: Option<PathBuf>,
     /// Poll once, open and cancel runs, and exit without waiting
@@ -43,7 +43,8 @@ pub(crate) struct ServeArgs {
 /// The default name of the workflow file.
 const WORKFLOW: &str = "WORKFLOW.md";
 
-/// How long to wait for further changes before reading a file, because editors write in several steps.
+/// The time to wait for further changes before reading a file, because editors write in several
+/// steps.
 const SETTLE_PAUSE: Duration = Duration::from_millis(50);
 
 /// The maximum number of consecutive changes to wait for, because some directories never settle.
@@ -59,7 +60,7 @@ pub(crate) fn run(context: &Context, args: &ServeArgs) -> CliResult {
 
 /// Polls the tracker until interrupted.
 fn serve(context: &Context, server: &mut TrackerServer<'_>) -> CliResult {
-    // From here on Ctrl-C is handled, before any run is opened.
+    // The waker handles Ctrl-C, so it must exist before any run is opened.
     let mut waker = Waker::start(context)?;
     server.report(&ServeEvent::Serving(server.source.summary()))?;
     loop {
@@ -81,7 +82,7 @@ fn serve(context: &Context, server: &mut TrackerServer<'_>) -> CliResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns how long to pause before the next poll. If a retry is due earlier, the pause is shorter.
+/// Returns the pause before the next poll. If a retry is due earlier, the pause is shorter.
 fn pause(interval: Duration, due_ms: Option<u64>) -> Duration {
     let now = u64::try_from(clock::now_ms()).unwrap_or(0);
     let until = due_ms.map(|due| Duration::from_millis(due.saturating_sub(now)));

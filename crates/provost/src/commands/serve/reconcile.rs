@@ -26,7 +26,8 @@ use crate::{clock, context::Context, error::Error, target, ui};
 /// The maximum number of finished runs to read at startup. No real ledger contains more.
 const MAX_INITIAL_RUNS: usize = 1_000_000;
 
-/// The maximum number of finished runs to read later. Fewer runs than this end between two passes.
+/// The maximum number of finished runs to read after startup. Fewer runs than this limit end
+/// between two passes.
 const MAX_RECENT_RUNS: usize = 500;
 
 /// The state of `serve` for one workflow.
@@ -42,7 +43,7 @@ pub(super) struct TrackerServer<'a> {
     active: BTreeSet<String>,
     /// Issues that used to be active and whose current state must be read.
     inactive: BTreeSet<String>,
-    /// Which events have been reported, so that each is reported only once.
+    /// The events that have been reported, so that each event is reported only once.
     reported: ReportedEvents,
     started: bool,
     failed: bool,
@@ -258,7 +259,7 @@ impl<'a> TrackerServer<'a> {
                 self.inactive.clear();
                 self.to_clean.extend(schedule::runs_to_clean(rules, &self.work, &issues));
             }
-            // These issues are read again in the next pass.
+            // Issues that could not be read are read again in the next pass.
             Err(why) => self.report_tracker_error(&why)?,
         }
         Ok(())

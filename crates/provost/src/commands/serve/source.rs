@@ -38,11 +38,11 @@ pub(super) struct WorkflowSource {
     project_untrusted: bool,
     pub(super) workflow: WorkflowFile,
     pub(super) tracker: Box<dyn Tracker>,
-    /// Why the current version of the file is invalid, if it is.
+    /// The reason why the current version of the file is invalid, if it is invalid.
     invalid: Option<Error>,
 }
 
-/// How the file has changed since it was last read.
+/// The change of the workflow file since it was last read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum WorkflowChange {
     None,
@@ -51,12 +51,13 @@ pub(super) enum WorkflowChange {
     Invalid(Error),
 }
 
-/// How the project's configuration has changed since it was last read.
+/// The change of the project's configuration since it was last read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ProjectChange {
     None,
     Trusted,
-    /// The operator has not trusted the change, so the version from when `serve` started stays in use.
+    /// The operator has not trusted the change, so `serve` keeps using the version with which it
+    /// started.
     Untrusted(String),
 }
 
@@ -91,7 +92,7 @@ impl WorkflowSource {
     }
 
     /// Reads the project's configuration again. Until the operator trusts a new version, new runs
-    /// use the version from when `serve` started, because an agent may have written the change.
+    /// use the version with which `serve` started, because an agent may have written the change.
     pub(super) fn refresh_project(&mut self, context: &Context) -> ProjectChange {
         let before = std::mem::replace(&mut self.project_untrusted, false);
         match settings::trusted_project(&self.environment, self.dir()) {

@@ -28,7 +28,7 @@ use crate::{
     follow::{EventFilter, EventFollower},
 };
 
-/// Why a pause ended.
+/// The reason why a pause ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WakeReason {
     Poll,
@@ -60,7 +60,8 @@ const INTERRUPTED: i32 = 130;
 /// Receives everything that can end a pause.
 pub(super) struct Waker {
     wakes: Receiver<WakeReason>,
-    /// `None` if inotify is not available, in which case changes are only noticed by polling.
+    /// The inotify instance, or `None` if inotify is not available, in which case changes are only
+    /// noticed by polling.
     files: Option<SharedFd>,
     watched: Arc<Mutex<WatchDescriptors>>,
 }

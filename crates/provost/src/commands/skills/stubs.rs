@@ -18,7 +18,7 @@ const FILE: &str = "SKILL.md";
 /// The maximum size of a file that may be one of Provost's skills, in bytes.
 const MAX_SKILL: u64 = 64 << 10;
 
-/// How the last line of a stub starts.
+/// The beginning of the last line of a stub.
 const MARK_PREFIX: &str = "<!-- provost skill ";
 
 /// One of Provost's own skills.
@@ -45,7 +45,7 @@ pub(super) const STUBS: [Stub; 2] = [
     },
 ];
 
-/// What to do with a stub in a directory.
+/// The action to perform on a stub in a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StubAction {
     Write,
@@ -76,7 +76,7 @@ impl Stub {
         root.join(self.name)
     }
 
-    /// Returns what to do to install the stub.
+    /// Returns the action that installs the stub.
     pub(super) fn plan_install(&self, root: &Path) -> io::Result<StubAction> {
         Ok(match inspect(&self.directory(root))? {
             ExistingSkill::Nothing => StubAction::Write,
@@ -86,7 +86,7 @@ impl Stub {
         })
     }
 
-    /// Returns what to do to remove the stub.
+    /// Returns the action that removes the stub.
     pub(super) fn plan_remove(&self, root: &Path) -> io::Result<StubAction> {
         Ok(match inspect(&self.directory(root))? {
             ExistingSkill::Nothing => StubAction::Nothing,

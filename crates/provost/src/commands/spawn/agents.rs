@@ -132,7 +132,7 @@ fn unknown(context: Option<&Context>, name: &str, config: &Resolved) -> ApiError
         }
     };
     let here = context.and_then(|context| context.environment.current_dir().ok());
-    // Often the reason is that a provost.toml exists but is ignored.
+    // An agent is often unknown because the provost.toml that defines it is ignored.
     let unread = here.as_deref().and_then(settings::ignored_file).map(|file| {
         format!(
             "; {} is not read, because it is outside a git repository (git init)",

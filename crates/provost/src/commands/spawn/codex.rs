@@ -51,10 +51,10 @@ pub(crate) struct CodexArgs {
     /// Reasoning effort of the model, such as low, medium or high [default: the agent's own]
     #[arg(long)]
     pub(super) effort: Option<String>,
-    /// Access of the agent's commands to files
+    /// File access of the agent's commands
     #[arg(long, value_name = "MODE")]
     pub(super) sandbox: Option<String>,
-    /// When the agent asks for approval
+    /// Approval mode: when the agent asks for approval
     #[arg(long, value_name = "WHEN")]
     pub(super) approvals: Option<String>,
     /// Allow network access in the sandbox

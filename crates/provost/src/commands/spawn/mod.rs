@@ -86,10 +86,10 @@ pub(crate) struct SpawnArgs {
     /// Command that must succeed on the result (repeatable)
     #[arg(long, value_name = "COMMAND", conflicts_with = "no_check")]
     check: Vec<String>,
-    /// Run no checks, even if the configuration has some
+    /// Run no checks, even if the configuration contains some
     #[arg(long)]
     no_check: bool,
-    /// Accept a result without any changes
+    /// Accept a result even if it contains no changes
     #[arg(long)]
     allow_empty_diff: bool,
     /// Treat exit status 0 as a claim that the work is done [default: only for plain commands]
@@ -107,7 +107,7 @@ pub(crate) struct SpawnArgs {
     /// Maximum working time, such as 90m; time spent waiting for you does not count [default: no limit]
     #[arg(long, value_name = "DURATION")]
     time_limit: Option<String>,
-    /// How long an open turn may be silent before it counts as stalled
+    /// Duration of silence after which an open turn counts as stalled
     #[arg(long, value_name = "DURATION")]
     stale_after: Option<String>,
     /// Grace period before an outcome becomes final

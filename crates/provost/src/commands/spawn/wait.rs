@@ -20,7 +20,8 @@ use crate::{
 /// Waits until a session's outcome is sealed or it needs input, and exits with the corresponding code.
 pub(super) fn run(context: &Context, reply: &Value) -> CliResult {
     let id = id_of(reply).to_owned();
-    // If the handler cannot be installed, Ctrl-C still terminates this program, only without the message.
+    // If the handler cannot be installed, Ctrl-C still terminates this program, but prints no
+    // message.
     let short = ui::short_id(&id);
     let next = [
         format!("provost status {short}"),
@@ -111,7 +112,7 @@ pub(crate) fn input_lines(context: &Context, row: &SessionRow) -> Vec<String> {
     }
 }
 
-/// Returns what the agent asked for, unless a request is open.
+/// Returns the agent's own description of the input it needs, if there is one.
 fn stated_input(row: &SessionRow) -> Option<String> {
     ui::reason(row).or_else(|| row.claim_text.clone())
 }

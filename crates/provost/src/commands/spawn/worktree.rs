@@ -1,4 +1,4 @@
-//! Where a session works: in a plain directory, a checkout or a separate worktree.
+//! The place where a session works: a plain directory, a checkout or a separate worktree.
 
 use std::path::{Path, PathBuf};
 
@@ -27,7 +27,7 @@ pub(crate) struct WorktreeRequest<'a> {
     pub(crate) about: &'a str,
 }
 
-/// Where the session works, and the top of the repository.
+/// The directory in which the session works, and the top of its repository.
 pub(super) struct SessionWorktree {
     pub(super) project: Option<String>,
     pub(super) work: WorkLocation,

@@ -20,7 +20,7 @@ use crate::{
     ui::{self, RunExtras, Screen},
 };
 
-/// How often to redraw a terminal without events, so that displayed ages stay current.
+/// The interval at which a terminal is redrawn without events, so that displayed ages stay current.
 const TICK: Duration = Duration::from_secs(1);
 
 /// Clears the terminal.
@@ -90,8 +90,8 @@ fn newest(client: &Client, of: &EventFilter) -> Result<(Option<i64>, u64), ApiEr
     }
 }
 
-/// Waits for the next event, and drains the events after it. Returns `None` if there was no event,
-/// and only time has passed.
+/// Waits for the next event, and drains the events after it. Returns `None` if no event arrived in
+/// time.
 fn next(
     events: &Receiver<Result<EventRow, ApiError>>,
     ticks: bool,

@@ -22,10 +22,10 @@ use crate::{
     target, ui,
 };
 
-/// The variable that contains the team of a member's shell.
+/// The environment variable that sets the team in a member's shell.
 const TEAM_VARIABLE: &str = "PROVOST_TEAM";
 
-/// The variable that contains the member that a shell acts as.
+/// The environment variable that sets the member that a shell acts as.
 const MEMBER_VARIABLE: &str = "PROVOST_AS";
 
 /// The maximum number of branches to suggest for a merge.
@@ -34,7 +34,7 @@ const MAX_MERGES: usize = 3;
 /// The team, and the member to act as
 #[derive(Debug, Args)]
 pub(crate) struct TeamFlags {
-    /// Team ID (4+ digits of either end) or name [default: $PROVOST_TEAM, the team this agent works
+    /// Team ID or name [default: $PROVOST_TEAM, the team this agent works
     /// for, or the only open one]
     #[arg(short, long, value_name = "TEAM", value_parser = input::parse_name)]
     team: Option<String>,
@@ -68,7 +68,7 @@ impl MemberArgs {
 /// The team as the first argument, and the member to act as
 #[derive(Debug, Args)]
 pub(crate) struct NamedTeamArgs {
-    /// Team ID (4+ digits of either end) or name [default: $PROVOST_TEAM, the team this agent works
+    /// Team ID or name [default: $PROVOST_TEAM, the team this agent works
     /// for, or the only open one]
     #[arg(value_parser = input::parse_name)]
     team: Option<String>,
@@ -240,7 +240,8 @@ enum TeamChangeReply {
     Task { team: Box<TeamRow> },
 }
 
-/// Returns what to do next after a message: a member takes its next message, and other callers list all messages.
+/// Returns the next command after a message: a member takes its next message, and any other caller
+/// lists all messages.
 fn after_message(task: &TeamHeadRow, by: Option<&str>) -> Vec<String> {
     let (id, by_whom) = (ui::short_id(&task.id), as_member(by));
     let then = match by {

@@ -40,7 +40,7 @@ impl From<RoleArg> for MemberRole {
     after_help = "Examples:\n  provost team bind limits hand --role worker --session 1a2b3c4d\n  provost team bind limits boss --role manager\n  provost team bind limits app --role worker --thread THREAD --title 'Limits'"
 )]
 pub(super) struct BindArgs {
-    /// Team ID (4+ digits of either end) or name
+    /// Team ID or name
     #[arg(value_parser = input::parse_name)]
     team: String,
     /// Name of the member, which is unique in the team and never reused
@@ -58,7 +58,7 @@ pub(super) struct BindArgs {
     key: KeyArgs,
 }
 
-/// Where to find an external member; for information only
+/// Labels that help users to find an external member
 #[derive(Debug, Args)]
 pub(super) struct LabelFlags {
     /// ID of an external member's conversation, in its application
@@ -81,7 +81,7 @@ impl LabelFlags {
     after_help = "Examples:\n  provost team retire limits hand --because 'its part is done'\n  provost team retire limits hand --to hand-2 --because 'its part is done'"
 )]
 pub(super) struct RetireArgs {
-    /// Team ID (4+ digits of either end) or name
+    /// Team ID or name
     #[arg(value_parser = input::parse_name)]
     team: String,
     /// Member to remove
@@ -90,10 +90,11 @@ pub(super) struct RetireArgs {
     /// Reason
     #[arg(long, value_name = "TEXT")]
     because: String,
-    /// Reassign the member's open messages to this member
+    /// Member that takes over the open messages of the removed member
     #[arg(long, value_name = "MEMBER", value_parser = label, conflicts_with = "dead_letter")]
     to: Option<String>,
-    /// Dead-letter the member's open messages, and notify senders and managers
+    /// Dead-letter the open messages of the removed member, and notify their senders and the
+    /// managers
     #[arg(long)]
     dead_letter: bool,
     #[command(flatten)]
@@ -106,7 +107,7 @@ pub(super) struct RetireArgs {
     after_help = "Examples:\n  provost team rotate limits hand hand-2 --session 5e6f7a8b --handover 'The tests are written, the limit is not.'"
 )]
 pub(super) struct RotateArgs {
-    /// Team ID (4+ digits of either end) or name
+    /// Team ID or name
     #[arg(value_parser = input::parse_name)]
     team: String,
     /// Member to replace, if it is still bound
@@ -129,7 +130,7 @@ pub(super) struct RotateArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  provost team label limits hand --title 'Limits'")]
 pub(super) struct LabelArgs {
-    /// Team ID (4+ digits of either end) or name
+    /// Team ID or name
     #[arg(value_parser = input::parse_name)]
     team: String,
     /// Member to label

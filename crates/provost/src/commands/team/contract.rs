@@ -159,13 +159,13 @@ struct EpilogueArgs {
     after_help = "Examples:\n  provost team contract challenge --failure-mode 'two callers at once' --check 'ran 100 in parallel' --result 'none was let through' -t limits"
 )]
 struct ChallengeArgs {
-    /// Possible failure
+    /// Possible failure of the work
     #[arg(long, value_name = "TEXT")]
     failure_mode: String,
-    /// Test for the failure
+    /// Test that would show the failure
     #[arg(long, value_name = "COMMAND")]
     check: String,
-    /// Result of the test
+    /// Result of the test for the failure
     #[arg(long, value_name = "TEXT")]
     result: String,
     #[command(flatten)]

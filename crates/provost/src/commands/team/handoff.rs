@@ -15,7 +15,7 @@ use crate::{cli::CliResult, commands::input, context::Context, target, ui};
     after_help = "Examples:\n  provost team handoff limits hand\n  provost team handoff limits --heartbeat\n  provost team handoff limits hand --json | jq -r '.handoffs[0].prompt'"
 )]
 pub(crate) struct HandoffArgs {
-    /// Team ID (4+ digits of either end) or name
+    /// Team ID or name
     #[arg(value_parser = input::parse_name)]
     team: String,
     /// Member [default: all members]

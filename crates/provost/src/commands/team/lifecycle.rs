@@ -18,7 +18,7 @@ use crate::{
     after_help = "Examples:\n  provost team rename limits call-limits\n  provost team rename 1a2b3c4d call-limits --json"
 )]
 pub(super) struct TeamRenameArgs {
-    /// Team ID (4+ digits of either end) or name
+    /// Team ID or name
     #[arg(value_parser = input::parse_name)]
     team: String,
     /// New name; unique among open teams

@@ -131,23 +131,23 @@ struct LoopStatusArgs {
 struct LoopSubmitArgs {
     /// Name of the evidence, as listed by `provost team loop status`
     name: String,
-    /// Iteration of the evidence [default: the current one]
+    /// Iteration that the evidence belongs to [default: the current one]
     #[arg(long, value_name = "N")]
     iteration: Option<u32>,
-    /// Assertion: description of the work and its result, with at least 12 letters or digits; `-`
-    /// reads standard input
+    /// For an assertion: a description of the work and its result, with at least 12 letters or
+    /// digits; `-` reads standard input
     #[arg(long, group = "kind")]
     text: Option<String>,
-    /// Challenge: possible failure
+    /// For a challenge: the possible failure of the work
     #[arg(long, group = "kind", requires = "check", requires = "result")]
     failure_mode: Option<String>,
-    /// Challenge: test for the failure
+    /// For a challenge: the test that would show the failure
     #[arg(long, requires = "failure_mode")]
     check: Option<String>,
-    /// Challenge: result of the test
+    /// For a challenge: the result of the test
     #[arg(long, requires = "failure_mode")]
     result: Option<String>,
-    /// Field of an artifact, as NAME=VALUE (repeatable)
+    /// For an artifact: a field, as NAME=VALUE (repeatable)
     #[arg(long, group = "kind", value_name = "NAME=VALUE")]
     field: Vec<String>,
     #[command(flatten)]

@@ -24,13 +24,13 @@ use crate::{
 /// The members of the team
 #[derive(Debug, Args)]
 pub(super) struct StartMemberArgs {
-    /// Worker: an agent as in `spawn --agent`, NAME=AGENT or NAME=session:SESSION; with --pull,
-    /// only a name (repeatable)
+    /// Worker, given as AGENT (see `spawn --agent`), NAME=AGENT or NAME=session:SESSION; with
+    /// --pull, given as a name only (repeatable)
     #[arg(long, value_name = "WORKER", required = true)]
     worker: Vec<String>,
-    /// Manager: an agent, NAME=AGENT, NAME=session:SESSION, policy:NAME for a policy from the
-    /// configuration, or `me` for yourself; with --pull, only a name [default: none; you act as the
-    /// operator]
+    /// Manager, given as AGENT, NAME=AGENT, NAME=session:SESSION, policy:NAME for a policy from the
+    /// configuration, or `me` for yourself; with --pull, given as a name only [default: none; you
+    /// act as the operator]
     #[arg(long, value_name = "MANAGER")]
     manager: Option<String>,
     /// Reviewer, in the same formats as --worker (repeatable)
@@ -44,7 +44,8 @@ pub(super) struct StartMemberArgs {
     /// Let workers work in the directory itself instead of in their own worktrees
     #[arg(long)]
     no_worktree: bool,
-    /// Further options of `provost spawn` for every started agent, as one text such as '--model MODEL --budget 2M'
+    /// Options of `provost spawn` to use for every agent, in quotes, such as '--model MODEL
+    /// --budget 2M'
     #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
     spawn: Option<String>,
 }
@@ -187,8 +188,8 @@ pub(super) fn warnings(members: &[NewMember]) -> Vec<String> {
     all
 }
 
-/// Returns the member whose conversation `--thread` and `--title` describe, which is the only
-/// external worker or the only member.
+/// Returns the member whose conversation `--thread` and `--title` describe: the only external
+/// worker or, if there is none, the only member.
 fn labelled_member<'a>(
     args: &StartMemberArgs,
     meant: &'a [RequestedMember],

@@ -61,10 +61,10 @@ pub(super) struct TeamNewArgs {
 /// The time limits of messages
 #[derive(Debug, Args)]
 pub(super) struct WindowArgs {
-    /// How long an offered message is reserved for the member that got the offer
+    /// Time for which an offered message is reserved for the member that got the offer
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = input::parse_age)]
     offer: u64,
-    /// How long a member may take to acknowledge an accepted message before Provost offers it again
+    /// Time in which a member must acknowledge an accepted message before Provost offers it again
     #[arg(long, value_name = "DURATION", default_value = "15m", value_parser = input::parse_age)]
     lease: u64,
 }

@@ -28,22 +28,24 @@ pub(super) struct NextArgs {
     /// Maximum wait in seconds, or with a unit as in 90s or 5m [default: no limit]
     #[arg(long, value_name = "DURATION", requires = "wait", value_parser = input::parse_seconds)]
     timeout: Option<u64>,
-    /// Do not accept the message: `provost team inbox accept` does that later (for programs)
+    /// Take the message without accepting it, so that `provost team inbox accept` can accept it
+    /// later (for programs)
     #[arg(long)]
     hold: bool,
 }
 
-/// How long a single request waits. For an unlimited wait, such requests are repeated.
+/// The maximum time that a single request waits. For a longer or unlimited wait, the request is
+/// repeated.
 const REQUEST_WAIT: Duration = Duration::from_secs(60);
 
-/// How many times in a row the daemon may be lost during a wait before the command fails.
+/// The number of times in a row that a wait may lose the daemon before the command fails.
 const MAX_LOST_DAEMONS: u32 = 5;
 
-/// Inside an agent: how many times to check whether the next daemon is running. An agent must not
-/// start a daemon itself, because the daemon would end with the agent.
+/// The maximum number of checks whether the next daemon is running, if the caller is an agent. An
+/// agent must not start a daemon itself, because the daemon would end with the agent.
 const MAX_ABSENT_POLLS: u32 = 60;
 
-/// The pause between two such checks.
+/// The pause between two checks whether the next daemon is running.
 const ABSENT_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) fn run(context: &Context, args: &NextArgs) -> CliResult {
@@ -54,7 +56,7 @@ pub(super) fn run(context: &Context, args: &NextArgs) -> CliResult {
     {
         let command = TeamCommand::Accept { no: item.no, lease: item.lease, polls: 0 };
         let accepted = meant.send(context, &command, &context.idempotency_key(None))?;
-        // The offer has been accepted, so now only the lease has a deadline.
+        // The offer has been accepted, so only the lease still has a deadline.
         (item.offer_until, item.lease_until) = (None, accepted["lease_until"].as_i64());
         item.accept_command = None;
     }

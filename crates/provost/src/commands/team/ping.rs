@@ -28,7 +28,7 @@ use crate::{
     after_help = "Examples:\n  provost team ping limits\n  provost team ping limits --timeout 5m --json"
 )]
 pub(super) struct PingArgs {
-    /// Team ID (4+ digits of either end) or name
+    /// Team ID or name
     #[arg(value_parser = input::parse_name)]
     team: String,
     /// Maximum wait for the answers, in seconds or with a unit as in 90s or 5m

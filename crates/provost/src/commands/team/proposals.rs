@@ -12,8 +12,8 @@ use crate::{
 
 /// Propose the next step, without seeing the other proposal
 ///
-/// The worker proposes first, then the manager. After both proposals, the reviewer gets them and
-/// chooses with `provost team choose`. Without a reviewer, you choose.
+/// The worker proposes first, then the manager. When both proposals exist, the reviewer gets them
+/// and chooses with `provost team choose`. Without a reviewer, you choose.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost team propose 'Now the second caller, with a test that fails first.' -t limits --as hand\n  provost team propose - -t limits --as boss < next.md"

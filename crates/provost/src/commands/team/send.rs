@@ -95,7 +95,7 @@ pub(super) fn run(context: &Context, args: &TeamSendArgs) -> CliResult {
     let key = args.key.get(context);
     let text = input::read_text("the message", text)?;
     let command = if args.now {
-        // This key needs a prefix, because a message may have the same key.
+        // The key of an interrupt needs a prefix, because a message may have the same key.
         TeamCommand::Interrupt { member: to, key: format!("leave-{key}"), text: Some(text) }
     } else if args.next {
         let iteration = match args.iteration {

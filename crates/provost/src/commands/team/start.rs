@@ -65,7 +65,7 @@ pub(super) struct StartArgs {
     template: Option<String>,
     #[command(flatten)]
     looped: LoopFlags,
-    /// How strictly the manager is controlled
+    /// Strictness with which the manager is controlled
     #[arg(long, value_enum, default_value = "guided")]
     mode: ModeArg,
     /// Directory in which the team works [default: current directory]

@@ -32,14 +32,14 @@ pub(super) struct TeamWaitArgs {
     team: NamedTeamArgs,
 }
 
-/// How waiting for a team ended.
+/// The result of waiting for a team.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum TeamWaitEnd {
     /// All workers are idle.
     Idle,
-    /// This worker needs input.
+    /// A worker needs input.
     NeedsInput { worker: String, session: Option<String> },
-    /// This worker's session ended without a result.
+    /// A worker's session ended without a result.
     WorkerFailed { worker: String, state: String },
     /// The team has ended.
     Closed,
