@@ -338,7 +338,8 @@ impl From<TeamHint> for Hint {
 /// Compares the command lines.
 impl PartialEq<&str> for Hint {
     fn eq(&self, line: &&str) -> bool {
-        self.to_string() == *line
+        let shown = self.to_string();
+        shown.as_str() == *line
     }
 }
 

@@ -15,6 +15,7 @@ mod request;
 mod run;
 mod session;
 mod team;
+mod vocabulary;
 
 pub use client::{Client, DaemonLoss, HttpReply, StreamReply};
 pub use error::{AmbiguousId, ApiError, ErrorBody, ErrorCode};
@@ -59,6 +60,11 @@ pub use team::{
     CriterionRow, DraftRow, DraftedRow, FailedCheckRow, InboxItemRow, LoopRow, MemberRow, MoveRow,
     NextRequest, OpenTeamRequest, PairRequest, RejectedItemRow, TeamCommandRequest, TeamHeadRow,
     TeamMessageRow, TeamRow,
+};
+
+pub use vocabulary::{
+    ActivityName, CheckResultName, CriterionStateName, Extensible, HookResultName, LaunchPhaseName,
+    ProcessName, RunStateName, SetupResultName, TeamStateName, VerificationName, Vocabulary,
 };
 
 /// The protocol version. A daemon and a command line with different versions do not communicate.

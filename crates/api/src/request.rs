@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use provost_core::lifecycle::State;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Hint, ShortageRow};
+use crate::{Extensible, Hint, ShortageRow};
 
 /// Opens a session. `spec` has the domain's own format and was resolved by the command line.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -164,7 +165,7 @@ pub struct ReportReply {
     /// The status of the report: applied, recorded or recorded_late.
     pub status: String,
     pub id: String,
-    pub state: String,
+    pub state: Extensible<State>,
     pub sealed: bool,
     /// Commands to run next.
     pub next: Vec<Hint>,
@@ -270,7 +271,7 @@ pub struct EventRow {
     pub data: Value,
     /// The session's state after the event, if the session was live.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub state: Option<String>,
+    pub state: Option<Extensible<State>>,
 }
 
 fn default_stream() -> String {

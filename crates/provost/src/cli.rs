@@ -539,7 +539,7 @@ mod tests {
     fn every_hint_of_the_api_parses() {
         let first = Hint::Command("provost help".to_owned());
         let hints: Vec<Hint> =
-            std::iter::successors(Some(first), |hint| next_example(hint)).collect();
+            std::iter::successors(Some(first), next_example).collect();
         assert!(hints.len() > 70, "only {} hints", hints.len());
         for hint in &hints {
             let line = hint.to_string();

@@ -6,7 +6,9 @@ use std::{
 };
 
 use provost_agent_codex::home;
-use provost_api::{ApiError, ErrorCode, LaunchRow, RunRow, SessionRow, TeamRow};
+use provost_api::{
+    ApiError, ErrorCode, LaunchRow, ProcessName, RunRow, RunStateName, SessionRow, TeamRow,
+};
 use provost_core::{
     ids::{RunId, SessionId},
     session::SessionCommand,
@@ -165,7 +167,7 @@ fn sealed_sessions(ledger: &Path) -> Result<Vec<SessionRow>, ApiError> {
             let row = serde_json::from_str::<SessionRow>(projection).ok();
             let over = |row: &SessionRow| {
                 row.sealed
-                    && row.process != "alive"
+                    && row.process != ProcessName::Alive
                     && !row.launches.iter().any(LaunchRow::may_be_running)
             };
             rows.extend(row.filter(over));
@@ -186,7 +188,10 @@ fn runs_to_keep(
     Listing::default()
         .visit_runs(&reader, |projection| {
             if let Ok(row) = serde_json::from_str::<RunRow>(projection) {
-                let resumable = matches!(row.state.as_str(), "failed" | "cancelled");
+                let resumable = matches!(
+                    row.state.known(),
+                    Some(RunStateName::Failed | RunStateName::Cancelled)
+                );
                 let recent = row.sealed_at.is_some_and(|at| at >= resumed_since);
                 let reason = if !row.sealed {
                     Some("the run of the session is still active")
