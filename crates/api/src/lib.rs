@@ -12,6 +12,7 @@ mod history;
 mod overview;
 mod reply;
 mod request;
+mod routes;
 mod run;
 mod session;
 mod team;
@@ -33,17 +34,18 @@ pub use overview::{
     ProposalRow, RunningCheckRow,
 };
 pub use reply::{
-    ArchiveReply, ChangedRows, ChangedTeamRow, GraphReply, HandoffReply, LookedUpName, LookupReply,
+    ArchiveReply, EventsReply, GcItemRow, GcReply, OkReply, PastReply, StopDaemonReply, StopUnknownReply, ChangedRows, ChangedTeamRow, GraphReply, HandoffReply, LookedUpName, LookupReply,
     NextReply, OpenSessionReply, OpenTeamReply, OrderedRow, OverviewAnswer, OverviewReply,
     RunChangeReply, RunReply, RunsReply, SessionReply, SessionsReply, TeamChangeReply,
     TeamMessagesReply, TeamReply, TeamWaitReply, TeamWaitState, TeamsReply, ToolAnswer,
 };
 pub use request::{
-    ActorKind, AnswerRequest, ApprovalDecision, CallReply, CallRequest, CancelRequest, DaemonInfo,
+    ActorKind, AnswerRequest, ApprovalDecision, ArchiveRequest, GcRequest, CallReply, CallRequest, CancelRequest, DaemonInfo,
     EventRow, InterruptRequest, LimitRequest, OpenSessionRequest, ProgressReport, RenameRequest,
     ReportReply, ReportRequest, ResolveRequest, SendRequest, UnknownHolder, VerifyEnd, VerifyReply,
     VerifyRequest,
 };
+pub use routes::{ROUTES, Route, open_api};
 pub use run::{
     ApprovalRow, ApproveRunRequest, CostRow, DecisionRow, FindingRow, LandingRow, OpenRunRequest,
     OriginRow, PullRow, QueueRow, RejectRunRequest, RunGraphRow, RunRow, RunSessionRow,

@@ -158,6 +158,31 @@ pub struct ProgressReport {
     pub total: u64,
 }
 
+/// Moves closed streams into the archive.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub struct ArchiveRequest {
+    /// Whether to archive. Otherwise, the reply only counts what would be archived.
+    #[serde(default)]
+    pub apply: bool,
+    /// The minimum age of a stream, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub older_than_ms: Option<i64>,
+}
+
+/// Collects the files of closed sessions, runs and teams.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub struct GcRequest {
+    /// Whether to remove anything. Otherwise, the reply only lists what would be removed.
+    #[serde(default)]
+    pub apply: bool,
+    /// The minimum age of the data, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub older_than_ms: Option<i64>,
+    /// If set, only these runs are collected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs: Option<Vec<String>>,
+}
+
 /// The result of a report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReportReply {
