@@ -12,9 +12,11 @@ mod history;
 mod overview;
 mod reply;
 mod request;
+mod routes;
 mod run;
 mod session;
 mod team;
+mod vocabulary;
 
 pub use client::{Client, DaemonLoss, HttpReply, StreamReply};
 pub use error::{AmbiguousId, ApiError, ErrorBody, ErrorCode};
@@ -32,17 +34,19 @@ pub use overview::{
     ProposalRow, RunningCheckRow,
 };
 pub use reply::{
-    ArchiveReply, ChangedRows, ChangedTeamRow, GraphReply, HandoffReply, LookedUpName, LookupReply,
-    NextReply, OpenSessionReply, OpenTeamReply, OrderedRow, OverviewAnswer, OverviewReply,
-    RunChangeReply, RunReply, RunsReply, SessionReply, SessionsReply, TeamChangeReply,
+    ArchiveReply, ChangedRows, ChangedTeamRow, EventsReply, GcItemRow, GcReply, GraphReply,
+    HandoffReply, LookedUpName, LookupReply, NextReply, OkReply, OpenSessionReply, OpenTeamReply,
+    OrderedRow, OverviewAnswer, OverviewReply, PastReply, RunChangeReply, RunReply, RunsReply,
+    SessionReply, SessionsReply, StopDaemonReply, StopUnknownReply, TeamChangeReply,
     TeamMessagesReply, TeamReply, TeamWaitReply, TeamWaitState, TeamsReply, ToolAnswer,
 };
 pub use request::{
-    ActorKind, AnswerRequest, ApprovalDecision, CallReply, CallRequest, CancelRequest, DaemonInfo,
-    EventRow, InterruptRequest, LimitRequest, OpenSessionRequest, ProgressReport, RenameRequest,
-    ReportReply, ReportRequest, ResolveRequest, SendRequest, UnknownHolder, VerifyEnd, VerifyReply,
-    VerifyRequest,
+    ActorKind, AnswerRequest, ApprovalDecision, ArchiveRequest, CallReply, CallRequest,
+    CancelRequest, DaemonInfo, EventRow, GcRequest, InterruptRequest, LimitRequest,
+    OpenSessionRequest, ProgressReport, RenameRequest, ReportReply, ReportRequest, ResolveRequest,
+    SendRequest, UnknownHolder, VerifyEnd, VerifyReply, VerifyRequest,
 };
+pub use routes::{ROUTES, Route, open_api};
 pub use run::{
     ApprovalRow, ApproveRunRequest, CostRow, DecisionRow, FindingRow, LandingRow, OpenRunRequest,
     OriginRow, PullRow, QueueRow, RejectRunRequest, RunGraphRow, RunRow, RunSessionRow,
@@ -59,6 +63,11 @@ pub use team::{
     CriterionRow, DraftRow, DraftedRow, FailedCheckRow, InboxItemRow, LoopRow, MemberRow, MoveRow,
     NextRequest, OpenTeamRequest, PairRequest, RejectedItemRow, TeamCommandRequest, TeamHeadRow,
     TeamMessageRow, TeamRow,
+};
+
+pub use vocabulary::{
+    ActivityName, CheckResultName, CriterionStateName, Extensible, HookResultName, LaunchPhaseName,
+    ProcessName, RunStateName, SetupResultName, TeamStateName, VerificationName, Vocabulary,
 };
 
 /// The protocol version. A daemon and a command line with different versions do not communicate.

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    ApiError, BlockerRow, CriterionRow, DaemonInfo, DraftRow, HandoffRow, HeartbeatRow,
-    InboxItemRow, OverviewRow, RunGraphRow, RunRow, SessionRow, ShortageRow, TeamHeadRow,
-    TeamMessageRow, TeamRow, UnknownHolder,
+    ApiError, AsOfReply, BlockerRow, CriterionRow, DaemonInfo, DiffReply, DraftRow, EventRow,
+    HandoffRow, HeartbeatRow, InboxItemRow, OverviewRow, RunGraphRow, RunRow, SessionRow,
+    ShortageRow, TeamHeadRow, TeamMessageRow, TeamRow, UnknownHolder,
 };
 
 /// A session, as it is or as a change left it.
@@ -283,4 +283,82 @@ pub struct ArchiveReply {
     pub file: Option<String>,
     /// Number of closed sessions that are kept, because they belong to an open team.
     pub kept: usize,
+}
+
+/// A reply that contains nothing but success.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OkReply {
+    pub ok: bool,
+}
+
+/// The reply of a daemon that is asked to stop.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StopDaemonReply {
+    pub ok: bool,
+    /// Whether the daemon first finishes a landing.
+    pub landing: bool,
+}
+
+/// Processes that were stopped because they are not in the ledger.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StopUnknownReply {
+    pub ok: bool,
+    pub stopped: Vec<UnknownHolder>,
+}
+
+/// Events of the ledger.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct EventsReply {
+    pub ok: bool,
+    pub events: Vec<EventRow>,
+    /// The sequence number after which the next request continues.
+    pub last: u64,
+    /// Whether there are further events.
+    #[serde(default)]
+    pub more: bool,
+}
+
+/// The result of a garbage collection.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GcReply {
+    pub ok: bool,
+    /// Whether anything was removed. Otherwise, the reply only lists what would be removed.
+    pub applied: bool,
+    pub removed: Vec<GcItemRow>,
+    pub kept: Vec<GcItemRow>,
+}
+
+/// A directory that a garbage collection removes or keeps.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GcItemRow {
+    /// worktree, output or agent.
+    pub kind: String,
+    pub path: String,
+    /// The id of the session, run or team that the directory belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub team: Option<String>,
+    /// Why the directory is kept, or why it is no longer needed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Number of ignored files in a removed worktree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ignored_files: Option<usize>,
+    /// Number of commits in a removed worktree that are on no branch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropped_commits: Option<u64>,
+    /// The ref that keeps these commits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_ref: Option<String>,
+}
+
+/// A past state, or the difference between two points in time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum PastReply {
+    AsOf(AsOfReply),
+    Diff(DiffReply),
 }

@@ -765,7 +765,7 @@ impl Owner {
         for row in &mut rows {
             let id = row.session.parse().ok();
             let state = id.and_then(|id| states.get(&(id, row.version)));
-            row.state = state.map(|state| state.as_str().to_owned());
+            row.state = state.map(|state| (*state).into());
         }
         // Sending fails without subscribers, which is fine.
         drop(self.events.send(Arc::new(rows)));

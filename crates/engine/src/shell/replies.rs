@@ -481,7 +481,7 @@ pub(super) fn report_reply(session: &Session, status: &str) -> EngineReply {
         ok: true,
         status: status.to_owned(),
         id: session.id.to_string(),
-        state: judged.state.as_str().to_owned(),
+        state: judged.state.into(),
         sealed: session.attempt().is_sealed(),
         next,
     }))

@@ -4,6 +4,7 @@ use std::{io::IsTerminal as _, path::PathBuf};
 
 use clap::Args;
 use provost_api::{AnswerRequest, ApiError, ErrorCode, LookedUpName, RequestRow, SessionRow};
+use provost_core::{lifecycle::State, request::RequestKind};
 
 use super::{
     input,
@@ -87,7 +88,7 @@ fn read_answer(args: &AnswerArgs, request: Option<&RequestRow>) -> Result<Answer
 /// Rejects an answer to an approval request, and a secret passed as an argument, because other
 /// users could see it.
 fn reject_invalid_answer(args: &AnswerArgs, request: &RequestRow) -> Result<(), ApiError> {
-    if request.kind == "approval" {
+    if request.kind == RequestKind::Approval {
         let message = "the request needs approval, not an answer: approve or deny it";
         return Err(usage(message).next(request.answer_command()).next(request.deny_command()));
     }
@@ -177,7 +178,7 @@ fn choose(row: &SessionRow, no: Option<u32>) -> Result<&RequestRow, ApiError> {
 
 fn nothing_to_answer(row: &SessionRow, id: &str) -> ApiError {
     let refused = |message| ApiError::new(ErrorCode::Refused, message);
-    if row.state != "needs_input" {
+    if row.state != State::NeedsInput {
         return refused(format!("session {id} has no open question"))
             .next(format!("provost status {id}"));
     }

@@ -7,7 +7,7 @@ use provost_api::{
     AnswerRequest, ApiError, ApprovalDecision, ApprovalRow, ApproveRunRequest, ErrorCode,
     RejectRunRequest, RequestRow, RunRow, SessionRow, TeamRow,
 };
-use provost_core::team::TeamCommand;
+use provost_core::{request::RequestKind, team::TeamCommand};
 use provost_git::{Oid, files_at};
 use provost_trust::{TrustContent, agent_directory, is_relevant};
 
@@ -218,7 +218,7 @@ fn choose(
     let denies = decision == ApprovalDecision::Deny;
     let is_selected = |request: &&RequestRow| match no {
         Some(no) => split(&request.id).1 == Some(no),
-        None => request.kind == "approval" || (denies && request.can_be_denied()),
+        None => request.kind == RequestKind::Approval || (denies && request.can_be_denied()),
     };
     let open: Vec<&RequestRow> = row.requests.iter().filter(is_selected).collect();
     match open.as_slice() {

@@ -15,7 +15,7 @@ use provost_agent_codex::home::SCRUBBED_VARIABLES;
 use provost_agent_codex::launch::{session_environment, supports_attach};
 use provost_agent_codex::models::model_upgrades;
 use provost_agent_codex::protocol::LISTENS;
-use provost_api::{ApiError, Client, ErrorCode, SessionRow};
+use provost_api::{LaunchPhaseName, ApiError, Client, ErrorCode, SessionRow};
 use provost_core::{
     ids::{LaunchId, SessionId},
     lifecycle::Flag,
@@ -250,7 +250,7 @@ fn check_showable(row: &SessionRow) -> Result<(), ApiError> {
 }
 
 fn refuse_adopted(row: &SessionRow, id: &str) -> Result<(), ApiError> {
-    if row.flags.iter().any(|flag| flag == Flag::Adopted.as_str()) {
+    if row.has_flag(Flag::Adopted) {
         let message = format!(
             "session {id} runs outside Provost; its screen is in the terminal where it was started"
         );
@@ -311,14 +311,14 @@ fn running_launch(row: &SessionRow, id: &str) -> Result<LaunchId, ApiError> {
     let refused = |why: &str| ApiError::new(ErrorCode::Refused, format!("session {id} {why}"));
     let status = format!("provost status {id}");
     let newest = row.launches.last();
-    match newest.map(|launch| (launch.phase.as_str(), launch)) {
-        Some(("running", launch)) => launch.id.parse().map_err(|why| {
+    match newest.map(|launch| (launch.phase.known(), launch)) {
+        Some((Some(LaunchPhaseName::Running), launch)) => launch.id.parse().map_err(|why| {
             ApiError::new(ErrorCode::Internal, format!("cannot parse the launch id: {why}"))
         }),
-        None | Some(("pending", _)) if !row.terminal => {
+        None | Some((Some(LaunchPhaseName::Pending), _)) if !row.terminal => {
             Err(refused("is being started; try again in a moment").next(status))
         }
-        Some(("unobserved", _)) => Err(refused("cannot be observed at the moment").next(status)),
+        Some((Some(LaunchPhaseName::Unobserved), _)) => Err(refused("cannot be observed at the moment").next(status)),
         None | Some(_) => Err(ended(id)),
     }
 }
@@ -470,6 +470,8 @@ fn environment(place: &shell::Home, session: SessionId) -> BTreeMap<&'static str
 mod tests {
     use std::process::Stdio;
 
+    use provost_api::Extensible;
+
     use super::*;
 
     const THREAD: &str = "01a1e1cd-51fa-72c1-bd3a-4c2216676dd9";
@@ -489,7 +491,7 @@ mod tests {
 
     fn with_phase(phase: &str) -> SessionRow {
         let mut row = codex_row();
-        row.launches[0].phase = phase.to_owned();
+        row.launches[0].phase = Extensible::from_name(phase);
         row
     }
 
@@ -504,7 +506,7 @@ mod tests {
     fn screen_uses_newest_launch_and_thread() {
         let mut row = codex_row();
         let mut second = row.launches[0].clone();
-        row.launches[0].phase = "ended".to_owned();
+        row.launches[0].phase = Extensible::from_name("ended");
         second.id = second.id.replace(".l1", ".l2");
         row.launches.push(second);
         let attached = attachable(&row).unwrap();
@@ -539,7 +541,7 @@ mod tests {
 
     #[test]
     fn non_codex_session_has_no_screen() {
-        let exec = SessionRow { mode: "once".to_owned(), ..codex_row() };
+        let exec = SessionRow { mode: Extensible::from_name("once"), ..codex_row() };
         assert!(refusal(&exec).contains("single instruction"), "{}", refusal(&exec));
         let plain = ui::test_session("x", "working");
         insta::assert_snapshot!(refusal(&plain), @"session deadbeef is not a Codex session, and command has no screen of its own; next: provost logs deadbeef -f");

@@ -71,7 +71,7 @@ impl AdoptedSessions {
         };
         let by_thread = |row: &&SessionRow| row.thread == found.thread;
         let adopted =
-            |row: &&SessionRow| row.flags.iter().any(|flag| flag == Flag::Adopted.as_str());
+            |row: &&SessionRow| row.has_flag(Flag::Adopted);
         let mut live = self.0.iter().filter(|row| !row.sealed).filter(adopted);
         let its = |row: &&SessionRow| {
             (pid.is_some() && by_pid(row)) || (found.thread.is_some() && by_thread(row))

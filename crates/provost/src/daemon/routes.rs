@@ -9,13 +9,14 @@ use std::time::Duration;
 use axum::{
     Json, Router,
     body::{Body, Bytes},
+    handler::Handler,
     extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Path, Query, Request, State},
     http::{HeaderMap, StatusCode, header, request::Parts},
     response::{IntoResponse, Response},
     routing::{get, post},
 };
 use provost_api::{
-    AnswerRequest, ApiError, ApprovalDecision, CallRequest, CancelRequest, DaemonInfo, ErrorBody,
+    AnswerRequest, ApiError, ApprovalDecision, ArchiveRequest, EventsReply, GcRequest, OkReply, StopDaemonReply, StopUnknownReply, CallRequest, CancelRequest, DaemonInfo, ErrorBody,
     ErrorCode, Hint, IDEMPOTENCY_KEY, InterruptRequest, LimitRequest, LookupReply,
     OpenSessionRequest, PROTOCOL, RenameRequest, ReportReply, ReportRequest, ResolveRequest,
     SendRequest, SessionRow, VerifyEnd, VerifyReply, VerifyRequest,
@@ -36,7 +37,7 @@ use provost_engine::{
 };
 use provost_ledger::SqliteReader;
 use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{
     gc,
@@ -105,60 +106,87 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryParams<T>
     }
 }
 
+/// The routes of the router, which must be those of the API.
+#[derive(Default)]
+struct RouteTable {
+    router: Router<DaemonServer>,
+    paths: Vec<(&'static str, &'static str)>,
+}
+
+impl RouteTable {
+    fn get<T: 'static>(mut self, path: &'static str, to: impl Handler<T, DaemonServer>) -> Self {
+        self.paths.push(("GET", path));
+        RouteTable { router: self.router.route(path, get(to)), ..self }
+    }
+
+    fn post<T: 'static>(mut self, path: &'static str, to: impl Handler<T, DaemonServer>) -> Self {
+        self.paths.push(("POST", path));
+        RouteTable { router: self.router.route(path, post(to)), ..self }
+    }
+}
+
 pub(crate) fn router(daemon: DaemonServer) -> Router {
-    Router::new()
-        .route("/v1/daemon", get(info))
-        .route("/v1/daemon/operator", get(operator))
-        .route("/v1/lookup", get(look_up))
-        .route("/v1/daemon/stop", post(stop_daemon))
-        .route("/v1/sessions", get(list).post(open))
-        .route("/v1/sessions/{id}", get(row))
-        .route("/v1/sessions/{id}/why", get(why))
-        .route("/v1/sessions/{id}/send", post(send))
-        .route("/v1/sessions/{id}/interrupt", post(interrupt))
-        .route("/v1/sessions/{id}/compact", post(compact))
-        .route("/v1/sessions/{id}/stop", post(stop))
-        .route("/v1/sessions/{id}/cancel", post(cancel))
-        .route("/v1/sessions/{id}/resolve", post(resolve))
-        .route("/v1/sessions/{id}/answer", post(answer))
-        .route("/v1/sessions/{id}/limit", post(limit))
-        .route("/v1/sessions/{id}/rename", post(rename))
-        .route("/v1/sessions/{id}/take-over", post(take_over))
-        .route("/v1/runs", get(runs::list).post(runs::open))
-        .route("/v1/runs/{id}", get(runs::row))
-        .route("/v1/runs/{id}/graph", get(runs::graph))
-        .route("/v1/runs/{id}/approve", post(runs::approve))
-        .route("/v1/runs/{id}/reject", post(runs::reject))
-        .route("/v1/runs/{id}/cancel", post(runs::cancel))
-        .route("/v1/runs/{id}/resume", post(runs::resume))
-        .route("/v1/runs/{id}/take-over", post(runs::take_over))
-        .route("/v1/runs/{id}/limit", post(runs::limit))
-        .route("/v1/teams", get(teams::list).post(teams::open))
-        .route("/v1/teams/{id}", get(teams::row))
-        .route("/v1/teams/{id}/messages", get(teams::messages))
-        .route("/v1/teams/{id}/cycle", get(teams::cycle))
-        .route("/v1/teams/{id}/wait", get(teams::wait))
-        .route("/v1/teams/{id}/handoff", get(teams::handoff))
-        .route("/v1/teams/{id}/do", post(teams::command))
-        .route("/v1/teams/{id}/next", post(teams::next))
-        .route("/v1/pairs", post(teams::pair))
-        .route("/v1/reports", post(take_report))
-        .route("/v1/calls", post(take_call))
-        .route("/v1/events", get(events))
-        .route("/v1/history/{id}", get(history::as_of))
-        .route("/v1/teams/{id}/replay", get(history::replay))
-        .route("/v1/teams/{id}/audit", get(history::audit))
-        .route("/v1/search", get(history::search))
-        .route("/v1/telemetry", get(history::telemetry))
-        .route("/v1/verify", post(verify))
-        .route("/v1/gc", post(collect))
-        .route("/v1/ledger/archive", post(archive))
-        .route("/v1/ledger/stop-unknown", post(stop_unknown))
+    routes()
+        .router
         .fallback(not_found)
         .method_not_allowed_fallback(not_found)
         .layer(DefaultBodyLimit::max(MAX_REQUEST))
         .layer(axum::middleware::from_fn_with_state(daemon.clone(), super::server::admit))
         .with_state(daemon)
+}
+
+fn routes() -> RouteTable {
+    RouteTable::default()
+        .get("/v1/daemon", info)
+        .get("/v1/daemon/operator", operator)
+        .get("/v1/lookup", look_up)
+        .post("/v1/daemon/stop", stop_daemon)
+        .get("/v1/sessions", list)
+        .post("/v1/sessions", open)
+        .get("/v1/sessions/{id}", row)
+        .get("/v1/sessions/{id}/why", why)
+        .post("/v1/sessions/{id}/send", send)
+        .post("/v1/sessions/{id}/interrupt", interrupt)
+        .post("/v1/sessions/{id}/compact", compact)
+        .post("/v1/sessions/{id}/stop", stop)
+        .post("/v1/sessions/{id}/cancel", cancel)
+        .post("/v1/sessions/{id}/resolve", resolve)
+        .post("/v1/sessions/{id}/answer", answer)
+        .post("/v1/sessions/{id}/limit", limit)
+        .post("/v1/sessions/{id}/rename", rename)
+        .post("/v1/sessions/{id}/take-over", take_over)
+        .get("/v1/runs", runs::list)
+        .post("/v1/runs", runs::open)
+        .get("/v1/runs/{id}", runs::row)
+        .get("/v1/runs/{id}/graph", runs::graph)
+        .post("/v1/runs/{id}/approve", runs::approve)
+        .post("/v1/runs/{id}/reject", runs::reject)
+        .post("/v1/runs/{id}/cancel", runs::cancel)
+        .post("/v1/runs/{id}/resume", runs::resume)
+        .post("/v1/runs/{id}/take-over", runs::take_over)
+        .post("/v1/runs/{id}/limit", runs::limit)
+        .get("/v1/teams", teams::list)
+        .post("/v1/teams", teams::open)
+        .get("/v1/teams/{id}", teams::row)
+        .get("/v1/teams/{id}/messages", teams::messages)
+        .get("/v1/teams/{id}/cycle", teams::cycle)
+        .get("/v1/teams/{id}/wait", teams::wait)
+        .get("/v1/teams/{id}/handoff", teams::handoff)
+        .post("/v1/teams/{id}/do", teams::command)
+        .post("/v1/teams/{id}/next", teams::next)
+        .post("/v1/pairs", teams::pair)
+        .post("/v1/reports", take_report)
+        .post("/v1/calls", take_call)
+        .get("/v1/events", events)
+        .get("/v1/history/{id}", history::as_of)
+        .get("/v1/teams/{id}/replay", history::replay)
+        .get("/v1/teams/{id}/audit", history::audit)
+        .get("/v1/search", history::search)
+        .get("/v1/telemetry", history::telemetry)
+        .post("/v1/verify", verify)
+        .post("/v1/gc", collect)
+        .post("/v1/ledger/archive", archive)
+        .post("/v1/ledger/stop-unknown", stop_unknown)
 }
 
 async fn not_found() -> ErrorResponse {
@@ -216,7 +244,7 @@ async fn daemon_info(daemon: &DaemonServer, caller: &ApiCaller) -> Result<Daemon
 /// Succeeds if the caller is the operator, and fails if it is an agent.
 async fn operator(State(daemon): State<DaemonServer>, caller: ApiCaller) -> RouteResult {
     daemon.identify(&caller).await?.must_be_operator()?;
-    Ok(Json(json!({"ok": true})).into_response())
+    Ok(Json(OkReply { ok: true }).into_response())
 }
 
 /// Runs a verifier's command under a holder. If the client disconnects, the command is cancelled.
@@ -264,7 +292,7 @@ async fn stop_daemon(
     daemon.identify(&caller).await?.must_be_operator()?;
     let landing = daemon.world.checkouts.try_write().is_err();
     daemon.leaving.cancel();
-    Ok(Json(json!({"ok": true, "landing": landing})).into_response())
+    Ok(Json(StopDaemonReply { ok: true, landing }).into_response())
 }
 
 #[derive(Debug, Deserialize)]
@@ -318,7 +346,7 @@ async fn stop_unknown(
         unknown_holders::stop(&daemon.world.home, &daemon.world.holders, &holder).await?;
         stopped.push(holder);
     }
-    Ok(Json(json!({"ok": true, "stopped": stopped})).into_response())
+    Ok(Json(StopUnknownReply { ok: true, stopped }).into_response())
 }
 
 fn ledger_error(why: &dyn std::error::Error) -> ApiError {
@@ -672,28 +700,12 @@ async fn events(
         sse::read(&ledger, &wanted, limit)
     });
     let found = read.await?;
-    let (last, more) = (found.last, found.is_full);
-    Ok(Json(json!({"ok": true, "events": found.rows, "last": last, "more": more})).into_response())
-}
-
-#[derive(Debug, Deserialize)]
-struct ArchiveRequest {
-    #[serde(default)]
-    apply: bool,
-    older_than_ms: Option<i64>,
+    let sse::EventPage { rows: events, last, is_full: more } = found;
+    Ok(Json(EventsReply { ok: true, events, last, more }).into_response())
 }
 
 /// The default age after which the data of closed sessions is collected.
 const DEFAULT_KEEP_MS: i64 = 30 * 24 * 3_600 * 1_000;
-
-#[derive(Debug, Deserialize)]
-struct GcRequest {
-    #[serde(default)]
-    apply: bool,
-    older_than_ms: Option<i64>,
-    /// If set, only these runs are collected.
-    runs: Option<Vec<String>>,
-}
 
 async fn collect(
     State(daemon): State<DaemonServer>,
@@ -786,4 +798,16 @@ fn list_response(name: &str, listed: &ListedRows) -> Response {
 
 fn json_response(body: Body) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn router_serves_exactly_the_routes_of_the_api() {
+        let documented: Vec<_> =
+            provost_api::ROUTES.iter().map(|route| (route.method, route.path)).collect();
+        assert_eq!(routes().paths, documented);
+    }
 }

@@ -15,7 +15,7 @@ use axum::{
     response::Response,
     serve::IncomingStream,
 };
-use provost_api::{ApiError, ErrorCode, SessionRow, ShortageRow, UnknownHolder};
+use provost_api::{ApiError, ErrorCode, LaunchPhaseName, SessionRow, ShortageRow, UnknownHolder};
 use provost_core::ids::{LaunchId, SessionId};
 use provost_engine::shell::{
     EngineHandle, EngineStatus, EngineWorld, LedgerPreview, Listing, SessionListing,
@@ -341,7 +341,7 @@ impl DaemonServer {
         bytes: u64,
     ) -> Result<(), ApiError> {
         let launches = self.handle.session(session).await?.session.launches;
-        let running = launches.iter().filter(|launch| launch.phase == "running");
+        let running = launches.iter().filter(|launch| launch.phase == LaunchPhaseName::Running);
         for id in running.filter_map(|launch| launch.id.parse::<LaunchId>().ok()) {
             let dir = self.world.home.launch(id);
             let raised = blocking_request(move || {

@@ -5,7 +5,7 @@ use std::{
     process::ExitCode,
 };
 
-use provost_api::{ApiError, ErrorCode, EventRow, RunRow};
+use provost_api::{RunStateName, ApiError, ErrorCode, EventRow, RunRow};
 use serde_json::json;
 
 use super::next_commands;
@@ -115,10 +115,10 @@ fn print_event(context: &Context, event: &EventRow, id: &str) -> Result<(), ApiE
 
 /// Returns the error code to exit with, or `None` if the run succeeded.
 fn failure(row: &RunRow) -> Option<ErrorCode> {
-    match row.state.as_str() {
-        "succeeded" | "completed" => None,
-        _ if needs_input(row) => Some(ErrorCode::InputNeeded),
-        _ => Some(ErrorCode::Failed),
+    match row.state.known() {
+        Some(RunStateName::Succeeded | RunStateName::Completed) => None,
+        Some(_) | None if needs_input(row) => Some(ErrorCode::InputNeeded),
+        Some(_) | None => Some(ErrorCode::Failed),
     }
 }
 

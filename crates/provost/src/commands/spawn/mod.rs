@@ -11,6 +11,7 @@ pub(super) mod variables;
 pub(crate) mod wait;
 pub(crate) mod worktree;
 
+use provost_core::lifecycle::Flag;
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, FromArgMatches};
@@ -217,7 +218,7 @@ pub(super) fn build_spec(
 
 pub(super) fn show_opened(context: &Context, mut reply: Value) -> CliResult {
     let row = serde_json::from_value::<SessionReply>(reply.clone()).ok().map(|reply| reply.session);
-    let adopted = row.as_ref().filter(|row| row.flags.iter().any(|flag| flag == "adopted"));
+    let adopted = row.as_ref().filter(|row| row.has_flag(Flag::Adopted));
     if let Some(row) = adopted {
         // All warnings about an adopted agent concern facts that cannot be observed.
         reply["warnings"] = json!(row.warnings);

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use provost_api::{ApiError, Client, TeamMessageRow, TeamMessagesReply, TeamRow};
-use provost_core::team::TeamCommand;
+use provost_core::team::{MessageStatusKind, TeamCommand};
 use serde::Serialize;
 use serde_json::json;
 
@@ -203,7 +203,7 @@ fn check_recipient(task: &TeamRow, name: &str) -> Result<(), ApiError> {
 
 /// Whether a message is closed.
 fn is_closed(row: &TeamMessageRow) -> bool {
-    !matches!(row.status.as_str(), "stored" | "offered" | "accepted" | "dead")
+    row.status.known().is_none_or(MessageStatusKind::is_over) && row.status != MessageStatusKind::Dead
 }
 
 /// A message that is waiting for the operator, and its team.

@@ -1,11 +1,10 @@
 //! `provost team wait`
 
+use provost_core::lifecycle::State;
 use std::process::ExitCode;
 
 use clap::Args;
-use provost_api::{
-    ApiError, ErrorCode, MemberRow, TeamMessageRow, TeamMessagesReply, TeamReply, TeamRow,
-};
+use provost_api::{TeamStateName, Extensible, ApiError, ErrorCode, MemberRow, TeamMessageRow, TeamMessagesReply, TeamReply, TeamRow,};
 use provost_core::wait::WaitStatus;
 use provost_holder::spec::MARK;
 use serde_json::json;
@@ -93,27 +92,28 @@ fn judge(row: &TeamRow, messages: &[TeamMessageRow]) -> WaitStatus<TeamWaitEnd> 
     if workers.is_empty() {
         return WaitStatus::Impossible(format!("team {:?} has no worker to wait for", row.name));
     }
-    if row.state == "paused" {
+    if row.state == TeamStateName::Paused {
         return WaitStatus::Impossible(format!(
             "team {:?} is paused: its workers receive nothing until it resumes",
             row.name
         ));
     }
     for worker in &workers {
-        match worker.state.as_deref() {
-            Some("needs_input") => {
+        let state = worker.state.as_ref();
+        match state.and_then(Extensible::known) {
+            Some(State::NeedsInput) => {
                 let (worker, session) = (worker.name.clone(), worker.session.clone());
                 return WaitStatus::Done(TeamWaitEnd::NeedsInput { worker, session });
             }
             Some(
-                state @ ("failed"
-                | "disputed"
-                | "exited_without_claim"
-                | "stopped"
-                | "cancelled"
-                | "superseded"),
+                state @ (State::Failed
+                | State::Disputed
+                | State::ExitedWithoutClaim
+                | State::Stopped
+                | State::Cancelled
+                | State::Superseded),
             ) => {
-                let (worker, state) = (worker.name.clone(), state.to_owned());
+                let (worker, state) = (worker.name.clone(), state.as_str().to_owned());
                 return WaitStatus::Done(TeamWaitEnd::WorkerFailed { worker, state });
             }
             Some(_) | None => {}
@@ -131,20 +131,22 @@ fn is_idle(worker: &MemberRow, messages: &[TeamMessageRow]) -> bool {
     // A message that was pushed to a session is accepted until a turn begins with it.
     let has_message = messages.iter().any(|message| {
         message.to == worker.name
-            && matches!(message.status.as_str(), "stored" | "offered" | "accepted")
+            && message.status.known().is_some_and(|status| !status.is_over())
     });
-    let works = match worker.state.as_deref() {
-        Some("idle" | "succeeded" | "completed" | "accepted") => false,
-        Some(_) => true,
-        None => worker.session.is_some(),
+    let rests = |state: &Extensible<State>| {
+        matches!(
+            state.known(),
+            Some(State::Idle | State::Succeeded | State::Completed | State::Accepted)
+        )
     };
+    let works = worker.state.as_ref().map_or(worker.session.is_some(), |state| !rests(state));
     !has_message && !works
 }
 
 fn show(context: &Context, end: &TeamWaitEnd, row: &TeamRow, next: &[String]) -> CliResult {
     let (code, message) = match end {
         TeamWaitEnd::Idle => (None, "all workers are idle".to_owned()),
-        TeamWaitEnd::Closed if row.state == "done" => (None, "the team is done".to_owned()),
+        TeamWaitEnd::Closed if row.state == TeamStateName::Done => (None, "the team is done".to_owned()),
         TeamWaitEnd::Closed => (Some(ErrorCode::Failed), format!("the team is {}", row.state)),
         TeamWaitEnd::NeedsInput { worker, .. } => {
             (Some(ErrorCode::InputNeeded), format!("worker {worker:?} needs input"))
@@ -192,7 +194,7 @@ mod tests {
             left: false,
             acknowledged_revision: None,
             polled_at: None,
-            state: state.map(str::to_owned),
+            state: state.map(Extensible::from_name),
             cause: None,
             branch: None,
             communication: CommunicationRow {
