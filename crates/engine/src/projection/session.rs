@@ -1,10 +1,10 @@
 //! The projection of a session: the row that `ls` and `status` show, and the facts behind its state.
 
-use provost_api::{Vocabulary as _, 
+use provost_api::{
     BudgetRow, CheckResultName, CheckRow, ClaimRow, CommunicationRow, ContextRow, ExitRow,
     Extensible, FactRow, Hint, LaunchPhaseName, LaunchRow, LimitWaitRow, MessageRow, ProgressRow,
     QuestionRow, RequestRow, ResolutionRow, SessionRow, ShortageRow, SubjectRow, UsageRow,
-    VerificationName, WhyFact, WorktreeRow,
+    VerificationName, Vocabulary as _, WhyFact, WorktreeRow,
 };
 use provost_core::{
     lifecycle::{Activity, Cause, ClaimKind, Flag, Rule, StopCause, VerificationFact},

@@ -15,7 +15,7 @@ use provost_agent_codex::home::SCRUBBED_VARIABLES;
 use provost_agent_codex::launch::{session_environment, supports_attach};
 use provost_agent_codex::models::model_upgrades;
 use provost_agent_codex::protocol::LISTENS;
-use provost_api::{LaunchPhaseName, ApiError, Client, ErrorCode, SessionRow};
+use provost_api::{ApiError, Client, ErrorCode, LaunchPhaseName, SessionRow};
 use provost_core::{
     ids::{LaunchId, SessionId},
     lifecycle::Flag,
@@ -138,7 +138,7 @@ fn report_detached(context: &Context, client: &Client, id: &str) -> CliResult {
 }
 
 fn has_terminal(row: &SessionRow) -> bool {
-    row.mode == AgentMode::Terminal.as_str()
+    row.mode == AgentMode::Terminal
 }
 
 /// Shows the agent's own terminal.
@@ -274,7 +274,7 @@ fn attachable(row: &SessionRow) -> Result<AttachTarget, ApiError> {
     let id = ui::short_id(&row.id);
     let refused = |why: &str| ApiError::new(ErrorCode::Refused, format!("session {id} {why}"));
     let logs = format!("provost logs {id} -f");
-    if row.mode == AgentMode::Once.as_str() {
+    if row.mode == AgentMode::Once {
         return Err(refused("runs a single instruction and has no screen").next(logs));
     }
     if !row.can_attach {
@@ -318,7 +318,9 @@ fn running_launch(row: &SessionRow, id: &str) -> Result<LaunchId, ApiError> {
         None | Some((Some(LaunchPhaseName::Pending), _)) if !row.terminal => {
             Err(refused("is being started; try again in a moment").next(status))
         }
-        Some((Some(LaunchPhaseName::Unobserved), _)) => Err(refused("cannot be observed at the moment").next(status)),
+        Some((Some(LaunchPhaseName::Unobserved), _)) => {
+            Err(refused("cannot be observed at the moment").next(status))
+        }
         None | Some(_) => Err(ended(id)),
     }
 }

@@ -1,8 +1,8 @@
 //! `provost cancel`
 
-use provost_core::lifecycle::State;
 use clap::Args;
-use provost_api::{RunStateName, CancelRequest};
+use provost_api::{CancelRequest, RunStateName};
+use provost_core::lifecycle::State;
 
 use super::{
     input,

@@ -70,8 +70,7 @@ impl AdoptedSessions {
             row.launches.iter().any(|one| one.may_be_running() && one.pid == pid)
         };
         let by_thread = |row: &&SessionRow| row.thread == found.thread;
-        let adopted =
-            |row: &&SessionRow| row.has_flag(Flag::Adopted);
+        let adopted = |row: &&SessionRow| row.has_flag(Flag::Adopted);
         let mut live = self.0.iter().filter(|row| !row.sealed).filter(adopted);
         let its = |row: &&SessionRow| {
             (pid.is_some() && by_pid(row)) || (found.thread.is_some() && by_thread(row))

@@ -9,7 +9,7 @@ use std::{
 };
 
 use clap::{Args, Subcommand};
-use provost_api::{ArchiveReply, ArchiveRequest, ApiError, ErrorCode};
+use provost_api::{ApiError, ArchiveReply, ArchiveRequest, ErrorCode};
 use provost_engine::{
     shell::{self, Clock, unknown_holders},
     stream,

@@ -6,7 +6,7 @@ use provost_core::lifecycle::State;
 use std::process::ExitCode;
 
 use clap::Args;
-use provost_api::{SetupResultName, CheckResultName, ProcessName, RequestRow, SessionRow};
+use provost_api::{CheckResultName, ProcessName, RequestRow, SessionRow, SetupResultName};
 use provost_core::lifecycle::Flag;
 use serde::Serialize;
 use serde_json::Value;
@@ -238,8 +238,10 @@ fn interrupted_commands(row: &SessionRow, id: &str) -> Vec<String> {
 }
 
 fn ended_commands(row: &SessionRow, id: &str) -> Vec<String> {
-    let failed_check =
-        row.checks.iter().position(|check| check.result != CheckResultName::Passed && check.output.is_some());
+    let failed_check = row
+        .checks
+        .iter()
+        .position(|check| check.result != CheckResultName::Passed && check.output.is_some());
     let logs = match failed_check {
         _ if setup_failed(row) => format!("provost logs {id} --setup"),
         Some(at) => format!("provost logs {id} --check {}", at + 1),
@@ -284,8 +286,8 @@ pub(super) fn setup_failed(row: &SessionRow) -> bool {
 /// Whether a process of the session can be stopped. Once the session has ended, a process in an
 /// unknown state is assumed to have exited.
 fn has_live_process(row: &SessionRow) -> bool {
-    let lives = row.process == ProcessName::Alive
-        || (row.process == ProcessName::Unknown && !row.terminal);
+    let lives =
+        row.process == ProcessName::Alive || (row.process == ProcessName::Unknown && !row.terminal);
     lives && row.exit.is_none()
 }
 
@@ -404,15 +406,19 @@ mod tests {
     fn ended_session_suggests_no_answer() {
         let asking = ui::test_asking();
         assert!(next_commands(&asking)[0].starts_with("provost answer deadbeef.q1"));
-        let cancelled = SessionRow { terminal: true, state: Extensible::from_name("cancelled"), ..asking };
+        let cancelled =
+            SessionRow { terminal: true, state: Extensible::from_name("cancelled"), ..asking };
         let next = next_commands(&cancelled);
         assert!(!next.iter().any(|command| command.contains("answer")), "{next:?}");
     }
 
     #[test]
     fn stop_is_suggested_only_for_own_live_process() {
-        let over =
-            SessionRow { terminal: true, state: Extensible::from_name("completed"), ..waiting_in_terminal() };
+        let over = SessionRow {
+            terminal: true,
+            state: Extensible::from_name("completed"),
+            ..waiting_in_terminal()
+        };
         let stop = "provost stop deadbeef".to_owned();
         assert!(next_commands(&over).contains(&stop));
         let flagged = |flag: &str, row: &SessionRow| {

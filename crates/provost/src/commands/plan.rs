@@ -1,7 +1,7 @@
 //! `provost plan`
 
-use provost_api::{RunStateName};
 use clap::Args;
+use provost_api::RunStateName;
 
 use super::{
     graph,

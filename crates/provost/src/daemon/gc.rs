@@ -7,7 +7,8 @@ use std::{
 
 use provost_agent_codex::home;
 use provost_api::{
-    ApiError, ErrorCode, GcItemRow, GcReply, LaunchRow, ProcessName, RunRow, RunStateName, SessionRow, TeamRow,
+    ApiError, ErrorCode, GcItemRow, GcReply, LaunchRow, ProcessName, RunRow, RunStateName,
+    SessionRow, TeamRow,
 };
 use provost_core::{
     ids::{RunId, SessionId},
@@ -48,10 +49,7 @@ impl GcScope {
 
 /// Removes the worktrees of sealed sessions that contain nothing unique. For sessions that have
 /// been closed for longer than the given age, also removes the output and the agent's stored data.
-pub(crate) async fn collect(
-    daemon: &DaemonServer,
-    wanted: &GcScope,
-) -> Result<GcReply, ApiError> {
+pub(crate) async fn collect(daemon: &DaemonServer, wanted: &GcScope) -> Result<GcReply, ApiError> {
     let ledger = daemon.world.home.ledger();
     let rows = blocking(move || sealed_sessions(&ledger)).await??;
     let apply = wanted.apply;

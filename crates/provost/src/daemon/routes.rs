@@ -9,17 +9,18 @@ use std::time::Duration;
 use axum::{
     Json, Router,
     body::{Body, Bytes},
-    handler::Handler,
     extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Path, Query, Request, State},
+    handler::Handler,
     http::{HeaderMap, StatusCode, header, request::Parts},
     response::{IntoResponse, Response},
     routing::{get, post},
 };
 use provost_api::{
-    AnswerRequest, ApiError, ApprovalDecision, ArchiveRequest, EventsReply, GcRequest, OkReply, StopDaemonReply, StopUnknownReply, CallRequest, CancelRequest, DaemonInfo, ErrorBody,
-    ErrorCode, Hint, IDEMPOTENCY_KEY, InterruptRequest, LimitRequest, LookupReply,
-    OpenSessionRequest, PROTOCOL, RenameRequest, ReportReply, ReportRequest, ResolveRequest,
-    SendRequest, SessionRow, VerifyEnd, VerifyReply, VerifyRequest,
+    AnswerRequest, ApiError, ApprovalDecision, ArchiveRequest, CallRequest, CancelRequest,
+    DaemonInfo, ErrorBody, ErrorCode, EventsReply, GcRequest, Hint, IDEMPOTENCY_KEY,
+    InterruptRequest, LimitRequest, LookupReply, OkReply, OpenSessionRequest, PROTOCOL,
+    RenameRequest, ReportReply, ReportRequest, ResolveRequest, SendRequest, SessionRow,
+    StopDaemonReply, StopUnknownReply, VerifyEnd, VerifyReply, VerifyRequest,
 };
 use provost_core::{
     ids::{LaunchId, SessionId},

@@ -3,8 +3,10 @@
 use provost_core::session::AgentMode;
 use std::collections::BTreeMap;
 
-use provost_api::{SetupResultName, CheckResultName, HookResultName, CheckRow, CommunicationRow, HookRow, QuestionRow, RequestRow, SessionRow, SubjectRow, WhyFact,
-    WhyReply,};
+use provost_api::{
+    CheckResultName, CheckRow, CommunicationRow, HookResultName, HookRow, QuestionRow, RequestRow,
+    SessionRow, SetupResultName, SubjectRow, WhyFact, WhyReply,
+};
 
 use provost_core::lifecycle::Flag;
 
@@ -250,7 +252,8 @@ impl DetailView {
     }
 
     fn facts(&mut self, row: &SessionRow) {
-        let mode = if row.mode == AgentMode::Headless { String::new() } else { format!(", {}", row.mode) };
+        let mode =
+            if row.mode == AgentMode::Headless { String::new() } else { format!(", {}", row.mode) };
         let agent = format!("{} ({}{mode}): {}", row.agent, row.adapter, row.argv.join(" "));
         self.text("agent", &agent);
         if let Some(instruction) = &row.instruction {
@@ -298,13 +301,20 @@ impl DetailView {
 
     /// Shows a setup command that has failed or not finished, with the command that shows its output.
     fn setup(&mut self, row: &SessionRow) {
-        let Some(setup) = row.setup.as_ref().filter(|setup| setup.result != SetupResultName::Ok) else { return };
+        let Some(setup) = row.setup.as_ref().filter(|setup| setup.result != SetupResultName::Ok)
+        else {
+            return;
+        };
         let tone = if setup.result == SetupResultName::Failed { Tone::Bad } else { Tone::Dim };
         let result = self.paint.paint(tone, &spaced(&setup.result));
         let command = clip(&escape_line(&setup.command), HOOK_WIDTH);
         let see =
             self.paint.paint(Tone::Dim, &format!("provost logs {} --setup", short_id(&row.id)));
-        let see = if setup.result == SetupResultName::NotRun { String::new() } else { format!(" · {see}") };
+        let see = if setup.result == SetupResultName::NotRun {
+            String::new()
+        } else {
+            format!(" · {see}")
+        };
         self.label("setup", &format!("{result} `{command}`{see}"));
     }
 
@@ -711,7 +721,10 @@ mod tests {
 
     #[test]
     fn ended_process_is_not_being_stopped() {
-        let mut row = SessionRow { process: Extensible::from_name("not_started"), ..session("x", "accepted") };
+        let mut row = SessionRow {
+            process: Extensible::from_name("not_started"),
+            ..session("x", "accepted")
+        };
         row.launches[0].pid = None;
         row.launches[0].stop = Some("terminate".to_owned());
         for phase in ["ended", "unobserved", "failed"] {

@@ -1,8 +1,11 @@
 //! The list of sessions. Those that need the user come first, followed by those with problems, other
 //! live sessions, and finished ones.
 
+use provost_api::{
+    CheckResultName, ExitRow, LaunchPhaseName, SessionRow, SetupResultName, ShortageRow,
+    VerificationName,
+};
 use provost_core::lifecycle::Cause;
-use provost_api::{LaunchPhaseName, SetupResultName, CheckResultName, VerificationName, ExitRow, SessionRow, ShortageRow};
 use provost_core::{
     ids::SHORT_LEN,
     lifecycle::{Flag, State},
@@ -149,7 +152,10 @@ pub(crate) fn outcome_line(paint: Paint, row: &SessionRow) -> String {
 /// Describes what a session is currently doing, in one line, for a command that is waiting for it.
 pub(crate) fn progress_line(paint: Paint, row: &SessionRow) -> String {
     let (tone, words) = describe_state(row);
-    let setup = row.setup.as_ref().filter(|setup| setup.result == SetupResultName::Pending && !row.terminal);
+    let setup = row
+        .setup
+        .as_ref()
+        .filter(|setup| setup.result == SetupResultName::Pending && !row.terminal);
     let check = row.checks.iter().position(|check| check.result == CheckResultName::Pending);
     let at = match (setup, check) {
         (Some(setup), _) => format!(": setup `{}`", clip(&escape_line(&setup.command), NOTE_WIDTH)),
@@ -259,10 +265,10 @@ fn note(row: &SessionRow) -> String {
     if let Some(shortage) = &row.shortage {
         return escape_line(&format!("waiting: {}", shortage.detail));
     }
-    if is_flagged(row, Flag::OutputLimit.as_str()) {
+    if row.has_flag(Flag::OutputLimit) {
         return format!("output limit reached: provost limit {} --output SIZE", short_id(&row.id));
     }
-    if is_flagged(row, Flag::NotCommitted.as_str())
+    if row.has_flag(Flag::NotCommitted)
         && let Some(warning) =
             row.warnings.iter().find(|warning| warning.starts_with("not committed"))
     {
@@ -290,9 +296,10 @@ fn note(row: &SessionRow) -> String {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use provost_api::{ActivityName, CheckRow, ClaimRow, Extensible, ProcessName, LaunchRow, QuestionRow, RequestRow, UsageRow};
-
-    use provost_api::Extensible;
+    use provost_api::{
+        ActivityName, CheckRow, ClaimRow, Extensible, LaunchRow, ProcessName, QuestionRow,
+        RequestRow, UsageRow,
+    };
 
     use provost_core::{lifecycle::ClaimKind, session::AgentMode};
 
@@ -465,8 +472,7 @@ pub(crate) mod tests {
         assert_eq!(note(&claimed), "error: a␊␉b␛[2J");
         let warnings = vec!["not committed: error: a\nb".to_owned()];
         let uncommitted = SessionRow { warnings, ..ended("a", "completed") };
-        let uncommitted =
-            SessionRow { flags: vec![Flag::NotCommitted.into()], ..uncommitted };
+        let uncommitted = SessionRow { flags: vec![Flag::NotCommitted.into()], ..uncommitted };
         assert_eq!(note(&uncommitted), "not committed: error: a b");
     }
 
@@ -558,8 +564,9 @@ pub(crate) mod tests {
         assert_eq!(outcome_line(Paint::OFF, &crashed), "deadbeef vis2 failed (crash), exit 4");
         assert_eq!(progress_line(Paint::OFF, &crashed), "deadbeef vis2 failed (crash), settling");
         let mut verifying = SessionRow { terminal: false, ..failed() };
-        (verifying.state, verifying.cause) = ("verifying".to_owned(), None);
-        let pending = CheckRow { result: Extensible::from_name("pending"), ..verifying.checks[0].clone() };
+        (verifying.state, verifying.cause) = (State::Verifying.into(), None);
+        let pending =
+            CheckRow { result: Extensible::from_name("pending"), ..verifying.checks[0].clone() };
         verifying.checks.push(pending);
         let words = "deadbeef fixer verifying: check 2 of 2 `cargo test`";
         assert_eq!(progress_line(Paint::OFF, &verifying), words);

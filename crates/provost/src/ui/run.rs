@@ -1,6 +1,9 @@
 //! Shows runs: the detail view of a run, and the list of runs.
 
-use provost_api::{CheckResultName, RunStateName, FindingRow, RunGraphRow, RunRow, RunSessionRow, RunVerificationRow};
+use provost_api::{
+    CheckResultName, FindingRow, RunGraphRow, RunRow, RunSessionRow, RunStateName,
+    RunVerificationRow,
+};
 
 use super::{
     ColumnFit, GraphExtent, Paint, Screen, Table, Tone, age, ago,
@@ -45,7 +48,8 @@ pub(crate) fn run_lines(
     let mut table = Table::new(&HEAD).with_optional(OPTIONAL_COLUMNS);
     for row in &rows {
         let (tone, state) = describe_run_state(row);
-        let passed = row.checks.iter().filter(|check| check.result == CheckResultName::Passed).count();
+        let passed =
+            row.checks.iter().filter(|check| check.result == CheckResultName::Passed).count();
         let checks = match row.checks.len() {
             0 => "-".to_owned(),
             all => format!("{passed}/{all}"),
@@ -281,13 +285,9 @@ fn describe_verification(one: &RunVerificationRow) -> (Tone, String) {
         (None, Some(step)) => format!("landing step {step}"),
         (None, None) => escape_line(&one.kind),
     };
-    let failed =
-        one.checks.iter().find(|check| {
-            matches!(
-                check.result.known(),
-                Some(CheckResultName::Failed | CheckResultName::Unfinished)
-            )
-        });
+    let failed = one.checks.iter().find(|check| {
+        matches!(check.result.known(), Some(CheckResultName::Failed | CheckResultName::Unfinished))
+    });
     let failed = failed.map(|check| {
         let detail = check.detail.as_deref().unwrap_or(&check.result);
         format!(", {}: {}", clip(&escape_line(&check.command), LINE_WIDTH), escape_line(detail))

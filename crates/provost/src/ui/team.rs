@@ -1,8 +1,10 @@
 //! Shows teams: the detail view of a team, the list of teams, and the result of a change.
 
+use provost_api::{
+    CriterionRow, CriterionStateName, DraftRow, FailedCheckRow, HeartbeatRow, LoopRow,
+    MemberHeartbeatRow, MemberRow, TeamHeadRow, TeamMessageRow, TeamRow, TeamStateName,
+};
 use provost_core::team::MessageStatusKind;
-use provost_api::{TeamStateName, CriterionStateName, CriterionRow, DraftRow, FailedCheckRow, HeartbeatRow, LoopRow, MemberHeartbeatRow, MemberRow,
-    TeamHeadRow, TeamMessageRow, TeamRow,};
 use provost_core::team::TeamActor;
 use serde_json::Value;
 
@@ -54,7 +56,8 @@ pub(crate) fn team_lines(
     let mut table = Table::new(&head).with_optional(&["LOOP", "CRITERIA", "SINCE", "GOAL", "NAME"]);
     for row in rows {
         let (tone, state) = describe_team_state(row);
-        let held = row.criteria.iter().filter(|one| one.state == CriterionStateName::Satisfied).count();
+        let held =
+            row.criteria.iter().filter(|one| one.state == CriterionStateName::Satisfied).count();
         let criteria = match row.criteria.len() {
             0 => "-".to_owned(),
             all => format!("{held}/{all}"),

@@ -1,6 +1,6 @@
 //! Selects one of a session's hooks.
 
-use provost_api::{HookResultName, ApiError, ErrorCode, HookRow, SessionRow};
+use provost_api::{ApiError, ErrorCode, HookResultName, HookRow, SessionRow};
 
 use crate::ui;
 

@@ -10,7 +10,7 @@ use provost_core::lifecycle::Flag;
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
-use provost_api::{LaunchPhaseName, SetupResultName, ApiError, CheckRow, ErrorCode, SessionRow};
+use provost_api::{ApiError, CheckRow, ErrorCode, LaunchPhaseName, SessionRow, SetupResultName};
 use provost_core::session::{AdapterId, AgentMode};
 use provost_engine::shell::output_directory;
 
@@ -391,8 +391,7 @@ impl Logs<'_> {
 /// shown verbatim.
 fn interface(row: &SessionRow) -> (AdapterId, AgentMode) {
     let adapter = row.adapter.parse().unwrap_or(AdapterId::COMMAND);
-    let mode = AgentMode::ALL.into_iter().find(|mode| mode.as_str() == row.mode);
-    (adapter, mode.unwrap_or(AgentMode::Headless))
+    (adapter, row.mode.known().unwrap_or(AgentMode::Headless))
 }
 
 fn range(row: &SessionRow, only: Option<usize>) -> Result<(usize, usize), ApiError> {

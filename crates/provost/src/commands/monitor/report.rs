@@ -3,7 +3,7 @@
 use provost_core::lifecycle::State;
 use std::process::ExitCode;
 
-use provost_api::{VerificationName, ProcessName, ApiError, ErrorCode};
+use provost_api::{ApiError, ErrorCode, ProcessName, VerificationName};
 use provost_verify::{Advice, AttemptEnding, PreviousAttempt, VerifierVerdict, WorkflowAttempt};
 use serde_json::{Value, json};
 

@@ -1,8 +1,8 @@
 //! The status of a watched session or run, derived only from its facts and the silence window.
 
-use provost_core::lifecycle::State;
-use provost_api::{RunStateName, RunRow, SessionRow};
+use provost_api::{RunRow, RunStateName, SessionRow};
 use provost_core::lifecycle::Flag;
+use provost_core::lifecycle::State;
 
 use crate::ui;
 
@@ -126,7 +126,9 @@ fn session_status(row: &SessionRow, window: i64, now: i64) -> WatchStatus {
         _ if ui::has_unseen_turns(row) => {
             WatchStatus::TurnsHidden { recheck_at: now.saturating_add(window.min(RECHECK_MS)) }
         }
-        Some(State::Idle) => WatchStatus::AtPrompt { until: last_heard(row).saturating_add(window) },
+        Some(State::Idle) => {
+            WatchStatus::AtPrompt { until: last_heard(row).saturating_add(window) }
+        }
         Some(State::Working | State::Finishing | State::Rework | State::Stalled) => {
             silence_status(row, window, now)
         }
@@ -166,10 +168,8 @@ fn run_status(row: &RunRow, live: &[SessionRow], window: i64, now: i64) -> Watch
         let detail = row.detail.as_deref().or(row.cause.as_deref());
         let reason = detail
             .map_or_else(|| row.state.to_string(), |detail| format!("{}: {detail}", row.state));
-        let good = matches!(
-            row.state.known(),
-            Some(RunStateName::Succeeded | RunStateName::Completed)
-        );
+        let good =
+            matches!(row.state.known(), Some(RunStateName::Succeeded | RunStateName::Completed));
         return WatchStatus::Ended(if good { EndKind::Good } else { EndKind::Bad }, reason);
     }
     if row.awaits_approval {
@@ -241,8 +241,7 @@ fn describe_end(row: &SessionRow) -> String {
     });
     let parts = [row.cause.as_ref().map(ToString::to_string), exit, row.reason.clone()];
     let details: Vec<String> = parts.into_iter().flatten().collect();
-    let details =
-        if end_kind(row) == EndKind::Good { String::new() } else { details.join(", ") };
+    let details = if end_kind(row) == EndKind::Good { String::new() } else { details.join(", ") };
     if details.is_empty() { means.to_owned() } else { format!("{means}: {details}") }
 }
 
@@ -293,7 +292,8 @@ mod tests {
         let limited = LimitWaitRow { until: 0, detail: "usage limit".to_owned() };
         let limited = SessionRow { limited: Some(limited), ..row("working") };
         assert_eq!(session_status(&limited, 500, later), continues);
-        let stopped = SessionRow { flags: vec![Extensible::from_name("suspended")], ..row("working") };
+        let stopped =
+            SessionRow { flags: vec![Extensible::from_name("suspended")], ..row("working") };
         assert_eq!(session_status(&stopped, 500, later), continues);
         assert!(matches!(
             session_status(&row("needs_input"), 500, later),
@@ -304,7 +304,8 @@ mod tests {
 
     #[test]
     fn hidden_turns_are_not_at_prompt() {
-        let row = SessionRow { flags: vec![Extensible::from_name("turns_unobservable")], ..row("idle") };
+        let row =
+            SessionRow { flags: vec![Extensible::from_name("turns_unobservable")], ..row("idle") };
         assert_eq!(session_status(&row, 500, 9000), WatchStatus::TurnsHidden { recheck_at: 9500 });
         assert_eq!(
             session_status(&row, i64::MAX, 9000),

@@ -5,7 +5,7 @@ use std::{
     process::ExitCode,
 };
 
-use provost_api::{RunStateName, ApiError, ErrorCode, EventRow, RunRow};
+use provost_api::{ApiError, ErrorCode, EventRow, RunRow, RunStateName};
 use serde_json::json;
 
 use super::next_commands;

@@ -1,7 +1,7 @@
 //! The commands that make sense in a run's current state.
 
+use provost_api::{CheckResultName, Extensible, RequestRow, RunRow, RunSessionRow, RunStateName};
 use provost_core::lifecycle::State;
-use provost_api::{CheckResultName, RunStateName, Extensible, RequestRow, RunRow, RunSessionRow};
 
 use crate::{commands::spawn::spec_from_config::quoted, ui};
 

@@ -1,7 +1,7 @@
 //! Converts runs from the daemon into the scheduler's run states.
 
+use provost_api::{ApiError, Client, RunRow, RunStateName};
 use provost_core::lifecycle::State;
-use provost_api::{RunStateName, ApiError, Client, RunRow};
 use provost_tracker::schedule::{IssueRun, IssueRunEnding, IssueRunStatus};
 
 use crate::target;

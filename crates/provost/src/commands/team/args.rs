@@ -286,7 +286,8 @@ pub(crate) fn next_commands(row: &TeamRow, by: Option<&str>) -> Vec<String> {
     let (id, by) = (ui::short_id(&row.id), as_member(by));
     let mut next = vec![format!("provost team show {id}{by}")];
     if row.terminal {
-        let merges = if row.state == TeamStateName::Done { merge_commands(row) } else { Vec::new() };
+        let merges =
+            if row.state == TeamStateName::Done { merge_commands(row) } else { Vec::new() };
         next.splice(..0, merges);
         next.push(format!("provost audit {id}"));
         return next;

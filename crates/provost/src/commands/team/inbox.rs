@@ -203,7 +203,8 @@ fn check_recipient(task: &TeamRow, name: &str) -> Result<(), ApiError> {
 
 /// Whether a message is closed.
 fn is_closed(row: &TeamMessageRow) -> bool {
-    row.status.known().is_none_or(MessageStatusKind::is_over) && row.status != MessageStatusKind::Dead
+    row.status.known().is_none_or(MessageStatusKind::is_over)
+        && row.status != MessageStatusKind::Dead
 }
 
 /// A message that is waiting for the operator, and its team.

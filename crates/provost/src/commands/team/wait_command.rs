@@ -4,7 +4,10 @@ use provost_core::lifecycle::State;
 use std::process::ExitCode;
 
 use clap::Args;
-use provost_api::{TeamStateName, Extensible, ApiError, ErrorCode, MemberRow, TeamMessageRow, TeamMessagesReply, TeamReply, TeamRow,};
+use provost_api::{
+    ApiError, ErrorCode, Extensible, MemberRow, TeamMessageRow, TeamMessagesReply, TeamReply,
+    TeamRow, TeamStateName,
+};
 use provost_core::wait::WaitStatus;
 use provost_holder::spec::MARK;
 use serde_json::json;
@@ -130,8 +133,7 @@ fn judge(row: &TeamRow, messages: &[TeamMessageRow]) -> WaitStatus<TeamWaitEnd> 
 fn is_idle(worker: &MemberRow, messages: &[TeamMessageRow]) -> bool {
     // A message that was pushed to a session is accepted until a turn begins with it.
     let has_message = messages.iter().any(|message| {
-        message.to == worker.name
-            && message.status.known().is_some_and(|status| !status.is_over())
+        message.to == worker.name && message.status.known().is_some_and(|status| !status.is_over())
     });
     let rests = |state: &Extensible<State>| {
         matches!(
@@ -146,7 +148,9 @@ fn is_idle(worker: &MemberRow, messages: &[TeamMessageRow]) -> bool {
 fn show(context: &Context, end: &TeamWaitEnd, row: &TeamRow, next: &[String]) -> CliResult {
     let (code, message) = match end {
         TeamWaitEnd::Idle => (None, "all workers are idle".to_owned()),
-        TeamWaitEnd::Closed if row.state == TeamStateName::Done => (None, "the team is done".to_owned()),
+        TeamWaitEnd::Closed if row.state == TeamStateName::Done => {
+            (None, "the team is done".to_owned())
+        }
         TeamWaitEnd::Closed => (Some(ErrorCode::Failed), format!("the team is {}", row.state)),
         TeamWaitEnd::NeedsInput { worker, .. } => {
             (Some(ErrorCode::InputNeeded), format!("worker {worker:?} needs input"))
