@@ -1,13 +1,11 @@
 //! Helpers for all commands that change a session or run: send the request, show the result, and
 //! suggest next commands.
 
-use provost_core::lifecycle::Cause;
-use provost_core::lifecycle::State;
 use std::process::ExitCode;
 
 use clap::Args;
 use provost_api::{CheckResultName, ProcessName, RequestRow, SessionRow, SetupResultName};
-use provost_core::lifecycle::Flag;
+use provost_core::lifecycle::{Cause, Flag, State};
 use serde::Serialize;
 use serde_json::Value;
 

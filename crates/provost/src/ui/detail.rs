@@ -1,14 +1,12 @@
 //! The detail view of a session, the facts behind its state, and the overview of all sessions.
 
-use provost_core::session::AgentMode;
 use std::collections::BTreeMap;
 
 use provost_api::{
     CheckResultName, CheckRow, CommunicationRow, HookResultName, HookRow, QuestionRow, RequestRow,
     SessionRow, SetupResultName, SubjectRow, WhyFact, WhyReply,
 };
-
-use provost_core::lifecycle::Flag;
+use provost_core::{lifecycle::Flag, session::AgentMode};
 
 use super::{
     Paint, Screen, Tone, ago, describe_exit, describe_state, expand_durations, for_how_long,

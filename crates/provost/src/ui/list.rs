@@ -5,10 +5,9 @@ use provost_api::{
     CheckResultName, ExitRow, LaunchPhaseName, SessionRow, SetupResultName, ShortageRow,
     VerificationName,
 };
-use provost_core::lifecycle::Cause;
 use provost_core::{
     ids::SHORT_LEN,
-    lifecycle::{Flag, State},
+    lifecycle::{Cause, Flag, State},
     shortage::Resource,
 };
 

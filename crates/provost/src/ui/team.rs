@@ -4,8 +4,7 @@ use provost_api::{
     CriterionRow, CriterionStateName, DraftRow, FailedCheckRow, HeartbeatRow, LoopRow,
     MemberHeartbeatRow, MemberRow, TeamHeadRow, TeamMessageRow, TeamRow, TeamStateName,
 };
-use provost_core::team::MessageStatusKind;
-use provost_core::team::TeamActor;
+use provost_core::team::{MessageStatusKind, TeamActor};
 use serde_json::Value;
 
 use super::{

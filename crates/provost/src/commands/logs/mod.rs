@@ -6,12 +6,14 @@ mod show;
 mod sink;
 mod source;
 
-use provost_core::lifecycle::Flag;
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
 use provost_api::{ApiError, CheckRow, ErrorCode, LaunchPhaseName, SessionRow, SetupResultName};
-use provost_core::session::{AdapterId, AgentMode};
+use provost_core::{
+    lifecycle::Flag,
+    session::{AdapterId, AgentMode},
+};
 use provost_engine::shell::output_directory;
 
 use self::{

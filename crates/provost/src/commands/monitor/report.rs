@@ -1,9 +1,9 @@
 //! The monitor's output and exit code.
 
-use provost_core::lifecycle::State;
 use std::process::ExitCode;
 
 use provost_api::{ApiError, ErrorCode, ProcessName, VerificationName};
+use provost_core::lifecycle::State;
 use provost_verify::{Advice, AttemptEnding, PreviousAttempt, VerifierVerdict, WorkflowAttempt};
 use serde_json::{Value, json};
 

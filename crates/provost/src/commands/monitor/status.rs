@@ -1,8 +1,7 @@
 //! The status of a watched session or run, derived only from its facts and the silence window.
 
 use provost_api::{RunRow, RunStateName, SessionRow};
-use provost_core::lifecycle::Flag;
-use provost_core::lifecycle::State;
+use provost_core::lifecycle::{Flag, State};
 
 use crate::ui;
 

@@ -11,12 +11,14 @@ pub(super) mod variables;
 pub(crate) mod wait;
 pub(crate) mod worktree;
 
-use provost_core::lifecycle::Flag;
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, FromArgMatches};
 use provost_api::{ApiError, Client, DaemonInfo, OpenSessionRequest, SessionReply};
-use provost_core::session::{AgentSpec, SessionSpec};
+use provost_core::{
+    lifecycle::Flag,
+    session::{AgentSpec, SessionSpec},
+};
 use serde_json::{Value, json};
 use uuid::Uuid;
 

@@ -1,6 +1,5 @@
 //! `provost team wait`
 
-use provost_core::lifecycle::State;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -8,7 +7,7 @@ use provost_api::{
     ApiError, ErrorCode, Extensible, MemberRow, TeamMessageRow, TeamMessagesReply, TeamReply,
     TeamRow, TeamStateName,
 };
-use provost_core::wait::WaitStatus;
+use provost_core::{lifecycle::State, wait::WaitStatus};
 use provost_holder::spec::MARK;
 use serde_json::json;
 
