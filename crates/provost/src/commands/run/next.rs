@@ -1,6 +1,7 @@
 //! The commands that make sense in a run's current state.
 
-use provost_api::{RequestRow, RunRow, RunSessionRow};
+use provost_api::{CheckResultName, Extensible, RequestRow, RunRow, RunSessionRow, RunStateName};
+use provost_core::lifecycle::State;
 
 use crate::{commands::spawn::spec_from_config::quoted, ui};
 
@@ -18,19 +19,19 @@ pub(crate) fn next_commands(row: &RunRow) -> Vec<String> {
         return asked.into_iter().chain(resume).chain(approval).chain(always).collect();
     }
     let summary = format!("provost summary {id}");
-    match row.state.as_str() {
-        "succeeded" | "completed" => {
+    match row.state.known() {
+        Some(RunStateName::Succeeded | RunStateName::Completed) => {
             let plan = (row.tasks.is_some() && !row.landing.done)
                 .then(|| format!("provost graph {id} --toml"));
             merge_command(row).into_iter().chain(plan).chain([summary]).collect()
         }
-        _ => {
+        Some(_) | None => {
             let plan = row.tasks.as_ref().map(|_| format!("provost graph {id}"));
             let logs = failing_session(row)
                 .map(|session| format!("provost logs {}", ui::short_id(&session.id)));
             // If a run has tasks, its checks are numbered per session.
             let red = if row.tasks.is_none() {
-                row.checks.iter().position(|check| check.result == "failed")
+                row.checks.iter().position(|check| check.result == CheckResultName::Failed)
             } else {
                 None
             };
@@ -63,9 +64,11 @@ fn failing_verification(row: &RunRow) -> Option<u32> {
 /// Returns the session that best explains why a run ended. If tasks failed, this is the most recent
 /// session of a failed task.
 fn failing_session(row: &RunRow) -> Option<&RunSessionRow> {
-    let good = ["succeeded", "completed", "accepted"];
+    let is_good = |state: &Extensible<State>| {
+        matches!(state.known(), Some(State::Succeeded | State::Completed | State::Accepted))
+    };
     let bad = |one: &&RunSessionRow| {
-        one.task.is_some() && one.state.as_deref().is_some_and(|state| !good.contains(&state))
+        one.task.is_some() && one.state.as_ref().is_some_and(|state| !is_good(state))
     };
     if row.cause.as_deref() != Some("tasks") {
         return row.sessions.last();
@@ -162,7 +165,7 @@ mod tests {
             stage: "work".to_owned(),
             task: task.map(str::to_owned),
             cycle: 1,
-            state: Some(state.to_owned()),
+            state: Some(Extensible::from_name(state)),
             interrupted: false,
         };
         let sessions = vec![
@@ -171,7 +174,7 @@ mod tests {
             session("0003", None, "succeeded"),
         ];
         let failed = RunRow {
-            state: "failed".to_owned(),
+            state: Extensible::from_name("failed"),
             cause: Some("tasks".to_owned()),
             terminal: true,
             sessions,
