@@ -18,7 +18,7 @@ use rustix::net::{
 };
 use serde::de::DeserializeOwned;
 
-use crate::{ApiError, ErrorBody, ErrorCode, IDEMPOTENCY_KEY, body::Body};
+use crate::{ApiError, ErrorBody, ErrorCode, Hint, IDEMPOTENCY_KEY, body::Body};
 
 /// Maximum length of the head of a reply.
 const MAX_HEAD: usize = 64 << 10;
@@ -233,7 +233,7 @@ impl Client {
 
     fn unreachable(&self, why: &io::Error) -> ApiError {
         let message = format!("no daemon is reachable at {}: {why}", self.socket.display());
-        ApiError::new(ErrorCode::Unreachable, message).next("provost daemon status")
+        ApiError::new(ErrorCode::Unreachable, message).next(Hint::DaemonStatus)
     }
 
     fn connection_error(&self, why: &io::Error) -> ApiError {
@@ -241,14 +241,14 @@ impl Client {
             return self.timeout_error();
         }
         let message = format!("the connection to the daemon broke: {why}");
-        ApiError::new(ErrorCode::Unreachable, message).next("provost daemon status")
+        ApiError::new(ErrorCode::Unreachable, message).next(Hint::DaemonStatus)
     }
 
     fn timeout_error(&self) -> ApiError {
         let seconds = self.deadline.as_secs();
         let message =
             format!("the daemon at {} did not respond within {seconds} s", self.socket.display());
-        ApiError::new(ErrorCode::TimedOut, message).next("provost daemon stop")
+        ApiError::new(ErrorCode::TimedOut, message).next(Hint::StopDaemon)
     }
 }
 
@@ -316,7 +316,7 @@ impl HttpReply {
         }
         serde_json::from_slice(&self.body).map_err(|why| {
             let message = format!("cannot parse the daemon's reply: {why}");
-            ApiError::new(ErrorCode::Internal, message).next("provost daemon stop")
+            ApiError::new(ErrorCode::Internal, message).next(Hint::StopDaemon)
         })
     }
 

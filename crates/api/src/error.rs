@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::Hint;
+
 /// The kind of an error. Each kind has its own exit code, documented in `provost help exit-codes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -64,7 +66,7 @@ pub struct ApiError {
     pub message: String,
     /// Commands to try next.
     #[serde(default)]
-    pub next: Vec<String>,
+    pub next: Vec<Hint>,
     /// The ID or name that matches several things. Set only if the error is an ambiguous ID or
     /// name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -84,8 +86,15 @@ impl ApiError {
     }
 
     #[must_use]
-    pub fn next(mut self, command: impl Into<String>) -> Self {
+    pub fn next(mut self, command: impl Into<Hint>) -> Self {
         self.next.push(command.into());
+        self
+    }
+
+    /// Adds several commands to try next.
+    #[must_use]
+    pub fn next_all<H: Into<Hint>>(mut self, commands: impl IntoIterator<Item = H>) -> Self {
+        self.next.extend(commands.into_iter().map(H::into));
         self
     }
 }

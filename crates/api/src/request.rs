@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use provost_core::lifecycle::State;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::ShortageRow;
+use crate::{Extensible, Hint, ShortageRow};
 
 /// Opens a session. `spec` has the domain's own format and was resolved by the command line.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -53,6 +54,8 @@ pub struct CallRequest {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CallReply {
     pub ok: bool,
+    /// The id of the caller's session.
+    pub id: String,
     /// Whether the team's rules accepted the call.
     pub accepted: bool,
     /// The response for the agent, as JSON.
@@ -155,6 +158,31 @@ pub struct ProgressReport {
     pub total: u64,
 }
 
+/// Moves closed streams into the archive.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub struct ArchiveRequest {
+    /// Whether to archive. Otherwise, the reply only counts what would be archived.
+    #[serde(default)]
+    pub apply: bool,
+    /// The minimum age of a stream, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub older_than_ms: Option<i64>,
+}
+
+/// Collects the files of closed sessions, runs and teams.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub struct GcRequest {
+    /// Whether to remove anything. Otherwise, the reply only lists what would be removed.
+    #[serde(default)]
+    pub apply: bool,
+    /// The minimum age of the data, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub older_than_ms: Option<i64>,
+    /// If set, only these runs are collected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs: Option<Vec<String>>,
+}
+
 /// The result of a report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReportReply {
@@ -162,9 +190,10 @@ pub struct ReportReply {
     /// The status of the report: applied, recorded or recorded_late.
     pub status: String,
     pub id: String,
-    pub state: String,
+    pub state: Extensible<State>,
     pub sealed: bool,
-    pub next: Vec<String>,
+    /// Commands to run next.
+    pub next: Vec<Hint>,
 }
 
 /// Information about the daemon.
@@ -267,7 +296,7 @@ pub struct EventRow {
     pub data: Value,
     /// The session's state after the event, if the session was live.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub state: Option<String>,
+    pub state: Option<Extensible<State>>,
 }
 
 fn default_stream() -> String {

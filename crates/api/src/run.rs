@@ -1,10 +1,11 @@
 //! The representation of a run.
 
+use provost_core::lifecycle::State;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{BudgetRow, CheckRow, RequestRow, ShortageRow, UsageRow};
+use crate::{BudgetRow, CheckRow, Extensible, RequestRow, RunStateName, ShortageRow, UsageRow};
 
 /// Opens a run. `spec` has the domain's own format and was resolved by the command line.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -34,7 +35,7 @@ pub struct RunRow {
     #[serde(default)]
     pub base: String,
     /// The state: running, stopping, succeeded, completed, failed or cancelled.
-    pub state: String,
+    pub state: Extensible<RunStateName>,
     /// The reason why the run is in its state: the thing for which it is waiting, or the cause of
     /// its end.
     #[serde(default)]
@@ -187,7 +188,7 @@ pub struct RunGraphRow {
     pub run: String,
     pub name: String,
     /// The state of the run.
-    pub state: String,
+    pub state: Extensible<RunStateName>,
     /// The tasks, ordered so that dependencies come first.
     pub tasks: Vec<TaskRow>,
     /// The merge queue, which is empty before the tasks start.
@@ -244,7 +245,7 @@ pub struct RunSessionRow {
     pub task: Option<String>,
     pub cycle: u32,
     /// The state in which the session was sealed. None while it is working.
-    pub state: Option<String>,
+    pub state: Option<Extensible<State>>,
     /// Whether the session is waiting for the user's next message because its turn was interrupted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,

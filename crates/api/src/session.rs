@@ -1,9 +1,17 @@
 //! The representation of a session, which is a row in `ls` and the body of `status`.
 
+use provost_core::{
+    lifecycle::{Cause, ClaimKind, Flag, State},
+    request::RequestKind,
+    session::AgentMode,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::CommunicationRow;
+use crate::{
+    ActivityName, AnswerForm, CheckResultName, CommunicationRow, Extensible, Hint, HookResultName,
+    LaunchPhaseName, ProcessName, RequestRef, SetupResultName, VerificationName,
+};
 
 /// The state of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -21,7 +29,7 @@ pub struct SessionRow {
     pub adapter: String,
     /// The mode in which the agent's program runs: headless, once (one instruction per process) or
     /// terminal.
-    pub mode: String,
+    pub mode: Extensible<AgentMode>,
     /// Whether the agent has a conversation. Otherwise, it is a plain command.
     #[serde(default)]
     pub has_conversation: bool,
@@ -36,16 +44,16 @@ pub struct SessionRow {
     #[serde(default)]
     pub version: Option<String>,
     /// The state of the current attempt; see docs/lifecycle.md.
-    pub state: String,
+    pub state: Extensible<State>,
     pub terminal: bool,
     /// Whether the outcome is sealed. Only `resolve` can change a sealed outcome.
     pub sealed: bool,
-    pub cause: Option<String>,
-    pub flags: Vec<String>,
+    pub cause: Option<Extensible<Cause>>,
+    pub flags: Vec<Extensible<Flag>>,
     /// The rule that determined the state.
     pub rule: String,
     /// The last claim: none, working, needs_input, completed, failed.
-    pub claim: String,
+    pub claim: Extensible<ClaimKind>,
     pub claimed_at: Option<i64>,
     /// The source of the claim: agent, drop_box (written in the agent's name, unverified),
     /// operator, policy or turn_error.
@@ -53,14 +61,14 @@ pub struct SessionRow {
     pub claim_text: Option<String>,
     /// The process as seen by the kernel: alive, exit0, exitN or unknown; stopped if Provost ended
     /// it with a signal; not_started if it has not run yet.
-    pub process: String,
+    pub process: Extensible<ProcessName>,
     /// The way the process ended, if its end was observed.
     pub exit: Option<ExitRow>,
     /// The activity of the output stream: active, idle, stale or exited; none if no process has
     /// run.
-    pub activity: String,
+    pub activity: Extensible<ActivityName>,
     /// The verdict of the checks on the current tree: none, passed or failed.
-    pub verification: String,
+    pub verification: Extensible<VerificationName>,
     pub checks: Vec<CheckRow>,
     /// The tree to which the verdict applies.
     pub tree: Option<String>,
@@ -165,7 +173,7 @@ pub struct CheckRow {
     pub by: Option<String>,
     /// The result: `passed`, `failed`, `unfinished`, `pending`, or `not_run` if the check will
     /// never run.
-    pub result: String,
+    pub result: Extensible<CheckResultName>,
     pub detail: Option<String>,
     pub tree: Option<String>,
     pub duration_ms: Option<u64>,
@@ -190,7 +198,7 @@ pub struct CheckRow {
 pub struct RequestRow {
     pub id: String,
     pub revision: u32,
-    pub kind: String,
+    pub kind: Extensible<RequestKind>,
     pub blocking: bool,
     pub title: String,
     pub questions: Vec<QuestionRow>,
@@ -205,9 +213,18 @@ pub struct RequestRow {
 }
 
 impl SessionRow {
+    /// Whether the work is done, and nothing speaks against it.
+    pub fn is_good(&self) -> bool {
+        matches!(self.state.known(), Some(State::Succeeded | State::Completed | State::Accepted))
+    }
+
+    pub fn has_flag(&self, flag: Flag) -> bool {
+        self.flags.iter().any(|one| *one == flag)
+    }
+
     /// Whether the agent is a command that is neither in a conversation nor on a terminal.
     pub fn is_plain_command(&self) -> bool {
-        !self.has_conversation && self.mode == "headless"
+        !self.has_conversation && self.mode == AgentMode::Headless
     }
 }
 
@@ -218,27 +235,29 @@ impl RequestRow {
         if let Some(command) = self.commands.first() {
             return command.clone();
         }
-        if self.kind == "approval" {
-            return self.settle("approve");
+        let request = self.reference();
+        if self.kind == RequestKind::Approval {
+            return Hint::Approve(request).to_string();
         }
         let secret = self.questions.iter().any(|question| question.secret);
-        let arguments = match (secret, self.questions.len()) {
-            (_, 2..) => "--answers FILE",
-            (true, _) => "--secret",
-            (false, _) => "TEXT",
+        let form = match (secret, self.questions.len()) {
+            (_, 2..) => AnswerForm::File,
+            (true, _) => AnswerForm::Secret,
+            (false, _) => AnswerForm::Text,
         };
-        format!("{} {arguments}", self.settle("answer"))
+        Hint::Answer { request, form }.to_string()
     }
 
     /// Whether the request can be denied. A question, or a dialog on a screen, can only be
     /// answered.
     pub fn can_be_denied(&self) -> bool {
-        matches!(self.kind.as_str(), "approval" | "dialog") && self.commands.len() != 1
+        matches!(self.kind.known(), Some(RequestKind::Approval | RequestKind::Dialog))
+            && self.commands.len() != 1
     }
 
     /// Returns the command that denies an approval request or declines a dialog.
     pub fn deny_command(&self) -> String {
-        self.settle("deny")
+        Hint::Deny(self.reference()).to_string()
     }
 
     /// Returns a template for an answers file, with a placeholder for each answer.
@@ -250,10 +269,11 @@ impl RequestRow {
         serde_json::json!({"answers": each}).to_string()
     }
 
-    fn settle(&self, verb: &str) -> String {
+    /// Returns the request as commands name it.
+    fn reference(&self) -> RequestRef {
         let (session, no) = self.id.split_once('.').unwrap_or((&self.id, ""));
         let short = session.get(session.len().saturating_sub(8)..).unwrap_or(session);
-        format!("provost {verb} {short}.{no} --revision {}", self.revision)
+        RequestRef { session: short.to_owned(), no: no.to_owned(), revision: self.revision }
     }
 }
 
@@ -305,7 +325,7 @@ pub struct QuestionRow {
 /// A claim about the work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ClaimRow {
-    pub claim: String,
+    pub claim: Extensible<ClaimKind>,
     pub source: String,
     pub text: Option<String>,
     pub at: i64,
@@ -340,7 +360,7 @@ pub struct SetupRow {
     pub command: String,
     /// `pending` until the setup has finished, then `ok` or `failed`; `not_run` if it will never
     /// run.
-    pub result: String,
+    pub result: Extensible<SetupResultName>,
     /// The reason why the setup failed.
     pub detail: Option<String>,
     /// The path of the file with the output, relative to Provost's home.
@@ -352,7 +372,7 @@ pub struct SetupRow {
 pub struct LaunchRow {
     pub id: String,
     /// The phase: pending, running, ended, unobserved or failed.
-    pub phase: String,
+    pub phase: Extensible<LaunchPhaseName>,
     pub pid: Option<i32>,
     pub attempt: u32,
     /// The last step taken to stop the process: interrupt, terminate, kill or given_up.
@@ -363,7 +383,7 @@ pub struct LaunchRow {
 impl LaunchRow {
     /// Whether the process may be running.
     pub fn may_be_running(&self) -> bool {
-        matches!(self.phase.as_str(), "pending" | "running")
+        matches!(self.phase.known(), Some(LaunchPhaseName::Pending | LaunchPhaseName::Running))
     }
 }
 
@@ -394,7 +414,7 @@ pub struct HookRow {
     pub occasion: u32,
     pub command: String,
     /// The result: pending, ok, failed, or uncertain if the command's exit was not observed.
-    pub result: String,
+    pub result: Extensible<HookResultName>,
     pub detail: Option<String>,
     /// The path of the file with the output, relative to Provost's home.
     pub output: Option<String>,
@@ -403,7 +423,7 @@ pub struct HookRow {
 /// The outcome that the operator chose.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResolutionRow {
-    pub state: String,
+    pub state: Extensible<State>,
     pub because: String,
     pub at: i64,
 }

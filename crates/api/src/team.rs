@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use provost_core::{lifecycle::State, team::MessageStatusKind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use crate::{CriterionStateName, Extensible, TeamStateName};
 
 /// Opens a team. `spec` has the domain's own format and was resolved by the command line.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -70,7 +73,7 @@ pub struct TeamRow {
     #[serde(default)]
     pub checks: Vec<String>,
     /// The state: open, active, paused, done, failed or cancelled.
-    pub state: String,
+    pub state: Extensible<TeamStateName>,
     pub terminal: bool,
     /// The reason why the team is in this state, in words.
     pub because: Option<String>,
@@ -120,7 +123,7 @@ pub struct TeamHeadRow {
     pub id: String,
     pub name: String,
     /// The state: open, active, paused, done, failed or cancelled.
-    pub state: String,
+    pub state: Extensible<TeamStateName>,
     pub terminal: bool,
 }
 
@@ -162,7 +165,7 @@ pub struct MemberRow {
     pub polled_at: Option<i64>,
     /// The state of the member's session. Set only when a single team is shown.
     #[serde(default)]
-    pub state: Option<String>,
+    pub state: Option<Extensible<State>>,
     /// The reason for the state of the member's session, if there is a notable reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
@@ -201,7 +204,7 @@ pub struct CriterionRow {
     pub no: u32,
     pub text: String,
     /// The state: proposed, accepted, satisfied, deferred or rejected.
-    pub state: String,
+    pub state: Extensible<CriterionStateName>,
     /// The source of the criterion: user, manager, worker or audit.
     pub source: String,
     pub rationale: Option<String>,
@@ -420,7 +423,7 @@ pub struct TeamMessageRow {
     #[serde(default)]
     pub iteration: Option<u32>,
     /// The status: stored, offered, accepted, acknowledged, expired, cancelled or dead.
-    pub status: String,
+    pub status: Extensible<MessageStatusKind>,
     /// The reason why the message was dead-lettered or cancelled.
     pub reason: Option<String>,
     pub consumer: Option<String>,

@@ -244,9 +244,8 @@ async fn report(handle: &EngineHandle, sessions: &[SessionId], count: usize) -> 
 }
 
 async fn all_run(handle: &EngineHandle) -> Result<bool> {
-    let live = handle.request_json(EngineRequest::LiveLaunches).await?;
-    let live = live.as_array().ok_or_else(|| anyhow!("a list"))?;
-    Ok(live.len() == WRITERS && live.iter().all(|launch| !launch["holder"].is_null()))
+    let live = handle.live_launches().await?;
+    Ok(live.len() == WRITERS && live.iter().all(|launch| launch.holder.is_some()))
 }
 
 fn world(places: &Home) -> Result<EngineWorld> {

@@ -20,6 +20,9 @@ pub enum RequestKind {
 }
 
 impl RequestKind {
+    pub const ALL: [RequestKind; 3] =
+        [RequestKind::Approval, RequestKind::Question, RequestKind::Dialog];
+
     pub fn as_str(self) -> &'static str {
         match self {
             RequestKind::Approval => "approval",

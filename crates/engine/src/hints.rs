@@ -1,6 +1,6 @@
 //! Hints: commands that remove what blocks a team from finishing, or that help after a refusal.
 
-use provost_api::RequestRow;
+use provost_api::{Hint, TeamAction, TeamHint};
 use provost_core::{
     ids::{SessionId, TeamId},
     session::Session,
@@ -8,7 +8,6 @@ use provost_core::{
         EpilogueStep, EvidenceRequirement, FinishBlocker, InsufficientEvidence, MemberRole, Team,
         TeamActor, TeamCommand, TeamRejection,
     },
-    text::shell_quote,
 };
 
 use crate::projection::session::request_rows;
@@ -21,67 +20,55 @@ pub(crate) fn hint_for_blocker(
     task: &Team,
     who: &TeamActor,
     blocker: &FinishBlocker,
-) -> Option<String> {
-    let (id, by) = (task.id, actor_option(who));
+) -> Option<Hint> {
+    let hint = |action| team_hint(task.id.to_string(), who, action);
     Some(match blocker {
         FinishBlocker::OpenCriterion { no, state, .. } => {
-            match (state.as_str(), task.criterion(*no).map(|one| &one.needs)) {
-                ("proposed", _) => format!("provost team criterion accept {no} -t {id}{by}"),
+            hint(match (state.as_str(), task.criterion(*no).map(|one| &one.needs)) {
+                ("proposed", _) => TeamAction::AcceptCriterion(*no),
                 (
                     _,
                     Some(EvidenceRequirement::Verified { .. } | EvidenceRequirement::Pictures(_)),
-                ) => {
-                    format!("provost team prove --criterion {no} -t {id}{by}")
-                }
+                ) => TeamAction::ProveCriterion(*no),
                 (_, Some(EvidenceRequirement::Asserted) | None) => {
-                    format!("provost team criterion satisfy {no} --evidence TEXT -t {id}{by}")
+                    TeamAction::SatisfyCriterion(*no)
                 }
-            }
+            })
         }
         FinishBlocker::ContractNotAccepted { member, revision } => {
-            let ack = format!("provost team contract accept --revision {revision} -t {id}");
-            member_command(task, who, member, &ack)
+            member_command(task, who, member, TeamAction::AcceptContract(*revision))
         }
         FinishBlocker::EpilogueOpen { step } => {
             // If a reviewer is bound, that reviewer must attest the review.
             let of_review = *step == EpilogueStep::SeparateReview;
             let reviewer = if of_review { task.bound(MemberRole::Reviewer).next() } else { None };
-            let step = step.as_str().replace('_', "-");
-            let done = format!("provost team contract epilogue {step} --evidence TEXT -t {id}");
+            let done = TeamAction::EpilogueStep(step.as_str().to_owned());
             match reviewer {
-                Some(reviewer) => member_command(task, who, &reviewer.name, &done),
-                None => format!("{done}{by}"),
+                Some(reviewer) => member_command(task, who, &reviewer.name, done),
+                None => hint(done),
             }
         }
-        FinishBlocker::NotChallenged => format!(
-            "provost team contract challenge --failure-mode TEXT --check TEXT --result TEXT -t {id}{by}"
-        ),
-        FinishBlocker::LoopIncomplete { .. } => format!("provost team loop status -t {id}{by}"),
-        FinishBlocker::LoopGaveUp { .. } => {
-            format!("provost team loop stop --because TEXT -t {id}{by}")
-        }
+        FinishBlocker::NotChallenged => hint(TeamAction::Challenge),
+        FinishBlocker::LoopIncomplete { .. } => hint(TeamAction::LoopStatus),
+        FinishBlocker::LoopGaveUp { .. } => hint(TeamAction::StopLoop),
         // Only the operator can run this command.
         FinishBlocker::GateDropped { .. } if *who == TeamActor::Operator => {
-            format!("provost team done {id} --because TEXT")
+            hint(TeamAction::Finish)
         }
-        FinishBlocker::GateDropped { .. } => ask_operator(&id.to_string(), &by),
-        FinishBlocker::CriterionDropped { no, .. } => {
-            format!("provost team criterion reopen {no} --because TEXT -t {id}{by}")
-        }
+        FinishBlocker::GateDropped { .. } => hint(ask_operator()),
+        FinishBlocker::CriterionDropped { no, .. } => hint(TeamAction::ReopenCriterion(*no)),
         FinishBlocker::InstructionOpen { member, .. } => {
-            format!("provost team inbox ls {} -t {id}{by}", quoted_option("--to", member))
+            hint(TeamAction::MessagesTo(member.clone()))
         }
-        FinishBlocker::NothingProved => {
-            format!("provost team criterion add TEXT --check COMMAND -t {id}{by}")
-        }
+        FinishBlocker::NothingProved => hint(TeamAction::AddCriterion),
         FinishBlocker::NothingChanged { .. } if *who == TeamActor::Operator => {
-            format!("provost team done {id} --because TEXT --allow nothing_changed")
+            hint(TeamAction::FinishUnchanged)
         }
         FinishBlocker::CheckFailed { .. }
         | FinishBlocker::MemberWorking { .. }
         | FinishBlocker::NothingChanged { .. } => return None,
-        FinishBlocker::Paused => format!("provost team resume {id}{by}"),
-        FinishBlocker::DecidedNotFinished => format!("provost team done {id} --because TEXT{by}"),
+        FinishBlocker::Paused => hint(TeamAction::Resume),
+        FinishBlocker::DecidedNotFinished => hint(TeamAction::Finish),
     })
 }
 
@@ -92,7 +79,7 @@ pub(crate) fn hint_for_open_blocker<'s>(
     who: &TeamActor,
     blocker: &FinishBlocker,
     look: impl Fn(SessionId) -> Option<&'s Session>,
-) -> Option<String> {
+) -> Option<Hint> {
     if let FinishBlocker::MemberWorking { member, .. } = blocker
         && may_answer(task, who)
     {
@@ -116,95 +103,73 @@ pub(crate) fn answer_hint<'s>(
     task: &Team,
     member: &str,
     look: impl Fn(SessionId) -> Option<&'s Session>,
-) -> Option<String> {
+) -> Option<Hint> {
     let session = look(task.member(member)?.session?)?;
-    request_rows(session).first().map(RequestRow::answer_command)
+    request_rows(session).first().map(|request| request.answer_command().into())
 }
 
 /// Returns a command that only one member may run. It is shown to that member, and to the operator,
 /// who may act on its behalf. All other callers can only ask the member to run it.
-fn member_command(task: &Team, who: &TeamActor, member: &str, command: &str) -> String {
+fn member_command(task: &Team, who: &TeamActor, member: &str, action: TeamAction) -> Hint {
+    let team = task.id.to_string();
     match who {
         TeamActor::Member(name) if name != member => {
-            send_command(&task.id.to_string(), &actor_option(who), member)
+            team_hint(team, who, TeamAction::Send { to: member.to_owned() })
         }
         TeamActor::Member(_) | TeamActor::Operator | TeamActor::Policy | TeamActor::Provost => {
-            format!("{command} {}", as_option(member))
+            Hint::Team(TeamHint { team, by: Some(member.to_owned()), action })
         }
     }
 }
 
-/// Returns the command that asks the operator.
-fn ask_operator(id: &str, by: &str) -> String {
-    send_command(id, by, "operator")
+fn ask_operator() -> TeamAction {
+    TeamAction::Send { to: TeamActor::Operator.name().to_owned() }
 }
 
-/// Returns the command that sends a text to a member. A name with a leading dash is placed after
-/// `--`, so that it is not parsed as an option.
-fn send_command(id: &str, by: &str, to: &str) -> String {
-    let name = shell_quote(to);
-    if to.starts_with('-') {
-        format!("provost team send -t {id}{by} -- {name} TEXT")
-    } else {
-        format!("provost team send {name} TEXT -t {id}{by}")
-    }
+/// Returns a command that the caller runs on a team.
+pub(crate) fn team_hint(team: String, who: &TeamActor, action: TeamAction) -> Hint {
+    let by = match who {
+        TeamActor::Member(name) => Some(name.clone()),
+        TeamActor::Operator | TeamActor::Policy | TeamActor::Provost => None,
+    };
+    Hint::Team(TeamHint { team, by, action })
 }
 
-/// Returns the option that specifies the actor. Empty for the operator.
-pub(crate) fn actor_option(who: &TeamActor) -> String {
-    match who {
-        TeamActor::Member(name) => format!(" {}", as_option(name)),
-        TeamActor::Operator | TeamActor::Policy | TeamActor::Provost => String::new(),
-    }
-}
-
-/// Returns the command that helps a caller after a refusal, if there is one.
+/// Returns the command that helps a caller after a refusal.
 pub(crate) fn hint_after_refusal(
     id: TeamId,
     who: &TeamActor,
     command: &TeamCommand,
     why: &TeamRejection,
-) -> String {
-    let (id, by) = (id.short(), actor_option(who));
+) -> Hint {
     let operates = *who == TeamActor::Operator;
-    match (why, command) {
-        (TeamRejection::ContractNotAccepted(revision), _) => {
-            format!("provost team contract accept --revision {revision} -t {id}{by}")
+    let action = match (why, command) {
+        (TeamRejection::ContractNotAccepted(revision), _) => TeamAction::AcceptContract(*revision),
+        (TeamRejection::NeedsConsent(_), _) if operates => {
+            return Hint::ApproveCommands(id.short());
         }
-        (TeamRejection::NeedsConsent(_), _) if operates => format!("provost approve {id}"),
-        (TeamRejection::NeedsConsent(_), _) => ask_operator(&id, &by),
+        (TeamRejection::NeedsConsent(_), _) => ask_operator(),
         (TeamRejection::NoMove(moves), _) => {
-            let kind = moves.first().map_or("KIND", |kind| kind.as_str());
-            format!("provost team contract move {kind} --because TEXT -t {id}{by}")
+            TeamAction::RecordMove(moves.first().map(|kind| kind.as_str().to_owned()))
         }
         (
             TeamRejection::MessageIs { status: "offered", .. },
             TeamCommand::Acknowledge { no, lease, .. },
-        ) => {
-            format!("provost team inbox accept {no} --lease {lease} -t {id}{by}")
-        }
+        ) => TeamAction::AcceptMessage { no: *no, lease: *lease },
         (TeamRejection::StaleLease(_) | TeamRejection::NoLease { .. }, _)
-        | (TeamRejection::MessageIs { status: "stored", .. }, _) => {
-            format!("provost team next -t {id}{by}")
-        }
+        | (TeamRejection::MessageIs { status: "stored", .. }, _) => TeamAction::NextMessage,
         // A draft refers to its message by number, so polling for the next message would not help.
         (TeamRejection::NoMessage(_), TeamCommand::Draft { .. })
-        | (TeamRejection::MessageIs { .. }, _) => {
-            format!("provost team inbox ls --all -t {id}{by}")
-        }
-        (TeamRejection::NoMessage(_), _) => format!("provost team next -t {id}{by}"),
+        | (TeamRejection::MessageIs { .. }, _) => TeamAction::AllMessages,
+        (TeamRejection::NoMessage(_), _) => TeamAction::NextMessage,
         (
             TeamRejection::Insufficient(InsufficientEvidence::NeedsCheck(_)),
             TeamCommand::Judge { no, .. },
-        ) => {
-            format!("provost team prove --criterion {no} -t {id}{by}")
-        }
+        ) => TeamAction::ProveCriterion(*no),
         (TeamRejection::OperatorsLoop(_) | TeamRejection::NoWorkToCheck, _) if !operates => {
-            ask_operator(&id, &by)
+            ask_operator()
         }
-        (TeamRejection::NoLoop | TeamRejection::OperatorsLoop(_), _) => {
-            format!("provost team loop start TEMPLATE -t {id}{by}")
-        }
+        (TeamRejection::NoLoop | TeamRejection::OperatorsLoop(_), _) => TeamAction::StartLoop,
         (
             TeamRejection::LoopRuns(_)
             | TeamRejection::NoSuchEvidence(_)
@@ -212,37 +177,24 @@ pub(crate) fn hint_after_refusal(
             | TeamRejection::EvidenceMismatch(_)
             | TeamRejection::Blocked(_),
             _,
-        ) => format!("provost team loop status -t {id}{by}"),
+        ) => TeamAction::LoopStatus,
         (
             TeamRejection::NoCriterion(_)
             | TeamRejection::IllegalJudgement { .. }
             | TeamRejection::TooManyCriteria(_)
             | TeamRejection::NothingToCheck,
             _,
-        ) => format!("provost team criterion ls -t {id}{by}"),
-        (TeamRejection::MessagesOpen { member, .. }, _) => {
-            format!("provost team inbox ls {} -t {id}{by}", quoted_option("--to", member))
-        }
-        (TeamRejection::OperatorAllows(_), _) => ask_operator(&id, &by),
-        (TeamRejection::NoWorkToCheck, _) => format!("provost team bind {id} NAME --role worker"),
-        (TeamRejection::StaleRevision { .. }, _) => {
-            format!("provost team contract show -t {id}{by}")
-        }
-        (TeamRejection::NoSession(member), _) => send_command(&id, &by, member),
+        ) => TeamAction::Criteria,
+        (TeamRejection::MessagesOpen { member, .. }, _) => TeamAction::MessagesTo(member.clone()),
+        (TeamRejection::OperatorAllows(_), _) => ask_operator(),
+        (TeamRejection::NoWorkToCheck, _) => TeamAction::BindWorker,
+        (TeamRejection::StaleRevision { .. }, _) => TeamAction::ShowContract,
+        (TeamRejection::NoSession(member), _) => TeamAction::Send { to: member.clone() },
         (
             TeamRejection::TextTooShort(_),
             TeamCommand::Propose { .. } | TeamCommand::ProposeAccepted { .. },
-        ) => "provost team criterion add --help".to_owned(),
-        _ => format!("provost team show {id}{by}"),
-    }
-}
-
-fn as_option(name: &str) -> String {
-    quoted_option("--as", name)
-}
-
-/// Formats an option with a user-chosen name, quoted for a shell.
-fn quoted_option(flag: &str, name: &str) -> String {
-    let join = if name.starts_with('-') { '=' } else { ' ' };
-    format!("{flag}{join}{}", shell_quote(name))
+        ) => return Hint::AddCriterionHelp,
+        _ => TeamAction::Show,
+    };
+    team_hint(id.short(), who, action)
 }

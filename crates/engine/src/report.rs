@@ -1,6 +1,6 @@
 //! Reports: converts API requests to report bodies and back.
 
-use provost_api::{ApiError, ErrorCode, ProgressReport, ReportRequest};
+use provost_api::{ApiError, ErrorCode, Hint, ProgressReport, ReportRequest};
 use provost_core::{
     ids::looks_like_id,
     lifecycle::ClaimKind,
@@ -41,7 +41,7 @@ pub fn parse_testimony(request: &ReportRequest) -> Result<ReportBody, ApiError> 
         }
         (None, None, None, Some(_)) => Err(bad_request("done is greater than total")),
         _ => Err(bad_request("a report is a claim, a fact with its value, or progress")
-            .next("provost report completed --message TEXT")),
+            .next(Hint::ReportCompletedWithText)),
     }
 }
 

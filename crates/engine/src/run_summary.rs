@@ -9,7 +9,7 @@ mod plan;
 
 use std::{fs, io::Write as _, path::Path};
 
-use provost_api::{CheckRow, RunRow};
+use provost_api::{CheckResultName, CheckRow, RunRow};
 use provost_core::{
     ids::CommitId,
     limits::MAX_LEFT_OUT,
@@ -306,7 +306,7 @@ fn open_points(run: &Run, row: &RunRow, held: Result<Vec<String>, String>) -> Ve
     let left_out = projection::run::left_out_paths(run);
     let left_out = (!left_out.is_empty())
         .then(|| format!("not in the verified tree: {}", left_out.join(", ")));
-    let unproved = row.checks.iter().filter(|check| check.result != "passed");
+    let unproved = row.checks.iter().filter(|check| check.result != CheckResultName::Passed);
     let unproved = unproved.map(|check| format!("check {}: {}", check.command, check.result));
     let pull = row.landing.pull_request.as_ref().map(|pull| pull.url.as_str());
     let landing = match (&row.landing.branch, pull, row.landing.merged) {

@@ -1,14 +1,14 @@
 //! What every command needs: the environment and the output channels.
 
-use std::sync::Once;
+use std::sync::{Once, OnceLock};
 
-use provost_api::{ApiError, Client, DaemonInfo};
+use provost_api::{ApiError, Client, DaemonInfo, LookedUpName};
 
 use crate::{
     clock, daemon,
     environment::Environment,
     home::ProvostHome,
-    settings,
+    settings, target,
     ui::{Paint, Ui},
 };
 
@@ -16,6 +16,8 @@ use crate::{
 pub(crate) struct Context {
     pub(crate) environment: Environment,
     pub(crate) ui: Ui,
+    /// The client of a daemon that this command has already checked.
+    client: OnceLock<Client>,
 }
 
 impl Context {
@@ -25,7 +27,11 @@ impl Context {
         let environment = Environment::read();
         let (paint, talk_paint) =
             if json { (Paint::OFF, Paint::OFF) } else { settings::paints(&environment) };
-        Context { environment, ui: Ui { json, hints: true, paint, notice_paint: talk_paint } }
+        Context::with(environment, Ui { json, hints: true, paint, notice_paint: talk_paint })
+    }
+
+    pub(crate) fn with(environment: Environment, ui: Ui) -> Self {
+        Context { environment, ui, client: OnceLock::new() }
     }
 
     pub(crate) fn home(&self) -> Result<ProvostHome, ApiError> {
@@ -41,6 +47,9 @@ impl Context {
 
     /// Connects to the daemon, starting it if it is not running.
     pub(crate) fn daemon(&self) -> Result<Client, ApiError> {
+        if let Some(client) = self.client.get() {
+            return Ok(client.clone());
+        }
         let home = self.home()?;
         if let Err(error) = home.prepare() {
             // A running daemon can still serve read-only commands, and decides about other ones itself.
@@ -48,10 +57,32 @@ impl Context {
             return running.ok_or(error);
         }
         let (client, info) = daemon::ensure(&home)?;
-        if let Some(warning) = info.as_ref().and_then(ledger_warning) {
-            WARNED.call_once(|| self.ui.warn(&warning));
+        if let Some(info) = &info {
+            self.warn_about(info);
         }
         Ok(client)
+    }
+
+    /// Looks up a name. If this is the command's first request, it also checks the daemon, so that
+    /// the command needs no request for that.
+    pub(crate) fn look_up(&self, name: &str) -> Result<LookedUpName, ApiError> {
+        let path = target::lookup_path(name);
+        let home = self.home()?;
+        if self.client.get().is_none()
+            && home.prepare().is_ok()
+            && let Some((client, reply)) = daemon::begin(&home, &path)?
+        {
+            self.warn_about(&reply.daemon);
+            drop(self.client.set(client));
+            return Ok(reply.found);
+        }
+        target::look_up(&self.daemon()?, name)
+    }
+
+    fn warn_about(&self, info: &DaemonInfo) {
+        if let Some(warning) = ledger_warning(info) {
+            WARNED.call_once(|| self.ui.warn(&warning));
+        }
     }
 
     /// Returns the given idempotency key, or a new one.

@@ -1,29 +1,13 @@
 //! Builds API paths from the user's input, and looks up what they refer to.
 
-use provost_api::{AmbiguousId, ApiError, Client, ErrorCode, RunRow, SessionRow, TeamRow};
+use provost_api::{
+    AmbiguousId, ApiError, Client, ErrorCode, LookedUpName, LookupReply, RequestRow, RunReply,
+    RunRow, SessionReply, SessionRow, TeamRow,
+};
 use provost_core::text::{quote_name, shell_quote};
 use provost_engine::history::describe_missing;
-use serde::Deserialize;
 
 use crate::ui;
-
-/// The reply that contains a session.
-#[derive(Debug, Deserialize)]
-pub(crate) struct SessionReply {
-    pub(crate) session: SessionRow,
-}
-
-/// The reply that contains a run.
-#[derive(Debug, Deserialize)]
-pub(crate) struct RunReply {
-    pub(crate) run: RunRow,
-}
-
-/// The reply that contains a team.
-#[derive(Debug, Deserialize)]
-struct TeamReply {
-    team: TeamRow,
-}
 
 /// The session or run that the user specified.
 #[derive(Debug)]
@@ -87,9 +71,27 @@ pub(crate) fn find_run(client: &Client, id: &str) -> Result<RunRow, ApiError> {
     client.get::<RunReply>(&run_path(id)).map(|reply| reply.run)
 }
 
+/// Returns the path that looks up a name.
+pub(crate) fn lookup_path(name: &str) -> String {
+    with_query("/v1/lookup", &[("name", Some(name.to_owned()))])
+}
+
+/// Looks up a name.
+pub(crate) fn look_up(client: &Client, name: &str) -> Result<LookedUpName, ApiError> {
+    client.get::<LookupReply>(&lookup_path(name)).map(|reply| reply.found)
+}
+
 /// Fetches a session or a run. Fails if both a session and a run have this name.
 pub(crate) fn find_session_or_run(client: &Client, id: &str) -> Result<SessionOrRun, ApiError> {
-    match (found_or_none(find_session(client, id))?, found_or_none(find_run(client, id))?) {
+    session_or_run(look_up(client, id)?, id)
+}
+
+/// Returns the session or run that a name refers to. Fails if both a session and a run have it.
+pub(crate) fn session_or_run(found: LookedUpName, id: &str) -> Result<SessionOrRun, ApiError> {
+    if let Some(error) = found.ambiguous {
+        return Err(error);
+    }
+    match (found.session, found.run) {
         (Some(session), None) => Ok(SessionOrRun::Session(Box::new(session))),
         (None, Some(run)) => Ok(SessionOrRun::Run(Box::new(run))),
         (Some(session), Some(run)) => {
@@ -108,8 +110,7 @@ pub(crate) fn find_session_or_run(client: &Client, id: &str) -> Result<SessionOr
             })
         }
         (None, None) => {
-            let is_team = client.get::<serde_json::Value>(&team_path(id)).is_ok();
-            let (message, next) = if is_team {
+            let (message, next) = if found.team.is_some() {
                 let message = format!("\"{id}\" is a team, but a session or run is expected");
                 (message, format!("provost team show {}", shell_quote(id)))
             } else {
@@ -120,54 +121,46 @@ pub(crate) fn find_session_or_run(client: &Client, id: &str) -> Result<SessionOr
     }
 }
 
-/// Fetches a session. For a run, returns the session with a pending request or, if there is none,
-/// the most recent active session. For a team, returns the session of the member that has a pending
-/// request.
-pub(crate) fn find_active_session(client: &Client, id: &str) -> Result<SessionRow, ApiError> {
-    let found = match find_session_or_run(client, id) {
-        Err(error) if error.code == ErrorCode::NotFound => {
-            let team = found_or_none(client.get::<TeamReply>(&team_path(id)))?;
-            return team.map_or(Err(error), |reply| find_asking_member(client, &reply.team));
+/// Returns the session that a name refers to. For a run, returns the session with a pending request
+/// or, if there is none, the most recent active session. For a team, returns the session of the
+/// member that has a pending request.
+pub(crate) fn active_session(mut found: LookedUpName, id: &str) -> Result<SessionRow, ApiError> {
+    let active = std::mem::take(&mut found.active);
+    match (&found, &found.team) {
+        (LookedUpName { session: None, run: None, ambiguous: None, .. }, Some(team)) => {
+            asking_member(active, team)
         }
-        found => found?,
-    };
-    let run = match found {
-        SessionOrRun::Session(session) => return Ok(*session),
-        SessionOrRun::Run(run) => run,
-    };
-    let mut asking: Vec<&str> =
-        run.requests.iter().filter_map(|one| Some(one.id.split_once('.')?.0)).collect();
-    asking.dedup();
-    if let [_, _, ..] = asking[..] {
-        let message = format!("several agents of run {} need an answer", ui::short_id(&run.id));
-        let error = ApiError::new(ErrorCode::BadRequest, message);
-        return Err(run.requests.iter().fold(error, |error, one| error.next(one.answer_command())));
-    }
-    let newest = run.sessions.iter().rev().find(|session| session.state.is_none());
-    match asking.first().copied().or(newest.map(|session| session.id.as_str())) {
-        Some(session) => find_session(client, session),
-        None => {
-            let short = ui::short_id(&run.id);
-            let message = format!("run {short} needs no answer: it has no active session");
-            Err(ApiError::new(ErrorCode::Refused, message).next(format!("provost status {short}")))
-        }
+        _ => match session_or_run(found, id)? {
+            SessionOrRun::Session(session) => Ok(*session),
+            SessionOrRun::Run(run) => active_session_of_run(active, &run),
+        },
     }
 }
 
-/// Fetches the session of the only member of a team that has a pending request.
-fn find_asking_member(client: &Client, team: &TeamRow) -> Result<SessionRow, ApiError> {
-    let bound = team.members.iter().filter(|member| !member.left);
-    let mut asking = Vec::new();
-    for id in bound.filter_map(|member| member.session.as_deref()) {
-        asking.extend(found_or_none(find_session(client, id))?);
+fn active_session_of_run(
+    mut active: Vec<SessionRow>,
+    run: &RunRow,
+) -> Result<SessionRow, ApiError> {
+    let short = ui::short_id(&run.id);
+    if active.len() > 1 {
+        let message = format!("several agents of run {short} need an answer");
+        let requests = run.requests.iter().map(RequestRow::answer_command);
+        return Err(ApiError::new(ErrorCode::BadRequest, message).next_all(requests));
     }
-    asking.retain(|session| !session.requests.is_empty());
+    active.pop().ok_or_else(|| {
+        let message = format!("run {short} needs no answer: it has no active session");
+        ApiError::new(ErrorCode::Refused, message).next(format!("provost status {short}"))
+    })
+}
+
+/// Returns the session of the only member of a team that has a pending request.
+fn asking_member(mut asking: Vec<SessionRow>, team: &TeamRow) -> Result<SessionRow, ApiError> {
     let name = quote_name(&team.name);
     if asking.len() > 1 {
         let message = format!("several members of the team {name} need an answer");
         let requests = asking.iter().flat_map(|session| &session.requests);
-        let error = ApiError::new(ErrorCode::BadRequest, message);
-        return Err(requests.fold(error, |error, one| error.next(one.answer_command())));
+        return Err(ApiError::new(ErrorCode::BadRequest, message)
+            .next_all(requests.map(RequestRow::answer_command)));
     }
     asking.pop().ok_or_else(|| {
         let message = format!("no member of the team {name} has an open request");
@@ -195,14 +188,6 @@ pub(crate) fn explain_run_target(
             error.next(format!("provost {verb} {}{text}", ui::short_id(&session.id)))
         }
         None => error.next(format!("provost status {short}")),
-    }
-}
-
-fn found_or_none<T>(found: Result<T, ApiError>) -> Result<Option<T>, ApiError> {
-    match found {
-        Ok(found) => Ok(Some(found)),
-        Err(error) if error.code == ErrorCode::NotFound => Ok(None),
-        Err(error) => Err(error),
     }
 }
 

@@ -50,6 +50,9 @@ fn generate(workspace: &Workspace) -> Result<Vec<Document>> {
         path: "docs/configuration.md".to_owned(),
         text: format!("{CONFIGURATION_HEAD}\n{}", provost_config::reference_markdown()),
     });
+    let open_api = serde_json::to_string_pretty(&provost_api::open_api())?;
+    documents
+        .push(Document { path: "docs/openapi.json".to_owned(), text: format!("{open_api}\n") });
     documents.push(Document { path: "docs/words.md".to_owned(), text: vocabulary::markdown() });
     documents
         .push(Document { path: "docs/cli.md".to_owned(), text: cli::markdown(&programs.provost)? });

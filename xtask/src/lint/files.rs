@@ -71,6 +71,12 @@ const DEEP_TEST: &str = concat!("#[", "ignore = \"deep: ");
 /// Markers of unfinished code.
 const UNFINISHED: &[&str] = &[concat!("todo", "!("), concat!("#[", "ignore"), concat!("dbg", "!(")];
 
+/// Crates whose suggested commands are variants of an enum, so that a test can parse all of them.
+const HINT_SOURCES: [&str; 3] = ["crates/core/src/", "crates/engine/src/", "crates/api/src/client"];
+
+/// The beginnings of commands that are suggested as text.
+const HINT_LITERALS: [&str; 2] = [".next(\"provost ", "format!(\"provost "];
+
 /// Checks every file that is or could be tracked.
 pub(super) fn check(workspace: &Workspace) -> Result<()> {
     let mut git = workspace.command("git");
@@ -145,6 +151,11 @@ fn forbidden_in(name: &str, line: &str) -> Option<String> {
             return Some(format!("names an agent in a neutral crate: {agent}"));
         }
     }
+    if HINT_SOURCES.iter().any(|source| name.starts_with(source))
+        && HINT_LITERALS.iter().any(|literal| line.contains(literal))
+    {
+        return Some("suggests a command as text; use a variant of `provost_api::Hint`".to_owned());
+    }
     let line = line.replace(DEEP_TEST, "");
     let unfinished =
         UNFINISHED.iter().find(|what| name.ends_with(".rs") && line.contains(**what))?;
@@ -186,6 +197,13 @@ mod tests {
         ] {
             assert_eq!(problems_in("a.md", &fine), Vec::<String>::new());
         }
+    }
+
+    #[test]
+    fn suggested_command_as_text_is_found_in_the_engine() {
+        let line = format!("error{}status\")", HINT_LITERALS[0]);
+        assert_eq!(problems_in("crates/engine/src/a.rs", &line).len(), 1);
+        assert_eq!(problems_in("crates/provost/src/a.rs", &line), Vec::<String>::new());
     }
 
     #[test]

@@ -207,18 +207,17 @@ impl Session {
         let over = |limit: Option<u64>, used: u64| limit.filter(|limit| used >= *limit);
         let tokens = over(budget.tokens, self.usage.total());
         let turns = over(budget.turns.map(u64::from), self.finished_turns());
-        let raise = match (tokens, turns) {
-            (Some(_), Some(_)) => "--tokens N --turns N",
-            (Some(_), None) => "--tokens N",
-            (None, Some(_)) => "--turns N",
-            (None, None) => return None,
-        };
+        let (over_tokens, over_turns) = (tokens.is_some(), turns.is_some());
+        if !over_tokens && !over_turns {
+            return None;
+        }
         let tokens = tokens.map(|limit| format!("{} of {limit} tokens", self.usage.total()));
         let turns = turns.map(|limit| format!("{} of {limit} turns", self.turns));
         let used: Vec<String> = tokens.into_iter().chain(turns).collect();
         Some(ExhaustedBudget {
             detail: format!("{} are used", used.join(" and ")),
-            raise_flags: raise,
+            over_tokens,
+            over_turns,
         })
     }
 

@@ -411,8 +411,8 @@ pub enum SessionCommand {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExhaustedBudget {
     pub detail: String,
-    /// The flags of `provost limit` with which the budget can be raised.
-    pub raise_flags: &'static str,
+    pub over_tokens: bool,
+    pub over_turns: bool,
 }
 
 /// The reason why a command was rejected. Late and repeated observations are normal and do not

@@ -153,6 +153,14 @@ impl TeamCommandLines<'_> {
     }
 }
 
+/// Returns the form of the command that delivers a message again, for a reader who has Provost on
+/// the PATH.
+pub(super) fn requeue_form(number: &str) -> String {
+    let ProvostInvocation { program, home } = ProvostInvocation::default();
+    let words = ["team", "inbox", "requeue", number, "--to", "MEMBER", "--because", "TEXT"];
+    CommandLine { program, home, arguments: words.map(str::to_owned).to_vec() }.to_string()
+}
+
 /// Returns an option and its value. If the value itself looks like an option, both are joined into
 /// one argument.
 pub(super) fn option_args(name: &str, value: &str) -> Vec<String> {

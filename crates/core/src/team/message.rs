@@ -251,6 +251,16 @@ pub enum MessageStatusKind {
 }
 
 impl MessageStatusKind {
+    pub const ALL: [MessageStatusKind; 7] = [
+        MessageStatusKind::Stored,
+        MessageStatusKind::Offered,
+        MessageStatusKind::Accepted,
+        MessageStatusKind::Acknowledged,
+        MessageStatusKind::Expired,
+        MessageStatusKind::Cancelled,
+        MessageStatusKind::Dead,
+    ];
+
     pub fn as_str(self) -> &'static str {
         match self {
             MessageStatusKind::Stored => "stored",

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::{
     advance::TeamStep,
+    command_line::requeue_form,
     event::*,
     member::{MemberRole, TeamActor},
     message::{MessageStatus, Recipient, TeamMessage, TeamMessageKind},
@@ -99,10 +100,11 @@ fn format_report(lost: &[&TeamMessage]) -> String {
     if let more @ 1.. = lost.len().saturating_sub(MAX_NAMED) {
         lines.push(format!("and {more} more"));
     }
-    let requeue = match lost {
-        [only] => format!("provost team inbox requeue {} --to MEMBER --because TEXT", only.no),
-        _ => "provost team inbox requeue NUMBER --to MEMBER --because TEXT".to_owned(),
+    let number = match lost {
+        [only] => only.no.to_string(),
+        _ => "NUMBER".to_owned(),
     };
+    let requeue = requeue_form(&number);
     lines.push(format!("To deliver it anyway, run `{requeue}`; --to can name another member."));
     lines.join("\n")
 }

@@ -3,12 +3,13 @@
 
 use std::collections::BTreeSet;
 
+use provost_api::{ChangedRows, OverviewAnswer, TeamMessageRow, ToolAnswer};
 use provost_core::{
     ids::{LaunchId, SessionId, TeamId},
     session::{Event, SessionCommand, SessionRejection, ToolCall},
     team::{self, MemberCall, TeamActor},
 };
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::{BoardTransaction, teams};
 use crate::{audit_actor, projection};
@@ -101,16 +102,16 @@ impl BoardTransaction<'_> {
 
     fn show_overview(&self, id: TeamId, session: SessionId) -> CallResult {
         let seen = self.team(id).zip(self.member_of(id, session)).map(|(task, me)| {
-            let mut seen =
-                projection::overview::overview(task, me, &self.board.caller, |session| {
-                    self.session(session)
-                });
-            seen["ok"] = json!(true);
-            seen.to_string()
+            projection::overview::overview(task, me, &self.board.caller, |session| {
+                self.session(session)
+            })
         });
         seen.map_or_else(
             || refused_call("no_team", "the team cannot be read"),
-            |text| CallResult { ok: true, text },
+            |overview| CallResult {
+                ok: true,
+                text: to_text(&OverviewAnswer { ok: true, overview }),
+            },
         )
     }
 
@@ -126,11 +127,8 @@ impl BoardTransaction<'_> {
             // A repeated call returns the first result.
             Some(Err(team::TeamRejection::NothingNew)) => {
                 let known = self.team(id).and_then(|task| repeated_message(task, who, command));
-                let mut answer = json!({"ok": true, "repeated": true});
-                if let Some((name, row)) = known {
-                    answer[name] = json!(row);
-                }
-                CallResult { ok: true, text: answer.to_string() }
+                let changed = ChangedRows { message: known, ..ChangedRows::default() };
+                accepted_call(&ToolAnswer { repeated: true, changed, ..ToolAnswer::default() })
             }
             Some(Err(why)) => refused_call(why.code(), &why.to_string()),
             Some(Ok((_, events))) => match self.team(id) {
@@ -150,8 +148,18 @@ fn outcome(event: Event) -> Option<CallResult> {
 }
 
 fn refused_call(code: &str, why: &str) -> CallResult {
-    let text = json!({"ok": false, "code": code, "error": why}).to_string();
-    CallResult { ok: false, text }
+    let (code, error) = (Some(code.to_owned()), Some(why.to_owned()));
+    let answer = ToolAnswer { code, error, ..ToolAnswer::default() };
+    CallResult { ok: false, text: to_text(&answer) }
+}
+
+fn accepted_call(answer: &ToolAnswer) -> CallResult {
+    CallResult { ok: true, text: to_text(&ToolAnswer { ok: true, ..answer.clone() }) }
+}
+
+/// Serializes an answer. The ledger records its text with the call.
+fn to_text(answer: &impl Serialize) -> String {
+    serde_json::to_string(answer).expect("an answer has string keys only")
 }
 
 /// Returns the message that an earlier command stored under the same key.
@@ -159,9 +167,9 @@ fn repeated_message(
     task: &team::Team,
     who: &team::TeamActor,
     command: &team::TeamCommand,
-) -> Option<(&'static str, Value)> {
+) -> Option<TeamMessageRow> {
     let message = task.message_by_key(who, command.message_key()?)?;
-    Some(("message", json!(projection::team::message_row(message))))
+    Some(projection::team::message_row(message))
 }
 
 /// Returns the result of a command. A refusal remains a refusal even if it is also recorded as an event.
@@ -172,38 +180,39 @@ fn call_result(
     caller: &team::ProvostInvocation,
     who: &TeamActor,
 ) -> CallResult {
-    let mut answer = json!({"ok": true, "team": task.phase.as_str()});
+    let state = task.phase.as_str().to_owned();
+    let mut answer = ToolAnswer { team: Some(state), ..ToolAnswer::default() };
     for event in events {
         match event {
             team::Event::ContinuationRefused(e) => {
                 return refused_call(e.why.code(), &e.why.to_string());
             }
             team::Event::FinishRefused(e) => {
-                let blockers: Vec<_> = e
-                    .blockers
-                    .iter()
-                    .map(|one| projection::team::blocker_row(task, one, caller, who))
-                    .collect();
-                let error = "the team cannot finish yet: see blockers";
-                let text =
-                    json!({"ok": false, "code": "not_ready", "error": error, "blockers": blockers});
-                return CallResult { ok: false, text: text.to_string() };
+                let blockers = e.blockers.iter();
+                let blockers =
+                    blockers.map(|one| projection::team::blocker_row(task, one, caller, who));
+                let answer = ToolAnswer {
+                    code: Some("not_ready".to_owned()),
+                    error: Some("the team cannot finish yet: see blockers".to_owned()),
+                    blockers: Some(blockers.collect()),
+                    ..ToolAnswer::default()
+                };
+                return CallResult { ok: false, text: to_text(&answer) };
             }
             team::Event::FinishRequested(_) => {
-                answer["note"] =
-                    json!("the team is being audited; you will receive the result as a message");
+                answer.note = Some(
+                    "the team is being audited; you will receive the result as a message"
+                        .to_owned(),
+                );
             }
             team::Event::CheckRequested(e) => {
-                answer["check"] = json!(e.check.no);
-                answer["note"] =
-                    json!("the check is running; you will receive the result as a message");
+                answer.changed.check = Some(e.check.no);
+                answer.note = Some(
+                    "the check is running; you will receive the result as a message".to_owned(),
+                );
             }
-            other => {
-                if let Some((name, row)) = projection::team::changed_row(task, other) {
-                    answer[name] = json!(row);
-                }
-            }
+            other => projection::team::add_changed_row(task, other, &mut answer.changed),
         }
     }
-    CallResult { ok: true, text: answer.to_string() }
+    accepted_call(&answer)
 }

@@ -1,6 +1,6 @@
 //! A projection as of a past event, and the difference between two points in time.
 
-use provost_api::{ApiError, AsOfReply, ChangeRow, DiffReply, ErrorCode};
+use provost_api::{ApiError, AsOfReply, ChangeRow, DiffReply, ErrorCode, Hint};
 use provost_ledger::{ReadLedger, RecordedEvent, StreamId};
 use serde_json::{Value, json};
 
@@ -59,7 +59,7 @@ impl StreamHistory {
         let newest = ledger.last_seq().map_err(|why| read_error(&why))?;
         if seq > newest {
             let message = format!("event {seq} has not happened; the newest is {newest}");
-            return Err(ApiError::new(ErrorCode::BadRequest, message).next("provost events"));
+            return Err(ApiError::new(ErrorCode::BadRequest, message).next(Hint::AllEvents));
         }
         let until = self.records.partition_point(|record| record.seq <= seq);
         let known = &self.records[..until];

@@ -4,10 +4,12 @@
 use std::collections::BTreeMap;
 
 use provost_api::{
-    ApiError, AuditReply, CriterionAuditRow, CriterionRow, DivergenceRow, JudgementRow, ReceiptRow,
+    ApiError, AuditReply, CriterionAuditRow, CriterionRow, DivergenceRow, JudgementRow,
+    ProcessName, ReceiptRow, VerificationName,
 };
 use provost_core::{
     ids::TeamId,
+    lifecycle::ClaimKind,
     team::{CheckPurpose, CriterionJudgement, Event},
 };
 use provost_ledger::ReadLedger;
@@ -115,13 +117,17 @@ fn divergences(member: &MemberSession) -> Vec<DivergenceRow> {
         .iter()
         .map(|flag| row_for(flag, format!("the session is flagged {}", flag.replace('_', " "))))
         .collect();
-    let claim = match (row.claim.as_str(), row.verification.as_str()) {
-        ("completed", "failed") => Some("claims completed, and the checks failed"),
-        ("failed", "passed") => Some("claims failed, and the checks passed"),
+    let claim = match (row.claim.known(), row.verification.known()) {
+        (Some(ClaimKind::Completed), Some(VerificationName::Failed)) => {
+            Some("claims completed, and the checks failed")
+        }
+        (Some(ClaimKind::Failed), Some(VerificationName::Passed)) => {
+            Some("claims failed, and the checks passed")
+        }
         _ => None,
     };
     all.extend(claim.map(|text| row_for("claim_contradicts_checks", text.to_owned())));
-    if row.claim == "completed" && row.process.starts_with("exit") && row.process != "exit0" {
+    if row.claim == ClaimKind::Completed && row.process == ProcessName::ExitN {
         all.push(row_for(
             "claim_contradicts_exit",
             format!("claims completed, and ended with {}", row.process),

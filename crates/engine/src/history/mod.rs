@@ -13,11 +13,8 @@ mod replay_summary;
 mod search;
 mod telemetry;
 
-use provost_api::{ApiError, ErrorCode};
-use provost_core::{
-    ids::{MIN_PART_LEN, RunId, SessionId, TeamId},
-    text::shell_quote,
-};
+use provost_api::{ApiError, ErrorCode, Hint};
+use provost_core::ids::{MIN_PART_LEN, RunId, SessionId, TeamId};
 use provost_ledger::{ReadLedger, RecordedEvent, StreamId};
 
 use crate::{
@@ -107,13 +104,13 @@ pub(crate) fn not_found(
     let actual = ALL_KINDS.into_iter().filter(|kind| !expected.contains(kind)).find(matches);
     if let Some(actual) = actual {
         let message = format!("\"{text}\" is a {actual}, but a {what} is expected");
-        let next = format!("provost status {}", shell_quote(text));
+        let next = Hint::Status(text.to_owned());
         return ApiError::new(ErrorCode::NotFound, message).next(next);
     }
     let error = ApiError::new(ErrorCode::NotFound, describe_missing(&what, text));
     let lists_sessions = expected.iter().any(|kind| *kind != TEAM);
-    let error = if lists_sessions { error.next("provost ls --all") } else { error };
-    if expected.contains(&TEAM) { error.next("provost team ls") } else { error }
+    let error = if lists_sessions { error.next(Hint::ListAll) } else { error };
+    if expected.contains(&TEAM) { error.next(Hint::ListTeams) } else { error }
 }
 
 /// Describes that nothing matches a text. If the text looks like part of an id but is too short,
@@ -162,7 +159,7 @@ fn read_whole_stream(
 }
 
 fn fold_error(why: &stream::Error) -> ApiError {
-    ApiError::new(ErrorCode::Storage, why.to_string()).next("provost ledger verify")
+    ApiError::new(ErrorCode::Storage, why.to_string()).next(Hint::VerifyLedger)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use provost_api::{ApiError, HistoryRow, HistorySessionRow, HistoryTeamRow, ReplayReply};
+use provost_api::{ApiError, Hint, HistoryRow, HistorySessionRow, HistoryTeamRow, ReplayReply};
 use provost_core::{
     ids::{LaunchId, SessionId, TeamId},
     session,
@@ -351,7 +351,6 @@ fn decode_events(
     };
     let events: Result<Vec<_>, _> = records.into_iter().map(decode).collect();
     events.map_err(|why| {
-        ApiError::new(provost_api::ErrorCode::Storage, why.to_string())
-            .next("provost ledger verify")
+        ApiError::new(provost_api::ErrorCode::Storage, why.to_string()).next(Hint::VerifyLedger)
     })
 }

@@ -3,7 +3,8 @@
 use std::ops::ControlFlow;
 
 use provost_api::{
-    ApiError, ErrorCode, HitRow, MemberRow, RunRow, SearchReply, SessionRow, TeamRow,
+    ApiError, ErrorCode, Hint, HitRow, MemberRow, RunRow, SearchReply, SessionRow, TeamAction,
+    TeamHint, TeamRow,
 };
 use provost_core::{
     ids::{SHORT_LEN, SessionId},
@@ -60,7 +61,7 @@ pub fn search(
 ) -> Result<SearchReply, ApiError> {
     let Some(sought) = TermQuery::new(text) else {
         let message = format!("\"{text}\" has no search terms: expected letters or digits");
-        return Err(ApiError::new(ErrorCode::BadRequest, message).next("provost search WORDS"));
+        return Err(ApiError::new(ErrorCode::BadRequest, message).next(Hint::Search));
     };
     let (mut hits, mut more) = (Vec::new(), Vec::new());
     for place in within {
@@ -106,7 +107,7 @@ fn find_streams_of_kind(
         Ok(hits)
     } else {
         let message = "the ledger has no search index yet; a running daemon builds it";
-        Err(ApiError::new(ErrorCode::Refused, message).next("provost daemon status"))
+        Err(ApiError::new(ErrorCode::Refused, message).next(Hint::DaemonStatus))
     }
 }
 
@@ -137,14 +138,19 @@ fn short(id: &str) -> &str {
     id.get(id.len().saturating_sub(SHORT_LEN)..).unwrap_or(id)
 }
 
+fn show_team(id: &str) -> String {
+    let team = short(id).to_owned();
+    Hint::Team(TeamHint { team, by: None, action: TeamAction::Show }).into()
+}
+
 fn history_commands(id: &str) -> Vec<String> {
     let id = short(id);
-    vec![format!("provost replay {id}"), format!("provost audit {id}")]
+    [Hint::Replay(id.to_owned()), Hint::Audit(id.to_owned())].map(String::from).to_vec()
 }
 
 fn task_hit(projection: &ProjectionRef<'_>) -> Option<HitRow> {
     let row: TeamRow = parse_projection(projection)?;
-    let next = [format!("provost team show {}", short(&row.id))];
+    let next = [show_team(&row.id)];
     let next = next.into_iter().chain(history_commands(&row.id)).collect();
     Some(HitRow {
         next,
@@ -154,8 +160,8 @@ fn task_hit(projection: &ProjectionRef<'_>) -> Option<HitRow> {
 
 fn run_hit(projection: &ProjectionRef<'_>) -> Option<HitRow> {
     let row: RunRow = parse_projection(projection)?;
-    let id = short(&row.id);
-    let next = vec![format!("provost status {id}"), format!("provost events {id}")];
+    let id = short(&row.id).to_owned();
+    let next = [Hint::Status(id.clone()), Hint::Events(id)].map(String::from).to_vec();
     Some(HitRow {
         next,
         ..base_hit(SearchScope::Runs, &row.id, &row.name, &row.state, projection.archived)
@@ -182,10 +188,10 @@ fn find_sessions(
 
 fn session_hit(projection: &ProjectionRef<'_>) -> Option<HitRow> {
     let row: SessionRow = parse_projection(projection)?;
-    let id = short(&row.id);
-    let mut next = vec![format!("provost status {id}"), format!("provost logs {id}")];
+    let id = short(&row.id).to_owned();
+    let mut next = [Hint::Status(id.clone()), Hint::Logs(id.clone())].map(String::from).to_vec();
     if !row.terminal {
-        next.push(format!("provost send {id} TEXT"));
+        next.push(Hint::Send(id).into());
     }
     let found =
         base_hit(SearchScope::Sessions, &row.id, &row.name, &row.state, projection.archived);
@@ -237,7 +243,7 @@ fn pair_hits(row: &TeamRow, sought: &TermQuery, archived: bool) -> Vec<HitRow> {
         sought.matches(&search_terms::member_terms(&row.name, texts.into_iter().chain(labels)))
     };
     let show = |member: &MemberRow| {
-        let next = [format!("provost team show {}", short(&row.id))];
+        let next = [show_team(&row.id)];
         let takes = !member.left && !row.terminal;
         let communication = takes.then(|| member.communication.clone());
         let receive = communication.as_ref().and_then(|how| how.receive_command.clone());
@@ -287,17 +293,10 @@ fn event_hit(record: &RecordedEventRef<'_>) -> HitRow {
             .ok()
             .map(|event| event.kind().0.replace(['.', '_'], " ")),
     };
-    let short = short(id);
-    let next = match kind {
-        TEAM => vec![
-            format!("provost replay {short} --as timeline"),
-            format!("provost status {short} --at {}", record.seq),
-        ],
-        _ => vec![
-            format!("provost events {short}"),
-            format!("provost status {short} --at {}", record.seq),
-        ],
-    };
+    let short = short(id).to_owned();
+    let past = Hint::StatusAt { id: short.clone(), seq: record.seq };
+    let events = if kind == TEAM { Hint::ReplayTimeline(short) } else { Hint::Events(short) };
+    let next = [events, past].map(String::from).to_vec();
     HitRow {
         state: None,
         seq: Some(record.seq),

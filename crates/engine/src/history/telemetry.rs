@@ -287,7 +287,7 @@ fn team_figures_row(
     Ok(Some(TeamStatsRow {
         id: row.id.clone(),
         name: row.name.clone(),
-        state: row.state.clone(),
+        state: row.state.to_string(),
         events: figures.events,
         messages: figures.messages,
         refusals: figures.refusals,

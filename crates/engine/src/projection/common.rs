@@ -1,7 +1,7 @@
 //! Parts of a session's row that the lifecycle table does not cover: processes that never ran, the
 //! setup, and hooks.
 
-use provost_api::{HookRow, SetupRow};
+use provost_api::{ActivityName, HookResultName, HookRow, ProcessName, SetupResultName, SetupRow};
 use provost_core::{
     lifecycle::{Activity, ProcessFact},
     session::{
@@ -12,26 +12,17 @@ use provost_core::{
 /// The directory for checks, hooks and setups, below Provost's home.
 pub(crate) const CHECKS_DIR: &str = "checks";
 
-/// Shown for a process that never started. The lifecycle table has no value for this case.
-const NOT_STARTED: &str = "not_started";
-
-/// The activity shown for a process that has not run.
-const NO_ACTIVITY: &str = "none";
-
-/// Shown for a process that Provost ended with a signal, which the lifecycle table treats as a clean exit.
-const STOPPED: &str = "stopped";
-
-/// Returns the name of the process state. It is more precise than the lifecycle table, which treats
+/// Returns the state of the process. It is more precise than the lifecycle table, which treats
 /// a process that has not started yet as alive, a failed start as a bad exit, and a stop by Provost
 /// as a clean exit.
-pub(crate) fn process_name(session: &Session) -> &'static str {
+pub(crate) fn process_name(session: &Session) -> ProcessName {
     match session.process() {
-        _ if has_not_run(session) => NOT_STARTED,
-        ProcessFact::Exit0 if is_stopped(session) => STOPPED,
-        found @ (ProcessFact::Alive
-        | ProcessFact::Exit0
-        | ProcessFact::ExitN
-        | ProcessFact::Unknown) => found.as_str(),
+        _ if has_not_run(session) => ProcessName::NotStarted,
+        ProcessFact::Exit0 if is_stopped(session) => ProcessName::Stopped,
+        ProcessFact::Alive => ProcessName::Alive,
+        ProcessFact::Exit0 => ProcessName::Exit0,
+        ProcessFact::ExitN => ProcessName::ExitN,
+        ProcessFact::Unknown => ProcessName::Unknown,
     }
 }
 
@@ -41,17 +32,15 @@ pub(crate) fn is_stopped(session: &Session) -> bool {
     matches!(phase, Some(LaunchPhase::Ended { end, by: StoppedBy::Provost, .. }) if *end != ProcessExit::Exit(0))
 }
 
-/// The activity shown if the agent's turns cannot be observed.
-const UNSEEN_ACTIVITY: &str = "unknown";
-
-/// Returns the name of the activity.
-pub(crate) fn activity_name(session: &Session) -> &'static str {
-    if has_not_run(session) {
-        NO_ACTIVITY
-    } else if is_unseen(session) {
-        UNSEEN_ACTIVITY
-    } else {
-        session.activity().as_str()
+/// Returns the activity of the agent.
+pub(crate) fn activity_name(session: &Session) -> ActivityName {
+    match session.activity() {
+        _ if has_not_run(session) => ActivityName::None,
+        _ if is_unseen(session) => ActivityName::Unknown,
+        Activity::Active => ActivityName::Active,
+        Activity::Idle => ActivityName::Idle,
+        Activity::Stale => ActivityName::Stale,
+        Activity::Exited => ActivityName::Exited,
     }
 }
 
@@ -66,7 +55,7 @@ pub(crate) fn hook_rows(session: &Session) -> Vec<HookRow> {
     let ended = session.hooks_ended.iter().map(|hook| {
         let output = SessionEffect::RunHook(hook.key).key();
         HookRow {
-            result: hook_result(&hook.end).to_owned(),
+            result: hook_result(&hook.end).into(),
             detail: Some(hook_detail(&hook.end)),
             output: Some(output_name(session, &output)),
             ..pending_hook_row(session, hook.key)
@@ -80,13 +69,13 @@ pub(crate) fn setup_row(session: &Session) -> Option<SetupRow> {
     let command = session.spec.setup.clone()?;
     let (result, detail) = match &session.setup {
         SetupState::NotNeeded => return None,
-        SetupState::Pending if session.attempt().is_decided() => ("not_run", None),
-        SetupState::Pending => ("pending", None),
-        SetupState::Done => ("ok", None),
-        SetupState::Failed { reason } => ("failed", Some(reason.clone())),
+        SetupState::Pending if session.attempt().is_decided() => (SetupResultName::NotRun, None),
+        SetupState::Pending => (SetupResultName::Pending, None),
+        SetupState::Done => (SetupResultName::Ok, None),
+        SetupState::Failed { reason } => (SetupResultName::Failed, Some(reason.clone())),
     };
     let output = output_name(session, &session.setup_effect().key());
-    Some(SetupRow { command, result: result.to_owned(), detail, output })
+    Some(SetupRow { command, result: result.into(), detail, output })
 }
 
 /// Returns the name of the directory with the output of a check, hook or setup, relative to
@@ -116,7 +105,7 @@ fn pending_hook_row(session: &Session, key: HookKey) -> HookRow {
         event: key.event.to_string(),
         occasion: key.no,
         command: command.map(command_line).unwrap_or_default(),
-        result: "pending".to_owned(),
+        result: HookResultName::Pending.into(),
         detail: None,
         output: None,
     }
@@ -130,15 +119,15 @@ fn command_line(argv: &[String]) -> String {
     }
 }
 
-fn hook_result(end: &HookEnd) -> &'static str {
+fn hook_result(end: &HookEnd) -> HookResultName {
     match end {
-        HookEnd::Exit(0) => "ok",
+        HookEnd::Exit(0) => HookResultName::Ok,
         HookEnd::Exit(_)
         | HookEnd::Signal(_)
         | HookEnd::TimeLimit
         | HookEnd::OutputLimit
-        | HookEnd::NotStarted(_) => "failed",
-        HookEnd::Uncertain(_) => "uncertain",
+        | HookEnd::NotStarted(_) => HookResultName::Failed,
+        HookEnd::Uncertain(_) => HookResultName::Uncertain,
     }
 }
 

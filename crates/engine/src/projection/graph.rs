@@ -49,7 +49,7 @@ pub(crate) fn row<'s>(
     Some(RunGraphRow {
         run: run.id.to_string(),
         name: run.spec.name.clone(),
-        state: projection::run::state_name(run).to_owned(),
+        state: projection::run::state_name(run).into(),
         tasks,
         queue: run.graph.as_ref().map(queue_row).unwrap_or_default(),
     })

@@ -3,7 +3,12 @@
 
 use std::sync::Arc;
 
-use provost_api::LoopRow;
+use provost_api::{
+    ChosenProposalRow, ContextUseRow, ContractRow, LimitUseRow, LoopRow, LoopUseRow, MemberUseRow,
+    OverviewBudgetRow, OverviewCriteriaRow, OverviewMemberRow, OverviewMessageRow,
+    OverviewMessagesRow, OverviewReaderRow, OverviewRow, OverviewTeamRow, ProposalRoundRow,
+    ProposalRow, RunningCheckRow,
+};
 use provost_core::{
     ids::SessionId,
     lifecycle::State,
@@ -14,7 +19,6 @@ use provost_core::{
         TeamMessage, visible,
     },
 };
-use serde_json::{Value, json};
 
 use crate::{
     hints,
@@ -31,16 +35,19 @@ const MAX_SHORT_BYTES: usize = 300;
 /// The maximum number of criteria, messages and workers to show. The rest are only counted.
 const MAX_ITEMS: usize = 20;
 
+/// The state shown for a member without a session.
+const POLLS_MESSAGES: &str = "polls_messages";
+
 /// Builds the overview of a team for one of its members. `look` returns a session's current state.
 pub fn overview<'s>(
     task: &Team,
     me: &TeamMember,
     caller: &ProvostInvocation,
     look: impl Fn(SessionId) -> Option<&'s Session>,
-) -> Value {
+) -> OverviewRow {
     let bound: Vec<&TeamMember> = task.members.iter().filter(|member| member.is_bound()).collect();
     let members =
-        bound.iter().take(MAX_ITEMS).map(|one| member_json(one, one.session.and_then(&look)));
+        bound.iter().take(MAX_ITEMS).map(|one| member_row(one, one.session.and_then(&look)));
     let open: Vec<&Criterion> = task.criteria.iter().filter(|one| one.is_open()).collect();
     let criteria = open.iter().take(MAX_ITEMS).map(|one| criterion_row(task, one));
     let mut blockers = blocker_rows(task, caller, &actor_of(me), &look);
@@ -49,34 +56,31 @@ pub fn overview<'s>(
     if let Some(looped) = &mut looped {
         looped.tokens_used = worker_tokens(task, &look);
     }
-    let budget = budget_json(task, looped.as_ref(), &bound, &look);
-    let mut seen = json!({
-        "team": {
-            "id": task.id.to_string(),
-            "name": task.spec.name,
-            "goal": clip_to(&task.spec.goal, MAX_LONG_BYTES),
-            "state": task.phase.as_str(),
-            "being_audited": task.audit.is_some(),
+    OverviewRow {
+        team: OverviewTeamRow {
+            id: task.id.to_string(),
+            name: task.spec.name.clone(),
+            goal: clip_to(&task.spec.goal, MAX_LONG_BYTES),
+            state: task.phase.as_str().to_owned(),
+            being_audited: task.audit.is_some(),
         },
-        "you": {"name": me.name, "role": me.role.as_str()},
-        "members": members.collect::<Value>(),
-        "criteria": {
-            "total": task.criteria.len(), "open": open.len(), "shown": criteria.collect::<Vec<_>>(),
+        you: OverviewReaderRow { name: me.name.clone(), role: me.role.as_str().to_owned() },
+        members: members.collect(),
+        criteria: OverviewCriteriaRow {
+            total: task.criteria.len(),
+            open: open.len(),
+            shown: criteria.collect(),
         },
-        "loop": looped,
-        "budget": budget,
-        "running_checks": task.checks.iter().take(MAX_ITEMS).map(check_json).collect::<Value>(),
-        "messages": messages_json(task, me),
-        "blockers": blockers,
-        "next": next_steps(task, me, &failed_workers(&bound, &look), &look),
-    });
-    if let Some(round) = &task.next {
-        seen["proposals"] = proposals_json(round, me);
+        budget: budget_row(task, looped.as_ref(), &bound, &look),
+        loop_row: looped,
+        running_checks: task.checks.iter().take(MAX_ITEMS).map(check_row).collect(),
+        messages: messages_row(task, me),
+        blockers,
+        next: next_steps(task, me, &failed_workers(&bound, &look), &look),
+        proposals: task.next.as_ref().map(|round| proposals_row(round, me)),
+        contract: (me.role == MemberRole::Manager).then(|| contract_row(task, me)),
+        new: None,
     }
-    if me.role == MemberRole::Manager {
-        seen["contract"] = contract_json(task, me);
-    }
-    seen
 }
 
 /// Returns the actor that the overview is for. The operator sees the same as a manager.
@@ -89,136 +93,141 @@ fn actor_of(me: &TeamMember) -> TeamActor {
 }
 
 /// Describes how much of the budget is used, for the loop and for each session that has a limit.
-fn budget_json<'s>(
+fn budget_row<'s>(
     task: &Team,
     looped: Option<&LoopRow>,
     bound: &[&TeamMember],
     look: &impl Fn(SessionId) -> Option<&'s Session>,
-) -> Value {
+) -> OverviewBudgetRow {
     let sessions = bound.iter().filter_map(|one| Some((one, look(one.session?)?)));
     let sessions = sessions.take(MAX_ITEMS).map(|(one, session)| {
         let limits = session.budget;
-        json!({
-            "member": one.name,
-            "tokens": {"used": session.usage.total(), "limit": limits.tokens},
-            "turns": {"used": session.turns, "limit": limits.turns},
-        })
+        MemberUseRow {
+            member: one.name.clone(),
+            tokens: LimitUseRow { used: Some(session.usage.total()), limit: limits.tokens },
+            turns: LimitUseRow {
+                used: Some(session.turns.into()),
+                limit: limits.turns.map(u64::from),
+            },
+        }
     });
     let running = if task.running_loop().is_some() { looped } else { None };
-    json!({
-        "loop": running.map(|looped| json!({
-            "tokens": {"used": looped.tokens_used, "limit": looped.tokens},
-            "iterations": {"used": looped.iteration, "limit": looped.max},
-        })),
-        "sessions": sessions.collect::<Value>(),
-    })
+    OverviewBudgetRow {
+        loop_use: running.map(|looped| LoopUseRow {
+            tokens: LimitUseRow { used: looped.tokens_used, limit: looped.tokens },
+            iterations: LimitUseRow {
+                used: Some(looped.iteration.into()),
+                limit: Some(looped.max.into()),
+            },
+        }),
+        sessions: sessions.collect(),
+    }
 }
 
 /// Shows the proposals for the next step. Until both are written, each is visible only to its author.
-fn proposals_json(round: &ProposalRound, me: &TeamMember) -> Value {
+fn proposals_row(round: &ProposalRound, me: &TeamMember) -> ProposalRoundRow {
     let (worker, manager) = round.visible_to(&me.name);
     let long = |text: Option<&str>| text.map(|text| clip_to(&visible(text), MAX_LONG_BYTES));
-    let written = |by: &str, text: Option<&str>| json!({"by": by, "text": long(text)});
-    json!({
-        "round": round.no,
-        "worker": written(&round.worker.by, worker),
-        "manager": round.manager.as_ref().map(|one| written(&one.by, manager)),
-        "chosen": round.chosen.as_ref().map(|(choice, because)| {
-            json!({"choice": choice.as_str(), "because": short_text(because)})
+    let written =
+        |by: &str, text: Option<&str>| ProposalRow { by: by.to_owned(), text: long(text) };
+    ProposalRoundRow {
+        round: round.no,
+        worker: written(&round.worker.by, worker),
+        manager: round.manager.as_ref().map(|one| written(&one.by, manager)),
+        chosen: round.chosen.as_ref().map(|(choice, because)| ChosenProposalRow {
+            choice: choice.as_str().to_owned(),
+            because: short_text(because),
         }),
-    })
+    }
 }
 
-fn contract_json(task: &Team, me: &TeamMember) -> Value {
+fn contract_row(task: &Team, me: &TeamMember) -> ContractRow {
     let config = &task.config;
-    let short = |all: &[String]| -> Value {
-        all.iter().take(MAX_ITEMS).map(|one| json!(clip_to(one, MAX_SHORT_BYTES))).collect()
+    let short = |all: &[String]| {
+        all.iter().take(MAX_ITEMS).map(|one| clip_to(one, MAX_SHORT_BYTES)).collect()
     };
-    json!({
-        "revision": config.revision,
-        "acknowledged": me.acknowledged,
-        "mode": config.mode.as_str(),
-        "objective": clip_to(&config.objective, MAX_LONG_BYTES),
-        "guidelines": short(&config.guidelines),
-        "references": short(&config.references),
-        "may_not": config.denied.iter().map(|action| action.as_str()).collect::<Vec<_>>(),
-        "epilogue": config.epilogue.iter().map(|step| step.as_str()).collect::<Vec<_>>(),
-        "adversarial": config.adversarial,
-        "questions": config.questions,
-        "on_completion": config.on_completion,
-    })
+    ContractRow {
+        revision: config.revision,
+        acknowledged: me.acknowledged,
+        mode: config.mode.as_str().to_owned(),
+        objective: clip_to(&config.objective, MAX_LONG_BYTES),
+        guidelines: short(&config.guidelines),
+        references: short(&config.references),
+        may_not: config.denied.iter().map(|action| action.as_str().to_owned()).collect(),
+        epilogue: config.epilogue.iter().map(|step| step.as_str().to_owned()).collect(),
+        adversarial: config.adversarial,
+        questions: config.questions.clone(),
+        on_completion: config.on_completion.clone(),
+    }
 }
 
-fn member_json(member: &TeamMember, session: Option<&Session>) -> Value {
-    let mut row = json!({"name": member.name, "role": member.role.as_str()});
-    let Some(session) = session else {
-        row["state"] = json!("polls_messages");
-        return row;
+fn member_row(member: &TeamMember, session: Option<&Session>) -> OverviewMemberRow {
+    let row = OverviewMemberRow {
+        name: member.name.clone(),
+        role: member.role.as_str().to_owned(),
+        state: POLLS_MESSAGES.to_owned(),
+        ..OverviewMemberRow::default()
     };
+    let Some(session) = session else { return row };
     let judged = session.judgement();
-    row["state"] = json!(judged.state.as_str());
-    if let Some(cause) = judged.cause {
-        row["cause"] = json!(cause.as_str());
-    }
-    let flags: Vec<&str> = judged.flags.iter().map(|flag| flag.as_str()).collect();
     let asks = session.open_requests().take(MAX_ITEMS).map(|one| short_text(&one.asked.title));
-    let asks: Vec<String> = asks.collect();
     let claim = session.attempt().claim.as_ref().and_then(|claim| claim.text.as_deref());
-    row["turns"] = json!(session.turns);
-    row["tokens"] = json!(session.usage.total());
-    if !flags.is_empty() {
-        row["flags"] = json!(flags);
+    OverviewMemberRow {
+        state: judged.state.as_str().to_owned(),
+        cause: judged.cause.map(|cause| cause.as_str().to_owned()),
+        turns: Some(session.turns),
+        tokens: Some(session.usage.total()),
+        flags: judged.flags.iter().map(|flag| flag.as_str().to_owned()).collect(),
+        open_requests: asks.collect(),
+        says: claim.map(|says| clip_to(&visible(says), MAX_LONG_BYTES)),
+        context: session
+            .context
+            .map(|context| ContextUseRow { used: context.used, window: context.window }),
+        ..row
     }
-    if !asks.is_empty() {
-        row["open_requests"] = json!(asks);
-    }
-    if let Some(says) = claim {
-        row["says"] = json!(clip_to(&visible(says), MAX_LONG_BYTES));
-    }
-    if let Some(context) = session.context {
-        row["context"] = json!({"used": context.used, "window": context.window});
-    }
-    row
 }
 
-fn check_json(check: &PendingCheck) -> Value {
-    let what = match &check.purpose {
+fn check_row(check: &PendingCheck) -> RunningCheckRow {
+    let purpose = match &check.purpose {
         CheckPurpose::Criterion(no) => format!("criterion {no}"),
         CheckPurpose::Evidence { name, .. } => name.clone(),
         CheckPurpose::Audit(no) => format!("audit {no}"),
     };
-    json!({"check": check.no, "command": clip_to(&check.command, MAX_SHORT_BYTES), "for": what})
+    let command = clip_to(&check.command, MAX_SHORT_BYTES);
+    RunningCheckRow { check: check.no, command, purpose }
 }
 
 /// Lists the newest messages to or from this member, and counts those that are waiting.
-fn messages_json(task: &Team, me: &TeamMember) -> Value {
+fn messages_row(task: &Team, me: &TeamMember) -> OverviewMessagesRow {
     let own = Recipient::Member(me.name.clone());
     let waits = |to: &Recipient| {
         task.messages.iter().filter(|m| m.to == *to && !m.status.is_over()).count()
     };
     let of_me = |one: &&Arc<TeamMessage>| one.to == own || one.from.name() == me.name;
-    let mut newest: Vec<&Arc<TeamMessage>> =
-        task.messages.iter().rev().filter(of_me).take(MAX_ITEMS).collect();
+    let newest = task.messages.iter().rev().filter(of_me).take(MAX_ITEMS);
+    let mut newest: Vec<OverviewMessageRow> = newest.map(|one| message_row(one)).collect();
     newest.reverse();
-    let rows = newest.into_iter().map(|one| {
-        let mut row = json!({
-            "no": one.no,
-            "from": one.from.name(),
-            "to": one.to.name(),
-            "kind": one.kind.as_str(),
-            "status": one.status.as_str(),
-            "text": short_text(&one.text),
-        });
-        if let MessageStatus::Dead { reason } = &one.status {
-            row["reason"] = json!(short_text(reason));
-        }
-        row
-    });
-    json!({
-        "waiting_for_you": waits(&own),
-        "waiting_for_operator": waits(&Recipient::Operator),
-        "newest": rows.collect::<Value>(),
-    })
+    OverviewMessagesRow {
+        waiting_for_you: waits(&own),
+        waiting_for_operator: waits(&Recipient::Operator),
+        newest,
+    }
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "no other message has a reason here")]
+fn message_row(message: &TeamMessage) -> OverviewMessageRow {
+    OverviewMessageRow {
+        no: message.no,
+        from: message.from.name().to_owned(),
+        to: message.to.name().to_owned(),
+        kind: message.kind.as_str().to_owned(),
+        status: message.status.as_str().to_owned(),
+        text: short_text(&message.text),
+        reason: match &message.status {
+            MessageStatus::Dead { reason } => Some(short_text(reason)),
+            _ => None,
+        },
+    }
 }
 
 fn short_text(text: &str) -> String {

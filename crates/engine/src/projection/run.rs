@@ -3,17 +3,17 @@
 use std::collections::BTreeSet;
 
 use provost_api::{
-    ApprovalRow, BudgetRow, CostRow, DecisionRow, FindingRow, LandingRow, OriginRow, PullRow,
-    RunRow, RunSessionRow, RunVerificationRow, UsageRow,
+    ApprovalRow, BudgetRow, CheckResultName, CostRow, DecisionRow, FindingRow, LandingRow,
+    OriginRow, PullRow, RunRow, RunSessionRow, RunStateName, RunVerificationRow, UsageRow,
 };
 use provost_core::{
     ids::SessionId,
     limits::MAX_LEFT_OUT,
     result::Finding,
     run::{
-        LandingState, PendingRunApproval, PullRequest, Run, RunDecision, RunOrigin, RunSession,
-        RunStop, RunVerification, StageReview, TokenPrices, VerificationResult,
-        VerificationSubject,
+        LandingState, PendingRunApproval, PullRequest, Run, RunDecision, RunEnding, RunOrigin,
+        RunSession, RunState, RunStop, RunVerification, StageReview, TokenPrices,
+        VerificationResult, VerificationSubject,
     },
     session::{Session, Usage},
     verdict::{Caveats, Receipt},
@@ -21,7 +21,7 @@ use provost_core::{
 
 use crate::{
     projection,
-    projection::session::{check_row, clip, clip_to, newest},
+    projection::session::{check_row, clip, clip_to, missing_result, newest},
 };
 
 /// The maximum length of a text in fields that may occur many times. The events and the summary
@@ -77,7 +77,7 @@ pub fn row(run: &Run) -> RunRow {
         preset: spec.preset.clone(),
         target: spec.target.branch.clone(),
         base: spec.target.base.commit.0.clone(),
-        state: state_name(run).to_owned(),
+        state: state_name(run).into(),
         why: clip(&why.text),
         why_session: why.session.map(|id| id.to_string()),
         terminal: outcome.is_some(),
@@ -157,8 +157,15 @@ fn cost_row(prices: &TokenPrices, usage: Usage) -> CostRow {
     CostRow { currency: prices.currency.clone(), amount: format!("{whole}.{rest:06}") }
 }
 
-pub(crate) fn state_name(run: &Run) -> &'static str {
-    run.state().as_str()
+pub(crate) fn state_name(run: &Run) -> RunStateName {
+    match run.state() {
+        RunState::Running => RunStateName::Running,
+        RunState::Stopping => RunStateName::Stopping,
+        RunState::Ended(RunEnding::Succeeded) => RunStateName::Succeeded,
+        RunState::Ended(RunEnding::Completed) => RunStateName::Completed,
+        RunState::Ended(RunEnding::Failed) => RunStateName::Failed,
+        RunState::Ended(RunEnding::Cancelled) => RunStateName::Cancelled,
+    }
 }
 
 fn cause_name(run: &Run) -> Option<String> {
@@ -216,7 +223,7 @@ fn session_row(session: &RunSession) -> RunSessionRow {
         stage: session.stage.as_str().to_owned(),
         task: session.task.as_ref().map(ToString::to_string),
         cycle: session.cycle,
-        state: session.end.as_ref().map(|end| end.state.as_str().to_owned()),
+        state: session.end.as_ref().map(|end| end.state.into()),
         interrupted: false,
     }
 }
@@ -233,11 +240,11 @@ fn verification_row(run: &Run, one: &RunVerification) -> RunVerificationRow {
     };
     let is_pending = !run.is_sealed() && one.attempt == run.attempt().no;
     let (state, missing) = match one.result() {
-        None if is_pending => ("running", "pending"),
-        None => ("stopped", "not_run"),
-        Some(VerificationResult::Passed) => ("passed", "not_run"),
-        Some(VerificationResult::Failed) => ("failed", "not_run"),
-        Some(VerificationResult::Inconclusive) => ("inconclusive", "not_run"),
+        None if is_pending => ("running", CheckResultName::Pending),
+        None => ("stopped", CheckResultName::NotRun),
+        Some(VerificationResult::Passed) => ("passed", CheckResultName::NotRun),
+        Some(VerificationResult::Failed) => ("failed", CheckResultName::NotRun),
+        Some(VerificationResult::Inconclusive) => ("inconclusive", CheckResultName::NotRun),
     };
     let receipts = one.receipts.as_deref().unwrap_or_default();
     let row = |check: &String| {
@@ -311,8 +318,8 @@ fn newest_receipts(run: &Run) -> Option<&[Receipt]> {
 fn check_rows(run: &Run) -> Vec<provost_api::CheckRow> {
     let receipts = newest_receipts(run);
     // A resumed conversation has no receipts, but checks that were already proved still count.
-    let proved = |check: &str| run.proves(check).then_some("passed");
-    let missing = if run.is_sealed() { "not_run" } else { "pending" };
+    let proved = |check: &str| run.proves(check).then_some(CheckResultName::Passed);
+    let missing = missing_result(run.is_sealed());
     let receipt = |check: &str| -> Option<&Receipt> {
         receipts.and_then(|all| all.iter().find(|receipt| receipt.command == check))
     };

@@ -1,9 +1,10 @@
 //! The projection of a session: the row that `ls` and `status` show, and the facts behind its state.
 
 use provost_api::{
-    BudgetRow, CheckRow, ClaimRow, CommunicationRow, ContextRow, ExitRow, FactRow, LaunchRow,
-    LimitWaitRow, MessageRow, ProgressRow, QuestionRow, RequestRow, ResolutionRow, SessionRow,
-    ShortageRow, SubjectRow, UsageRow, WhyFact, WorktreeRow,
+    BudgetRow, CheckResultName, CheckRow, ClaimRow, CommunicationRow, ContextRow, ExitRow,
+    Extensible, FactRow, Hint, LaunchPhaseName, LaunchRow, LimitWaitRow, MessageRow, ProgressRow,
+    QuestionRow, RequestRow, ResolutionRow, SessionRow, ShortageRow, SubjectRow, UsageRow,
+    VerificationName, Vocabulary as _, WhyFact, WorktreeRow,
 };
 use provost_core::{
     lifecycle::{Activity, Cause, ClaimKind, Flag, Rule, StopCause, VerificationFact},
@@ -49,26 +50,26 @@ pub fn row(session: &Session) -> SessionRow {
         },
         agent: spec.agent.name.clone(),
         adapter: spec.agent.interface.adapter.to_string(),
-        mode: spec.agent.interface.mode.as_str().to_owned(),
+        mode: spec.agent.interface.mode.into(),
         has_conversation: spec.agent.interface.has_turns(),
         can_resume: spec.agent.interface.can_resume(),
         can_attach: spec.agent.interface.can_attach(),
         argv: spec.agent.argv.clone(),
         version: spec.agent.version.clone(),
-        state: judged.state.as_str().to_owned(),
+        state: judged.state.into(),
         terminal: judged.is_terminal(),
         sealed: attempt.is_sealed(),
-        cause: judged.cause.map(|cause| cause.as_str().to_owned()),
-        flags: judged.flags.iter().map(|flag| flag.as_str().to_owned()).collect(),
+        cause: judged.cause.map(Extensible::from),
+        flags: judged.flags.iter().copied().map(Extensible::from).collect(),
         rule: judged.rule.as_str().to_owned(),
-        claim: claim.kind.as_str().to_owned(),
+        claim: claim.kind.into(),
         claimed_at: claim.at,
         claim_source: claim.source.map(|source| source.as_str().to_owned()),
         claim_text: claim.text.map(clip),
-        process: projection::common::process_name(session).to_owned(),
+        process: projection::common::process_name(session).into(),
         exit: session.current_launch().and_then(exit_row),
-        activity: projection::common::activity_name(session).to_owned(),
-        verification: session.verification().as_str().to_owned(),
+        activity: projection::common::activity_name(session).into(),
+        verification: verification_name(session).into(),
         checks: check_rows(session),
         tree: snapshot.map(|snapshot| snapshot.tree.0.clone()),
         commit: snapshot.map(|snapshot| snapshot.commit.0.clone()),
@@ -106,7 +107,7 @@ pub fn row(session: &Session) -> SessionRow {
             .chain(describe_unobservable(session))
             .collect(),
         resolution: attempt.resolutions.last().map(|resolution| ResolutionRow {
-            state: resolution.state.as_str().to_owned(),
+            state: resolution.state.into(),
             because: clip(&resolution.because),
             at: resolution.at.wall_ms,
         }),
@@ -118,6 +119,20 @@ pub fn row(session: &Session) -> SessionRow {
         last_activity_at: None,
         sealed_at: attempt.sealed.as_ref().map(|sealed| sealed.at.wall_ms),
     }
+}
+
+/// Returns the verdict of the checks on the current tree.
+fn verification_name(session: &Session) -> VerificationName {
+    match session.verification() {
+        VerificationFact::None => VerificationName::None,
+        VerificationFact::Passed(_) => VerificationName::Passed,
+        VerificationFact::Failed(_) => VerificationName::Failed,
+    }
+}
+
+/// Returns the result of a check that has no receipt.
+pub(crate) fn missing_result(is_over: bool) -> CheckResultName {
+    if is_over { CheckResultName::NotRun } else { CheckResultName::Pending }
 }
 
 /// Describes how a session or member receives messages.
@@ -157,14 +172,14 @@ pub fn explain(session: &Session, now_ms: u64) -> (Vec<WhyFact>, String) {
     let stopped = launch.is_some_and(is_suspended).then_some("suspended: a signal stopped it");
     let detail = [stopped.map(str::to_owned), detail].into_iter().flatten();
     let detail = Some(detail.collect::<Vec<_>>().join(", ")).filter(|detail| !detail.is_empty());
-    add("process", projection::common::process_name(session), source, at, detail);
+    add("process", projection::common::process_name(session).as_str(), source, at, detail);
     let (source, heard, unseen) = if projection::common::is_unseen(session) {
         ("none", None, Some(TURNS_UNKNOWN.to_owned()))
     } else {
         let heard = launch.map(activity_at);
         (session.spec.agent.interface.adapter.as_str(), heard, None)
     };
-    add("activity", projection::common::activity_name(session), source, heard, unseen);
+    add("activity", projection::common::activity_name(session).as_str(), source, heard, unseen);
     let watch = launch.map(|launch| &launch.watch);
     for (by, seen) in watch.into_iter().flat_map(|watch| &watch.records) {
         let place = (seen.place > 0).then(|| format!("up to byte {}", seen.place));
@@ -409,7 +424,7 @@ fn exit_row(launch: &Launch) -> Option<ExitRow> {
 fn check_rows(session: &Session) -> Vec<CheckRow> {
     let receipts = &session.attempt().verifying.receipts;
     let receipt = |check: &str| receipts.iter().find(|receipt| receipt.command == check);
-    let missing = if session.attempt().is_sealed() { "not_run" } else { "pending" };
+    let missing = missing_result(session.attempt().is_sealed());
     let row = |check: &String| {
         check_row(check, session.spec.check_origin(check), receipt(check), missing)
     };
@@ -420,19 +435,21 @@ pub(crate) fn check_row(
     command: &str,
     by: CheckOrigin,
     receipt: Option<&Receipt>,
-    missing: &str,
+    missing: CheckResultName,
 ) -> CheckRow {
     let result = match receipt.map(|receipt| &receipt.end) {
         None => missing,
-        Some(CheckEnd::Exit(0)) => "passed",
-        Some(CheckEnd::Exit(_) | CheckEnd::Signal(_)) => "failed",
-        Some(CheckEnd::TimeLimit | CheckEnd::OutputLimit | CheckEnd::Unfinished(_)) => "unfinished",
+        Some(CheckEnd::Exit(0)) => CheckResultName::Passed,
+        Some(CheckEnd::Exit(_) | CheckEnd::Signal(_)) => CheckResultName::Failed,
+        Some(CheckEnd::TimeLimit | CheckEnd::OutputLimit | CheckEnd::Unfinished(_)) => {
+            CheckResultName::Unfinished
+        }
     };
     let overlay = receipt.and_then(|receipt| receipt.overlay.as_ref());
     CheckRow {
         command: command.to_owned(),
         by: Some(by.as_str().to_owned()),
-        result: result.to_owned(),
+        result: result.into(),
         detail: receipt.map(|receipt| receipt.end.summary()),
         tree: receipt.map(|receipt| receipt.tree.0.clone()),
         duration_ms: receipt.map(|receipt| receipt.duration_ms),
@@ -464,11 +481,11 @@ fn request_row_with_commands(session: &Session, request: &Request) -> RequestRow
         && request.asked.subject.is_none();
     let look = if runs { pane.map(attach_command) } else { None };
     let commands = match (session.is_screen_only(request), &session.spec.adopted) {
-        (true, None) if runs => vec![format!("provost attach {id}")],
+        (true, None) if runs => vec![Hint::Attach(id).to_string()],
         (true, None) if session.spec.agent.interface.takes_instructions() => {
-            vec![format!("provost resume {id}")]
+            vec![Hint::Resume(id).to_string()]
         }
-        (true, _) => vec![look.unwrap_or_else(|| format!("provost status {id} --why"))],
+        (true, _) => vec![look.unwrap_or_else(|| Hint::StatusWhy(id).to_string())],
         (false, _) => {
             let deny = row.can_be_denied().then(|| row.deny_command());
             let look = if unseen { look } else { None };
@@ -498,7 +515,7 @@ fn request_row(request: &Request) -> RequestRow {
     RequestRow {
         id: request.id.to_string(),
         revision: request.revision,
-        kind: request.asked.kind.as_str().to_owned(),
+        kind: request.asked.kind.into(),
         blocking: request.asked.waiting == BlockingMode::Blocking,
         title: clip(&request.asked.title),
         questions: request
@@ -553,7 +570,7 @@ fn limited_row(limited: &LimitWait) -> LimitWaitRow {
 
 fn claim_row(claim: &Claim) -> ClaimRow {
     ClaimRow {
-        claim: claim.kind.as_str().to_owned(),
+        claim: claim.kind.into(),
         source: claim.source.as_str().to_owned(),
         text: claim.text.as_deref().map(clip),
         at: claim.at.wall_ms,
@@ -562,11 +579,13 @@ fn claim_row(claim: &Claim) -> ClaimRow {
 
 fn launch_row(launch: &Launch) -> LaunchRow {
     let (phase, pid) = match &launch.phase {
-        LaunchPhase::Pending => ("pending", None),
-        LaunchPhase::Running { child, .. } => ("running", child.as_ref().map(|child| child.pid)),
-        LaunchPhase::Ended { .. } => ("ended", None),
-        LaunchPhase::Unobserved { .. } => ("unobserved", None),
-        LaunchPhase::Failed { .. } => ("failed", None),
+        LaunchPhase::Pending => (LaunchPhaseName::Pending, None),
+        LaunchPhase::Running { child, .. } => {
+            (LaunchPhaseName::Running, child.as_ref().map(|child| child.pid))
+        }
+        LaunchPhase::Ended { .. } => (LaunchPhaseName::Ended, None),
+        LaunchPhase::Unobserved { .. } => (LaunchPhaseName::Unobserved, None),
+        LaunchPhase::Failed { .. } => (LaunchPhaseName::Failed, None),
     };
     let step = |step| match step {
         StopStep::Interrupt => "interrupt",
@@ -576,7 +595,7 @@ fn launch_row(launch: &Launch) -> LaunchRow {
     };
     LaunchRow {
         id: launch.id.to_string(),
-        phase: phase.to_owned(),
+        phase: phase.into(),
         pid,
         attempt: launch.attempt,
         stop: launch.stop.map(|stop| step(stop.step).to_owned()),

@@ -1,9 +1,10 @@
 //! The projection of a team.
 
 use provost_api::{
-    AdvanceRow, AssertedRow, AuditedWorkRow, BlockerRow, CommunicationRow, ContinuationRow,
-    CriterionRow, DraftRow, DraftedRow, FailedCheckRow, InboxItemRow, LoopRow, MemberRow, MoveRow,
-    RejectedItemRow, TeamHeadRow, TeamMessageRow, TeamRow,
+    AdvanceRow, AssertedRow, AuditedWorkRow, BlockerRow, ChangedRows, CommunicationRow,
+    ContinuationRow, CriterionRow, CriterionStateName, DraftRow, DraftedRow, FailedCheckRow, Hint,
+    InboxItemRow, LoopRow, MemberRow, MoveRow, OrderedRow, RejectedItemRow, TeamHeadRow,
+    TeamMessageRow, TeamRow, TeamStateName,
 };
 use provost_core::{
     ids::SessionId,
@@ -60,7 +61,7 @@ fn build_row(task: &Team, caller: &ProvostInvocation, who: &TeamActor, most: usi
         project: spec.project.clone(),
         cwd: spec.cwd.clone(),
         checks: spec.checks.clone(),
-        state: task.phase.as_str().to_owned(),
+        state: state_name(&task.phase).into(),
         terminal: task.phase.is_over(),
         because: phase_reason(&task.phase).map(clip),
         since: task.since.wall_ms,
@@ -88,7 +89,7 @@ pub(crate) fn head_row(task: &Team) -> TeamHeadRow {
     TeamHeadRow {
         id: task.id.to_string(),
         name: task.spec.name.clone(),
-        state: task.phase.as_str().to_owned(),
+        state: state_name(&task.phase).into(),
         terminal: task.phase.is_over(),
     }
 }
@@ -106,7 +107,7 @@ pub fn row_for<'s>(
     for (member, shown) in task.members.iter().zip(&mut row.members) {
         if let Some(session) = member.session.and_then(&look) {
             let judged = session.judgement();
-            shown.state = Some(judged.state.as_str().to_owned());
+            shown.state = Some(judged.state.into());
             shown.cause = judged.cause.map(|cause| cause.as_str().to_owned());
             shown.branch = session.spec.work.branch().map(str::to_owned);
         }
@@ -187,8 +188,9 @@ pub(crate) fn blocker_row(
 fn blocker_row_with(
     blocker: &FinishBlocker,
     caller: &ProvostInvocation,
-    hint: Option<String>,
+    hint: Option<Hint>,
 ) -> BlockerRow {
+    let hint = hint.map(String::from);
     let printed = blocker.failed_check().map(|(_, tail)| tail);
     BlockerRow {
         code: blocker.code().to_owned(),
@@ -247,7 +249,7 @@ pub(crate) fn criterion_row(task: &Team, criterion: &Criterion) -> CriterionRow 
     CriterionRow {
         no: criterion.no,
         text: clip_to(&criterion.text, MAX_SHORT_BYTES),
-        state: criterion.state.as_str().to_owned(),
+        state: criterion_state_name(&criterion.state).into(),
         source: criterion.source.as_str().to_owned(),
         rationale: criterion.rationale.as_deref().map(|text| clip_to(text, MAX_SHORT_BYTES)),
         needs: needs.to_owned(),
@@ -521,7 +523,7 @@ pub fn message_row(message: &TeamMessage) -> TeamMessageRow {
         priority: message.priority.as_str().to_owned(),
         expires_at: message.expires_ms.map(|at| wall_time(message.stored, at)),
         iteration: message.iteration,
-        status: message.status.as_str().to_owned(),
+        status: message.status.kind().into(),
         reason: reason.map(clip),
         consumer: message.status.lease().map(|lease| lease.consumer.clone()),
         offers: message.offers,
@@ -534,6 +536,27 @@ pub fn message_row(message: &TeamMessage) -> TeamMessageRow {
 pub(crate) fn wall_time(known: Moment, mono_ms: u64) -> i64 {
     let ahead = i64::try_from(mono_ms.saturating_sub(known.mono_ms)).unwrap_or(i64::MAX);
     known.wall_ms.saturating_add(ahead)
+}
+
+fn state_name(phase: &TeamPhase) -> TeamStateName {
+    match phase {
+        TeamPhase::Open => TeamStateName::Open,
+        TeamPhase::Active => TeamStateName::Active,
+        TeamPhase::Paused { .. } => TeamStateName::Paused,
+        TeamPhase::Done { .. } => TeamStateName::Done,
+        TeamPhase::Failed { .. } => TeamStateName::Failed,
+        TeamPhase::Cancelled { .. } => TeamStateName::Cancelled,
+    }
+}
+
+fn criterion_state_name(state: &CriterionState) -> CriterionStateName {
+    match state {
+        CriterionState::Proposed => CriterionStateName::Proposed,
+        CriterionState::Accepted => CriterionStateName::Accepted,
+        CriterionState::Satisfied { .. } => CriterionStateName::Satisfied,
+        CriterionState::Deferred { .. } => CriterionStateName::Deferred,
+        CriterionState::Rejected { .. } => CriterionStateName::Rejected,
+    }
 }
 
 /// Returns the number of the message that an event changed, if any.
@@ -558,38 +581,26 @@ pub(crate) fn is_message_event(event: &Event) -> bool {
     changed_message(event).is_some() && !asks
 }
 
-/// The row that an event changed.
-#[derive(Serialize)]
-#[serde(untagged)]
-pub(crate) enum ChangedRow {
-    Message(Box<TeamMessageRow>),
-    Criterion(Box<CriterionRow>),
-    Notified { member: String, what: &'static str },
-    Number(u32),
-}
-
-/// Returns the row that an event changed, if it is not the team's own row.
+/// Adds the row that an event changed, if it is not the team's own row.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the rest is in the task's own row")]
-pub(crate) fn changed_row(task: &Team, event: &Event) -> Option<(&'static str, ChangedRow)> {
-    if let Some(no) = changed_message(event) {
-        return task
-            .message(no)
-            .map(|one| ("message", ChangedRow::Message(Box::new(message_row(one)))));
+pub(crate) fn add_changed_row(task: &Team, event: &Event, rows: &mut ChangedRows) {
+    if let Some(message) = changed_message(event).and_then(|no| task.message(no)) {
+        rows.message = Some(message_row(message));
     }
     match event {
         Event::CriterionProposed(CriterionProposed { no, .. })
         | Event::CriterionJudged(CriterionJudged { no, .. }) => {
-            let row = criterion_row(task, task.criterion(*no)?);
-            Some(("criterion", ChangedRow::Criterion(Box::new(row))))
+            if let Some(criterion) = task.criterion(*no) {
+                rows.criterion = Some(criterion_row(task, criterion));
+            }
         }
-        Event::CheckRequested(CheckRequested { check }) => {
-            Some(("check", ChangedRow::Number(check.no)))
-        }
-        Event::CheckJoined(e) => Some(("check", ChangedRow::Number(e.no))),
-        Event::FinishRequested(e) => Some(("audit", ChangedRow::Number(e.no))),
+        Event::CheckRequested(CheckRequested { check }) => rows.check = Some(check.no),
+        Event::CheckJoined(e) => rows.check = Some(e.no),
+        Event::FinishRequested(e) => rows.audit = Some(e.no),
         Event::MemberOrdered(MemberOrdered { name, what, .. }) => {
-            Some(("ordered", ChangedRow::Notified { member: name.clone(), what: what.describe() }))
+            let what = what.describe().to_owned();
+            rows.ordered = Some(OrderedRow { member: name.clone(), what });
         }
-        _ => None,
+        _ => {}
     }
 }

@@ -5,7 +5,10 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use provost_api::{ApiError, ErrorCode, EventRow};
+use provost_api::{
+    ApiError, CallReply, ErrorCode, EventRow, Hint, NextReply, OpenSessionReply, OpenTeamReply,
+    ReportReply, RunChangeReply, SessionReply, TeamChangeReply,
+};
 use provost_core::{
     ids::{LaunchId, RunId, SessionId, TeamId},
     run::{self, RunSpec},
@@ -13,16 +16,17 @@ use provost_core::{
     team,
 };
 use provost_ledger::RecordedEvent;
+use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
-use super::{listing::Listing, team_requests::TeamRequest};
+use super::{owner::Owner, team_requests::TeamRequest};
 use crate::stream::Subject;
 
-/// JSON, or an error.
-pub(super) type JsonReply = Result<String, ApiError>;
+/// The reply to a change, or why the change is refused.
+pub(super) type ChangeResult = Result<EngineReply, ApiError>;
 
-/// A request to the engine.
+/// A change that a caller requests. [`EngineHandle`] has a method for each query.
 #[derive(Debug)]
 pub enum EngineRequest {
     Open {
@@ -55,46 +59,32 @@ pub enum EngineRequest {
         run: String,
         command: run::RunCommand,
     },
-    RunRow {
-        run: String,
-    },
-    /// The plan of a run, with the progress of each task.
-    Graph {
-        run: String,
-    },
-    Runs {
-        limit: usize,
-    },
     /// A request about a team.
     Team(TeamRequest),
-    SessionRow {
-        session: String,
-    },
-    Explain {
-        session: String,
-    },
-    List(Listing),
-    /// The launches that may be running, with their holders if known.
-    LiveLaunches,
-    Archive {
-        before_wall_ms: i64,
-        apply: bool,
-    },
-    /// The status of the daemon, and which of the given holder directories belong to no session or
-    /// run on the board.
-    Status {
-        registered: Vec<String>,
-    },
-    /// Rows that differ from the ledger because it currently cannot be written, and the machine's
-    /// shortages.
-    Preview,
 }
+
+/// The reply to a change. Each kind of change always has the same kind of reply.
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+pub enum EngineReply {
+    SessionOpened(Box<OpenSessionReply>),
+    Session(Box<SessionReply>),
+    Report(Box<ReportReply>),
+    Call(Box<CallReply>),
+    Run(Box<RunChangeReply>),
+    TeamOpened(Box<OpenTeamReply>),
+    Team(Box<TeamChangeReply>),
+    NextMessage(Box<NextReply>),
+}
+
+/// A query. The owner runs it between two commits.
+pub(super) type Query = Box<dyn FnOnce(&mut Owner) + Send>;
 
 pub(super) struct PendingRequest {
     pub(super) request: EngineRequest,
     pub(super) actor: String,
     pub(super) key: Option<String>,
-    pub(super) reply: oneshot::Sender<JsonReply>,
+    pub(super) reply: oneshot::Sender<ChangeResult>,
 }
 
 /// Observations about a session.
@@ -121,6 +111,7 @@ pub struct TeamObservation {
 
 pub(super) enum OwnerInput {
     Request(Box<PendingRequest>),
+    Query(Query),
     Session(SessionObservation),
     Run(RunObservation),
     Team(TeamObservation),
@@ -148,28 +139,33 @@ pub struct ObservationSender {
 }
 
 impl EngineHandle {
-    /// Sends a request, and waits until its reply is durable.
+    /// Requests a change, and waits until it is durable.
     pub async fn request(
         &self,
         ask: EngineRequest,
         actor: &str,
         key: Option<String>,
-    ) -> Result<String, ApiError> {
+    ) -> Result<EngineReply, ApiError> {
         let (reply, answer) = oneshot::channel();
         let asked = PendingRequest { request: ask, actor: actor.to_owned(), key, reply };
-        let stopped = || {
-            ApiError::new(ErrorCode::Unreachable, "the daemon is stopping")
-                .next("provost daemon status")
-        };
-        self.inputs.send(OwnerInput::Request(Box::new(asked))).await.map_err(|_| stopped())?;
-        answer.await.map_err(|_| stopped())?
+        self.send(OwnerInput::Request(Box::new(asked))).await?;
+        answer.await.map_err(|_| stopping())?
     }
 
-    /// Sends a request and parses the reply.
-    pub async fn request_json(&self, ask: EngineRequest) -> Result<Value, ApiError> {
-        let text = self.request(ask, "operator", None).await?;
-        serde_json::from_str(&text)
-            .map_err(|why| ApiError::new(ErrorCode::Internal, why.to_string()))
+    /// Runs a query on the owner's state.
+    pub(super) async fn query<T: Send + 'static>(
+        &self,
+        query: impl FnOnce(&mut Owner) -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let (reply, answer) = oneshot::channel();
+        // The caller may be gone, in which case it needs no reply.
+        let query = |owner: &mut Owner| drop(reply.send(query(owner)));
+        self.send(OwnerInput::Query(Box::new(query))).await?;
+        answer.await.map_err(|_| stopping())?
+    }
+
+    async fn send(&self, input: OwnerInput) -> Result<(), ApiError> {
+        self.inputs.send(input).await.map_err(|_| stopping())
     }
 
     /// Subscribes to events as they become durable.
@@ -185,6 +181,16 @@ impl EngineHandle {
             drop(stopped.await);
         }
     }
+}
+
+/// Returns the error for a request that arrives while the daemon stops.
+fn stopping() -> ApiError {
+    ApiError::new(ErrorCode::Unreachable, "the daemon is stopping").next(Hint::DaemonStatus)
+}
+
+/// Returns the error for a reply that does not belong to its request.
+pub fn mismatched_reply() -> ApiError {
+    ApiError::new(ErrorCode::Internal, "the engine sent the reply to another kind of request")
 }
 
 impl ObservationSender {
@@ -261,26 +267,4 @@ fn visible_data(record: &RecordedEvent) -> Value {
         data["text"] = Value::Null;
     }
     data
-}
-
-pub(super) fn is_query(ask: &EngineRequest) -> bool {
-    match ask {
-        EngineRequest::Team(ask) => ask.is_query(),
-        EngineRequest::Open { .. }
-        | EngineRequest::SessionCommand { .. }
-        | EngineRequest::Report { .. }
-        | EngineRequest::ToolCall { .. }
-        | EngineRequest::OpenRun { .. }
-        | EngineRequest::RunCommand { .. } => false,
-        EngineRequest::RunRow { .. }
-        | EngineRequest::Graph { .. }
-        | EngineRequest::Runs { .. }
-        | EngineRequest::SessionRow { .. }
-        | EngineRequest::Explain { .. }
-        | EngineRequest::List(_)
-        | EngineRequest::LiveLaunches
-        | EngineRequest::Status { .. }
-        | EngineRequest::Preview
-        | EngineRequest::Archive { .. } => true,
-    }
 }

@@ -3,17 +3,20 @@
 //!
 //! Returning the first reply for a different change would hide the fact that nothing was done.
 
-use provost_api::{ApiError, ErrorCode};
+use provost_api::{ApiError, ChangedTeamRow, ErrorCode, TeamChangeReply};
 use provost_core::{
     ids::{SessionId, TeamId},
     session::SessionSpec,
     team::{Event, LoopTemplate, MemberRole, TeamCommand, TeamSpec},
 };
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde::{
+    Deserialize, Serialize,
+    de::{DeserializeOwned, IgnoredAny},
+};
+use serde_json::Value;
 
 use super::{
-    handle::EngineRequest,
+    handle::{ChangeResult, EngineReply, EngineRequest},
     owner::Owner,
     team_requests::{self, TeamCaller, TeamRequest},
 };
@@ -29,40 +32,39 @@ impl Owner {
         &self,
         turn: &BoardTransaction<'_>,
         ask: &EngineRequest,
-        reply: String,
-    ) -> Result<String, ApiError> {
+        stored: &str,
+    ) -> ChangeResult {
         if let EngineRequest::Team(TeamRequest::Command { command, by, .. }) = ask {
-            return self.repeated_team_reply(turn, by, command, &reply);
+            let reply = self.repeated_team_reply(turn, by, command, parse_stored(stored)?)?;
+            return Ok(EngineReply::Team(Box::new(reply)));
         }
-        let stored: Value = serde_json::from_str(&reply).unwrap_or_default();
-        let before = stored["id"].as_str().or_else(|| stored["session"]["id"].as_str());
+        let reply = decode_reply(ask, stored)?;
+        let before = reply.subject_id();
         if let EngineRequest::Open { id, spec, .. } = ask {
-            let opened = before.and_then(|id| id.parse::<SessionId>().ok());
-            return match opened
-                .map(|opened| (opened, self.spec_differences(turn, opened, *id, spec)))
-            {
-                Some((opened, others)) if !others.is_empty() => {
-                    let what = format!("{opened}, opened with another {}", others.join(", "));
-                    Err(key_conflict(&what))
-                }
-                Some(_) | None => Ok(reply),
+            let others = before
+                .parse()
+                .map(|opened| self.spec_differences(turn, opened, *id, spec))
+                .unwrap_or_default();
+            return if others.is_empty() {
+                Ok(reply)
+            } else {
+                let what = format!("{before}, opened with another {}", others.join(", "));
+                Err(key_conflict(&what))
             };
         }
         if let EngineRequest::Team(TeamRequest::Open { id, .. } | TeamRequest::Pair { id, .. }) =
             ask
         {
-            let opened = before.and_then(|id| id.parse::<TeamId>().ok());
+            let opened = before.parse::<TeamId>().ok();
             let same = opened.is_none_or(|opened| self.is_same_opening(turn, opened, *id, ask));
             return if same {
                 Ok(reply)
             } else {
-                Err(key_conflict(&format!("another team, {}", before.unwrap_or_default())))
+                Err(key_conflict(&format!("another team, {before}")))
             };
         }
         match self.session_of_request(ask).transpose()? {
-            Some(id) if before != Some(id.to_string().as_str()) => {
-                Err(key_conflict(before.unwrap_or("another session")))
-            }
+            Some(id) if before != id.to_string() => Err(key_conflict(before)),
             Some(_) | None => Ok(reply),
         }
     }
@@ -73,31 +75,36 @@ impl Owner {
         turn: &BoardTransaction<'_>,
         by: &TeamCaller,
         command: &TeamCommand,
-        kept: &str,
-    ) -> Result<String, ApiError> {
-        let kept: StoredReply = serde_json::from_str(kept).map_err(|why| {
-            ApiError::new(ErrorCode::Internal, format!("cannot parse a stored reply: {why}"))
-        })?;
+        kept: StoredTeamReply<TeamChangeReply>,
+    ) -> Result<TeamChangeReply, ApiError> {
         if kept.digest != digest(command) {
             return Err(key_conflict("another change of this team"));
         }
         let mut reply = kept.reply;
-        let id = reply["team"]["id"].as_str().and_then(|id| id.parse::<TeamId>().ok());
-        let Some(task) = id.and_then(|id| turn.team(id)) else { return Ok(reply.to_string()) };
-        // The reply to a message contains only the short row of its team.
-        let whole = reply["team"].get("members").is_some();
-        reply["team"] = match (whole, team_requests::resolve_actor(turn, task.id, by)) {
-            (true, Ok(who)) => json!(self.row_in_transaction(turn, task.id, &who)?),
-            (_, _) => json!(projection::team::head_row(task)),
+        let (id, whole) = match &reply.team {
+            ChangedTeamRow::Full(row) => (&row.id, true),
+            // The reply to a message contains only the short row of its team.
+            ChangedTeamRow::Head(row) => (&row.id, false),
         };
-        let number = |row: &Value| row["no"].as_u64().and_then(|no| u32::try_from(no).ok());
-        if let Some(message) = number(&reply["message"]).and_then(|no| task.message(no)) {
-            reply["message"] = json!(projection::team::message_row(message));
+        let id = id.parse::<TeamId>().ok();
+        let Some(task) = id.and_then(|id| turn.team(id)) else { return Ok(reply) };
+        reply.team = match (whole, team_requests::resolve_actor(turn, task.id, by)) {
+            (true, Ok(who)) => {
+                ChangedTeamRow::Full(Box::new(self.row_in_transaction(turn, task.id, &who)?))
+            }
+            (_, _) => ChangedTeamRow::Head(projection::team::head_row(task)),
+        };
+        if let Some(message) = &mut reply.changed.message
+            && let Some(current) = task.message(message.no)
+        {
+            *message = projection::team::message_row(current);
         }
-        if let Some(criterion) = number(&reply["criterion"]).and_then(|no| task.criterion(no)) {
-            reply["criterion"] = json!(projection::team::criterion_row(task, criterion));
+        if let Some(criterion) = &mut reply.changed.criterion
+            && let Some(current) = task.criterion(criterion.no)
+        {
+            *criterion = projection::team::criterion_row(task, current);
         }
-        Ok(reply.to_string())
+        Ok(reply)
     }
 
     /// Lists the parts of a spec that differ from the spec of an existing session. Empty if that
@@ -155,28 +162,83 @@ impl Owner {
 
 /// The stored reply to a change of a team, and a digest of the command.
 #[derive(Debug, Serialize, Deserialize)]
-struct StoredReply {
+struct StoredTeamReply<R> {
     /// Identifies the command.
     digest: String,
-    reply: Value,
+    reply: R,
+}
+
+impl EngineReply {
+    /// Returns the id of the session, run or team that the reply is about.
+    fn subject_id(&self) -> &str {
+        match self {
+            EngineReply::SessionOpened(reply) => &reply.id,
+            EngineReply::Session(reply) => &reply.session.id,
+            EngineReply::Report(reply) => &reply.id,
+            EngineReply::Call(reply) => &reply.id,
+            EngineReply::Run(reply) => &reply.id,
+            EngineReply::TeamOpened(reply) => &reply.id,
+            EngineReply::Team(reply) => match &reply.team {
+                ChangedTeamRow::Full(row) => &row.id,
+                ChangedTeamRow::Head(row) => &row.id,
+            },
+            EngineReply::NextMessage(reply) => &reply.team,
+        }
+    }
 }
 
 /// Returns the text to store under the key of a change.
-pub(super) fn stored_reply(ask: &EngineRequest, reply: &str) -> String {
-    let EngineRequest::Team(TeamRequest::Command { command, .. }) = ask else {
-        return reply.to_owned();
+pub(super) fn encode_reply(ask: &EngineRequest, reply: &EngineReply) -> String {
+    let text = match ask {
+        EngineRequest::Team(TeamRequest::Command { command, .. }) => {
+            serde_json::to_string(&StoredTeamReply { digest: digest(command), reply })
+        }
+        EngineRequest::Open { .. }
+        | EngineRequest::SessionCommand { .. }
+        | EngineRequest::Report { .. }
+        | EngineRequest::ToolCall { .. }
+        | EngineRequest::OpenRun { .. }
+        | EngineRequest::RunCommand { .. }
+        | EngineRequest::Team(_) => serde_json::to_string(reply),
     };
-    let reply = serde_json::from_str(reply).unwrap_or_default();
-    json!(StoredReply { digest: digest(command), reply }).to_string()
+    text.expect("a reply has string keys only")
+}
+
+/// Parses the stored reply to a change.
+fn decode_reply(ask: &EngineRequest, text: &str) -> ChangeResult {
+    Ok(match ask {
+        EngineRequest::Open { .. } => EngineReply::SessionOpened(parse_stored(text)?),
+        EngineRequest::SessionCommand { .. } => EngineReply::Session(parse_stored(text)?),
+        EngineRequest::Report { .. } => EngineReply::Report(parse_stored(text)?),
+        EngineRequest::ToolCall { .. } => EngineReply::Call(parse_stored(text)?),
+        EngineRequest::OpenRun { .. } | EngineRequest::RunCommand { .. } => {
+            EngineReply::Run(parse_stored(text)?)
+        }
+        EngineRequest::Team(TeamRequest::Open { .. } | TeamRequest::Pair { .. }) => {
+            EngineReply::TeamOpened(parse_stored(text)?)
+        }
+        EngineRequest::Team(TeamRequest::Command { .. }) => {
+            let stored: StoredTeamReply<Box<TeamChangeReply>> = parse_stored(text)?;
+            EngineReply::Team(stored.reply)
+        }
+        EngineRequest::Team(TeamRequest::Next { .. }) => {
+            EngineReply::NextMessage(parse_stored(text)?)
+        }
+    })
+}
+
+fn parse_stored<T: DeserializeOwned>(text: &str) -> Result<T, ApiError> {
+    serde_json::from_str(text).map_err(|why| {
+        ApiError::new(ErrorCode::Internal, format!("cannot parse a stored reply: {why}"))
+    })
 }
 
 /// Whether the stored text is the reply to this change. If a message differs, the decision is left
 /// to its team, which knows every message sent under the key.
 pub(super) fn is_answered_by(ask: &EngineRequest, kept: &str) -> bool {
     let EngineRequest::Team(TeamRequest::Command { command, .. }) = ask else { return true };
-    let same =
-        serde_json::from_str::<StoredReply>(kept).is_ok_and(|kept| kept.digest == digest(command));
-    same || command.message_key().is_none()
+    let kept = serde_json::from_str::<StoredTeamReply<IgnoredAny>>(kept);
+    kept.is_ok_and(|kept| kept.digest == digest(command)) || command.message_key().is_none()
 }
 
 /// Returns a digest that identifies a command.

@@ -32,6 +32,7 @@ mod panes;
 mod preview;
 mod programs;
 mod pull_request;
+mod queries;
 mod real_path;
 mod replies;
 mod run_effect;
@@ -54,14 +55,17 @@ pub use environment::DaemonEnvironment;
 pub use executor::{EngineWorld, Executor};
 pub use git_calls::RUN_GIT;
 pub use handle::{
-    EngineHandle, EngineRequest, ObservationSender, PublishedEvents, RunObservation,
-    SessionObservation, TeamObservation, event_row,
+    EngineHandle, EngineReply, EngineRequest, ObservationSender, PublishedEvents, RunObservation,
+    SessionObservation, TeamObservation, event_row, mismatched_reply,
 };
 pub use home::Home;
 pub(crate) use listing::find_by_name;
 pub use listing::{Listing, ListingExtent};
 pub use owner::{Owner, RunningEngine, StartError};
 pub use provost_sys::error_chain;
+pub use queries::{
+    BoundSession, EngineStatus, LedgerPreview, ListedRows, LiveLaunch, SessionListing,
+};
 pub(crate) use replies::{ambiguous, read_error};
 pub use secrets::Secrets;
 pub use shortage::ShortageWaits;

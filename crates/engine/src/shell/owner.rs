@@ -13,7 +13,7 @@ use std::{
 };
 
 use provost_agent::Adapters;
-use provost_api::{ApiError, ErrorCode, EventRow};
+use provost_api::{ApiError, CallReply, ErrorCode, EventRow, Hint, OpenSessionReply};
 use provost_core::{
     ids::{LaunchId, SessionId, TeamId},
     lifecycle::State,
@@ -30,7 +30,6 @@ use provost_ledger::{
     StreamId, WriteBatch,
 };
 use serde::de::DeserializeOwned;
-use serde_json::json;
 use tokio::sync::{broadcast, mpsc};
 
 use super::{
@@ -39,14 +38,15 @@ use super::{
     executor::{EffectOrder, EngineWorld, Executor},
     failpoint,
     handle::{
-        EngineHandle, EngineRequest, JsonReply, ObservationSender, OwnerInput, PendingRequest,
-        PublishedEvents, RunObservation, SessionObservation, TeamObservation, event_row, is_query,
+        ChangeResult, EngineHandle, EngineReply, EngineRequest, ObservationSender, OwnerInput,
+        PendingRequest, PublishedEvents, Query, RunObservation, SessionObservation,
+        TeamObservation, event_row,
     },
     home::Home,
     idempotency,
     replies::{
         already_adopted, loss_error, refused_change, refused_for_external, report_kept_error,
-        report_reply, run_name_taken, run_refused, run_reply, session_reply, too_large_error,
+        report_reply, run_changed, run_name_taken, run_refused, session_changed, too_large_error,
         write_error,
     },
     secrets::Secrets,
@@ -272,13 +272,14 @@ impl Owner {
         self.dispatch(changes).await;
         loop {
             let Some(inputs) = self.receive().await else { return };
-            let (mut stop, mut lost) = (None, Vec::new());
+            let (mut stop, mut lost, mut queries) = (None, Vec::new(), Vec::new());
             let mut asked = std::mem::take(&mut self.early_answers);
             asked.append(&mut self.kept_reports);
             let mut observed = std::mem::take(&mut self.backlog);
             for input in inputs {
                 match input {
                     OwnerInput::Request(one) => asked.push(*one),
+                    OwnerInput::Query(query) => queries.push(query),
                     OwnerInput::Session(one) => observed.sessions.push(one),
                     OwnerInput::Run(one) => observed.runs.push(one),
                     OwnerInput::Team(one) => observed.tasks.push(one),
@@ -291,6 +292,7 @@ impl Owner {
             let is_early = |one: &PendingRequest| self.catching_up.is_early(&one.request, now);
             let (early, asked) = asked.into_iter().partition(is_early);
             self.early_answers = early;
+            self.answer_queries(queries, &observed);
             self.handle_batch(asked, observed).await;
             for (subject, key) in lost {
                 self.redispatch(subject, &key).await;
@@ -356,16 +358,17 @@ impl Owner {
         }
     }
 
-    async fn handle_batch(&mut self, asked: Vec<PendingRequest>, observed: ObservationBatch) {
-        let (queries, changes): (Vec<_>, Vec<_>) =
-            asked.into_iter().partition(|one| is_query(&one.request));
+    /// Answers queries from durable state, before the observations that arrived with them.
+    fn answer_queries(&mut self, queries: Vec<Query>, observed: &ObservationBatch) {
         if !queries.is_empty() {
             self.preview = self.preview_sessions(&observed.sessions);
         }
         for query in queries {
-            let reply = self.answer(&query.request);
-            drop(query.reply.send(reply));
+            query(self);
         }
+    }
+
+    async fn handle_batch(&mut self, changes: Vec<PendingRequest>, observed: ObservationBatch) {
         let loaded = self.load_needed(&changes, &observed);
         self.answered = changes.len();
         self.decide_and_commit(changes, observed).await;
@@ -483,10 +486,10 @@ impl Owner {
             // One key identifies one message, regardless of its text. The team itself compares the texts.
             let known = known.filter(|reply| idempotency::is_answered_by(&one.request, reply));
             let reply = match known {
-                Some(reply) => self.repeated_reply(&turn, &one.request, reply),
+                Some(reply) => self.repeated_reply(&turn, &one.request, &reply),
                 None => self.apply_request(&mut turn, &one.request, &one.actor).inspect(|reply| {
                     if let Some(key) = &key {
-                        let kept = idempotency::stored_reply(&one.request, reply);
+                        let kept = idempotency::encode_reply(&one.request, reply);
                         keys.insert(key.clone(), kept.clone());
                         turn.store_reply(key.clone(), kept);
                     }
@@ -513,13 +516,13 @@ impl Owner {
         turn: &mut BoardTransaction<'_>,
         ask: &EngineRequest,
         actor: &str,
-    ) -> Result<String, ApiError> {
+    ) -> ChangeResult {
         if let Some(loss) = self.ledger.loss() {
             return Err(loss_error(&loss));
         }
         if let Some(why) = self.ledger.read_only() {
             return Err(
-                ApiError::new(ErrorCode::ReadOnly, why.to_string()).next("provost ledger export")
+                ApiError::new(ErrorCode::ReadOnly, why.to_string()).next(Hint::ExportLedger)
             );
         }
         match ask {
@@ -531,8 +534,12 @@ impl Owner {
                 }
                 let session = turn.open(*id, (**spec).clone(), actor);
                 let row = projection::session::row(session);
-                Ok(json!({"ok": true, "id": row.id, "session": row, "warnings": warnings})
-                    .to_string())
+                Ok(EngineReply::SessionOpened(Box::new(OpenSessionReply {
+                    ok: true,
+                    id: row.id.clone(),
+                    session: row,
+                    warnings: warnings.clone(),
+                })))
             }
             EngineRequest::SessionCommand { session, command } => {
                 let id = self.resolve(session)?;
@@ -544,7 +551,7 @@ impl Owner {
                     Some(Err(why)) => Err(refused_for_external(&why, turn.session(id), id)),
                     Some(Ok((session, _))) => {
                         self.keep_secret(session, command);
-                        Ok(session_reply(session))
+                        Ok(session_changed(session))
                     }
                 }
             }
@@ -557,7 +564,7 @@ impl Owner {
                     (Some(session), Reporter::Operator) => self.resolve(session)?,
                     (None, Reporter::Operator) => {
                         return Err(ApiError::new(ErrorCode::BadRequest, "no session was given")
-                            .next("provost report completed --session ID"));
+                            .next(Hint::ReportCompletedFor));
                     }
                 };
                 let testimony = self.secrets.mask_testimony(id, testimony);
@@ -586,7 +593,7 @@ impl Owner {
                     None => Err(self.not_loaded(id)),
                     Some(Err(SessionRejection::NothingNew)) => {
                         let message = "the calling process has ended, or the call was already made";
-                        Err(ApiError::new(ErrorCode::Refused, message).next("provost status"))
+                        Err(ApiError::new(ErrorCode::Refused, message).next(Hint::StatusOfAll))
                     }
                     Some(Err(why @ SessionRejection::ReportBudget { launch })) => {
                         drop(turn.command(id, &SessionCommand::ReportRefused { launch }, actor));
@@ -594,8 +601,9 @@ impl Owner {
                     }
                     Some(Err(why)) => Err(refused_change(&why, turn.session(id), id)),
                     Some(Ok(CallResult { ok, text })) => {
-                        Ok(json!({"ok": true, "id": id, "accepted": ok, "answer": text})
-                            .to_string())
+                        let (id, answer) = (id.to_string(), text);
+                        let reply = CallReply { ok: true, id, accepted: ok, answer };
+                        Ok(EngineReply::Call(Box::new(reply)))
                     }
                 }
             }
@@ -608,29 +616,17 @@ impl Owner {
                     return Err(run_name_taken(other));
                 }
                 let run = turn.open_run(*id, (**spec).clone(), actor);
-                run.map(run_reply).ok_or_else(|| self.no_run(&id.to_string()))
+                run.map(run_changed).ok_or_else(|| self.no_run(&id.to_string()))
             }
             EngineRequest::RunCommand { run, command } => {
                 let id = self.resolve_run(run)?;
                 match turn.command_run(id, command, actor) {
                     None => Err(self.no_run(run)),
                     Some(Err(why)) => Err(run_refused(&why, &id.short())),
-                    Some(Ok(run)) => Ok(run_reply(run)),
+                    Some(Ok(run)) => Ok(run_changed(run)),
                 }
             }
             EngineRequest::Team(ask) => self.change_team(turn, ask, actor),
-            EngineRequest::RunRow { .. }
-            | EngineRequest::Graph { .. }
-            | EngineRequest::Runs { .. }
-            | EngineRequest::SessionRow { .. }
-            | EngineRequest::Explain { .. }
-            | EngineRequest::List(_)
-            | EngineRequest::LiveLaunches
-            | EngineRequest::Status { .. }
-            | EngineRequest::Preview
-            | EngineRequest::Archive { .. } => {
-                unreachable!("queries are answered before decisions")
-            }
         }
     }
 
@@ -654,7 +650,7 @@ impl Owner {
         }
         let message =
             format!("an agent may only report about itself; it belongs to launch {launch}");
-        Err(ApiError::new(ErrorCode::Forbidden, message).next("provost report completed"))
+        Err(ApiError::new(ErrorCode::Forbidden, message).next(Hint::ReportCompleted))
     }
 
     /// Keeps a secret answer in memory until it is delivered, because the ledger does not contain it.
@@ -681,8 +677,8 @@ impl Owner {
         turn: &BoardTransaction<'_>,
         id: SessionId,
         named: &str,
-    ) -> Result<String, ApiError> {
-        turn.session(id).map(session_reply).ok_or_else(|| self.no_session(named))
+    ) -> ChangeResult {
+        turn.session(id).map(session_changed).ok_or_else(|| self.no_session(named))
     }
 
     /// Makes the decisions durable, then applies, publishes and dispatches them.
@@ -784,7 +780,7 @@ impl Owner {
         for row in &mut rows {
             let id = row.session.parse().ok();
             let state = id.and_then(|id| states.get(&(id, row.version)));
-            row.state = state.map(|state| state.as_str().to_owned());
+            row.state = state.map(|state| (*state).into());
         }
         // Sending fails without subscribers, which is fine.
         drop(self.events.send(Arc::new(rows)));
@@ -825,11 +821,11 @@ impl ObservationBatch {
 
 struct DecidedBatch {
     staged: Option<(WriteBatch, StagedDrafts)>,
-    replies: Vec<JsonReply>,
+    replies: Vec<ChangeResult>,
 }
 
 /// Sends all replies. If a caller is gone, the decision on its request still holds.
-fn send_replies(changes: Vec<PendingRequest>, replies: Vec<JsonReply>) {
+fn send_replies(changes: Vec<PendingRequest>, replies: Vec<ChangeResult>) {
     for (one, answer) in changes.into_iter().zip(replies) {
         drop(one.reply.send(answer));
     }

@@ -109,7 +109,7 @@ impl Owner {
             unwritten.map(|unwritten| format!("not recorded yet: {}", unwritten.detail));
         let ended = has_ended(session).then(|| EXIT_NOT_RECORDED.to_owned());
         if ended.is_some() {
-            row.flags.push(Flag::ExitUnrecorded.as_str().to_owned());
+            row.flags.push(Flag::ExitUnrecorded.into());
         }
         row.reason = ended.or(row.reason).or(unwritten);
         row

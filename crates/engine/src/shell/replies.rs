@@ -3,20 +3,27 @@
 
 use std::{collections::BTreeMap, ops::ControlFlow};
 
-use provost_api::{AmbiguousId, ApiError, CommunicationRow, ErrorCode, RunRow, SessionRow};
+use provost_api::{
+    AmbiguousId, ApiError, ArchiveReply, CommunicationRow, ErrorCode, GraphReply, Hint,
+    LookedUpName, ReportReply, RunChangeReply, RunReply, RunRow, SessionReply, SessionRow, TeamRow,
+    WhyReply,
+};
 use provost_core::{
     ids::{RunId, SessionId},
     run::{self, Run},
-    session::{Launch, Reporter, Session, SessionRejection},
-    text::{quote_name, shell_quote},
+    session::{ExhaustedBudget, Launch, Reporter, Session, SessionRejection},
+    text::quote_name,
 };
 use provost_ledger::{AppendError, ArchiveResult, Ledger, LedgerLoss, ReadLedger, StreamId};
-use serde_json::{Value, json};
+use serde::de::DeserializeOwned;
 
 use super::{
-    handle::EngineRequest,
-    listing::{self, Listing, ListingExtent},
+    handle::{EngineReply, EngineRequest},
+    listing::{self, Listing},
     owner::Owner,
+    queries::{EngineStatus, ListedRows, LiveLaunch, SessionListing},
+    supervised_command::to_holder_identity,
+    team_requests::TeamCaller,
     unknown_holders,
 };
 use crate::{
@@ -29,67 +36,100 @@ use crate::{
 const MAX_CLOCK_DIFFERENCE_MS: u64 = 2;
 
 impl Owner {
-    /// Answers a read-only request from durable state.
-    pub(super) fn answer(&mut self, ask: &EngineRequest) -> Result<String, ApiError> {
-        match ask {
-            EngineRequest::SessionRow { session } => {
-                let id = self.resolve(session)?;
-                match self.board.session(id) {
-                    Some(session) => Ok(self.live_session_reply(session)),
-                    None => self.stored_row(id, session),
-                }
+    /// Returns a session.
+    pub(super) fn session_reply(&self, named: &str) -> Result<SessionReply, ApiError> {
+        let id = self.resolve(named)?;
+        let session = match self.board.session(id) {
+            Some(session) => self.live_session_row(session),
+            None => self
+                .stored_row(&stream::session_stream_id(id))?
+                .ok_or_else(|| self.no_session(named))?,
+        };
+        Ok(SessionReply { ok: true, session })
+    }
+
+    /// Returns a run.
+    pub(super) fn run_reply(&self, named: &str) -> Result<RunReply, ApiError> {
+        let id = self.resolve_run(named)?;
+        let run = match self.board.run(id) {
+            Some(run) => self.live_row(run),
+            None => {
+                self.stored_row(&stream::run_stream_id(id))?.ok_or_else(|| self.no_run(named))?
             }
-            EngineRequest::Explain { session } => self.explain(session),
-            EngineRequest::List(listing) => self.list_reply(listing),
-            EngineRequest::LiveLaunches => {
-                let live = self.board.sessions().flat_map(|session| &session.launches);
-                let live: Vec<Value> = live
-                    .filter(|launch| !launch.is_gone())
-                    .map(|launch| json!({"launch": launch.id, "holder": launch.holder}))
-                    .collect();
-                Ok(json!(live).to_string())
-            }
-            EngineRequest::Status { registered } => {
-                let loss = self.ledger.loss().map(|loss| loss.to_string());
-                let unknown_kinds = self.ledger.read_only().map(ToString::to_string);
-                let off_board: Vec<&String> =
-                    registered.iter().filter(|name| !self.is_on_board(name)).collect();
-                Ok(json!({
-                    "live": self.board.len(),
-                    "agents": self.running_agents(),
-                    "read_only": loss.clone().or(unknown_kinds),
-                    "ledger_loss": loss,
-                    "off_board": off_board,
-                    "unreadable": self.unreadable,
-                    "shortages": self.shortages(),
-                })
-                .to_string())
-            }
-            EngineRequest::Preview => {
-                let rows: Vec<SessionRow> = self.overlaid_rows().collect();
-                Ok(json!({"rows": rows, "shortages": self.shortages()}).to_string())
-            }
-            EngineRequest::Archive { before_wall_ms, apply } => {
-                self.archive(*before_wall_ms, *apply)
-            }
-            EngineRequest::RunRow { run } => {
-                let id = self.resolve_run(run)?;
-                match self.board.run(id) {
-                    Some(run) => Ok(json!({"ok": true, "run": self.live_row(run)}).to_string()),
-                    None => self.stored_run(id, run),
-                }
-            }
-            EngineRequest::Graph { run } => self.graph_reply(run),
-            EngineRequest::Runs { limit } => self.list_runs(*limit),
-            EngineRequest::Team(ask) => self.answer_team(ask),
-            EngineRequest::Open { .. }
-            | EngineRequest::SessionCommand { .. }
-            | EngineRequest::Report { .. }
-            | EngineRequest::ToolCall { .. }
-            | EngineRequest::OpenRun { .. }
-            | EngineRequest::RunCommand { .. } => {
-                unreachable!("changes are decided, not answered")
-            }
+        };
+        Ok(RunReply { ok: true, run })
+    }
+
+    /// Returns everything that a text refers to.
+    pub(super) fn look_up(
+        &mut self,
+        named: &str,
+        by: &TeamCaller,
+    ) -> Result<LookedUpName, ApiError> {
+        let mut ambiguous = None;
+        let session = unless_missing(self.session_reply(named), &mut ambiguous)?;
+        let run = unless_missing(self.run_reply(named), &mut ambiguous)?;
+        let mut several_teams = None;
+        let team = unless_missing(self.team_reply(named, by), &mut several_teams)?;
+        if session.is_none() && run.is_none() {
+            ambiguous = ambiguous.or(several_teams);
+        }
+        let run = run.map(|reply| reply.run);
+        let team = team.map(|reply| reply.team);
+        let active = match (&session, &run, &team) {
+            (None, Some(run), _) => self.active_sessions(run)?,
+            (None, None, Some(team)) => self.asking_members(team)?,
+            (Some(_), _, _) | (None, None, None) => Vec::new(),
+        };
+        let session = session.map(|reply| reply.session);
+        Ok(LookedUpName { session, run, team, active, ambiguous })
+    }
+
+    /// Returns the sessions of a run that have a pending request, or else its newest active session.
+    fn active_sessions(&self, run: &RunRow) -> Result<Vec<SessionRow>, ApiError> {
+        let mut ids: Vec<&str> =
+            run.requests.iter().filter_map(|one| Some(one.id.split_once('.')?.0)).collect();
+        ids.dedup();
+        if ids.is_empty() {
+            let newest = run.sessions.iter().rev().find(|session| session.state.is_none());
+            ids.extend(newest.map(|session| session.id.as_str()));
+        }
+        ids.into_iter().map(|id| Ok(self.session_reply(id)?.session)).collect()
+    }
+
+    /// Returns the sessions of a team's members that have a pending request.
+    fn asking_members(&self, team: &TeamRow) -> Result<Vec<SessionRow>, ApiError> {
+        let bound = team.members.iter().filter(|member| !member.left);
+        let mut asking = Vec::new();
+        for id in bound.filter_map(|member| member.session.as_deref()) {
+            let found = unless_missing(self.session_reply(id), &mut None)?;
+            asking.extend(found.map(|reply| reply.session));
+        }
+        asking.retain(|session| !session.requests.is_empty());
+        Ok(asking)
+    }
+
+    pub(super) fn live_launches(&self) -> Vec<LiveLaunch> {
+        let launches = self.board.sessions().flat_map(|session| &session.launches);
+        launches
+            .filter(|launch| !launch.is_gone())
+            .map(|launch| LiveLaunch {
+                launch: launch.id,
+                holder: launch.holder.as_ref().map(to_holder_identity),
+            })
+            .collect()
+    }
+
+    pub(super) fn status(&self, registered: Vec<String>) -> EngineStatus {
+        let ledger_loss = self.ledger.loss().map(|loss| loss.to_string());
+        let unknown_kinds = self.ledger.read_only().map(ToString::to_string);
+        EngineStatus {
+            live_sessions: self.board.len(),
+            running_agents: self.running_agents(),
+            read_only: ledger_loss.clone().or(unknown_kinds),
+            ledger_loss,
+            off_board: registered.into_iter().filter(|name| !self.is_on_board(name)).collect(),
+            shortages: self.shortages(),
         }
     }
 
@@ -104,12 +144,12 @@ impl Owner {
     }
 
     /// Returns the row of a session, including the time of its last output, which only the daemon knows.
-    fn live_session_reply(&self, session: &Session) -> String {
+    fn live_session_row(&self, session: &Session) -> SessionRow {
         let mut row = self.shown_row(session);
         let live = if row.sealed { None } else { session.current_launch() };
         row.last_activity_at = live.map(|launch| self.heard_at(launch));
         row.communication = self.member_communication(session.id).or(row.communication);
-        json!({"ok": true, "session": row}).to_string()
+        row
     }
 
     /// Returns how a session receives messages from its team.
@@ -137,66 +177,49 @@ impl Owner {
         }
     }
 
-    fn stored_row(&self, id: SessionId, named: &str) -> Result<String, ApiError> {
-        let projection = self.stored_projection(&stream::session_stream_id(id))?;
-        let projection = projection.ok_or_else(|| self.no_session(named))?;
-        Ok(format!("{{\"ok\":true,\"session\":{projection}}}"))
-    }
-
-    fn stored_run(&self, id: RunId, named: &str) -> Result<String, ApiError> {
-        let projection = self.stored_projection(&stream::run_stream_id(id))?;
-        let projection = projection.ok_or_else(|| self.no_run(named))?;
-        Ok(format!("{{\"ok\":true,\"run\":{projection}}}"))
-    }
-
     /// Returns the row of a stream, or `None` if the stream does not exist. A row that was damaged
     /// on disk is rebuilt.
-    fn stored_projection(&self, stream: &StreamId) -> Result<Option<String>, ApiError> {
+    fn stored_row<T: DeserializeOwned>(&self, stream: &StreamId) -> Result<Option<T>, ApiError> {
         let Some(state) = self.ledger.stream(stream).map_err(|why| read_error(&why))? else {
             return Ok(None);
         };
-        let rebuilt = || listing::rebuild_projection(&self.ledger, stream);
+        let parse = |text: String| serde_json::from_str(&text).ok();
+        let rebuilt = || listing::rebuild_projection(&self.ledger, stream).and_then(parse);
         let damaged = || {
             let message = format!("the row and the events of {stream} are damaged");
-            ApiError::new(ErrorCode::Storage, message).next("provost ledger verify")
+            ApiError::new(ErrorCode::Storage, message).next(Hint::VerifyLedger)
         };
-        state.projection.or_else(rebuilt).ok_or_else(damaged).map(Some)
+        state.projection.and_then(parse).or_else(rebuilt).ok_or_else(damaged).map(Some)
     }
 
-    fn graph_reply(&mut self, named: &str) -> Result<String, ApiError> {
+    /// Returns the plan of a run.
+    pub(super) fn graph_reply(&mut self, named: &str) -> Result<GraphReply, ApiError> {
         let id = self.resolve_run(named)?;
         let loaded = self.board.run(id).is_none();
         if loaded {
-            self.load(&stream::run_stream_id(id)).map_err(|why| {
-                ApiError::new(ErrorCode::Storage, why).next("provost ledger verify")
-            })?;
+            self.load(&stream::run_stream_id(id))
+                .map_err(|why| ApiError::new(ErrorCode::Storage, why).next(Hint::VerifyLedger))?;
         }
         let run = self.board.run(id).ok_or_else(|| self.no_run(named))?;
         let row = projection::graph::row(run, |id| self.board.session(id));
         if loaded {
             self.board.evict_run(id);
         }
-        let row = row.ok_or_else(|| {
+        let graph = row.ok_or_else(|| {
             let message = format!("the run \"{named}\" has no plan: it is a single task");
-            ApiError::new(ErrorCode::NotFound, message).next(format!("provost status {named}"))
+            ApiError::new(ErrorCode::NotFound, message).next(Hint::Status(named.to_owned()))
         })?;
-        Ok(json!({"ok": true, "graph": row}).to_string())
+        Ok(GraphReply { ok: true, graph })
     }
 
-    fn list_runs(&self, limit: usize) -> Result<String, ApiError> {
-        let listing = Listing { extent: ListingExtent::LiveAnd(limit), ..Listing::default() };
-        let (rows, more) = self.list_run_rows(&listing)?;
-        Ok(format!("{{\"ok\":true,\"runs\":[{}],\"more\":{more}}}", rows.join(",")))
-    }
-
-    /// Returns the runs in a listing, and whether there are more.
-    fn list_run_rows(&self, listing: &Listing) -> Result<(Vec<String>, bool), ApiError> {
+    /// Lists runs.
+    pub(super) fn list_runs(&self, listing: &Listing) -> Result<ListedRows, ApiError> {
         let mut rows = Vec::new();
         let shown = listing.visit_runs(&self.ledger, |projection| {
             rows.push(self.live_projection(projection).unwrap_or_else(|| projection.to_owned()));
             ControlFlow::Continue(())
         });
-        Ok((rows, shown.map_err(|why| read_error(&why))?))
+        Ok(ListedRows { rows, more: shown.map_err(|why| read_error(&why))? })
     }
 
     fn live_row(&self, run: &Run) -> RunRow {
@@ -235,48 +258,43 @@ impl Owner {
         not_found(&self.ledger, &[stream::RUN], text)
     }
 
-    fn explain(&mut self, named: &str) -> Result<String, ApiError> {
+    /// Explains the state of a session.
+    pub(super) fn explain(&mut self, named: &str) -> Result<WhyReply, ApiError> {
         let id = self.resolve(named)?;
         let loaded = self.board.session(id).is_none();
         if loaded {
-            self.load(&stream::session_stream_id(id)).map_err(|why| {
-                ApiError::new(ErrorCode::Storage, why).next("provost ledger verify")
-            })?;
+            self.load(&stream::session_stream_id(id))
+                .map_err(|why| ApiError::new(ErrorCode::Storage, why).next(Hint::VerifyLedger))?;
         }
         let session = self.board.session(id).ok_or_else(|| self.no_session(named))?;
         let now = self.clock.now().mono_ms;
-        let (facts, rule, next) = self.explain_shown(session, now);
-        let row = self.shown_row(session);
-        let reply = json!({
-            "ok": true, "session": row, "facts": facts, "rule": rule, "next_deadline": next,
-        });
+        let (facts, rule, next_deadline) = self.explain_shown(session, now);
+        let session = self.shown_row(session);
         if loaded {
             self.board.evict_session(id);
         }
-        Ok(reply.to_string())
+        Ok(WhyReply { ok: true, session, facts, rule, next_deadline })
     }
 
-    fn list_reply(&self, listing: &Listing) -> Result<String, ApiError> {
-        let mut text = String::from("{\"ok\":true,\"sessions\":[");
-        let (mut first, overlay) = (true, self.overlay());
+    /// Lists sessions, and the runs that match the same filter.
+    pub(super) fn list_sessions(&self, listing: &Listing) -> Result<SessionListing, ApiError> {
+        let (mut rows, overlay) = (Vec::new(), self.overlay());
         let more = listing
             .visit(&self.ledger, |projection| {
-                if !std::mem::take(&mut first) {
-                    text.push(',');
-                }
-                text.push_str(overlaid(&overlay, projection).unwrap_or(projection));
+                rows.push(overlaid(&overlay, projection).unwrap_or(projection).to_owned());
                 ControlFlow::Continue(())
             })
             .map_err(|why| read_error(&why))?;
-        let runs = self.list_run_rows(listing)?.0.join(",");
-        let shortages = json!(self.shortages());
-        text.push_str(&format!("],\"runs\":[{runs}],\"shortages\":{shortages},\"more\":{more}}}"));
-        Ok(text)
+        Ok(SessionListing {
+            sessions: ListedRows { rows, more },
+            runs: self.list_runs(listing)?.rows,
+            shortages: self.shortages(),
+        })
     }
 
     /// Moves closed streams into the archive, or only counts them. A session that belongs to an
     /// open team is kept, because the next message would resume it.
-    fn archive(&mut self, before: i64, apply: bool) -> Result<String, ApiError> {
+    pub(super) fn archive(&mut self, before: i64, apply: bool) -> Result<ArchiveReply, ApiError> {
         let closed = self.ledger.archivable(before, 10_000).map_err(|why| read_error(&why))?;
         let (kept, streams): (Vec<_>, Vec<_>) =
             closed.into_iter().partition(|stream| self.is_in_open_team(stream));
@@ -288,10 +306,7 @@ impl Owner {
             self.archivable(&streams).map_err(|why| read_error(&why))?
         };
         let ArchiveResult { streams, records, file } = archived;
-        let reply = json!({
-            "ok": true, "streams": streams, "records": records, "file": file, "kept": kept.len(),
-        });
-        Ok(reply.to_string())
+        Ok(ArchiveReply { ok: true, streams, records, file, kept: kept.len() })
     }
 
     fn is_in_open_team(&self, stream: &StreamId) -> bool {
@@ -330,17 +345,7 @@ impl Owner {
             EngineRequest::Open { .. }
             | EngineRequest::OpenRun { .. }
             | EngineRequest::RunCommand { .. }
-            | EngineRequest::RunRow { .. }
-            | EngineRequest::Graph { .. }
-            | EngineRequest::Runs { .. }
-            | EngineRequest::Team(_)
-            | EngineRequest::SessionRow { .. }
-            | EngineRequest::Explain { .. }
-            | EngineRequest::List(_)
-            | EngineRequest::LiveLaunches
-            | EngineRequest::Status { .. }
-            | EngineRequest::Preview
-            | EngineRequest::Archive { .. } => None,
+            | EngineRequest::Team(_) => None,
         }
     }
 
@@ -368,13 +373,29 @@ impl Owner {
             None => self.no_session(&id.to_string()),
             Some(why) => {
                 let message = format!("session {id} cannot be read, so nothing was changed: {why}");
-                ApiError::new(ErrorCode::Storage, message).next("provost ledger verify")
+                ApiError::new(ErrorCode::Storage, message).next(Hint::VerifyLedger)
             }
         }
     }
 
     pub(super) fn no_session(&self, text: &str) -> ApiError {
         not_found(&self.ledger, &[stream::SESSION], text)
+    }
+}
+
+/// Returns `None` if nothing was found. If several things match, also keeps that error.
+fn unless_missing<T>(
+    found: Result<T, ApiError>,
+    ambiguous: &mut Option<ApiError>,
+) -> Result<Option<T>, ApiError> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.code == ErrorCode::NotFound => Ok(None),
+        Err(error) if error.code == ErrorCode::BadRequest => {
+            ambiguous.get_or_insert(error);
+            Ok(None)
+        }
+        Err(error) => Err(error),
     }
 }
 
@@ -386,9 +407,9 @@ pub(crate) fn ambiguous(text: &str, kinds: &[&str], several: &[(String, String)]
     let names: Vec<String> =
         ids.iter().zip(several).map(|(id, (_, name))| format!("{id} ({name})")).collect();
     let message = format!("\"{text}\" matches several {what}: {}", names.join(", "));
-    let mut lists: Vec<&str> = kinds
+    let mut lists: Vec<Hint> = kinds
         .iter()
-        .map(|kind| if *kind == stream::TEAM { "provost team ls" } else { "provost ls" })
+        .map(|kind| if *kind == stream::TEAM { Hint::ListTeams } else { Hint::List })
         .collect();
     lists.dedup();
     let error = ApiError::new(ErrorCode::BadRequest, message);
@@ -400,7 +421,7 @@ pub(super) fn already_adopted(other: &Session) -> ApiError {
     let (name, id) = (&other.spec.name, other.id.short());
     let what = if other.spec.adopted.is_some() { "already adopted" } else { "run by Provost" };
     let message = format!("this agent is {what} as session {name} ({id})");
-    ApiError::new(ErrorCode::Refused, message).next(format!("provost status {id}"))
+    ApiError::new(ErrorCode::Refused, message).next(Hint::Status(id))
 }
 
 /// Returns the error for a new run whose name refers to an open run.
@@ -408,11 +429,12 @@ pub(super) fn run_name_taken(other: &Run) -> ApiError {
     let (name, id) = (quote_name(&other.spec.name), other.id.short());
     let message =
         format!("run {id} is already named {name} and has not ended: choose another name");
-    ApiError::new(ErrorCode::Refused, message).next(format!("provost status {id}"))
+    ApiError::new(ErrorCode::Refused, message).next(Hint::Status(id))
 }
 
-pub(super) fn run_reply(run: &Run) -> String {
-    json!({"ok": true, "id": run.id.to_string(), "run": projection::run::row(run)}).to_string()
+pub(super) fn run_changed(run: &Run) -> EngineReply {
+    let row = projection::run::row(run);
+    EngineReply::Run(Box::new(RunChangeReply { ok: true, id: row.id.clone(), run: row }))
 }
 
 pub(super) fn run_refused(why: &run::RunRejection, named: &str) -> ApiError {
@@ -428,39 +450,41 @@ pub(super) fn run_refused(why: &run::RunRejection, named: &str) -> ApiError {
         | run::RunRejection::BudgetUsedUp(_) => ErrorCode::Refused,
     };
     let next = match why {
-        run::RunRejection::BudgetUsedUp(_) => format!("provost limit {named} --tokens MORE"),
-        run::RunRejection::Sealed("failed" | "cancelled") => format!("provost resume {named}"),
-        run::RunRejection::Imported => format!("provost resume {named} --take-over"),
+        run::RunRejection::BudgetUsedUp(_) => {
+            Hint::RaiseLimit { id: named.to_owned(), tokens: true, turns: false }
+        }
+        run::RunRejection::Sealed("failed" | "cancelled") => Hint::Resume(named.to_owned()),
+        run::RunRejection::Imported => Hint::TakeOver(named.to_owned()),
         run::RunRejection::BudgetNotRaised(_)
         | run::RunRejection::NothingNew
         | run::RunRejection::Sealed(_)
         | run::RunRejection::StillActive
         | run::RunRejection::NoPlanToApprove
         | run::RunRejection::NoPendingLanding(_)
-        | run::RunRejection::NothingToResume => format!("provost status {named}"),
+        | run::RunRejection::NothingToResume => Hint::Status(named.to_owned()),
     };
     ApiError::new(code, why.to_string()).next(next)
 }
 
-pub(super) fn session_reply(session: &Session) -> String {
-    json!({"ok": true, "session": projection::session::row(session)}).to_string()
+pub(super) fn session_changed(session: &Session) -> EngineReply {
+    let session = projection::session::row(session);
+    EngineReply::Session(Box::new(SessionReply { ok: true, session }))
 }
 
-pub(super) fn report_reply(session: &Session, status: &str) -> String {
+pub(super) fn report_reply(session: &Session, status: &str) -> EngineReply {
     let judged = session.judgement();
-    let mut next = vec![format!("provost status {}", session.id.short())];
+    let mut next = vec![Hint::Status(session.id.short())];
     if status == "recorded_late" {
-        next.push(format!("provost resolve {} --as accepted --because TEXT", session.id.short()));
+        next.push(Hint::AcceptWork(session.id.short()));
     }
-    json!({
-        "ok": true,
-        "status": status,
-        "id": session.id.to_string(),
-        "state": judged.state.as_str(),
-        "sealed": session.attempt().is_sealed(),
-        "next": next,
-    })
-    .to_string()
+    EngineReply::Report(Box::new(ReportReply {
+        ok: true,
+        status: status.to_owned(),
+        id: session.id.to_string(),
+        state: judged.state.into(),
+        sealed: session.attempt().is_sealed(),
+        next,
+    }))
 }
 
 /// Describes why a change is refused. The hints contain the session's id, because a name might have
@@ -516,15 +540,17 @@ pub(super) fn refused_change(
     };
     let next = match why {
         SessionRejection::BudgetUsedUp(used_up) => {
-            format!("provost limit {named} {}", used_up.raise_flags)
+            let ExhaustedBudget { over_tokens, over_turns, .. } = *used_up;
+            Hint::RaiseLimit { id: named, tokens: over_tokens, turns: over_turns }
         }
-        SessionRejection::StoppedFirst => format!("provost resume {named} TEXT"),
-        SessionRejection::Imported(_) => format!("provost resume {named} --take-over"),
-        SessionRejection::ScreenOnly(_) => format!("provost attach {named}"),
-        SessionRejection::ExternalAgentEnded => "provost discover".to_owned(),
-        SessionRejection::BelongsToRun(run) => format!("provost resume {}", run.short()),
+        SessionRejection::StoppedFirst => Hint::ResumeWithText(named),
+        SessionRejection::Imported(_) => Hint::TakeOver(named),
+        SessionRejection::ScreenOnly(_) => Hint::Attach(named),
+        SessionRejection::ExternalAgentEnded => Hint::Discover,
+        SessionRejection::BelongsToRun(run) => Hint::Resume(run.short()),
         SessionRejection::WorktreeRemoved(Some(branch)) => {
-            format!("git switch {} && {}", shell_quote(branch), spawn_command(session))
+            let then = Box::new(spawn_command(session));
+            Hint::SwitchBranch { branch: branch.clone(), then }
         }
         SessionRejection::NothingNew
         | SessionRejection::Sealed(_)
@@ -559,18 +585,16 @@ pub(super) fn refused_change(
         | SessionRejection::TakesNoInstruction(_)
         | SessionRejection::LimitNotRaised { .. }
         | SessionRejection::BudgetNotRaised(_)
-        | SessionRejection::InvalidReply(..) => format!("provost status {named}"),
+        | SessionRejection::InvalidReply(..) => Hint::Status(named),
     };
     ApiError::new(code, why.to_string()).next(next)
 }
 
 /// Returns the command that starts a session like this one.
-fn spawn_command(session: Option<&Session>) -> String {
+fn spawn_command(session: Option<&Session>) -> Hint {
     match session.map(|session| &session.spec.agent) {
-        Some(agent) if agent.interface.has_turns() => {
-            format!("provost spawn --agent {} INSTRUCTION", shell_quote(&agent.name))
-        }
-        Some(_) | None => "provost spawn -- COMMAND".to_owned(),
+        Some(agent) if agent.interface.has_turns() => Hint::SpawnAgent(agent.name.clone()),
+        Some(_) | None => Hint::SpawnCommand,
     }
 }
 
@@ -590,7 +614,7 @@ pub(super) fn refused_for_external(
     );
     let command = if there { session.and_then(projection::session::pane_command) } else { None };
     match command {
-        Some(command) => ApiError { next: [vec![command], error.next].concat(), ..error },
+        Some(command) => ApiError { next: [vec![command.into()], error.next].concat(), ..error },
         None => error,
     }
 }
@@ -603,12 +627,12 @@ pub(super) fn too_large_error(why: &AppendError) -> ApiError {
 /// Refuses a change to a ledger that lost events.
 pub(super) fn loss_error(loss: &LedgerLoss) -> ApiError {
     let message = format!("nothing can be changed: {loss}");
-    ApiError::new(ErrorCode::Storage, message).next("provost ledger recover")
+    ApiError::new(ErrorCode::Storage, message).next(Hint::RecoverLedger)
 }
 
 pub(super) fn write_error(why: &AppendError) -> ApiError {
     let message = format!("nothing was changed; the ledger could not be written: {why}");
-    ApiError::new(ErrorCode::Storage, message).next("provost doctor")
+    ApiError::new(ErrorCode::Storage, message).next(Hint::Doctor)
 }
 
 /// Returns the error for an agent whose report is kept in memory.
@@ -617,12 +641,12 @@ pub(super) fn report_kept_error(why: &AppendError) -> ApiError {
         "the report is not recorded yet; the ledger could not be written: {why}; the daemon keeps it in memory and \
          records it once there is disk space, unless the daemon ends first"
     );
-    ApiError::new(ErrorCode::Storage, message).next("provost doctor")
+    ApiError::new(ErrorCode::Storage, message).next(Hint::Doctor)
 }
 
 pub(crate) fn read_error(why: &provost_ledger::Error) -> ApiError {
     ApiError::new(ErrorCode::Storage, format!("the ledger could not be read: {why}"))
-        .next("provost ledger verify")
+        .next(Hint::VerifyLedger)
 }
 
 /// Finds the newer row of a session, given the ledger's projection of it.

@@ -1,6 +1,6 @@
 //! The errors for refused requests about teams, and the commands that they suggest.
 
-use provost_api::{ApiError, ErrorCode};
+use provost_api::{ApiError, ErrorCode, Hint, TeamAction};
 use provost_core::{
     ids::{SessionId, TeamId},
     session::Session,
@@ -23,8 +23,7 @@ pub(super) fn recorded_refusal<'s>(
     match event {
         Event::ContinuationRefused(refused) => {
             let message = format!("{}: {}", refused.why.code(), refused.why);
-            let by = hints::actor_option(who);
-            let next = format!("provost team loop status -t {}{by}", task.id.short());
+            let next = hints::team_hint(task.id.short(), who, TeamAction::LoopStatus);
             Some(ApiError::new(ErrorCode::Refused, message).next(next))
         }
         Event::FinishRefused(refused) => {
@@ -32,21 +31,22 @@ pub(super) fn recorded_refusal<'s>(
             let helps = refused.blockers.iter();
             let helps = helps.filter_map(|one| hints::hint_for_open_blocker(task, who, one, &look));
             let error = helps.take(MAX_HINTS).fold(error, ApiError::next);
-            let by = hints::actor_option(who);
-            Some(error.next(format!("provost team show {}{by}", task.id.short())))
+            Some(error.next(hints::team_hint(task.id.short(), who, TeamAction::Show)))
         }
         _ => None,
     }
 }
 
 pub(super) fn no_team(text: &str) -> ApiError {
-    ApiError::new(ErrorCode::NotFound, format!("there is no team \"{text}\""))
-        .next("provost team ls")
+    ApiError::new(ErrorCode::NotFound, format!("there is no team \"{text}\"")).next(Hint::ListTeams)
 }
 
 pub(super) fn refused(why: &TeamRejection, id: TeamId) -> ApiError {
-    ApiError::new(error_code(why), why.to_string())
-        .next(format!("provost team show {}", id.short()))
+    ApiError::new(error_code(why), why.to_string()).next(hints::team_hint(
+        id.short(),
+        &TeamActor::Operator,
+        TeamAction::Show,
+    ))
 }
 
 /// Like [`refused`], but also suggests a command that helps the caller.

@@ -1,12 +1,16 @@
 //! Requests about teams, and the replies to them.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     ops::ControlFlow,
     sync::{Mutex, PoisonError},
 };
 
-use provost_api::{ApiError, DraftRow, ErrorCode, HandoffRow, TeamRow};
+use provost_api::{
+    ApiError, ChangedRows, ChangedTeamRow, DraftRow, ErrorCode, HandoffReply, HandoffRow, Hint,
+    InboxItemRow, NextReply, OpenTeamReply, OverviewReply, TeamChangeReply, TeamMessagesReply,
+    TeamReply, TeamRow, TeamWaitReply, TeamWaitState,
+};
 use provost_core::{
     ids::{LaunchId, SessionId, TeamId},
     session::{Session, SessionCommand, SessionOpened, SessionRejection, SessionSpec},
@@ -19,11 +23,12 @@ use provost_core::{
 };
 use provost_ledger::{Lookup as FoundBy, ReadLedger, TermQuery};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use super::{
+    handle::{ChangeResult, EngineReply},
     listing::{self, Listing, ListingExtent},
     owner::Owner,
+    queries::{BoundSession, ListedRows},
     replies::{ambiguous, read_error, refused_change},
     team_refusals::{error_code, no_team, recorded_refusal, refused, refused_with_hint},
 };
@@ -106,7 +111,7 @@ pub struct NewCriterion {
     pub needs: EvidenceRequirement,
 }
 
-/// A request about teams.
+/// A change of teams that a caller requests.
 #[derive(Debug)]
 pub enum TeamRequest {
     Open {
@@ -128,68 +133,15 @@ pub enum TeamRequest {
         task: String,
         by: TeamCaller,
     },
-    Row {
-        task: String,
-        by: TeamCaller,
-    },
-    Messages {
-        task: String,
-        by: TeamCaller,
-    },
-    /// Everything needed to decide on the next step, as a member sees it.
-    Overview {
-        task: String,
-        by: TeamCaller,
-    },
-    /// Whether an awaited event has happened, or can no longer happen.
-    Wait {
-        task: String,
-        by: TeamCaller,
-        awaited: TeamWaitTarget,
-    },
-    /// The handoff for one member or for all of them, with the heartbeats of the team.
-    Handoff {
-        task: String,
-        by: TeamCaller,
-        member: Option<String>,
-    },
-    List {
-        limit: usize,
-    },
-    /// The sessions that are bound to open teams, each with its team's name.
-    BoundSessions,
 }
 
 impl TeamRequest {
-    pub(super) fn is_query(&self) -> bool {
-        match self {
-            TeamRequest::Open { .. }
-            | TeamRequest::Pair { .. }
-            | TeamRequest::Command { .. }
-            | TeamRequest::Next { .. } => false,
-            TeamRequest::Row { .. }
-            | TeamRequest::Messages { .. }
-            | TeamRequest::Overview { .. }
-            | TeamRequest::Wait { .. }
-            | TeamRequest::Handoff { .. }
-            | TeamRequest::List { .. }
-            | TeamRequest::BoundSessions => true,
-        }
-    }
-
     fn team_and_caller(&self) -> Option<(&str, &TeamCaller)> {
         match self {
-            TeamRequest::Command { task, by, .. }
-            | TeamRequest::Next { task, by }
-            | TeamRequest::Row { task, by }
-            | TeamRequest::Messages { task, by }
-            | TeamRequest::Overview { task, by }
-            | TeamRequest::Wait { task, by, .. }
-            | TeamRequest::Handoff { task, by, .. } => Some((task, by)),
-            TeamRequest::Open { .. }
-            | TeamRequest::Pair { .. }
-            | TeamRequest::List { .. }
-            | TeamRequest::BoundSessions => None,
+            TeamRequest::Command { task, by, .. } | TeamRequest::Next { task, by } => {
+                Some((task, by))
+            }
+            TeamRequest::Open { .. } | TeamRequest::Pair { .. } => None,
         }
     }
 }
@@ -290,10 +242,10 @@ impl Owner {
         match (own.as_slice(), last) {
             ([one], _) => Ok(*one),
             ([], Some(last)) => Ok(last),
-            ([], None) => Err(ApiError::new(ErrorCode::NotFound, none).next("provost team ls")),
+            ([], None) => Err(ApiError::new(ErrorCode::NotFound, none).next(Hint::ListTeams)),
             ([..], _) => {
                 let message = "there are several teams: name one of them";
-                Err(ApiError::new(ErrorCode::BadRequest, message).next("provost team ls"))
+                Err(ApiError::new(ErrorCode::BadRequest, message).next(Hint::ListTeams))
             }
         }
     }
@@ -323,111 +275,143 @@ impl Owner {
         Ok(newest.map(|(_, id)| id))
     }
 
-    /// Answers a read-only request.
-    pub(super) fn answer_team(&mut self, ask: &TeamRequest) -> Result<String, ApiError> {
-        match ask {
-            TeamRequest::Row { task, by } => self.with_sessions(task, by, |task, owner| {
-                let look = |session| owner.board.session(session);
-                let mut row = projection::team::row_for(task, &owner.caller, &query_actor(task, by), look);
-                for member in &mut row.members {
-                    member.polled_at = owner.polls.get(task.id, &member.name).map(|poll| poll.at);
-                }
-                Ok(json!({"ok": true, "team": row}))
-            }),
-            TeamRequest::Messages { task, by } => self.with_team(task, by, |task, _| {
-                let rows: Vec<_> =
-                    task.messages.iter().map(|one| projection::team::message_row(one)).collect();
-                Ok(json!({"ok": true, "team": task.id.to_string(), "messages": rows}))
-            }),
-            TeamRequest::Overview { task, by } => self.with_sessions(task, by, |task, owner| {
-                let seen = viewing_member(task, by)?;
-                let look = |session| owner.board.session(session);
-                Ok(json!({"ok": true, "cycle": projection::overview::overview(task, &seen, &owner.caller, look)}))
-            }),
-            TeamRequest::Wait { task, by, awaited } => self.with_team(task, by, |task, _| {
-                Ok(match task.wait_status(*awaited) {
-                    WaitStatus::Pending => json!({"ok": true, "status": "pending"}),
-                    WaitStatus::Done(result) => {
-                        json!({"ok": true, "status": "done", "done": result})
-                    }
-                    WaitStatus::Impossible(reason) => {
-                        json!({"ok": true, "status": "impossible", "reason": reason})
-                    }
-                })
-            }),
-            TeamRequest::Handoff { task, by, member } => self
-                .with_team(task, by, |task, owner| handoff_reply(task, member.as_deref(), &owner.caller)),
-            TeamRequest::List { limit } => {
-                let listing = Listing { extent: ListingExtent::LiveAnd(*limit), ..Listing::default() };
-                let mut rows = Vec::new();
-                let shown = listing.visit_teams(&self.ledger, |projection| {
-                    rows.push(projection.to_owned());
-                    ControlFlow::Continue(())
-                });
-                let more = shown.map_err(|why| read_error(&why))?;
-                Ok(format!("{{\"ok\":true,\"teams\":[{}],\"more\":{more}}}", rows.join(",")))
-            }
-            TeamRequest::BoundSessions => {
-                let open = self.board.teams().filter(|task| !task.phase.is_over());
-                let bound = open.flat_map(|task| {
-                    let name = &task.spec.name;
-                    bound_sessions(task).into_iter().map(move |session| (session.to_string(), name))
-                });
-                Ok(json!(bound.collect::<BTreeMap<_, _>>()).to_string())
-            }
-            TeamRequest::Open { .. }
-            | TeamRequest::Pair { .. }
-            | TeamRequest::Command { .. }
-            | TeamRequest::Next { .. } => {
-                unreachable!("changes are decided, not answered")
-            }
-        }
-    }
-
-    /// Shows a team with its members' sessions, including those that were evicted.
-    fn with_sessions(
+    /// Returns a team as the caller sees it.
+    pub(super) fn team_reply(
         &mut self,
         named: &str,
         by: &TeamCaller,
-        show: impl FnOnce(&Team, &Owner) -> Result<Value, ApiError>,
-    ) -> Result<String, ApiError> {
+    ) -> Result<TeamReply, ApiError> {
+        self.with_sessions(named, by, |task, owner| {
+            let look = |session| owner.board.session(session);
+            let mut row =
+                projection::team::row_for(task, &owner.caller, &query_actor(task, by), look);
+            for member in &mut row.members {
+                member.polled_at = owner.polls.get(task.id, &member.name).map(|poll| poll.at);
+            }
+            Ok(TeamReply { ok: true, team: row })
+        })
+    }
+
+    /// Returns the messages of a team.
+    pub(super) fn messages_reply(
+        &mut self,
+        named: &str,
+        by: &TeamCaller,
+    ) -> Result<TeamMessagesReply, ApiError> {
+        self.with_team(named, by, |task, _| {
+            let messages = task.messages.iter().map(|one| projection::team::message_row(one));
+            let messages = messages.collect();
+            Ok(TeamMessagesReply { ok: true, team: task.id.to_string(), messages })
+        })
+    }
+
+    /// Returns the overview of a team for the caller.
+    pub(super) fn overview_reply(
+        &mut self,
+        named: &str,
+        by: &TeamCaller,
+    ) -> Result<OverviewReply, ApiError> {
+        self.with_sessions(named, by, |task, owner| {
+            let me = viewing_member(task, by)?;
+            let look = |session| owner.board.session(session);
+            let cycle = projection::overview::overview(task, &me, &owner.caller, look);
+            Ok(OverviewReply { ok: true, cycle })
+        })
+    }
+
+    /// Returns whether an awaited event has happened, or can no longer happen.
+    pub(super) fn wait_reply(
+        &mut self,
+        named: &str,
+        by: &TeamCaller,
+        awaited: TeamWaitTarget,
+    ) -> Result<TeamWaitReply, ApiError> {
+        self.with_team(named, by, |task, _| {
+            let (status, done, reason) = match task.wait_status(awaited) {
+                WaitStatus::Pending => (TeamWaitState::Pending, None, None),
+                WaitStatus::Done(result) => {
+                    (TeamWaitState::Done, serde_json::to_value(result).ok(), None)
+                }
+                WaitStatus::Impossible(reason) => (TeamWaitState::Impossible, None, Some(reason)),
+            };
+            Ok(TeamWaitReply { ok: true, status, done, reason })
+        })
+    }
+
+    /// Returns the handoffs for one or all members.
+    pub(super) fn handoff_reply(
+        &mut self,
+        named: &str,
+        by: &TeamCaller,
+        member: Option<&str>,
+    ) -> Result<HandoffReply, ApiError> {
+        self.with_team(named, by, |task, owner| build_handoffs(task, member, &owner.caller))
+    }
+
+    /// Lists the open teams, and at most this many others.
+    pub(super) fn list_teams(&self, limit: usize) -> Result<ListedRows, ApiError> {
+        let listing = Listing { extent: ListingExtent::LiveAnd(limit), ..Listing::default() };
+        let mut rows = Vec::new();
+        let shown = listing.visit_teams(&self.ledger, |projection| {
+            rows.push(projection.to_owned());
+            ControlFlow::Continue(())
+        });
+        Ok(ListedRows { rows, more: shown.map_err(|why| read_error(&why))? })
+    }
+
+    /// Returns the sessions that are bound to open teams.
+    pub(super) fn bound_sessions(&self) -> Vec<BoundSession> {
+        let open = self.board.teams().filter(|task| !task.phase.is_over());
+        let bound = open.flat_map(|task| {
+            let team = &task.spec.name;
+            bound_sessions(task)
+                .into_iter()
+                .map(move |session| BoundSession { session, team: team.clone() })
+        });
+        bound.collect()
+    }
+
+    /// Shows a team with its members' sessions, including those that were evicted.
+    fn with_sessions<T>(
+        &mut self,
+        named: &str,
+        by: &TeamCaller,
+        show: impl FnOnce(&Team, &Owner) -> Result<T, ApiError>,
+    ) -> Result<T, ApiError> {
         let id = self.resolve_team(named, by)?;
         let loaded = self.load_with_members(id);
         let shown = self.board.team(id).ok_or_else(|| self.team_not_loaded(id, named));
         let shown = shown.and_then(|task| show(task, self));
         self.evict(&loaded);
-        shown.map(|shown| shown.to_string())
+        shown
     }
 
     /// Describes why a team is not on the board: either it does not exist or it cannot be read.
     fn team_not_loaded(&self, id: TeamId, named: &str) -> ApiError {
         match self.unreadable.get(&stream::team_stream_id(id).to_string()) {
             None => no_team(named),
-            Some(why) => {
-                ApiError::new(ErrorCode::Storage, why.clone()).next("provost ledger verify")
-            }
+            Some(why) => ApiError::new(ErrorCode::Storage, why.clone()).next(Hint::VerifyLedger),
         }
     }
 
-    fn with_team(
+    fn with_team<T>(
         &mut self,
         named: &str,
         by: &TeamCaller,
-        show: impl FnOnce(&Team, &Owner) -> Result<Value, ApiError>,
-    ) -> Result<String, ApiError> {
+        show: impl FnOnce(&Team, &Owner) -> Result<T, ApiError>,
+    ) -> Result<T, ApiError> {
         let id = self.resolve_team(named, by)?;
         let loaded = self.board.team(id).is_none();
         if loaded {
-            self.load(&stream::team_stream_id(id)).map_err(|why| {
-                ApiError::new(ErrorCode::Storage, why).next("provost ledger verify")
-            })?;
+            self.load(&stream::team_stream_id(id))
+                .map_err(|why| ApiError::new(ErrorCode::Storage, why).next(Hint::VerifyLedger))?;
         }
         let shown = self.board.team(id).map(|task| show(task, self));
         let shown = shown.unwrap_or_else(|| Err(no_team(named)));
         if loaded {
             self.board.evict_team(id);
         }
-        shown.map(|shown| shown.to_string())
+        shown
     }
 
     /// Decides on a change to a team.
@@ -436,7 +420,7 @@ impl Owner {
         turn: &mut BoardTransaction<'_>,
         ask: &TeamRequest,
         actor: &str,
-    ) -> Result<String, ApiError> {
+    ) -> ChangeResult {
         match ask {
             TeamRequest::Open { id, spec } => self.open_team(turn, *id, spec, actor),
             TeamRequest::Pair { id, start } => self.open_pair(turn, *id, start, actor),
@@ -465,15 +449,6 @@ impl Owner {
                     self.next_message(turn, id, &who, &audited)
                 })
             }
-            TeamRequest::Row { .. }
-            | TeamRequest::Messages { .. }
-            | TeamRequest::Overview { .. }
-            | TeamRequest::Wait { .. }
-            | TeamRequest::Handoff { .. }
-            | TeamRequest::List { .. }
-            | TeamRequest::BoundSessions => {
-                unreachable!("queries are answered before decisions")
-            }
         }
     }
 
@@ -483,17 +458,18 @@ impl Owner {
         id: TeamId,
         spec: &TeamSpec,
         actor: &str,
-    ) -> Result<String, ApiError> {
+    ) -> ChangeResult {
         check_name_free(turn, &spec.name, None)?;
         turn.open_team(id, spec.clone(), &[], actor).map_err(|why| {
-            ApiError::new(error_code(&why), why.to_string()).next("provost team new --help")
+            ApiError::new(error_code(&why), why.to_string()).next(Hint::NewTeamHelp)
         })?;
         self.opened_reply(turn, id)
     }
 
-    fn opened_reply(&self, turn: &BoardTransaction<'_>, id: TeamId) -> Result<String, ApiError> {
-        let row = self.row_in_transaction(turn, id, &TeamActor::Operator)?;
-        Ok(json!({"ok": true, "id": row.id, "team": row}).to_string())
+    fn opened_reply(&self, turn: &BoardTransaction<'_>, id: TeamId) -> ChangeResult {
+        let team = self.row_in_transaction(turn, id, &TeamActor::Operator)?;
+        let reply = OpenTeamReply { ok: true, id: team.id.clone(), team };
+        Ok(EngineReply::TeamOpened(Box::new(reply)))
     }
 
     /// Builds the row of a team for the caller, as it would be after the decisions so far.
@@ -514,7 +490,7 @@ impl Owner {
         id: TeamId,
         start: &TeamStart,
         actor: &str,
-    ) -> Result<String, ApiError> {
+    ) -> ChangeResult {
         check_name_free(turn, &start.spec.name, None)?;
         let mut commands = Vec::new();
         for member in &start.members {
@@ -541,7 +517,7 @@ impl Owner {
         turn.open_team_with_sessions(id, start.spec.clone(), &commands, &new, actor).map_err(
             |why| {
                 // The hint cannot show a team yet.
-                ApiError::new(error_code(&why), why.to_string()).next("provost team start --help")
+                ApiError::new(error_code(&why), why.to_string()).next(Hint::StartTeamHelp)
             },
         )?;
         for member in &start.members {
@@ -569,7 +545,7 @@ impl Owner {
         who: &TeamActor,
         command: &TeamCommand,
         actor: &str,
-    ) -> Result<String, ApiError> {
+    ) -> ChangeResult {
         let counted = self.with_poll_count(id, who, command);
         let draft = draft_row(turn.team(id), who, command);
         match turn.command_team(id, who, counted.as_ref().unwrap_or(command), actor) {
@@ -605,25 +581,22 @@ impl Owner {
         id: TeamId,
         who: &TeamActor,
         command: &TeamCommand,
-    ) -> Result<String, ApiError> {
+    ) -> ChangeResult {
         let task = turn.team(id).ok_or_else(|| no_team(&id.to_string()))?;
         let sent = command.message_key().and_then(|key| task.message_by_key(who, key));
-        let mut reply = match sent {
+        let mut changed = ChangedRows::default();
+        let team = match sent {
             Some(message) => {
-                let row = projection::team::message_row(message);
-                json!({"ok": true, "team": projection::team::head_row(task), "message": row})
+                changed.message = Some(projection::team::message_row(message));
+                ChangedTeamRow::Head(projection::team::head_row(task))
             }
-            None => json!({"ok": true, "team": self.row_in_transaction(turn, id, who)?}),
+            None => ChangedTeamRow::Full(Box::new(self.row_in_transaction(turn, id, who)?)),
         };
-        if let TeamCommand::Check { what } = command
-            && let Some(pending) = task.pending_check(what)
-        {
-            reply["check"] = json!(pending.no);
+        if let TeamCommand::Check { what } = command {
+            changed.check = task.pending_check(what).map(|pending| pending.no);
         }
-        if let Some(until) = self.lease_until(Some(task), command) {
-            reply["lease_until"] = json!(until);
-        }
-        Ok(reply.to_string())
+        changed.lease_until = self.lease_until(Some(task), command);
+        Ok(EngineReply::Team(Box::new(TeamChangeReply { ok: true, team, changed })))
     }
 
     /// Replies with the changed rows. A refusal is an error even if it was recorded as an event.
@@ -635,31 +608,24 @@ impl Owner {
         events: &[Event],
         draft: Option<DraftRow>,
         lease_until: Option<i64>,
-    ) -> Result<String, ApiError> {
+    ) -> ChangeResult {
         let task = turn.team(id).ok_or_else(|| no_team(&id.to_string()))?;
         let look = |session| turn.session(session);
         let refused = |event| recorded_refusal(task, who, event, look);
         events.iter().find_map(refused).map_or(Ok(()), Err)?;
-        let changed = events.iter().filter_map(|event| projection::team::changed_row(task, event));
-        let mut rows: BTreeMap<&str, String> =
-            changed.map(|(name, row)| (name, projection::team::row_json(&row))).collect();
-        rows.extend(draft.map(|draft| ("draft", projection::team::row_json(&draft))));
-        rows.extend(lease_until.map(|until| ("lease_until", until.to_string())));
-        // The row is serialized directly, because building an intermediate value would cost more
-        // than the change itself. The sender of a message does not need a row with thousands of
-        // members.
-        let of_message = rows.contains_key("message");
-        let row = if of_message && events.iter().all(projection::team::is_message_event) {
-            projection::team::row_json(&projection::team::head_row(task))
-        } else {
-            projection::team::row_json(&self.row_in_transaction(turn, id, who)?)
-        };
-        let mut reply = format!("{{\"ok\":true,\"team\":{row}");
-        for (name, row) in rows {
-            reply.push_str(&format!(",\"{name}\":{row}"));
+        let mut changed = ChangedRows { draft, lease_until, ..ChangedRows::default() };
+        for event in events {
+            projection::team::add_changed_row(task, event, &mut changed);
         }
-        reply.push('}');
-        Ok(reply)
+        // The sender of a message does not need a row with thousands of members.
+        let of_message =
+            changed.message.is_some() && events.iter().all(projection::team::is_message_event);
+        let team = if of_message {
+            ChangedTeamRow::Head(projection::team::head_row(task))
+        } else {
+            ChangedTeamRow::Full(Box::new(self.row_in_transaction(turn, id, who)?))
+        };
+        Ok(EngineReply::Team(Box::new(TeamChangeReply { ok: true, team, changed })))
     }
 
     /// Fills in the number of empty polls, which is counted here and never taken from the caller.
@@ -681,7 +647,7 @@ impl Owner {
         id: TeamId,
         who: &TeamActor,
         actor: &str,
-    ) -> Result<String, ApiError> {
+    ) -> ChangeResult {
         let now = self.clock.now();
         let command = TeamCommand::Next { consumer: who.name().to_owned() };
         let item = match turn.command_team(id, who, &command, actor) {
@@ -694,7 +660,8 @@ impl Owner {
             }
         };
         self.polls.note(id, who.name(), now.wall_ms, item.is_none());
-        Ok(json!({"ok": true, "team": id.to_string(), "item": item}).to_string())
+        let reply = NextReply { ok: true, team: id.to_string(), item };
+        Ok(EngineReply::NextMessage(Box::new(reply)))
     }
 }
 
@@ -743,11 +710,11 @@ fn viewing_member(task: &Team, by: &TeamCaller) -> Result<TeamMember, ApiError> 
 }
 
 /// Returns the handoffs for one or all members.
-fn handoff_reply(
+fn build_handoffs(
     task: &Team,
     member: Option<&str>,
     caller: &ProvostInvocation,
-) -> Result<Value, ApiError> {
+) -> Result<HandoffReply, ApiError> {
     let bound = task.members.iter().filter(|one| one.is_bound());
     let named = bound.filter(|one| member.is_none_or(|member| one.name == member));
     let rows: Vec<HandoffRow> =
@@ -756,7 +723,7 @@ fn handoff_reply(
         return Err(refused(&TeamRejection::NoMember { who: member.to_owned() }, task.id));
     }
     let heartbeat = projection::handoff::heartbeat(task, caller);
-    Ok(json!({"ok": true, "team": task.id.to_string(), "handoffs": rows, "heartbeat": heartbeat}))
+    Ok(HandoffReply { ok: true, team: task.id.to_string(), handoffs: rows, heartbeat })
 }
 
 fn offered_item(
@@ -764,10 +731,10 @@ fn offered_item(
     event: &Event,
     caller: &ProvostInvocation,
     wall_of: impl Fn(u64) -> i64,
-) -> Option<Value> {
+) -> Option<InboxItemRow> {
     let Event::MessageOffered(MessageOffered { no, lease }) = event else { return None };
     let message = task.message(*no)?;
-    Some(json!(projection::team::item_row(task, message, lease, caller, wall_of)))
+    Some(projection::team::item_row(task, message, lease, caller, wall_of))
 }
 
 /// Returns the actor that the caller acts as in the team.
@@ -784,13 +751,13 @@ pub(super) fn resolve_actor(
             let member = turn.member_of(id, launch.session);
             let name = member.map(|member| member.name.clone()).ok_or_else(|| {
                 let message = format!("launch {launch} belongs to no member of this team");
-                ApiError::new(ErrorCode::Forbidden, message).next("provost team ls")
+                ApiError::new(ErrorCode::Forbidden, message).next(Hint::ListTeams)
             })?;
             match named {
                 Some(named) if *named != name => {
                     let message =
                         format!("you are {name} in this team, and may only act as {name}");
-                    Err(ApiError::new(ErrorCode::Forbidden, message).next("provost team show"))
+                    Err(ApiError::new(ErrorCode::Forbidden, message).next(Hint::ShowOwnTeam))
                 }
                 Some(_) | None => Ok(TeamActor::Member(name)),
             }
@@ -806,8 +773,8 @@ fn count_change(
     by: &TeamCaller,
     size: usize,
     actor: &str,
-    change: impl FnOnce(&mut BoardTransaction<'_>) -> Result<String, ApiError>,
-) -> Result<String, ApiError> {
+    change: impl FnOnce(&mut BoardTransaction<'_>) -> ChangeResult,
+) -> ChangeResult {
     let TeamCaller::Launch { launch, .. } = by else { return change(turn) };
     let (session, launch) = (launch.session, *launch);
     let count = SessionCommand::CountTeamCommand { launch, bytes: size as u64 };
@@ -834,7 +801,7 @@ fn check_name_free(
     let mut others = turn.teams().filter(|task| !task.phase.is_over() && Some(task.id) != own);
     if others.any(|task| task.spec.name == name) {
         let message = format!("an open team is already named \"{name}\"");
-        return Err(ApiError::new(ErrorCode::Refused, message).next("provost team ls"));
+        return Err(ApiError::new(ErrorCode::Refused, message).next(Hint::ListTeams));
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use provost_api::{ApiError, ErrorCode, UnknownHolder};
+use provost_api::{ApiError, ErrorCode, Hint, UnknownHolder};
 use provost_core::ids::{LaunchId, SessionId};
 use provost_holder::{HeldRecord, LaunchState, ProcessInstance, inspect, tree, wire::HolderOp};
 use provost_ledger::{Error, ReadLedger, SqliteReader, StreamId};
@@ -26,9 +26,6 @@ use crate::stream;
 
 /// How long a command has between TERM and KILL.
 const GRACE_MS: u64 = 2_000;
-
-/// The command that ends processes that are unknown to the ledger.
-const STOP: &str = "provost ledger recover --stop-unknown";
 
 /// How long a holder may take to end its command.
 const ENDING: Duration = Duration::from_secs(15);
@@ -159,7 +156,7 @@ pub fn name_living(home: &Home, mut error: ApiError) -> ApiError {
     }
     let processes = if count == 1 { "1 process is" } else { &format!("{count} processes are") };
     error.message = format!("{}; {processes} still running", error.message);
-    error.next.insert(0, STOP.to_owned());
+    error.next.insert(0, Hint::StopUnknown);
     error
 }
 
@@ -247,7 +244,7 @@ fn has_survivors(name: &str) -> bool {
 pub async fn stop(home: &Home, holders: &Holders, holder: &UnknownHolder) -> Result<(), ApiError> {
     let failed = |why: String| {
         ApiError::new(ErrorCode::Failed, format!("{} cannot be stopped: {why}", holder.key))
-            .next(STOP)
+            .next(Hint::StopUnknown)
     };
     let key =
         HolderDirName::parse(&holder.key).ok_or_else(|| failed("it has no owner".to_owned()))?;

@@ -94,12 +94,9 @@ pub(super) fn explain(error: &clap::Error, first: Option<&OsStr>) -> Option<ApiE
     let intent = INTENTS.iter().find(|intent| intent.words.contains(&word.as_str()))?;
     let quoted: Vec<String> =
         intent.commands.iter().map(|command| format!("`{command}`")).collect();
-    let error = usage(format!(
-        "there is no command \"{word}\"; use {}{}",
-        quoted.join(" or "),
-        intent.note
-    ));
-    Some(ApiError { next: intent.commands.iter().map(ToString::to_string).collect(), ..error })
+    let message =
+        format!("there is no command \"{word}\"; use {}{}", quoted.join(" or "), intent.note);
+    Some(usage(message).next_all(intent.commands.iter().copied()))
 }
 
 #[cfg(test)]

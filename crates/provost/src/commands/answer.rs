@@ -3,7 +3,8 @@
 use std::{io::IsTerminal as _, path::PathBuf};
 
 use clap::Args;
-use provost_api::{AnswerRequest, ApiError, ErrorCode, RequestRow, SessionRow};
+use provost_api::{AnswerRequest, ApiError, ErrorCode, LookedUpName, RequestRow, SessionRow};
+use provost_core::{lifecycle::State, request::RequestKind};
 
 use super::{
     input,
@@ -40,8 +41,8 @@ pub(crate) struct AnswerArgs {
 }
 
 pub(crate) fn run(context: &Context, args: &AnswerArgs) -> CliResult {
-    let (session, no) = split(&args.request);
-    let row = target::find_active_session(&context.daemon()?, session)?;
+    let NamedRequest { name, no, found } = NamedRequest::look_up(context, &args.request)?;
+    let row = target::active_session(found, name)?;
     let request = match choose(&row, no) {
         Err(error) if args.key.is_given() || no.is_some() => {
             let given = read_answer(args, None)?;
@@ -87,7 +88,7 @@ fn read_answer(args: &AnswerArgs, request: Option<&RequestRow>) -> Result<Answer
 /// Rejects an answer to an approval request, and a secret passed as an argument, because other
 /// users could see it.
 fn reject_invalid_answer(args: &AnswerArgs, request: &RequestRow) -> Result<(), ApiError> {
-    if request.kind == "approval" {
+    if request.kind == RequestKind::Approval {
         let message = "the request needs approval, not an answer: approve or deny it";
         return Err(usage(message).next(request.answer_command()).next(request.deny_command()));
     }
@@ -117,6 +118,30 @@ pub(super) fn repeat_change(
         Some(_) => why,
         None => error.into(),
     })
+}
+
+/// A request that the user refers to, and what its name refers to.
+pub(super) struct NamedRequest<'a> {
+    /// A session, run or team.
+    pub(super) name: &'a str,
+    /// The number of the request in its session, if it was given.
+    pub(super) no: Option<u32>,
+    pub(super) found: LookedUpName,
+}
+
+impl<'a> NamedRequest<'a> {
+    pub(super) fn look_up(context: &Context, request: &'a str) -> Result<Self, ApiError> {
+        let (name, no) = split(request);
+        let found = context.look_up(name)?;
+        if no.is_some() && found.is_empty() {
+            // A name can look like a request.
+            let named = context.look_up(request)?;
+            if !named.is_empty() {
+                return Ok(NamedRequest { name: request, no: None, found: named });
+            }
+        }
+        Ok(NamedRequest { name, no, found })
+    }
 }
 
 /// Splits `SESSION.qN`. Without a number, the whole text is the session.
@@ -153,7 +178,7 @@ fn choose(row: &SessionRow, no: Option<u32>) -> Result<&RequestRow, ApiError> {
 
 fn nothing_to_answer(row: &SessionRow, id: &str) -> ApiError {
     let refused = |message| ApiError::new(ErrorCode::Refused, message);
-    if row.state != "needs_input" {
+    if row.state != State::NeedsInput {
         return refused(format!("session {id} has no open question"))
             .next(format!("provost status {id}"));
     }
@@ -183,8 +208,16 @@ mod tests {
         let row = ui::test_session("x", "needs_input");
         let error = choose(&row, None).unwrap_err();
         assert!(error.message.contains("plain command"), "{}", error.message);
-        assert!(error.next.iter().any(|next| next.contains("resolve")), "{:?}", error.next);
-        assert!(error.next.iter().any(|next| next.contains("cancel")), "{:?}", error.next);
+        assert!(
+            error.next.iter().any(|next| next.to_string().contains("resolve")),
+            "{:?}",
+            error.next
+        );
+        assert!(
+            error.next.iter().any(|next| next.to_string().contains("cancel")),
+            "{:?}",
+            error.next
+        );
         let row = SessionRow { has_conversation: true, ..row };
         let error = choose(&row, None).unwrap_err();
         assert_eq!(error.next[0], "provost send deadbeef TEXT");

@@ -7,12 +7,12 @@ use provost_api::{
     AnswerRequest, ApiError, ApprovalDecision, ApprovalRow, ApproveRunRequest, ErrorCode,
     RejectRunRequest, RequestRow, RunRow, SessionRow, TeamRow,
 };
-use provost_core::team::TeamCommand;
+use provost_core::{request::RequestKind, team::TeamCommand};
 use provost_git::{Oid, files_at};
 use provost_trust::{TrustContent, agent_directory, is_relevant};
 
 use super::{
-    answer::{repeat_change, split},
+    answer::{NamedRequest, repeat_change, split},
     input,
     mutation::{KeyArgs, change, change_run},
     spawn::worktree,
@@ -77,16 +77,17 @@ struct RequestSelector {
 pub(crate) fn approve(context: &Context, args: &ApproveArgs) -> CliResult {
     let decision =
         if args.session { ApprovalDecision::ApproveForSession } else { ApprovalDecision::Approve };
-    if let Some(run) = waiting_run(context, &args.which.request)? {
+    let named = NamedRequest::look_up(context, &args.which.request)?;
+    if let Some(run) = waiting_run(&named) {
         if args.session {
             let message = "--session applies to an agent's request, but here the run itself waits for approval";
             return Err(usage(message)
                 .next(format!("provost approve {}", ui::short_id(&run.id)))
                 .into());
         }
-        return approve_run(context, &run, &args.which.key);
+        return approve_run(context, run, &args.which.key);
     }
-    match waiting_team(context, &args.which.request)? {
+    match waiting_team(&named) {
         Some(team) => {
             let commands = team.awaits_consent.clone();
             context
@@ -95,7 +96,7 @@ pub(crate) fn approve(context: &Context, args: &ApproveArgs) -> CliResult {
             let command = TeamCommand::ApproveCommands { commands };
             TeamTarget::new(&team.id).change(context, &command, &args.which.key)
         }
-        None => decide(context, &args.which, decision),
+        None => decide(context, &args.which, named, decision),
     }
 }
 
@@ -156,7 +157,8 @@ fn trust_approved_content(
 
 pub(crate) fn deny(context: &Context, args: &DenyArgs) -> CliResult {
     let because = args.because.as_deref();
-    match (waiting_run(context, &args.which.request)?, because) {
+    let named = NamedRequest::look_up(context, &args.which.request)?;
+    match (waiting_run(&named), because) {
         (Some(run), because) => {
             let because = because.unwrap_or("refused by the operator").to_owned();
             let landing = run.approval.as_ref().and_then(|approval| approval.commit.clone());
@@ -168,32 +170,30 @@ pub(crate) fn deny(context: &Context, args: &DenyArgs) -> CliResult {
                 "--because applies to a run, but no run with this name is waiting for approval";
             Err(usage(message).next(format!("provost status {}", args.which.request)).into())
         }
-        (None, None) => decide(context, &args.which, ApprovalDecision::Deny),
+        (None, None) => decide(context, &args.which, named, ApprovalDecision::Deny),
     }
 }
 
-/// Returns the team with this name if commands written by its members are waiting for approval.
-fn waiting_team(context: &Context, named: &str) -> Result<Option<TeamRow>, ApiError> {
-    match TeamTarget::new(named).find(context) {
-        Ok(team) => Ok((!team.awaits_consent.is_empty()).then_some(team)),
-        Err(error) if matches!(error.code, ErrorCode::NotFound | ErrorCode::BadRequest) => Ok(None),
-        Err(error) => Err(error),
-    }
+/// Returns the named team if commands written by its members are waiting for approval.
+fn waiting_team<'n>(named: &'n NamedRequest<'_>) -> Option<&'n TeamRow> {
+    let team = named.found.team.as_ref()?;
+    (named.no.is_none() && !team.awaits_consent.is_empty()).then_some(team)
 }
 
-/// Returns the run with this name if it is waiting for the operator's approval.
-fn waiting_run(context: &Context, named: &str) -> Result<Option<RunRow>, ApiError> {
-    match target::find_run(&context.daemon()?, named) {
-        Ok(run) => Ok(Some(run).filter(|run| run.awaits_approval)),
-        Err(error) if error.code == ErrorCode::NotFound => Ok(None),
-        Err(error) if error.code == ErrorCode::BadRequest => Ok(None),
-        Err(error) => Err(error),
-    }
+/// Returns the named run if it is waiting for the operator's approval.
+fn waiting_run<'n>(named: &'n NamedRequest<'_>) -> Option<&'n RunRow> {
+    let run = named.found.run.as_ref()?;
+    (named.no.is_none() && run.awaits_approval).then_some(run)
 }
 
-fn decide(context: &Context, which: &RequestSelector, decision: ApprovalDecision) -> CliResult {
-    let (session, no) = split(&which.request);
-    let row = target::find_active_session(&context.daemon()?, session)?;
+fn decide(
+    context: &Context,
+    which: &RequestSelector,
+    named: NamedRequest<'_>,
+    decision: ApprovalDecision,
+) -> CliResult {
+    let NamedRequest { name, no, found } = named;
+    let row = target::active_session(found, name)?;
     let decided = AnswerRequest { decision: Some(decision), ..AnswerRequest::default() };
     let request = match choose(&row, no, decision) {
         Err(error) if which.key.is_given() || no.is_some() => {
@@ -218,7 +218,7 @@ fn choose(
     let denies = decision == ApprovalDecision::Deny;
     let is_selected = |request: &&RequestRow| match no {
         Some(no) => split(&request.id).1 == Some(no),
-        None => request.kind == "approval" || (denies && request.can_be_denied()),
+        None => request.kind == RequestKind::Approval || (denies && request.can_be_denied()),
     };
     let open: Vec<&RequestRow> = row.requests.iter().filter(is_selected).collect();
     match open.as_slice() {
@@ -234,5 +234,112 @@ fn choose(
                 format!("session {id} has {} pending requests; specify one of them", several.len());
             Err(several.iter().fold(usage(message), |e, request| e.next(request.answer_command())))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{BufRead as _, BufReader, Read as _, Write as _},
+        os::unix::net::{UnixListener, UnixStream},
+        path::Path,
+        thread::{self, JoinHandle},
+    };
+
+    use clap::Parser as _;
+    use provost_api::{DaemonInfo, LookedUpName, LookupReply, PROTOCOL, SessionReply};
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        daemon,
+        environment::Environment,
+        ui::{Paint, Ui},
+    };
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: ApproveArgs,
+    }
+
+    fn request() -> RequestRow {
+        serde_json::from_value(json!({
+            "id": "deadbeef.q1", "revision": 3, "kind": "approval", "blocking": true,
+            "title": "Run tests", "questions": [], "asked_at": 0,
+        }))
+        .unwrap()
+    }
+
+    fn daemon_info() -> DaemonInfo {
+        serde_json::from_value(json!({
+            "ok": true, "pid": 1, "version": daemon::version(), "protocol": PROTOCOL, "socket": "",
+            "home": "", "read_only": null, "live_sessions": 1, "environment": [],
+        }))
+        .unwrap()
+    }
+
+    /// Reads the request on a connection. `None` if the client closed it without sending one.
+    fn read_request(stream: &UnixStream) -> Option<String> {
+        let mut reader = BufReader::new(stream);
+        let mut first = String::new();
+        reader.read_line(&mut first).unwrap();
+        let (mut line, mut length) = (String::new(), 0);
+        while reader.read_line(&mut line).unwrap() > 2 {
+            length = line
+                .strip_prefix("content-length: ")
+                .map_or(length, |text| text.trim_end().parse().unwrap());
+            line.clear();
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).unwrap();
+        let words: Vec<&str> = first.split(' ').take(2).collect();
+        (words.len() == 2)
+            .then(|| format!("{} {}", words.join(" "), String::from_utf8(body).unwrap()))
+    }
+
+    /// Serves a session with a pending approval, until a client connects without a request. Returns
+    /// the requests, each of which had its own connection.
+    fn serve(socket: &Path) -> JoinHandle<Vec<String>> {
+        let listener = UnixListener::bind(socket).unwrap();
+        thread::spawn(move || {
+            let mut session = ui::test_session("fixer", "needs_input");
+            session.requests = vec![request()];
+            let mut requests = Vec::new();
+            loop {
+                let (mut stream, _) = listener.accept().unwrap();
+                let Some(request) = read_request(&stream) else { return requests };
+                let reply = if request.starts_with("GET /v1/lookup?") {
+                    let session = Some(session.clone());
+                    let found = LookedUpName { session, ..LookedUpName::default() };
+                    json!(LookupReply { ok: true, daemon: daemon_info(), found })
+                } else {
+                    json!(SessionReply { ok: true, session: session.clone() })
+                };
+                let reply = reply.to_string();
+                write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{reply}", reply.len())
+                    .unwrap();
+                requests.push(request);
+            }
+        })
+    }
+
+    #[test]
+    fn approval_takes_two_connections() {
+        let home = tempfile::tempdir().unwrap();
+        let socket = home.path().join("daemon.sock");
+        let served = serve(&socket);
+        let environment =
+            Environment::from_pairs(&[("PROVOST_HOME", home.path().to_str().unwrap())]);
+        let ui = Ui { json: true, hints: false, paint: Paint::OFF, notice_paint: Paint::OFF };
+        let line = Line::try_parse_from(["approve", "deadbeef"]).unwrap();
+        approve(&Context::with(environment, ui), &line.args).unwrap();
+        drop(UnixStream::connect(&socket).unwrap());
+
+        let requests = served.join().unwrap();
+        let [lookup, answer] = requests.as_slice() else { panic!("{requests:?}") };
+        assert_eq!(lookup, "GET /v1/lookup?name=deadbeef ");
+        assert!(answer.starts_with("POST /v1/sessions/"), "{answer}");
+        assert!(answer.contains(r#""request":"deadbeef.q1","revision":3"#), "{answer}");
     }
 }

@@ -11,7 +11,7 @@ use std::{
 
 use clap::Args;
 use provost_agent::front_end::{AgentFrontEnd, NativeScreen, ScreenRequest};
-use provost_api::{ApiError, Client, ErrorCode, SessionRow};
+use provost_api::{ApiError, Client, ErrorCode, LaunchPhaseName, SessionRow};
 use provost_core::{ids::LaunchId, lifecycle::Flag, session::AgentMode, text::shell_quote};
 use provost_engine::shell;
 use provost_holder::{
@@ -126,7 +126,7 @@ fn report_detached(context: &Context, client: &Client, id: &str) -> CliResult {
 }
 
 fn has_terminal(row: &SessionRow) -> bool {
-    row.mode == AgentMode::Terminal.as_str()
+    row.mode == AgentMode::Terminal
 }
 
 /// Shows the agent's own terminal.
@@ -238,7 +238,7 @@ fn check_showable(row: &SessionRow) -> Result<(), ApiError> {
 }
 
 fn refuse_adopted(row: &SessionRow, id: &str) -> Result<(), ApiError> {
-    if row.flags.iter().any(|flag| flag == Flag::Adopted.as_str()) {
+    if row.has_flag(Flag::Adopted) {
         let message = format!(
             "session {id} runs outside Provost; its screen is in the terminal where it was started"
         );
@@ -262,7 +262,7 @@ fn attachable(row: &SessionRow) -> Result<AttachTarget, ApiError> {
     let id = ui::short_id(&row.id);
     let refused = |why: &str| ApiError::new(ErrorCode::Refused, format!("session {id} {why}"));
     let logs = format!("provost logs {id} -f");
-    if row.mode == AgentMode::Once.as_str() {
+    if row.mode == AgentMode::Once {
         return Err(refused("runs a single instruction and has no screen").next(logs));
     }
     let adapter = adapters().with_id(&row.adapter).ok();
@@ -290,14 +290,16 @@ fn running_launch(row: &SessionRow, id: &str) -> Result<LaunchId, ApiError> {
     let refused = |why: &str| ApiError::new(ErrorCode::Refused, format!("session {id} {why}"));
     let status = format!("provost status {id}");
     let newest = row.launches.last();
-    match newest.map(|launch| (launch.phase.as_str(), launch)) {
-        Some(("running", launch)) => launch.id.parse().map_err(|why| {
+    match newest.map(|launch| (launch.phase.known(), launch)) {
+        Some((Some(LaunchPhaseName::Running), launch)) => launch.id.parse().map_err(|why| {
             ApiError::new(ErrorCode::Internal, format!("cannot parse the launch id: {why}"))
         }),
-        None | Some(("pending", _)) if !row.terminal => {
+        None | Some((Some(LaunchPhaseName::Pending), _)) if !row.terminal => {
             Err(refused("is being started; try again in a moment").next(status))
         }
-        Some(("unobserved", _)) => Err(refused("cannot be observed at the moment").next(status)),
+        Some((Some(LaunchPhaseName::Unobserved), _)) => {
+            Err(refused("cannot be observed at the moment").next(status))
+        }
         None | Some(_) => Err(ended(id)),
     }
 }
@@ -425,6 +427,8 @@ fn env_path() -> Option<std::ffi::OsString> {
 mod tests {
     use std::{collections::BTreeMap, process::Stdio};
 
+    use provost_api::Extensible;
+
     use super::*;
 
     const THREAD: &str = "01a1e1cd-51fa-72c1-bd3a-4c2216676dd9";
@@ -444,21 +448,22 @@ mod tests {
 
     fn with_phase(phase: &str) -> SessionRow {
         let mut row = codex_row();
-        row.launches[0].phase = phase.to_owned();
+        row.launches[0].phase = Extensible::from_name(phase);
         row
     }
 
     fn refusal(row: &SessionRow) -> String {
         let error = attachable(row).err().unwrap();
         assert_eq!(error.code, ErrorCode::Refused);
-        format!("{}; next: {}", error.message, error.next.join(" | "))
+        let next: Vec<String> = error.next.iter().map(ToString::to_string).collect();
+        format!("{}; next: {}", error.message, next.join(" | "))
     }
 
     #[test]
     fn screen_uses_newest_launch_and_thread() {
         let mut row = codex_row();
         let mut second = row.launches[0].clone();
-        row.launches[0].phase = "ended".to_owned();
+        row.launches[0].phase = Extensible::from_name("ended");
         second.id = second.id.replace(".l1", ".l2");
         row.launches.push(second);
         let attached = attachable(&row).unwrap();
@@ -488,7 +493,7 @@ mod tests {
 
     #[test]
     fn session_without_screen_is_rejected() {
-        let exec = SessionRow { mode: "once".to_owned(), ..codex_row() };
+        let exec = SessionRow { mode: Extensible::from_name("once"), ..codex_row() };
         assert!(refusal(&exec).contains("single instruction"), "{}", refusal(&exec));
         let plain = ui::test_session("x", "working");
         insta::assert_snapshot!(refusal(&plain), @"session deadbeef cannot be attached to: command has no screen of its own; next: provost logs deadbeef -f");

@@ -1,7 +1,8 @@
 //! `provost cancel`
 
 use clap::Args;
-use provost_api::CancelRequest;
+use provost_api::{CancelRequest, RunStateName};
+use provost_core::lifecycle::State;
 
 use super::{
     input,
@@ -42,10 +43,11 @@ pub(crate) fn run(context: &Context, args: &CancelArgs) -> CliResult {
 
 fn is_cancelled(found: &SessionOrRun) -> bool {
     match found {
-        SessionOrRun::Session(row) => row.state == "cancelled",
+        SessionOrRun::Session(row) => row.state == State::Cancelled,
         // A run that is stopping for a reason other than cancellation has a cause.
         SessionOrRun::Run(row) => {
-            row.state == "cancelled" || (row.state == "stopping" && row.cause.is_none())
+            row.state == RunStateName::Cancelled
+                || (row.state == RunStateName::Stopping && row.cause.is_none())
         }
     }
 }

@@ -3,14 +3,11 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use provost_api::{ApiError, SessionRow};
+use provost_api::{ApiError, SessionRow, SessionsReply};
 use provost_core::lifecycle::Flag;
 use serde_json::{Value, json};
 
-use super::{
-    discovery::{self, DiscoveredAgent},
-    ls::SessionListReply,
-};
+use super::discovery::{self, DiscoveredAgent};
 use crate::{cli::CliResult, context::Context, daemon::connect_only, ui};
 
 /// List agents on this machine that Provost did not start
@@ -61,7 +58,7 @@ impl AdoptedSessions {
     fn load(context: &Context) -> AdoptedSessions {
         let asked = || -> Result<Vec<SessionRow>, ApiError> {
             let client = connect_only(&context.home()?)?;
-            Ok(client.get::<SessionListReply>("/v1/sessions")?.sessions)
+            Ok(client.get::<SessionsReply>("/v1/sessions")?.sessions)
         };
         AdoptedSessions(asked().unwrap_or_default())
     }
@@ -73,8 +70,7 @@ impl AdoptedSessions {
             row.launches.iter().any(|one| one.may_be_running() && one.pid == pid)
         };
         let by_thread = |row: &&SessionRow| row.thread == found.thread;
-        let adopted =
-            |row: &&SessionRow| row.flags.iter().any(|flag| flag == Flag::Adopted.as_str());
+        let adopted = |row: &&SessionRow| row.has_flag(Flag::Adopted);
         let mut live = self.0.iter().filter(|row| !row.sealed).filter(adopted);
         let its = |row: &&SessionRow| {
             (pid.is_some() && by_pid(row)) || (found.thread.is_some() && by_thread(row))

@@ -3,15 +3,13 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use provost_api::{ApiError, Client, ErrorCode, EventRow};
+use provost_api::{ApiError, Client, ErrorCode, EventRow, EventsReply, TeamReply};
 use provost_core::wait::Wait;
 use provost_engine::history::describe_missing;
-use serde::Deserialize;
 
 use super::{
     input,
     past_time::{PastTime, parse_past_time},
-    team::args::TeamReply,
 };
 use crate::{
     cli::CliResult,
@@ -71,12 +69,6 @@ fn parse_since(text: &str) -> Result<EventStart, String> {
 
 /// The number of remaining events to request at once.
 const REST_PAGE: u32 = 1_000;
-
-#[derive(Debug, Deserialize)]
-struct EventsReply {
-    events: Vec<EventRow>,
-    last: u64,
-}
 
 pub(crate) fn run(context: &Context, args: &EventsArgs) -> CliResult {
     if args.follow { follow(context, args) } else { list(context, args) }

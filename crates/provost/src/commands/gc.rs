@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use provost_api::{GcItemRow, GcReply, GcRequest};
+use serde_json::json;
 
 use super::{input, mutation::KeyArgs};
 use crate::{cli::CliResult, context::Context, error::Error, ui};
@@ -41,70 +41,40 @@ fn apply_command(older_than: u64) -> String {
     }
 }
 
-#[derive(Debug, Deserialize, Serialize)]
-struct GcItem {
-    kind: String,
-    path: String,
-    #[serde(default)]
-    session: Option<String>,
-    #[serde(default)]
-    run: Option<String>,
-    #[serde(default)]
-    team: Option<String>,
-    #[serde(default)]
-    reason: Option<String>,
-    #[serde(default)]
-    ignored_files: u64,
-    #[serde(default)]
-    dropped_commits: u64,
-    #[serde(default)]
-    kept_ref: Option<String>,
-}
-
-impl GcItem {
-    /// Describes the ignored files and dropped commits in a removed worktree.
-    fn describe_extras(&self) -> String {
-        let ignored = (self.ignored_files > 0)
-            .then(|| format!("includes {} ignored files or directories", self.ignored_files));
-        let place = self.kept_ref.as_deref().unwrap_or("a separate ref");
-        let dropped = (self.dropped_commits > 0)
-            .then(|| format!("{} dropped commits are kept at {place}", self.dropped_commits));
-        let parts: Vec<String> = ignored.into_iter().chain(dropped).collect();
-        if parts.is_empty() { String::new() } else { format!(" ({})", parts.join("; ")) }
-    }
+/// Describes the ignored files and dropped commits in a removed worktree.
+fn describe_extras(item: &GcItemRow) -> String {
+    let ignored = item.ignored_files.filter(|count| *count > 0);
+    let ignored = ignored.map(|count| format!("includes {count} ignored files or directories"));
+    let place = item.kept_ref.as_deref().unwrap_or("a separate ref");
+    let dropped = item.dropped_commits.filter(|count| *count > 0);
+    let dropped = dropped.map(|count| format!("{count} dropped commits are kept at {place}"));
+    let parts: Vec<String> = ignored.into_iter().chain(dropped).collect();
+    if parts.is_empty() { String::new() } else { format!(" ({})", parts.join("; ")) }
 }
 
 pub(crate) fn run(context: &Context, args: &GcArgs) -> CliResult {
-    let body = json!({"apply": args.apply, "older_than_ms": args.older_than});
-    let reply: Value = context.daemon()?.post("/v1/gc", &body, &args.key.get(context))?;
-    let removed = items(&reply, "removed");
-    let next = match (args.apply, removed.is_empty()) {
+    let older_than_ms = Some(i64::try_from(args.older_than).unwrap_or(i64::MAX));
+    let request = GcRequest { apply: args.apply, older_than_ms, runs: None };
+    let reply: GcReply = context.daemon()?.post("/v1/gc", &request, &args.key.get(context))?;
+    let next = match (args.apply, reply.removed.is_empty()) {
         (false, false) => vec![apply_command(args.older_than)],
         (true, _) | (false, true) => vec!["provost ls --all".to_owned()],
     };
     if context.ui.json {
-        context.ui.result(reply, &next)?;
+        context.ui.result(json!(reply), &next)?;
         return Ok(ExitCode::SUCCESS);
     }
-    show(context, if args.apply { "removed" } else { "would remove" }, &removed)?;
-    show(context, "kept", &items(&reply, "kept"))?;
-    if removed.is_empty() {
+    show(context, if args.apply { "removed" } else { "would remove" }, &reply.removed)?;
+    show(context, "kept", &reply.kept)?;
+    if reply.removed.is_empty() {
         context.ui.line("nothing to remove")?;
     }
     context.ui.next(&next);
     Ok(ExitCode::SUCCESS)
 }
 
-fn items(reply: &Value, list: &str) -> Vec<GcItem> {
-    reply
-        .get(list)
-        .cloned()
-        .and_then(|items| serde_json::from_value(items).ok())
-        .unwrap_or_default()
-}
-
-fn show(context: &Context, verb: &str, items: &[GcItem]) -> Result<(), Error> {
-    let line = |item: &GcItem| {
+fn show(context: &Context, verb: &str, items: &[GcItemRow]) -> Result<(), Error> {
+    let line = |item: &GcItemRow| {
         let owner = item.session.as_deref().or(item.run.as_deref()).or(item.team.as_deref());
         let owner = owner.map(|id| format!(" of {}", ui::short_id(id)));
         let reason = item.reason.as_deref().map(|reason| format!(": {}", ui::escape_line(reason)));
@@ -114,7 +84,7 @@ fn show(context: &Context, verb: &str, items: &[GcItem]) -> Result<(), Error> {
             owner.unwrap_or_default(),
             ui::escape_line(&item.path),
             reason.unwrap_or_default(),
-            ui::escape_line(&item.describe_extras())
+            ui::escape_line(&describe_extras(item))
         )
     };
     context.ui.lines(&items.iter().map(line).collect::<Vec<_>>())

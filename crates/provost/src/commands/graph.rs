@@ -3,9 +3,8 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use provost_api::{ApiError, Client, RunGraphRow, RunRow, TaskRow};
+use provost_api::{ApiError, Client, GraphReply, RunGraphRow, RunRow, TaskRow};
 use provost_core::plan::{Plan, PlanTask, format_faults};
-use serde::Deserialize;
 use serde_json::json;
 
 use super::{input, run::plan_file};
@@ -32,12 +31,6 @@ pub(crate) struct GraphArgs {
     /// Print the plan as TOML for `provost run --plan`
     #[arg(long, conflicts_with_all = ["all", "json"])]
     toml: bool,
-}
-
-/// The reply that contains a run's graph.
-#[derive(Debug, Deserialize)]
-struct GraphReply {
-    graph: RunGraphRow,
 }
 
 pub(crate) fn run(context: &Context, args: &GraphArgs) -> CliResult {

@@ -9,7 +9,7 @@ use std::{
 };
 
 use clap::{Args, Subcommand};
-use provost_api::{ApiError, ErrorCode};
+use provost_api::{ApiError, ArchiveReply, ArchiveRequest, ErrorCode};
 use provost_engine::{
     shell::{self, Clock, unknown_holders},
     stream,
@@ -172,7 +172,8 @@ fn verify(context: &Context) -> CliResult {
     let error = report.differences.first().map_or(error.clone(), |found| error.next(found.next));
     if context.ui.json {
         value["error"] = json!(error);
-        context.ui.result(value, &error.next)?;
+        let next: Vec<String> = error.next.iter().map(ToString::to_string).collect();
+        context.ui.result(value, &next)?;
         return Ok(ExitCode::from(error.code.exit_code()));
     }
     let lines = report.differences.iter().map(|found| {
@@ -339,22 +340,22 @@ fn backup(context: &Context, to: &Path) -> CliResult {
 }
 
 fn archive(context: &Context, args: &ArchiveArgs) -> CliResult {
-    let body = json!({"older_than_ms": args.older_than, "apply": args.apply});
-    let reply: Value =
-        context.daemon()?.post("/v1/ledger/archive", &body, &args.key.get(context))?;
-    let count = |name: &str| reply.get(name).and_then(Value::as_u64).unwrap_or(0);
+    let older_than_ms = Some(i64::try_from(args.older_than).unwrap_or(i64::MAX));
+    let request = ArchiveRequest { apply: args.apply, older_than_ms };
+    let reply: ArchiveReply =
+        context.daemon()?.post("/v1/ledger/archive", &request, &args.key.get(context))?;
     let verb = if args.apply { "archived" } else { "would archive" };
-    let kept = match count("kept") {
+    let kept = match reply.kept {
         0 => String::new(),
         kept => format!("; kept {kept} sessions that work for an open team"),
     };
-    let text = format!("{verb} {} streams, {} records{kept}", count("streams"), count("records"));
+    let text = format!("{verb} {} streams, {} records{kept}", reply.streams, reply.records);
     let next: &[&str] = if args.apply {
         &["provost ledger verify"]
     } else {
         &["provost ledger archive --older-than DURATION --apply"]
     };
-    show_done(context, reply, &text, next)
+    show_done(context, json!(reply), &text, next)
 }
 
 pub(super) fn show_done(context: &Context, value: Value, text: &str, next: &[&str]) -> CliResult {

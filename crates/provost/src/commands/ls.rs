@@ -6,11 +6,8 @@ use clap::{
     Args,
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
 };
-use provost_api::{
-    ApiError, Client, ErrorCode, RunRow, SessionRow, ShortageRow, TeamRow, UnknownHolder,
-};
+use provost_api::{ApiError, Client, ErrorCode, SessionsReply, TeamRow};
 use provost_core::lifecycle::State;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::team::show::open_teams;
@@ -63,30 +60,13 @@ fn state_parser() -> impl TypedValueParser<Value = String> {
     PossibleValuesParser::new(values).map(|text| text.replace(' ', "_"))
 }
 
-#[derive(Debug, Deserialize)]
-pub(super) struct SessionListReply {
-    pub(super) sessions: Vec<SessionRow>,
-    #[serde(default)]
-    pub(super) runs: Vec<RunRow>,
-    #[serde(default)]
-    pub(super) shortages: Vec<ShortageRow>,
-    #[serde(default)]
-    pub(super) more: bool,
-    #[serde(default)]
-    pub(super) unknown_holders: Vec<UnknownHolder>,
-    #[serde(default)]
-    pub(super) ledger_loss: Option<String>,
-}
-
-impl SessionListReply {
-    /// Adds the events that the ledger has lost, and the unknown processes, to the reply.
-    pub(super) fn add_condition(&self, value: &mut Value) {
-        if let Some(loss) = &self.ledger_loss {
-            value["ledger_loss"] = json!(loss);
-        }
-        if !self.unknown_holders.is_empty() {
-            value["unknown_holders"] = json!(self.unknown_holders);
-        }
+/// If the ledger has lost events or there are unknown processes, adds this to the printed value.
+pub(super) fn add_condition(reply: &SessionsReply, value: &mut Value) {
+    if let Some(loss) = &reply.ledger_loss {
+        value["ledger_loss"] = json!(loss);
+    }
+    if !reply.unknown_holders.is_empty() {
+        value["unknown_holders"] = json!(reply.unknown_holders);
     }
 }
 
@@ -100,7 +80,7 @@ pub(crate) fn run(context: &Context, args: &LsArgs) -> CliResult {
         context.ui.copy(&mut client.stream(&path, None)?.into_reader())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut reply: SessionListReply = client.get(&path)?;
+    let mut reply: SessionsReply = client.get(&path)?;
     if args.runs {
         reply.sessions.clear();
     }
@@ -111,7 +91,7 @@ pub(crate) fn run(context: &Context, args: &LsArgs) -> CliResult {
             "shortages": reply.shortages,
             "more": reply.more,
         });
-        reply.add_condition(&mut value);
+        add_condition(&reply, &mut value);
         context.ui.value(&value)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -120,9 +100,9 @@ pub(crate) fn run(context: &Context, args: &LsArgs) -> CliResult {
     show(context, reply, &teams)
 }
 
-fn show(context: &Context, reply: SessionListReply, teams: &[TeamRow]) -> CliResult {
+fn show(context: &Context, reply: SessionsReply, teams: &[TeamRow]) -> CliResult {
     let (paint, screen, now) = (context.ui.paint, Screen::stdout(), clock::now_ms());
-    let SessionListReply { sessions, runs, shortages, more, unknown_holders, .. } = reply;
+    let SessionsReply { sessions, runs, shortages, more, unknown_holders, .. } = reply;
     context.ui.lines(&ui::shortage_lines(paint, &shortages))?;
     if sessions.is_empty() && runs.is_empty() && teams.is_empty() {
         context.ui.lines(&ui::unknown_lines(paint, &unknown_holders))?;
@@ -188,7 +168,7 @@ fn is_directory(given: &str) -> bool {
 /// Fails if a directory does not exist and no session ever ran in it. Sessions may outlive their repository.
 fn check_known_project(client: &Client, given: &str) -> Result<(), ApiError> {
     let one = [("project", Some(given.to_owned())), ("limit", Some("1".to_owned()))];
-    let reply: SessionListReply = client.get(&target::with_query("/v1/sessions", &one))?;
+    let reply: SessionsReply = client.get(&target::with_query("/v1/sessions", &one))?;
     if !reply.sessions.is_empty() {
         return Ok(());
     }

@@ -4,8 +4,8 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use provost_api::{RequestRow, SessionRow};
-use provost_core::lifecycle::Flag;
+use provost_api::{CheckResultName, ProcessName, RequestRow, SessionRow, SetupResultName};
+use provost_core::lifecycle::{Cause, Flag, State};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -165,7 +165,7 @@ fn line(paint: Paint, row: &SessionRow) -> String {
 
 /// Returns the reason why the session's agent could not be started.
 pub(crate) fn launch_failure(row: &SessionRow) -> Option<String> {
-    (row.state == "failed" && row.cause.as_deref() == Some("launch"))
+    (row.state == State::Failed && row.cause == Some(Cause::Launch.into()))
         .then(|| ui::reason(row))
         .flatten()
 }
@@ -188,22 +188,22 @@ pub(crate) fn launch_advice(row: &SessionRow) -> Option<String> {
 /// Returns the commands that make sense in a session's current state.
 pub(crate) fn next_commands(row: &SessionRow) -> Vec<String> {
     let id = ui::short_id(&row.id);
-    let stopping = row.flags.iter().any(|flag| flag == Flag::Stopping.as_str());
+    let stopping = row.has_flag(Flag::Stopping);
     if stopping && !row.terminal {
         return vec![format!("provost status {id}"), format!("provost logs {id}")];
     }
     // Requests stay open until the outcome is sealed, but an agent that has exited needs no answer.
     let asked = if row.terminal { None } else { row.requests.first() };
     let mut next: Vec<String> = asked.map(RequestRow::answer_command).into_iter().collect();
-    if row.flags.iter().any(|flag| flag == "output_limit") {
+    if row.has_flag(Flag::OutputLimit) {
         next.push(format!("provost limit {id} --output SIZE"));
     }
-    let adopted = row.flags.iter().any(|flag| flag == Flag::Adopted.as_str());
-    match (row.terminal, row.state.as_str()) {
+    let adopted = row.has_flag(Flag::Adopted);
+    match (row.terminal, row.state.known()) {
         // The output of an adopted agent is in its own terminal and not in the logs.
         (false, _) if adopted => next.push(format!("provost status {id}")),
         (true, _) => next.extend(ended_commands(row, &id)),
-        (false, "needs_input") => next.extend(input_commands(row, &id)),
+        (false, Some(State::NeedsInput)) => next.extend(input_commands(row, &id)),
         (false, _) if ui::is_interrupted(row) => next.extend(interrupted_commands(row, &id)),
         (false, _) => next.push(format!("provost logs {id} -f")),
     }
@@ -237,39 +237,37 @@ fn interrupted_commands(row: &SessionRow, id: &str) -> Vec<String> {
 }
 
 fn ended_commands(row: &SessionRow, id: &str) -> Vec<String> {
-    let failed_check =
-        row.checks.iter().position(|check| check.result != "passed" && check.output.is_some());
+    let failed_check = row
+        .checks
+        .iter()
+        .position(|check| check.result != CheckResultName::Passed && check.output.is_some());
     let logs = match failed_check {
         _ if setup_failed(row) => format!("provost logs {id} --setup"),
         Some(at) => format!("provost logs {id} --check {}", at + 1),
         None => format!("provost logs {id}"),
     };
-    let adopted = row.flags.iter().any(|flag| flag == Flag::Adopted.as_str());
+    let adopted = row.has_flag(Flag::Adopted);
     let logs = if adopted { format!("provost events {id}") } else { logs };
-    match row.state.as_str() {
-        "succeeded" | "completed" | "accepted" => vec![logs],
-        // The agent never started, so there is no work to accept.
-        _ if launch_failure(row).is_some_and(|why| why.starts_with("cannot run ")) => {
-            let config = (!row.is_plain_command()).then(|| "provost config show".to_owned());
-            config.into_iter().chain([format!("provost status {id} --why")]).collect()
-        }
-        _ => [
-            vec![logs],
-            resume_commands(row, id),
-            vec![format!("provost status {id} --why"), accept(id)],
-        ]
-        .concat(),
+    if row.is_good() {
+        return vec![logs];
     }
+    // The agent never started, so there is no work to accept.
+    if launch_failure(row).is_some_and(|why| why.starts_with("cannot run ")) {
+        let config = (!row.is_plain_command()).then(|| "provost config show".to_owned());
+        return config.into_iter().chain([format!("provost status {id} --why")]).collect();
+    }
+    let judge = vec![format!("provost status {id} --why"), accept(id)];
+    [vec![logs], resume_commands(row, id), judge].concat()
 }
 
 /// Returns the commands that resume a conversation that ended too early.
 fn resume_commands(row: &SessionRow, id: &str) -> Vec<String> {
-    if row.flags.iter().any(|flag| flag == Flag::Adopted.as_str()) {
+    if row.has_flag(Flag::Adopted) {
         // An adopted agent has to be restarted in its own terminal, after which it can be adopted again.
         return vec!["provost discover".to_owned()];
     }
     let conversation = row.can_resume && row.thread.is_some();
-    let used_up = row.cause.as_deref() == Some("budget");
+    let used_up = row.cause == Some(Cause::Budget.into());
     let more = match (row.budget.tokens, row.budget.turns) {
         (Some(_), _) => "--tokens MORE",
         (None, _) => "--turns MORE",
@@ -281,17 +279,14 @@ fn resume_commands(row: &SessionRow, id: &str) -> Vec<String> {
 /// Whether the setup command failed. In that case, no agent was started, so the setup command's
 /// output is the only output.
 pub(super) fn setup_failed(row: &SessionRow) -> bool {
-    row.setup.as_ref().is_some_and(|setup| setup.result == "failed")
+    row.setup.as_ref().is_some_and(|setup| setup.result == SetupResultName::Failed)
 }
 
 /// Whether a process of the session can be stopped. Once the session has ended, a process in an
 /// unknown state is assumed to have exited.
 fn has_live_process(row: &SessionRow) -> bool {
-    let lives = match row.process.as_str() {
-        "alive" => true,
-        "unknown" => !row.terminal,
-        _ => false,
-    };
+    let lives =
+        row.process == ProcessName::Alive || (row.process == ProcessName::Unknown && !row.terminal);
     lives && row.exit.is_none()
 }
 
@@ -315,6 +310,8 @@ fn parse_key(text: &str) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
+    use provost_api::Extensible;
+
     use super::*;
 
     #[test]
@@ -330,7 +327,7 @@ mod tests {
     }
 
     fn waiting_in_terminal() -> SessionRow {
-        SessionRow { mode: "terminal".to_owned(), ..waiting_command() }
+        SessionRow { mode: Extensible::from_name("terminal"), ..waiting_command() }
     }
 
     fn waiting_conversation() -> SessionRow {
@@ -339,7 +336,7 @@ mod tests {
 
     #[test]
     fn waiting_plain_command_suggests_resolve() {
-        let ended = SessionRow { process: "exit0".to_owned(), ..waiting_command() };
+        let ended = SessionRow { process: Extensible::from_name("exit0"), ..waiting_command() };
         let expected = [
             "provost logs deadbeef",
             "provost resolve deadbeef --as accepted --because TEXT",
@@ -356,14 +353,14 @@ mod tests {
     fn adopted_session_suggests_no_resume() {
         let row = SessionRow {
             terminal: true,
-            state: "exited_without_claim".to_owned(),
+            state: Extensible::from_name("exited_without_claim"),
             thread: Some("t".to_owned()),
             can_resume: true,
             ..waiting_conversation()
         };
         let resumes = |row: &SessionRow| next_commands(row).iter().any(|n| n.contains("resume"));
         assert!(resumes(&row));
-        let adopted = SessionRow { flags: vec!["adopted".to_owned()], ..row };
+        let adopted = SessionRow { flags: vec![Extensible::from_name("adopted")], ..row };
         assert!(!resumes(&adopted));
         assert!(next_commands(&adopted).contains(&"provost discover".to_owned()));
     }
@@ -373,11 +370,11 @@ mod tests {
         let why = "cannot run \"my-agent\" in \"/w\": No such file or directory (os error 2)";
         let row = SessionRow {
             terminal: true,
-            state: "failed".to_owned(),
-            cause: Some("launch".to_owned()),
+            state: Extensible::from_name("failed"),
+            cause: Some(Extensible::from_name("launch")),
             reason: Some(why.to_owned()),
             agent: "mine".to_owned(),
-            process: "not_started".to_owned(),
+            process: Extensible::from_name("not_started"),
             ..waiting_conversation()
         };
         assert_eq!(line(Paint::OFF, &row), format!("deadbeef x failed: {why}"));
@@ -397,7 +394,7 @@ mod tests {
     #[test]
     fn screen_request_suggests_attach() {
         let mut asking = ui::test_asking();
-        asking.requests[0].kind = "dialog".to_owned();
+        asking.requests[0].kind = Extensible::from_name("dialog");
         assert!(asking.requests[0].can_be_denied());
         asking.requests[0].commands = vec!["provost attach deadbeef".to_owned()];
         assert_eq!(next_commands(&asking)[0], "provost attach deadbeef");
@@ -408,19 +405,23 @@ mod tests {
     fn ended_session_suggests_no_answer() {
         let asking = ui::test_asking();
         assert!(next_commands(&asking)[0].starts_with("provost answer deadbeef.q1"));
-        let cancelled = SessionRow { terminal: true, state: "cancelled".to_owned(), ..asking };
+        let cancelled =
+            SessionRow { terminal: true, state: Extensible::from_name("cancelled"), ..asking };
         let next = next_commands(&cancelled);
         assert!(!next.iter().any(|command| command.contains("answer")), "{next:?}");
     }
 
     #[test]
     fn stop_is_suggested_only_for_own_live_process() {
-        let over =
-            SessionRow { terminal: true, state: "completed".to_owned(), ..waiting_in_terminal() };
+        let over = SessionRow {
+            terminal: true,
+            state: Extensible::from_name("completed"),
+            ..waiting_in_terminal()
+        };
         let stop = "provost stop deadbeef".to_owned();
         assert!(next_commands(&over).contains(&stop));
         let flagged = |flag: &str, row: &SessionRow| {
-            let row = SessionRow { flags: vec![flag.to_owned()], ..row.clone() };
+            let row = SessionRow { flags: vec![Extensible::from_name(flag)], ..row.clone() };
             next_commands(&row)
         };
         for flag in ["adopted", "stopping"] {
@@ -430,13 +431,13 @@ mod tests {
         assert!(!next.contains(&stop), "it is being stopped already: {next:?}");
         let next = flagged("adopted", &waiting_in_terminal());
         assert_eq!(next.last().unwrap(), "provost cancel deadbeef");
-        let ended = SessionRow { process: "exit0".to_owned(), ..over };
+        let ended = SessionRow { process: Extensible::from_name("exit0"), ..over };
         assert!(!next_commands(&ended).contains(&stop));
     }
 
     #[test]
     fn ended_process_suggests_no_stop() {
-        let row = SessionRow { process: "exit0".to_owned(), ..waiting_conversation() };
+        let row = SessionRow { process: Extensible::from_name("exit0"), ..waiting_conversation() };
         let next = next_commands(&row);
         assert!(next.contains(&"provost cancel deadbeef".to_owned()), "{next:?}");
         assert!(!next.iter().any(|command| command.contains("stop")), "{next:?}");

@@ -1,6 +1,7 @@
 //! `provost plan`
 
 use clap::Args;
+use provost_api::RunStateName;
 
 use super::{
     graph,
@@ -34,8 +35,9 @@ pub(crate) fn run(context: &Context, args: PlanArgs) -> CliResult {
     }
     // Only the plan is written to standard output.
     let row = follow::until_sealed(context, &row.id, since)?;
-    match row.state.as_str() {
-        "completed" => graph::show(context, &row.id, args.toml),
-        _ => follow::show(context, &row),
+    if row.state == RunStateName::Completed {
+        graph::show(context, &row.id, args.toml)
+    } else {
+        follow::show(context, &row)
     }
 }

@@ -197,8 +197,9 @@ fn show_dropped(context: &Context, launch: LaunchId, path: &Path) -> CliResult {
 }
 
 fn show(context: &Context, reply: &ReportReply) -> CliResult {
+    let next: Vec<String> = reply.next.iter().map(ToString::to_string).collect();
     if context.ui.json {
-        context.ui.result(json!(reply), &reply.next)?;
+        context.ui.result(json!(reply), &next)?;
         return Ok(ExitCode::SUCCESS);
     }
     let sealed = if reply.sealed { ", sealed" } else { "" };
@@ -207,7 +208,7 @@ fn show(context: &Context, reply: &ReportReply) -> CliResult {
     context
         .ui
         .line(&format!("{status}: session {} is {state}{sealed}", ui::short_id(&reply.id)))?;
-    context.ui.next(&reply.next);
+    context.ui.next(&next);
     Ok(ExitCode::SUCCESS)
 }
 

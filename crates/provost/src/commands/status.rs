@@ -6,19 +6,19 @@ mod watch;
 use std::{collections::BTreeMap, process::ExitCode};
 
 use clap::Args;
-use provost_api::{ApiError, Client, ErrorCode, RequestRow, RunRow, SessionRow, TeamRow, WhyReply};
+use provost_api::{
+    ApiError, Client, ErrorCode, RequestRow, RunRow, SessionRow, SessionsReply, TeamReply, TeamRow,
+    WhyReply,
+};
 use provost_engine::history::describe_missing;
 use serde_json::{Value, json};
 
 use super::{
     graph, input,
-    ls::SessionListReply,
+    ls::add_condition,
     mutation::next_commands,
     run,
-    team::{
-        args::{self as team_args, TeamReply},
-        show as team_show,
-    },
+    team::{args as team_args, show as team_show},
 };
 use crate::{
     cli::CliResult,
@@ -186,7 +186,7 @@ fn why(context: &Context, client: &Client, id: &str) -> Result<(), Error> {
 }
 
 fn overview(context: &Context, client: &Client) -> Result<(), Error> {
-    let reply: SessionListReply = client.get("/v1/sessions")?;
+    let reply: SessionsReply = client.get("/v1/sessions")?;
     let rows = &reply.sessions;
     let waiting = team_show::for_operator(client)?;
     let mut next: Vec<String> =
@@ -203,7 +203,7 @@ fn overview(context: &Context, client: &Client) -> Result<(), Error> {
         value["for_operator"] = messages
             .map(|row| json!({"team": row.id, "name": row.name, "messages": row.for_operator}))
             .collect();
-        reply.add_condition(&mut value);
+        add_condition(&reply, &mut value);
         return context.ui.result(value, &next);
     }
     let (paint, screen, now) = (context.ui.paint, Screen::stdout(), clock::now_ms());

@@ -5,20 +5,22 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use provost_api::{ApiError, ErrorCode, LaunchRow, RunRow, SessionRow, TeamRow};
+use provost_api::{
+    ApiError, ErrorCode, GcItemRow, GcReply, LaunchRow, ProcessName, RunRow, RunStateName,
+    SessionRow, TeamRow,
+};
 use provost_core::{
     ids::{RunId, SessionId},
     session::SessionCommand,
 };
 use provost_engine::shell::{
-    EngineRequest, Home, Listing, TeamRequest, blocking::blocking_request,
+    EngineReply, EngineRequest, Home, Listing, blocking::blocking_request, mismatched_reply,
 };
 use provost_git::{
     BranchFate, BranchName, Git, KeepRef, Project, RemovalImpact, removal_risk, remove_worktree,
     worktree_find,
 };
 use provost_ledger::SqliteReader;
-use serde_json::{Value, json};
 
 use super::server::DaemonServer;
 use crate::adapters::adapters;
@@ -26,8 +28,8 @@ use crate::adapters::adapters;
 /// The removed and the kept items of a collection.
 #[derive(Default)]
 struct GcReport {
-    removed: Vec<Value>,
-    kept: Vec<Value>,
+    removed: Vec<GcItemRow>,
+    kept: Vec<GcItemRow>,
 }
 
 /// The scope of a collection.
@@ -47,7 +49,7 @@ impl GcScope {
 
 /// Removes the worktrees of sealed sessions that contain nothing unique. For sessions that have
 /// been closed for longer than the given age, also removes the output and the agent's stored data.
-pub(crate) async fn collect(daemon: &DaemonServer, wanted: &GcScope) -> Result<Value, ApiError> {
+pub(crate) async fn collect(daemon: &DaemonServer, wanted: &GcScope) -> Result<GcReply, ApiError> {
     let ledger = daemon.world.home.ledger();
     let rows = blocking(move || sealed_sessions(&ledger)).await??;
     let apply = wanted.apply;
@@ -81,7 +83,8 @@ pub(crate) async fn collect(daemon: &DaemonServer, wanted: &GcScope) -> Result<V
     if wanted.runs.is_none() {
         collect_teams(daemon, wanted.apply, old, &mut found).await?;
     }
-    Ok(json!({"ok": true, "applied": apply, "removed": found.removed, "kept": found.kept}))
+    let GcReport { removed, kept } = found;
+    Ok(GcReply { ok: true, applied: apply, removed, kept })
 }
 
 /// Removes the summaries of runs that were closed long ago, and the output of their hooks and landings.
@@ -113,11 +116,11 @@ async fn collect_teams(
     found: &mut GcReport,
 ) -> Result<(), ApiError> {
     let (home, ledger) = (daemon.world.home.clone(), daemon.world.home.ledger());
-    let gone = blocking(move || -> Result<Vec<Value>, ApiError> {
+    let gone = blocking(move || -> Result<Vec<GcItemRow>, ApiError> {
         let over = ended_teams(&ledger, old)?;
         let places = over.into_iter().flat_map(|id| {
             let gone = remove_dirs(owned_paths(&home.checks(), &id), apply);
-            gone.into_iter().map(move |path| item("team", "output", &path, &id)).collect::<Vec<_>>()
+            gone.into_iter().map(move |path| team_item("output", &path, &id)).collect::<Vec<_>>()
         });
         Ok(places.collect())
     });
@@ -165,7 +168,7 @@ fn sealed_sessions(ledger: &Path) -> Result<Vec<SessionRow>, ApiError> {
             let row = serde_json::from_str::<SessionRow>(projection).ok();
             let over = |row: &SessionRow| {
                 row.sealed
-                    && row.process != "alive"
+                    && row.process != ProcessName::Alive
                     && !row.launches.iter().any(LaunchRow::may_be_running)
             };
             rows.extend(row.filter(over));
@@ -186,7 +189,10 @@ fn runs_to_keep(
     Listing::default()
         .visit_runs(&reader, |projection| {
             if let Ok(row) = serde_json::from_str::<RunRow>(projection) {
-                let resumable = matches!(row.state.as_str(), "failed" | "cancelled");
+                let resumable = matches!(
+                    row.state.known(),
+                    Some(RunStateName::Failed | RunStateName::Cancelled)
+                );
                 let recent = row.sealed_at.is_some_and(|at| at >= resumed_since);
                 let reason = if !row.sealed {
                     Some("the run of the session is still active")
@@ -206,8 +212,8 @@ fn runs_to_keep(
 /// Returns the sessions that are bound to an active team, with the name of the team. The next
 /// message resumes them, and their work is checked and audited.
 async fn sessions_of_teams(daemon: &DaemonServer) -> Result<BTreeMap<String, String>, ApiError> {
-    let reply = daemon.handle.request_json(EngineRequest::Team(TeamRequest::BoundSessions)).await?;
-    serde_json::from_value(reply).map_err(|why| ApiError::new(ErrorCode::Internal, why.to_string()))
+    let bound = daemon.handle.bound_sessions().await?;
+    Ok(bound.into_iter().map(|one| (one.session.to_string(), one.team)).collect())
 }
 
 /// Lists a worktree as kept, because a later task, a comment on a pull request, a team message or a
@@ -216,7 +222,7 @@ fn keep_worktree(row: &SessionRow, reason: &str, found: &mut GcReport) {
     let worktree = row.worktree.as_ref().filter(|worktree| !worktree.removed);
     found.kept.extend(worktree.map(|worktree| {
         let mut kept = session_item("worktree", Path::new(&worktree.path), &row.id);
-        kept["reason"] = reason.into();
+        kept.reason = Some(reason.into());
         kept
     }));
 }
@@ -243,14 +249,14 @@ async fn collect_worktree(
     match result {
         Err(reason) => {
             let mut kept = session_item("worktree", &path, &row.id);
-            kept["reason"] = reason.into();
+            kept.reason = Some(reason.into());
             found.kept.push(kept);
         }
         Ok(gone) => {
             let mut removed = session_item("worktree", &path, &row.id);
-            removed["ignored_files"] = gone.ignored_files.into();
-            removed["dropped_commits"] = gone.dropped_commits.into();
-            removed["kept_ref"] = gone.kept.map(|kept| kept.to_string()).into();
+            removed.ignored_files = Some(gone.ignored_files);
+            removed.dropped_commits = Some(gone.dropped_commits);
+            removed.kept_ref = gone.kept.map(|kept| kept.to_string());
             found.removed.push(removed);
             if apply {
                 let ask = EngineRequest::SessionCommand {
@@ -280,13 +286,13 @@ async fn collect_agent(
     match blocking(move || remove_agent(&path, apply)).await? {
         Ok(true) => {
             let mut removed = session_item("agent", &place, &row.id);
-            removed["reason"] = "the session can no longer be resumed".into();
+            removed.reason = Some("the session can no longer be resumed".to_owned());
             found.removed.push(removed);
         }
         Ok(false) => {}
         Err(reason) => {
             let mut kept = session_item("agent", &place, &row.id);
-            kept["reason"] = reason.into();
+            kept.reason = Some(reason.into());
             found.kept.push(kept);
         }
     }
@@ -303,9 +309,10 @@ async fn record_conversation_removal(
         session: row.id.clone(),
         command: SessionCommand::ConversationRemoved,
     };
-    let reply = daemon.handle.request(ask, "operator", None).await?;
-    let reply: Value = serde_json::from_str(&reply).unwrap_or_default();
-    Ok(reply["session"]["sealed"] == true)
+    let EngineReply::Session(reply) = daemon.handle.request(ask, "operator", None).await? else {
+        return Err(mismatched_reply());
+    };
+    Ok(reply.session.sealed)
 }
 
 /// Removes the agent's data, and returns whether there was any. The agent's home is removed first,
@@ -419,18 +426,21 @@ fn remove_dirs(mut places: Vec<PathBuf>, apply: bool) -> Vec<PathBuf> {
     places
 }
 
-fn session_item(what: &str, path: &Path, session: &str) -> Value {
-    item("session", what, path, session)
+fn session_item(what: &str, path: &Path, session: &str) -> GcItemRow {
+    GcItemRow { session: Some(session.to_owned()), ..item(what, path) }
 }
 
-fn run_item(what: &str, path: &Path, run: &str) -> Value {
-    item("run", what, path, run)
+fn run_item(what: &str, path: &Path, run: &str) -> GcItemRow {
+    GcItemRow { run: Some(run.to_owned()), ..item(what, path) }
 }
 
-fn item(owner: &str, what: &str, path: &Path, id: &str) -> Value {
-    let mut entry = json!({"kind": what, "path": path.display().to_string()});
-    entry[owner] = id.into();
-    entry
+fn team_item(what: &str, path: &Path, team: &str) -> GcItemRow {
+    GcItemRow { team: Some(team.to_owned()), ..item(what, path) }
+}
+
+fn item(what: &str, path: &Path) -> GcItemRow {
+    let (kind, path) = (what.to_owned(), path.display().to_string());
+    GcItemRow { kind, path, ..GcItemRow::default() }
 }
 
 async fn blocking<T: Send + 'static>(

@@ -16,7 +16,9 @@ mod timed_stream;
 mod watchdog;
 
 pub(crate) use main_loop::{LANDING_TIMEOUT, run};
-pub(crate) use start::{connect_only, connect_within, ensure, must_be_operator, without_daemon};
+pub(crate) use start::{
+    begin, connect_only, connect_within, ensure, must_be_operator, without_daemon,
+};
 
 /// The file in the log directory that contains the standard error of a detached daemon.
 pub(crate) const LOG_FILE: &str = "daemon.log";

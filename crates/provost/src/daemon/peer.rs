@@ -4,14 +4,13 @@ use std::{io, path::Path};
 
 use provost_api::{ApiError, ErrorCode};
 use provost_core::{ids::LaunchId, shortage::Shortage};
-use provost_engine::shell::{EngineWorld, Home, error_chain};
+use provost_engine::shell::{EngineWorld, Home, LiveLaunch, error_chain};
 use provost_holder::{LaunchState, ProcessInstance, inspect, launch_dir};
 use provost_sys::{
     origin::{ProcessOrigin, is_same_file},
     peer::{self, PinnedPeer, Pinning},
     register::LaunchRegister,
 };
-use serde::Deserialize;
 
 /// The identity of a caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,13 +27,6 @@ pub(crate) enum CallerIdentity {
     /// A process that may belong to this launch. This cannot be proved, because the holder was
     /// killed.
     Unproven(String),
-}
-
-/// A launch that may have running processes.
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct LiveLaunch {
-    pub(crate) launch: LaunchId,
-    pub(crate) holder: Option<ProcessInstance>,
 }
 
 impl CallerIdentity {

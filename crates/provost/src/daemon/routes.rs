@@ -10,15 +10,17 @@ use axum::{
     Json, Router,
     body::{Body, Bytes},
     extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Path, Query, Request, State},
+    handler::Handler,
     http::{HeaderMap, StatusCode, header, request::Parts},
     response::{IntoResponse, Response},
     routing::{get, post},
 };
 use provost_api::{
-    AnswerRequest, ApiError, ApprovalDecision, CallRequest, CancelRequest, DaemonInfo, ErrorBody,
-    ErrorCode, IDEMPOTENCY_KEY, InterruptRequest, LimitRequest, OpenSessionRequest, PROTOCOL,
-    RenameRequest, ReportRequest, ResolveRequest, SendRequest, VerifyEnd, VerifyReply,
-    VerifyRequest,
+    AnswerRequest, ApiError, ApprovalDecision, ArchiveRequest, CallRequest, CancelRequest,
+    DaemonInfo, ErrorBody, ErrorCode, EventsReply, GcRequest, Hint, IDEMPOTENCY_KEY,
+    InterruptRequest, LimitRequest, LookupReply, OkReply, OpenSessionRequest, PROTOCOL,
+    RenameRequest, ReportReply, ReportRequest, ResolveRequest, SendRequest, SessionRow,
+    StopDaemonReply, StopUnknownReply, VerifyEnd, VerifyReply, VerifyRequest,
 };
 use provost_core::{
     ids::{LaunchId, SessionId},
@@ -30,13 +32,13 @@ use provost_core::{
 use provost_engine::{
     report::{self, check_name, check_text},
     shell::{
-        EngineRequest, Listing, ListingExtent, TeamCaller, TeamRequest, VerifierCommand,
+        EngineRequest, ListedRows, Listing, ListingExtent, TeamCaller, VerifierCommand,
         blocking::blocking_request, run_verifier, unknown_holders, watch,
     },
 };
 use provost_ledger::SqliteReader;
 use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{
     gc,
@@ -105,54 +107,28 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryParams<T>
     }
 }
 
+/// The routes of the router, which must be those of the API.
+#[derive(Default)]
+struct RouteTable {
+    router: Router<DaemonServer>,
+    paths: Vec<(&'static str, &'static str)>,
+}
+
+impl RouteTable {
+    fn get<T: 'static>(mut self, path: &'static str, to: impl Handler<T, DaemonServer>) -> Self {
+        self.paths.push(("GET", path));
+        RouteTable { router: self.router.route(path, get(to)), ..self }
+    }
+
+    fn post<T: 'static>(mut self, path: &'static str, to: impl Handler<T, DaemonServer>) -> Self {
+        self.paths.push(("POST", path));
+        RouteTable { router: self.router.route(path, post(to)), ..self }
+    }
+}
+
 pub(crate) fn router(daemon: DaemonServer) -> Router {
-    Router::new()
-        .route("/v1/daemon", get(info))
-        .route("/v1/daemon/operator", get(operator))
-        .route("/v1/daemon/stop", post(stop_daemon))
-        .route("/v1/sessions", get(list).post(open))
-        .route("/v1/sessions/{id}", get(row))
-        .route("/v1/sessions/{id}/why", get(why))
-        .route("/v1/sessions/{id}/send", post(send))
-        .route("/v1/sessions/{id}/interrupt", post(interrupt))
-        .route("/v1/sessions/{id}/compact", post(compact))
-        .route("/v1/sessions/{id}/stop", post(stop))
-        .route("/v1/sessions/{id}/cancel", post(cancel))
-        .route("/v1/sessions/{id}/resolve", post(resolve))
-        .route("/v1/sessions/{id}/answer", post(answer))
-        .route("/v1/sessions/{id}/limit", post(limit))
-        .route("/v1/sessions/{id}/rename", post(rename))
-        .route("/v1/sessions/{id}/take-over", post(take_over))
-        .route("/v1/runs", get(runs::list).post(runs::open))
-        .route("/v1/runs/{id}", get(runs::row))
-        .route("/v1/runs/{id}/graph", get(runs::graph))
-        .route("/v1/runs/{id}/approve", post(runs::approve))
-        .route("/v1/runs/{id}/reject", post(runs::reject))
-        .route("/v1/runs/{id}/cancel", post(runs::cancel))
-        .route("/v1/runs/{id}/resume", post(runs::resume))
-        .route("/v1/runs/{id}/take-over", post(runs::take_over))
-        .route("/v1/runs/{id}/limit", post(runs::limit))
-        .route("/v1/teams", get(teams::list).post(teams::open))
-        .route("/v1/teams/{id}", get(teams::row))
-        .route("/v1/teams/{id}/messages", get(teams::messages))
-        .route("/v1/teams/{id}/cycle", get(teams::cycle))
-        .route("/v1/teams/{id}/wait", get(teams::wait))
-        .route("/v1/teams/{id}/handoff", get(teams::handoff))
-        .route("/v1/teams/{id}/do", post(teams::command))
-        .route("/v1/teams/{id}/next", post(teams::next))
-        .route("/v1/pairs", post(teams::pair))
-        .route("/v1/reports", post(take_report))
-        .route("/v1/calls", post(take_call))
-        .route("/v1/events", get(events))
-        .route("/v1/history/{id}", get(history::as_of))
-        .route("/v1/teams/{id}/replay", get(history::replay))
-        .route("/v1/teams/{id}/audit", get(history::audit))
-        .route("/v1/search", get(history::search))
-        .route("/v1/telemetry", get(history::telemetry))
-        .route("/v1/verify", post(verify))
-        .route("/v1/gc", post(collect))
-        .route("/v1/ledger/archive", post(archive))
-        .route("/v1/ledger/stop-unknown", post(stop_unknown))
+    routes()
+        .router
         .fallback(not_found)
         .method_not_allowed_fallback(not_found)
         .layer(DefaultBodyLimit::max(MAX_REQUEST))
@@ -160,41 +136,116 @@ pub(crate) fn router(daemon: DaemonServer) -> Router {
         .with_state(daemon)
 }
 
+fn routes() -> RouteTable {
+    RouteTable::default()
+        .get("/v1/daemon", info)
+        .get("/v1/daemon/operator", operator)
+        .get("/v1/lookup", look_up)
+        .post("/v1/daemon/stop", stop_daemon)
+        .get("/v1/sessions", list)
+        .post("/v1/sessions", open)
+        .get("/v1/sessions/{id}", row)
+        .get("/v1/sessions/{id}/why", why)
+        .post("/v1/sessions/{id}/send", send)
+        .post("/v1/sessions/{id}/interrupt", interrupt)
+        .post("/v1/sessions/{id}/compact", compact)
+        .post("/v1/sessions/{id}/stop", stop)
+        .post("/v1/sessions/{id}/cancel", cancel)
+        .post("/v1/sessions/{id}/resolve", resolve)
+        .post("/v1/sessions/{id}/answer", answer)
+        .post("/v1/sessions/{id}/limit", limit)
+        .post("/v1/sessions/{id}/rename", rename)
+        .post("/v1/sessions/{id}/take-over", take_over)
+        .get("/v1/runs", runs::list)
+        .post("/v1/runs", runs::open)
+        .get("/v1/runs/{id}", runs::row)
+        .get("/v1/runs/{id}/graph", runs::graph)
+        .post("/v1/runs/{id}/approve", runs::approve)
+        .post("/v1/runs/{id}/reject", runs::reject)
+        .post("/v1/runs/{id}/cancel", runs::cancel)
+        .post("/v1/runs/{id}/resume", runs::resume)
+        .post("/v1/runs/{id}/take-over", runs::take_over)
+        .post("/v1/runs/{id}/limit", runs::limit)
+        .get("/v1/teams", teams::list)
+        .post("/v1/teams", teams::open)
+        .get("/v1/teams/{id}", teams::row)
+        .get("/v1/teams/{id}/messages", teams::messages)
+        .get("/v1/teams/{id}/cycle", teams::cycle)
+        .get("/v1/teams/{id}/wait", teams::wait)
+        .get("/v1/teams/{id}/handoff", teams::handoff)
+        .post("/v1/teams/{id}/do", teams::command)
+        .post("/v1/teams/{id}/next", teams::next)
+        .post("/v1/pairs", teams::pair)
+        .post("/v1/reports", take_report)
+        .post("/v1/calls", take_call)
+        .get("/v1/events", events)
+        .get("/v1/history/{id}", history::as_of)
+        .get("/v1/teams/{id}/replay", history::replay)
+        .get("/v1/teams/{id}/audit", history::audit)
+        .get("/v1/search", history::search)
+        .get("/v1/telemetry", history::telemetry)
+        .post("/v1/verify", verify)
+        .post("/v1/gc", collect)
+        .post("/v1/ledger/archive", archive)
+        .post("/v1/ledger/stop-unknown", stop_unknown)
+}
+
 async fn not_found() -> ErrorResponse {
     ErrorResponse(ApiError::new(ErrorCode::NotFound, "there is no such path").next("provost help"))
 }
 
 async fn info(State(daemon): State<DaemonServer>, caller: ApiCaller) -> RouteResult {
-    let DaemonHealth { status, ledger_loss, unknown_holders } = daemon.health().await?;
-    let environment = match daemon.identify(&caller).await {
+    Ok(Json(daemon_info(&daemon, &caller).await?).into_response())
+}
+
+#[derive(Debug, Deserialize)]
+struct LookupQuery {
+    name: String,
+}
+
+/// Returns what a name refers to. The reply describes the daemon as well, so that a command can
+/// begin with this request.
+async fn look_up(
+    State(daemon): State<DaemonServer>,
+    caller: ApiCaller,
+    QueryParams(query): QueryParams<LookupQuery>,
+) -> RouteResult {
+    let info = daemon_info(&daemon, &caller).await?;
+    let by = teams::identify_reader(&daemon, &caller, &teams::CallerQuery::default()).await?;
+    let found = daemon.handle.look_up(query.name, by).await?;
+    Ok(Json(LookupReply { ok: true, daemon: info, found }).into_response())
+}
+
+async fn daemon_info(daemon: &DaemonServer, caller: &ApiCaller) -> Result<DaemonInfo, ApiError> {
+    let DaemonHealth { status, unknown_holders } = daemon.health().await?;
+    let environment = match daemon.identify(caller).await {
         Ok(CallerIdentity::Operator) => {
             daemon.world.environment.names().map(str::to_owned).collect()
         }
         // Agents must not learn which variables the operator has set.
         Ok(_) | Err(_) => Vec::new(),
     };
-    Ok(Json(DaemonInfo {
+    Ok(DaemonInfo {
         ok: true,
         pid: std::process::id(),
         version: super::version(),
         protocol: PROTOCOL,
         socket: daemon.world.home.socket().display().to_string(),
         home: daemon.world.home.root().display().to_string(),
-        read_only: status["read_only"].as_str().map(str::to_owned),
-        ledger_loss,
+        read_only: status.read_only,
+        ledger_loss: status.ledger_loss,
         unknown_holders,
-        live_sessions: status["live"].as_u64().unwrap_or(0) as usize,
-        running_agents: status["agents"].as_u64().unwrap_or(0) as usize,
-        shortages: serde_json::from_value(status["shortages"].clone()).unwrap_or_default(),
+        live_sessions: status.live_sessions,
+        running_agents: status.running_agents,
+        shortages: status.shortages,
         environment,
     })
-    .into_response())
 }
 
 /// Succeeds if the caller is the operator, and fails if it is an agent.
 async fn operator(State(daemon): State<DaemonServer>, caller: ApiCaller) -> RouteResult {
     daemon.identify(&caller).await?.must_be_operator()?;
-    Ok(Json(json!({"ok": true})).into_response())
+    Ok(Json(OkReply { ok: true }).into_response())
 }
 
 /// Runs a verifier's command under a holder. If the client disconnects, the command is cancelled.
@@ -242,7 +293,7 @@ async fn stop_daemon(
     daemon.identify(&caller).await?.must_be_operator()?;
     let landing = daemon.world.checkouts.try_write().is_err();
     daemon.leaving.cancel();
-    Ok(Json(json!({"ok": true, "landing": landing})).into_response())
+    Ok(Json(StopDaemonReply { ok: true, landing }).into_response())
 }
 
 #[derive(Debug, Deserialize)]
@@ -274,13 +325,8 @@ async fn list(
     if all {
         return Ok(json_response(daemon.stream_sessions(&caller, listing, appendix).await?));
     }
-    let mut text = daemon.handle.request(EngineRequest::List(listing), "operator", None).await?;
-    if !appendix.is_empty() && text.ends_with('}') {
-        text.truncate(text.len() - 1);
-        text.push_str(&appendix);
-        text.push('}');
-    }
-    Ok(json_response(Body::from(text)))
+    let listing = daemon.handle.sessions(listing).await?;
+    Ok(json_response(super::server::listing_json(&listing, &appendix).into()))
 }
 
 /// Stops running processes that are not in the ledger.
@@ -301,7 +347,7 @@ async fn stop_unknown(
         unknown_holders::stop(&daemon.world.home, &daemon.world.holders, &holder).await?;
         stopped.push(holder);
     }
-    Ok(Json(json!({"ok": true, "stopped": stopped})).into_response())
+    Ok(Json(StopUnknownReply { ok: true, stopped }).into_response())
 }
 
 fn ledger_error(why: &dyn std::error::Error) -> ApiError {
@@ -337,15 +383,11 @@ async fn open(
 }
 
 async fn row(State(daemon): State<DaemonServer>, Path(session): Path<String>) -> RouteResult {
-    Ok(json_response(Body::from(
-        daemon.handle.request(EngineRequest::SessionRow { session }, "operator", None).await?,
-    )))
+    Ok(Json(daemon.handle.session(session).await?).into_response())
 }
 
 async fn why(State(daemon): State<DaemonServer>, Path(session): Path<String>) -> RouteResult {
-    Ok(json_response(Body::from(
-        daemon.handle.request(EngineRequest::Explain { session }, "operator", None).await?,
-    )))
+    Ok(Json(daemon.handle.explain(session).await?).into_response())
 }
 
 async fn send(
@@ -605,15 +647,10 @@ async fn take_hook(
     let actor = format!("hook/{launch}");
     let key = format!("launch/{launch}/report/{given}");
     watch::take_hook_event(&daemon.world, &daemon.handle, launch, hook, &actor, &key).await?;
-    let row = daemon
-        .handle
-        .request_json(EngineRequest::SessionRow { session: launch.session.to_string() })
-        .await?;
-    let row = &row["session"];
-    let reply = json!({
-        "ok": true, "status": "recorded", "next": [],
-        "id": row["id"], "state": row["state"], "sealed": row["sealed"],
-    });
+    let SessionRow { id, state, sealed, .. } =
+        daemon.handle.session(launch.session.to_string()).await?.session;
+    let status = "recorded".to_owned();
+    let reply = ReportReply { ok: true, status, id, state, sealed, next: Vec::new() };
     Ok(Json(reply).into_response())
 }
 
@@ -638,14 +675,12 @@ async fn events(
     let of = match (query.session, query.run, query.team) {
         (None, None, None) => sse::EventScope::All,
         (Some(session), None, None) => {
-            let row = daemon.handle.request_json(EngineRequest::SessionRow { session }).await?;
-            sse::EventScope::One(row["session"]["id"].as_str().unwrap_or_default().to_owned())
+            sse::EventScope::One(daemon.handle.session(session).await?.session.id)
         }
         (None, Some(run), None) => sse::EventScope::Run(runs::resolve_id(&daemon, run).await?),
         (None, None, Some(task)) => {
-            let ask = TeamRequest::Row { task, by: TeamCaller::Operator };
-            let row = daemon.handle.request_json(EngineRequest::Team(ask)).await?;
-            sse::EventScope::One(row["team"]["id"].as_str().unwrap_or_default().to_owned())
+            let found = daemon.handle.team(task, TeamCaller::Operator).await?;
+            sse::EventScope::One(found.team.id)
         }
         (..) => return Err(bad_request("expected exactly one session, run or task").into()),
     };
@@ -666,28 +701,12 @@ async fn events(
         sse::read(&ledger, &wanted, limit)
     });
     let found = read.await?;
-    let (last, more) = (found.last, found.is_full);
-    Ok(Json(json!({"ok": true, "events": found.rows, "last": last, "more": more})).into_response())
-}
-
-#[derive(Debug, Deserialize)]
-struct ArchiveRequest {
-    #[serde(default)]
-    apply: bool,
-    older_than_ms: Option<i64>,
+    let sse::EventPage { rows: events, last, is_full: more } = found;
+    Ok(Json(EventsReply { ok: true, events, last, more }).into_response())
 }
 
 /// The default age after which the data of closed sessions is collected.
 const DEFAULT_KEEP_MS: i64 = 30 * 24 * 3_600 * 1_000;
-
-#[derive(Debug, Deserialize)]
-struct GcRequest {
-    #[serde(default)]
-    apply: bool,
-    older_than_ms: Option<i64>,
-    /// If set, only these runs are collected.
-    runs: Option<Vec<String>>,
-}
 
 async fn collect(
     State(daemon): State<DaemonServer>,
@@ -696,7 +715,7 @@ async fn collect(
 ) -> RouteResult {
     daemon.identify(&caller).await?.must_be_operator()?;
     let GcRequest { apply, older_than_ms, runs } = request;
-    let loss = daemon.health().await?.ledger_loss;
+    let loss = daemon.health().await?.status.ledger_loss;
     if apply && let Some(loss) = loss {
         let message = format!("nothing is removed: {loss}");
         return Err(ApiError::new(ErrorCode::Storage, message)
@@ -716,8 +735,7 @@ async fn archive(
     daemon.identify(&caller).await?.must_be_operator()?;
     let before_wall_ms =
         super::server::wall_ms().saturating_sub(request.older_than_ms.unwrap_or(DEFAULT_KEEP_MS));
-    let ask = EngineRequest::Archive { before_wall_ms, apply: request.apply };
-    Ok(json_response(Body::from(daemon.handle.request(ask, "operator", None).await?)))
+    Ok(Json(daemon.handle.archive(before_wall_ms, request.apply).await?).into_response())
 }
 
 /// Sends a command from the operator about a session to the engine.
@@ -746,7 +764,7 @@ async fn submit(
         Some(key) => Some(idempotency_key(key.to_str().unwrap_or_default(), peer, what)?),
     };
     let answer = daemon.handle.request(ask, &peer.actor(), key).await;
-    Ok(json_response(Body::from(answer.map_err(|why| qualify_hints(daemon, peer, why))?)))
+    Ok(Json(answer.map_err(|why| qualify_hints(daemon, peer, why))?).into_response())
 }
 
 /// Completes the hints for an agent, because its environment may lack this home or may not have
@@ -754,7 +772,8 @@ async fn submit(
 fn qualify_hints(daemon: &DaemonServer, peer: &CallerIdentity, mut error: ApiError) -> ApiError {
     if matches!(peer, CallerIdentity::Launch(_)) {
         let caller = daemon.world.caller();
-        error.next = error.next.iter().map(|next| caller.rewrite_command(next)).collect();
+        let rewritten = error.next.iter().map(|next| caller.rewrite_command(&next.to_string()));
+        error.next = rewritten.map(Hint::from).collect();
     }
     error
 }
@@ -772,6 +791,24 @@ fn bad_request(message: impl Into<String>) -> ApiError {
     ApiError::new(ErrorCode::BadRequest, message)
 }
 
+/// Lists rows as the ledger stores them, under this name.
+fn list_response(name: &str, listed: &ListedRows) -> Response {
+    let (rows, more) = (listed.rows.join(","), listed.more);
+    json_response(format!("{{\"ok\":true,\"{name}\":[{rows}],\"more\":{more}}}").into())
+}
+
 fn json_response(body: Body) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn router_serves_exactly_the_routes_of_the_api() {
+        let documented: Vec<_> =
+            provost_api::ROUTES.iter().map(|route| (route.method, route.path)).collect();
+        assert_eq!(routes().paths, documented);
+    }
 }

@@ -15,10 +15,11 @@ use axum::{
     response::Response,
     serve::IncomingStream,
 };
-use provost_api::{ApiError, ErrorCode, UnknownHolder};
+use provost_api::{ApiError, ErrorCode, LaunchPhaseName, SessionRow, ShortageRow, UnknownHolder};
 use provost_core::ids::{LaunchId, SessionId};
 use provost_engine::shell::{
-    EngineHandle, EngineRequest, EngineWorld, Listing, blocking::blocking_request, unknown_holders,
+    EngineHandle, EngineStatus, EngineWorld, LedgerPreview, Listing, SessionListing,
+    blocking::blocking_request, unknown_holders,
 };
 use provost_ledger::SqliteReader;
 use provost_sys::{
@@ -26,7 +27,7 @@ use provost_sys::{
     peer::{PinnedPeer as Pinned, Pinning},
     register::RegisteredLaunch,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::{
     net::UnixStream,
     sync::{OnceCell, mpsc},
@@ -36,7 +37,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     listener::DaemonListener,
-    peer::{self, CallerIdentity, KnownLaunches, LiveLaunch},
+    peer::{self, CallerIdentity, KnownLaunches},
     quota::{self, ChargedConnection, Quotas, ReadPermit},
     routes::{self, ErrorResponse},
     timed_stream::{AcceptedConnection, ConnectionGate},
@@ -90,8 +91,7 @@ pub(super) fn pinning() -> Pinning {
 
 /// The daemon's status.
 pub(crate) struct DaemonHealth {
-    pub(crate) status: Value,
-    pub(crate) ledger_loss: Option<String>,
+    pub(crate) status: EngineStatus,
     pub(crate) unknown_holders: Vec<UnknownHolder>,
 }
 
@@ -100,7 +100,7 @@ impl DaemonHealth {
     /// if there are none.
     pub(crate) fn extra_fields(&self) -> String {
         let mut text = String::new();
-        if let Some(loss) = &self.ledger_loss {
+        if let Some(loss) = &self.status.ledger_loss {
             text.push_str(&format!(",\"ledger_loss\":{}", json!(loss)));
         }
         if !self.unknown_holders.is_empty() {
@@ -251,8 +251,7 @@ impl DaemonServer {
         let peer = if origin == ProcessOrigin::Operator {
             CallerIdentity::Operator
         } else {
-            let live = self.handle.request_json(EngineRequest::LiveLaunches).await?;
-            let live: Vec<LiveLaunch> = serde_json::from_value(live).map_err(internal_error)?;
+            let live = self.handle.live_launches().await?;
             let home = self.world.home.clone();
             let find = move || KnownLaunches { home: &home, live: &live }.identify(origin);
             blocking_request(find).await.map_err(|why| peer::unidentified_error(&why))?
@@ -312,18 +311,11 @@ impl DaemonServer {
         let register = self.world.holders.register();
         let held = register.launches().iter().filter(|launched| launched.holder.is_some());
         let registered = held.map(|launched| launched.key.clone()).collect();
-        let status = self.handle.request_json(EngineRequest::Status { registered }).await?;
-        let names: Vec<&str> = status["off_board"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .collect();
-        let is_named = |launched: &&RegisteredLaunch| names.contains(&launched.key.as_str());
+        let status = self.handle.status(registered).await?;
+        let is_named = |launched: &&RegisteredLaunch| status.off_board.contains(&launched.key);
         let off_board: Vec<_> = register.launches().iter().filter(is_named).cloned().collect();
         let unknown_holders = self.unknown_holders(off_board).await?;
-        let ledger_loss = status["ledger_loss"].as_str().map(str::to_owned);
-        Ok(DaemonHealth { status, ledger_loss, unknown_holders })
+        Ok(DaemonHealth { status, unknown_holders })
     }
 
     async fn unknown_holders(
@@ -348,10 +340,9 @@ impl DaemonServer {
         session: String,
         bytes: u64,
     ) -> Result<(), ApiError> {
-        let row = self.handle.request_json(EngineRequest::SessionRow { session }).await?;
-        let launches = row["session"]["launches"].as_array().cloned().unwrap_or_default();
-        let running = launches.iter().filter(|launch| launch["phase"] == "running");
-        for id in running.filter_map(|launch| launch["id"].as_str()?.parse::<LaunchId>().ok()) {
+        let launches = self.handle.session(session).await?.session.launches;
+        let running = launches.iter().filter(|launch| launch.phase == LaunchPhaseName::Running);
+        for id in running.filter_map(|launch| launch.id.parse::<LaunchId>().ok()) {
             let dir = self.world.home.launch(id);
             let raised = blocking_request(move || {
                 provost_holder::HolderLink::connect(&dir)?
@@ -380,9 +371,9 @@ impl DaemonServer {
         let turn = self.read_turn(caller).await?;
         let (sender, receiver) = tokio::sync::mpsc::channel::<Result<Bytes, std::io::Error>>(2);
         let ledger = self.world.home.ledger();
-        let overlay = self.handle.request_json(EngineRequest::Preview).await?;
+        let preview = self.handle.preview().await?;
         self.spawn_owned(async move {
-            let extras = ListExtras { appendix, overlay };
+            let extras = ListExtras { appendix, preview };
             let written =
                 blocking_request(move || write_listing(&ledger, &listing, &extras, &sender));
             // If the client has disconnected, there is nothing left to do. A client that does not
@@ -394,10 +385,6 @@ impl DaemonServer {
     }
 }
 
-fn internal_error(why: impl std::fmt::Display) -> ApiError {
-    ApiError::new(ErrorCode::Internal, why.to_string())
-}
-
 /// The chunk size for sending a listing, in bytes.
 const CHUNK: usize = 64 << 10;
 
@@ -406,7 +393,28 @@ struct ListExtras {
     /// Additional fields of the JSON object.
     appendix: String,
     /// Rows that could not be written to the ledger yet, and shortages of resources.
-    overlay: Value,
+    preview: LedgerPreview,
+}
+
+/// The start of a listing of sessions, in JSON.
+const SESSIONS_HEAD: &str = "{\"ok\":true,\"sessions\":[";
+
+/// Returns the part of a listing after the sessions.
+fn after_sessions(
+    runs: &[String],
+    shortages: &[ShortageRow],
+    more: bool,
+    appendix: &str,
+) -> String {
+    let (runs, shortages) = (runs.join(","), json!(shortages));
+    format!("],\"runs\":[{runs}],\"shortages\":{shortages},\"more\":{more}{appendix}}}")
+}
+
+/// Serializes a listing, in the same form as a streamed one.
+pub(super) fn listing_json(listing: &SessionListing, appendix: &str) -> String {
+    let SessionListing { sessions, runs, shortages } = listing;
+    let after = after_sessions(runs, shortages, sessions.more, appendix);
+    format!("{SESSIONS_HEAD}{}{after}", sessions.rows.join(","))
 }
 
 fn write_listing(
@@ -417,21 +425,17 @@ fn write_listing(
 ) -> Result<(), ()> {
     let failed = |why: String| drop(sender.blocking_send(Err(std::io::Error::other(why))));
     let reader = SqliteReader::open(ledger).map_err(|why| failed(why.to_string()))?;
-    let mut chunk = String::from("{\"ok\":true,\"sessions\":[");
+    let mut chunk = SESSIONS_HEAD.to_owned();
     let (mut first, mut gone) = (true, false);
     let began = now();
-    let newer: BTreeMap<&str, &Value> = extras.overlay["rows"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(|row| Some((row["id"].as_str()?, row)))
-        .collect();
+    let newer: BTreeMap<&str, &SessionRow> =
+        extras.preview.rows.iter().map(|row| (row.id.as_str(), row)).collect();
     let visited = listing.visit(&reader, |projection| {
         if !std::mem::take(&mut first) {
             chunk.push(',');
         }
         match newer_row(&newer, projection) {
-            Some(row) => chunk.push_str(&row.to_string()),
+            Some(row) => chunk.push_str(&json!(row).to_string()),
             None => chunk.push_str(projection),
         }
         if chunk.len() >= CHUNK {
@@ -454,21 +458,20 @@ fn write_listing(
         std::ops::ControlFlow::Continue(())
     });
     visited.map_err(|why| failed(why.to_string()))?;
-    let (runs, shortages) = (runs.join(","), &extras.overlay["shortages"]);
-    let appendix = &extras.appendix;
-    chunk.push_str(&format!(
-        "],\"runs\":[{runs}],\"shortages\":{shortages},\"more\":false{appendix}}}"
-    ));
+    chunk.push_str(&after_sessions(&runs, &extras.preview.shortages, false, &extras.appendix));
     sender.blocking_send(Ok(chunk.into())).map_err(drop)
 }
 
 /// Returns the newer row of a session, if it could not be written to the ledger yet.
-fn newer_row<'a>(newer: &BTreeMap<&str, &'a Value>, projection: &str) -> Option<&'a Value> {
+fn newer_row<'a>(
+    newer: &BTreeMap<&str, &'a SessionRow>,
+    projection: &str,
+) -> Option<&'a SessionRow> {
     if newer.is_empty() {
         return None;
     }
-    let projection: Value = serde_json::from_str(projection).ok()?;
-    newer.get(projection["id"].as_str()?).copied()
+    let projection: SessionRow = serde_json::from_str(projection).ok()?;
+    newer.get(projection.id.as_str()).copied()
 }
 
 #[expect(clippy::disallowed_methods, reason = "the time that a client takes is measured here")]

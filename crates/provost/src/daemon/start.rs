@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use provost_api::{ApiError, Client, DaemonInfo, DaemonLoss, ErrorCode, PROTOCOL};
+use provost_api::{ApiError, Client, DaemonInfo, DaemonLoss, ErrorCode, LookupReply, PROTOCOL};
 use provost_holder::ProcessInstance;
 use rustix::fs::{FlockOperation, flock};
 use serde_json::json;
@@ -94,12 +94,33 @@ pub(crate) fn ensure(home: &ProvostHome) -> Result<(Client, Option<DaemonInfo>),
     }
     home.prepare()?;
     let info = ensure_current(home)?;
-    let again = home.clone();
-    let client = check_protocol(
-        Client::new(home.socket()).with_restart(move |lost| restart(&again, lost)),
-        &info,
-    )?;
+    let client = check_protocol(restarting_client(home), &info)?;
     Ok((client, Some(info)))
+}
+
+/// Sends the first request of a command to the daemon that is running. The reply contains the
+/// daemon's description, so that no further request is necessary to check it. Returns `None` if no
+/// daemon replies that can serve this program.
+pub(crate) fn begin(
+    home: &ProvostHome,
+    path: &str,
+) -> Result<Option<(Client, LookupReply)>, ApiError> {
+    if is_inside_launch() {
+        return Ok(None);
+    }
+    let probe = Client::new(home.socket()).with_timeout(PROBE_TIMEOUT);
+    match probe.get::<LookupReply>(path) {
+        Ok(reply) if is_older(&reply.daemon) || reply.daemon.protocol != PROTOCOL => Ok(None),
+        Ok(reply) => Ok(Some((restarting_client(home), reply))),
+        Err(error) if error.code == ErrorCode::TimedOut => Err(timeout_error(home, error)),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Returns a client that starts another daemon if the daemon stops during a request.
+fn restarting_client(home: &ProvostHome) -> Client {
+    let again = home.clone();
+    Client::new(home.socket()).with_restart(move |lost| restart(&again, lost))
 }
 
 /// Runs `work` while no daemon owns the ledger and no command can start one.

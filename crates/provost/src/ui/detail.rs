@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use provost_api::{
-    CheckRow, CommunicationRow, HookRow, QuestionRow, RequestRow, SessionRow, SubjectRow, WhyFact,
-    WhyReply,
+    CheckResultName, CheckRow, CommunicationRow, HookResultName, HookRow, QuestionRow, RequestRow,
+    SessionRow, SetupResultName, SubjectRow, WhyFact, WhyReply,
 };
-
-use provost_core::lifecycle::Flag;
+use provost_core::{lifecycle::Flag, session::AgentMode};
 
 use super::{
     Paint, Screen, Tone, ago, describe_exit, describe_state, expand_durations, for_how_long,
@@ -66,10 +65,12 @@ pub(crate) fn why_lines(
 ) -> Vec<String> {
     let row = &reply.session;
     let (tone, state) = describe_state(row);
-    let verb = match row.state.as_str() {
-        _ if has_unseen_turns(row) => "runs with ",
-        _ if is_exit_unrecorded(row) => "has ",
-        state => state_verb(state),
+    let verb = if has_unseen_turns(row) {
+        "runs with "
+    } else if is_exit_unrecorded(row) {
+        "has "
+    } else {
+        state_verb(&row.state)
     };
     let (name, rule) = (escape_line(&row.name), escape_line(&reply.rule));
     let sentence = format!("{name} {verb}{}: {rule}.", paint.paint(tone, &state));
@@ -249,7 +250,8 @@ impl DetailView {
     }
 
     fn facts(&mut self, row: &SessionRow) {
-        let mode = if row.mode == "headless" { String::new() } else { format!(", {}", row.mode) };
+        let mode =
+            if row.mode == AgentMode::Headless { String::new() } else { format!(", {}", row.mode) };
         let agent = format!("{} ({}{mode}): {}", row.agent, row.adapter, row.argv.join(" "));
         self.text("agent", &agent);
         if let Some(instruction) = &row.instruction {
@@ -297,21 +299,28 @@ impl DetailView {
 
     /// Shows a setup command that has failed or not finished, with the command that shows its output.
     fn setup(&mut self, row: &SessionRow) {
-        let Some(setup) = row.setup.as_ref().filter(|setup| setup.result != "ok") else { return };
-        let tone = if setup.result == "failed" { Tone::Bad } else { Tone::Dim };
+        let Some(setup) = row.setup.as_ref().filter(|setup| setup.result != SetupResultName::Ok)
+        else {
+            return;
+        };
+        let tone = if setup.result == SetupResultName::Failed { Tone::Bad } else { Tone::Dim };
         let result = self.paint.paint(tone, &spaced(&setup.result));
         let command = clip(&escape_line(&setup.command), HOOK_WIDTH);
         let see =
             self.paint.paint(Tone::Dim, &format!("provost logs {} --setup", short_id(&row.id)));
-        let see = if setup.result == "not_run" { String::new() } else { format!(" · {see}") };
+        let see = if setup.result == SetupResultName::NotRun {
+            String::new()
+        } else {
+            format!(" · {see}")
+        };
         self.label("setup", &format!("{result} `{command}`{see}"));
     }
 
     pub(super) fn check(&mut self, no: usize, check: &CheckRow) {
-        let tone = match check.result.as_str() {
-            "passed" => Tone::Good,
-            "failed" | "unfinished" => Tone::Bad,
-            _ => Tone::Dim,
+        let tone = match check.result.known() {
+            Some(CheckResultName::Passed) => Tone::Good,
+            Some(CheckResultName::Failed | CheckResultName::Unfinished) => Tone::Bad,
+            Some(CheckResultName::Pending | CheckResultName::NotRun) | None => Tone::Dim,
         };
         let detail = check.detail.as_deref().map(escape_line);
         let took = check.duration_ms.map(format_duration);
@@ -459,7 +468,9 @@ impl DetailView {
 
     /// Shows failed hooks, each with the command that shows its output.
     fn hooks(&mut self, row: &SessionRow) {
-        let bad = |hook: &HookRow| matches!(hook.result.as_str(), "failed" | "uncertain");
+        let bad = |hook: &HookRow| {
+            matches!(hook.result.known(), Some(HookResultName::Failed | HookResultName::Uncertain))
+        };
         for (at, hook) in row.hooks.iter().enumerate().filter(|(_, hook)| bad(hook)) {
             let result = self.paint.paint(Tone::Bad, &escape_line(&hook.result));
             let (event, command) =
@@ -536,6 +547,8 @@ fn describe_process(row: &SessionRow) -> String {
 mod tests {
     use provost_api::{ExitRow, WhyFact, WorktreeRow};
 
+    use provost_api::Extensible;
+
     use super::{super::list::tests::*, *};
 
     #[test]
@@ -589,7 +602,7 @@ mod tests {
             event: "session.completed".to_owned(),
             occasion: 1,
             command: "notify\u{1b}[2J".to_owned(),
-            result: result.to_owned(),
+            result: Extensible::from_name(result),
             detail: Some(detail.to_owned()),
             output: Some("checks/x".to_owned()),
         };
@@ -706,11 +719,14 @@ mod tests {
 
     #[test]
     fn ended_process_is_not_being_stopped() {
-        let mut row = SessionRow { process: "not_started".to_owned(), ..session("x", "accepted") };
+        let mut row = SessionRow {
+            process: Extensible::from_name("not_started"),
+            ..session("x", "accepted")
+        };
         row.launches[0].pid = None;
         row.launches[0].stop = Some("terminate".to_owned());
         for phase in ["ended", "unobserved", "failed"] {
-            row.launches[0].phase = phase.to_owned();
+            row.launches[0].phase = Extensible::from_name(phase);
             assert_eq!(describe_process(&row), "not started");
         }
     }

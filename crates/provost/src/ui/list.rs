@@ -1,10 +1,13 @@
 //! The list of sessions. Those that need the user come first, followed by those with problems, other
 //! live sessions, and finished ones.
 
-use provost_api::{ExitRow, SessionRow, ShortageRow};
+use provost_api::{
+    CheckResultName, ExitRow, LaunchPhaseName, SessionRow, SetupResultName, ShortageRow,
+    VerificationName,
+};
 use provost_core::{
     ids::SHORT_LEN,
-    lifecycle::{Flag, State},
+    lifecycle::{Cause, Flag, State},
     shortage::Resource,
 };
 
@@ -86,18 +89,22 @@ pub(crate) fn shortage_lines(paint: Paint, shortages: &[ShortageRow]) -> Vec<Str
 
 /// Describes a state and its cause, and returns the matching tone.
 pub(crate) fn describe_state(row: &SessionRow) -> (Tone, String) {
-    let words = match row.state.as_str() {
-        _ if has_unseen_turns(row) => "running, turns not visible".to_owned(),
-        _ if is_interrupted(row) => "interrupted".to_owned(),
-        _ if is_exit_unrecorded(row) => "ended, not recorded yet".to_owned(),
-        "working" if is_flagged(row, Flag::Starting.as_str()) => "starting".to_owned(),
-        state => escape_line(&state.replace('_', " ")),
+    let words = if has_unseen_turns(row) {
+        "running, turns not visible".to_owned()
+    } else if is_interrupted(row) {
+        "interrupted".to_owned()
+    } else if is_exit_unrecorded(row) {
+        "ended, not recorded yet".to_owned()
+    } else if row.state == State::Working && row.has_flag(Flag::Starting) {
+        "starting".to_owned()
+    } else {
+        escape_line(&row.state.replace('_', " "))
     };
     let words = match &row.cause {
         Some(cause) => format!("{words} ({})", escape_line(&cause.replace('_', " "))),
         None => words,
     };
-    let stopping = !row.terminal && is_flagged(row, Flag::Stopping.as_str());
+    let stopping = !row.terminal && row.has_flag(Flag::Stopping);
     let tone =
         if is_interrupted(row) || is_exit_unrecorded(row) { Tone::Warn } else { tone(&row.state) };
     (tone, if stopping { format!("{words}, stopping") } else { words })
@@ -106,31 +113,31 @@ pub(crate) fn describe_state(row: &SessionRow) -> (Tone, String) {
 /// Whether the turns of a running session cannot be observed. According to its facts, the session
 /// is idle.
 pub(crate) fn has_unseen_turns(row: &SessionRow) -> bool {
-    row.state == State::Idle.as_str() && is_flagged(row, Flag::TurnsUnobservable.as_str())
+    row.state == State::Idle && row.has_flag(Flag::TurnsUnobservable)
 }
 
 /// Whether a session's process has exited, but this cannot be written to the ledger at the moment.
 pub(crate) fn is_exit_unrecorded(row: &SessionRow) -> bool {
-    !row.terminal && is_flagged(row, Flag::ExitUnrecorded.as_str())
+    !row.terminal && row.has_flag(Flag::ExitUnrecorded)
 }
 
 /// Whether a session is waiting for the user's next message because its turn was interrupted.
 pub(crate) fn is_interrupted(row: &SessionRow) -> bool {
-    row.state == State::Idle.as_str() && is_flagged(row, Flag::Interrupted.as_str())
+    row.state == State::Idle && row.has_flag(Flag::Interrupted)
 }
 
 /// Whether a session is waiting for the user.
 pub(crate) fn awaits_user(row: &SessionRow) -> bool {
-    row.state == State::NeedsInput.as_str() || is_interrupted(row)
+    row.state == State::NeedsInput || is_interrupted(row)
 }
 
 /// Returns a process of a finished session that is still running. Processes of external agents don't count.
 pub(crate) fn leftover_pid(row: &SessionRow) -> Option<i32> {
-    if !row.terminal || is_flagged(row, Flag::Adopted.as_str()) {
+    if !row.terminal || row.has_flag(Flag::Adopted) {
         return None;
     }
     let launch = row.launches.last()?;
-    if launch.phase == "running" { launch.pid } else { None }
+    if launch.phase == LaunchPhaseName::Running { launch.pid } else { None }
 }
 
 /// Describes a session's outcome and how its process ended, in one line.
@@ -144,11 +151,14 @@ pub(crate) fn outcome_line(paint: Paint, row: &SessionRow) -> String {
 /// Describes what a session is currently doing, in one line, for a command that is waiting for it.
 pub(crate) fn progress_line(paint: Paint, row: &SessionRow) -> String {
     let (tone, words) = describe_state(row);
-    let setup = row.setup.as_ref().filter(|setup| setup.result == "pending" && !row.terminal);
-    let check = row.checks.iter().position(|check| check.result == "pending");
+    let setup = row
+        .setup
+        .as_ref()
+        .filter(|setup| setup.result == SetupResultName::Pending && !row.terminal);
+    let check = row.checks.iter().position(|check| check.result == CheckResultName::Pending);
     let at = match (setup, check) {
         (Some(setup), _) => format!(": setup `{}`", clip(&escape_line(&setup.command), NOTE_WIDTH)),
-        (None, Some(at)) if row.state == "verifying" => {
+        (None, Some(at)) if row.state == State::Verifying => {
             let command = clip(&escape_line(&row.checks[at].command), NOTE_WIDTH);
             format!(": check {} of {} `{command}`", at + 1, row.checks.len())
         }
@@ -161,7 +171,7 @@ pub(crate) fn progress_line(paint: Paint, row: &SessionRow) -> String {
 /// Returns the reason for a state. If Provost wrote the reason after a timeout, its milliseconds
 /// are replaced with readable durations. Texts of users and agents stay unchanged.
 pub(crate) fn reason(row: &SessionRow) -> Option<String> {
-    let is_provosts = row.cause.as_deref() == Some("timeout") && row.resolution.is_none();
+    let is_provosts = row.cause == Some(Cause::Timeout.into()) && row.resolution.is_none();
     let show = |text: &str| if is_provosts { expand_durations(text) } else { text.to_owned() };
     row.reason.as_deref().map(show)
 }
@@ -193,18 +203,26 @@ const PROBLEM_FLAGS: [Flag; 4] =
 /// Returns the position of a session in the list: 0 if it needs the user, 1 if it has a problem, 2
 /// if it is live, and 3 if it has finished.
 fn rank(row: &SessionRow) -> u8 {
-    let has_problem = PROBLEM_FLAGS.iter().any(|flag| is_flagged(row, flag.as_str()));
-    match row.state.as_str() {
-        _ if awaits_user(row) => 0,
-        "failed" | "disputed" | "exited_without_claim" | "stalled" | "lost" => 1,
-        _ if has_problem => 1,
-        _ if !row.terminal => 2,
-        _ => 3,
+    let has_problem = PROBLEM_FLAGS.iter().any(|flag| row.has_flag(*flag));
+    let went_wrong = matches!(
+        row.state.known(),
+        Some(
+            State::Failed
+                | State::Disputed
+                | State::ExitedWithoutClaim
+                | State::Stalled
+                | State::Lost
+        )
+    );
+    if awaits_user(row) {
+        0
+    } else if went_wrong || has_problem {
+        1
+    } else if row.terminal {
+        3
+    } else {
+        2
     }
-}
-
-fn is_flagged(row: &SessionRow, wanted: &str) -> bool {
-    row.flags.iter().any(|flag| flag == wanted)
 }
 
 /// Describes the pid of a process that Provost failed to stop, if there is one.
@@ -218,11 +236,11 @@ fn checks_cell(row: &SessionRow) -> (Tone, String) {
     if row.checks.is_empty() {
         return (Tone::Dim, "-".to_owned());
     }
-    let passed = row.checks.iter().filter(|check| check.result == "passed").count();
-    let tone = match row.verification.as_str() {
-        "passed" => Tone::Good,
-        "failed" => Tone::Bad,
-        _ => Tone::Plain,
+    let passed = row.checks.iter().filter(|check| check.result == CheckResultName::Passed).count();
+    let tone = match row.verification.known() {
+        Some(VerificationName::Passed) => Tone::Good,
+        Some(VerificationName::Failed) => Tone::Bad,
+        Some(VerificationName::None) | None => Tone::Plain,
     };
     (tone, format!("{passed}/{}", row.checks.len()))
 }
@@ -246,10 +264,10 @@ fn note(row: &SessionRow) -> String {
     if let Some(shortage) = &row.shortage {
         return escape_line(&format!("waiting: {}", shortage.detail));
     }
-    if is_flagged(row, Flag::OutputLimit.as_str()) {
+    if row.has_flag(Flag::OutputLimit) {
         return format!("output limit reached: provost limit {} --output SIZE", short_id(&row.id));
     }
-    if is_flagged(row, Flag::NotCommitted.as_str())
+    if row.has_flag(Flag::NotCommitted)
         && let Some(warning) =
             row.warnings.iter().find(|warning| warning.starts_with("not committed"))
     {
@@ -263,7 +281,7 @@ fn note(row: &SessionRow) -> String {
     }
     let progress = if row.terminal { None } else { row.progress.as_ref() };
     let progress = progress.map(|progress| format!("{}/{}", progress.done, progress.total));
-    let crashed = row.cause.as_deref() == Some("crash");
+    let crashed = row.cause == Some(Cause::Crash.into());
     let crash = if crashed { row.exit.as_ref().map(describe_exit) } else { None };
     let claim = || row.claim_text.as_deref().map(escape_line);
     let text = reason(row).or(crash).map(|text| join_lines(&text)).or_else(claim);
@@ -277,7 +295,12 @@ fn note(row: &SessionRow) -> String {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use provost_api::{CheckRow, ClaimRow, LaunchRow, QuestionRow, RequestRow, UsageRow};
+    use provost_api::{
+        ActivityName, CheckRow, ClaimRow, Extensible, LaunchRow, ProcessName, QuestionRow,
+        RequestRow, UsageRow,
+    };
+
+    use provost_core::{lifecycle::ClaimKind, session::AgentMode};
 
     use super::*;
 
@@ -291,26 +314,26 @@ pub(crate) mod tests {
             cwd: "/src/app".to_owned(),
             agent: "command".to_owned(),
             adapter: "command".to_owned(),
-            mode: "headless".to_owned(),
+            mode: AgentMode::Headless.into(),
             has_conversation: false,
             can_resume: false,
             can_attach: false,
             argv: vec!["make".to_owned(), "all".to_owned()],
             version: None,
-            state: state.to_owned(),
+            state: Extensible::from_name(state),
             terminal: false,
             sealed: false,
             cause: None,
             flags: Vec::new(),
             rule: "L10".to_owned(),
-            claim: "none".to_owned(),
+            claim: ClaimKind::None.into(),
             claimed_at: None,
             claim_source: None,
             claim_text: None,
-            process: "alive".to_owned(),
+            process: ProcessName::Alive.into(),
             exit: None,
-            activity: "active".to_owned(),
-            verification: "none".to_owned(),
+            activity: ActivityName::Active.into(),
+            verification: VerificationName::None.into(),
             checks: Vec::new(),
             tree: None,
             commit: None,
@@ -332,7 +355,7 @@ pub(crate) mod tests {
             setup: None,
             launches: vec![LaunchRow {
                 id: "0199aa11-0000-7000-8000-0000deadbeef.l1".to_owned(),
-                phase: "running".to_owned(),
+                phase: Extensible::from_name("running"),
                 pid: Some(42),
                 attempt: 1,
                 stop: None,
@@ -365,7 +388,7 @@ pub(crate) mod tests {
         let request = RequestRow {
             id: "0199aa11-0000-7000-8000-0000deadbeef.q1".to_owned(),
             revision: 2,
-            kind: "question".to_owned(),
+            kind: Extensible::from_name("question"),
             blocking: true,
             title: "a colour".to_owned(),
             questions: vec![question],
@@ -379,7 +402,7 @@ pub(crate) mod tests {
     /// Returns a finished session whose process has exited.
     fn ended(name: &str, state: &str) -> SessionRow {
         let mut row = SessionRow { terminal: true, ..session(name, state) };
-        row.launches[0].phase = "ended".to_owned();
+        row.launches[0].phase = Extensible::from_name("ended");
         row
     }
 
@@ -387,7 +410,7 @@ pub(crate) mod tests {
         let check = CheckRow {
             by: None,
             command: "cargo test".to_owned(),
-            result: "failed".to_owned(),
+            result: Extensible::from_name("failed"),
             detail: Some("exit 101".to_owned()),
             tree: Some("4b825dc642cb6eb9a060e54bf8d69288fbee4904".to_owned()),
             duration_ms: Some(61_000),
@@ -399,7 +422,7 @@ pub(crate) mod tests {
             checked_tree: None,
         };
         let late = ClaimRow {
-            claim: "completed".to_owned(),
+            claim: ClaimKind::Completed.into(),
             source: "agent".to_owned(),
             text: Some("but I did it".to_owned()),
             at: 9_000,
@@ -407,17 +430,17 @@ pub(crate) mod tests {
         SessionRow {
             terminal: true,
             sealed: true,
-            cause: Some("verification".to_owned()),
-            flags: vec!["checks_failed".to_owned()],
+            cause: Some(Extensible::from_name("verification")),
+            flags: vec![Extensible::from_name("checks_failed")],
             rule: "X2".to_owned(),
-            claim: "completed".to_owned(),
+            claim: ClaimKind::Completed.into(),
             claimed_at: Some(2_000),
             claim_source: Some("agent".to_owned()),
             claim_text: Some("all\ndone".to_owned()),
-            process: "exit0".to_owned(),
+            process: Extensible::from_name("exit0"),
             exit: Some(ExitRow { code: Some(0), signal: None, by: "itself".to_owned() }),
-            activity: "exited".to_owned(),
-            verification: "failed".to_owned(),
+            activity: ActivityName::Exited.into(),
+            verification: Extensible::from_name("failed"),
             checks: vec![check],
             late_claims: vec![late],
             sealed_at: Some(5_000),
@@ -448,8 +471,7 @@ pub(crate) mod tests {
         assert_eq!(note(&claimed), "error: a␊␉b␛[2J");
         let warnings = vec!["not committed: error: a\nb".to_owned()];
         let uncommitted = SessionRow { warnings, ..ended("a", "completed") };
-        let uncommitted =
-            SessionRow { flags: vec![Flag::NotCommitted.as_str().to_owned()], ..uncommitted };
+        let uncommitted = SessionRow { flags: vec![Flag::NotCommitted.into()], ..uncommitted };
         assert_eq!(note(&uncommitted), "not committed: error: a b");
     }
 
@@ -498,11 +520,11 @@ pub(crate) mod tests {
     #[test]
     fn unstoppable_process_is_noted_while_it_may_run() {
         let mut row = SessionRow { terminal: true, sealed: true, ..session("x", "cancelled") };
-        row.flags = vec!["processes_may_remain".to_owned()];
+        row.flags = vec![Extensible::from_name("processes_may_remain")];
         row.launches[0].stop = Some("given_up".to_owned());
         assert_eq!(note(&row), "could not be stopped, still alive: pid 42");
         assert_eq!(rank(&row), 1, "the user must see it");
-        row.launches[0].phase = "ended".to_owned();
+        row.launches[0].phase = Extensible::from_name("ended");
         assert_eq!(note(&row), "");
     }
 
@@ -510,7 +532,7 @@ pub(crate) mod tests {
     fn full_disk_does_not_suggest_a_limit() {
         let full = "the disk of /h is full: free some space and it resumes by itself";
         let row = SessionRow {
-            flags: vec!["disk_full".to_owned()],
+            flags: vec![Extensible::from_name("disk_full")],
             reason: Some(full.to_owned()),
             ..session("x", "working")
         };
@@ -521,7 +543,7 @@ pub(crate) mod tests {
     fn crash_note_shows_the_exit() {
         let exit = ExitRow { code: Some(3), signal: None, by: "itself".to_owned() };
         let crashed = SessionRow {
-            cause: Some("crash".to_owned()),
+            cause: Some(Extensible::from_name("crash")),
             exit: Some(exit),
             claim_text: Some("going well".to_owned()),
             ..session("x", "failed")
@@ -533,7 +555,7 @@ pub(crate) mod tests {
     fn wait_shows_progress_and_outcome() {
         let exit = ExitRow { code: Some(4), signal: None, by: "itself".to_owned() };
         let crashed = SessionRow {
-            cause: Some("crash".to_owned()),
+            cause: Some(Extensible::from_name("crash")),
             exit: Some(exit),
             terminal: true,
             ..session("vis2", "failed")
@@ -541,14 +563,15 @@ pub(crate) mod tests {
         assert_eq!(outcome_line(Paint::OFF, &crashed), "deadbeef vis2 failed (crash), exit 4");
         assert_eq!(progress_line(Paint::OFF, &crashed), "deadbeef vis2 failed (crash), settling");
         let mut verifying = SessionRow { terminal: false, ..failed() };
-        (verifying.state, verifying.cause) = ("verifying".to_owned(), None);
-        let pending = CheckRow { result: "pending".to_owned(), ..verifying.checks[0].clone() };
+        (verifying.state, verifying.cause) = (State::Verifying.into(), None);
+        let pending =
+            CheckRow { result: Extensible::from_name("pending"), ..verifying.checks[0].clone() };
         verifying.checks.push(pending);
         let words = "deadbeef fixer verifying: check 2 of 2 `cargo test`";
         assert_eq!(progress_line(Paint::OFF, &verifying), words);
         let setup = provost_api::SetupRow {
             command: "make\tdeps".to_owned(),
-            result: "pending".to_owned(),
+            result: Extensible::from_name("pending"),
             detail: None,
             output: "checks/x".to_owned(),
         };
@@ -560,7 +583,7 @@ pub(crate) mod tests {
     fn only_time_limit_reasons_are_expanded() {
         let text = "the time limit of 600000 ms was reached";
         let timed = SessionRow {
-            cause: Some("timeout".to_owned()),
+            cause: Some(Extensible::from_name("timeout")),
             reason: Some(text.to_owned()),
             ..session("slow", "failed")
         };

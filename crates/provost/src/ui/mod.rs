@@ -179,8 +179,9 @@ pub(crate) fn wants_hints() -> bool {
 }
 
 /// Makes every test fail that shows an invalid command as a hint.
-fn assert_valid_hints(next: &[String]) {
-    let stray = || next.iter().find(|command| !crate::cli::is_valid_hint(command));
+fn assert_valid_hints(next: &[impl ToString]) {
+    let stray =
+        || next.iter().map(ToString::to_string).find(|command| !crate::cli::is_valid_hint(command));
     debug_assert!(stray().is_none(), "a hint is not a valid command: {:?}", stray());
 }
 
@@ -206,7 +207,7 @@ fn error_lines(paint: Paint, screen: Screen, error: &ApiError) -> Vec<String> {
     shown.extend(lines.map(|line| format!("  {line}")));
     let mut shown = wrap_all(screen, shown);
     // A command stays on a single line, so that it can be copied.
-    let next = error.next.iter().map(|next| format!("  next: {}", escape_line(next)));
+    let next = error.next.iter().map(|next| format!("  next: {}", escape_line(&next.to_string())));
     shown.extend(next.map(|line| paint.paint(Tone::Dim, &line)));
     shown
 }

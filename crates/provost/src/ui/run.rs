@@ -1,6 +1,9 @@
 //! Shows runs: the detail view of a run, and the list of runs.
 
-use provost_api::{FindingRow, RunGraphRow, RunRow, RunSessionRow, RunVerificationRow};
+use provost_api::{
+    CheckResultName, FindingRow, RunGraphRow, RunRow, RunSessionRow, RunStateName,
+    RunVerificationRow,
+};
 
 use super::{
     ColumnFit, GraphExtent, Paint, Screen, Table, Tone, age, ago,
@@ -45,7 +48,8 @@ pub(crate) fn run_lines(
     let mut table = Table::new(&HEAD).with_optional(OPTIONAL_COLUMNS);
     for row in &rows {
         let (tone, state) = describe_run_state(row);
-        let passed = row.checks.iter().filter(|check| check.result == "passed").count();
+        let passed =
+            row.checks.iter().filter(|check| check.result == CheckResultName::Passed).count();
         let checks = match row.checks.len() {
             0 => "-".to_owned(),
             all => format!("{passed}/{all}"),
@@ -65,11 +69,11 @@ pub(crate) fn run_lines(
 
 fn rank(row: &RunRow) -> u8 {
     let asks = !row.requests.is_empty() || row.awaits_approval || is_interrupted(row);
-    match (row.terminal, asks, row.state.as_str()) {
-        (false, true, _) => 0,
-        (false, false, _) => 1,
-        (true, _, "failed") => 2,
-        (true, _, _) => 3,
+    match (row.terminal, asks) {
+        (false, true) => 0,
+        (false, false) => 1,
+        (true, _) if row.state == RunStateName::Failed => 2,
+        (true, _) => 3,
     }
 }
 
@@ -82,12 +86,12 @@ pub(crate) fn is_interrupted(row: &RunRow) -> bool {
 pub(crate) fn describe_run_state(row: &RunRow) -> (Tone, String) {
     let asks =
         !row.terminal && (row.requests.iter().any(|one| one.blocking) || is_interrupted(row));
-    let tone = match row.state.as_str() {
+    let tone = match row.state.known() {
         _ if asks || row.awaits_approval => Tone::Warn,
-        "succeeded" | "completed" => Tone::Good,
-        "failed" => Tone::Bad,
-        "cancelled" => Tone::Dim,
-        _ => Tone::Live,
+        Some(RunStateName::Succeeded | RunStateName::Completed) => Tone::Good,
+        Some(RunStateName::Failed) => Tone::Bad,
+        Some(RunStateName::Cancelled) => Tone::Dim,
+        Some(RunStateName::Running | RunStateName::Stopping) | None => Tone::Live,
     };
     let state = match (asks, row.awaits_approval) {
         (true, _) => "needs input".to_owned(),
@@ -281,8 +285,9 @@ fn describe_verification(one: &RunVerificationRow) -> (Tone, String) {
         (None, Some(step)) => format!("landing step {step}"),
         (None, None) => escape_line(&one.kind),
     };
-    let failed =
-        one.checks.iter().find(|check| matches!(check.result.as_str(), "failed" | "unfinished"));
+    let failed = one.checks.iter().find(|check| {
+        matches!(check.result.known(), Some(CheckResultName::Failed | CheckResultName::Unfinished))
+    });
     let failed = failed.map(|check| {
         let detail = check.detail.as_deref().unwrap_or(&check.result);
         format!(", {}: {}", clip(&escape_line(&check.command), LINE_WIDTH), escape_line(detail))
@@ -362,6 +367,8 @@ fn spaced(word: &str) -> String {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use provost_api::Extensible;
+
     use super::*;
     use provost_api::{
         BudgetRow, CheckRow, CostRow, DecisionRow, LandingRow, QueueRow, RequestRow, TaskCounts,
@@ -386,7 +393,7 @@ pub(crate) mod tests {
             preset: None,
             target: Some("main".to_owned()),
             base: "c0ffee".to_owned(),
-            state: state.to_owned(),
+            state: Extensible::from_name(state),
             why: String::new(),
             why_session: None,
             terminal: false,
@@ -431,7 +438,7 @@ pub(crate) mod tests {
         let check = CheckRow {
             by: None,
             command: "make test".to_owned(),
-            result: "passed".to_owned(),
+            result: Extensible::from_name("passed"),
             detail: Some("exit 0".to_owned()),
             tree: Some("4b825dc642cb6eb9a060e54bf8d69288fbee4904".to_owned()),
             duration_ms: Some(61_000),
@@ -504,7 +511,7 @@ pub(crate) mod tests {
         let request = RequestRow {
             id: "0199aa11-0000-7000-8000-0000deadbef0.q1".to_owned(),
             revision: 1,
-            kind: "question".to_owned(),
+            kind: Extensible::from_name("question"),
             blocking: true,
             title: "Which colour?".to_owned(),
             questions: Vec::new(),
@@ -560,7 +567,7 @@ pub(crate) mod tests {
         let graph = RunGraphRow {
             run: "0199aa11-0000-7000-8000-0000deadbeef".to_owned(),
             name: "fixer".to_owned(),
-            state: "running".to_owned(),
+            state: Extensible::from_name("running"),
             tasks: vec![
                 task("top", &[], "merged"),
                 left,
@@ -601,7 +608,7 @@ pub(crate) mod tests {
         let message =
             "cannot merge: error: would be overwritten:\n\ta.txt\n\tb\u{1b}[2J\nAborting\n";
         let row = RunRow {
-            state: "failed".to_owned(),
+            state: Extensible::from_name("failed"),
             terminal: true,
             detail: Some(message.to_owned()),
             ..proved()

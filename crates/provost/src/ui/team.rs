@@ -1,10 +1,10 @@
 //! Shows teams: the detail view of a team, the list of teams, and the result of a change.
 
 use provost_api::{
-    CriterionRow, DraftRow, FailedCheckRow, HeartbeatRow, LoopRow, MemberHeartbeatRow, MemberRow,
-    TeamHeadRow, TeamMessageRow, TeamRow,
+    CriterionRow, CriterionStateName, DraftRow, FailedCheckRow, HeartbeatRow, LoopRow,
+    MemberHeartbeatRow, MemberRow, TeamHeadRow, TeamMessageRow, TeamRow, TeamStateName,
 };
-use provost_core::team::TeamActor;
+use provost_core::team::{MessageStatusKind, TeamActor};
 use serde_json::Value;
 
 use super::{
@@ -22,12 +22,12 @@ const EVIDENCE_WIDTH: usize = 400;
 
 /// Describes a team's state, and returns the matching tone.
 fn describe_team_state(row: &TeamRow) -> (Tone, String) {
-    let tone = match row.state.as_str() {
-        "done" => Tone::Good,
-        "failed" => Tone::Bad,
-        "cancelled" => Tone::Dim,
-        "paused" => Tone::Warn,
-        _ => Tone::Live,
+    let tone = match row.state.known() {
+        Some(TeamStateName::Done) => Tone::Good,
+        Some(TeamStateName::Failed) => Tone::Bad,
+        Some(TeamStateName::Cancelled) => Tone::Dim,
+        Some(TeamStateName::Paused) => Tone::Warn,
+        Some(TeamStateName::Open | TeamStateName::Active) | None => Tone::Live,
     };
     let audited = if row.being_audited { ", final checks running" } else { "" };
     (tone, format!("{}{audited}", escape_line(&row.state)))
@@ -55,7 +55,8 @@ pub(crate) fn team_lines(
     let mut table = Table::new(&head).with_optional(&["LOOP", "CRITERIA", "SINCE", "GOAL", "NAME"]);
     for row in rows {
         let (tone, state) = describe_team_state(row);
-        let held = row.criteria.iter().filter(|one| one.state == "satisfied").count();
+        let held =
+            row.criteria.iter().filter(|one| one.state == CriterionStateName::Satisfied).count();
         let criteria = match row.criteria.len() {
             0 => "-".to_owned(),
             all => format!("{held}/{all}"),
@@ -212,10 +213,10 @@ fn describe_failed_check(paint: Paint, row: &FailedCheckRow) -> String {
 }
 
 fn criterion_tone(row: &CriterionRow) -> Tone {
-    match row.state.as_str() {
-        "satisfied" => Tone::Good,
-        "accepted" | "proposed" => Tone::Warn,
-        _ => Tone::Dim,
+    match row.state.known() {
+        Some(CriterionStateName::Satisfied) => Tone::Good,
+        Some(CriterionStateName::Accepted | CriterionStateName::Proposed) => Tone::Warn,
+        Some(CriterionStateName::Deferred | CriterionStateName::Rejected) | None => Tone::Dim,
     }
 }
 
@@ -393,11 +394,16 @@ pub(crate) fn message_lines(
     ];
     let mut table = Table::new(&head).with_optional(&["AGE", "KIND", "CHANNEL"]);
     for row in rows {
-        let tone = match row.status.as_str() {
-            "dead" | "expired" => Tone::Bad,
-            "acknowledged" => Tone::Good,
-            "cancelled" => Tone::Dim,
-            _ => Tone::Live,
+        let tone = match row.status.known() {
+            Some(MessageStatusKind::Dead | MessageStatusKind::Expired) => Tone::Bad,
+            Some(MessageStatusKind::Acknowledged) => Tone::Good,
+            Some(MessageStatusKind::Cancelled) => Tone::Dim,
+            Some(
+                MessageStatusKind::Stored
+                | MessageStatusKind::Offered
+                | MessageStatusKind::Accepted,
+            )
+            | None => Tone::Live,
         };
         let text = show_message_text(&row.from, &row.text);
         let reason = row.reason.as_deref().map(|reason| format!(" · {}", escape_line(reason)));
@@ -432,7 +438,7 @@ pub(super) fn show_message_text(from: &str, text: &str) -> String {
 fn message_prefix(now_ms: i64, row: &TeamMessageRow) -> String {
     let iteration = row.iteration.map(|no| format!("starts iteration {no}"));
     let priority = Some(&row.priority).filter(|word| !matches!(word.as_str(), "" | "normal"));
-    let waits = if row.status == "stored" { row.expires_at } else { None };
+    let waits = if row.status == MessageStatusKind::Stored { row.expires_at } else { None };
     let expires = waits.map(|at| format!("expires in {}", age(at, now_ms)));
     let terms = [iteration, priority.cloned(), expires].into_iter().flatten();
     let terms = terms.collect::<Vec<_>>().join(", ");
@@ -461,7 +467,7 @@ pub(crate) fn team_change_lines(paint: Paint, row: &TeamRow, reply: &Value) -> V
         return vec![format!("asked {} of {name} to {}", text("member"), text("what"))];
     }
     // Once the team is done, show where its work is.
-    let places = if row.state == "done" { work_locations(row) } else { Vec::new() };
+    let places = if row.state == TeamStateName::Done { work_locations(row) } else { Vec::new() };
     [task].into_iter().chain(places.iter().map(|place| format!("  {place}"))).collect()
 }
 

@@ -111,21 +111,11 @@ impl Owner {
         match ask {
             EngineRequest::RunCommand { run, .. } => self.resolve_run(run).ok(),
             EngineRequest::OpenRun { .. }
-            | EngineRequest::RunRow { .. }
-            | EngineRequest::Graph { .. }
-            | EngineRequest::Runs { .. }
             | EngineRequest::Team(_)
             | EngineRequest::Open { .. }
             | EngineRequest::SessionCommand { .. }
             | EngineRequest::Report { .. }
-            | EngineRequest::ToolCall { .. }
-            | EngineRequest::SessionRow { .. }
-            | EngineRequest::Explain { .. }
-            | EngineRequest::List(_)
-            | EngineRequest::LiveLaunches
-            | EngineRequest::Status { .. }
-            | EngineRequest::Preview
-            | EngineRequest::Archive { .. } => None,
+            | EngineRequest::ToolCall { .. } => None,
         }
     }
 }

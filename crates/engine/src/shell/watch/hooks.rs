@@ -24,16 +24,15 @@ pub async fn take_hook_event(
     key: &str,
 ) -> Result<(), ApiError> {
     let session = launch.session.to_string();
-    let row = handle.request_json(EngineRequest::SessionRow { session: session.clone() }).await?;
+    let row = handle.session(&*session).await?.session;
     let adapter = world
         .adapters
-        .with_id(row["session"]["adapter"].as_str().unwrap_or_default())
+        .with_id(&row.adapter)
         .map_err(|why| ApiError::new(ErrorCode::BadRequest, why.to_string()))?;
     let report = adapter
         .parse_hook(event.to_string().as_bytes())
         .map_err(|why| ApiError::new(ErrorCode::BadRequest, why))?;
-    let own = row["session"]["thread"].as_str();
-    let elsewhere = own.is_some_and(|own| own != report.thread);
+    let elsewhere = row.thread.as_deref().is_some_and(|own| own != report.thread);
     let moved = elsewhere && is_thread_switch(world, &**adapter, launch, &report).await;
     let first = moved.then(|| {
         ("moved".to_owned(), RecordSignal::ThreadSwitched { thread: report.thread.clone() })

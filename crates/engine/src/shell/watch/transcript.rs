@@ -23,7 +23,7 @@ use tokio::{
 
 use super::super::{
     clock::Clock,
-    handle::{EngineHandle, EngineRequest, ObservationSender, PublishedEvents},
+    handle::{EngineHandle, ObservationSender, PublishedEvents},
     supervised_command,
 };
 use super::{poll_fd::poll_fd, thread_switch::ThreadSwitches};
@@ -314,8 +314,7 @@ impl TranscriptWatcher {
     /// Returns the session's known conversation.
     async fn known_thread(&self) -> Option<String> {
         let session = self.launch.session.to_string();
-        let row = self.handle.request_json(EngineRequest::SessionRow { session }).await.ok()?;
-        row["session"]["thread"].as_str().map(str::to_owned)
+        self.handle.session(session).await.ok()?.session.thread
     }
 
     /// Opens the file at the last position that was read. Without one, reads the entire file

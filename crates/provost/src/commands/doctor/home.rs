@@ -56,7 +56,7 @@ fn ownership(home: &ProvostHome) -> DoctorFinding {
         );
     }
     if let Err(error) = home.prepare() {
-        let fix = error.next.first().cloned().unwrap_or_default();
+        let fix = error.next.first().map(ToString::to_string).unwrap_or_default();
         return DoctorFinding::fail("home", error.message, fix);
     }
     match found.mode() & 0o077 {

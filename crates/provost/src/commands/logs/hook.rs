@@ -1,6 +1,6 @@
 //! Selects one of a session's hooks.
 
-use provost_api::{ApiError, ErrorCode, HookRow, SessionRow};
+use provost_api::{ApiError, ErrorCode, HookResultName, HookRow, SessionRow};
 
 use crate::ui;
 
@@ -29,7 +29,7 @@ pub(super) fn find<'a>(row: &'a SessionRow, which: &str) -> Result<(usize, &'a H
 }
 
 fn has_failed(hook: &HookRow) -> bool {
-    matches!(hook.result.as_str(), "failed" | "uncertain")
+    matches!(hook.result.known(), Some(HookResultName::Failed | HookResultName::Uncertain))
 }
 
 /// Whether the name matches the hook's event. The prefix `session.` is optional.
@@ -39,6 +39,8 @@ fn is_named(hook: &HookRow, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use provost_api::Extensible;
+
     use super::*;
     use crate::ui::test_session;
 
@@ -47,7 +49,7 @@ mod tests {
             event: event.to_owned(),
             occasion,
             command: "true".to_owned(),
-            result: result.to_owned(),
+            result: Extensible::from_name(result),
             detail: None,
             output: None,
         }

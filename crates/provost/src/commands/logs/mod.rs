@@ -10,8 +10,8 @@ use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
 use provost_agent::MessageRenderer;
-use provost_api::{ApiError, CheckRow, ErrorCode, SessionRow};
-use provost_core::session::AgentMode;
+use provost_api::{ApiError, CheckRow, ErrorCode, LaunchPhaseName, SessionRow, SetupResultName};
+use provost_core::lifecycle::Flag;
 use provost_engine::shell::output_directory;
 
 use self::{
@@ -163,7 +163,7 @@ impl Logs<'_> {
             return Err(no_merge_checks(row).into());
         }
         let own = args.hook.is_none() && args.check.is_none() && !args.setup;
-        if own && row.flags.iter().any(|flag| flag == "adopted") {
+        if own && row.has_flag(Flag::Adopted) {
             return Err(no_output_here(row).into());
         }
         self.shown.sink.restart();
@@ -211,14 +211,14 @@ impl Logs<'_> {
             let message = format!("session {id} has no setup command");
             ApiError::new(ErrorCode::NotFound, message).next("provost config show")
         })?;
-        if setup.result == "not_run" || !is_below(&setup.output) {
+        if setup.result == SetupResultName::NotRun || !is_below(&setup.output) {
             let message = format!("the setup command of session {id} was not run");
             return Err(ApiError::new(ErrorCode::Refused, message)
                 .next(format!("provost status {id}"))
                 .into());
         }
         let there = self.output_source(&setup.output, "setup").exists();
-        if !there && setup.result == "pending" {
+        if !there && setup.result == SetupResultName::Pending {
             let message = format!("the setup command of session {id} has not started yet");
             return Err(ApiError::new(ErrorCode::Refused, message)
                 .next(format!("provost status {id}"))
@@ -297,7 +297,7 @@ impl Logs<'_> {
             let yet = if row.terminal { "" } else { " yet" };
             self.context.ui.notice(&format!("no command has started{yet}"));
         }
-        let never_ran = row.launches.iter().all(|launch| launch.phase == "failed");
+        let never_ran = row.launches.iter().all(|launch| launch.phase == LaunchPhaseName::Failed);
         if never_ran && let Some(why) = launch_failure(row) {
             self.context.ui.notice(&format!("no output: {}", ui::escape_line(&why)));
             launch_advice(row).iter().for_each(|line| self.context.ui.notice(line));
@@ -390,8 +390,7 @@ impl Logs<'_> {
 /// Returns what renders the messages of the session's agent. The output of an unknown adapter is
 /// shown verbatim.
 fn renderer(row: &SessionRow) -> Option<MessageRenderer> {
-    let mode = AgentMode::ALL.into_iter().find(|mode| mode.as_str() == row.mode)?;
-    adapters().with_id(&row.adapter).ok()?.renderer(mode)
+    adapters().with_id(&row.adapter).ok()?.renderer(row.mode.known()?)
 }
 
 fn range(row: &SessionRow, only: Option<usize>) -> Result<(usize, usize), ApiError> {
@@ -409,14 +408,17 @@ fn range(row: &SessionRow, only: Option<usize>) -> Result<(usize, usize), ApiErr
 
 /// Whether a launch has started. A pending launch has no journal yet.
 fn has_started(row: &SessionRow, at: usize) -> bool {
-    row.launches.get(at).is_some_and(|launch| launch.phase != "pending")
+    row.launches.get(at).is_some_and(|launch| launch.phase != LaunchPhaseName::Pending)
 }
 
 /// Whether a launch has run. The holder creates the journal before it starts the command, so a
 /// missing journal was removed later.
 fn has_run(row: &SessionRow, at: usize) -> bool {
-    let phase = row.launches.get(at).map(|launch| launch.phase.as_str());
-    matches!(phase, Some("running" | "ended" | "unobserved"))
+    let phase = row.launches.get(at).and_then(|launch| launch.phase.known());
+    matches!(
+        phase,
+        Some(LaunchPhaseName::Running | LaunchPhaseName::Ended | LaunchPhaseName::Unobserved)
+    )
 }
 
 /// Returns the directory of the journal. `path` is either that directory or the journal in it.

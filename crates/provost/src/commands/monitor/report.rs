@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use provost_api::{ApiError, ErrorCode};
+use provost_api::{ApiError, ErrorCode, ProcessName, VerificationName};
+use provost_core::lifecycle::State;
 use provost_verify::{Advice, AttemptEnding, PreviousAttempt, VerifierVerdict, WorkflowAttempt};
 use serde_json::{Value, json};
 
@@ -157,7 +158,7 @@ fn as_json(
                 format!("{id} is {word}: {}", conclusion.reason)
             }
         };
-        value["error"] = json!(ApiError { next: next.to_vec(), ..ApiError::new(code, message) });
+        value["error"] = json!(ApiError::new(code, message).next_all(next));
     }
     value
 }
@@ -194,7 +195,10 @@ fn verification<'a>(asked: &'a WatchOptions, seen: &WatchResult) -> (Option<&'a 
         return (Some(&proof.name), matches!(seen.verdict, Some(VerifierVerdict::Verified(_))));
     }
     let (checked, proved) = match &seen.watched {
-        WatchTarget::Session(row) => (row.verification != "none", row.verification == "passed"),
+        WatchTarget::Session(row) => (
+            row.verification != VerificationName::None,
+            row.verification == VerificationName::Passed,
+        ),
         WatchTarget::Run(row, _) => (!row.checks.is_empty(), row.verified),
     };
     (checked.then_some("checks"), proved)
@@ -299,8 +303,8 @@ fn progress(seen: &WatchResult) -> (u64, u64, &'static str) {
     let (counts, rests, active) = match &seen.watched {
         WatchTarget::Session(row) => {
             let counts = row.progress.as_ref().map(|progress| (progress.done, progress.total));
-            let idle = row.state == "idle" && row.turns > 0;
-            (counts, row.sealed || idle, row.process != "not_started")
+            let idle = row.state == State::Idle && row.turns > 0;
+            (counts, row.sealed || idle, row.process != ProcessName::NotStarted)
         }
         WatchTarget::Run(row, _) => {
             let counts = row.tasks.as_ref().map(|tasks| (tasks.merged as u64, tasks.all as u64));

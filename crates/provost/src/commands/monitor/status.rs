@@ -1,7 +1,7 @@
 //! The status of a watched session or run, derived only from its facts and the silence window.
 
-use provost_api::{RunRow, SessionRow};
-use provost_core::lifecycle::Flag;
+use provost_api::{RunRow, RunStateName, SessionRow};
+use provost_core::lifecycle::{Flag, State};
 
 use crate::ui;
 
@@ -115,19 +115,23 @@ impl WatchTarget {
 
 fn session_status(row: &SessionRow, window: i64, now: i64) -> WatchStatus {
     if row.sealed {
-        return WatchStatus::Ended(end_kind(&row.state), describe_end(row));
+        return WatchStatus::Ended(end_kind(row), describe_end(row));
     }
-    match row.state.as_str() {
-        "needs_input" => WatchStatus::NeedsInput(describe_wait(row)),
-        "lost" => {
+    match row.state.known() {
+        Some(State::NeedsInput) => WatchStatus::NeedsInput(describe_wait(row)),
+        Some(State::Lost) => {
             WatchStatus::Lost("the session cannot be observed and sends no signals".to_owned())
         }
         _ if ui::has_unseen_turns(row) => {
             WatchStatus::TurnsHidden { recheck_at: now.saturating_add(window.min(RECHECK_MS)) }
         }
-        "idle" => WatchStatus::AtPrompt { until: last_heard(row).saturating_add(window) },
-        "working" | "finishing" | "rework" | "stalled" => silence_status(row, window, now),
-        _ => WatchStatus::Continues { until: None },
+        Some(State::Idle) => {
+            WatchStatus::AtPrompt { until: last_heard(row).saturating_add(window) }
+        }
+        Some(State::Working | State::Finishing | State::Rework | State::Stalled) => {
+            silence_status(row, window, now)
+        }
+        Some(_) | None => WatchStatus::Continues { until: None },
     }
 }
 
@@ -135,7 +139,7 @@ fn session_status(row: &SessionRow, window: i64, now: i64) -> WatchStatus {
 /// is waiting for an account limit or was suspended by a signal does not count.
 fn silence_status(row: &SessionRow, window: i64, now: i64) -> WatchStatus {
     let runs = row.launches.iter().any(provost_api::LaunchRow::may_be_running);
-    let suspended = row.flags.iter().any(|flag| flag == Flag::Suspended.as_str());
+    let suspended = row.has_flag(Flag::Suspended);
     if !runs || row.limited.is_some() || suspended {
         return WatchStatus::Continues { until: None };
     }
@@ -161,8 +165,11 @@ fn last_heard(row: &SessionRow) -> i64 {
 fn run_status(row: &RunRow, live: &[SessionRow], window: i64, now: i64) -> WatchStatus {
     if row.sealed {
         let detail = row.detail.as_deref().or(row.cause.as_deref());
-        let reason = detail.map_or(row.state.clone(), |detail| format!("{}: {detail}", row.state));
-        return WatchStatus::Ended(end_kind(&row.state), reason);
+        let reason = detail
+            .map_or_else(|| row.state.to_string(), |detail| format!("{}: {detail}", row.state));
+        let good =
+            matches!(row.state.known(), Some(RunStateName::Succeeded | RunStateName::Completed));
+        return WatchStatus::Ended(if good { EndKind::Good } else { EndKind::Bad }, reason);
     }
     if row.awaits_approval {
         return WatchStatus::NeedsInput(
@@ -196,11 +203,13 @@ fn run_status(row: &RunRow, live: &[SessionRow], window: i64, now: i64) -> Watch
     WatchStatus::Continues { until: until.max() }
 }
 
-fn end_kind(state: &str) -> EndKind {
-    match state {
-        "succeeded" | "completed" | "accepted" => EndKind::Good,
-        "exited_without_claim" | "stopped" => EndKind::Unclaimed,
-        _ => EndKind::Bad,
+fn end_kind(row: &SessionRow) -> EndKind {
+    if row.is_good() {
+        return EndKind::Good;
+    }
+    match row.state.known() {
+        Some(State::ExitedWithoutClaim | State::Stopped) => EndKind::Unclaimed,
+        Some(_) | None => EndKind::Bad,
     }
 }
 
@@ -214,25 +223,24 @@ fn describe_wait(row: &SessionRow) -> String {
 
 /// Describes how a session ended.
 fn describe_end(row: &SessionRow) -> String {
-    let means = match row.state.as_str() {
-        "succeeded" => "the work passed every check",
-        "completed" => "the agent reported success, and no check is configured",
-        "accepted" => "the operator accepted the work",
-        "exited_without_claim" => "the agent exited without reporting success",
-        "stopped" => "the agent was stopped before it reported success",
-        "disputed" => "the evidence about the work is contradictory",
-        "failed" => "it failed",
-        other => other,
+    let means = match row.state.known() {
+        Some(State::Succeeded) => "the work passed every check",
+        Some(State::Completed) => "the agent reported success, and no check is configured",
+        Some(State::Accepted) => "the operator accepted the work",
+        Some(State::ExitedWithoutClaim) => "the agent exited without reporting success",
+        Some(State::Stopped) => "the agent was stopped before it reported success",
+        Some(State::Disputed) => "the evidence about the work is contradictory",
+        Some(State::Failed) => "it failed",
+        Some(_) | None => row.state.as_str(),
     };
     let exit = row.exit.as_ref().and_then(|exit| match (exit.code, exit.signal) {
         (Some(0), _) | (None, None) => None,
         (Some(code), _) => Some(format!("exit status {code}")),
         (None, Some(signal)) => Some(format!("signal {signal}")),
     });
-    let parts = [row.cause.clone(), exit, row.reason.clone()];
+    let parts = [row.cause.as_ref().map(ToString::to_string), exit, row.reason.clone()];
     let details: Vec<String> = parts.into_iter().flatten().collect();
-    let details =
-        if end_kind(&row.state) == EndKind::Good { String::new() } else { details.join(", ") };
+    let details = if end_kind(row) == EndKind::Good { String::new() } else { details.join(", ") };
     if details.is_empty() { means.to_owned() } else { format!("{means}: {details}") }
 }
 
@@ -240,12 +248,14 @@ fn describe_end(row: &SessionRow) -> String {
 mod tests {
     use provost_api::{LaunchRow, LimitWaitRow};
 
+    use provost_api::Extensible;
+
     use super::*;
 
     fn launch() -> LaunchRow {
         LaunchRow {
             id: "l".to_owned(),
-            phase: "running".to_owned(),
+            phase: Extensible::from_name("running"),
             pid: Some(1),
             attempt: 1,
             stop: None,
@@ -281,7 +291,8 @@ mod tests {
         let limited = LimitWaitRow { until: 0, detail: "usage limit".to_owned() };
         let limited = SessionRow { limited: Some(limited), ..row("working") };
         assert_eq!(session_status(&limited, 500, later), continues);
-        let stopped = SessionRow { flags: vec!["suspended".to_owned()], ..row("working") };
+        let stopped =
+            SessionRow { flags: vec![Extensible::from_name("suspended")], ..row("working") };
         assert_eq!(session_status(&stopped, 500, later), continues);
         assert!(matches!(
             session_status(&row("needs_input"), 500, later),
@@ -292,7 +303,8 @@ mod tests {
 
     #[test]
     fn hidden_turns_are_not_at_prompt() {
-        let row = SessionRow { flags: vec!["turns_unobservable".to_owned()], ..row("idle") };
+        let row =
+            SessionRow { flags: vec![Extensible::from_name("turns_unobservable")], ..row("idle") };
         assert_eq!(session_status(&row, 500, 9000), WatchStatus::TurnsHidden { recheck_at: 9500 });
         assert_eq!(
             session_status(&row, i64::MAX, 9000),
@@ -323,7 +335,7 @@ mod tests {
                 matches!(session_status(&sealed, 500, 0), WatchStatus::Ended(found, _) if found == end)
             );
         }
-        let crashed = SessionRow { cause: Some("crash".to_owned()), ..row("failed") };
+        let crashed = SessionRow { cause: Some(Extensible::from_name("crash")), ..row("failed") };
         assert_eq!(
             describe_end(&crashed),
             "it failed: crash",

@@ -5,7 +5,7 @@ use std::{
     process::ExitCode,
 };
 
-use provost_api::{ApiError, ErrorCode, EventRow, RunRow};
+use provost_api::{ApiError, ErrorCode, EventRow, RunRow, RunStateName};
 use serde_json::json;
 
 use super::next_commands;
@@ -115,10 +115,10 @@ fn print_event(context: &Context, event: &EventRow, id: &str) -> Result<(), ApiE
 
 /// Returns the error code for the exit status, or `None` if the run succeeded.
 fn failure(row: &RunRow) -> Option<ErrorCode> {
-    match row.state.as_str() {
-        "succeeded" | "completed" => None,
-        _ if needs_input(row) => Some(ErrorCode::InputNeeded),
-        _ => Some(ErrorCode::Failed),
+    match row.state.known() {
+        Some(RunStateName::Succeeded | RunStateName::Completed) => None,
+        Some(_) | None if needs_input(row) => Some(ErrorCode::InputNeeded),
+        Some(_) | None => Some(ErrorCode::Failed),
     }
 }
 
@@ -159,7 +159,7 @@ pub(crate) fn show(context: &Context, row: &RunRow) -> CliResult {
     let mut value = json!({"ok": failure.is_none(), "id": row.id, "run": row});
     if let Some(code) = failure {
         let message = message(row, code);
-        value["error"] = json!(ApiError { next: next.clone(), ..ApiError::new(code, message) });
+        value["error"] = json!(ApiError::new(code, message).next_all(&next));
     }
     context.ui.result(value, &next)?;
     Ok(code)

@@ -9,7 +9,7 @@ mod spec;
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
-use provost_api::{ApiError, OpenRunRequest, RunRow};
+use provost_api::{ApiError, OpenRunRequest, RunReply, RunRow};
 use serde_json::Value;
 
 pub(crate) use self::{
@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     adapters::DEFAULT_AGENT, cli::CliResult, clock, context::Context, error::usage, follow::newest,
-    target::RunReply, ui,
+    ui,
 };
 
 /// Turn a goal into a reviewed, tested branch

@@ -1,6 +1,7 @@
 //! The commands that make sense in a run's current state.
 
-use provost_api::{RequestRow, RunRow, RunSessionRow};
+use provost_api::{CheckResultName, Extensible, RequestRow, RunRow, RunSessionRow, RunStateName};
+use provost_core::lifecycle::State;
 
 use crate::{commands::spawn::spec_from_config::quoted, ui};
 
@@ -18,23 +19,26 @@ pub(crate) fn next_commands(row: &RunRow) -> Vec<String> {
         return asked.into_iter().chain(resume).chain(approval).chain(always).collect();
     }
     let summary = format!("provost summary {id}");
-    match row.state.as_str() {
-        "succeeded" | "completed" => {
+    match row.state.known() {
+        Some(RunStateName::Succeeded | RunStateName::Completed) => {
             let plan = (row.tasks.is_some() && !row.landing.done)
                 .then(|| format!("provost graph {id} --toml"));
             merge_command(row).into_iter().chain(plan).chain([summary]).collect()
         }
-        _ => {
+        Some(_) | None => {
             let plan = row.tasks.as_ref().map(|_| format!("provost graph {id}"));
             let logs = failing_session(row)
                 .map(|session| format!("provost logs {}", ui::short_id(&session.id)));
             // If a run has tasks, its checks are numbered per session.
             let red = if row.tasks.is_none() {
-                row.checks.iter().position(|check| check.result == "failed")
+                row.checks.iter().position(|check| check.result == CheckResultName::Failed)
             } else {
                 None
             };
-            let check = red.map(|at| format!("provost logs {id} --check {}", at + 1));
+            let check = match failing_verification(row) {
+                Some(no) => Some(format!("provost logs {id} --verification {no}")),
+                None => red.map(|at| format!("provost logs {id} --check {}", at + 1)),
+            };
             let used_up = row.cause.as_deref() == Some("budget");
             let more = if row.budget.tokens.is_some() { "--tokens" } else { "--turns" };
             let raise = used_up.then(|| format!("provost limit {id} {more} MORE"));
@@ -49,12 +53,22 @@ pub(crate) fn next_commands(row: &RunRow) -> Vec<String> {
     }
 }
 
+/// Returns the number of the merge check that ended the run, if one did.
+fn failing_verification(row: &RunRow) -> Option<u32> {
+    let by_merge = matches!(row.cause.as_deref(), Some("landing" | "queue"));
+    let last = row.verifications.last().filter(|_| by_merge)?;
+    let ran = last.checks.iter().any(|check| check.output.is_some());
+    (ran && last.state == "failed").then_some(last.no)
+}
+
 /// Returns the session that best explains why a run ended. If tasks failed, this is the most recent
 /// session of a failed task.
 fn failing_session(row: &RunRow) -> Option<&RunSessionRow> {
-    let good = ["succeeded", "completed", "accepted"];
+    let is_good = |state: &Extensible<State>| {
+        matches!(state.known(), Some(State::Succeeded | State::Completed | State::Accepted))
+    };
     let bad = |one: &&RunSessionRow| {
-        one.task.is_some() && one.state.as_deref().is_some_and(|state| !good.contains(&state))
+        one.task.is_some() && one.state.as_ref().is_some_and(|state| !is_good(state))
     };
     if row.cause.as_deref() != Some("tasks") {
         return row.sessions.last();
@@ -73,7 +87,7 @@ fn merge_command(row: &RunRow) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use provost_api::{LandingRow, TaskCounts};
+    use provost_api::{CheckRow, LandingRow, RunVerificationRow, TaskCounts};
 
     use super::*;
 
@@ -106,6 +120,31 @@ mod tests {
     }
 
     #[test]
+    fn next_commands_name_the_failed_merge_check() {
+        let check: CheckRow = serde_json::from_value(serde_json::json!({
+            "command": "make", "result": "failed", "output": "checks/1"
+        }))
+        .expect("the other fields are optional");
+        let one = RunVerificationRow {
+            no: 3,
+            kind: "landing".to_owned(),
+            batch: None,
+            step: Some(1),
+            state: "failed".to_owned(),
+            commit: String::new(),
+            tree: String::new(),
+            checks: vec![check],
+        };
+        let failed = RunRow {
+            terminal: true,
+            cause: Some("landing".to_owned()),
+            verifications: vec![one],
+            ..ui::test_run("failed")
+        };
+        assert_eq!(next_commands(&failed)[0], "provost logs deadbeef --verification 3");
+    }
+
+    #[test]
     fn next_commands_cover_plan_and_failed_task() {
         let counts = TaskCounts { all: 2, waiting: 2, ..TaskCounts::default() };
         let planned =
@@ -126,7 +165,7 @@ mod tests {
             stage: "work".to_owned(),
             task: task.map(str::to_owned),
             cycle: 1,
-            state: Some(state.to_owned()),
+            state: Some(Extensible::from_name(state)),
             interrupted: false,
         };
         let sessions = vec![
@@ -135,7 +174,7 @@ mod tests {
             session("0003", None, "succeeded"),
         ];
         let failed = RunRow {
-            state: "failed".to_owned(),
+            state: Extensible::from_name("failed"),
             cause: Some("tasks".to_owned()),
             terminal: true,
             sessions,

@@ -5,7 +5,7 @@ use std::{
     process::ExitCode,
 };
 
-use provost_api::{ApiError, CancelRequest, Client, ErrorCode, RequestRow, RunRow};
+use provost_api::{ApiError, CancelRequest, Client, ErrorCode, RequestRow, RunRow, RunsReply};
 use provost_tracker::{
     issue::Issue,
     schedule::{
@@ -14,7 +14,6 @@ use provost_tracker::{
     },
     trackers,
 };
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
@@ -58,11 +57,6 @@ struct ReportedEvents {
     /// The tracker's errors in this pass and in the previous one.
     failures: BTreeSet<String>,
     failures_before: BTreeSet<String>,
-}
-
-#[derive(Deserialize)]
-struct RunListReply {
-    runs: Vec<RunRow>,
 }
 
 impl<'a> TrackerServer<'a> {
@@ -158,7 +152,7 @@ impl<'a> TrackerServer<'a> {
     fn refresh_runs(&mut self, client: &Client) -> Result<(), Error> {
         let limit = if self.started { MAX_RECENT_RUNS } else { MAX_INITIAL_RUNS };
         let path = target::with_query("/v1/runs", &[("limit", Some(limit.to_string()))]);
-        let listed: RunListReply = client.get(&path)?;
+        let listed: RunsReply = client.get(&path)?;
         let name = self.source.name();
         let watches = self.source.workflow.config.codex.silence_ms.is_some();
         for row in listed.runs {

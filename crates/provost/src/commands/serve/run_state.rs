@@ -1,6 +1,7 @@
 //! Converts runs from the daemon into the scheduler's run states.
 
-use provost_api::{ApiError, Client, RunRow};
+use provost_api::{ApiError, Client, RunRow, RunStateName};
+use provost_core::lifecycle::State;
 use provost_tracker::schedule::{IssueRun, IssueRunEnding, IssueRunStatus};
 
 use crate::target;
@@ -24,24 +25,28 @@ fn run_status(row: &RunRow, silent: impl Fn(&str) -> bool) -> IssueRunStatus {
         return IssueRunStatus::Ended { at_ms, how: ending(row) };
     }
     let working = row.sessions.iter().rev().find(|session| session.state.is_none());
-    match row.state.as_str() {
-        "stopping" => IssueRunStatus::Stopping,
-        _ if working.is_some_and(|session| silent(&session.id)) => IssueRunStatus::Silent,
-        _ => IssueRunStatus::Running,
+    if row.state == RunStateName::Stopping {
+        IssueRunStatus::Stopping
+    } else if working.is_some_and(|session| silent(&session.id)) {
+        IssueRunStatus::Silent
+    } else {
+        IssueRunStatus::Running
     }
 }
 
 fn ending(row: &RunRow) -> IssueRunEnding {
     let detail = row.detail.as_deref().unwrap_or_default();
-    match row.state.as_str() {
-        "succeeded" | "completed" => IssueRunEnding::Succeeded,
-        "cancelled" => IssueRunEnding::from_cancel_reason(detail),
-        _ => IssueRunEnding::Failed(detail.to_owned()),
+    match row.state.known() {
+        Some(RunStateName::Succeeded | RunStateName::Completed) => IssueRunEnding::Succeeded,
+        Some(RunStateName::Cancelled) => IssueRunEnding::from_cancel_reason(detail),
+        Some(RunStateName::Running | RunStateName::Stopping | RunStateName::Failed) | None => {
+            IssueRunEnding::Failed(detail.to_owned())
+        }
     }
 }
 
 /// Whether a session is shown as stalled, or false if it cannot be queried.
 pub(super) fn is_stalled(client: &Client, session: &str) -> bool {
     let row: Result<_, ApiError> = target::find_session(client, session);
-    row.is_ok_and(|row| row.state == "stalled")
+    row.is_ok_and(|row| row.state == State::Stalled)
 }

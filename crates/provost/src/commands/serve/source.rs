@@ -115,7 +115,7 @@ impl WorkflowSource {
     fn untrusted_message(&self, context: &Context) -> String {
         let why = trust::require(context, self.dir(), TrustPrompt::Never).err();
         let (why, next) = why.map_or_else(Default::default, |why| (why.message, why.next));
-        let next = next.first().cloned().unwrap_or_else(|| "provost trust".to_owned());
+        let next = next.first().map_or_else(|| "provost trust".to_owned(), ToString::to_string);
         format!(
             "{why}; new runs use the version from the start of serve; trust the change with: \
              {next}"

@@ -131,7 +131,7 @@ fn exit() -> ! {
 
 /// Follows the daemon's events. Once this function has returned, no event is missed.
 fn poll_on_events(context: &Context, send: SyncSender<WakeReason>) -> Result<(), ApiError> {
-    let context = Context { environment: context.environment.clone(), ui: context.ui.clone() };
+    let context = Context::with(context.environment.clone(), context.ui.clone());
     let (opened, is_open) = mpsc::sync_channel(1);
     let follow = move || {
         let mut events = EventFollower::new(&context, EventFilter::All, None);

@@ -333,7 +333,7 @@ mod tests {
             known.extend([("PROVOST_HOME", "/nowhere"), ("PROVOST_CODEX", codex.as_str())]);
             known.extend(variables);
             let ui = Ui { json: true, hints: true, paint: Paint::OFF, notice_paint: Paint::OFF };
-            let context = Context { environment: Environment::from_pairs(&known), ui };
+            let context = Context::with(Environment::from_pairs(&known), ui);
             let line = ["spawn", "--agent", "codex", "--cwd", &work];
             let line = TestCli::try_parse_from(line.iter().chain(flags)).unwrap();
             spec::build(&context, &line.args, clock::new_id())

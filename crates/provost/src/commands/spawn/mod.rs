@@ -14,8 +14,11 @@ pub(crate) mod worktree;
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, FromArgMatches};
-use provost_api::{ApiError, Client, DaemonInfo, OpenSessionRequest};
-use provost_core::session::{AgentSpec, SessionSpec};
+use provost_api::{ApiError, Client, DaemonInfo, OpenSessionRequest, SessionReply};
+use provost_core::{
+    lifecycle::Flag,
+    session::{AgentSpec, SessionSpec},
+};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -24,10 +27,7 @@ use self::{
     variables::VariableArgs,
 };
 use super::mutation::{KeyArgs, next_commands};
-use crate::{
-    cli::CliResult, clock, context::Context, error::usage, target::SessionReply, ui,
-    viewport::TmuxViewport,
-};
+use crate::{cli::CliResult, clock, context::Context, error::usage, ui, viewport::TmuxViewport};
 
 /// Start an agent or any command, and supervise it
 ///
@@ -224,7 +224,7 @@ pub(super) fn build_spec(
 
 pub(super) fn show_opened(context: &Context, mut reply: Value) -> CliResult {
     let row = serde_json::from_value::<SessionReply>(reply.clone()).ok().map(|reply| reply.session);
-    let adopted = row.as_ref().filter(|row| row.flags.iter().any(|flag| flag == "adopted"));
+    let adopted = row.as_ref().filter(|row| row.has_flag(Flag::Adopted));
     if let Some(row) = adopted {
         // All warnings about an adopted agent concern facts that cannot be observed.
         reply["warnings"] = json!(row.warnings);

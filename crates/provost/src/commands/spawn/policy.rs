@@ -86,7 +86,7 @@ mod tests {
         };
         let placed = SessionWorktree { project: Some("/repo".into()), work, warnings: Vec::new() };
         let base = base(&placed, Path::new("/repo/below"));
-        let policy = build(&Context { environment, ui }, &config, base).unwrap();
+        let policy = build(&Context::with(environment, ui), &config, base).unwrap();
         let rules: Vec<String> = policy
             .rules
             .iter()

@@ -69,10 +69,12 @@ fn is_settled(row: &SessionRow) -> bool {
 
 /// Returns the error code for the exit status, or `None` if the work is done.
 fn failure(row: &SessionRow) -> Option<ErrorCode> {
-    match row.state.as_str() {
-        "succeeded" | "completed" | "accepted" => None,
-        _ if ui::awaits_user(row) => Some(ErrorCode::InputNeeded),
-        _ => Some(ErrorCode::Failed),
+    if row.is_good() {
+        None
+    } else if ui::awaits_user(row) {
+        Some(ErrorCode::InputNeeded)
+    } else {
+        Some(ErrorCode::Failed)
     }
 }
 
@@ -94,7 +96,7 @@ fn show(context: &Context, reply: &Value, row: &SessionRow) -> CliResult {
     });
     if let Some(code) = failure {
         let message = message(row, code);
-        value["error"] = json!(ApiError { next: next.clone(), ..ApiError::new(code, message) });
+        value["error"] = json!(ApiError::new(code, message).next_all(&next));
     }
     context.ui.result(value, &next)?;
     Ok(code)
@@ -134,6 +136,8 @@ pub(crate) fn message(row: &SessionRow, code: ErrorCode) -> String {
 
 #[cfg(test)]
 mod tests {
+    use provost_api::Extensible;
+
     use super::*;
 
     fn row(state: &str, sealed: bool) -> SessionRow {
@@ -160,7 +164,7 @@ mod tests {
             assert_eq!(failure(&row(state, true)), Some(ErrorCode::Failed), "{state}");
         }
         let interrupted =
-            SessionRow { flags: vec!["interrupted".to_owned()], ..row("idle", false) };
+            SessionRow { flags: vec![Extensible::from_name("interrupted")], ..row("idle", false) };
         for waits in [row("needs_input", false), interrupted] {
             assert!(is_settled(&waits));
             assert_eq!(failure(&waits), Some(ErrorCode::InputNeeded));

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use provost_api::{
     ApiError, Client, ErrorCode, MemberRow, TeamCommandRequest, TeamHeadRow, TeamMessageRow,
-    TeamRow,
+    TeamReply, TeamRow, TeamStateName,
 };
 use provost_core::{team::TeamCommand, text::shell_quote};
 use provost_engine::shell::OWN_TEAM;
@@ -109,12 +109,6 @@ impl NamedTeamArgs {
     pub(crate) fn target<'a>(&'a self, context: &'a Context) -> TeamTarget<'a> {
         TeamTarget::resolve(context, self.team.as_deref(), self.by.as_deref())
     }
-}
-
-/// The reply that contains a team.
-#[derive(Debug, Deserialize)]
-pub(crate) struct TeamReply {
-    pub(crate) team: TeamRow,
 }
 
 impl<'a> TeamTarget<'a> {
@@ -292,7 +286,8 @@ pub(crate) fn next_commands(row: &TeamRow, by: Option<&str>) -> Vec<String> {
     let (id, by) = (ui::short_id(&row.id), as_member(by));
     let mut next = vec![format!("provost team show {id}{by}")];
     if row.terminal {
-        let merges = if row.state == "done" { merge_commands(row) } else { Vec::new() };
+        let merges =
+            if row.state == TeamStateName::Done { merge_commands(row) } else { Vec::new() };
         next.splice(..0, merges);
         next.push(format!("provost audit {id}"));
         return next;

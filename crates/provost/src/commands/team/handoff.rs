@@ -3,8 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use provost_api::{HandoffRow, HeartbeatRow};
-use serde::Deserialize;
+use provost_api::HandoffReply;
 use serde_json::json;
 
 use super::args::TeamTarget;
@@ -27,14 +26,6 @@ pub(crate) struct HandoffArgs {
     heartbeat: bool,
 }
 
-/// The daemon's reply.
-#[derive(Debug, Deserialize)]
-pub(crate) struct HandoffReply {
-    pub(crate) team: String,
-    pub(crate) handoffs: Vec<HandoffRow>,
-    pub(crate) heartbeat: Option<HeartbeatRow>,
-}
-
 /// Requests the handoffs for a team's members.
 pub(crate) fn find(
     context: &Context,
@@ -49,7 +40,7 @@ pub(crate) fn find(
 pub(crate) fn run(context: &Context, args: &HandoffArgs) -> CliResult {
     let handed = find(context, &args.team, args.member.as_deref())?;
     if context.ui.json {
-        let HandoffReply { team: task, handoffs, heartbeat } = handed;
+        let HandoffReply { team: task, handoffs, heartbeat, .. } = handed;
         let reply = json!({"team": task, "handoffs": handoffs, "heartbeat": heartbeat});
         context.ui.result(reply, &[])?;
         return Ok(ExitCode::SUCCESS);

@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use provost_api::{ApiError, Client, TeamMessageRow, TeamRow};
-use provost_core::team::TeamCommand;
-use serde::{Deserialize, Serialize};
+use provost_api::{ApiError, Client, TeamMessageRow, TeamMessagesReply, TeamRow};
+use provost_core::team::{MessageStatusKind, TeamCommand};
+use serde::Serialize;
 use serde_json::json;
 
 use super::{
@@ -190,12 +190,6 @@ fn change_disposition(
     args.team.target(context).change(context, &of(args.no, args.because.clone()), &args.key)
 }
 
-#[derive(Debug, Deserialize)]
-pub(super) struct MessagesReply {
-    team: String,
-    pub(super) messages: Vec<TeamMessageRow>,
-}
-
 /// Checks that a name is a valid recipient in a team.
 fn check_recipient(task: &TeamRow, name: &str) -> Result<(), ApiError> {
     let mut names: Vec<&str> = task.members.iter().map(|member| member.name.as_str()).collect();
@@ -209,7 +203,8 @@ fn check_recipient(task: &TeamRow, name: &str) -> Result<(), ApiError> {
 
 /// Whether a message is closed.
 fn is_closed(row: &TeamMessageRow) -> bool {
-    !matches!(row.status.as_str(), "stored" | "offered" | "accepted" | "dead")
+    row.status.known().is_none_or(MessageStatusKind::is_over)
+        && row.status != MessageStatusKind::Dead
 }
 
 /// A message that is waiting for the operator, and its team.
@@ -227,7 +222,8 @@ fn ls_for_operator(context: &Context, client: &Client, tasks: Vec<TeamRow>) -> C
     let (mut next, mut lines): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
     let (paint, screen, now) = (context.ui.paint, Screen::stdout(), clock::now_ms());
     for task in tasks.into_iter().filter(|task| task.for_operator > 0) {
-        let reply: MessagesReply = client.get(&target::team_action_path(&task.id, "messages"))?;
+        let reply: TeamMessagesReply =
+            client.get(&target::team_action_path(&task.id, "messages"))?;
         let mut messages = reply.messages;
         messages.retain(|row| row.to == "operator" && !is_closed(row));
         next.push(show::take_message_command(&task));
@@ -265,7 +261,7 @@ fn ls(context: &Context, args: &InboxLsArgs) -> CliResult {
     if let Some(to) = &args.to {
         check_recipient(&meant.find(context)?, to)?;
     }
-    let mut reply: MessagesReply = meant.get(context, &meant.path("messages"))?;
+    let mut reply: TeamMessagesReply = meant.get(context, &meant.path("messages"))?;
     reply.messages.retain(|row| args.all || !is_closed(row));
     reply.messages.retain(|row| args.to.as_ref().is_none_or(|to| *to == row.to));
     if context.ui.json {

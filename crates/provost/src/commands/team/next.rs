@@ -3,9 +3,8 @@
 use std::{process::ExitCode, time::Duration};
 
 use clap::Args;
-use provost_api::{ApiError, Client, ErrorCode, InboxItemRow, NextRequest};
+use provost_api::{ApiError, Client, ErrorCode, InboxItemRow, NextReply, NextRequest};
 use provost_core::team::TeamCommand;
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::args::{self, TeamFlags, TeamTarget};
@@ -33,12 +32,6 @@ pub(super) struct NextArgs {
     /// later (for programs)
     #[arg(long)]
     hold: bool,
-}
-
-/// The daemon's reply to a request for a message.
-#[derive(Debug, Deserialize, Serialize)]
-struct NextReply {
-    item: Option<InboxItemRow>,
 }
 
 /// The maximum time that a single request waits. For a longer or unlimited wait, the request is

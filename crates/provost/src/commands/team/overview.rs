@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use provost_api::OverviewReply;
+use serde_json::json;
 
 use super::args::NamedTeamArgs;
 use crate::{
@@ -29,11 +29,6 @@ pub(crate) struct OverviewArgs {
     /// Show events after this sequence number, the `seq` of your last call [default: the newest events]
     #[arg(long, value_name = "SEQ")]
     since: Option<u64>,
-}
-
-#[derive(Debug, Deserialize)]
-struct OverviewReply {
-    cycle: Value,
 }
 
 pub(crate) fn run(context: &Context, args: &OverviewArgs) -> CliResult {

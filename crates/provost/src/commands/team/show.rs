@@ -3,8 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use provost_api::{ApiError, Client, TeamRow};
-use serde::Deserialize;
+use provost_api::{ApiError, Client, TeamRow, TeamsReply};
 use serde_json::json;
 
 use super::args::{self, NamedTeamArgs, next_commands};
@@ -35,15 +34,9 @@ pub(super) struct TeamShowArgs {
     team: NamedTeamArgs,
 }
 
-#[derive(Debug, Deserialize)]
-struct TeamListReply {
-    teams: Vec<TeamRow>,
-    more: bool,
-}
-
 pub(super) fn ls(context: &Context, args: &TeamLsArgs) -> CliResult {
     let path = target::with_query("/v1/teams", &[("limit", Some(args.limit.to_string()))]);
-    let reply: TeamListReply = args::client(context)?.get(&path)?;
+    let reply: TeamsReply = args::client(context)?.get(&path)?;
     if context.ui.json {
         context.ui.result(json!({"teams": reply.teams, "more": reply.more}), &[])?;
         return Ok(ExitCode::SUCCESS);
@@ -68,7 +61,7 @@ pub(super) fn ls(context: &Context, args: &TeamLsArgs) -> CliResult {
 /// Returns the open teams.
 pub(crate) fn open_teams(client: &Client) -> Result<Vec<TeamRow>, ApiError> {
     let path = target::with_query("/v1/teams", &[("limit", Some("0".to_owned()))]);
-    let reply: TeamListReply = client.get(&path)?;
+    let reply: TeamsReply = client.get(&path)?;
     Ok(reply.teams.into_iter().filter(|row| !row.terminal).collect())
 }
 

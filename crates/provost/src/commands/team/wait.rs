@@ -3,17 +3,16 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use provost_api::{ApiError, ErrorCode};
+use provost_api::{ApiError, ErrorCode, TeamReply, TeamWaitReply, TeamWaitState};
 use provost_core::{
     team::{self, CheckSubject, FinishBlocker, TeamCommand, TeamWaitResult, TeamWaitTarget},
     verdict::{CheckEnd, Receipt},
     wait::WaitStatus,
 };
 use provost_holder::spec::MARK;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::args::{TeamReply, TeamTarget};
+use super::args::TeamTarget;
 use crate::{
     cli::CliResult,
     commands::mutation::KeyArgs,
@@ -146,7 +145,7 @@ impl SentTeamCommand {
         let path = target::team_action_path(&self.id, "wait");
         let path = target::with_query(&path, &[(name, Some(no.to_string()))]);
         let ended = follow::wait_until(context, EventFilter::Task(self.id.clone()), || {
-            meant.get::<WaitReply>(context, &path).map(WaitReply::status)
+            meant.get::<TeamWaitReply>(context, &path).and_then(wait_status)
         })?;
         ended.map_err(|why| {
             ApiError::new(ErrorCode::Failed, format!("{name} {no} has no result: {why}"))
@@ -155,23 +154,17 @@ impl SentTeamCommand {
     }
 }
 
-/// The daemon's reply to a wait.
-#[derive(Debug, Deserialize)]
-struct WaitReply {
-    #[serde(default)]
-    done: Option<TeamWaitResult>,
-    #[serde(default)]
-    reason: Option<String>,
-}
-
-impl WaitReply {
-    fn status(self) -> WaitStatus<TeamWaitResult> {
-        match (self.done, self.reason) {
-            (Some(result), _) => WaitStatus::Done(result),
-            (None, Some(reason)) => WaitStatus::Impossible(reason),
-            (None, None) => WaitStatus::Pending,
+fn wait_status(reply: TeamWaitReply) -> Result<WaitStatus<TeamWaitResult>, ApiError> {
+    Ok(match reply.status {
+        TeamWaitState::Pending => WaitStatus::Pending,
+        TeamWaitState::Done => {
+            let done = serde_json::from_value(reply.done.unwrap_or_default());
+            WaitStatus::Done(done.map_err(|why| {
+                ApiError::new(ErrorCode::Internal, format!("cannot parse the result: {why}"))
+            })?)
         }
-    }
+        TeamWaitState::Impossible => WaitStatus::Impossible(reply.reason.unwrap_or_default()),
+    })
 }
 
 fn number(reply: &Value, name: &str) -> Option<u32> {

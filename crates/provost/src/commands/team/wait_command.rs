@@ -3,15 +3,15 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use provost_api::{ApiError, ErrorCode, MemberRow, TeamMessageRow, TeamRow};
-use provost_core::wait::WaitStatus;
+use provost_api::{
+    ApiError, ErrorCode, Extensible, MemberRow, TeamMessageRow, TeamMessagesReply, TeamReply,
+    TeamRow, TeamStateName,
+};
+use provost_core::{lifecycle::State, wait::WaitStatus};
 use provost_holder::spec::MARK;
 use serde_json::json;
 
-use super::{
-    args::{NamedTeamArgs, next_commands},
-    inbox::MessagesReply,
-};
+use super::args::{NamedTeamArgs, next_commands};
 use crate::{
     cli::CliResult,
     commands::spawn::wait::input_lines,
@@ -70,8 +70,8 @@ pub(super) fn run(context: &Context, args: &TeamWaitArgs) -> CliResult {
     let ended = follow::wait_until(context, EventFilter::All, || {
         // The messages are read first: a message that a worker accepts between the two reads then
         // shows in the worker's state. In the other order, it would show in neither.
-        let messages: MessagesReply = meant.get(context, &messages_path)?;
-        let reply: super::args::TeamReply = meant.get(context, &row_path)?;
+        let messages: TeamMessagesReply = meant.get(context, &messages_path)?;
+        let reply: TeamReply = meant.get(context, &row_path)?;
         Ok(match judge(&reply.team, &messages.messages) {
             WaitStatus::Done(end) => WaitStatus::Done((end, reply.team)),
             WaitStatus::Impossible(reason) => WaitStatus::Impossible(reason),
@@ -94,27 +94,28 @@ fn judge(row: &TeamRow, messages: &[TeamMessageRow]) -> WaitStatus<TeamWaitEnd> 
     if workers.is_empty() {
         return WaitStatus::Impossible(format!("team {:?} has no worker to wait for", row.name));
     }
-    if row.state == "paused" {
+    if row.state == TeamStateName::Paused {
         return WaitStatus::Impossible(format!(
             "team {:?} is paused: its workers receive nothing until it resumes",
             row.name
         ));
     }
     for worker in &workers {
-        match worker.state.as_deref() {
-            Some("needs_input") => {
+        let state = worker.state.as_ref();
+        match state.and_then(Extensible::known) {
+            Some(State::NeedsInput) => {
                 let (worker, session) = (worker.name.clone(), worker.session.clone());
                 return WaitStatus::Done(TeamWaitEnd::NeedsInput { worker, session });
             }
             Some(
-                state @ ("failed"
-                | "disputed"
-                | "exited_without_claim"
-                | "stopped"
-                | "cancelled"
-                | "superseded"),
+                state @ (State::Failed
+                | State::Disputed
+                | State::ExitedWithoutClaim
+                | State::Stopped
+                | State::Cancelled
+                | State::Superseded),
             ) => {
-                let (worker, state) = (worker.name.clone(), state.to_owned());
+                let (worker, state) = (worker.name.clone(), state.as_str().to_owned());
                 return WaitStatus::Done(TeamWaitEnd::WorkerFailed { worker, state });
             }
             Some(_) | None => {}
@@ -131,21 +132,24 @@ fn judge(row: &TeamRow, messages: &[TeamMessageRow]) -> WaitStatus<TeamWaitEnd> 
 fn is_idle(worker: &MemberRow, messages: &[TeamMessageRow]) -> bool {
     // A message that was pushed to a session is accepted until a turn begins with it.
     let has_message = messages.iter().any(|message| {
-        message.to == worker.name
-            && matches!(message.status.as_str(), "stored" | "offered" | "accepted")
+        message.to == worker.name && message.status.known().is_some_and(|status| !status.is_over())
     });
-    let works = match worker.state.as_deref() {
-        Some("idle" | "succeeded" | "completed" | "accepted") => false,
-        Some(_) => true,
-        None => worker.session.is_some(),
+    let rests = |state: &Extensible<State>| {
+        matches!(
+            state.known(),
+            Some(State::Idle | State::Succeeded | State::Completed | State::Accepted)
+        )
     };
+    let works = worker.state.as_ref().map_or(worker.session.is_some(), |state| !rests(state));
     !has_message && !works
 }
 
 fn show(context: &Context, end: &TeamWaitEnd, row: &TeamRow, next: &[String]) -> CliResult {
     let (code, message) = match end {
         TeamWaitEnd::Idle => (None, "all workers are idle".to_owned()),
-        TeamWaitEnd::Closed if row.state == "done" => (None, "the team is done".to_owned()),
+        TeamWaitEnd::Closed if row.state == TeamStateName::Done => {
+            (None, "the team is done".to_owned())
+        }
         TeamWaitEnd::Closed => (Some(ErrorCode::Failed), format!("the team is {}", row.state)),
         TeamWaitEnd::NeedsInput { worker, .. } => {
             (Some(ErrorCode::InputNeeded), format!("worker {worker:?} needs input"))
@@ -158,8 +162,7 @@ fn show(context: &Context, end: &TeamWaitEnd, row: &TeamRow, next: &[String]) ->
     if context.ui.json {
         let mut value = json!({"ok": code.is_none(), "ended": end.as_str(), "team": row});
         if let Some(code) = code {
-            value["error"] =
-                json!(ApiError { next: next.to_vec(), ..ApiError::new(code, message) });
+            value["error"] = json!(ApiError::new(code, message).next_all(next));
         }
         context.ui.result(value, next)?;
         return Ok(exit);
@@ -194,7 +197,7 @@ mod tests {
             left: false,
             acknowledged_revision: None,
             polled_at: None,
-            state: state.map(str::to_owned),
+            state: state.map(Extensible::from_name),
             cause: None,
             branch: None,
             communication: CommunicationRow {

@@ -1,9 +1,11 @@
 //! Routes for runs.
 
 use axum::{
-    body::{Body, Bytes},
+    Json,
+    body::Bytes,
     extract::{Path, State},
     http::HeaderMap,
+    response::IntoResponse,
 };
 use provost_api::{
     ApiError, ApproveRunRequest, CancelRequest, ErrorCode, LimitRequest, OpenRunRequest,
@@ -21,7 +23,7 @@ use serde::Deserialize;
 
 use super::{
     ApiCaller, DEFAULT_LIMIT, DaemonServer, JsonBody, QueryParams, RouteResult, bad_request,
-    json_response, submit,
+    list_response, submit,
 };
 
 /// The maximum size of a run's spec, in bytes.
@@ -64,17 +66,15 @@ pub(super) async fn list(
     State(daemon): State<DaemonServer>,
     QueryParams(query): QueryParams<RunListQuery>,
 ) -> RouteResult {
-    let ask = EngineRequest::Runs { limit: query.limit.unwrap_or(DEFAULT_LIMIT) };
-    Ok(json_response(Body::from(daemon.handle.request(ask, "operator", None).await?)))
+    let listed = daemon.handle.runs(query.limit.unwrap_or(DEFAULT_LIMIT)).await?;
+    Ok(list_response("runs", &listed))
 }
 
 pub(super) async fn row(
     State(daemon): State<DaemonServer>,
     Path(run): Path<String>,
 ) -> RouteResult {
-    Ok(json_response(Body::from(
-        daemon.handle.request(EngineRequest::RunRow { run }, "operator", None).await?,
-    )))
+    Ok(Json(daemon.handle.run(run).await?).into_response())
 }
 
 pub(super) async fn cancel(
@@ -103,9 +103,7 @@ pub(super) async fn graph(
     State(daemon): State<DaemonServer>,
     Path(run): Path<String>,
 ) -> RouteResult {
-    Ok(json_response(Body::from(
-        daemon.handle.request(EngineRequest::Graph { run }, "operator", None).await?,
-    )))
+    Ok(Json(daemon.handle.run_graph(run).await?).into_response())
 }
 
 pub(super) async fn approve(
@@ -174,9 +172,8 @@ pub(super) async fn limit(
 
 /// Resolves the id of a run.
 pub(super) async fn resolve_id(daemon: &DaemonServer, run: String) -> Result<RunId, ApiError> {
-    let row = daemon.handle.request_json(EngineRequest::RunRow { run }).await?;
-    let id = row["run"]["id"].as_str().unwrap_or_default().parse();
-    id.map_err(|why: provost_core::ids::ParseIdError| {
+    let row = daemon.handle.run(run).await?.run;
+    row.id.parse().map_err(|why: provost_core::ids::ParseIdError| {
         ApiError::new(ErrorCode::Internal, why.to_string())
     })
 }

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use axum::{
-    body::Body,
+    Json,
     extract::{Path, State},
     http::HeaderMap,
+    response::IntoResponse,
 };
 use provost_api::{
     ApiError, ErrorCode, IDEMPOTENCY_KEY, NextRequest, OpenTeamRequest, PairRequest,
@@ -18,14 +19,17 @@ use provost_core::{
 use provost_engine::{
     history,
     report::{check_name, check_text},
-    shell::{EngineRequest, NewSession, PublishedEvents, TeamCaller, TeamRequest, TeamStart},
+    shell::{
+        EngineReply, EngineRequest, NewSession, PublishedEvents, TeamCaller, TeamRequest,
+        TeamStart, mismatched_reply,
+    },
 };
-use serde::{Deserialize, de::IgnoredAny};
+use serde::Deserialize;
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 
 use super::{
     ApiCaller, DEFAULT_LIMIT, DaemonServer, JsonBody, QueryParams, RouteResult, bad_request,
-    history::read, json_response, qualify_hints, submit,
+    history::read, list_response, qualify_hints, submit,
 };
 use crate::daemon::peer::{self, CallerIdentity};
 
@@ -90,7 +94,8 @@ pub(super) async fn list(
     State(daemon): State<DaemonServer>,
     QueryParams(query): QueryParams<TeamListQuery>,
 ) -> RouteResult {
-    query_team(&daemon, TeamRequest::List { limit: query.limit.unwrap_or(DEFAULT_LIMIT) }).await
+    let listed = daemon.handle.teams(query.limit.unwrap_or(DEFAULT_LIMIT)).await?;
+    Ok(list_response("teams", &listed))
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -110,7 +115,7 @@ pub(super) async fn row(
     QueryParams(who): QueryParams<CallerQuery>,
 ) -> RouteResult {
     let by = identify_reader(&daemon, &caller, &who).await?;
-    query_team(&daemon, TeamRequest::Row { task, by }).await
+    Ok(Json(daemon.handle.team(task, by).await?).into_response())
 }
 
 pub(super) async fn messages(
@@ -120,7 +125,7 @@ pub(super) async fn messages(
     QueryParams(who): QueryParams<CallerQuery>,
 ) -> RouteResult {
     let by = identify_reader(&daemon, &caller, &who).await?;
-    query_team(&daemon, TeamRequest::Messages { task, by }).await
+    Ok(Json(daemon.handle.team_messages(task, by).await?).into_response())
 }
 
 #[derive(Debug, Deserialize)]
@@ -140,17 +145,12 @@ pub(super) async fn cycle(
     let by = identify_reader(&daemon, &caller, &query.who).await?;
     let since = query.since.map(|since| since.parse::<u64>()).transpose();
     let since = since.map_err(|why| bad_request(format!("since is not an event number: {why}")))?;
-    let ask = EngineRequest::Team(TeamRequest::Overview { task, by });
-    let seen = daemon.handle.request(ask, "operator", None).await?;
-    let mut seen: serde_json::Value = serde_json::from_str(&seen)
-        .map_err(|why| ApiError::new(ErrorCode::Internal, why.to_string()))?;
-    let id = seen["cycle"]["team"]["id"].as_str().unwrap_or_default();
-    let id: TeamId =
-        id.parse().map_err(|_| ApiError::new(ErrorCode::Internal, "the task has no id"))?;
+    let mut reply = daemon.handle.team_overview(task, by).await?;
+    let id = parse_id(&reply.cycle.team.id)?;
     // The events are read from the ledger without the engine, and are not marked as read.
     let news = read(&daemon, &caller, move |ledger| history::news(ledger, id, since)).await?;
-    seen["cycle"]["new"] = serde_json::json!(news);
-    Ok(json_response(Body::from(seen.to_string())))
+    reply.cycle.new = Some(news);
+    Ok(Json(reply).into_response())
 }
 
 #[derive(Debug, Deserialize)]
@@ -181,7 +181,7 @@ pub(super) async fn wait(
             return Err(bad_request("expected either a check or an audit").into());
         }
     };
-    query_team(&daemon, TeamRequest::Wait { task, by, awaited }).await
+    Ok(Json(daemon.handle.team_wait(task, by, awaited).await?).into_response())
 }
 
 #[derive(Debug, Deserialize)]
@@ -199,7 +199,7 @@ pub(super) async fn handoff(
     QueryParams(query): QueryParams<HandoffQuery>,
 ) -> RouteResult {
     let by = identify_reader(&daemon, &caller, &query.who).await?;
-    query_team(&daemon, TeamRequest::Handoff { task, by, member: query.member }).await
+    Ok(Json(daemon.handle.team_handoff(task, by, query.member).await?).into_response())
 }
 
 /// Sends a command to a team on behalf of the caller.
@@ -261,26 +261,20 @@ pub(super) async fn next(
         let ask = TeamRequest::Next { task: task.clone(), by: by.clone() };
         let answer = daemon.handle.request(EngineRequest::Team(ask), &speaker.actor(), None).await;
         let answer = answer.map_err(|why| qualify_hints(&daemon, &speaker, why))?;
-        let found: InboxPoll =
-            serde_json::from_str(&answer).map_err(|why| bad_request(why.to_string()))?;
+        let EngineReply::NextMessage(found) = answer else {
+            return Err(mismatched_reply().into());
+        };
         if found.item.is_some() {
-            return Ok(json_response(Body::from(answer)));
+            return Ok(Json(found).into_response());
         }
         let come = tokio::select! {
             () = daemon.stop.cancelled() => false,
             come = tokio::time::timeout_at(deadline, wait_for_message(&mut news, &found.team)) => come.is_ok(),
         };
         if !come {
-            return Ok(json_response(Body::from(answer)));
+            return Ok(Json(found).into_response());
         }
     }
-}
-
-/// The part of the engine's reply that determines whether to wait.
-#[derive(Debug, Deserialize)]
-struct InboxPoll {
-    team: String,
-    item: Option<IgnoredAny>,
 }
 
 /// Waits until an event may have made a message of this team available.
@@ -342,7 +336,7 @@ fn acting_peer(peer: CallerIdentity, by: &TeamCaller) -> CallerIdentity {
 
 /// Returns who the reader is. Reading requires no permission, but only the operator may read as another
 /// member, because blind proposals are visible only to their authors. A launch without its token is rejected.
-async fn identify_reader(
+pub(super) async fn identify_reader(
     daemon: &DaemonServer,
     caller: &ApiCaller,
     who: &CallerQuery,
@@ -363,12 +357,6 @@ async fn identify_reader(
         return Err(ApiError::new(ErrorCode::Forbidden, message).next("provost team --help"));
     }
     Ok(TeamCaller::Operator)
-}
-
-async fn query_team(daemon: &DaemonServer, ask: TeamRequest) -> RouteResult {
-    Ok(json_response(Body::from(
-        daemon.handle.request(EngineRequest::Team(ask), "operator", None).await?,
-    )))
 }
 
 fn parse_id(text: &str) -> Result<TeamId, ApiError> {

@@ -6,8 +6,8 @@ mod describe_session;
 use std::collections::BTreeMap;
 
 use jiff::{Timestamp, tz::TimeZone};
-use provost_api::EventRow;
-use provost_core::session::Event;
+use provost_api::{EventRow, Extensible};
+use provost_core::{lifecycle::State, session::Event};
 
 use super::{
     Paint, Screen, Tone, short_id,
@@ -32,7 +32,7 @@ pub(crate) struct EventLines {
     /// Whether to show bookkeeping too.
     verbose: bool,
     /// The state that was last shown for each session.
-    states: BTreeMap<String, String>,
+    states: BTreeMap<String, Extensible<State>>,
 }
 
 impl EventLines {
@@ -63,7 +63,7 @@ impl EventLines {
     }
 
     /// Returns the state after an event, unless it is the one that was last shown.
-    fn changed_state(&mut self, event: &EventRow) -> Option<String> {
+    fn changed_state(&mut self, event: &EventRow) -> Option<Extensible<State>> {
         let state = event.state.clone()?;
         let before = self.states.insert(event.session.clone(), state.clone());
         (before.as_ref() != Some(&state)).then_some(state)
@@ -114,7 +114,7 @@ mod tests {
             kind: kind.to_owned(),
             actor: "provost".to_owned(),
             data,
-            state: Some("finishing".to_owned()),
+            state: Some(State::Finishing.into()),
         }
     }
 
@@ -132,7 +132,7 @@ mod tests {
         let mut shown = lines.show(&claim("a\n\u{202e}b"));
         shown.extend(lines.show(&claim("again")));
         let cancelled = event("attempt.cancelled", json!({"because": "enough"}));
-        let cancelled = EventRow { state: Some("cancelled".to_owned()), ..cancelled };
+        let cancelled = EventRow { state: Some(State::Cancelled.into()), ..cancelled };
         shown.extend(lines.show(&cancelled));
         insta::assert_snapshot!(shown.join("\n"), @"
         7 02-29 01:02:03 deadbeef  agent claims completed: a␊<U+202E>b → finishing
@@ -189,7 +189,7 @@ mod tests {
     fn bookkeeping_is_hidden_unless_it_changes_the_state() {
         let usage = |state: &str| {
             let data = json!({"launch": LAUNCH, "heard_ms": 5});
-            EventRow { state: Some(state.to_owned()), ..event("stream.heard", data) }
+            EventRow { state: Some(Extensible::from_name(state)), ..event("stream.heard", data) }
         };
         let mut lines = EventLines::new(Paint::OFF, Screen::UNLIMITED, TimeZone::UTC, false);
         assert_eq!(lines.show(&usage("working")).len(), 1);
