@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use provost_api::{
     ApprovalRow, BudgetRow, CheckResultName, CostRow, DecisionRow, FindingRow, LandingRow,
-    MergeCheckKindName, MergeCheckStateName, OriginRow, PullRow, RunRow, RunSessionRow, RunStateName, RunVerificationRow, UsageRow,
+    MergeCheckKindName, MergeCheckStateName, OriginRow, PullRow, RunRow, RunSessionRow,
+    RunStateName, RunVerificationRow, UsageRow,
 };
 use provost_core::{
     ids::SessionId,
@@ -235,9 +236,7 @@ fn newest_verification_rows(run: &Run) -> Vec<RunVerificationRow> {
 
 fn verification_row(run: &Run, one: &RunVerification) -> RunVerificationRow {
     let (kind, batch, step) = match one.subject {
-        VerificationSubject::Batch { batch, .. } => {
-            (MergeCheckKindName::Batch, Some(batch), None)
-        }
+        VerificationSubject::Batch { batch, .. } => (MergeCheckKindName::Batch, Some(batch), None),
         VerificationSubject::Landing { step } => (MergeCheckKindName::Landing, None, Some(step)),
     };
     let is_pending = !run.is_sealed() && one.attempt == run.attempt().no;

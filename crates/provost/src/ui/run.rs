@@ -1,8 +1,8 @@
 //! Shows runs: the detail view of a run, and the list of runs.
 
 use provost_api::{
-    CheckResultName, FindingRow, MergeCheckStateName, RunGraphRow, RunRow, RunSessionRow, RunStateName,
-    RunVerificationRow,
+    CheckResultName, FindingRow, MergeCheckStateName, RunGraphRow, RunRow, RunSessionRow,
+    RunStateName, RunVerificationRow,
 };
 
 use super::{
@@ -372,8 +372,8 @@ pub(crate) mod tests {
 
     use super::*;
     use provost_api::{
-        BudgetRow, CheckRow, CostRow, DecisionRow, LandingRow, MergeCheckKindName, QueueRow, RequestRow, TaskCounts,
-        TaskRow, UsageRow,
+        BudgetRow, CheckRow, CostRow, DecisionRow, LandingRow, MergeCheckKindName, QueueRow,
+        RequestRow, TaskCounts, TaskRow, UsageRow,
     };
 
     pub(crate) fn run(state: &str) -> RunRow {

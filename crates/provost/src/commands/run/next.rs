@@ -1,6 +1,9 @@
 //! The commands that make sense in a run's current state.
 
-use provost_api::{CheckResultName, Extensible, MergeCheckStateName, RequestRow, RunRow, RunSessionRow, RunStateName};
+use provost_api::{
+    CheckResultName, Extensible, MergeCheckStateName, RequestRow, RunRow, RunSessionRow,
+    RunStateName,
+};
 use provost_core::lifecycle::State;
 
 use crate::{commands::spawn::spec_from_config::quoted, ui};
@@ -87,9 +90,7 @@ fn merge_command(row: &RunRow) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use provost_api::{
-        CheckRow, LandingRow, MergeCheckKindName, RunVerificationRow, TaskCounts,
-    };
+    use provost_api::{CheckRow, LandingRow, MergeCheckKindName, RunVerificationRow, TaskCounts};
 
     use super::*;
 
