@@ -222,7 +222,7 @@ fn keep_worktree(row: &SessionRow, reason: &str, found: &mut GcReport) {
     let worktree = row.worktree.as_ref().filter(|worktree| !worktree.removed);
     found.kept.extend(worktree.map(|worktree| {
         let mut kept = session_item("worktree", Path::new(&worktree.path), &row.id);
-        kept.reason = Some(reason.into());
+        kept.reason = Some(reason.to_owned());
         kept
     }));
 }
@@ -249,7 +249,7 @@ async fn collect_worktree(
     match result {
         Err(reason) => {
             let mut kept = session_item("worktree", &path, &row.id);
-            kept.reason = Some(reason.into());
+            kept.reason = Some(reason);
             found.kept.push(kept);
         }
         Ok(gone) => {
@@ -292,7 +292,7 @@ async fn collect_agent(
         Ok(false) => {}
         Err(reason) => {
             let mut kept = session_item("agent", &place, &row.id);
-            kept.reason = Some(reason.into());
+            kept.reason = Some(reason);
             found.kept.push(kept);
         }
     }
