@@ -3,9 +3,11 @@
 use std::{io, path::Path, sync::Arc};
 
 use provost_agent::{
-    Adapter, AgentInput, ConversationOptions, HookReport, Protocol,
+    Adapter, AgentInput, ConversationOptions, HookReport, MessageRenderer, Protocol,
     command::CommandProtocol,
+    front_end::AgentFrontEnd,
     launch::{LaunchPlan, LaunchRequest},
+    processes::{self, AgentSignature, OpenTranscript},
     screen::ScreenReader,
     terminal,
     transcript::TranscriptStore,
@@ -14,9 +16,13 @@ use provost_core::session::{AdapterId, AgentInterface, AgentMode};
 use provost_sys::process::ProcessInstance;
 
 use crate::{
-    ADAPTER, hooks, launch, processes,
+    ADAPTER,
+    front_end::CodexFrontEnd,
+    home::clean,
+    hooks, interface, launch,
     protocol::{AppServerProtocol, ExecProtocol, SCHEMA_EXPECTATIONS, encode as encode_app_server},
-    record_signals,
+    record_signals, render,
+    rollout::Rollout,
     screen::CodexScreen,
     transcripts::Rollouts,
 };
@@ -52,6 +58,14 @@ const PROTOCOL_TERMS: &[&str] = &[
     "userAgent",
 ];
 
+/// How Codex's processes are recognized.
+const SIGNATURE: AgentSignature = AgentSignature {
+    name: "codex",
+    marks: &["codex", "codex-cli", "codex_cli"],
+    programs: &["codex", "codex-x86_64-unknown-linux-musl", "codex-aarch64-unknown-linux-musl"],
+    packages: &[("@openai", "codex*")],
+};
+
 /// The adapter for all modes of Codex.
 #[derive(Debug)]
 pub struct CodexAdapter;
@@ -59,6 +73,14 @@ pub struct CodexAdapter;
 impl Adapter for CodexAdapter {
     fn id(&self) -> AdapterId {
         ADAPTER
+    }
+
+    fn interface(&self, mode: AgentMode) -> Option<AgentInterface> {
+        Some(interface(mode))
+    }
+
+    fn front_end(&self) -> Option<&dyn AgentFrontEnd> {
+        Some(&CodexFrontEnd)
     }
 
     fn protocol(
@@ -109,7 +131,22 @@ impl Adapter for CodexAdapter {
         Ok(record_signals::hook_report(call))
     }
 
+    fn signature(&self) -> Option<AgentSignature> {
+        Some(SIGNATURE)
+    }
+
+    fn clean_home(&self, dir: &Path) -> Result<(), String> {
+        clean(&launch::codex_home(dir)).map(drop).map_err(|why| provost_sys::error_chain(&why))
+    }
+
+    fn renderer(&self, mode: AgentMode) -> Option<MessageRenderer> {
+        render::renderer(mode)
+    }
+
     fn is_running_agent(&self, process: &ProcessInstance) -> io::Result<bool> {
-        processes::is_codex(process)
+        processes::is_running(process, &SIGNATURE, &|path| {
+            let file = Rollout::from_path(path, false)?.into();
+            Some(OpenTranscript { adapter: ADAPTER, file })
+        })
     }
 }

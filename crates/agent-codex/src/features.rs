@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use crate::process::{ProgramEnd, ProgramRun};
+use provost_sys::program::{ProgramEnd, ProgramRun};
 
 /// The timeout for listing the features. The list is built into Codex, so this is fast.
 const LIMIT: Duration = Duration::from_secs(10);

@@ -32,6 +32,7 @@ fn app_server() -> Capabilities {
         }),
         exit_zero: ExitZeroMeaning::NotAClaim,
         tools: ToolSupport::Given,
+        own_sandbox: true,
         screen: ScreenCapabilities::default(),
         stderr_is_log: true,
     }
@@ -45,6 +46,7 @@ fn exec() -> Capabilities {
         }),
         exit_zero: ExitZeroMeaning::SuccessfulTurn,
         tools: ToolSupport::Given,
+        own_sandbox: true,
         ..Capabilities::default()
     }
 }
@@ -59,6 +61,7 @@ fn tui() -> Capabilities {
         }),
         exit_zero: ExitZeroMeaning::NotAClaim,
         tools: ToolSupport::Given,
+        own_sandbox: true,
         screen: ScreenCapabilities { composer: composer(), signals: true },
         ..Capabilities::default()
     }

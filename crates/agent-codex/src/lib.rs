@@ -15,8 +15,6 @@ pub mod locate;
 pub mod models;
 pub mod notify;
 pub mod preflight;
-pub mod process;
-pub mod processes;
 pub mod protocol;
 pub mod rollout;
 pub mod screen;
@@ -24,6 +22,7 @@ pub mod skills;
 pub mod thread;
 
 mod adapter;
+mod front_end;
 mod interface;
 mod launcher;
 mod record_signals;
@@ -34,6 +33,7 @@ mod transcripts;
 mod version_cache;
 
 pub use adapter::CodexAdapter;
+pub use front_end::CodexSettings;
 pub use home::{PreparedHome, SessionHome, clean, prepare};
 pub use interface::{ADAPTER, interface};
 pub use locate::{
@@ -41,6 +41,5 @@ pub use locate::{
     SearchEnvironment, find_codex,
 };
 pub use preflight::{Preflight, preflight};
-pub use render::render;
 pub use semver::Version as AgentVersion;
 pub use thread::ThreadId;

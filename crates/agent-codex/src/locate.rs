@@ -18,10 +18,10 @@ use std::time::Duration;
 
 use crate::AgentVersion;
 use crate::launcher::{self, NativeProgram};
-use crate::process::{FinishedProgram, OUTPUT_LIMIT, ProgramEnd, ProgramRun};
 use crate::search_paths;
 use crate::text::displayable;
 use crate::version_cache::CachedProgram;
+use provost_sys::program::{FinishedProgram, OUTPUT_LIMIT, ProgramEnd, ProgramRun};
 
 pub use crate::search_paths::CandidateOrigin;
 

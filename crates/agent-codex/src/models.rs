@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::process::{ProgramEnd, ProgramRun};
+use provost_sys::program::{ProgramEnd, ProgramRun};
 
 /// The timeout for listing the models. The list is built into Codex, so this is fast.
 const LIMIT: Duration = Duration::from_secs(10);

@@ -10,8 +10,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::locate::{CodexProgram, SearchEnvironment, environment};
-use crate::process::{FinishedProgram, OUTPUT_LIMIT, ProgramEnd, ProgramRun};
 use crate::text::displayable;
+use provost_sys::program::{FinishedProgram, OUTPUT_LIMIT, ProgramEnd, ProgramRun};
 
 /// The timeout for running `true` in the sandbox.
 pub const SANDBOX_LIMIT: Duration = Duration::from_secs(20);

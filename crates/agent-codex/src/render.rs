@@ -1,19 +1,24 @@
-//! Renders journal lines as readable text.
+//! Renders the messages of Codex's protocols as readable text.
 
-use provost_core::session::{AdapterId, AgentMode};
+use provost_agent::MessageRenderer;
+use provost_core::session::AgentMode;
 
-use crate::{ADAPTER, protocol};
+use crate::protocol;
 
-/// Renders one line of an agent's output. Returns `None` if the line should not be shown. A line
-/// outside the agent's protocol is returned unchanged. The text may contain any characters, so the
-/// caller must escape it.
-pub fn render(adapter: &AdapterId, mode: AgentMode, line: &[u8]) -> Option<String> {
-    let is_message = *adapter == ADAPTER && line.trim_ascii_start().starts_with(b"{");
+/// Returns what renders Codex's messages in this mode, if its output consists of messages.
+pub(crate) fn renderer(mode: AgentMode) -> Option<MessageRenderer> {
     match mode {
-        AgentMode::Headless if is_message => protocol::render_app_server(line),
-        AgentMode::Once if is_message => protocol::render_exec(line),
-        AgentMode::Headless | AgentMode::Once | AgentMode::Terminal => {
-            Some(String::from_utf8_lossy(line.trim_ascii_end()).into_owned())
-        }
+        AgentMode::Headless => Some(|line| render(line, protocol::render_app_server)),
+        AgentMode::Once => Some(|line| render(line, protocol::render_exec)),
+        AgentMode::Terminal => None,
+    }
+}
+
+/// Renders a line. A line outside the protocol is returned unchanged.
+fn render(line: &[u8], message: MessageRenderer) -> Option<String> {
+    if line.trim_ascii_start().starts_with(b"{") {
+        message(line)
+    } else {
+        Some(String::from_utf8_lossy(line.trim_ascii_end()).into_owned())
     }
 }

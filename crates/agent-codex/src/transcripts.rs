@@ -5,16 +5,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use provost_agent::processes::open_files;
 use provost_agent::transcript::{
-    ConversationPlace, ConversationSearch, TranscriptBatch, TranscriptFile, TranscriptReader,
-    TranscriptStore, TranscriptWatch, WatchTranscripts,
+    ConversationMeta, ConversationPlace, ConversationSearch, TranscriptBatch, TranscriptFile,
+    TranscriptReader, TranscriptStore, TranscriptWatch, WatchTranscripts,
 };
 use provost_core::session::RecordSignal;
 use provost_sys::process_state::process_state;
 
 use crate::{
     ThreadId, launch,
-    processes::open_rollouts_of,
     record_signals::from_rollout,
     rollout::{
         AccountLimits, CodexHomes, FileStatus, NextLine, Rollout, RolloutEvent, RolloutFileWatch,
@@ -87,6 +87,36 @@ impl TranscriptStore for Rollouts {
             CodexHomes::new(homes.into_iter().collect()).find(&thread).rollouts.pop()
         };
         open.or_else(stored).map(TranscriptFile::from)
+    }
+
+    fn user_homes(&self, variable: &dyn Fn(&str) -> Option<String>) -> Vec<PathBuf> {
+        let own = variable("CODEX_HOME").map(PathBuf::from);
+        let usual = variable("HOME").map(|home| Path::new(&home).join(".codex"));
+        own.into_iter().chain(usual).collect()
+    }
+
+    fn is_thread(&self, text: &str) -> bool {
+        ThreadId::parse(text).is_some()
+    }
+
+    fn files_of(&self, homes: &[PathBuf], thread: &str) -> Vec<TranscriptFile> {
+        let Some(thread) = ThreadId::parse(thread) else { return Vec::new() };
+        let found = CodexHomes::new(homes.to_vec()).find(&thread).rollouts;
+        found.into_iter().map(TranscriptFile::from).collect()
+    }
+
+    fn newest(&self, homes: &[PathBuf], max: usize) -> Vec<TranscriptFile> {
+        let found = CodexHomes::new(homes.to_vec()).newest(max).rollouts;
+        found.into_iter().map(TranscriptFile::from).collect()
+    }
+
+    fn read_meta(&self, file: &Path) -> io::Result<Option<ConversationMeta>> {
+        Ok(read_meta(file)?.map(|meta| ConversationMeta {
+            thread: meta.thread.to_string(),
+            cwd: meta.cwd,
+            version: meta.cli_version,
+            hidden: meta.hidden,
+        }))
     }
 
     /// Older versions of Codex do not report their conversation, so it may be unknown.
@@ -212,7 +242,7 @@ fn open_rollouts(place: &ConversationPlace) -> io::Result<Vec<Rollout>> {
             Ok(CodexHomes::new(vec![home.clone()]).newest(NEWEST).rollouts)
         }
         ConversationPlace::Process(process) => {
-            let open = open_rollouts_of(process.pid)?;
+            let open = open_files(process.pid, Rollout::from_any_path)?;
             // The pid may have been reused, so the files count only if it still belongs to the same
             // process.
             Ok(if process_state(process)?.is_some() { open } else { Vec::new() })

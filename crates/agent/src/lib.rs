@@ -8,10 +8,12 @@
 pub mod adapter;
 pub mod command;
 pub mod fields;
+pub mod front_end;
 pub mod jsonl;
 pub mod launch;
 mod masks;
 pub mod mcp;
+pub mod processes;
 pub mod screen;
 mod team_tools;
 pub mod terminal;
@@ -24,7 +26,7 @@ use provost_core::{
     session::{AgentMessageKind, AgentSettings, Session, StreamSignal, WorkState},
 };
 
-pub use adapter::{Adapter, Adapters, HookReport};
+pub use adapter::{Adapter, Adapters, HookReport, MessageRenderer, UnknownAdapter};
 pub use jsonl::MAX_MESSAGE;
 pub use masks::{MIN_SECRET, secret_masks};
 pub use terminal::ENTER;

@@ -35,7 +35,7 @@ pub fn encode(interface: &AgentInterface, what: &AgentInput<'_>) -> Option<Vec<u
     }
 }
 
-/// Returns the key for a decision in Codex. A reply without a key must be given by the user at the
+/// Returns the key for a decision on a screen. A reply without a key must be given by the user at the
 /// terminal.
 fn key_for(reply: &RequestReply) -> Option<Vec<u8>> {
     match reply {

@@ -32,6 +32,23 @@ pub trait TranscriptStore: Send + Sync {
         thread: &str,
     ) -> Option<TranscriptFile>;
 
+    /// Returns the homes in which the user's own agents store their conversations. `variable`
+    /// returns variables of the user's environment.
+    fn user_homes(&self, variable: &dyn Fn(&str) -> Option<String>) -> Vec<PathBuf>;
+
+    /// Whether a text has the form of a conversation's id.
+    fn is_thread(&self, text: &str) -> bool;
+
+    /// Returns the files of a conversation in these homes, oldest first.
+    fn files_of(&self, homes: &[PathBuf], thread: &str) -> Vec<TranscriptFile>;
+
+    /// Returns the newest files of all conversations in these homes, oldest first.
+    fn newest(&self, homes: &[PathBuf], max: usize) -> Vec<TranscriptFile>;
+
+    /// Reads what a file says about its conversation. Returns `None` if the file is not a transcript,
+    /// or contains nothing yet.
+    fn read_meta(&self, file: &Path) -> io::Result<Option<ConversationMeta>>;
+
     /// Finds the file of a conversation in a home that only one agent uses. Without an id, this is
     /// the only conversation in that home.
     fn find_in_home(&self, home: &Path, thread: Option<&str>) -> Option<TranscriptFile>;
@@ -66,6 +83,17 @@ pub trait TranscriptStore: Send + Sync {
 pub struct TranscriptFile {
     pub thread: String,
     pub path: PathBuf,
+}
+
+/// What a transcript says about its conversation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConversationMeta {
+    pub thread: String,
+    pub cwd: Option<PathBuf>,
+    /// The version of the agent.
+    pub version: Option<String>,
+    /// Whether the agent created the conversation for internal use, so that users never see it.
+    pub hidden: bool,
 }
 
 /// The place where an agent's conversations are recorded.

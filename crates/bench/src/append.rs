@@ -255,6 +255,7 @@ fn world(places: &Home) -> Result<EngineWorld> {
         git: Git::new(Path::new("git"), "/usr/bin:/bin".as_ref(), Path::new("/")),
         holders: Holders::new(vec![OsString::from(&program), "hold".into()]),
         adapters: Adapters::new([]),
+        gate: Default::default(),
         environment: DaemonEnvironment::default(),
         program,
         key: [7; 32],

@@ -1,12 +1,13 @@
 //! Environment variables as a layer.
 //!
-//! A variable is named `PROVOST_` plus the key in upper case, with underscores instead of dots. The
-//! only exception is the shorter `PROVOST_CODEX`. Only keys with scalar values can be set this way,
-//! and an empty variable is treated as unset.
+//! A variable is named `PROVOST_` plus the key in upper case, with underscores instead of dots. Keys
+//! of agents may have a shorter variable. Only keys with scalar values can be set this way, and an
+//! empty variable is treated as unset.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::agent_section::short_variable;
 use crate::key::{ConfigKey, keys};
 use crate::node::ValueNode;
 use crate::problem::{Problem, ProblemKind, ValueFault, escape, quote};
@@ -34,10 +35,6 @@ pub const RESERVED_VARIABLES: &[&str] = &[
 /// An alias for the variable that sets `session.stale_after`, in whole seconds.
 const STALE_ALIAS: &str = "PROVOST_STALE_SECONDS";
 const STALE_KEY: &str = "session.stale_after";
-
-/// The only variable whose name is shorter than its key.
-const CODEX_VARIABLE: &str = "PROVOST_CODEX";
-const CODEX_KEY: &str = "agents.codex.path";
 
 /// A probable mistake that is not an error. Its `Display` output is a complete message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -140,9 +137,9 @@ fn source(variable: &str) -> ValueSource {
 }
 
 fn variable_name(key: &ConfigKey) -> String {
-    match key.name {
-        CODEX_KEY => CODEX_VARIABLE.to_owned(),
-        name => format!("{PREFIX}{}", name.replace('.', "_").to_uppercase()),
+    match short_variable(key.name) {
+        Some(variable) => variable.to_owned(),
+        None => format!("{PREFIX}{}", key.name.replace('.', "_").to_uppercase()),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use serde_json::Value as Json;
 
+use crate::agent_section::{self, AgentSection};
 use crate::document;
 use crate::environment;
 use crate::node::ValueNode;
@@ -32,7 +33,28 @@ pub(crate) enum Fallback {
 
 /// Returns every key. Tests use this to check that each key has an effect.
 pub fn keys() -> impl Iterator<Item = &'static ConfigKey> {
-    table::OPTION_KEYS.iter().chain(table::EVENT_KEYS).chain(preset::keys())
+    let (options, rest) = table::OPTION_KEYS.split_at(end_of_agents());
+    let agents = agent_section::agent_sections().iter().flat_map(AgentSection::config_keys);
+    let options = options.iter().chain(agents).chain(rest);
+    options.chain(table::EVENT_KEYS).chain(preset::keys())
+}
+
+/// Returns the sections and their descriptions, in the order of their keys.
+pub(crate) fn sections() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let after = table::SECTIONS.iter().position(|(prefix, _)| *prefix == AGENTS);
+    let (sections, rest) = table::SECTIONS.split_at(after.map_or(0, |index| index + 1));
+    let agents = agent_section::agent_sections().iter();
+    let agents = agents.map(|section| (section.prefix, section.doc));
+    sections.iter().copied().chain(agents).chain(rest.iter().copied())
+}
+
+/// The section of the agents that users define. The sections of adapters follow it.
+const AGENTS: &str = "agents.*";
+
+/// Returns how many keys of the table come before those of adapters.
+fn end_of_agents() -> usize {
+    let last = table::OPTION_KEYS.iter().rposition(|key| key.name.starts_with(AGENTS));
+    last.map_or(0, |index| index + 1)
 }
 
 impl ConfigKey {

@@ -2,13 +2,15 @@
 //!
 //! Precedence is flag > environment > project > user > default. The crate is pure: the texts of the
 //! files, the variables and the flags are passed in as [`Inputs`], and only [`load`] reads files.
-//! The table in `table.rs` is the single definition of all keys, and everything else is derived
-//! from it: parsing, [`Resolved`], [`schema`] and [`reference_markdown`].
+//! The table in `table.rs` is the single definition of all keys, together with the sections that
+//! adapters declare for their agents. Everything else is derived from it: parsing, [`Resolved`],
+//! [`schema`] and [`reference_markdown`].
 //!
 //! An option is on, off or unset. Any value that a layer sets, including off, hides the values of
 //! lower layers. A list or a command replaces the one in a lower layer, but agents and their
 //! environments are merged by name.
 
+mod agent_section;
 mod document;
 mod environment;
 mod key;
@@ -29,19 +31,22 @@ mod types;
 mod value;
 mod workflow;
 
+pub use agent_section::{
+    AgentSection, KeyTerms, SectionDefault, SectionField, SectionKey, agent_sections, has_section,
+    register_agent_sections, section_field, trust_effect,
+};
 pub use environment::{RESERVED_VARIABLES, VariableWarning};
 pub use key::{ConfigKey, keys};
 pub use load::{ConfigFile, ConfigPaths, Error as LoadError, MAX_FILE_BYTES, load};
-pub use pattern::BUILT_IN;
 pub use problem::{Error, MAX_PROBLEMS, Problem, ProblemKind};
 pub use reference::reference_markdown;
 pub use resolve::{ConfigEntry, FlagSetting, FlagValue, Inputs, Resolved, ShadowedValue, resolve};
 pub use schema::schema;
 pub use source::{SourceSpan, ValueSource};
 pub use table::{
-    Agent, ApprovalRules, Budget, Codex, Environment, Event, GitPrograms, HookDefaults,
-    LoopTemplate, ManagerPolicy, Monitor, Prices, Prompts, Reaction, Review, Run, Session, Skills,
-    Terminal, Ui, Verifier, Verify, Workflow, Worktree,
+    Agent, ApprovalRules, Budget, Environment, Event, GitPrograms, HookDefaults, LoopTemplate,
+    ManagerPolicy, Monitor, Prices, Prompts, Reaction, Review, Run, Session, Skills, Terminal, Ui,
+    Verifier, Verify, Workflow, Worktree,
 };
 pub use types::{
     Act, Adapter, ApprovalRule, Approvals, Argv, BranchPrefix, Bytes, CleanUp, Color, CommandSpec,

@@ -1,10 +1,8 @@
 //! Matches dotted paths against keys.
 
+use crate::agent_section::has_section;
 use crate::key::{ConfigKey, keys};
 use crate::types::{name_fault_of, variable_name_fault};
-
-/// The agent that works without configuration. Its keys differ from those of other agents.
-pub const BUILT_IN: &str = "codex";
 
 /// Whether a path matches a pattern, and how.
 #[derive(Debug)]
@@ -31,7 +29,7 @@ pub(crate) fn find(path: &[String]) -> PathMatch {
 fn has_prefix(key: &ConfigKey, path: &[String]) -> bool {
     let segments: Vec<&str> = key.segments().collect();
     let general = matches!(segments.as_slice(), ["agents", "*", ..]);
-    let own = general && path.get(1).is_some_and(|name| name == BUILT_IN);
+    let own = general && path.get(1).is_some_and(|name| has_section(name));
     !own && path.len() <= segments.len()
         && path.iter().zip(segments).all(|(part, segment)| segment == "*" || segment == part)
 }
@@ -53,12 +51,12 @@ pub(crate) fn name_fault(path: &[String]) -> Option<String> {
     }
 }
 
-/// If the path is a key that only configured agents have, returns why it does not apply to the built-in agent.
+/// If the path is a key that only configured agents have, returns why it does not apply to an agent that has its own section.
 pub(crate) fn built_in_fault(path: &[String]) -> Option<String> {
     let parts: Vec<&str> = path.iter().map(String::as_str).collect();
     match parts.as_slice() {
-        ["agents", BUILT_IN, "command" | "adapter", ..] => Some(format!(
-            "the agent {BUILT_IN:?} is built in; set \"agents.{BUILT_IN}.path\" to use a program other than the newest one found"
+        ["agents", agent, "command" | "adapter", ..] if has_section(agent) => Some(format!(
+            "the agent {agent:?} is built in; set \"agents.{agent}.path\" to use a program other than the newest one found"
         )),
         _ => None,
     }
@@ -91,7 +89,7 @@ pub(crate) fn candidates(path: &[String]) -> Vec<String> {
 
 fn instantiate(segments: &[&str], path: &[String]) -> Option<String> {
     if let ["agents", "*", ..] = segments
-        && path.get(1).is_some_and(|name| name == BUILT_IN)
+        && path.get(1).is_some_and(|name| has_section(name))
     {
         return None;
     }

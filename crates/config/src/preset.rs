@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use crate::agent_section;
 use crate::document::{self, DocumentReading};
 use crate::key::{ConfigKey, Fallback};
 use crate::pattern::{self, PathMatch};
@@ -19,8 +20,8 @@ use crate::table;
 /// The prefix of all preset keys.
 pub(crate) const SECTION: &str = "presets";
 
-/// The keys that a preset may set.
-pub(crate) const PRESET_KEYS: [&str; 22] = [
+/// The keys of the table that a preset may set. Those of agents follow the limits.
+const PRESET_KEYS: [&str; 20] = [
     "run.land",
     "run.triage",
     "run.plan",
@@ -36,8 +37,6 @@ pub(crate) const PRESET_KEYS: [&str; 22] = [
     "budget.tokens",
     "budget.turns",
     "session.time_limit",
-    "agents.codex.model",
-    "agents.codex.effort",
     "prompts.triage",
     "prompts.work",
     "prompts.review",
@@ -56,18 +55,32 @@ review.task = "repair"
 review.final = "report"
 "#;
 
+/// The number of keys in [`PRESET_KEYS`] that come before those of agents.
+const BEFORE_AGENTS: usize = 15;
+
 /// Returns the preset keys, which are derived from the keys that they set.
 pub(crate) fn keys() -> impl Iterator<Item = &'static ConfigKey> {
     static KEYS: LazyLock<Vec<ConfigKey>> = LazyLock::new(|| PRESET_KEYS.map(key_of).into());
-    KEYS.iter()
+    let (before, after) = KEYS.split_at(BEFORE_AGENTS);
+    before.iter().chain(agent_section::preset_keys()).chain(after)
+}
+
+/// Returns the names of the keys that a preset may set.
+pub(crate) fn settable() -> impl Iterator<Item = &'static str> {
+    let prefix = "presets.*.".len();
+    keys().map(move |key| &key.name[prefix..])
 }
 
 fn key_of(name: &str) -> ConfigKey {
     let base = table::OPTION_KEYS.iter().find(|key| key.name == name);
-    let base = base.expect("a preset sets keys of the table");
+    key_for(base.expect("a preset sets keys of the table"))
+}
+
+/// Returns the preset key that sets another key.
+pub(crate) fn key_for(base: &ConfigKey) -> ConfigKey {
     ConfigKey {
         // Leaked only once per process.
-        name: Box::leak(format!("{SECTION}.*.{name}").into_boxed_str()),
+        name: Box::leak(format!("{SECTION}.*.{}", base.name).into_boxed_str()),
         doc: base.doc,
         fallback: Fallback::Unset,
         limits: base.limits,
@@ -78,9 +91,7 @@ fn key_of(name: &str) -> ConfigKey {
 
 /// Whether a preset can set any keys in a section.
 pub(crate) fn sets_keys_in(section: &str) -> bool {
-    PRESET_KEYS
-        .iter()
-        .any(|name| name.rsplit_once('.').is_some_and(|(parent, _)| parent == section))
+    settable().any(|name| name.rsplit_once('.').is_some_and(|(parent, _)| parent == section))
 }
 
 /// Reads the built-in presets.

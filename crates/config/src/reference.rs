@@ -1,10 +1,10 @@
 //! The reference page of all keys: Markdown generated from the table.
 
+use crate::agent_section::short_variables;
 use crate::environment::RESERVED_VARIABLES;
-use crate::key::{ConfigKey, Fallback, keys};
+use crate::key::{ConfigKey, Fallback, keys, sections};
 use crate::preset;
 use crate::shape::ValueShape;
-use crate::table::SECTIONS;
 use crate::types::SAFE_VARIABLES;
 use crate::workflow;
 
@@ -13,8 +13,7 @@ const WIDTH: usize = 100;
 
 /// Returns the reference page. A test compares it with the published one.
 pub fn reference_markdown() -> String {
-    let sections = SECTIONS.iter().map(|(prefix, doc)| section(prefix, doc));
-    let mut parts: Vec<String> = sections.collect();
+    let mut parts: Vec<String> = sections().map(|(prefix, doc)| section(prefix, doc)).collect();
     parts.push(presets());
     parts.push(workflows());
     parts.push(notes());
@@ -33,7 +32,8 @@ fn section(prefix: &str, doc: &str) -> String {
 /// Returns the section about presets. It only lists the keys that presets can set, because these
 /// keys are described in their own sections.
 fn presets() -> String {
-    let names = preset::PRESET_KEYS.map(|name| format!("`{name}`")).join(", ");
+    let names: Vec<String> = preset::settable().map(|name| format!("`{name}`")).collect();
+    let names = names.join(", ");
     let text = [
         "Named sets of keys, for `provost run --preset NAME`; `provost presets` shows the result of each. \
          Using a preset is equivalent to passing its keys as flags; explicit flags take precedence.",
@@ -93,6 +93,14 @@ fn notes() -> String {
     let code = |names: &[&str]| {
         names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
     };
+    let short: String = short_variables()
+        .map(|(key, variable)| format!("; `{key}` has the short name `{variable}`"))
+        .collect();
+    let variable = format!(
+        "**variable**: `PROVOST_`, then the key in upper case with `_` for each dot; an empty variable \
+         counts as unset. `PROVOST_STALE_SECONDS` is a second name for `session.stale_after`, in whole \
+         seconds{short}."
+    );
     let items = [
         "**duration**: `\"250ms\"`, `\"2s\"`, `\"5m\"`, `\"1h30m\"`, `\"1d\"`, or an integer of seconds.",
         "**size**: `\"64MiB\"`, `\"1GB\"`, or an integer of bytes; units B, KB, MB, GB, TB, KiB, MiB, GiB, TiB.",
@@ -107,9 +115,7 @@ fn notes() -> String {
         "**command**: a string for `sh -c`, or an array of the program and its arguments.",
         "**hook**: a command, or `{ command = …, time_limit = …, output_limit = … }`.",
         "**off**: `false` or `\"off\"`; an empty array for a list. It hides the value of a lower layer.",
-        "**variable**: `PROVOST_`, then the key in upper case with `_` for each dot; an empty variable counts \
-         as unset. `PROVOST_STALE_SECONDS` is a second name for `session.stale_after`, in whole seconds; \
-         `agents.codex.path` has the short name `PROVOST_CODEX`.",
+        &variable,
     ];
     let text = [
         "A flag overrides an environment variable, which overrides the project's file, which overrides the \

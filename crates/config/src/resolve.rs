@@ -6,20 +6,21 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::Value as Json;
 
+use crate::agent_section::has_section;
 use crate::document;
 use crate::environment::{self, VariableWarning};
 use crate::key::{ConfigKey, Fallback, keys};
 use crate::load::ConfigFile;
 use crate::node::{NodeValue, ValueNode};
-use crate::pattern::{self, BUILT_IN, PathMatch};
+use crate::pattern::{self, PathMatch};
 use crate::preset;
 use crate::problem::{Error, Problem, ProblemKind, ValueFault};
 use crate::source::ValueSource;
 use crate::suggest;
 use crate::table::{
-    Agent, ApprovalRules, Budget, Codex, Environment, Event, GitPrograms, HookDefaults,
-    LoopTemplate, ManagerPolicy, Monitor, Prices, Prompts, Reaction, Review, Run, Session, Skills,
-    Terminal, Ui, Verifier, Verify, Workflow, Worktree,
+    Agent, ApprovalRules, Budget, Environment, Event, GitPrograms, HookDefaults, LoopTemplate,
+    ManagerPolicy, Monitor, Prices, Prompts, Reaction, Review, Run, Session, Skills, Terminal, Ui,
+    Verifier, Verify, Workflow, Worktree,
 };
 use crate::trust;
 use crate::types::{Hook, HookSpec, Switchable};
@@ -76,9 +77,8 @@ pub struct Resolved {
     pub hook_defaults: HookDefaults,
     /// The enabled hooks, each with its effective limits.
     pub hooks: BTreeMap<Event, Hook>,
-    /// The agents declared in the files, excluding the built-in one.
+    /// The agents declared in the files, excluding those that have their own sections.
     pub agents: BTreeMap<String, Agent>,
-    pub codex: Codex,
     pub monitor: Monitor,
     pub reactions: BTreeMap<String, Reaction>,
     /// The verifiers declared in the files, excluding the built-in ones.
@@ -94,6 +94,7 @@ pub struct Resolved {
     pub provenance: BTreeMap<String, ValueSource>,
     pub warnings: Vec<VariableWarning>,
     entries: Vec<ConfigEntry>,
+    agent_values: EffectiveValues,
 }
 
 /// A key, its value and source, and the values that it hides.
@@ -163,6 +164,11 @@ impl Resolved {
         }
     }
 
+    /// Returns the values of the sections that adapters declare.
+    pub(crate) fn agent_values(&self) -> &EffectiveValues {
+        &self.agent_values
+    }
+
     /// Returns the names of all presets.
     pub fn presets(&self) -> BTreeSet<&str> {
         let set = self.entries.iter().filter(|entry| entry.is_effective());
@@ -172,7 +178,7 @@ impl Resolved {
 
     /// Returns the entries of the keys that a preset can set.
     pub fn preset_entries(&self) -> impl Iterator<Item = &ConfigEntry> {
-        self.entries.iter().filter(|entry| preset::PRESET_KEYS.contains(&entry.key.as_str()))
+        self.entries.iter().filter(|entry| preset::settable().any(|key| key == entry.key))
     }
 }
 
@@ -342,8 +348,8 @@ impl LayerStack {
     fn first_mentions(&self, section: &str) -> BTreeMap<String, ValueSource> {
         let mut named = BTreeMap::new();
         for given in self.given.iter().chain(&self.defaults) {
-            let own = |name: &&str| (section, *name) != ("agents", BUILT_IN);
-            if let Some(name) = name_in(section, &given.name).filter(own) {
+            let by_user = |name: &&str| section != "agents" || !has_section(name);
+            if let Some(name) = name_in(section, &given.name).filter(by_user) {
                 named.entry(name.to_owned()).or_insert_with(|| given.source.clone());
             }
         }
@@ -544,7 +550,6 @@ fn resolved(
         hooks: hooks(chosen, &hook_defaults),
         hook_defaults,
         agents: read_named("agents", chosen, &entries, Agent::take),
-        codex: Codex::take(chosen, "agents.codex"),
         monitor: Monitor::take(chosen, "monitor"),
         reactions: read_named("reactions", chosen, &entries, Reaction::take),
         verifiers: read_named("verifiers", chosen, &entries, Verifier::take),
@@ -556,6 +561,7 @@ fn resolved(
         provenance: entries.iter().map(|entry| (entry.key.clone(), entry.source.clone())).collect(),
         warnings,
         entries,
+        agent_values: chosen.of_section("agents"),
     }
 }
 
@@ -588,6 +594,6 @@ fn read_named<T>(
 ) -> BTreeMap<String, T> {
     let names: BTreeSet<&str> =
         entries.iter().filter_map(|entry| name_in(section, &entry.key)).collect();
-    let configured = names.into_iter().filter(|name| (section, *name) != ("agents", BUILT_IN));
+    let configured = names.into_iter().filter(|name| section != "agents" || !has_section(name));
     configured.map(|name| (name.to_owned(), take(chosen, &format!("{section}.{name}")))).collect()
 }

@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::key::{ConfigKey, Fallback, keys};
-use crate::pattern::BUILT_IN;
+use crate::agent_section::agent_sections;
+use crate::key::{ConfigKey, Fallback, keys, sections};
 use crate::preset;
 use crate::shape::{ValueLimits, ValueShape};
-use crate::table::{EVENT_KEYS, OUTPUT, SECTIONS, TIME};
+use crate::table::{EVENT_KEYS, OUTPUT, TIME};
 
 /// Builds the schema from the table.
 pub fn schema() -> Json {
@@ -56,7 +56,7 @@ fn child<'a>(at: &'a mut Json, name: &str) -> &'a mut Json {
 }
 
 fn describe_sections(root: &mut Json) {
-    for (prefix, doc) in SECTIONS {
+    for (prefix, doc) in sections() {
         let named = prefix.strip_suffix(".*").unwrap_or(prefix).split('.');
         let section = named.fold(&mut *root, |at, name| child(at, name));
         section["description"] = json!(doc.trim());
@@ -72,16 +72,19 @@ fn describe_sections(root: &mut Json) {
     presets["description"] = json!("Named sets of keys, for `provost run --preset NAME`.");
     let preset = &mut presets["additionalProperties"];
     preset["description"] = json!("A preset.");
-    for (prefix, doc) in SECTIONS.iter().filter(|(prefix, _)| preset::sets_keys_in(prefix)) {
+    for (prefix, doc) in sections().filter(|(prefix, _)| preset::sets_keys_in(prefix)) {
         let section = prefix.split('.').fold(&mut *preset, |at, name| child(at, name));
         section["description"] = json!(doc.trim());
     }
     child(preset, "agents")["description"] = json!("Keys of agents.");
     let agents = &mut root["properties"]["agents"];
     agents["additionalProperties"]["description"] = json!("An agent.");
-    for agent in ["*", BUILT_IN] {
-        child(child(agents, agent), "env")["description"] =
-            json!("Variables of the agent's environment.");
+    let own = agent_sections().iter().map(|section| section.name);
+    for agent in own.chain(["*"]) {
+        let env = child(child(agents, agent), "env");
+        if !env.is_null() {
+            env["description"] = json!("Variables of the agent's environment.");
+        }
     }
     for (section, one) in [
         ("reactions", "A reaction."),

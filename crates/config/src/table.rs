@@ -8,9 +8,9 @@ use std::time::Duration;
 use crate::key::{events, options};
 use crate::shape::ValueLimits;
 use crate::types::{
-    Act, Adapter, ApprovalRule, Approvals, Argv, BranchPrefix, Bytes, CleanUp, Color, CommandSpec,
+    Act, Adapter, ApprovalRule, Argv, BranchPrefix, Bytes, CleanUp, Color, CommandSpec,
     CommentAuthors, DirectoryName, Escalation, EvidenceTexts, FilePath, Land, NameLabel,
-    NamePatterns, On, PlanMode, Price, Prompt, RelativePattern, ReviewMode, RulesVersion, Sandbox,
+    NamePatterns, On, PlanMode, Price, Prompt, RelativePattern, ReviewMode, RulesVersion,
     Switchable, TextLine, TokenAmount, Variables, is_safe,
 };
 
@@ -284,33 +284,6 @@ options! {
         env["*"]: Variables = unset;
         /// Variables that are passed on from the daemon's environment to the agent. A trailing star
         /// matches any suffix.
-        pass_env: NamePatterns = [];
-    }
-
-    /// The built-in agent: `--agent codex` needs no configuration.
-    "agents.codex" => Codex {
-        /// The path of the program. If unset or off, the newest usable one on `PATH` and in known locations.
-        path: Switchable<FilePath> = unset;
-        /// The model; unset or off leaves the choice to Codex and its own configuration.
-        model: Switchable<NameLabel> = unset;
-        /// The reasoning effort, such as low, medium or high; unset or off leaves the choice to Codex.
-        effort: Switchable<NameLabel> = unset;
-        /// What commands may do to the machine.
-        sandbox: Sandbox = "workspace-write";
-        /// Whether commands in the sandbox have network access.
-        network: bool = false;
-        /// When Codex asks for approval.
-        approvals: Approvals = "on-request";
-        /// Whether Codex may ask the user questions.
-        questions: bool = true;
-        /// Whether Codex may use sub-agents. If unset, it is left to Codex, but runs ask for it.
-        multi_agent: Option<bool> = unset;
-        /// The user's Codex home, from which the home of each session is derived; unset means
-        /// `$CODEX_HOME` or else `~/.codex`, and off means none.
-        home: Switchable<FilePath> = unset;
-        /// An environment variable for Codex. `$NAME` is replaced by that variable of the daemon's environment.
-        env["*"]: Variables = unset;
-        /// Variables that are passed on from the daemon's environment to Codex. A trailing star matches any suffix.
         pass_env: NamePatterns = [];
     }
 

@@ -2,6 +2,7 @@
 
 use serde_json::Value as Json;
 
+use crate::agent_section::trust_effect;
 use crate::document;
 use crate::node::{NodeValue, ValueNode};
 use crate::preset;
@@ -17,18 +18,9 @@ struct HarmlessKeys {
 }
 
 /// Keys that do not name a program, read a file or widen permissions. All other keys need trust,
-/// including new ones until they are listed here. The test `every_key_is_decided_once` lists the
+/// including new ones until they are listed here. Adapters decide it for the keys in their sections. The test `every_key_is_decided_once` lists the
 /// keys that need trust.
 const HARMLESS: &[HarmlessKeys] = &[
-    HarmlessKeys {
-        why: "they choose how Codex works, within its sandbox and its approvals",
-        keys: &[
-            "agents.codex.effort",
-            "agents.codex.model",
-            "agents.codex.multi_agent",
-            "agents.codex.questions",
-        ],
-    },
     HarmlessKeys {
         why: "they can only deny: the lists of all layers are combined, and an expired approval is denied",
         keys: &["approvals.deny", "approvals.expire_after", "approvals.version"],
@@ -87,6 +79,9 @@ const HARMLESS: &[HarmlessKeys] = &[
 /// treated like the key that it sets.
 pub fn needs_trust(key: &str) -> bool {
     let key = preset::split(key).map_or(key, |(_, set)| set);
+    if let Some(effect) = trust_effect(key) {
+        return effect.is_some();
+    }
     !HARMLESS.iter().flat_map(|group| group.keys).any(|pattern| is_below(key, pattern))
 }
 
@@ -137,11 +132,6 @@ mod tests {
         "agents.*.adapter",
         "agents.*.env",
         "agents.*.pass_env",
-        "agents.codex.approvals",
-        "agents.codex.home",
-        "agents.codex.network",
-        "agents.codex.path",
-        "agents.codex.sandbox",
         "approvals.allow",
         "approvals.ask",
         "environment.allow",
@@ -200,12 +190,6 @@ mod tests {
             "agents.helper.adapter",
             "agents.helper.env.PATH",
             "agents.helper.pass_env",
-            "agents.codex.path",
-            "agents.codex.home",
-            "agents.codex.env.X",
-            "agents.codex.sandbox",
-            "agents.codex.network",
-            "agents.codex.approvals",
             "approvals.allow",
             "approvals.ask",
             "budget.tokens",

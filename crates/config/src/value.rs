@@ -1,6 +1,7 @@
 //! Converts untyped values into typed ones. This is the interface between the table and the types.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde_json::{Value as Json, json};
 
@@ -39,8 +40,8 @@ pub(crate) trait ConfigField: Sized {
     fn take(chosen: &EffectiveValues, name: &str) -> Self;
 }
 
-/// The effective value of every key that has been set.
-#[derive(Debug, Default)]
+/// The effective value of every key that has been set. Values may be secret, so they are not shown.
+#[derive(Clone, Default)]
 pub(crate) struct EffectiveValues(BTreeMap<String, ValueNode>);
 
 impl<V: ConfigValue> ConfigField for V {
@@ -60,7 +61,20 @@ impl<V: ConfigValue> ConfigField for V {
     }
 }
 
+impl fmt::Debug for EffectiveValues {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.keys()).finish()
+    }
+}
+
 impl EffectiveValues {
+    /// Returns a copy of the values in a section.
+    pub(crate) fn of_section(&self, section: &str) -> EffectiveValues {
+        let values = self.below(section);
+        let named = values.map(|(name, node)| (format!("{section}.{name}"), node.clone()));
+        EffectiveValues(named.collect())
+    }
+
     pub(crate) fn insert(&mut self, name: String, node: ValueNode) {
         self.0.insert(name, node);
     }

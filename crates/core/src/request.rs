@@ -82,7 +82,7 @@ pub struct ApprovalSubject {
     pub lookup: Option<CommandLookup>,
 }
 
-/// The directory a command would run in, and the files that its programs resolve to.
+/// The directory in which a command would run, and the files to which its programs resolve.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CommandLookup {
@@ -92,7 +92,7 @@ pub struct CommandLookup {
     pub programs: Vec<ProgramLookup>,
 }
 
-/// A word that names a program, and the file that it resolves to.
+/// A word that names a program, and the file to which the word resolves.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProgramLookup {

@@ -61,7 +61,7 @@ impl fmt::Display for CheckEnd {
     }
 }
 
-/// The evidence from one check: its command, how it ended, and the tree that it ran on.
+/// The evidence from one check: its command, its result, and the tree on which it ran.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receipt {
     pub command: String,
@@ -106,7 +106,7 @@ impl CheckOrigin {
     }
 }
 
-/// The tree that a check ran on: the work's tree, but with protected and trust-relevant files from
+/// The tree on which a check ran: the work's tree, but with protected and trust-relevant files from
 /// the base. The verdict applies to this tree. The tree that lands differs only in these files,
 /// which the operator approves.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

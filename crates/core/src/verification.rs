@@ -23,7 +23,8 @@ pub struct Verification {
     pub base: Option<CommitId>,
     /// The root directory of the repository. None if the work is not in one.
     pub project: Option<String>,
-    /// The worktree in which the work was done. Only it may contain the commits of submodules.
+    /// The worktree in which the work was done, which may contain commits of submodules that exist
+    /// nowhere else.
     pub worktree: Option<WorktreeRef>,
     /// The commands to run, in this order, up to the first that fails.
     pub checks: Vec<String>,

@@ -1,12 +1,36 @@
 //! The kinds of agents that this program knows.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use provost_agent::{Adapter, Adapters};
-use provost_agent_codex::CodexAdapter;
 
-/// Returns all adapters. A new kind of agent is registered here.
-pub(crate) fn adapters() -> Adapters {
-    let codex: Arc<dyn Adapter> = Arc::new(CodexAdapter);
-    Adapters::new([codex])
+/// The agent of commands that start one without being given its name.
+pub(crate) const DEFAULT_AGENT: &str = "codex";
+
+static ADAPTERS: OnceLock<Adapters> = OnceLock::new();
+
+/// Returns the adapters of this build. A new kind of agent is registered here.
+fn built_in() -> Vec<Arc<dyn Adapter>> {
+    vec![
+        #[cfg(feature = "codex")]
+        Arc::new(provost_agent_codex::CodexAdapter),
+    ]
+}
+
+/// Adds the adapters of another program to those of this build. This precedes every use of an
+/// adapter.
+pub(crate) fn install(more: impl IntoIterator<Item = Arc<dyn Adapter>>) {
+    ADAPTERS.get_or_init(|| Adapters::new(built_in().into_iter().chain(more)));
+}
+
+/// Returns all adapters.
+pub(crate) fn adapters() -> &'static Adapters {
+    ADAPTERS.get_or_init(|| Adapters::new(built_in()))
+}
+
+/// Makes the sections of all agents part of the configuration. This precedes every other use of the
+/// configuration.
+pub(crate) fn register_sections() {
+    let sections = adapters().front_ends().filter_map(|(_, front_end)| front_end.section());
+    provost_config::register_agent_sections(sections);
 }

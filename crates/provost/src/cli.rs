@@ -22,6 +22,7 @@ use provost_agent::launch::TOOLS_COMMAND;
 use provost_engine::shell::RUN_GIT;
 
 use crate::{
+    adapters::register_sections,
     commands::{
         adopt, agent_hook, agent_tools, answer, approve, attach, audit, cancel, compact,
         completions, config, daemon, demo_agent, discover, doctor, events, export, gc, graph,
@@ -134,6 +135,7 @@ pub(crate) fn main() -> ExitCode {
     {
         return run_git(rest);
     }
+    register_sections();
     match parse(&arguments) {
         Ok(cli) => start(cli, &arguments),
         Err(error) => report_parse_error(&error, &arguments),
@@ -177,6 +179,7 @@ fn run_git(arguments: &[OsString]) -> ExitCode {
 }
 
 pub(crate) fn command() -> clap::Command {
+    register_sections();
     help::decorate(Cli::command(), help::HelpExtent::Common)
 }
 

@@ -20,6 +20,8 @@ impl Environment {
 
     #[cfg(test)]
     pub(crate) fn from_pairs(variables: &[(&str, &str)]) -> Self {
+        // Tests read the configuration with the variables of this environment.
+        crate::adapters::register_sections();
         let owned = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         Environment { variables: owned.collect() }
     }

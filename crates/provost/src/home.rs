@@ -75,12 +75,6 @@ impl ProvostHome {
         self.path.join("worktrees")
     }
 
-    /// The cache of the versions that Codex programs have reported. The file can be deleted at any
-    /// time.
-    pub(crate) fn codex_version_cache(&self) -> PathBuf {
-        self.path.join("known-codex.json")
-    }
-
     pub(crate) fn log_dir(&self) -> PathBuf {
         self.path.join("log")
     }

@@ -442,13 +442,13 @@ pub(crate) fn describe_effect(file: &str, key: Option<&str>) -> &'static str {
         .strip_prefix("presets.")
         .and_then(|rest| rest.split_once('.'))
         .map_or(key, |(_, set)| set);
+    if let Some(Some(effect)) = provost_config::trust_effect(key) {
+        return effect;
+    }
     let parts: Vec<&str> = key.split('.').collect();
     match parts.as_slice() {
-        ["agents", "codex", "path"] => "the program to run as Codex",
-        ["agents", "codex", "home"] => "the directory of Codex's settings and login",
-        ["agents", "codex", "sandbox" | "network" | "approvals"] | ["codex", ..] => {
-            "decides what Codex may do without asking"
-        }
+        // A section of WORKFLOW.md.
+        ["codex", ..] => "decides what Codex may do without asking",
         ["agents", _, "command" | "adapter"] => "the program to run as an agent",
         ["agents", _, "env" | "pass_env", ..] | ["environment", ..] => {
             "environment variables of programs"
@@ -601,13 +601,13 @@ pub(crate) enum AgentTrust {
     Untrusted,
 }
 
-/// Decides whether Codex may trust a repository. Provost never decides this on its own: the user
-/// must trust the content with `provost trust`, or trust the directory in their own Codex
-/// configuration.
-pub(crate) fn codex_trust(
+/// Decides whether an agent may trust a repository. Provost never decides this on its own: the user
+/// must trust the content with `provost trust`, or trust the directory in the agent's own
+/// configuration, which `user_trusts` reads.
+pub(crate) fn agent_trust(
     environment: &Environment,
     place: AgentWorkplace<'_>,
-    codex_home: Option<&Path>,
+    user_trusts: impl Fn(&Path) -> bool,
 ) -> AgentTrust {
     let top = find_top(place.cwd).unwrap_or_else(|| place.cwd.to_owned());
     let has_files = match place.committed {
@@ -631,10 +631,7 @@ pub(crate) fn codex_trust(
         };
     let main = provost_trust::main_top(&top);
     let tops = [Some(top.as_path()), main.as_deref()];
-    let by_user = tops.into_iter().flatten().any(|top| {
-        codex_home.is_some_and(|home| provost_agent_codex::home::trusts(home, top).unwrap_or(false))
-    });
-    if by_store || by_user {
+    if by_store || tops.into_iter().flatten().any(user_trusts) {
         AgentTrust::Trusted(digest.to_string())
     } else {
         AgentTrust::Untrusted

@@ -122,7 +122,7 @@ pub(crate) struct SimEngine {
     pub(crate) coverage: Coverage,
     pub(crate) events: u64,
     pub(crate) trace: Option<Vec<String>>,
-    /// The latest committed events, for the simulation to act on.
+    /// The latest committed events, to which the simulation reacts.
     pub(crate) fresh_events: Vec<(SessionId, Event)>,
     pub(crate) fresh_run_events: Vec<(RunId, run::Event)>,
     shadows: BTreeMap<SessionId, SessionShadow>,

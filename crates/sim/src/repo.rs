@@ -19,7 +19,7 @@ pub(crate) struct SimRepo {
 struct SimTree {
     /// The tasks whose work the tree contains.
     works: BTreeSet<String>,
-    /// The trees that this tree descends from.
+    /// The trees from which this tree descends.
     ancestors: BTreeSet<String>,
 }
 
@@ -28,7 +28,7 @@ impl SimRepo {
         SimRepo { seed, ..SimRepo::default() }
     }
 
-    /// Records a tree that was derived from another one, with the task that it was made for, if
+    /// Records a tree that was derived from another one, with the task for which it was made, if
     /// any.
     pub(crate) fn add_tree(&mut self, from: &str, to: &str, task: Option<&str>) {
         let mut tree = self.trees.get(from).cloned().unwrap_or_default();

@@ -123,7 +123,8 @@ pub fn crashed_at(seed: u64, commit: u64, point: CrashPoint) -> SimReport {
 }
 
 struct Sim {
-    /// The seed as passed in. Generated behaviour depends only on the number of the scenario.
+    /// The seed that the caller passed. Generated behaviour depends only on the number of the
+    /// scenario.
     given_seed: u64,
     seed: u64,
     has_run: bool,

@@ -499,7 +499,7 @@ fn external_agents_are_not_stopped(before: &Session, event: &Event) -> Result<()
     Ok(())
 }
 
-/// No keys are sent to an external agent without a pane to type into.
+/// No keys are sent to an external agent that has no pane.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the law is about these effects only")]
 fn no_input_without_pane(session: &Session, effects: &[SessionEffect]) -> Result<(), BrokenLaw> {
     let closed = session.spec.adopted.as_ref().is_some_and(|adopted| adopted.pane.is_none());
@@ -732,7 +732,7 @@ fn is_terminal(event: HookEvent) -> bool {
     }
 }
 
-/// Returns the launch whose stream or process an event is about.
+/// Returns the launch whose stream or process an event concerns.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the law is about these events only")]
 fn launch_of(event: &Event) -> Option<LaunchId> {
     match event {

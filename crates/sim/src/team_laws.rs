@@ -41,7 +41,7 @@ pub struct TeamWatch {
     /// The running audit.
     audit: Option<u32>,
     over: bool,
-    /// The lost messages that senders and managers were notified about.
+    /// The lost messages about which senders and managers were notified.
     reported_lost: BTreeSet<u32>,
 }
 

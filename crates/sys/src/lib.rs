@@ -9,6 +9,7 @@ pub mod peer;
 pub mod private;
 pub mod process;
 pub mod process_state;
+pub mod program;
 pub mod register;
 
 /// Formats an error with all its causes.

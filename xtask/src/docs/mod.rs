@@ -44,6 +44,7 @@ pub(crate) fn run(workspace: &Workspace, mode: DocsMode) -> Result<()> {
 
 fn generate(workspace: &Workspace) -> Result<Vec<Document>> {
     let programs = workspace.build_for_tests()?;
+    provost_config::register_agent_sections([provost_agent_codex::CodexSettings::SECTION]);
     let mut documents = schemas::documents()?;
     documents.push(Document {
         path: "docs/configuration.md".to_owned(),

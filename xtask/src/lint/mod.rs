@@ -66,10 +66,18 @@ const TEXT_CHECKS: &[(&str, LintCheck)] = &[
 const TEST_BUILD_CHECKS: &[(&str, LintCheck)] =
     &[("clippy with test features", clippy_with_test_features)];
 /// The checks of the code without the features of the tests.
-const RELEASE_CHECKS: &[(&str, LintCheck)] = &[("rustdoc", rustdoc), ("clippy", clippy)];
+const RELEASE_CHECKS: &[(&str, LintCheck)] =
+    &[("rustdoc", rustdoc), ("clippy", clippy), ("build without agents", without_agents)];
 
 fn format(workspace: &Workspace) -> Result<()> {
     succeeded(try_step("format", workspace.cargo().args(["fmt", "--all", "--check"]))?)
+}
+
+/// Checks that the program builds without the adapters of agents, so that no other code needs them.
+fn without_agents(workspace: &Workspace) -> Result<()> {
+    let mut cargo = workspace.cargo();
+    cargo.args(["check", "--quiet", "--package", "provost", "--no-default-features"]);
+    succeeded(try_step("build without agents", &mut cargo)?)
 }
 
 fn clippy(workspace: &Workspace) -> Result<()> {

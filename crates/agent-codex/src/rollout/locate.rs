@@ -1,6 +1,7 @@
 //! Finds rollout files below `sessions` and `archived_sessions` in one or several Codex homes.
 
 use std::cmp::Reverse;
+use std::ffi::OsStr;
 use std::fs::{self, DirEntry};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -79,6 +80,12 @@ impl CodexHomes {
 }
 
 impl Rollout {
+    /// Recognizes a file by its name. It is archived if it is below the directory for that.
+    pub fn from_any_path(path: &Path) -> Option<Self> {
+        let archived = path.iter().any(|part| part == OsStr::new(DIRECTORIES[1].0));
+        Rollout::from_path(path, archived)
+    }
+
     /// Recognizes a file by its name, `rollout-TIME-THREAD.jsonl`, which may be compressed.
     pub fn from_path(path: &Path, archived: bool) -> Option<Self> {
         let stem = stem(path)?.strip_prefix("rollout-")?;

@@ -4,7 +4,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
+use provost_agent::{Adapter, Adapters, processes};
+use provost_agent_codex::CodexAdapter;
 use provost_agent_codex::hooks::{self, CodexHookEvent, HookCall};
 use provost_agent_codex::rollout::{
     self, CodexHomes, NextLine, RecordedTurnEnd, RolloutFold, RolloutTail,
@@ -161,10 +164,13 @@ fn pane_process_is_identified_as_codex() {
     let Some(env) = CodexPaneEnv::new() else { return };
     env.start(&[]);
     env.wait_for_screen(CodexScreenKind::Composer);
-    let seen = provost_agent_codex::processes::inspect(env.pane().pid).unwrap().unwrap();
+    let adapters = Adapters::new([Arc::new(CodexAdapter) as Arc<dyn Adapter>]);
+    let recognize = |path: &Path| adapters.recognize_transcript(path);
+    let seen = processes::inspect(env.pane().pid, &recognize).unwrap().unwrap();
     let all = [seen];
-    let agents = provost_agent_codex::processes::ProcessTree::new(&all).agents();
+    let signatures = adapters.signatures();
+    let agents = processes::ProcessTree::new(&all, &signatures).agents();
     let [(seen, agent)] = agents.as_slice() else { panic!("{agents:?}") };
-    assert_eq!(agent.kind, provost_agent_codex::processes::AgentKind::Codex);
+    assert_eq!(agent.kind, "codex");
     assert_eq!(seen.cwd.seen(), Some(&env.path("project")));
 }

@@ -9,7 +9,7 @@ use std::{
 
 use proptest::prelude::*;
 use provost_agent::{Adapter, Adapters, AgentInput, ConversationOptions, Protocol, RequestAnswer};
-use provost_agent_codex::{ADAPTER, CodexAdapter, interface, protocol as codex, render};
+use provost_agent_codex::{CodexAdapter, interface, protocol as codex};
 use provost_core::{
     request::{AgentRequest, ApprovalScope, RequestKind, RequestReply},
     result::ResultForm,
@@ -35,8 +35,8 @@ proptest! {
         let adapters = Adapters::new([codex_adapter]);
         for interface in every_interface() {
             let options = ConversationOptions::default();
-            adapters.get(&interface).protocol(&interface, options).read(&bytes);
-            render(&interface.adapter, interface.mode, &bytes);
+            adapters.get(&interface).unwrap().protocol(&interface, options).read(&bytes);
+            render(interface.mode, &bytes);
         }
         ServerHarness::opened().protocol.read(&bytes);
         codex::classify_line(&bytes);
@@ -79,6 +79,11 @@ fn every_interface() -> impl Iterator<Item = AgentInterface> {
     AgentMode::ALL.map(interface).into_iter().chain(neutral)
 }
 
+/// Renders a line as users see it, if it is a message in this mode.
+fn render(mode: AgentMode, line: &[u8]) -> Option<String> {
+    CodexAdapter.renderer(mode).and_then(|render| render(line))
+}
+
 /// Reads lines and returns every signal and write.
 fn fold(mode: AgentMode, lines: &[Vec<u8>]) -> Vec<(Option<StreamSignal>, Vec<String>)> {
     let mut protocol = match mode {
@@ -86,7 +91,7 @@ fn fold(mode: AgentMode, lines: &[Vec<u8>]) -> Vec<(Option<StreamSignal>, Vec<St
         AgentMode::Once | AgentMode::Terminal => CodexAdapter.protocol(&interface(mode), opening()),
     };
     let mut read = |line: &Vec<u8>| {
-        render(&ADAPTER, mode, line);
+        render(mode, line);
         let signal = protocol.read(line);
         assert_answerable(signal.as_ref());
         (signal, written(protocol.as_mut()))

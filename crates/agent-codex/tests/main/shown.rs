@@ -1,14 +1,16 @@
 //! Recorded sessions, rendered as text.
 
-use provost_agent_codex::{ADAPTER, render};
-use provost_core::session::{AdapterId, AgentMode};
+use provost_agent::Adapter as _;
+use provost_agent_codex::CodexAdapter;
+use provost_core::session::AgentMode;
 
 use super::recorded::{self, RecordedLine};
 
 fn shown(mode: AgentMode, dir: &str, name: &str, stream: &str) -> String {
     let transcript = recorded::one(dir, name);
     let lines = transcript.rows.iter().filter(|row| row.dir == stream).map(RecordedLine::line);
-    lines.filter_map(|line| render(&ADAPTER, mode, &line)).collect::<Vec<_>>().join("\n")
+    let render = CodexAdapter.renderer(mode).unwrap();
+    lines.filter_map(|line| render(&line)).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
@@ -48,17 +50,17 @@ fn long_output_renders_its_tail() {
         r#"{{"type":"command_execution","command":"seq","exit_code":1,"aggregated_output":"{output}"}}"#
     );
     let line = format!(r#"{{"type":"item.completed","item":{item}}}"#);
-    let text = render(&ADAPTER, AgentMode::Once, line.as_bytes()).unwrap();
+    let render = CodexAdapter.renderer(AgentMode::Once).unwrap();
+    let text = render(line.as_bytes()).unwrap();
     assert!(text.starts_with("$ seq  [exit 1]\n  … 90 earlier lines\n  line 90\n"), "{text}");
     assert!(text.ends_with("line 99"), "{text}");
 }
 
 #[test]
 fn non_protocol_lines_render_unchanged() {
-    for adapter in [ADAPTER, AdapterId::COMMAND, AdapterId::JSON_LINES] {
-        for mode in AgentMode::ALL {
-            let text = render(&adapter, mode, b"plain \xff\n");
-            assert_eq!(text.as_deref(), Some("plain \u{fffd}"));
-        }
+    for mode in [AgentMode::Headless, AgentMode::Once] {
+        let render = CodexAdapter.renderer(mode).unwrap();
+        assert_eq!(render(b"plain \xff\n").as_deref(), Some("plain \u{fffd}"));
     }
+    assert!(CodexAdapter.renderer(AgentMode::Terminal).is_none());
 }

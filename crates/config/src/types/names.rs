@@ -36,7 +36,7 @@ pub const SAFE_VARIABLES: &[&str] = &[
 const MAX_AGENT_NAME: usize = 64;
 
 /// Names of variables. A trailing star matches any suffix.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NamePatterns(Vec<NamePattern>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]

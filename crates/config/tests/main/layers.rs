@@ -234,7 +234,7 @@ fn an_option_can_be_unset_off_or_on() {
 
 #[test]
 fn every_key_has_a_provenance_and_a_description() {
-    let agents = r#"agents = { a = { command = ["x"], env.K = "v" }, codex.env.K = "v" }"#;
+    let agents = r#"agents = { a = { command = ["x"], env.K = "v" }, chat.env.K = "v" }"#;
     let named = "[verifiers.K]\ncommand = \"x\"\nfile = \"x\"\nmatches = \"x\"\nfield = \"x\"\nequals = \"x\"\n[workflows.K]\nverifier = \"K\"\n[reactions.K]\non = \"context\"\nafter = \"1s\"\nat = 50\ndo = \"nudge\"\ntext = \"x\"\nagent = \"x\"\n[loops.K]\nfrom = \"build\"\nmax = 1\nclean_up = \"keep\"\nplateau = 1\ntokens = 1\nevidence.K = \"challenge\"\n[policies.K]\nrework_text = \"x\"\nnudge_after = \"1s\"\nnudge_text = \"x\"\n";
     let resolved = layers().project(&format!("{agents}\n{named}")).resolve();
     // The keys of presets have no defaults: a preset sets only what it needs.

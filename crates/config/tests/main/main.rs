@@ -1,8 +1,8 @@
 //! The configuration from outside: layers, messages, provenance, schema, reference and files.
 
+mod agent_section;
 mod agents;
 mod approvals;
-mod codex;
 mod explain;
 mod files;
 mod hooks;

@@ -4,8 +4,11 @@ use insta::{assert_json_snapshot, assert_snapshot};
 use provost_config::{Event, keys, reference_markdown, schema};
 use serde_json::{Value as Json, json};
 
+use crate::support::register;
+
 #[test]
 fn schema_describes_every_key() {
+    register();
     let schema = schema();
     for key in keys() {
         let found = at(&schema, key.name());
@@ -24,6 +27,7 @@ fn schema_describes_every_key() {
 
 #[test]
 fn schema_tables_are_closed_and_described() {
+    register();
     fn walk(path: &str, schema: &Json) {
         if schema["type"] == "object" {
             assert!(!schema["additionalProperties"].is_null(), "{path} is open");
@@ -42,6 +46,7 @@ fn schema_tables_are_closed_and_described() {
 
 #[test]
 fn values_are_described_with_their_limits() {
+    register();
     assert_json_snapshot!(at(&schema(), "session.time_limit"), @r#"
     {
       "anyOf": [
@@ -93,6 +98,7 @@ fn values_are_described_with_their_limits() {
 
 #[test]
 fn the_reference_has_a_row_for_every_key() {
+    register();
     let reference = reference_markdown();
     for key in keys().filter(|key| !key.name().starts_with("presets.")) {
         let below = if key.name().starts_with("loops.") { "EVIDENCE" } else { "VARIABLE" };
@@ -113,6 +119,7 @@ fn the_reference_has_a_row_for_every_key() {
 
 #[test]
 fn reference_section_matches_snapshot() {
+    register();
     let reference = reference_markdown();
     let start = reference.find("## `[worktree]`").unwrap();
     let end = reference[start..].find("\n\n## ").map_or(reference.len(), |end| start + end);

@@ -2,13 +2,52 @@
 
 use std::collections::BTreeMap;
 
-use provost_config::{ConfigFile, Error, FlagSetting, FlagValue, Inputs, Resolved, resolve};
+use provost_config::{
+    Approvals, ConfigFile, Error, FilePath, FlagSetting, FlagValue, Inputs, KeyTerms, NameLabel,
+    NamePatterns, Resolved, Sandbox, Switchable, Variables, agent_section, register_agent_sections,
+    resolve,
+};
+
+agent_section! {
+    /// The built-in agent: `--agent chat` needs no configuration.
+    "chat" => ChatSettings {
+        /// The path of the program. If unset or off, the newest usable one on `PATH` and in known locations.
+        path: Switchable<FilePath> = unset, KeyTerms::needs_trust("the program to run as Chat").variable("PROVOST_CHAT");
+        /// The model; unset or off leaves the choice to Chat and its own configuration.
+        model: Switchable<NameLabel> = unset, KeyTerms::HARMLESS.in_presets();
+        /// The reasoning effort, such as low, medium or high; unset or off leaves the choice to Chat.
+        effort: Switchable<NameLabel> = unset, KeyTerms::HARMLESS.in_presets();
+        /// What commands may do to the machine.
+        sandbox: Sandbox = "workspace-write", KeyTerms::needs_trust("decides what the agent may do");
+        /// Whether commands in the sandbox have network access.
+        network: bool = false, KeyTerms::needs_trust("decides what the agent may do");
+        /// When Chat asks for approval.
+        approvals: Approvals = "on-request", KeyTerms::needs_trust("decides what the agent may do");
+        /// Whether Chat may ask the user questions.
+        questions: bool = true, KeyTerms::HARMLESS;
+        /// Whether Chat may use sub-agents. If unset, it is left to Chat, but runs ask for it.
+        multi_agent: Option<bool> = unset, KeyTerms::HARMLESS;
+        /// The user's Chat home, from which the home of each session is derived; unset means
+        /// `$CHAT_HOME` or else `~/.chat`, and off means none.
+        home: Switchable<FilePath> = unset, KeyTerms::needs_trust("the directory of Chat's settings and login");
+        /// An environment variable for Chat. `$NAME` is replaced by that variable of the daemon's environment.
+        env["*"]: Variables = unset, KeyTerms::needs_trust("environment variables of programs");
+        /// Variables that are passed on from the daemon's environment to Chat. A trailing star matches any suffix.
+        pass_env: NamePatterns = [], KeyTerms::needs_trust("environment variables of programs");
+    }
+}
+
+/// Registers the section of the agent that adapters of the tests support.
+pub(crate) fn register() {
+    register_agent_sections([ChatSettings::SECTION]);
+}
 
 /// Builds inputs layer by layer.
 #[derive(Default)]
 pub(crate) struct TestLayers(Inputs);
 
 pub(crate) fn layers() -> TestLayers {
+    register();
     TestLayers::default()
 }
 

@@ -6,10 +6,11 @@ use std::time::Duration;
 use insta::assert_snapshot;
 use provost_config::{CommandSpec, Event, RESERVED_VARIABLES, ValueSource, keys};
 
-use crate::support::layers;
+use crate::support::{layers, register};
 
 #[test]
 fn scalar_keys_have_unique_variables() {
+    register();
     let variables: Vec<String> = keys().filter_map(|key| key.variable()).collect();
     let distinct: BTreeSet<&str> = variables.iter().map(String::as_str).collect();
     assert_eq!(distinct.len(), variables.len());
@@ -46,8 +47,8 @@ fn scalar_keys_have_unique_variables() {
             "agents.*.command",
             "agents.*.env.*",
             "agents.*.pass_env",
-            "agents.codex.env.*",
-            "agents.codex.pass_env",
+            "agents.chat.env.*",
+            "agents.chat.pass_env",
             "verifiers.*.command",
             "verifiers.*.time_limit",
             "verifiers.*.output_limit",
@@ -84,6 +85,7 @@ fn scalar_keys_have_unique_variables() {
 
 #[test]
 fn variables_set_every_kind_of_scalar() {
+    register();
     let resolved = layers()
         .environment(&[
             ("PROVOST_SESSION_SETTLE", "50ms"),
@@ -109,12 +111,14 @@ fn variables_set_every_kind_of_scalar() {
 
 #[test]
 fn an_empty_variable_is_unset() {
+    register();
     let resolved = layers().environment(&[("PROVOST_SESSION_SETTLE", "")]).resolve();
     assert_eq!(resolved.provenance["session.settle"], ValueSource::Default);
 }
 
 #[test]
 fn the_alias_of_stale_after_takes_whole_seconds() {
+    register();
     let resolved = layers().environment(&[("PROVOST_STALE_SECONDS", "5")]).resolve();
     assert_eq!(resolved.session.stale_after, Duration::from_secs(5));
     let source = ValueSource::Environment { variable: "PROVOST_STALE_SECONDS".into() };
@@ -125,6 +129,7 @@ fn the_alias_of_stale_after_takes_whole_seconds() {
 
 #[test]
 fn the_keys_own_variable_beats_its_alias() {
+    register();
     let both = [("PROVOST_STALE_SECONDS", "5"), ("PROVOST_SESSION_STALE_AFTER", "6s")];
     let resolved = layers().environment(&both).resolve();
     assert_eq!(resolved.session.stale_after, Duration::from_secs(6));
@@ -133,6 +138,7 @@ fn the_keys_own_variable_beats_its_alias() {
 
 #[test]
 fn unknown_variables_only_warn() {
+    register();
     let reserved: Vec<(&str, &str)> = RESERVED_VARIABLES.iter().map(|name| (*name, "x")).collect();
     assert!(layers().environment(&reserved).resolve().warnings.is_empty());
     let resolved = layers()
@@ -152,6 +158,7 @@ fn unknown_variables_only_warn() {
 
 #[test]
 fn a_wrong_variable_is_named() {
+    register();
     let wrong = layers().environment(&[
         ("PROVOST_SESSION_SETTLE", "soon"),
         ("PROVOST_SESSION_ALLOW_EMPTY_DIFF", "yes"),

@@ -90,7 +90,7 @@ pub struct PlanTask {
     pub title: String,
     /// The instruction for the task's agent.
     pub instruction: String,
-    /// The tasks that this task depends on.
+    /// The tasks on which this task depends.
     pub after: Vec<TaskId>,
     /// The criteria for the task's result, as text.
     pub criteria: Vec<String>,

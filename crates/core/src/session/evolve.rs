@@ -287,8 +287,10 @@ impl Session {
             Event::ProcessUnobserved(e) => {
                 self.set_phase(e.launch, LaunchPhase::Unobserved { why: e.why.clone(), at });
             }
-            Event::ProcessUnknown(e) => self.set_visibility(e.launch, Visibility::Unknown),
-            Event::ProcessSeen(e) => self.set_visibility(e.launch, Visibility::Seen),
+            Event::ProcessUnknown(e) => {
+                self.set_visibility(e.launch, Visibility::Unknown, Some(e.why.clone()));
+            }
+            Event::ProcessSeen(e) => self.set_visibility(e.launch, Visibility::Seen, None),
             Event::ProcessSuspended(e) => self.update_launch(e.launch, |launch| {
                 launch.watch.suspended = e.suspended;
                 // Time spent suspended does not count as silence.
@@ -843,10 +845,11 @@ impl Session {
         self.update_launch(launch, |launch| launch.phase = phase);
     }
 
-    fn set_visibility(&mut self, launch: LaunchId, seen: Visibility) {
+    fn set_visibility(&mut self, launch: LaunchId, seen: Visibility, why: Option<String>) {
         self.update_launch(launch, |launch| {
             if let LaunchPhase::Running { visibility: sight, .. } = &mut launch.phase {
                 *sight = seen;
+                launch.unobservable = why;
             }
         });
     }

@@ -11,7 +11,7 @@ use crate::{
     time::Moment,
 };
 
-/// An event that a hook can be configured for.
+/// An event for which a hook can be configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum HookEvent {
@@ -25,7 +25,7 @@ pub enum HookEvent {
 }
 
 impl HookEvent {
-    /// Returns every event that a hook can be configured for.
+    /// Returns every event for which a hook can be configured.
     pub fn all() -> Vec<HookEvent> {
         let states = State::ALL.iter().copied().filter_map(HookEvent::for_state);
         [HookEvent::Opened, HookEvent::Started, HookEvent::LateClaim, HookEvent::Reaction]

@@ -140,6 +140,10 @@ pub struct Capabilities {
     /// The capabilities of the agent's screen. Only relevant in a terminal.
     #[serde(skip_serializing_if = "ScreenCapabilities::is_unknown")]
     pub screen: ScreenCapabilities,
+    /// Whether the agent's program can confine the commands that it runs, so that a member that must
+    /// not edit gets a read-only sandbox.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub own_sandbox: bool,
     /// Whether standard error contains only log messages of the agent's program.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stderr_is_log: bool,

@@ -292,7 +292,7 @@ impl ReportUsage {
 pub struct Launch {
     pub id: LaunchId,
     pub why: LaunchReason,
-    /// The attempt that this launch is currently working on.
+    /// The attempt to which the current work of this launch belongs.
     pub attempt: u32,
     pub requested_at: Moment,
     /// The start of the handshake window: when the launch was first seen running, or when the
@@ -312,6 +312,9 @@ pub struct Launch {
     pub disk_full: Option<String>,
     pub output_lost: bool,
     pub oversized: bool,
+    /// Why the launch cannot be observed at the moment, if it cannot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unobservable: Option<String>,
     #[serde(default, skip_serializing_if = "ReportUsage::is_empty")]
     pub reports: ReportUsage,
     /// The number of users at the agent's own screen.
@@ -364,6 +367,7 @@ impl Launch {
             disk_full: None,
             output_lost: false,
             oversized: false,
+            unobservable: None,
             reports: ReportUsage::default(),
             viewers: 0,
             attended: None,
@@ -449,7 +453,7 @@ impl Launch {
         }
     }
 
-    /// Whether the process is being stopped, and has neither exited nor been given up on.
+    /// Whether the process is being stopped: it has not exited, and Provost has not given up on it.
     pub fn is_stopping(&self) -> bool {
         self.may_be_running() && self.stop.is_some_and(|stop| stop.step != StopStep::GivenUp)
     }

@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    hook::HookEvent, interface::AgentInterface, launch::ProcessIdentity, reactions::Reaction,
+    hook::HookEvent,
+    interface::AgentInterface,
+    launch::ProcessIdentity,
+    reactions::{Reaction, ReactionAction},
     state::Budget,
 };
 use crate::{
@@ -237,8 +240,8 @@ pub struct SessionSpec {
     pub checks: Vec<String>,
     /// Paths that a pooled verification checkout keeps between checks.
     pub keep: Vec<String>,
-    /// Files that the checks depend on. Changes to them are reported with the verdict, and the
-    /// checks use the base's version of them.
+    /// Files on which the checks depend. Changes to these files are reported with the verdict, and
+    /// the checks use the base's version of the files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub protected: Vec<String>,
     #[serde(default, skip_serializing_if = "CheckTerms::is_default")]
@@ -324,6 +327,19 @@ pub struct Assignment {
 }
 
 impl SessionSpec {
+    /// Returns the interfaces of the agent and of all agents that may take over its work.
+    pub fn interfaces(&self) -> impl Iterator<Item = &AgentInterface> {
+        let successors = self.reactions.iter().filter_map(|reaction| match &reaction.act {
+            ReactionAction::HandOver { agent, .. } => Some(&agent.interface),
+            ReactionAction::Notify
+            | ReactionAction::Nudge { .. }
+            | ReactionAction::Interrupt { .. }
+            | ReactionAction::Compact
+            | ReactionAction::ResumeLater => None,
+        });
+        std::iter::once(&self.agent.interface).chain(successors)
+    }
+
     /// Whether exit code 0 means that the work is done. For a command that has checks but no
     /// protocol, this is the only way to report success.
     pub fn exit_zero_is_done(&self) -> bool {
@@ -332,7 +348,7 @@ impl SessionSpec {
         self.exit_zero == ExitZeroPolicy::Completes || judged_by_checks
     }
 
-    /// Returns where a check comes from.
+    /// Returns the origin of a check.
     pub fn check_origin(&self, command: &str) -> CheckOrigin {
         let among = |checks: &[String]| checks.iter().any(|check| check == command);
         match (among(&self.check_terms.agent_checks), among(&self.check_terms.configured)) {

@@ -340,7 +340,7 @@ impl Session {
         if stream.retrying { stream.retrying_why.as_deref() } else { None }
     }
 
-    /// Returns the tree that the session's work is based on.
+    /// Returns the tree on which the session's work is based.
     pub fn base_tree(&self) -> Option<&TreeId> {
         match &self.work {
             WorkState::Ready { base, .. } => base.as_ref().map(|base| &base.tree),

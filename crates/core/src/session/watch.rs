@@ -396,7 +396,7 @@ impl Session {
         }
         let seen =
             SignalRecorded { launch: id, by, place, said: what.signal_kind(), bytes: bytes as u64 };
-        // Store a hook only if it causes events or is being waited for.
+        // Store a hook only if it causes events or something is waiting for it.
         let awaited = *what == RecordSignal::Continued && launch.watch.approved.is_some();
         if then.is_empty() && by == RecordSource::Hook && !awaited {
             return Err(SessionRejection::NothingNew);

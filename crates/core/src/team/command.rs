@@ -464,7 +464,7 @@ pub enum TeamRejection {
         "round {0} already has a proposal from this role: wait for the other proposal, or for the choice"
     )]
     AlreadyProposed(u32),
-    #[error("there are no two proposals to choose from yet")]
+    #[error("a choice needs two proposals, but at least one is still missing")]
     ProposalsMissing,
     #[error("the author of a proposal cannot choose")]
     OwnProposal,

@@ -29,7 +29,7 @@ pub const MAX_DRAFTED: usize = 20;
 /// Maximum length of a drafted criterion, in characters.
 pub const MAX_DRAFTED_LETTERS: usize = 500;
 
-/// The text that criteria are drafted from.
+/// The text from which criteria are drafted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DraftSource {

@@ -104,6 +104,7 @@ pub fn row(session: &Session) -> SessionRow {
             .chain(describe_caveats(&session.attempt().verifying.caveats))
             .chain(describe_uncommitted(session))
             .chain(describe_contradictions(session))
+            .chain(describe_unobservable(session))
             .collect(),
         resolution: attempt.resolutions.last().map(|resolution| ResolutionRow {
             state: resolution.state.into(),
@@ -750,6 +751,13 @@ fn describe_uncommitted(session: &Session) -> Option<String> {
         }
         WorkLocation::Plain | WorkLocation::InPlace { .. } | WorkLocation::Detached { .. } => None,
     }
+}
+
+/// Describes why the agent's process cannot be observed at the moment.
+fn describe_unobservable(session: &Session) -> Option<String> {
+    let launch = session.current_launch().filter(|launch| launch.may_be_running())?;
+    let why = launch.unobservable.as_deref()?;
+    Some(clip(&format!("the agent cannot be observed: {why}")))
 }
 
 /// Describes the caveats of the verified commit.

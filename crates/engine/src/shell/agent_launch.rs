@@ -28,7 +28,9 @@ pub(crate) fn prepare(
         listen_socket: world.home.listen_socket(launch),
         files: repository_files(session),
     };
-    let plan = world.adapters.get(&session.spec.agent.interface).plan_launch(&request)?;
+    let adapter =
+        world.adapters.get(&session.spec.agent.interface).map_err(|why| why.to_string())?;
+    let plan = adapter.plan_launch(&request)?;
     let LaunchPlan { arguments, removed_variables, variables, input } = plan;
     spec.argv.extend(arguments);
     spec.env.retain(|(name, _)| !removed_variables.contains(&name.as_str()));
@@ -51,9 +53,11 @@ pub(crate) fn prepare(
 }
 
 /// Removes what a killed agent and its holder left behind.
-pub(crate) fn remove_remains(world: &EngineWorld, adapter: &dyn Adapter, launch: LaunchId) {
+pub(crate) fn remove_remains(world: &EngineWorld, adapter: Option<&dyn Adapter>, launch: LaunchId) {
     std::fs::remove_file(world.home.attach_socket(launch)).ok();
-    adapter.remove_socket(&world.home.listen_socket(launch));
+    if let Some(adapter) = adapter {
+        adapter.remove_socket(&world.home.listen_socket(launch));
+    }
 }
 
 /// Compares the repository's files with what the user trusts. This is done before each launch,

@@ -19,7 +19,8 @@ pub(super) fn typed_text(session: &Session) -> impl Fn(&AgentMessage) -> String 
     }
 }
 
-/// Encodes a message for the agent. `None` if its protocol cannot express the message.
+/// Encodes a message for the agent. `None` if its protocol cannot express the message, or if its
+/// adapter is unknown.
 pub(super) fn encode_message(
     adapters: &Adapters,
     session: &Session,
@@ -34,7 +35,7 @@ pub(super) fn encode_message(
         live: request.launch == launch,
     });
     let interface = &session.spec.agent.interface;
-    let adapter = adapters.get(interface);
+    let adapter = adapters.get(interface).ok()?;
     let (thread, key) = (session.thread.as_deref(), &*message.write_key());
     if message.kind == AgentMessageKind::Interrupt {
         let turn = session.launch(launch).and_then(|launch| launch.turn());

@@ -38,6 +38,7 @@ use super::{
     check::{CheckJob, CheckRunner, CheckoutSlots},
     clock::Clock,
     drop_box,
+    effect_gate::EffectGate,
     effects::{EffectName, EffectOwner, Effects, FinishedEffect},
     encode_message::{encode_message, typed_text},
     environment::{DaemonEnvironment, ProvostPaths},
@@ -77,6 +78,8 @@ pub struct EngineWorld {
     pub git: Git,
     pub holders: Holders,
     pub adapters: Adapters,
+    /// Grants the permits of effects that others can see.
+    pub gate: EffectGate,
     pub environment: DaemonEnvironment,
     /// The `provost` program that agents call.
     pub program: PathBuf,
@@ -443,11 +446,9 @@ impl EffectContext {
             }
             SessionEffect::RunHook(key) => {
                 let environment = &self.world.environment;
-                let Some(job) = HookJob::from_session(session, key, effect.key(), environment)
-                else {
-                    return;
-                };
-                let end = job.run(&self.effects).await;
+                let Some(job) = HookJob::from_session(session, key, environment) else { return };
+                let name = EffectName::for_session(session.id, effect.key());
+                let end = job.run(self.world.gate.permit(name), &self.effects).await;
                 Some(SessionCommand::HookFinished { key, end })
             }
         };
@@ -500,14 +501,14 @@ impl EffectContext {
             clock: self.clock,
         };
         let follower = Follower::new(&session, launch, link);
-        let adapter = self.world.adapters.get(&session.spec.agent.interface).clone();
+        let adapter = self.world.adapters.get(&session.spec.agent.interface).ok().cloned();
         drop(session);
         if let Some(follower) = follower {
             tokio::select! {
                 () = follower.run() => {}
                 () = record => {}
             }
-            agent_launch::remove_remains(&self.world, &*adapter, launch);
+            agent_launch::remove_remains(&self.world, adapter.as_deref(), launch);
             self.observations.forget(launch);
             self.world.moves.forget(launch);
             self.world.holders.reap();
@@ -521,8 +522,9 @@ impl EffectContext {
         launch: LaunchId,
     ) -> impl Future<Output = ()> + use<> {
         let interface = &session.spec.agent.interface;
-        let adapter = self.world.adapters.get(interface);
-        let store = if interface.has_transcript() { adapter.transcripts() } else { None };
+        let adapter =
+            self.world.adapters.get(interface).ok().filter(|_| interface.has_transcript());
+        let store = adapter.and_then(|adapter| adapter.transcripts());
         let watch = store.map(|store| {
             let source = TranscriptSource::InHome(store.home(&self.world.home.agent(session.id)));
             let (handle, observations) = (self.handle.clone(), self.observations.clone());
@@ -744,6 +746,8 @@ impl EffectContext {
         let message = session.message_by_write_key(key)?;
         let lost =
             |reason: String| Some(SessionCommand::MessageLost { key: message.key.clone(), reason });
+        // The message stays pending for a build that knows the adapter.
+        self.world.adapters.get(&session.spec.agent.interface).ok()?;
         let dir = self.world.home.launch(launch);
         let secret = session.is_secret(message);
         let kept = self.world.secrets.get(session.id, key);

@@ -7,7 +7,7 @@ use std::{
 };
 
 use jiff::tz::TimeZone;
-use provost_agent::{ConversationOptions, Protocol};
+use provost_agent::{ConversationOptions, Protocol, command::CommandProtocol};
 use provost_core::{
     ids::LaunchId,
     lifecycle::ProcessFact,
@@ -97,6 +97,9 @@ pub(crate) struct Follower {
     /// How long the holder may take to end the other processes after the leader has exited.
     ending: Duration,
     reported_unknown: bool,
+    /// Why only the processes can be observed, if the agent's adapter is unknown. Its output is then
+    /// not interpreted, so that a build that knows the adapter can still read all of it.
+    unknown_adapter: Option<String>,
     /// Whether the launch's death was rejected as implausible. In that case, a readable journal
     /// proves nothing.
     implausible: bool,
@@ -173,16 +176,21 @@ impl Follower {
         // The first successful read withdraws a report from before a restart.
         let reported_unknown = recorded.process() == ProcessFact::Unknown;
         let (interface, bounds) = (&session.spec.agent.interface, &session.spec.bounds);
-        let adapter = link.world.adapters.get(interface).clone();
+        let found = link.world.adapters.get(interface);
+        let unknown_adapter = found.as_ref().err().map(ToString::to_string);
+        let adapter = found.ok();
         let opening = ConversationOptions {
             zone: agent_time_zone(session),
             ..ConversationOptions::from_session(session)
         };
-        let protocol = adapter.protocol(interface, opening);
+        let protocol: Box<dyn Protocol> = match adapter {
+            Some(adapter) => adapter.protocol(interface, opening),
+            None => Box::new(CommandProtocol),
+        };
         let (rows, columns) = (TERMINAL_SIZE.rows, TERMINAL_SIZE.columns);
-        let terminal = interface
-            .has_terminal()
-            .then(|| ScreenHints::new(session, adapter.screen(), rows, columns));
+        let terminal = adapter
+            .filter(|_| interface.has_terminal())
+            .map(|adapter| ScreenHints::new(session, adapter.screen(), rows, columns));
         let resume = if protocol.needs_full_journal() || terminal.is_some() {
             journal::JournalCursor::default()
         } else {
@@ -213,6 +221,7 @@ impl Follower {
             ending: Duration::from_millis(bounds.drain_ms.saturating_add(bounds.stop_grace_ms))
                 .saturating_add(ENDING_GRACE),
             reported_unknown,
+            unknown_adapter,
             implausible: false,
             caught_up: false,
             disk_full: recorded.disk_full.is_some(),
@@ -224,6 +233,9 @@ impl Follower {
 
     pub(crate) async fn run(mut self) {
         failpoint::unwind("follow");
+        if let Some(why) = self.unknown_adapter.clone() {
+            self.report(SessionCommand::ProcessUnknown { launch: self.launch, why }).await;
+        }
         self.collect_reports().await;
         loop {
             let next = self.step().await;
@@ -577,6 +589,9 @@ impl Follower {
 
     /// Processes all complete frames of the journal.
     async fn drain(&mut self) -> Result<(), supervised_command::Error> {
+        if self.unknown_adapter.is_some() {
+            return Ok(());
+        }
         loop {
             let Some(reader) = self.open_journal().await? else { return Ok(()) };
             let next = reader.next().transpose();

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use provost_sys::error_chain;
 
 use super::{
-    effects::{EffectName, EffectOwner, Effects, FinishedEffect},
+    effect_gate::Permit,
+    effects::{Effects, FinishedEffect},
     environment::DaemonEnvironment,
     supervised_command::{self, CommandEnd},
 };
@@ -22,7 +23,6 @@ const GRACE_MS: u64 = 2_000;
 
 /// A pending hook.
 pub(crate) struct HookJob {
-    effect: EffectName,
     spec: HookSpec,
     env: Vec<(String, String)>,
     cwd: String,
@@ -33,13 +33,11 @@ impl HookJob {
     pub(crate) fn from_session(
         session: &Session,
         key: HookKey,
-        name: String,
         environment: &DaemonEnvironment,
     ) -> Option<HookJob> {
         let hook = session.hooks.iter().find(|hook| hook.key == key)?;
         let spec = session.spec.hooks.get(&key.event)?.clone();
         Some(HookJob {
-            effect: EffectName { owner: EffectOwner::Session(session.id), key: name },
             spec,
             env: environment.for_command(&session.spec),
             cwd: session.spec.project.clone().unwrap_or_else(|| session.spec.cwd.clone()),
@@ -50,12 +48,10 @@ impl HookJob {
     pub(crate) fn from_run(
         run: &Run,
         key: RunHookKey,
-        name: String,
         environment: &DaemonEnvironment,
     ) -> Option<HookJob> {
         let hook = run.hooks.iter().find(|hook| hook.key == key)?;
         Some(HookJob {
-            effect: EffectName { owner: EffectOwner::Run(run.id), key: name },
             spec: run.spec.hooks.get(&key.event)?.clone(),
             env: environment.for_agent(&run.spec.agent),
             cwd: run.spec.project.clone(),
@@ -64,7 +60,7 @@ impl HookJob {
     }
 
     /// Runs the hook to completion, or returns the result if it already ran.
-    pub(crate) async fn run(self, effects: &Effects) -> HookEnd {
+    pub(crate) async fn run(self, permit: Permit, effects: &Effects) -> HookEnd {
         // A hook is never cancelled, because it reports something that has already happened.
         let (_never, mut cancel) = tokio::sync::watch::channel(false);
         let spec = HoldSpec {
@@ -77,7 +73,7 @@ impl HookJob {
             journal_stdin: false,
             ..HoldSpec::new(String::new(), self.spec.argv, self.cwd)
         };
-        match effects.run(&self.effect, spec, &mut cancel).await {
+        match effects.run(permit.effect(), spec, &mut cancel).await {
             Ok(FinishedEffect { finished: CommandEnd::Ended { exit }, .. }) => {
                 hook_end(exit.ended_by, exit.end)
             }

@@ -17,15 +17,15 @@ use provost_git::{
 
 use provost_sys::error_chain;
 
-use super::merge_queue::parse_tree_oid;
+use super::{effect_gate::Permit, merge_queue::parse_tree_oid};
 use crate::guarded_files;
 
 /// Lands on a branch of this repository.
-pub(crate) fn land(git: &Git, run: &Run, step: usize) -> RunCommand {
+pub(crate) fn land(git: &Git, run: &Run, step: usize, permit: &Permit) -> RunCommand {
     let landed = LandingSite::of(git, run).and_then(|site| match run.spec.land {
         LandMode::Branch => site.land_on_branch(),
         LandMode::Pr => Err("the run lands as a pull request, not as a branch".to_owned()),
-        LandMode::Merge => site.land_by_merge(step),
+        LandMode::Merge => site.land_by_merge(step, permit),
     });
     landed.unwrap_or_else(|reason| RunCommand::LandingFailed { attempt: run.attempt().no, reason })
 }
@@ -69,7 +69,7 @@ impl<'a> LandingSite<'a> {
 
     /// Fast-forwards the target if it has not moved. Otherwise, merges the work with the target's
     /// new commits.
-    fn land_by_merge(&self, step: usize) -> Result<RunCommand, String> {
+    fn land_by_merge(&self, step: usize, permit: &Permit) -> Result<RunCommand, String> {
         let (name, commit) = (self.target()?, self.commit_to_land()?);
         if let Some(merge) = self.unresolved_conflict()? {
             return Ok(RunCommand::TargetMoved { step, merge: Box::new(merge) });
@@ -78,10 +78,20 @@ impl<'a> LandingSite<'a> {
         if let Some(held) = self.approval_needed(&target, &commit)? {
             return Ok(RunCommand::HoldLanding { step, held: Box::new(held) });
         }
-        match fast_forward(self.git, &self.project, &target, &commit).map_err(describe_error)? {
+        match self.fast_forward_shared(&target, &commit, permit)? {
             FastForward::Done => Ok(landed_command(name, &commit, true)),
             FastForward::Diverged(onto) => self.merge_with(&commit, &onto, step),
         }
+    }
+
+    /// Fast-forwards a branch that users share.
+    fn fast_forward_shared(
+        &self,
+        target: &RefName,
+        commit: &Oid,
+        _permit: &Permit,
+    ) -> Result<FastForward, String> {
+        fast_forward(self.git, &self.project, target, commit).map_err(describe_error)
     }
 
     /// Returns the changes to trust-relevant and protected files, which the operator must approve

@@ -11,6 +11,7 @@ mod census;
 mod check;
 mod clock;
 pub mod drop_box;
+mod effect_gate;
 mod effects;
 mod encode_message;
 mod environment;
@@ -49,6 +50,7 @@ mod worktree;
 
 pub use census::Census;
 pub use clock::Clock;
+pub use effect_gate::EffectGate;
 pub use environment::DaemonEnvironment;
 pub use executor::{EngineWorld, Executor};
 pub use git_calls::RUN_GIT;

@@ -19,8 +19,8 @@ use provost_core::{
     lifecycle::State,
     run::Run,
     session::{
-        AgentMessage, Reporter, Session, SessionCommand, SessionEffect, SessionRejection,
-        report_status_of,
+        AgentInterface, AgentMessage, Reporter, Session, SessionCommand, SessionEffect,
+        SessionRejection, report_status_of,
     },
     shortage::Shortage,
     team::{self, Team},
@@ -527,6 +527,7 @@ impl Owner {
         }
         match ask {
             EngineRequest::Open { id, spec, warnings } => {
+                self.check_adapters(spec.interfaces())?;
                 let adopted = spec.adopted.as_deref();
                 if let Some(other) = adopted.and_then(|adopted| turn.has_agent(adopted)) {
                     return Err(already_adopted(other));
@@ -607,6 +608,7 @@ impl Owner {
                 }
             }
             EngineRequest::OpenRun { id, spec } => {
+                self.check_adapters([&spec.agent.interface])?;
                 // The names of issues are unique only within their tracker.
                 if spec.origin.is_none()
                     && let Some(other) = turn.open_run_named(&spec.name, *id)
@@ -626,6 +628,19 @@ impl Owner {
             }
             EngineRequest::Team(ask) => self.change_team(turn, ask, actor),
         }
+    }
+
+    /// Checks that this build knows the adapters of all agents.
+    pub(super) fn check_adapters<'a>(
+        &self,
+        interfaces: impl IntoIterator<Item = &'a AgentInterface>,
+    ) -> Result<(), ApiError> {
+        for interface in interfaces {
+            self.adapters
+                .get(interface)
+                .map_err(|why| ApiError::new(ErrorCode::BadRequest, why.to_string()))?;
+        }
+        Ok(())
     }
 
     /// Checks that a launch which specifies a session specifies its own.

@@ -17,6 +17,7 @@ use tokio::sync::watch;
 use provost_sys::error_chain;
 
 use super::{
+    effect_gate::Permit,
     effects::{EffectName, Effects, FinishedEffect},
     executor::EngineWorld,
     landing::parse_oid,
@@ -131,7 +132,7 @@ impl ForgeClient<'_> {
         let target = format!("{}:refs/heads/{}", commit.0, self.run.spec.branch);
         let url = &self.remote()?.url;
         let line = ["git", "push", "--no-verify", "--quiet", "--", url, &target];
-        self.call(key, &line, "").await.map(drop)
+        self.act(self.permit(key), &line, "").await.map(drop)
     }
 
     /// Returns the remote as it was when the run was opened.
@@ -159,7 +160,7 @@ impl ForgeClient<'_> {
         let branch = self.run.spec.branch.as_str();
         let what = ["--state", "all", "--json", "number,url,state", "--limit", "20"];
         let line = [&["gh", "pr", "list", "--head", branch][..], &what].concat();
-        let listed = forge::parse_list(&self.call(key, &line, "").await?)?;
+        let listed = forge::parse_list(&self.recorded_query(key, &line).await?)?;
         Ok(listed.into_iter().find(ListedPullRequest::is_open_or_merged))
     }
 
@@ -174,7 +175,7 @@ impl ForgeClient<'_> {
         let Some(body) = body.await else { return Ok(()) };
         let number = pull.number.to_string();
         let line = ["gh", "pr", "edit", &number, "--body-file", "-"];
-        self.call(&format!("{key}.edit"), &line, &body).await.map(drop)
+        self.act(self.permit(&format!("{key}.edit")), &line, &body).await.map(drop)
     }
 
     async fn create_pull(&self, key: &str) -> Result<ListedPullRequest, String> {
@@ -189,7 +190,7 @@ impl ForgeClient<'_> {
         let body =
             supervised_command::blocking(move || run_summary::render_for_pull_request(&git, &run))
                 .await;
-        self.call(&format!("{key}.create"), &line, &body).await?;
+        self.act(self.permit(&format!("{key}.create")), &line, &body).await?;
         let made = self.find_pull(&format!("{key}.made")).await?;
         made.ok_or_else(|| "gh created a pull request but does not list it".to_owned())
     }
@@ -237,11 +238,25 @@ impl ForgeClient<'_> {
         forge::parse_view(&view, &lines, &pull.commit.0, self.run.spec.comments_from)
     }
 
+    fn permit(&self, key: &str) -> Permit {
+        self.world.gate.permit(self.effect(key))
+    }
+
+    /// Makes a call that changes something at the remote or the forge.
+    async fn act(&self, permit: Permit, line: &[&str], input: &str) -> Result<String, String> {
+        self.call(permit.effect(), line, input).await
+    }
+
+    /// Makes a read-only call whose recorded result is used again after a restart.
+    async fn recorded_query(&self, key: &str, line: &[&str]) -> Result<String, String> {
+        self.call(&self.effect(key), line, "").await
+    }
+
     /// Makes a read-only call. It leaves no record, because it can be repeated.
     async fn query(&self, key: &str, line: &[&str]) -> Result<String, String> {
         // A daemon that exited during a query left a record behind.
         self.discard(key).await?;
-        let seen = self.call(key, line, "").await;
+        let seen = self.recorded_query(key, line).await;
         self.discard(key).await?;
         seen
     }
@@ -253,7 +268,12 @@ impl ForgeClient<'_> {
     }
 
     /// Makes a call, or uses its recorded result, and returns its output.
-    async fn call(&self, key: &str, line: &[&str], input: &str) -> Result<String, String> {
+    async fn call(
+        &self,
+        effect: &EffectName,
+        line: &[&str],
+        input: &str,
+    ) -> Result<String, String> {
         let (_never, mut cancel) = watch::channel(false);
         let argv: Vec<String> = line.iter().map(|word| (*word).to_owned()).collect();
         let mut env =
@@ -268,7 +288,7 @@ impl ForgeClient<'_> {
             journal_stdin: false,
             ..HoldSpec::new(String::new(), argv, self.run.spec.project.clone())
         };
-        let ended = self.effects.run(&self.effect(key), spec, &mut cancel).await;
+        let ended = self.effects.run(effect, spec, &mut cancel).await;
         let name = line.iter().take(3).copied().collect::<Vec<_>>().join(" ");
         match ended {
             Ok(FinishedEffect { finished: CommandEnd::Ended { exit }, dir })

@@ -91,9 +91,9 @@ impl RunEffects<'_> {
             }
             RunEffect::CheckLanded { attempt } => self.check_landed(run, &key, attempt).await,
             RunEffect::RunHook(hook) => {
-                let job = HookJob::from_run(run, hook, key, &world.environment);
-                let end = match job {
-                    Some(job) => job.run(effects).await,
+                let permit = world.gate.permit(EffectName::for_run(run.id, key));
+                let end = match HookJob::from_run(run, hook, &world.environment) {
+                    Some(job) => job.run(permit, effects).await,
                     None => provost_core::session::HookEnd::NotStarted(
                         "it is not configured".to_owned(),
                     ),
@@ -151,7 +151,9 @@ impl RunEffects<'_> {
                 pull_request::request_pull(ForgeClient { world, effects, run }, key).await
             }
             LandMode::Branch | LandMode::Merge => {
-                self.write_checkout(run, key, move |git, run| landing::land(git, run, step)).await
+                let permit = world.gate.permit(EffectName::for_run(run.id, key));
+                let land = move |git: &Git, run: &Run| landing::land(git, run, step, &permit);
+                self.write_checkout(run, key, land).await
             }
         }
     }

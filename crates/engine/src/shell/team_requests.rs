@@ -496,7 +496,10 @@ impl Owner {
         for member in &start.members {
             let session = match &member.session {
                 Some(NewSession::Existing(named)) => Some(self.resolve(named)?),
-                Some(NewSession::New { id, .. }) => Some(*id),
+                Some(NewSession::New { id, spec }) => {
+                    self.check_adapters(spec.interfaces())?;
+                    Some(*id)
+                }
                 None => None,
             };
             let (name, labels) = (member.name.clone(), member.labels.clone());

@@ -4,6 +4,8 @@ use clap::{Arg, Command, builder::PossibleValuesParser};
 use provost_config::ConfigKey;
 use serde_json::Value;
 
+use crate::adapters::DEFAULT_AGENT;
+
 /// The commands whose options are grouped.
 const COMMANDS: [&str; 3] = ["run", "plan", "spawn"];
 
@@ -65,10 +67,11 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Output", &["detach", "wait", "toml", "key"]),
 ];
 
+/// The options that set a key of the agent's own section, which may differ between agents.
+const AGENT_KEYS: &[&str] = &["sandbox", "approvals"];
+
 /// The configuration key that each option sets. The help shows the choices and default of this key.
 const KEYS: &[(&str, &str)] = &[
-    ("sandbox", "agents.codex.sandbox"),
-    ("approvals", "agents.codex.approvals"),
     ("land", "run.land"),
     ("plan_mode", "run.plan"),
     ("batch", "run.batch"),
@@ -116,8 +119,11 @@ fn heading(id: &str) -> Option<&'static str> {
 }
 
 fn config_key(id: &str) -> Option<&'static ConfigKey> {
-    let (_, name) = KEYS.iter().find(|(option, _)| *option == id)?;
-    provost_config::keys().find(|key| key.name() == *name)
+    let name = match KEYS.iter().find(|(option, _)| *option == id) {
+        Some((_, name)) => (*name).to_owned(),
+        None => AGENT_KEYS.contains(&id).then(|| format!("agents.{DEFAULT_AGENT}.{id}"))?,
+    };
+    provost_config::keys().find(|key| key.name() == name)
 }
 
 #[cfg(test)]

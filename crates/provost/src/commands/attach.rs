@@ -3,7 +3,6 @@
 mod terminal;
 
 use std::{
-    collections::BTreeMap,
     ffi::OsString,
     io::{IsTerminal as _, stdin, stdout},
     os::unix::process::CommandExt as _,
@@ -11,17 +10,9 @@ use std::{
 };
 
 use clap::Args;
-use provost_agent_codex::home::SCRUBBED_VARIABLES;
-use provost_agent_codex::launch::{session_environment, supports_attach};
-use provost_agent_codex::models::model_upgrades;
-use provost_agent_codex::protocol::LISTENS;
+use provost_agent::front_end::{AgentFrontEnd, NativeScreen, ScreenRequest};
 use provost_api::{ApiError, Client, ErrorCode, LaunchPhaseName, SessionRow};
-use provost_core::{
-    ids::{LaunchId, SessionId},
-    lifecycle::Flag,
-    session::AgentMode,
-    text::shell_quote,
-};
+use provost_core::{ids::LaunchId, lifecycle::Flag, session::AgentMode, text::shell_quote};
 use provost_engine::shell;
 use provost_holder::{
     LaunchState,
@@ -30,10 +21,10 @@ use provost_holder::{
 };
 use rustix::process::{ioctl_tiocsctty, setsid};
 use serde_json::json;
-use uuid::Uuid;
 
 use super::{input, mutation::next_commands};
 use crate::{
+    adapters::adapters,
     cli::CliResult,
     context::Context,
     daemon::must_be_operator,
@@ -43,9 +34,6 @@ use crate::{
     target, ui,
     viewport::{CurrentWindow, IN_WINDOW, TmuxViewport},
 };
-
-/// The Codex option that connects Codex's user interface to a running Codex process.
-const REMOTE_OPTION: &str = "--remote";
 
 /// Open an agent's own screen on its live conversation
 ///
@@ -94,19 +82,19 @@ pub(crate) fn run(context: &Context, args: &AttachArgs) -> CliResult {
     }
     let attached = attachable(&row)?;
     check_listening(&place, &row, attached.launch)?;
-    let mut screen = NativeScreen::new(&place, &row, &attached);
-    screen.disable_model_upgrade_prompt();
+    let screen = native_screen(&place, &row, &attached)?;
     if context.ui.json {
-        context.ui.result(screen.as_json(), &[])?;
+        let NativeScreen { argv, env, unset } = &screen;
+        context.ui.result(json!({"argv": argv, "env": env, "unset": unset}), &[])?;
         return Ok(ExitCode::SUCCESS);
     }
     if args.print {
-        context.ui.line(&screen.for_shell())?;
+        context.ui.line(&for_shell(&screen))?;
         return Ok(ExitCode::SUCCESS);
     }
     must_be_terminal(&row)?;
-    match screen.run(&place, attached.launch, || context.ui.notice(DETACH_HINT))? {
-        // Codex's exit status only means that its screen was closed.
+    match run_screen(&screen, &place, attached.launch, || context.ui.notice(DETACH_HINT))? {
+        // The program's exit status only means that its screen was closed.
         ProgramViewEnd::Detached | ProgramViewEnd::Exited(_) => {
             report_detached(context, &client, &row.id)
         }
@@ -261,11 +249,11 @@ fn refuse_adopted(row: &SessionRow, id: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// The launch and conversation to attach to.
-#[derive(Debug, PartialEq, Eq)]
+/// The launch and the conversation to which the user attaches.
 struct AttachTarget {
     launch: LaunchId,
-    thread: Uuid,
+    thread: String,
+    front_end: &'static dyn AgentFrontEnd,
 }
 
 /// Returns the live conversation of a session, or an error that explains why the user cannot attach
@@ -277,33 +265,24 @@ fn attachable(row: &SessionRow) -> Result<AttachTarget, ApiError> {
     if row.mode == AgentMode::Once {
         return Err(refused("runs a single instruction and has no screen").next(logs));
     }
-    if !row.can_attach {
-        let why = format!("is not a Codex session, and {} has no screen of its own", row.agent);
+    let adapter = adapters().with_id(&row.adapter).ok();
+    let front_end = adapter.and_then(|adapter| adapter.front_end()).filter(|_| row.can_attach);
+    let Some(front_end) = front_end else {
+        let why = format!("cannot be attached to: {} has no screen of its own", row.agent);
         return Err(refused(&why).next(logs));
-    }
-    if !supports_attach(row.version.as_deref()) {
-        return Err(refused(&too_old(row)).next(logs));
+    };
+    if let Some(obstacle) = front_end.attach_obstacle(row.version.as_deref()) {
+        return Err(refused(&obstacle).next(logs));
     }
     let launch = running_launch(row, &id)?;
-    // Codex saves a conversation when the first turn starts. Before that, the conversation cannot
-    // be opened.
-    let thread = if row.turns > 0 { row.thread.as_deref() } else { None };
+    // A conversation may be saved only when its first turn starts. Before that, it cannot be
+    // opened.
+    let thread = if row.turns > 0 { row.thread.clone() } else { None };
     let thread = thread.ok_or_else(|| {
         refused("has not started a turn yet; try again in a moment")
             .next(format!("provost status {id}"))
     })?;
-    match Uuid::try_parse(thread) {
-        Ok(thread) => Ok(AttachTarget { launch, thread }),
-        Err(_) => Err(refused("has an invalid Codex thread id").next(logs)),
-    }
-}
-
-fn too_old(row: &SessionRow) -> String {
-    let found = match row.version.as_deref() {
-        Some(version) => format!("runs Codex {version}"),
-        None => "runs an unknown version of Codex".to_owned(),
-    };
-    format!("{found}, which does not support attaching; use Codex {LISTENS} or newer")
+    Ok(AttachTarget { launch, thread, front_end })
 }
 
 /// Returns the running launch of a session, or an error that explains why there is none.
@@ -341,7 +320,8 @@ fn must_be_terminal(row: &SessionRow) -> Result<(), ApiError> {
     Err(usage(message).next(format!("provost attach {} --print", ui::short_id(&row.id))))
 }
 
-/// Checks that Codex is listening. It starts listening shortly after launch, and stops shortly before it exits.
+/// Checks that the agent is listening. It starts listening shortly after launch, and stops shortly
+/// before it exits.
 fn check_listening(
     place: &shell::Home,
     row: &SessionRow,
@@ -358,81 +338,62 @@ fn check_listening(
     }
 }
 
-/// The agent's own program, and the arguments that make it show the conversation.
-#[derive(Debug, PartialEq, Eq)]
-struct NativeScreen {
-    argv: Vec<String>,
-    env: BTreeMap<&'static str, String>,
+/// Returns the agent's own screen on the conversation.
+fn native_screen(
+    place: &shell::Home,
+    row: &SessionRow,
+    attached: &AttachTarget,
+) -> Result<NativeScreen, ApiError> {
+    let path = env_path();
+    let request = ScreenRequest {
+        argv: &row.argv,
+        thread: &attached.thread,
+        socket: &place.attach_socket(attached.launch),
+        dir: &place.agent(attached.launch.session),
+        path: path.as_deref(),
+    };
+    attached.front_end.native_screen(&request).map_err(|why| {
+        let id = ui::short_id(&row.id);
+        ApiError::new(ErrorCode::Refused, format!("session {id} {why}"))
+            .next(format!("provost logs {id} -f"))
+    })
 }
 
-impl NativeScreen {
-    /// Uses the session's Codex home, so that the screen has the same settings and login as the
-    /// agent.
-    fn new(place: &shell::Home, row: &SessionRow, attached: &AttachTarget) -> Self {
-        let socket = place.attach_socket(attached.launch);
-        let mut argv = row.argv.clone();
-        argv.extend([REMOTE_OPTION.to_owned(), format!("unix://{}", socket.display())]);
-        argv.extend(["resume".to_owned(), attached.thread.to_string()]);
-        NativeScreen { argv, env: environment(place, attached.launch.session) }
-    }
+/// Returns a single line that every POSIX shell parses in the same way.
+fn for_shell(screen: &NativeScreen) -> String {
+    let unset = screen.unset.iter().flat_map(|name| ["-u".to_owned(), (*name).to_owned()]);
+    let set = screen.env.iter().map(|(name, value)| format!("{name}={}", shell_quote(value)));
+    let words = screen.argv.iter().map(|word| shell_quote(word));
+    let all = std::iter::once("env".to_owned()).chain(unset).chain(set).chain(words);
+    all.collect::<Vec<_>>().join(" ")
+}
 
-    fn as_json(&self) -> serde_json::Value {
-        json!({"argv": self.argv, "env": self.env, "unset": SCRUBBED_VARIABLES})
-    }
-
-    /// Returns a single line that every POSIX shell parses in the same way.
-    fn for_shell(&self) -> String {
-        let unset =
-            SCRUBBED_VARIABLES.iter().flat_map(|name| ["-u".to_owned(), (*name).to_owned()]);
-        let set = self.env.iter().map(|(name, value)| format!("{name}={}", shell_quote(value)));
-        let words = self.argv.iter().map(|word| shell_quote(word));
-        let all = std::iter::once("env".to_owned()).chain(unset).chain(set).chain(words);
-        all.collect::<Vec<_>>().join(" ")
-    }
-
-    /// Prevents Codex from offering a newer model at startup. If the user accepted the offer, the
-    /// session's model would change without a record.
-    fn disable_model_upgrade_prompt(&mut self) {
-        let environment = self.env.iter().map(|(name, value)| (name.into(), value.into()));
-        let program_end = self.argv.iter().position(|word| word == REMOTE_OPTION).unwrap_or(1);
-        let path = env_path().map(|path| ("PATH".into(), path));
-        let offers = model_upgrades(&self.argv[..program_end], environment.chain(path).collect());
-        if offers.is_empty() {
-            return;
-        }
-        let known = offers.iter().map(|(old, new)| format!("{old:?}={new:?}"));
-        let known = known.collect::<Vec<_>>().join(",");
-        let words = ["-c".to_owned(), format!("notice.model_migrations={{{known}}}")];
-        self.argv.splice(program_end..program_end, words);
-    }
-
-    /// Runs the program until the user detaches, the program exits or the launch ends. Calls
-    /// `ready` as soon as the user can detach.
-    fn run(
-        &self,
-        place: &shell::Home,
-        launch: LaunchId,
-        ready: impl FnOnce(),
-    ) -> Result<ProgramViewEnd, ApiError> {
-        let cannot = |why: &dyn std::error::Error| {
-            let what = format!("cannot run {}", self.argv.first().map_or("", String::as_str));
-            chain(ErrorCode::Refused, &what, why).next("provost doctor")
-        };
-        let program = std::env::current_exe().map_err(|why| cannot(&why))?;
-        let mut command = Command::new(program);
-        command.arg(LEAD_TERMINAL).args(&self.argv).envs(&self.env);
-        SCRUBBED_VARIABLES.iter().for_each(|name| {
-            command.env_remove(name);
-        });
-        let dir = place.launch(launch);
-        let is_over = || {
-            !matches!(
-                inspect(&dir),
-                Ok(LaunchState::Alive { .. } | LaunchState::Starting { .. }) | Err(_)
-            )
-        };
-        terminal::show_program(command, is_over, ready).map_err(|why| cannot(&why))
-    }
+/// Runs the program until the user detaches, the program exits or the launch ends. Calls `ready` as
+/// soon as the user can detach.
+fn run_screen(
+    screen: &NativeScreen,
+    place: &shell::Home,
+    launch: LaunchId,
+    ready: impl FnOnce(),
+) -> Result<ProgramViewEnd, ApiError> {
+    let cannot = |why: &dyn std::error::Error| {
+        let what = format!("cannot run {}", screen.argv.first().map_or("", String::as_str));
+        chain(ErrorCode::Refused, &what, why).next("provost doctor")
+    };
+    let program = std::env::current_exe().map_err(|why| cannot(&why))?;
+    let mut command = Command::new(program);
+    command.arg(LEAD_TERMINAL).args(&screen.argv).envs(&screen.env);
+    screen.unset.iter().for_each(|name| {
+        command.env_remove(name);
+    });
+    let dir = place.launch(launch);
+    let is_over = || {
+        !matches!(
+            inspect(&dir),
+            Ok(LaunchState::Alive { .. } | LaunchState::Starting { .. }) | Err(_)
+        )
+    };
+    terminal::show_program(command, is_over, ready).map_err(|why| cannot(&why))
 }
 
 /// The first argument that makes this program take standard input as its controlling terminal and
@@ -461,16 +422,9 @@ fn env_path() -> Option<std::ffi::OsString> {
     std::env::var_os("PATH")
 }
 
-fn environment(place: &shell::Home, session: SessionId) -> BTreeMap<&'static str, String> {
-    session_environment(&place.agent(session))
-        .into_iter()
-        .map(|(name, value)| (name, value.display().to_string()))
-        .collect()
-}
-
-#[cfg(test)]
+#[cfg(all(test, feature = "codex"))]
 mod tests {
-    use std::process::Stdio;
+    use std::{collections::BTreeMap, process::Stdio};
 
     use provost_api::Extensible;
 
@@ -498,7 +452,7 @@ mod tests {
     }
 
     fn refusal(row: &SessionRow) -> String {
-        let error = attachable(row).unwrap_err();
+        let error = attachable(row).err().unwrap();
         assert_eq!(error.code, ErrorCode::Refused);
         let next: Vec<String> = error.next.iter().map(ToString::to_string).collect();
         format!("{}; next: {}", error.message, next.join(" | "))
@@ -512,14 +466,8 @@ mod tests {
         second.id = second.id.replace(".l1", ".l2");
         row.launches.push(second);
         let attached = attachable(&row).unwrap();
-        let screen = NativeScreen::new(&shell::Home::new("/p"), &row, &attached);
-        let agent = "/p/agents/0199aa11-0000-7000-8000-0000deadbeef";
-        let socket = format!("unix://{agent}/a2.sock");
-        let expected =
-            ["/opt/it's codex", "-c", "model=\"m\"", "--remote", &socket, "resume", THREAD];
-        assert_eq!(screen.argv, expected);
-        assert_eq!(screen.env["CODEX_HOME"], format!("{agent}/codex"));
-        assert_eq!(screen.env["TMPDIR"], format!("{agent}/tmp"));
+        assert_eq!(attached.thread, THREAD);
+        assert!(attached.launch.to_string().ends_with(".l2"), "{}", attached.launch);
     }
 
     #[test]
@@ -529,10 +477,11 @@ mod tests {
         let show = "printf '%s\\n' \"$CODEX_HOME\" \"${CODEX_SQLITE_HOME-unset}\" \"$@\"";
         let screen = NativeScreen {
             argv: ["sh", "-c", show, "sh", awkward, ""].map(str::to_owned).to_vec(),
-            env: BTreeMap::from([("CODEX_HOME", awkward.to_owned())]),
+            env: BTreeMap::from([("CODEX_HOME".to_owned(), awkward.to_owned())]),
+            unset: vec!["CODEX_SQLITE_HOME"],
         };
         let ran = Command::new("sh")
-            .args(["-c", &screen.for_shell()])
+            .args(["-c", &for_shell(&screen)])
             .env("CODEX_SQLITE_HOME", dir.path())
             .stdin(Stdio::null())
             .output()
@@ -542,27 +491,17 @@ mod tests {
     }
 
     #[test]
-    fn non_codex_session_has_no_screen() {
+    fn session_without_screen_is_rejected() {
         let exec = SessionRow { mode: Extensible::from_name("once"), ..codex_row() };
         assert!(refusal(&exec).contains("single instruction"), "{}", refusal(&exec));
         let plain = ui::test_session("x", "working");
-        insta::assert_snapshot!(refusal(&plain), @"session deadbeef is not a Codex session, and command has no screen of its own; next: provost logs deadbeef -f");
+        insta::assert_snapshot!(refusal(&plain), @"session deadbeef cannot be attached to: command has no screen of its own; next: provost logs deadbeef -f");
     }
 
     #[test]
-    fn help_names_minimum_version() {
-        let help = AttachArgs::augment_args(clap::Command::new("attach"));
-        let help_text = help.get_long_about().unwrap().to_string();
-        let since = format!("Codex {}.{} or newer", LISTENS.0, LISTENS.1);
-        assert!(help_text.contains(&since) && LISTENS.2 == 0, "{help_text}");
-    }
-
-    #[test]
-    fn old_codex_is_rejected_with_version() {
+    fn old_agent_is_rejected_with_version() {
         let old = SessionRow { version: Some("0.107.0".to_owned()), ..codex_row() };
         insta::assert_snapshot!(refusal(&old), @"session deadbeef runs Codex 0.107.0, which does not support attaching; use Codex 0.140.0 or newer; next: provost logs deadbeef -f");
-        let unknown = SessionRow { version: None, ..codex_row() };
-        assert!(refusal(&unknown).contains("unknown version"), "{}", refusal(&unknown));
     }
 
     #[test]
@@ -594,6 +533,8 @@ mod tests {
     #[test]
     fn invalid_thread_id_is_rejected() {
         let row = SessionRow { thread: Some("--last".to_owned()), ..codex_row() };
-        assert!(refusal(&row).contains("invalid Codex thread id"), "{}", refusal(&row));
+        let attached = attachable(&row).unwrap();
+        let why = native_screen(&shell::Home::new("/p"), &row, &attached).unwrap_err();
+        assert!(why.message.contains("invalid Codex thread id"), "{why:?}");
     }
 }

@@ -13,7 +13,7 @@ use crate::{cli, cli::CliResult, context::Context};
     after_help = "Examples:\n  provost completions bash > ~/.local/share/bash-completion/completions/provost\n  provost completions fish > ~/.config/fish/completions/provost.fish"
 )]
 pub(crate) struct CompletionsArgs {
-    /// Shell to generate the script for
+    /// Shell that will load the script
     shell: Shell,
 }
 

@@ -6,14 +6,17 @@ use std::{
 };
 
 use clap::{Args, Subcommand};
+use provost_agent::front_end::EffectiveSetting;
 use provost_config::Resolved;
-use provost_core::session::MultiAgent;
 use serde_json::json;
 
-use super::spawn::{agents, reactions};
+use super::spawn::{
+    agents,
+    built_in::{BuiltInAgent, read_only_context},
+    reactions,
+};
 use crate::{
     cli::CliResult,
-    codex::{CodexSetup, MULTI_AGENT, configured_multi_agent},
     context::Context,
     error::usage,
     settings, trust,
@@ -47,7 +50,7 @@ enum ConfigCommand {
 
 #[derive(Debug, Args)]
 struct ConfigShowArgs {
-    /// Directory to resolve the configuration for [default: current directory]
+    /// Directory whose configuration is used [default: current directory]
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
 }
@@ -75,14 +78,12 @@ fn show(context: &Context, args: &ConfigShowArgs) -> CliResult {
         .chain(trust::warning(&context.environment, &cwd).map(|warning| warning.sentence()))
         .chain(invalid_settings(&resolved))
         .collect();
-    let found = multi_agent(context, &resolved, &cwd);
+    let found = effective_settings(context, &resolved, &cwd);
     let next = vec!["provost config schema".to_owned()];
     if context.ui.json {
         let found: serde_json::Map<String, serde_json::Value> = found
             .iter()
-            .map(|found| {
-                (MULTI_AGENT.to_owned(), json!({"value": found.on, "source": found.source}))
-            })
+            .map(|found| (found.key.clone(), json!({"value": found.on, "source": found.source})))
             .collect();
         let value = json!({"ok": true, "entries": resolved.explain(), "resolved": found, "warnings": warnings});
         context.ui.result(value, &next)?;
@@ -90,9 +91,9 @@ fn show(context: &Context, args: &ConfigShowArgs) -> CliResult {
     }
     warnings.iter().for_each(|warning| context.ui.warn(warning));
     context.ui.lines(&ui::config_table(context.ui.paint, Screen::stdout(), resolved.explain()))?;
-    if let Some(MultiAgent { on, source }) = found {
+    for EffectiveSetting { key, on, source } in found {
         let on = if on { "on" } else { "off" };
-        context.ui.line(&format!("\n{MULTI_AGENT} is {on} (from {source})."))?;
+        context.ui.line(&format!("\n{key} is {on} (from {source})."))?;
     }
     context.ui.next(&next);
     Ok(ExitCode::SUCCESS)
@@ -110,16 +111,10 @@ fn invalid_settings(resolved: &Resolved) -> Vec<String> {
     reactions.chain(fallbacks).collect()
 }
 
-/// Returns the effective value of `agents.codex.multi_agent` if the key is unset. Asks Codex for
-/// the value, unless the repository sets the program or the home of Codex. Returns `None` if Codex
-/// is not installed.
-fn multi_agent(context: &Context, resolved: &Resolved, cwd: &Path) -> Option<MultiAgent> {
-    let setup = CodexSetup::new_read_only(&context.environment, resolved, cwd).ok()?;
-    if setup.is_named_by_project() {
-        return configured_multi_agent(resolved);
-    }
-    let program = setup.find(None).ok()?.codex.program.to_str()?.to_owned();
-    setup.multi_agent(&[program]).ok()?
+/// Returns the effective values of settings that agents decide if the configuration does not.
+fn effective_settings(context: &Context, resolved: &Resolved, cwd: &Path) -> Vec<EffectiveSetting> {
+    let Ok(front) = read_only_context(context, resolved, cwd) else { return Vec::new() };
+    BuiltInAgent::all().flat_map(|agent| agent.front_end.effective_settings(&front)).collect()
 }
 
 /// Warns about a `provost.toml` that is ignored because it is not in a repository. The file can

@@ -29,7 +29,7 @@ pub(crate) fn run(context: &Context, args: &DiscoverArgs) -> CliResult {
     let mut agents = discovery::running_agents()?;
     discovery::add_panes(context, &mut agents)?;
     if args.all {
-        agents.extend(discovery::idle_conversations(context, &agents)?);
+        agents.extend(discovery::idle_conversations(context, &agents));
     }
     let sessions = AdoptedSessions::load(context);
     let free = agents.iter().filter(|found| sessions.session_of(found).is_none());
@@ -108,7 +108,7 @@ fn row(found: &DiscoveredAgent, session: Option<&str>) -> Value {
         "cwd": found.cwd,
         "rollout": found.rollout,
         "thread": found.thread,
-        "conversations": found.conversations.iter().map(|open| &open.path).collect::<Vec<_>>(),
+        "conversations": found.conversations.iter().map(|open| &open.file.path).collect::<Vec<_>>(),
         "version": found.version,
         "pane": found.pane.as_ref().map(|pane| json!({"socket": pane.socket, "id": pane.id})),
         "session": session,

@@ -1,24 +1,25 @@
-//! Discovers agents on this machine that Provost did not start, using processes, rollout files and tmux panes.
+//! Discovers agents on this machine that Provost did not start, using processes, transcripts and tmux panes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
-use provost_agent_codex::processes::{
-    self, AgentIdentification, AgentKind, Basis, ObservedProcess, ProcessProperty, ProcessTree,
-    TmuxOrigin,
-};
-use provost_agent_codex::{
-    ThreadId,
-    rollout::{CodexHomes, Rollout, SessionMeta, read_meta},
+use provost_agent::{
+    Adapter,
+    processes::{
+        self, AgentIdentification, Basis, ObservedProcess, OpenTranscript, ProcessProperty,
+        ProcessTree, TmuxOrigin,
+    },
+    transcript::{ConversationMeta, TranscriptStore},
 };
 use provost_api::{ApiError, ErrorCode};
 use provost_core::session::{AgentInterface, AgentMode};
 use provost_sys::process::ProcessInstance;
 use provost_terminal::tmux::{self, PaneId, PaneListing, TmuxServer};
 
-use crate::{context::Context, error::usage};
+use crate::{adapters::adapters, context::Context, error::usage};
 
 /// The maximum number of recent conversations to examine.
 const MAX_CONVERSATIONS: usize = 50;
@@ -46,10 +47,13 @@ pub(crate) struct DiscoveredAgent {
     pub(crate) rollout: Option<PathBuf>,
     pub(crate) thread: Option<String>,
     pub(crate) version: Option<String>,
+    /// The interface through which Provost can observe the agent, if an adapter reads the transcripts
+    /// of such agents.
+    observed_by: Option<AgentInterface>,
     pub(crate) pane: Option<AgentPane>,
     /// The user-facing conversations that the process is writing, if there are several. The caller
     /// must select one of them.
-    pub(crate) conversations: Vec<Rollout>,
+    pub(crate) conversations: Vec<OpenTranscript>,
     /// The pane given in the environment of the process.
     pub(crate) env_pane: Option<TmuxOrigin>,
     /// Whether Provost could see which files the process has open.
@@ -58,7 +62,7 @@ pub(crate) struct DiscoveredAgent {
     pub(crate) unobservable: Vec<String>,
 }
 
-/// The tmux pane that an agent runs in.
+/// The tmux pane in which an agent runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AgentPane {
     pub(crate) socket: String,
@@ -79,22 +83,19 @@ impl DiscoveredAgent {
         })
     }
 
-    /// Returns the interface through which Provost observes the agent. Only the conversations of
-    /// Codex can be read.
+    /// Returns the interface through which Provost observes the agent.
     pub(crate) fn interface(&self) -> AgentInterface {
-        if self.rollout.is_some() || self.is_unstarted_codex() {
-            provost_agent_codex::interface(AgentMode::Terminal)
-        } else {
-            AgentInterface::terminal_command()
-        }
+        let readable = self.rollout.is_some() || self.is_unstarted();
+        let observed_by = self.observed_by.clone().filter(|_| readable);
+        observed_by.unwrap_or_else(AgentInterface::terminal_command)
     }
 
-    /// Whether this is a Codex process that has no rollout yet, because Codex creates the rollout
-    /// on the first prompt. A shell that merely inherited `AI_AGENT` does not count, because it
-    /// would execute messages as commands.
-    fn is_unstarted_codex(&self) -> bool {
-        let codex = self.agent == kind(&AgentKind::Codex) && self.own_program;
-        codex && self.process.is_some() && self.open_files_visible
+    /// Whether the process has no transcript yet, because its agent creates the transcript on the
+    /// first prompt. A shell that merely inherited `AI_AGENT` does not count, because it would
+    /// execute messages as commands.
+    fn is_unstarted(&self) -> bool {
+        let is_readable = self.observed_by.is_some() && self.own_program;
+        is_readable && self.process.is_some() && self.open_files_visible
     }
 
     /// Returns the reasons why Provost can only partly observe or reach the agent.
@@ -108,7 +109,7 @@ impl DiscoveredAgent {
         };
         let record = match self.rollout {
             Some(_) => None,
-            None if self.is_unstarted_codex() => Some(
+            None if self.is_unstarted() => Some(
                 "the conversation does not exist yet; turns will be visible after the first prompt",
             ),
             None => Some(
@@ -126,13 +127,12 @@ pub(crate) fn find_agent(
     context: &Context,
     given: &AgentSelector,
 ) -> Result<DiscoveredAgent, ApiError> {
-    let places = places(context)?;
     let mut named: Vec<(&'static str, DiscoveredAgent)> = Vec::new();
     if let Some(rollout) = &given.rollout {
         named.push(("--rollout", by_rollout(rollout)?));
     }
     if let Some(thread) = &given.thread {
-        named.push(("--thread", by_thread(&places, thread)?));
+        named.push(("--thread", by_thread(context, thread)?));
     }
     let mut found: Vec<(&'static str, DiscoveredAgent)> = Vec::new();
     if let Some(pid) = given.pid {
@@ -163,15 +163,16 @@ fn select_conversation(
     found: DiscoveredAgent,
     named: &[(&str, DiscoveredAgent)],
 ) -> Result<DiscoveredAgent, ApiError> {
-    let is_named = |open: &&Rollout| {
-        named.iter().any(|(_, one)| one.rollout.as_deref() == Some(open.path.as_path()))
+    let is_named = |open: &&OpenTranscript| {
+        named.iter().any(|(_, one)| one.rollout.as_deref() == Some(open.file.path.as_path()))
     };
     match found.conversations.iter().find(is_named).cloned() {
         _ if found.conversations.is_empty() => Ok(found),
         Some(open) => Ok(with_conversation(found, &open)),
         None => {
             let pid = pid_of(&found).unwrap_or_default();
-            let open = found.conversations.iter().map(|open| open.path.display().to_string());
+            let open = found.conversations.iter();
+            let open = open.map(|open| open.file.path.display().to_string());
             let open = open.collect::<Vec<_>>().join(", ");
             let message = format!("process {pid} is writing several conversations: {open}");
             Err(usage(message).next(format!("provost adopt --pid {pid} --rollout FILE")))
@@ -180,11 +181,13 @@ fn select_conversation(
 }
 
 /// Adds the conversation that a process is writing.
-fn with_conversation(found: DiscoveredAgent, open: &Rollout) -> DiscoveredAgent {
-    let version = read_meta(&open.path).ok().flatten().and_then(|meta| meta.cli_version);
+fn with_conversation(found: DiscoveredAgent, open: &OpenTranscript) -> DiscoveredAgent {
+    let adapter = adapters().with_id(open.adapter.as_str()).ok();
+    let version = read_meta(adapter, &open.file.path).and_then(|meta| meta.version);
     DiscoveredAgent {
-        rollout: Some(open.path.clone()),
-        thread: Some(open.thread.to_string()),
+        observed_by: adapter.and_then(|adapter| adapter.interface(AgentMode::Terminal)),
+        rollout: Some(open.file.path.clone()),
+        thread: Some(open.file.thread.clone()),
         version: version.or(found.version),
         conversations: Vec::new(),
         ..found
@@ -204,7 +207,7 @@ fn with_pane(context: &Context, found: DiscoveredAgent) -> Result<DiscoveredAgen
 /// If a process is writing the rollout, adds that process, even without `--pid`.
 fn with_process(found: DiscoveredAgent) -> Result<DiscoveredAgent, ApiError> {
     let (None, Some(rollout)) = (&found.process, &found.rollout) else { return Ok(found) };
-    let is_it = |open: &Rollout| open.path == *rollout;
+    let is_it = |open: &OpenTranscript| open.file.path == *rollout;
     let writers: Vec<DiscoveredAgent> = agent_processes()?
         .into_iter()
         .filter_map(|one| match one.conversations.iter().find(|open| is_it(open)).cloned() {
@@ -238,6 +241,7 @@ fn merge(one: &DiscoveredAgent, other: &DiscoveredAgent) -> Result<DiscoveredAge
         })?,
         thread: merge_field("conversation", &one.thread, &other.thread, String::clone)?,
         version: one.version.clone().or_else(|| other.version.clone()),
+        observed_by: one.observed_by.clone().or_else(|| other.observed_by.clone()),
         pane: merge_field("pane", &one.pane, &other.pane, |one| {
             format!("{}:{}", one.socket, one.id)
         })?,
@@ -268,11 +272,13 @@ fn by_pid(pid: u32) -> Result<DiscoveredAgent, ApiError> {
         let message = format!("process {pid} was started by Provost, which already supervises it");
         return Err(ApiError::new(ErrorCode::Refused, message).next("provost ls"));
     }
-    let looked = processes::inspect(pid).map_err(|why| {
+    let signatures = adapters().signatures();
+    let recognize = |path: &Path| adapters().recognize_transcript(path);
+    let looked = processes::inspect(pid, &recognize).map_err(|why| {
         ApiError::new(ErrorCode::Refused, format!("cannot inspect process {pid}: {why}"))
     })?;
     let all = processes()?;
-    let family = ProcessTree::new(&all);
+    let family = ProcessTree::new(&all, &signatures);
     let process = looked.and(family.get(pid)).ok_or_else(|| {
         ApiError::new(ErrorCode::NotFound, format!("there is no process {pid}"))
             .next("provost discover")
@@ -307,7 +313,8 @@ fn not_an_agent(family: &ProcessTree<'_>, process: &ObservedProcess) -> ApiError
     }
 }
 
-/// Returns the agent that a process belongs to. If the process only launched an agent, returns that agent.
+/// Returns the agent to which a process belongs. If the process only launched an agent, returns
+/// that agent.
 fn resolve_launcher(
     named: DiscoveredAgent,
     agents: &[DiscoveredAgent],
@@ -442,39 +449,70 @@ fn by_rollout(path: &Path) -> Result<DiscoveredAgent, ApiError> {
         ApiError::new(ErrorCode::Refused, format!("cannot read {}: {why}", path.display()))
     };
     let path = std::fs::canonicalize(path).map_err(|why| cannot(&why))?;
-    let meta = read_meta(&path).map_err(|why| cannot(&why))?;
-    let meta = meta.ok_or_else(|| cannot(&"the file is not a Codex conversation"))?;
-    Ok(from_meta(&path, &meta))
+    for adapter in adapters().iter() {
+        let Some(store) = adapter.transcripts() else { continue };
+        if let Some(meta) = store.read_meta(&path).map_err(|why| cannot(&why))? {
+            return Ok(from_meta(&**adapter, &path, &meta));
+        }
+    }
+    Err(cannot(&"the file is not a conversation of a known agent"))
 }
 
 /// Finds an agent by its conversation. First looks for a process that is writing the conversation,
-/// because the agent may have its own Codex home.
-fn by_thread(places: &CodexHomes, thread: &str) -> Result<DiscoveredAgent, ApiError> {
-    let id = ThreadId::parse(thread)
-        .ok_or_else(|| usage(format!("{thread:?} is not a conversation id")))?;
-    let writers: Vec<DiscoveredAgent> =
-        agent_processes()?.into_iter().filter_map(|one| writing_conversation(one, &id)).collect();
+/// because the agent may have its own home.
+fn by_thread(context: &Context, thread: &str) -> Result<DiscoveredAgent, ApiError> {
+    let stores = stores(context);
+    let mut stores = stores.iter().filter(|one| one.store.is_thread(thread)).peekable();
+    if stores.peek().is_none() {
+        return Err(usage(format!("{thread:?} is not a conversation id")));
+    }
+    let writers: Vec<DiscoveredAgent> = agent_processes()?
+        .into_iter()
+        .filter_map(|one| writing_conversation(one, thread))
+        .collect();
     if let [only] = writers.as_slice() {
         return Ok(only.clone());
     }
-    let found = places.find(&id);
-    let newest = found.rollouts.last().ok_or_else(|| {
+    let mut newest = stores.filter_map(|one| one.store.files_of(&one.homes, thread).pop());
+    let newest = newest.next().ok_or_else(|| {
         ApiError::new(ErrorCode::NotFound, format!("no file found for conversation {thread}"))
             .next("provost adopt --rollout FILE")
     })?;
     by_rollout(&newest.path)
 }
 
-/// Returns the agent whose process is writing this conversation, if any.
-fn writing_conversation(found: DiscoveredAgent, thread: &ThreadId) -> Option<DiscoveredAgent> {
-    match found.conversations.iter().find(|open| open.thread == *thread).cloned() {
+/// The transcripts of one kind of agent, and the homes in which the user's own agents store them.
+struct UserTranscripts {
+    adapter: Arc<dyn Adapter>,
+    store: Arc<dyn TranscriptStore>,
+    homes: Vec<PathBuf>,
+}
+
+fn stores(context: &Context) -> Vec<UserTranscripts> {
+    let variable = |name: &str| context.environment.get(name).map(str::to_owned);
+    let found = adapters().iter().filter_map(|adapter| {
+        let store = adapter.transcripts()?;
+        let homes = store.user_homes(&variable);
+        Some(UserTranscripts { adapter: Arc::clone(adapter), store, homes })
+    });
+    found.collect()
+}
+
+fn read_meta(adapter: Option<&Arc<dyn Adapter>>, path: &Path) -> Option<ConversationMeta> {
+    adapter?.transcripts()?.read_meta(path).ok().flatten()
+}
+
+/// Returns the agent with this conversation, if its process is writing it.
+fn writing_conversation(found: DiscoveredAgent, thread: &str) -> Option<DiscoveredAgent> {
+    match found.conversations.iter().find(|open| open.file.thread == thread).cloned() {
         Some(open) => Some(with_conversation(found, &open)),
-        None => Some(found).filter(|one| one.thread.as_deref() == Some(thread.as_str())),
+        None => Some(found).filter(|one| one.thread.as_deref() == Some(thread)),
     }
 }
 
 fn processes() -> Result<Vec<ObservedProcess>, ApiError> {
-    let all = processes::list_processes().map_err(|why| {
+    let all = processes::list_processes(&|path| adapters().recognize_transcript(path));
+    let all = all.map_err(|why| {
         ApiError::new(ErrorCode::Refused, format!("cannot list processes: {why}"))
     })?;
     Ok(all.processes)
@@ -487,7 +525,8 @@ pub(crate) fn running_agents() -> Result<Vec<DiscoveredAgent>, ApiError> {
 
 /// Returns all agent processes.
 fn agent_processes() -> Result<Vec<DiscoveredAgent>, ApiError> {
-    Ok(agents(&ProcessTree::new(&processes()?)))
+    let (all, signatures) = (processes()?, adapters().signatures());
+    Ok(agents(&ProcessTree::new(&all, &signatures)))
 }
 
 fn agents(family: &ProcessTree<'_>) -> Vec<DiscoveredAgent> {
@@ -508,19 +547,22 @@ fn belongs_to_launch(pid: u32) -> bool {
 pub(crate) fn idle_conversations(
     context: &Context,
     running: &[DiscoveredAgent],
-) -> Result<Vec<DiscoveredAgent>, ApiError> {
-    let newest = places(context)?.newest(MAX_CONVERSATIONS);
+) -> Vec<DiscoveredAgent> {
     let written = |path: &Path| {
         let several =
-            |one: &DiscoveredAgent| one.conversations.iter().any(|open| open.path == path);
+            |one: &DiscoveredAgent| one.conversations.iter().any(|open| open.file.path == path);
         running.iter().any(|one| one.rollout.as_deref() == Some(path) || several(one))
     };
-    let rest = newest.rollouts.iter().filter(|rollout| !written(&rollout.path));
-    Ok(rest
-        .filter_map(|rollout| Some((rollout, read_meta(&rollout.path).ok()??)))
-        .filter(|(_, meta)| !meta.hidden)
-        .map(|(rollout, meta)| from_meta(&rollout.path, &meta))
-        .collect())
+    let idle = |one: &UserTranscripts| {
+        let newest = one.store.newest(&one.homes, MAX_CONVERSATIONS).into_iter();
+        let rest = newest.filter(|file| !written(&file.path));
+        let read = rest.filter_map(|file| {
+            let meta = one.store.read_meta(&file.path).ok()??;
+            (!meta.hidden).then(|| from_meta(&*one.adapter, &file.path, &meta))
+        });
+        read.collect::<Vec<_>>()
+    };
+    stores(context).iter().flat_map(idle).collect()
 }
 
 /// Adds the tmux pane to each agent that runs in one. Considers the servers of this user that are
@@ -543,7 +585,7 @@ pub(crate) fn add_panes(context: &Context, agents: &mut [DiscoveredAgent]) -> Re
     Ok(())
 }
 
-/// Returns this user's sockets that a tmux server may be listening on, without duplicates.
+/// Returns this user's sockets on which a tmux server may be listening, without duplicates.
 fn sockets(context: &Context, agents: &[DiscoveredAgent]) -> BTreeSet<PathBuf> {
     let directory =
         tmux::socket_directory(context.environment.get("TMUX_TMPDIR").map(AsRef::as_ref));
@@ -562,10 +604,10 @@ fn from_process(process: &ObservedProcess, identified: &AgentIdentification) -> 
     let hidden = [
         unobservable("the program", &process.executable),
         unobservable("the directory", &process.cwd),
-        unobservable("the open files", &process.rollouts),
+        unobservable("the open files", &process.transcripts),
     ];
     let found = DiscoveredAgent {
-        agent: kind(&identified.kind),
+        agent: identified.kind.clone(),
         evidence: known_by,
         own_program: identified.own_program,
         process: Some(process.identity.clone()),
@@ -574,10 +616,11 @@ fn from_process(process: &ObservedProcess, identified: &AgentIdentification) -> 
         rollout: None,
         thread: None,
         version: None,
+        observed_by: observing_interface(&identified.kind),
         pane: None,
         conversations: Vec::new(),
         env_pane: process.tmux.seen().cloned().flatten(),
-        open_files_visible: process.rollouts.seen().is_some(),
+        open_files_visible: process.transcripts.seen().is_some(),
         unobservable: hidden.into_iter().flatten().collect(),
     };
     let open = conversations(process);
@@ -588,12 +631,13 @@ fn from_process(process: &ObservedProcess, identified: &AgentIdentification) -> 
 }
 
 /// Returns the user-facing conversations that a process is writing, without those of its sub-agents.
-fn conversations(process: &ObservedProcess) -> Vec<Rollout> {
-    let open = process.rollouts.seen().into_iter().flatten();
-    let hidden = |rollout: &Rollout| {
-        matches!(read_meta(&rollout.path), Ok(Some(SessionMeta { hidden: true, .. })))
+fn conversations(process: &ObservedProcess) -> Vec<OpenTranscript> {
+    let open = process.transcripts.seen().into_iter().flatten();
+    let hidden = |open: &OpenTranscript| {
+        let adapter = adapters().with_id(open.adapter.as_str()).ok();
+        read_meta(adapter, &open.file.path).is_some_and(|meta| meta.hidden)
     };
-    open.filter(|rollout| !hidden(rollout)).cloned().collect()
+    open.filter(|open| !hidden(open)).cloned().collect()
 }
 
 fn unobservable<T>(what: &str, seen: &ProcessProperty<T>) -> Option<String> {
@@ -603,41 +647,35 @@ fn unobservable<T>(what: &str, seen: &ProcessProperty<T>) -> Option<String> {
     }
 }
 
-fn kind(kind: &AgentKind) -> String {
-    match kind {
-        AgentKind::Codex => "codex",
-        AgentKind::Claude => "claude",
-        AgentKind::Gemini => "gemini",
-        AgentKind::OpenCode => "opencode",
-        AgentKind::Copilot => "copilot",
-        AgentKind::Other(name) => name,
-    }
-    .to_owned()
+/// Returns the interface of the adapter that reads the transcripts of this kind of agent.
+fn observing_interface(kind: &str) -> Option<AgentInterface> {
+    let is_it = |adapter: &&Arc<dyn Adapter>| {
+        adapter.signature().is_some_and(|signature| signature.name == kind)
+    };
+    let adapter = adapters().iter().find(is_it)?;
+    adapter.transcripts()?;
+    adapter.interface(AgentMode::Terminal)
 }
 
-fn from_meta(path: &Path, meta: &SessionMeta) -> DiscoveredAgent {
+fn from_meta(adapter: &dyn Adapter, path: &Path, meta: &ConversationMeta) -> DiscoveredAgent {
+    let name = adapter.signature().map(|signature| signature.name.to_owned());
     DiscoveredAgent {
-        agent: kind(&AgentKind::Codex),
+        agent: name.unwrap_or_else(|| adapter.id().to_string()),
         evidence: "its transcript",
         own_program: false,
         process: None,
         argv: Vec::new(),
         cwd: meta.cwd.clone(),
         rollout: Some(path.to_owned()),
-        thread: Some(meta.thread.to_string()),
-        version: meta.cli_version.clone(),
+        thread: Some(meta.thread.clone()),
+        version: meta.version.clone(),
+        observed_by: adapter.interface(AgentMode::Terminal),
         pane: None,
         conversations: Vec::new(),
         env_pane: None,
         open_files_visible: false,
         unobservable: Vec::new(),
     }
-}
-
-fn places(context: &Context) -> Result<CodexHomes, ApiError> {
-    let own = context.environment.get("CODEX_HOME").map(PathBuf::from);
-    let usual = context.environment.get("HOME").map(|home| Path::new(home).join(".codex"));
-    Ok(CodexHomes::new(own.into_iter().chain(usual).collect()))
 }
 
 /// Returns the socket of the server that tmux itself would use.
@@ -652,11 +690,14 @@ fn default_socket(context: &Context) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use provost_agent::transcript::TranscriptFile;
+    use provost_core::session::AdapterId;
+
     use super::*;
 
     fn found() -> DiscoveredAgent {
         DiscoveredAgent {
-            agent: "codex".to_owned(),
+            agent: "talker".to_owned(),
             evidence: "its program",
             own_program: false,
             process: None,
@@ -665,12 +706,18 @@ mod tests {
             rollout: None,
             thread: None,
             version: None,
+            observed_by: None,
             pane: None,
             conversations: Vec::new(),
             env_pane: None,
             open_files_visible: false,
             unobservable: Vec::new(),
         }
+    }
+
+    fn transcript(no: u32) -> OpenTranscript {
+        let (thread, path) = (no.to_string(), format!("/r/{no}.talk").into());
+        OpenTranscript { adapter: AdapterId::COMMAND, file: TranscriptFile { thread, path } }
     }
 
     #[test]
@@ -713,12 +760,7 @@ mod tests {
 
     #[test]
     fn named_conversation_is_selected() {
-        let open = |no: u32| {
-            let path = format!(
-                "/r/rollout-2026-11-15T18-49-53-01a1e08b-614a-7c61-a49a-00000000000{no}.jsonl"
-            );
-            Rollout::from_path(Path::new(&path), false).unwrap()
-        };
+        let open = |no: u32| transcript(no);
         let several = || DiscoveredAgent { conversations: vec![open(1), open(2)], ..found() };
         assert!(
             select_conversation(several(), &[])
@@ -726,23 +768,20 @@ mod tests {
                 .message
                 .contains("several conversations")
         );
-        let named = DiscoveredAgent { rollout: Some(open(2).path), ..found() };
+        let named = DiscoveredAgent { rollout: Some(open(2).file.path), ..found() };
         let taken = select_conversation(several(), &[("--rollout", named)]).unwrap();
-        assert_eq!((taken.rollout, taken.conversations), (Some(open(2).path), Vec::new()));
-        assert_eq!(taken.thread, Some(open(2).thread.to_string()));
+        assert_eq!((taken.rollout, taken.conversations), (Some(open(2).file.path), Vec::new()));
+        assert_eq!(taken.thread, Some(open(2).file.thread));
     }
 
     #[test]
     fn conversation_is_found_by_its_writer() {
-        let thread = |no: u32| format!("01a1e08b-614a-7c61-a49a-00000000000{no}");
-        let id = |no| ThreadId::parse(&thread(no)).unwrap();
-        let one = DiscoveredAgent { thread: Some(thread(1)), ..found() };
-        assert_eq!(writing_conversation(one.clone(), &id(1)), Some(one.clone()));
-        assert_eq!(writing_conversation(one, &id(2)), None);
-        let path = format!("/r/rollout-2026-11-15T18-49-53-{}.jsonl", thread(2));
-        let open = Rollout::from_path(Path::new(&path), false).unwrap();
-        let several = DiscoveredAgent { conversations: vec![open], ..found() };
-        assert_eq!(writing_conversation(several, &id(2)).unwrap().rollout, Some(path.into()));
+        let one = DiscoveredAgent { thread: Some("1".to_owned()), ..found() };
+        assert_eq!(writing_conversation(one.clone(), "1"), Some(one.clone()));
+        assert_eq!(writing_conversation(one, "2"), None);
+        let open = transcript(2);
+        let several = DiscoveredAgent { conversations: vec![open.clone()], ..found() };
+        assert_eq!(writing_conversation(several, "2").unwrap().rollout, Some(open.file.path));
     }
 
     #[test]
@@ -775,21 +814,22 @@ mod tests {
     #[test]
     fn limitations_are_listed() {
         assert_eq!(found().limitations().len(), 2);
-        let seen = DiscoveredAgent { rollout: Some("/r".into()), ..found() };
-        let codex = provost_agent_codex::interface(AgentMode::Terminal);
+        let talker = AgentInterface::json_lines();
+        let known = || DiscoveredAgent { observed_by: Some(talker.clone()), ..found() };
+        let seen = DiscoveredAgent { rollout: Some("/r".into()), ..known() };
         let plain = AgentInterface::terminal_command();
-        assert_eq!((&seen.interface(), &found().interface()), (&codex, &plain));
+        assert_eq!((&seen.interface(), &known().interface()), (&talker, &plain));
         let process = Some(ProcessInstance { pid: 7, start_time: 1, boot_id: "b".to_owned() });
         let fresh =
-            DiscoveredAgent { process, own_program: true, open_files_visible: true, ..found() };
-        assert_eq!(fresh.interface(), codex);
+            DiscoveredAgent { process, own_program: true, open_files_visible: true, ..known() };
+        assert_eq!(fresh.interface(), talker);
         assert!(
             fresh.limitations()[1].contains("after the first prompt"),
             "{:?}",
             fresh.limitations()
         );
         let hidden = DiscoveredAgent { open_files_visible: false, ..fresh.clone() };
-        let other = DiscoveredAgent { agent: "aider".to_owned(), ..fresh };
+        let other = DiscoveredAgent { observed_by: None, ..fresh };
         assert_eq!((&hidden.interface(), &other.interface()), (&plain, &plain));
         assert!(seen.limitations()[0].contains("process"));
     }

@@ -102,8 +102,10 @@ fn still_open(open: &[StreamId], task: &str) -> ApiError {
         .iter()
         .map(|stream| format!("{} {}", stream.kind(), ui::short_id(stream.key())))
         .collect();
-    let message =
-        format!("still open: {}; export the current state with --snapshot", named.join(", "));
+    let message = format!(
+        "cannot export work that is still open: {}; export the current state with --snapshot",
+        named.join(", ")
+    );
     let ends = open.iter().take(3).map(|stream| match stream.kind() {
         TEAM => format!("provost team done {} --because TEXT", ui::short_id(stream.key())),
         _ => format!("provost stop {}", ui::short_id(stream.key())),

@@ -97,7 +97,7 @@ struct LedgerExportArgs {
 
 #[derive(Debug, Args)]
 struct LedgerImportArgs {
-    /// Export to read; `-` reads standard input
+    /// File to import, as written by `export`; `-` reads standard input
     file: PathBuf,
     /// Continue the open sessions of the other home here, including their pending work
     #[arg(long)]

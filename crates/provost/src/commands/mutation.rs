@@ -9,7 +9,7 @@ use provost_core::lifecycle::{Cause, Flag, State};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::run;
+use super::{run, spawn::built_in::BuiltInAgent};
 use crate::{
     cli::CliResult,
     context::Context,
@@ -179,7 +179,8 @@ pub(crate) fn launch_advice(row: &SessionRow) -> Option<String> {
     if row.is_plain_command() {
         return Some("correct the command, then start it again".to_owned());
     }
-    let key = if row.agent == provost_config::BUILT_IN { "path" } else { "command" };
+    let built_in = BuiltInAgent::find(&row.agent);
+    let key = built_in.map_or("command", |agent| agent.front_end.program_key());
     let agent = ui::escape_line(&row.agent);
     Some(format!("correct agents.{agent}.{key} in provost.toml, then start it again"))
 }

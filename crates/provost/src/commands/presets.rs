@@ -22,7 +22,7 @@ use crate::{
 pub(crate) struct PresetsArgs {
     /// Only this preset
     name: Option<String>,
-    /// Directory to resolve the configuration for [default: current directory]
+    /// Directory whose configuration is used [default: current directory]
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
 }

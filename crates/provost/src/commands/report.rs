@@ -83,7 +83,7 @@ struct FactValue {
 
 #[derive(Debug, Args)]
 struct AboutArgs {
-    /// The session to report on, if you are the operator
+    /// Session that the report is about, if you are the operator
     #[arg(long, value_name = "ID", value_parser = input::parse_name)]
     session: Option<String>,
     #[command(flatten)]
@@ -127,7 +127,8 @@ fn fact(value: &FactValue) -> Result<ReportRequest, ApiError> {
     Ok(ReportRequest { fact: Some(word.to_owned()), value, ..ReportRequest::default() })
 }
 
-/// Sets the reporter: the operator if a session is given, otherwise the launch that this process belongs to.
+/// Sets the reporter: the operator if a session is given, otherwise the launch to which this
+/// process belongs.
 fn set_reporter(
     context: &Context,
     what: &ReportCommand,

@@ -8,14 +8,14 @@ use std::{
 };
 
 use clap::{Args, Subcommand};
-use provost_agent_codex::skills::{Delivery, RootKind, Skill, SkillStatus};
+use provost_agent::front_end::{SkillListing, SkillState};
 use provost_api::{ApiError, ErrorCode};
 use serde_json::{Value, json};
 
 use self::stubs::{STUBS, Stub, StubAction};
+use super::spawn::built_in::{BuiltInAgent, front_end_context};
 use crate::{
     cli::CliResult,
-    codex::CodexSetup,
     context::Context,
     error::usage,
     settings,
@@ -84,7 +84,11 @@ pub(crate) fn run(context: &Context, args: &SkillsArgs) -> CliResult {
     let cwd = std::fs::canonicalize(&cwd)
         .map_err(|why| usage(format!("cannot resolve {}: {why}", cwd.display())))?;
     let config = settings::load(&context.environment, &cwd, Vec::new())?;
-    let skills = CodexSetup::new(&context.environment, &config)?.skills(&cwd)?;
+    let front = front_end_context(context, &config)?;
+    let mut skills = Vec::new();
+    for agent in BuiltInAgent::all() {
+        skills.extend(agent.front_end.skills(&front, &cwd)?.unwrap_or_default());
+    }
     show(context, &skills)
 }
 
@@ -214,7 +218,7 @@ fn action_name(action: StubAction) -> &'static str {
     }
 }
 
-fn show(context: &Context, skills: &[Skill]) -> CliResult {
+fn show(context: &Context, skills: &[SkillListing]) -> CliResult {
     let used = skills.iter().filter(|skill| skill.is_used()).count();
     let (listed, skipped) = (skills.len(), skills.len() - used);
     if context.ui.json {
@@ -231,50 +235,33 @@ fn show(context: &Context, skills: &[Skill]) -> CliResult {
     Ok(ExitCode::SUCCESS)
 }
 
-fn skill_json(skill: &Skill) -> Value {
-    let (delivery, reason) = match &skill.status {
-        SkillStatus::Used(delivery) => (Some(delivered(delivery)), None),
-        SkillStatus::Skipped(reason) => (None, Some(reason.to_string())),
+fn skill_json(skill: &SkillListing) -> Value {
+    let (delivery, reason) = match &skill.state {
+        SkillState::Used { delivery, .. } => (Some(delivery), None),
+        SkillState::Skipped(reason) => (None, Some(reason)),
     };
     json!({
         "name": skill.name,
         "description": skill.description,
         "path": skill.path.display().to_string(),
-        "root": {"path": skill.root.path.display().to_string(), "kind": kind(skill.root.kind)},
+        "root": {"path": skill.root.display().to_string(), "kind": skill.root_kind},
         "used": skill.is_used(),
         "delivery": delivery,
         "reason": reason,
     })
 }
 
-fn kind(kind: RootKind) -> &'static str {
-    match kind {
-        RootKind::Native => "native",
-        RootKind::CodexHome => "codex_home",
-        RootKind::Extra => "extra",
-    }
-}
-
-fn delivered(delivery: &Delivery) -> &'static str {
-    match delivery {
-        Delivery::Native => "native",
-        Delivery::Linked => "linked",
-        Delivery::Within(_) => "within",
-    }
-}
-
-fn table(context: &Context, skills: &[Skill]) -> Vec<String> {
+fn table(context: &Context, skills: &[SkillListing]) -> Vec<String> {
     let columns =
         [("SKILL", ColumnFit::Whole), ("STANDING", ColumnFit::Start), ("PATH", ColumnFit::End)];
     let mut table = Table::new(&columns);
     for skill in skills {
-        let (tone, status) = match &skill.status {
-            SkillStatus::Used(Delivery::Native) => (Tone::Good, "used".to_owned()),
-            SkillStatus::Used(Delivery::Linked) => (Tone::Good, "used, linked".to_owned()),
-            SkillStatus::Used(Delivery::Within(outer)) => {
-                (Tone::Good, format!("used, within {}", outer.display()))
+        let (tone, status) = match &skill.state {
+            SkillState::Used { detail: None, .. } => (Tone::Good, "used".to_owned()),
+            SkillState::Used { detail: Some(detail), .. } => {
+                (Tone::Good, format!("used, {detail}"))
             }
-            SkillStatus::Skipped(reason) => (Tone::Warn, format!("skipped: {reason}")),
+            SkillState::Skipped(reason) => (Tone::Warn, format!("skipped: {reason}")),
         };
         table.row([
             (Tone::Bold, escape_line(&skill.name)),

@@ -58,7 +58,7 @@ impl Tour {
     }
 }
 
-/// The check script in the repository that the tour starts with.
+/// The check script in the initial repository of the tour.
 const CHECK_SCRIPT: &str = "grep -q . limits || exit 1\n! grep -v '^[a-z]* [0-9]' limits\n";
 
 pub(crate) fn run(context: &Context, args: &TourArgs) -> CliResult {

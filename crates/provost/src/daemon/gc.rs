@@ -5,7 +5,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use provost_agent_codex::home;
 use provost_api::{
     ApiError, ErrorCode, GcItemRow, GcReply, LaunchRow, ProcessName, RunRow, RunStateName,
     SessionRow, TeamRow,
@@ -24,6 +23,7 @@ use provost_git::{
 use provost_ledger::SqliteReader;
 
 use super::server::DaemonServer;
+use crate::adapters::adapters;
 
 /// The removed and the kept items of a collection.
 #[derive(Default)]
@@ -322,7 +322,9 @@ fn remove_agent(place: &Path, apply: bool) -> Result<bool, String> {
         return Ok(false);
     }
     if apply {
-        home::clean(&place.join("codex")).map_err(|why| why.to_string())?;
+        for adapter in adapters().iter() {
+            adapter.clean_home(place)?;
+        }
         std::fs::remove_dir_all(place).map_err(|why| why.to_string())?;
     }
     Ok(true)

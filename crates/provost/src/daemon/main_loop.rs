@@ -320,7 +320,8 @@ fn create_world(places: &shell::Home) -> Result<EngineWorld, ApiError> {
         git,
         holders: Holders::new(vec![program.clone().into(), "hold".into()])
             .with_boundary(places.boundary(super::server::pinning())),
-        adapters: adapters(),
+        adapters: adapters().clone(),
+        gate: Default::default(),
         environment,
         program,
         key,

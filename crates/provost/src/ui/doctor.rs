@@ -1,66 +1,8 @@
 //! Shows the findings of `provost doctor`.
 
-use serde::Serialize;
+use provost_agent::front_end::{DoctorFinding, FindingLevel};
 
 use super::{Paint, Screen, Tone, text::escape_line};
-
-/// How serious a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum FindingLevel {
-    Ok,
-    Warn,
-    Fail,
-    /// The check could not be made, for a reason that another finding reports.
-    Skipped,
-}
-
-/// The result of a single check.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct DoctorFinding {
-    pub(crate) what: &'static str,
-    pub(crate) level: FindingLevel,
-    pub(crate) found: String,
-    /// How to fix the problem, if there is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) fix: Option<String>,
-}
-
-impl DoctorFinding {
-    pub(crate) fn ok(what: &'static str, found: impl Into<String>) -> Self {
-        DoctorFinding { what, level: FindingLevel::Ok, found: found.into(), fix: None }
-    }
-
-    pub(crate) fn skipped(what: &'static str, why: impl Into<String>) -> Self {
-        DoctorFinding { what, level: FindingLevel::Skipped, found: why.into(), fix: None }
-    }
-
-    pub(crate) fn warn(
-        what: &'static str,
-        found: impl Into<String>,
-        fix: impl Into<String>,
-    ) -> Self {
-        DoctorFinding {
-            what,
-            level: FindingLevel::Warn,
-            found: found.into(),
-            fix: Some(fix.into()),
-        }
-    }
-
-    pub(crate) fn fail(
-        what: &'static str,
-        found: impl Into<String>,
-        fix: impl Into<String>,
-    ) -> Self {
-        DoctorFinding {
-            what,
-            level: FindingLevel::Fail,
-            found: found.into(),
-            fix: Some(fix.into()),
-        }
-    }
-}
 
 /// The column in which the text of a finding starts.
 const FOUND_AT: usize = 19;

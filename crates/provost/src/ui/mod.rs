@@ -32,7 +32,7 @@ pub(crate) use config::config_table;
 pub(crate) use contract::contract_detail;
 pub(crate) use describe_run::{describe_run_event, review_finding_lines, run_event_line};
 pub(crate) use detail::{overview, requests, session_detail, why_lines};
-pub(crate) use doctor::{DoctorFinding, FindingLevel, finding_lines};
+pub(crate) use doctor::finding_lines;
 pub(crate) use event::{EventLines, format_time};
 pub(crate) use graph::{GraphExtent, GraphTaskRow, graph_lines};
 pub(crate) use history::{

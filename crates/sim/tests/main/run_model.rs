@@ -1,5 +1,5 @@
-//! A model check of one run: a cancel in every order with session outcomes, the landing, crashes, and late or
-//! repeated answers. It is exhaustive up to a stated depth.
+//! A model check of one run: a cancel in every order with session outcomes, a merge check, the landing, crashes, and
+//! late or repeated answers. It is exhaustive up to a stated depth.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,7 +17,7 @@ use provost_core::{
         self, AgentInterface, AgentSpec, CommandStdin, ManualOutcome, Session, SessionOpened,
     },
     time::Moment,
-    verdict::{EmptyDiff, Snapshot},
+    verdict::{CheckEnd, EmptyDiff, Receipt, Snapshot},
 };
 use provost_sim::run_laws::RunWatch;
 use stateright::{Checker, Model, Property};
@@ -106,16 +106,18 @@ impl Model for OneRun {
     type Action = RunModelAction;
 
     fn init_states(&self) -> Vec<RunNode> {
-        let opened = begin();
+        let opened = begin(spec());
         let mut worked = opened.clone();
         worked.apply(&RunModelAction::End(ManualOutcome::Accepted));
         worked.answer_all();
         let mut merging = worked.clone();
-        let landing = merging.landing_effect().expect("work that was committed is landed");
-        merging.apply(&RunModelAction::Answer(landing, EffectAnswer::Success));
-        merging.apply(&RunModelAction::FinishLanding(EffectAnswer::Moved));
-        merging.apply(&RunModelAction::Arrive(0));
-        vec![opened, worked, merging]
+        merging.move_target();
+        // With checks, a merge without conflicts is verified.
+        let mut verifying = begin(RunSpec { checks: vec!["check".to_owned()], ..spec() });
+        verifying.apply(&RunModelAction::End(ManualOutcome::Accepted));
+        verifying.answer_all();
+        verifying.move_target();
+        vec![opened, worked, merging, verifying]
     }
 
     fn actions(&self, node: &RunNode, actions: &mut Vec<RunModelAction>) {
@@ -178,7 +180,7 @@ impl RunNode {
         }
         for effect in self.fresh_effects() {
             acts.push(RunModelAction::Answer(effect.clone(), EffectAnswer::Success));
-            if matches!(effect, RunEffect::CommitLeftovers(_)) {
+            if matches!(effect, RunEffect::CommitLeftovers(_) | RunEffect::Verify { .. }) {
                 acts.push(RunModelAction::Answer(effect, EffectAnswer::Failure));
             }
         }
@@ -282,6 +284,10 @@ impl RunNode {
                 let found = head.filter(|commit| self.outside.landed.contains(&commit.0));
                 found.map_or(RunCommand::LandingAborted { attempt: *attempt, pull: None }, landed)
             }
+            (RunEffect::Verify { no }, _) => {
+                let end = CheckEnd::Exit(i32::from(answer == EffectAnswer::Failure));
+                RunCommand::Verified { no: *no, receipts: vec![receipt("merged", end)] }
+            }
             (RunEffect::WriteReport { attempt }, _) => {
                 RunCommand::ReportWritten { attempt: *attempt, failure: None, changed: None }
             }
@@ -290,10 +296,9 @@ impl RunNode {
                 | RunEffect::RunHook(_)
                 | RunEffect::MoveWorktree { .. }
                 | RunEffect::MergeBatch { .. }
-                | RunEffect::Verify { .. }
                 | RunEffect::Integrate { .. },
                 _,
-            ) => return self.broke("unexpected effect: a plan, a check, a pull request or a hook"),
+            ) => return self.broke("unexpected effect: a plan, a pull request or a hook"),
         };
         self.outside.answers.push(command);
     }
@@ -304,7 +309,7 @@ impl RunNode {
         let command = match answer {
             EffectAnswer::Failure => RunCommand::LandingFailed { attempt, reason: String::new() },
             EffectAnswer::Moved => {
-                RunCommand::TargetMoved { step: run.steps.len(), merge: merge() }
+                RunCommand::TargetMoved { step: run.steps.len(), merge: merge(&run) }
             }
             EffectAnswer::Success => match self.land(&run) {
                 Some(commit) => landed(commit),
@@ -366,6 +371,14 @@ impl RunNode {
 
     fn landing_effect(&self) -> Option<RunEffect> {
         self.fresh_effects().into_iter().find(|effect| matches!(effect, RunEffect::Land { .. }))
+    }
+
+    /// Moves the target while the work lands, so that the work is merged with it.
+    fn move_target(&mut self) {
+        let landing = self.landing_effect().expect("work that was committed is landed");
+        self.apply(&RunModelAction::Answer(landing, EffectAnswer::Success));
+        self.apply(&RunModelAction::FinishLanding(EffectAnswer::Moved));
+        self.apply(&RunModelAction::Arrive(0));
     }
 
     fn apply_command(&mut self, command: &RunCommand) {
@@ -495,10 +508,10 @@ fn whole(session: &Session) -> String {
     serde_json::to_string(session).expect("a session has string keys only")
 }
 
-fn begin() -> RunNode {
+fn begin(spec: RunSpec) -> RunNode {
     let now = Moment { wall_ms: 0, mono_ms: 0 };
     let run =
-        Run::open(RunId(uuid::Uuid::from_u128(0x100)), now, &RunOpened { spec: Box::new(spec()) });
+        Run::open(RunId(uuid::Uuid::from_u128(0x100)), now, &RunOpened { spec: Box::new(spec) });
     let watch = RunWatch::start(&run).expect("it was just opened");
     let mut node = RunNode {
         run,
@@ -518,13 +531,30 @@ fn landed(commit: CommitId) -> RunCommand {
     RunCommand::Landed { branch: "main".to_owned(), commit, merged: true }
 }
 
-fn merge() -> Box<LandStep> {
+/// A merge with conflicts, except in a run with checks.
+fn merge(run: &Run) -> Box<LandStep> {
+    let conflicts = if run.spec.checks.is_empty() { vec!["a.rs".to_owned()] } else { Vec::new() };
     Box::new(LandStep::Merge {
         onto: CommitId("theirs".to_owned()),
         work: CommitId("ours".to_owned()),
         merge: snapshot("merged"),
-        conflicts: vec!["a.rs".to_owned()],
+        conflicts,
     })
+}
+
+fn receipt(tree: &str, end: CheckEnd) -> Receipt {
+    Receipt {
+        command: "check".to_owned(),
+        tree: TreeId(tree.to_owned()),
+        end,
+        duration_ms: 0,
+        output_digest: String::new(),
+        output: String::new(),
+        tail: String::new(),
+        warm: false,
+        environment: None,
+        overlay: None,
+    }
 }
 
 fn snapshot(tree: &str) -> Snapshot {

@@ -82,6 +82,11 @@ impl TestHome {
         home
     }
 
+    /// Runs this `provost` from now on.
+    pub fn use_provost(&mut self, program: PathBuf) {
+        self.provost = Some(program);
+    }
+
     /// Returns the directory that contains all files of the test.
     pub fn root(&self) -> &Path {
         self.dir.path()

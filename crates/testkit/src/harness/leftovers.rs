@@ -19,7 +19,7 @@ use super::repo;
 
 /// The prefix of the directories of test homes.
 pub(super) const PREFIX: &str = "pv-";
-/// Maximum depth below a test's directory at which sockets and launches are searched for.
+/// Maximum depth of the search for sockets and launches below a test's directory.
 const MAX_DEPTH: usize = 8;
 /// Directories that contain work rather than state, and may be large.
 const NOT_SEARCHED: &[&str] = &[".git", "target", "node_modules"];

@@ -75,7 +75,8 @@ impl EffectContext {
             let thread = session.thread.as_deref();
             let interrupt = AgentInput::Interrupt { key: &key, thread, turn };
             let interface = &session.spec.agent.interface;
-            let data = self.world.adapters.get(interface).encode(interface, &interrupt)?;
+            let adapter = self.world.adapters.get(interface).ok()?;
+            let data = adapter.encode(interface, &interrupt)?;
             let key = self.world.write_key(launch, &key);
             HolderOp::Write { key, data: WireBytes(data), secret: false }
         } else {

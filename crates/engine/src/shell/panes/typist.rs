@@ -60,7 +60,10 @@ impl Typist {
     ) -> Option<Typist> {
         Some(Typist {
             launch,
-            place: PaneTarget::from_session(session, adapters.get(&session.spec.agent.interface))?,
+            place: PaneTarget::from_session(
+                session,
+                adapters.get(&session.spec.agent.interface).ok()?,
+            )?,
             panes,
             handle,
             observations,

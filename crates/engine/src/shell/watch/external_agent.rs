@@ -46,6 +46,8 @@ pub(crate) struct ExternalAgentWatch {
     observations: ObservationSender,
     census: Census,
     reported_unknown: bool,
+    /// Why nothing but the process can be observed, if the agent's adapter is unknown.
+    unknown_adapter: Option<String>,
     suspended: bool,
 }
 
@@ -82,6 +84,8 @@ impl ExternalAgentWatch {
     ) -> Option<ExternalAgentWatch> {
         let WatchContext { adapters, panes, moves, handle, observations, clock, census } = context;
         let adapter = adapters.get(&session.spec.agent.interface);
+        let unknown_adapter = adapter.as_ref().err().map(ToString::to_string);
+        let adapter = adapter.ok();
         let adopted = session.spec.adopted.as_deref()?;
         let recorded = session.launch(launch)?;
         let LaunchPhase::Running { child, .. } = &recorded.phase else { return None };
@@ -94,9 +98,11 @@ impl ExternalAgentWatch {
             }
             (None, _) => None,
         };
-        let pane =
-            PaneWatch::new(session, launch, adapter, panes.clone(), observations.clone(), clock);
-        let record = adapter.transcripts().zip(source).map(|(store, source)| {
+        let pane = adapter.and_then(|adapter| {
+            PaneWatch::new(session, launch, adapter, panes.clone(), observations.clone(), clock)
+        });
+        let store = adapter.and_then(|adapter| adapter.transcripts());
+        let record = store.zip(source).map(|(store, source)| {
             let observations = observations.clone();
             let context = TranscriptContext { store, moves, handle, observations, clock };
             TranscriptWatcher::new(session, launch, source, context)
@@ -109,6 +115,7 @@ impl ExternalAgentWatch {
             observations,
             census,
             reported_unknown: false,
+            unknown_adapter,
             suspended: recorded.watch.suspended,
         })
     }
@@ -143,6 +150,9 @@ impl ExternalAgentWatch {
     async fn wait_for_end(&mut self) {
         let Some(process) = self.process.clone() else {
             // The agent's process is unknown, so the agent never counts as dead.
+            if let Some(why) = self.unknown_adapter.clone() {
+                self.report_unknown(why).await;
+            }
             self.census.mark_alive(self.launch);
             return std::future::pending().await;
         };
@@ -179,7 +189,9 @@ impl ExternalAgentWatch {
 
     async fn report_running(&mut self, stopped: bool) {
         let launch = self.launch;
-        if std::mem::take(&mut self.reported_unknown) {
+        if let Some(why) = self.unknown_adapter.clone() {
+            self.report_unknown(why).await;
+        } else if std::mem::take(&mut self.reported_unknown) {
             self.observations.send(launch.session, SessionCommand::ProcessSeen { launch }).await;
         }
         if std::mem::replace(&mut self.suspended, stopped) != stopped {

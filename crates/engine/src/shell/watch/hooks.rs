@@ -25,7 +25,10 @@ pub async fn take_hook_event(
 ) -> Result<(), ApiError> {
     let session = launch.session.to_string();
     let row = handle.session(&*session).await?.session;
-    let adapter = world.adapters.with_id(&row.adapter);
+    let adapter = world
+        .adapters
+        .with_id(&row.adapter)
+        .map_err(|why| ApiError::new(ErrorCode::BadRequest, why.to_string()))?;
     let report = adapter
         .parse_hook(event.to_string().as_bytes())
         .map_err(|why| ApiError::new(ErrorCode::BadRequest, why))?;

@@ -1,15 +1,16 @@
 //! Checks of the daemon: whether it is running, its version, and whether its environment contains
 //! the variables that agents need.
 
+use provost_agent::front_end::DoctorFinding;
 use provost_api::{ApiError, DaemonInfo, ErrorCode, PROTOCOL, UnknownHolder};
-use provost_config::{BUILT_IN, Resolved};
+use provost_config::{NamePatterns, Resolved};
 
 use super::{history, skipped};
 use crate::{
+    commands::spawn::built_in::BuiltInAgent,
     daemon::{self, ledger_lock::LedgerOwner},
     environment::Environment,
     home::ProvostHome,
-    ui::DoctorFinding,
 };
 
 pub(super) fn examine(
@@ -104,8 +105,12 @@ pub(super) fn processes_finding(found: &[UnknownHolder], fix: &'static str) -> D
 /// variables must be set there.
 fn pass_env(config: &Resolved, there: &[String]) -> DoctorFinding {
     let agents = config.agents.iter().map(|(agent, keys)| (agent.as_str(), &keys.pass_env));
-    let agents = agents.chain([(BUILT_IN, &config.codex.pass_env)]);
-    let wanted = agents.flat_map(|(agent, names)| names.iter().map(move |name| (agent, name)));
+    let agents = agents.map(|(agent, names)| (agent, names.clone()));
+    let built_in =
+        BuiltInAgent::all().map(|agent| (agent.name(), agent.front_end.variables(config).passed));
+    let agents: Vec<(&str, NamePatterns)> = agents.chain(built_in).collect();
+    let wanted =
+        agents.iter().flat_map(|(agent, names)| names.iter().map(move |name| (agent, name)));
     let missing: Vec<String> = wanted
         .filter(|(_, name)| !name.ends_with('*') && !there.iter().any(|have| have == name))
         .map(|(agent, name)| format!("{name} (for {agent})"))

@@ -5,13 +5,14 @@ use std::{
     path::Path,
 };
 
+use provost_agent::front_end::DoctorFinding;
 use provost_sys::agent_file;
 
 use crate::{
     clock,
     daemon::{self, history},
     home::ProvostHome,
-    ui::{DoctorFinding, ago},
+    ui::ago,
 };
 
 /// The time window in which crashes count as repeated, in milliseconds.
@@ -79,8 +80,9 @@ fn tail(path: &Path) -> std::io::Result<(String, i64)> {
 
 #[cfg(test)]
 mod tests {
+    use provost_agent::front_end::FindingLevel;
+
     use super::*;
-    use crate::ui::FindingLevel;
 
     #[test]
     fn panic_in_log_is_reported_with_location() {

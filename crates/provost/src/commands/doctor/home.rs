@@ -2,6 +2,7 @@
 
 use std::{os::unix::fs::MetadataExt, path::Path};
 
+use provost_agent::front_end::DoctorFinding;
 use provost_engine::{
     shell::{self, error_chain, unknown_holders},
     stream,
@@ -10,10 +11,7 @@ use provost_ledger::{OpenError, ReadLedger, SqliteReader};
 use rustix::fs::Access;
 
 use super::daemon::processes_finding;
-use crate::{
-    home::ProvostHome,
-    ui::{DoctorFinding, format_size},
-};
+use crate::{home::ProvostHome, ui::format_size};
 
 /// The number of free bytes below which a warning is shown.
 const LOW_SPACE_BYTES: u64 = 1 << 30;

@@ -4,7 +4,9 @@ use std::{fs, path::Path};
 
 use provost_sys::process::boot_id;
 
-use crate::{environment::Environment, ui::DoctorFinding};
+use provost_agent::front_end::DoctorFinding;
+
+use crate::environment::Environment;
 
 /// Init programs that reap orphans.
 const INITS: [&str; 9] = [

@@ -1,6 +1,5 @@
 //! `provost doctor`
 
-mod codex;
 mod daemon;
 mod history;
 mod home;
@@ -10,15 +9,20 @@ mod path;
 use std::process::ExitCode;
 
 use clap::Args;
+use provost_agent::front_end::{DoctorFinding, FindingLevel};
+use provost_config::Resolved;
 use serde_json::json;
 
 use crate::{
     cli::CliResult,
-    commands::config::ignored_project_file,
+    commands::{
+        config::ignored_project_file,
+        spawn::built_in::{BuiltInAgent, read_only_context},
+    },
     context::Context,
     settings,
     trust::{self, TrustWarning},
-    ui::{self, DoctorFinding, FindingLevel},
+    ui,
 };
 
 /// Find problems with the setup, and how to fix them
@@ -78,10 +82,22 @@ fn examine(context: &Context) -> Vec<DoctorFinding> {
     findings.extend(path::examine(&context.environment, config.as_ref().ok()));
     findings.extend(machine::examine(&context.environment));
     findings.extend(match &config {
-        Ok(config) => codex::examine(context, config),
-        Err(_) => vec![skipped("codex")],
+        Ok(config) => agents(context, config),
+        Err(_) => BuiltInAgent::all().map(|agent| skipped(agent.name())).collect(),
     });
     findings
+}
+
+/// Checks the installation of every agent that an adapter supports.
+fn agents(context: &Context, config: &Resolved) -> Vec<DoctorFinding> {
+    let cwd = context.environment.current_dir();
+    let front = cwd.and_then(|cwd| read_only_context(context, config, &cwd));
+    let home = context.home().ok().map(|home| home.path);
+    let examine = |agent: BuiltInAgent| match &front {
+        Ok(front) => agent.front_end.examine(front, home.as_deref()),
+        Err(error) => vec![DoctorFinding::warn(agent.name(), error.message.clone(), "cd ~")],
+    };
+    BuiltInAgent::all().flat_map(examine).collect()
 }
 
 /// Returns the finding for a check that needs the configuration while the configuration has errors.

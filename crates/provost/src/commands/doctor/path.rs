@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use provost_config::{Resolved, Variable};
 use rustix::fs::Access;
 
-use crate::{environment::Environment, ui::DoctorFinding};
+use provost_agent::front_end::DoctorFinding;
+
+use crate::environment::Environment;
 
 /// The subject of findings about the PATH of agents.
 const AGENT_PATH: &str = "agent PATH";

@@ -9,11 +9,9 @@ mod source;
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
+use provost_agent::MessageRenderer;
 use provost_api::{ApiError, CheckRow, ErrorCode, LaunchPhaseName, SessionRow, SetupResultName};
-use provost_core::{
-    lifecycle::Flag,
-    session::{AdapterId, AgentMode},
-};
+use provost_core::lifecycle::Flag;
 use provost_engine::shell::output_directory;
 
 use self::{
@@ -26,6 +24,7 @@ use super::{
     past_time::{PastTime, parse_past_time},
 };
 use crate::{
+    adapters::adapters,
     cli::CliResult,
     clock,
     context::Context,
@@ -252,7 +251,7 @@ impl Logs<'_> {
 
     /// Shows the output of a command that is not a launch.
     fn output(&mut self, output: &str, what: &str) -> Result<(), Error> {
-        self.shown.begin(AdapterId::COMMAND, AgentMode::Headless);
+        self.shown.begin(None);
         let mut source = self.output_source(output, what);
         if !source.exists() {
             self.missing.push(what.to_owned());
@@ -378,8 +377,7 @@ impl Logs<'_> {
 
     /// Starts reading the output of a launch.
     fn source(&mut self, row: &SessionRow, at: usize) -> JournalSource {
-        let (adapter, mode) = interface(row);
-        self.shown.begin(adapter, mode);
+        self.shown.begin(renderer(row));
         let source =
             JournalSource::new(&self.home.launch(&row.launches[at].id), format!("l{}", at + 1));
         if has_run(row, at) && !source.exists() {
@@ -389,11 +387,10 @@ impl Logs<'_> {
     }
 }
 
-/// Returns the adapter and the mode of the session's agent. The output of an unknown adapter is
+/// Returns what renders the messages of the session's agent. The output of an unknown adapter is
 /// shown verbatim.
-fn interface(row: &SessionRow) -> (AdapterId, AgentMode) {
-    let adapter = row.adapter.parse().unwrap_or(AdapterId::COMMAND);
-    (adapter, row.mode.known().unwrap_or(AgentMode::Headless))
+fn renderer(row: &SessionRow) -> Option<MessageRenderer> {
+    adapters().with_id(&row.adapter).ok()?.renderer(row.mode.known()?)
 }
 
 fn range(row: &SessionRow, only: Option<usize>) -> Result<(usize, usize), ApiError> {

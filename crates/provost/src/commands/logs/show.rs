@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use provost_agent_codex::{ADAPTER, render};
-use provost_core::session::{AdapterId, AgentMode};
+use provost_agent::MessageRenderer;
 use provost_holder::{
     journal::{
         FrameFlags, InputEnvelope, JournalChannel, JournalCursor, JournalFrame, JournalLine,
@@ -56,8 +55,7 @@ pub(super) struct LinePrinter {
 
 /// Assembles the messages of an agent's protocol. Each message is shown completely or not at all.
 struct MessageAssembler {
-    adapter: AdapterId,
-    mode: AgentMode,
+    render: MessageRenderer,
     lines: LineAssembler,
 }
 
@@ -76,10 +74,9 @@ impl LinePrinter {
 
     /// Starts the output of a launch or other command. Text output shows the agent's messages,
     /// while JSON output shows the raw protocol.
-    pub(super) fn begin(&mut self, adapter: AdapterId, mode: AgentMode) {
-        let speaks = adapter == ADAPTER && mode != AgentMode::Terminal;
-        self.messages = (speaks && self.style == LineStyle::People)
-            .then(|| MessageAssembler::new(adapter, mode));
+    pub(super) fn begin(&mut self, renderer: Option<MessageRenderer>) {
+        let shows_messages = self.style == LineStyle::People;
+        self.messages = renderer.filter(|_| shows_messages).map(MessageAssembler::new);
     }
 
     pub(super) fn frame(
@@ -201,10 +198,9 @@ impl LinePrinter {
 }
 
 impl MessageAssembler {
-    fn new(adapter: AdapterId, mode: AgentMode) -> Self {
+    fn new(render: MessageRenderer) -> Self {
         MessageAssembler {
-            adapter,
-            mode,
+            render,
             lines: LineAssembler::resume(JournalChannel::Stdout, JournalCursor::default()),
         }
     }
@@ -219,13 +215,13 @@ impl MessageAssembler {
     }
 
     fn render(&self, line: &JournalLine) -> Option<String> {
-        render_message(&self.adapter, self.mode, line)
+        render_message(self.render, line)
     }
 }
 
-fn render_message(adapter: &AdapterId, mode: AgentMode, line: &JournalLine) -> Option<String> {
+fn render_message(render: MessageRenderer, line: &JournalLine) -> Option<String> {
     match line {
-        JournalLine::Whole(line) => render(adapter, mode, line),
+        JournalLine::Whole(line) => render(line),
         JournalLine::Oversized { len } => {
             Some(format!("— message of {} omitted —", format_size(*len)))
         }
@@ -340,15 +336,24 @@ mod tests {
         assert_eq!(render_line(Paint::OFF, JournalChannel::Stderr, "x"), "err│ x");
     }
 
+    /// Renders lines such as `say "hi"`, and hides those that start with `think`.
+    fn render(line: &[u8]) -> Option<String> {
+        let line = String::from_utf8_lossy(line.trim_ascii_end()).into_owned();
+        match line.strip_prefix("say ") {
+            Some(text) => serde_json::from_str(text).ok(),
+            None => (!line.starts_with("think")).then_some(line),
+        }
+    }
+
     /// Writes these frames to a journal, and returns an agent's messages in it.
-    fn messages(mode: AgentMode, frames: &[(JournalChannel, &[u8])]) -> Vec<String> {
+    fn messages(frames: &[(JournalChannel, &[u8])]) -> Vec<String> {
         let dir = tempfile::tempdir().unwrap();
         let mut writer = JournalWriter::new(File::create(dir.path().join("journal")).unwrap());
         for (channel, bytes) in frames {
             writer.append(*channel, 5, bytes).unwrap();
         }
         let mut source = JournalSource::new(dir.path(), "l1".to_owned());
-        let mut messages = MessageAssembler::new(ADAPTER, mode);
+        let mut messages = MessageAssembler::new(render);
         let mut texts = Vec::new();
         while let Some(frame) = source.next().unwrap() {
             texts.extend(messages.feed(&frame));
@@ -359,54 +364,42 @@ mod tests {
 
     #[test]
     fn agent_messages_are_rendered() {
-        let line = br#"{"method":"item/completed","params":{"threadId":"t","turnId":"u","item":{"type":"agentMessage","id":"i","text":"one\n\u001b[2Jtwo\tx"}}}"#;
-        let delta = br#"{"method":"item/agentMessage/delta","params":{"threadId":"t","turnId":"u","itemId":"i","delta":"on"}}"#;
-        let (front, back) = line.split_at(40);
-        let lines = messages(
-            AgentMode::Headless,
-            &[
-                (JournalChannel::Stdout, delta),
-                (JournalChannel::Stdout, b"\n"),
-                (JournalChannel::Stdout, front),
-                (JournalChannel::Stderr, b"in between\n"),
-                (JournalChannel::Stdout, back),
-                (JournalChannel::Stdout, b"\nnot a message"),
-            ],
-        );
+        let line = br#"say "one\n\u001b[2Jtwo\tx""#;
+        let (front, back) = line.split_at(10);
+        let lines = messages(&[
+            (JournalChannel::Stdout, b"think on"),
+            (JournalChannel::Stdout, b"\n"),
+            (JournalChannel::Stdout, front),
+            (JournalChannel::Stderr, b"in between\n"),
+            (JournalChannel::Stdout, back),
+            (JournalChannel::Stdout, b"\nnot a message"),
+        ]);
         assert_eq!(lines, ["one", "␛[2Jtwo\tx", "not a message"]);
     }
 
     #[test]
     fn long_message_is_kept_whole() {
-        let long = "x".repeat(MAX_LINE);
-        let line = format!(
-            r#"{{"type":"item.completed","item":{{"type":"agent_message","text":"hi","more":"{long}"}}}}"#
-        );
+        let line = format!("say \"{}\"", "x".repeat(MAX_LINE));
         let pieces: Vec<(JournalChannel, &[u8])> =
             line.as_bytes().chunks(64 << 10).map(|piece| (JournalChannel::Stdout, piece)).collect();
-        assert_eq!(messages(AgentMode::Once, &pieces), ["hi"]);
-        let oversized = render_message(
-            &ADAPTER,
-            AgentMode::Headless,
-            &JournalLine::Oversized { len: 17 << 20 },
-        )
-        .unwrap();
+        let lines = messages(&pieces);
+        assert_eq!(lines.iter().map(String::len).collect::<Vec<_>>(), [MAX_LINE]);
+        let oversized = render_message(render, &JournalLine::Oversized { len: 17 << 20 }).unwrap();
         assert_eq!(oversized, "— message of 17.0 MiB omitted —");
     }
 
     #[test]
     fn only_text_style_renders_messages() {
-        let rendered = |style, adapter, mode| {
+        let rendered = |style, renderer| {
             let sink = LineSink::new(LineFilter::default(), TimeZone::UTC);
             let mut shown = LinePrinter::new(ChannelFilter::All, style, sink);
-            shown.begin(adapter, mode);
+            shown.begin(renderer);
             shown.messages.is_some()
         };
-        assert!(rendered(LineStyle::People, ADAPTER, AgentMode::Headless));
-        assert!(rendered(LineStyle::People, ADAPTER, AgentMode::Once));
-        assert!(!rendered(LineStyle::People, AdapterId::JSON_LINES, AgentMode::Headless));
-        assert!(!rendered(LineStyle::Json, ADAPTER, AgentMode::Headless));
-        assert!(!rendered(LineStyle::Raw, ADAPTER, AgentMode::Headless));
+        assert!(rendered(LineStyle::People, Some(render)));
+        assert!(!rendered(LineStyle::People, None));
+        assert!(!rendered(LineStyle::Json, Some(render)));
+        assert!(!rendered(LineStyle::Raw, Some(render)));
     }
 
     #[test]

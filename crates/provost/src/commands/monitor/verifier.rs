@@ -7,11 +7,11 @@ use std::{
     time::Duration,
 };
 
-use provost_agent_codex::process::{ProgramEnd, ProgramRun};
 use provost_api::{ApiError, ErrorCode, VerifyEnd, VerifyReply, VerifyRequest};
 use provost_config::{
     CommandSpec, Escalation, Resolved, Switchable, TextLine, Verifier as Settings, Workflow,
 };
+use provost_sys::program::{ProgramEnd, ProgramRun};
 use provost_verify::{
     BmadWorkflow as BuiltIn, CommandRun, ProgramExit, RetryPolicy, Urgency, Verifier,
     VerifierProgram, VerifierSpec, VerifierVerdict, WorkKey,

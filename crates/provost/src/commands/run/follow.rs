@@ -113,7 +113,7 @@ fn print_event(context: &Context, event: &EventRow, id: &str) -> Result<(), ApiE
     Ok(())
 }
 
-/// Returns the error code to exit with, or `None` if the run succeeded.
+/// Returns the error code for the exit status, or `None` if the run succeeded.
 fn failure(row: &RunRow) -> Option<ErrorCode> {
     match row.state.known() {
         Some(RunStateName::Succeeded | RunStateName::Completed) => None,

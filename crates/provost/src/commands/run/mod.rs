@@ -19,9 +19,12 @@ pub(crate) use self::{
 };
 use super::{
     mutation::KeyArgs,
-    spawn::{self, codex::CodexArgs, variables::VariableArgs},
+    spawn::{self, built_in::AgentArgs, variables::VariableArgs},
 };
-use crate::{cli::CliResult, clock, context::Context, error::usage, follow::newest, ui};
+use crate::{
+    adapters::DEFAULT_AGENT, cli::CliResult, clock, context::Context, error::usage, follow::newest,
+    ui,
+};
 
 /// Turn a goal into a reviewed, tested branch
 ///
@@ -84,10 +87,10 @@ pub(crate) struct CommonArgs {
     name: Option<String>,
     /// Agent: `codex`, `demo`, or the name of an `[agents.NAME]` table in the configuration; `demo`
     /// needs --no-triage --no-plan --review-task off --review-final off
-    #[arg(long, value_name = "NAME", default_value = provost_config::BUILT_IN)]
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_AGENT)]
     agent: String,
     #[command(flatten)]
-    codex: CodexArgs,
+    settings: AgentArgs,
     /// Ignore the project's provost.toml, and do not let Codex trust the project's files
     #[arg(long)]
     ignore_project_config: bool,

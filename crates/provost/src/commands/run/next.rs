@@ -35,7 +35,10 @@ pub(crate) fn next_commands(row: &RunRow) -> Vec<String> {
             } else {
                 None
             };
-            let check = red.map(|at| format!("provost logs {id} --check {}", at + 1));
+            let check = match failing_verification(row) {
+                Some(no) => Some(format!("provost logs {id} --verification {no}")),
+                None => red.map(|at| format!("provost logs {id} --check {}", at + 1)),
+            };
             let used_up = row.cause.as_deref() == Some("budget");
             let more = if row.budget.tokens.is_some() { "--tokens" } else { "--turns" };
             let raise = used_up.then(|| format!("provost limit {id} {more} MORE"));
@@ -48,6 +51,14 @@ pub(crate) fn next_commands(row: &RunRow) -> Vec<String> {
                 .collect()
         }
     }
+}
+
+/// Returns the number of the merge check that ended the run, if one did.
+fn failing_verification(row: &RunRow) -> Option<u32> {
+    let by_merge = matches!(row.cause.as_deref(), Some("landing" | "queue"));
+    let last = row.verifications.last().filter(|_| by_merge)?;
+    let ran = last.checks.iter().any(|check| check.output.is_some());
+    (ran && last.state == "failed").then_some(last.no)
 }
 
 /// Returns the session that best explains why a run ended. If tasks failed, this is the most recent
@@ -76,7 +87,7 @@ fn merge_command(row: &RunRow) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use provost_api::{LandingRow, TaskCounts};
+    use provost_api::{CheckRow, LandingRow, RunVerificationRow, TaskCounts};
 
     use super::*;
 
@@ -106,6 +117,31 @@ mod tests {
                 "provost summary deadbeef",
             ]
         );
+    }
+
+    #[test]
+    fn next_commands_name_the_failed_merge_check() {
+        let check: CheckRow = serde_json::from_value(serde_json::json!({
+            "command": "make", "result": "failed", "output": "checks/1"
+        }))
+        .expect("the other fields are optional");
+        let one = RunVerificationRow {
+            no: 3,
+            kind: "landing".to_owned(),
+            batch: None,
+            step: Some(1),
+            state: "failed".to_owned(),
+            commit: String::new(),
+            tree: String::new(),
+            checks: vec![check],
+        };
+        let failed = RunRow {
+            terminal: true,
+            cause: Some("landing".to_owned()),
+            verifications: vec![one],
+            ..ui::test_run("failed")
+        };
+        assert_eq!(next_commands(&failed)[0], "provost logs deadbeef --verification 3");
     }
 
     #[test]

@@ -23,12 +23,13 @@ use super::{
     plan_file,
 };
 use crate::{
-    codex::CodexSetup,
     commands::{
         config::ignored_project_file,
         prompt_user,
         spawn::{
-            agents, codex, policy,
+            agents,
+            built_in::{self, BuiltInAgent},
+            policy,
             spec::directory,
             spec_from_config::{
                 bounds, budget, checks, keep, ms, no_change, protected, run_hooks, shell_line,
@@ -53,8 +54,8 @@ pub(crate) struct RunRequest<'a> {
     pub(crate) goal: RunGoal,
     pub(crate) name: Option<&'a str>,
     pub(crate) agent: &'a str,
-    /// An option of the request that only Codex supports, if any.
-    pub(crate) codex_only_flag: Option<&'static str>,
+    /// An option of the request that only built-in agents support, if any.
+    pub(crate) settings_flag: Option<&'static str>,
     pub(crate) variables: &'a VariableArgs,
     /// Prepared answers, by question ID.
     pub(crate) answers: BTreeMap<String, Vec<String>>,
@@ -102,7 +103,7 @@ pub(super) fn request_from_args(args: &RunArgs) -> Result<RunRequest<'_>, ApiErr
         goal,
         name: args.common.name.as_deref(),
         agent: &args.common.agent,
-        codex_only_flag: args.common.codex.first_given(),
+        settings_flag: args.common.settings.first_given(),
         variables: &args.common.variables,
         answers: answers.unwrap_or_default(),
         origin: None,
@@ -244,7 +245,7 @@ fn flags(args: &RunArgs) -> Vec<FlagSetting> {
     ]
     .into_iter()
     .flatten()
-    .chain(args.common.codex.flags())
+    .chain(args.common.settings.flags(Some(&args.common.agent)))
     .collect()
 }
 
@@ -254,7 +255,7 @@ fn no_project(why: &provost_git::project::Error) -> ApiError {
     error
 }
 
-/// Returns the commit that the run starts from. Merging requires a target branch.
+/// Returns the commit from which the run starts. Merging requires a target branch.
 fn target(
     git: &Git,
     project: &Project,
@@ -311,8 +312,8 @@ fn uncommitted_warning(git: &Git, project: &Project) -> Result<Option<String>, A
     }))
 }
 
-/// Returns the remote to push to. The run stores it, because an agent could later change the
-/// repository's configuration.
+/// Returns the remote to which the run pushes its branch. The run stores the remote, because an
+/// agent could later change the repository's configuration.
 fn remote(git: &Git, project: &Project, branch: &str) -> Result<RunRemote, ApiError> {
     let found = remote_of(git, project, Some(branch)).map_err(|why| {
         chain(ErrorCode::BadRequest, "cannot read the remotes of the repository", &why)
@@ -384,18 +385,15 @@ fn agent(
     place: AgentWorkplace<'_>,
     config: &Resolved,
 ) -> Result<(AgentSpec, Vec<String>), ApiError> {
-    if wish.agent == config::BUILT_IN {
+    if let Some(built_in) = BuiltInAgent::find(wish.agent) {
         let (mut agent, warnings) =
-            codex::agent(context, wish.variables, AgentMode::Headless, config, place)?;
-        // The prompts for Codex describe its tools, so Codex's settings must be known.
-        let setup = CodexSetup::new(&context.environment, config)?;
-        agent.settings.multi_agent = setup.multi_agent(&agent.argv)?;
+            built_in.spec(context, wish.variables, AgentMode::Headless, config, place)?;
+        // The prompts describe the agent's own tools, so its settings must be known.
+        agent.settings.multi_agent = built_in.multi_agent(context, config, &agent.argv)?;
         return Ok((agent, warnings));
     }
-    if let Some(flag) = wish.codex_only_flag {
-        return Err(
-            usage(format!("{flag} applies only to Codex")).next("provost run --agent codex …")
-        );
+    if let Some(flag) = wish.settings_flag {
+        return Err(built_in::only_built_in(flag, "provost run --agent AGENT …"));
     }
     let agent = agents::configured(context, Some(wish.agent), &[], wish.variables, config)?;
     check_agent_capabilities(&agent, wish, config)?;

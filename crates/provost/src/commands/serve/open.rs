@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use provost_api::{ApiError, RunRow};
-use provost_config::{BUILT_IN, FlagSetting};
+use provost_config::FlagSetting;
 use provost_core::run::RunOrigin;
 use provost_tracker::{issue, schedule::IssueStart, workflow::WorkflowConfig};
 
 use super::source::WorkflowSource;
 use crate::{
+    adapters::DEFAULT_AGENT,
     commands::{
         run::{self, CheckSource, MAX_SPEC, RunGoal, RunRequest},
         spawn::variables::VariableArgs,
@@ -47,8 +48,8 @@ pub(super) fn open(
         preset: config.provost.preset.as_deref(),
         goal: goal(source, start)?,
         name: Some(&name),
-        agent: config.provost.agent.as_deref().unwrap_or(BUILT_IN),
-        codex_only_flag: for_codex(config),
+        agent: config.provost.agent.as_deref().unwrap_or(DEFAULT_AGENT),
+        settings_flag: for_codex(config),
         variables: &VariableArgs::default(),
         answers: BTreeMap::new(),
         origin: Some(origin),

@@ -8,7 +8,10 @@ use provost_core::session::{
     AgentInterface, AgentMode, AgentProfile, AgentSettings, AgentSpec, CommandStdin,
 };
 
-use super::variables::{VariableArgs, VariableSet};
+use super::{
+    built_in::BuiltInAgent,
+    variables::{VariableArgs, VariableSet},
+};
 use crate::{
     commands::demo_agent::{DEMO_AGENT, DEMO_COMMAND},
     context::Context,
@@ -68,13 +71,13 @@ pub(crate) fn configured(
 
 /// Returns the outline of an agent by name. This reads only the configuration and starts no program.
 pub(crate) fn find_outline(name: &str, config: &Resolved) -> Result<AgentSpec, ApiError> {
-    let (interface, argv) = match config.agents.get(name) {
-        _ if name == config::BUILT_IN => {
-            (provost_agent_codex::interface(AgentMode::Headless), vec![name.to_owned()])
-        }
-        Some(agent) => (interface(agent.adapter), agent.command.as_slice().to_vec()),
-        None if name == DEMO_AGENT => (AgentInterface::json_lines(), demo_argv()?),
-        None => return Err(unknown(None, name, config)),
+    let built_in = BuiltInAgent::find(name);
+    let built_in = built_in.and_then(|agent| agent.adapter.interface(AgentMode::Headless));
+    let (interface, argv) = match (built_in, config.agents.get(name)) {
+        (Some(interface), _) => (interface, vec![name.to_owned()]),
+        (None, Some(agent)) => (interface(agent.adapter), agent.command.as_slice().to_vec()),
+        (None, None) if name == DEMO_AGENT => (AgentInterface::json_lines(), demo_argv()?),
+        (None, None) => return Err(unknown(None, name, config)),
     };
     Ok(AgentSpec {
         name: name.to_owned(),
@@ -118,7 +121,7 @@ fn interface(adapter: config::Adapter) -> AgentInterface {
 }
 
 fn unknown(context: Option<&Context>, name: &str, config: &Resolved) -> ApiError {
-    let built_in = [config::BUILT_IN, DEMO_AGENT].into_iter();
+    let built_in = BuiltInAgent::all().map(|agent| -> &str { agent.name() }).chain([DEMO_AGENT]);
     let own = config.agents.keys().map(String::as_str).filter(|name| *name != DEMO_AGENT);
     let known: Vec<&str> = built_in.chain(own).collect();
     let near = |known: &&&str| strsim::osa_distance(name, known) <= name.chars().count().max(3) / 3;

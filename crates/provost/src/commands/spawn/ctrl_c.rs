@@ -1,4 +1,4 @@
-//! Ctrl-C handling for commands that wait. Ctrl-C ends the wait, but not the work being waited for.
+//! Ctrl-C handling for commands that wait. Ctrl-C ends the wait, but not the awaited work.
 
 use std::io;
 

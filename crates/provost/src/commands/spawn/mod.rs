@@ -1,7 +1,7 @@
 //! `provost spawn`
 
 pub(super) mod agents;
-pub(super) mod codex;
+pub(super) mod built_in;
 pub(super) mod ctrl_c;
 pub(super) mod policy;
 pub(super) mod reactions;
@@ -22,7 +22,10 @@ use provost_core::{
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use self::{codex::CodexArgs, variables::VariableArgs};
+use self::{
+    built_in::{AgentArgs, BuiltInAgent},
+    variables::VariableArgs,
+};
 use super::mutation::{KeyArgs, next_commands};
 use crate::{cli::CliResult, clock, context::Context, error::usage, ui, viewport::TmuxViewport};
 
@@ -52,7 +55,7 @@ pub(crate) struct SpawnArgs {
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
     #[command(flatten)]
-    codex: CodexArgs,
+    settings: AgentArgs,
     /// Run Codex once and exit, without questions or approvals (`codex exec`)
     #[arg(long, conflicts_with_all = ["keep", "stdin", "approvals"])]
     once: bool,
@@ -172,31 +175,32 @@ fn show(context: &Context, viewport: &TmuxViewport, reply: &Value) {
 }
 
 /// Expands patterns to the variables in the daemon's environment. Adds a warning if that
-/// environment lacks a variable that Codex gets by default, such as the API key for its model.
+/// environment lacks a variable that a built-in agent gets by default, such as the API key for its model.
 pub(super) fn expand(
     context: &Context,
     client: &Client,
     agent: &mut AgentSpec,
     warnings: &mut Vec<String>,
 ) -> Result<(), ApiError> {
-    let is_codex = agent.interface.adapter == provost_agent_codex::ADAPTER;
-    if !is_codex && !agent.pass_env.iter().any(|name| name.ends_with('*')) {
+    let built_in = BuiltInAgent::of_adapter(agent);
+    if built_in.is_none() && !agent.pass_env.iter().any(|name| name.ends_with('*')) {
         return Ok(());
     }
     let there = client.get::<DaemonInfo>("/v1/daemon")?.environment;
-    if is_codex {
+    if let Some(built_in) = built_in {
+        let title = built_in.front_end.title();
         let here = context.environment.variables();
         let wanted = [agent.pass_env.as_slice(), &agent.own_env].concat();
         let lacking = variables::missing_in_daemon(&wanted, here, &there);
-        warnings.extend(lacking.iter().map(|name| missing_variable_warning(name)));
+        warnings.extend(lacking.iter().map(|name| missing_variable_warning(name, title)));
     }
     agent.pass_env = variables::expand(&agent.pass_env, &there);
     Ok(())
 }
 
-fn missing_variable_warning(name: &str) -> String {
+fn missing_variable_warning(name: &str, agent: &str) -> String {
     format!(
-        "{name} is set here but not in the daemon, so Codex does not get it; run `provost daemon \
+        "{name} is set here but not in the daemon, so {agent} does not get it; run `provost daemon \
          stop`, and the next command starts a daemon that has it"
     )
 }

@@ -12,7 +12,7 @@ use provost_core::{
 use super::worktree::{self, SessionWorktree};
 use crate::context::Context;
 
-/// Returns the directory that relative paths in rules are resolved against, which is the top of the
+/// Returns the directory against which relative paths in rules are resolved: the top of the
 /// worktree.
 pub(super) fn base<'a>(placed: &'a SessionWorktree, cwd: &'a Path) -> &'a Path {
     match &placed.work {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use provost_api::ApiError;
-use provost_config::{self as config, FlagSetting, Resolved};
+use provost_config::{FlagSetting, Resolved};
 use provost_core::{
     ids::SessionId,
     session::{
@@ -14,7 +14,9 @@ use provost_core::{
 use uuid::Uuid;
 
 use super::{
-    SpawnArgs, agents, codex, policy, reactions,
+    SpawnArgs, agents,
+    built_in::{self, BuiltInAgent},
+    policy, reactions,
     spec_from_config::{
         bounds, budget, checks, keep, no_change, protected, session_hooks, shell_line,
     },
@@ -171,7 +173,7 @@ fn flags(args: &SpawnArgs) -> Vec<FlagSetting> {
     ]
     .into_iter()
     .flatten()
-    .chain(args.codex.flags())
+    .chain(args.settings.flags(args.agent.as_deref()))
     .collect()
 }
 
@@ -182,19 +184,17 @@ fn agent(
     place: AgentWorkplace<'_>,
     config: &Resolved,
 ) -> Result<(AgentSpec, Vec<String>), ApiError> {
-    if args.agent.as_deref() == Some(config::BUILT_IN) {
-        codex::reject_ineffective(args)?;
+    if let Some(built_in) = args.agent.as_deref().and_then(BuiltInAgent::find) {
+        built_in.reject_ineffective(args)?;
         let mode = match (args.once, args.tty) {
             (true, _) => AgentMode::Once,
             (false, true) => AgentMode::Terminal,
             (false, false) => AgentMode::Headless,
         };
-        return codex::agent(context, &args.variables, mode, config, place);
+        return built_in.spec(context, &args.variables, mode, config, place);
     }
-    if let Some(flag) = codex::own_flag(args) {
-        let message =
-            format!("{flag} applies only to Codex: use it with --agent {}", config::BUILT_IN);
-        return Err(usage(message).next("provost spawn --agent codex INSTRUCTION"));
+    if let Some(flag) = built_in::own_flag(args) {
+        return Err(built_in::only_built_in(flag, "provost spawn --agent AGENT INSTRUCTION"));
     }
     let agent =
         agents::configured(context, args.agent.as_deref(), &args.command, &args.variables, config)?;
@@ -212,10 +212,11 @@ fn successor(
     place: AgentWorkplace<'_>,
     config: &Resolved,
 ) -> Result<AgentSpec, ApiError> {
-    if name == config::BUILT_IN {
-        Ok(codex::agent(context, &args.variables, AgentMode::Headless, config, place)?.0)
-    } else {
-        agents::configured(context, Some(name), &[], &args.variables, config)
+    match BuiltInAgent::find(name) {
+        Some(agent) => {
+            Ok(agent.spec(context, &args.variables, AgentMode::Headless, config, place)?.0)
+        }
+        None => agents::configured(context, Some(name), &[], &args.variables, config),
     }
 }
 

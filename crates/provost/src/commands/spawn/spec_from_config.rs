@@ -23,7 +23,7 @@ pub(crate) fn keep(config: &Resolved) -> Vec<String> {
     config.verify.keep.iter().map(|pattern| pattern.as_str().to_owned()).collect()
 }
 
-/// Returns the files that the checks depend on.
+/// Returns the files on which the checks depend.
 pub(crate) fn protected(config: &Resolved) -> Vec<String> {
     config.verify.protected.iter().map(|pattern| pattern.as_str().to_owned()).collect()
 }

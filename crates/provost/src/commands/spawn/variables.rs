@@ -90,6 +90,11 @@ impl VariableSet {
         self.by_name.remove(name);
     }
 
+    /// Whether a variable is passed, by value or by name.
+    pub(super) fn contains(&self, name: &str) -> bool {
+        self.by_value.contains_key(name) || self.by_name.contains(name)
+    }
+
     /// Changes `PATH`, provided that it is passed by value.
     pub(super) fn path(&mut self, change: impl FnOnce(&str) -> String) {
         if let Some(path) = self.by_value.get_mut("PATH") {

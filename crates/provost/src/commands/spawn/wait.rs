@@ -67,7 +67,7 @@ fn is_settled(row: &SessionRow) -> bool {
     (row.terminal && row.sealed) || ui::awaits_user(row)
 }
 
-/// Returns the error code to exit with, or `None` if the work is done.
+/// Returns the error code for the exit status, or `None` if the work is done.
 fn failure(row: &SessionRow) -> Option<ErrorCode> {
     if row.is_good() {
         None

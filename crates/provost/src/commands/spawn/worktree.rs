@@ -23,7 +23,7 @@ pub(crate) struct WorktreeRequest<'a> {
     pub(crate) config: &'a Resolved,
     /// The last digits of the session's ID.
     pub(crate) short: &'a str,
-    /// The text that the branch name is derived from.
+    /// The text from which the branch name is derived.
     pub(crate) about: &'a str,
 }
 
@@ -40,8 +40,8 @@ pub(super) fn is_separate(config: &Resolved) -> bool {
     config.worktree.enabled == Some(true)
 }
 
-/// Returns the commit that a worktree starts from or that checks compare with, or `None` if the
-/// session needs neither.
+/// Returns the commit from which a worktree starts or with which checks compare the work, or `None`
+/// if the session needs neither.
 pub(super) fn start_commit(
     context: &Context,
     cwd: &Path,

@@ -195,7 +195,7 @@ impl<'a> TeamTarget<'a> {
     }
 }
 
-/// Returns the ID and token of the launch that this process belongs to, if it belongs to one.
+/// Returns the ID and token of the launch to which this process belongs, if there is one.
 pub(crate) fn launch_credentials(context: &Context) -> (Option<String>, Option<String>) {
     let variable = |name: &str| context.environment.get(name).map(str::to_owned);
     (variable(MARK), variable("PROVOST_TOKEN"))

@@ -71,7 +71,7 @@ struct LeaseArgs {
     /// Number of the message
     #[arg(value_name = "NUMBER")]
     no: u32,
-    /// Lease of the offer
+    /// Number of the lease under which the message was offered
     #[arg(long, value_name = "N")]
     lease: u32,
     #[command(flatten)]

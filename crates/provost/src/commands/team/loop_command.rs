@@ -51,10 +51,10 @@ enum LoopCommand {
 struct LoopStartArgs {
     #[command(flatten)]
     looped: LoopFlags,
-    /// Check to run each iteration (repeatable) [default: the team's checks]
+    /// Command that must pass in each iteration (repeatable) [default: the team's checks]
     #[arg(long, value_name = "COMMAND")]
     check: Vec<String>,
-    /// Built-in template, or one from the configuration
+    /// Name of a built-in template, or of one in the configuration
     #[arg(
         value_name = "TEMPLATE",
         required_unless_present = "require",

@@ -4,7 +4,7 @@ use clap::Args;
 use provost_api::{ApiError, Client};
 use provost_core::{
     ids::{SessionId, TeamId},
-    session::TeamMembership,
+    session::{AgentMode, TeamMembership},
     team::{
         LoopTemplate, MemberLabels, MemberMode, MemberRole, ProvostInvocation, Team, TeamActor,
         TeamAdvanceContext, TeamCommand, TeamCommandLines, TeamOpened, TeamSpec, contract,
@@ -16,7 +16,7 @@ use provost_engine::shell::{NewMember, NewSession};
 use super::binding::LabelFlags;
 use crate::{
     clock,
-    commands::spawn::{build_spec, label},
+    commands::spawn::{build_spec, built_in::BuiltInAgent, label},
     context::Context,
     error::usage,
 };
@@ -159,7 +159,7 @@ impl MemberBuilder<'_> {
             ["--role", meant.role.as_str(), "--cwd", &self.spec.cwd, place].map(str::to_owned),
         );
         line.extend(["--no-check", "--allow-empty-diff", "--keep"].map(str::to_owned));
-        if !edits && agent == provost_config::BUILT_IN {
+        if !edits && BuiltInAgent::find(agent).is_some_and(has_own_sandbox) {
             line.extend(words("--sandbox read-only"));
         }
         line.extend(self.args.spawn.iter().flat_map(|more| words(more)));
@@ -175,6 +175,12 @@ impl MemberBuilder<'_> {
         let member = task.member(name);
         member.map(|member| contract(&commands, member, MemberMode::Tools)).unwrap_or_default()
     }
+}
+
+/// Whether the agent's program confines the commands that it runs.
+fn has_own_sandbox(agent: BuiltInAgent) -> bool {
+    let interface = agent.adapter.interface(AgentMode::Headless);
+    interface.is_some_and(|interface| interface.capabilities.own_sandbox)
 }
 
 /// Returns warnings about the sessions to start.
@@ -246,7 +252,7 @@ fn parse_member(
     let named = |name: &str| label(name).map_err(|why| usage(format!("{text:?}: {why}")));
     if pull {
         if text.contains('=') {
-            let message = format!("--pull starts no agents: {text:?} must be only a name");
+            let message = format!("{text:?} must be only a name, because --pull starts no agents");
             return Err(usage(message));
         }
         return Ok(RequestedMember { name: named(text)?, role, source: MemberSource::External });
@@ -259,7 +265,7 @@ fn parse_member(
     let who = match (who, who.strip_prefix("session:")) {
         ("me", _) => MemberSource::External,
         ("", _) | (_, Some("")) => {
-            return Err(usage(format!("{text:?} has no agent or session"))
+            return Err(usage(format!("no agent or session given in {text:?}"))
                 .next("provost team start --help"));
         }
         (_, Some(session)) => MemberSource::Session(session.to_owned()),

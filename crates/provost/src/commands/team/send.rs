@@ -138,7 +138,7 @@ fn default_recipient(
     };
     let is_name = |member: &MemberRow| member.name == text;
     if text == OPERATOR || row.members.iter().any(is_name) {
-        let message = format!("no text for {text:?}");
+        let message = format!("no message text given: {text:?} is the name of a recipient");
         return Err(usage(message).next(format!("provost team send WHO TEXT -t {id}")));
     }
     let reports = acting_member(row, by, session).is_some_and(|member| member.role != "manager");

@@ -108,7 +108,7 @@ impl SentTeamCommand {
     ) -> Result<Self, ApiError> {
         if context.environment.get(MARK).is_some() {
             // Waiting may start a daemon, which an agent must not do.
-            let message = "an agent is notified of the result: omit --wait";
+            let message = "an agent cannot wait for a result, but is notified of it: omit --wait";
             return Err(usage(message.to_owned()));
         }
         let id = meant.find(context)?.id;

@@ -128,7 +128,7 @@ fn judge(row: &TeamRow, messages: &[TeamMessageRow]) -> WaitStatus<TeamWaitEnd> 
     }
 }
 
-/// Whether a worker is neither working nor has a message to work on.
+/// Whether a worker is not working and has no message to handle.
 fn is_idle(worker: &MemberRow, messages: &[TeamMessageRow]) -> bool {
     // A message that was pushed to a session is accepted until a turn begins with it.
     let has_message = messages.iter().any(|message| {

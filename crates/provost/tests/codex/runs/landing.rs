@@ -49,7 +49,8 @@ fn moved_branch_is_merged_and_checked_before_landing() {
     stage.model.release("door");
     let row = stage.wait_run_sealed(&id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
-    assert_eq!(session_stages(&row), ["work", "land"], "the merge was checked separately");
+    assert_eq!(session_stages(&row), ["work"], "the merge was checked without a session");
+    assert_eq!(row["verifications"][0]["state"], "passed", "{row:#}");
     let parents = stage.repo.git(&["log", "-1", "--format=%P"]);
     assert!(parents.contains(&theirs), "{parents}");
     assert_eq!(stage.repo.read("greeting.txt").trim(), "hello");

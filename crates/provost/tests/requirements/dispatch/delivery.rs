@@ -278,7 +278,7 @@ fn send_without_recipient_uses_the_role() {
     assert_eq!(to(env.act_as("boss", &["team", "send", "Begin with one."])), "hand");
     assert_eq!(to(env.act_as("hand", &["team", "send", "It is done."])), "boss");
     let only_name = env.act_as_operator(&["team", "send", "hand"]);
-    assert!(only_name.assert_code(2).stdout.contains("no text for"), "{only_name:?}");
+    assert!(only_name.assert_code(2).stdout.contains("no message text"), "{only_name:?}");
     env.bind("limits", "arm", "worker");
     let several = env.act_as_operator(&["team", "send", "Begin."]);
     assert!(several.assert_code(2).stdout.contains("several workers"), "{several:?}");

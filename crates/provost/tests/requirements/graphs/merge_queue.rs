@@ -1,7 +1,7 @@
 //! The merge queue: conflicts, tasks that break the work of others, and a branch on which every
 //! commit passes.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::kit::{PlanEnv, ScriptedTask, after_peer_starts};
 
@@ -119,4 +119,102 @@ fn setup_changes_do_not_affect_queue_checks() {
     let tree = env.repo.git(&["rev-parse", &format!("{branch}^{{tree}}")]);
     assert_eq!(row["tree"], json!(tree), "what was proved is what is on the branch");
     assert_eq!(env.file_at(&branch, "README.md").matches("set up").count(), 1);
+}
+
+/// Two tasks that start from the same commit, so that their merge is a tree of its own.
+fn two_tasks() -> PlanEnv {
+    let (left, right) = (
+        after_peer_starts("left", "right", "echo left > left.txt"),
+        after_peer_starts("right", "left", "echo right > right.txt"),
+    );
+    PlanEnv::new(&[("left", &[], &left), ("right", &[], &right)])
+}
+
+/// A check that counts how often it ran on the merge, where it blocks until it is released.
+fn blocking_check(env: &PlanEnv) -> String {
+    let root = env.stage.home.root().display().to_string();
+    format!(
+        "test ! -e left.txt || test ! -e right.txt || {{ echo on the merge; echo ran >> {root}/ran; while ! test -e {root}/go-on; do sleep 0.05; done; }}"
+    )
+}
+
+/// Returns the merge checks of a run that has succeeded.
+fn merge_checks(env: &PlanEnv, id: &str) -> Value {
+    let row = env.wait_sealed(id);
+    assert_eq!((&row["state"], &row["verified"]), (&json!("succeeded"), &json!(true)), "{row:#}");
+    row["verifications"].clone()
+}
+
+#[test]
+fn queue_check_survives_daemon_kill_and_runs_once() {
+    let env = two_tasks();
+    let id = env.open_run(&["--check", &blocking_check(&env)]);
+    env.wait_file("ran");
+    env.stage.home.daemon().kill();
+    let running = env.stage.status(&id)["verifications"][0].clone();
+    assert_eq!(running["state"], "running", "{running:#}");
+    env.touch("go-on");
+    let checks = merge_checks(&env, &id);
+    assert_eq!(checks.as_array().unwrap().len(), 1, "{checks:#}");
+    assert_eq!(std::fs::read_to_string(env.stage.file("ran")).unwrap(), "ran\n", "it ran once");
+    let output = checks[0]["checks"][0]["output"].as_str().unwrap();
+    assert!(output.starts_with(&format!("checks/{id}.verify-1~")), "{output}");
+    let shown = env.stage.provost(&["logs", &id, "--verification", "1"]);
+    assert_eq!(shown.ok().stdout, "on the merge\n");
+}
+
+#[test]
+fn queue_check_needs_no_session_and_three_commits() {
+    let env = two_tasks();
+    let id = env.open_run(&["--check", "true"]);
+    let checks = merge_checks(&env, &id);
+    assert_eq!((&checks[0]["no"], &checks[0]["state"]), (&json!(1), &json!("passed")));
+    let row = env.stage.status(&id);
+    let stages: Vec<&str> = row["sessions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["stage"].as_str().unwrap())
+        .collect();
+    assert_eq!(stages, ["work", "work"]);
+    let mut events = env.stage.events(&id);
+    events.retain(|event| event["stream"] == "run");
+    let kind = |event: &Value| event["kind"].as_str().unwrap().to_owned();
+    let asked = events.iter().position(|one| kind(one) == "run.verification_requested").unwrap();
+    let kinds: Vec<String> = events[asked - 1..asked + 3].iter().map(kind).collect();
+    let expected = [
+        "run.batch_merged",
+        "run.verification_requested",
+        "run.verification_done",
+        "run.integrated",
+    ];
+    assert_eq!(kinds, expected);
+    let at = |event: &Value| event["at"].as_i64().unwrap();
+    assert_eq!(
+        at(&events[asked - 1]),
+        at(&events[asked]),
+        "the merge and the request are one commit"
+    );
+}
+
+#[test]
+fn cancelled_queue_check_ends_with_its_run() {
+    let env = two_tasks();
+    let id = env.open_run(&["--check", &blocking_check(&env)]);
+    env.wait_file("ran");
+    env.stage.provost(&["cancel", &id, "--because", "enough"]).ok();
+    let row = env.wait_sealed(&id);
+    assert_eq!(row["state"], "cancelled", "{row:#}");
+    assert_eq!(row["verifications"][0]["state"], "stopped", "{row:#}");
+    env.touch("go-on");
+    env.stage.provost(&["resume", &id]).ok();
+    let row = env.wait_sealed_attempt(&id, 2);
+    assert_eq!(row["state"], "succeeded", "{row:#}");
+    let states: Vec<&str> = row["verifications"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["state"].as_str().unwrap())
+        .collect();
+    assert_eq!(states, ["stopped", "passed"]);
 }

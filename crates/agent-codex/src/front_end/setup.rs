@@ -1,117 +1,69 @@
 //! The configured Codex on this machine: its program, home, login and skills.
 
-use std::{
-    ffi::OsString,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
-use provost_agent_codex::{
+use provost_agent::front_end::FrontEndContext;
+use provost_api::{ApiError, ErrorCode};
+use provost_config::{Resolved, Switchable, ValueSource};
+use provost_core::session::MultiAgent;
+use provost_sys::error_chain;
+
+use super::settings::CodexSettings;
+use crate::{
     CodexSearch, NamedCodex, SearchEnvironment, features, find_codex,
     home::{self, Login, MissingLogin},
     locate, skills,
 };
-use provost_api::{ApiError, ErrorCode};
-use provost_config::{FilePath, Resolved, Switchable, ValueSource};
-use provost_core::session::MultiAgent;
-
-use crate::{
-    environment::Environment,
-    error::{chain, from_causes, usage},
-    settings,
-};
 
 /// The environment variable that contains the path of Codex's home.
-pub(crate) const HOME_VARIABLE: &str = "CODEX_HOME";
-
-/// The default search path for programs.
-const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+pub(super) const HOME_VARIABLE: &str = "CODEX_HOME";
 
 /// The key that allows Codex to start agents of its own.
-pub(crate) const MULTI_AGENT: &str = "agents.codex.multi_agent";
+pub(super) const MULTI_AGENT: &str = "agents.codex.multi_agent";
 
 /// The configuration of Codex, and what is needed to resolve the paths in it.
-pub(crate) struct CodexSetup<'a> {
-    environment: &'a Environment,
-    config: &'a Resolved,
-    /// The directory that relative paths in flags and variables are resolved against.
-    base_dir: PathBuf,
-    pub(crate) user_home: PathBuf,
-    /// The search path for programs.
-    path: OsString,
+pub(super) struct CodexSetup<'a> {
+    context: &'a FrontEndContext<'a>,
+    settings: CodexSettings,
+    pub(super) user_home: PathBuf,
 }
 
 /// Why a session cannot log in, and how to fix it.
 #[derive(Debug)]
-pub(crate) struct LoginProblem {
-    pub(crate) problem: String,
-    pub(crate) fix: String,
+pub(super) struct LoginProblem {
+    pub(super) problem: String,
+    pub(super) fix: String,
 }
 
 /// Returns whether the configuration allows Codex to start agents of its own, or `None` if the key
 /// is unset.
-pub(crate) fn configured_multi_agent(config: &Resolved) -> Option<MultiAgent> {
+pub(super) fn configured_multi_agent(config: &Resolved) -> Option<MultiAgent> {
     let source = config.provenance.get(MULTI_AGENT).map(ToString::to_string);
-    config.codex.multi_agent.map(|on| MultiAgent { on, source: source.unwrap_or_default() })
+    let settings = CodexSettings::from_config(config);
+    settings.multi_agent.map(|on| MultiAgent { on, source: source.unwrap_or_default() })
 }
 
 impl<'a> CodexSetup<'a> {
-    pub(crate) fn new(
-        environment: &'a Environment,
-        config: &'a Resolved,
-    ) -> Result<Self, ApiError> {
-        let user_home = environment.path("HOME").ok_or_else(|| {
+    pub(super) fn new(context: &'a FrontEndContext<'a>) -> Result<Self, ApiError> {
+        let user_home = context.absolute_path("HOME").ok_or_else(|| {
             usage("Codex needs a home directory: HOME is not set").next("export HOME=DIRECTORY")
         })?;
-        let path = environment.get("PATH").unwrap_or(DEFAULT_PATH).into();
-        Ok(CodexSetup {
-            environment,
-            config,
-            base_dir: environment.current_dir()?,
-            user_home,
-            path,
-        })
-    }
-
-    /// Creates the setup for read-only commands. Directories in `PATH` are ignored if they are
-    /// relative or inside the project that contains `cwd`.
-    pub(crate) fn new_read_only(
-        environment: &'a Environment,
-        config: &'a Resolved,
-        cwd: &Path,
-    ) -> Result<Self, ApiError> {
-        let mut setup = CodexSetup::new(environment, config)?;
-        let top = settings::project_top(cwd);
-        let real = |dir: &Path| std::fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
-        let counts = |dir: &PathBuf| {
-            let inside = top.as_ref().is_some_and(|top| real(dir).starts_with(real(top)));
-            dir.is_absolute() && !inside
-        };
-        let kept: Vec<PathBuf> = std::env::split_paths(&setup.path).filter(counts).collect();
-        setup.path = std::env::join_paths(kept).unwrap_or_default();
-        Ok(setup)
+        let settings = CodexSettings::from_config(context.config);
+        Ok(CodexSetup { context, settings, user_home })
     }
 
     /// Whether the project's file sets the program or the home that the program would read.
-    pub(crate) fn is_named_by_project(&self) -> bool {
+    pub(super) fn is_named_by_project(&self) -> bool {
         ["agents.codex.path", "agents.codex.home"]
             .into_iter()
-            .any(|key| self.is_set_by_project(key))
-    }
-
-    fn is_set_by_project(&self, key: &str) -> bool {
-        let source = self.config.provenance.get(key);
-        let source = match source {
-            Some(ValueSource::Preset { set, .. }) => Some(set.as_ref()),
-            other => other,
-        };
-        matches!(source, Some(ValueSource::Project(_)))
+            .any(|key| self.context.is_set_by_project(key))
     }
 
     /// Returns the configured program and where it is configured.
-    pub(crate) fn explicit_program(&self) -> Option<NamedCodex> {
+    pub(super) fn explicit_program(&self) -> Option<NamedCodex> {
         const KEY: &str = "agents.codex.path";
-        let path = self.resolve_path(KEY, self.config.codex.path.on()?);
-        let source = match self.config.provenance.get(KEY) {
+        let path = self.resolve_path(KEY, self.settings.path.on()?);
+        let source = match self.context.config.provenance.get(KEY) {
             Some(ValueSource::Flag { .. }) => locate::PathSource::Flag,
             Some(ValueSource::Environment { .. }) => locate::PathSource::Environment,
             Some(
@@ -127,7 +79,7 @@ impl<'a> CodexSetup<'a> {
 
     /// Finds the Codex program to start. If there is a cache file, programs whose version it
     /// contains are not run again.
-    pub(crate) fn find(&self, memory: Option<&Path>) -> Result<CodexSearch, ApiError> {
+    pub(super) fn find(&self, memory: Option<&Path>) -> Result<CodexSearch, ApiError> {
         let search = SearchEnvironment { version_cache: memory, ..self.search_environment() };
         find_codex(self.explicit_program().as_ref(), &search).map_err(|why| {
             let code = match &why {
@@ -136,23 +88,25 @@ impl<'a> CodexSetup<'a> {
                     ErrorCode::Unreachable
                 }
             };
-            from_causes(code, &why).next("provost doctor")
+            ApiError::new(code, error_chain(&why)).next("provost doctor")
         })
     }
 
-    pub(crate) fn search_environment(&self) -> SearchEnvironment<'_> {
-        SearchEnvironment { path: &self.path, home: &self.user_home, version_cache: None }
+    pub(super) fn search_environment(&self) -> SearchEnvironment<'_> {
+        SearchEnvironment { path: &self.context.path, home: &self.user_home, version_cache: None }
     }
 
     /// Finds the user's Codex home: the configured one, or else the one from the environment, or
     /// else the default. A home that is set explicitly must exist.
-    pub(crate) fn codex_home(&self) -> Result<Option<PathBuf>, ApiError> {
+    pub(super) fn codex_home(&self) -> Result<Option<PathBuf>, ApiError> {
         const KEY: &str = "agents.codex.home";
-        match &self.config.codex.home {
+        match &self.settings.home {
             Switchable::Off => Ok(None),
             Switchable::On(path) => self.require_home(self.resolve_path(KEY, path), KEY).map(Some),
-            Switchable::Unset => match self.environment.get(HOME_VARIABLE) {
-                Some(path) => self.require_home(self.base_dir.join(path), HOME_VARIABLE).map(Some),
+            Switchable::Unset => match self.context.variable(HOME_VARIABLE) {
+                Some(path) => {
+                    self.require_home(self.context.current_dir.join(path), HOME_VARIABLE).map(Some)
+                }
                 None => Ok(Some(self.user_home.join(".codex")).filter(|usual| usual.is_dir())),
             },
         }
@@ -160,15 +114,15 @@ impl<'a> CodexSetup<'a> {
 
     /// Returns why a session could not log in, and how to fix it. `given` returns whether a
     /// variable is passed to the agent in addition to the configured and default ones.
-    pub(crate) fn login_problem(
+    pub(super) fn login_problem(
         &self,
         given: &dyn Fn(&str) -> bool,
     ) -> Result<Option<LoginProblem>, ApiError> {
         let codex_home = self.codex_home()?;
-        let codex = &self.config.codex;
+        let codex = &self.settings;
         let configured = |name: &str| codex.env.get(name).is_some() || codex.pass_env.matches(name);
         let is_set =
-            |name: &str| self.environment.get(name).is_some() || configured(name) || given(name);
+            |name: &str| self.context.variable(name).is_some() || configured(name) || given(name);
         let login = home::login(codex_home.as_deref(), is_set).map_err(config_error)?;
         let Login::Missing(missing) = login else { return Ok(None) };
         Ok(Some(self.describe_missing_login(missing, codex_home)))
@@ -187,7 +141,7 @@ impl<'a> CodexSetup<'a> {
             format!("{HOME_VARIABLE}={} codex login", place.display())
         };
         let keys = home::KEYS.join(" and ");
-        match (missing, &self.config.codex.home) {
+        match (missing, &self.settings.home) {
             (MissingLogin::InKeyring, _) => LoginProblem {
                 problem: "the Codex login is in a keyring, which only your own Codex home can use"
                     .to_owned(),
@@ -214,32 +168,31 @@ impl<'a> CodexSetup<'a> {
 
     /// Returns whether this Codex may start agents of its own, according to the configuration or
     /// else according to Codex. `None` if neither is known.
-    pub(crate) fn multi_agent(&self, argv: &[String]) -> Result<Option<MultiAgent>, ApiError> {
-        if let Some(configured) = configured_multi_agent(self.config) {
+    pub(super) fn multi_agent(&self, argv: &[String]) -> Result<Option<MultiAgent>, ApiError> {
+        if let Some(configured) = configured_multi_agent(self.context.config) {
             return Ok(Some(configured));
         }
-        let variables =
-            [("PATH".into(), self.path.clone()), ("HOME".into(), self.user_home.clone().into())];
+        let variables = [
+            ("PATH".into(), self.context.path.clone()),
+            ("HOME".into(), self.user_home.clone().into()),
+        ];
         let asked =
             features::is_enabled(argv, &variables, self.codex_home()?.as_deref(), "multi_agent");
         let on = asked.map_err(|why| {
-            chain(
-                ErrorCode::Unreachable,
-                "cannot ask Codex whether it may start its own agents",
-                &why,
-            )
+            let what = "cannot ask Codex whether it may start its own agents";
+            ApiError::new(ErrorCode::Unreachable, format!("{what}: {}", error_chain(&why)))
         })?;
         Ok(on.map(|on| MultiAgent { on, source: "Codex".to_owned() }))
     }
 
     /// Returns the directories that contain additional skills, in order of precedence.
-    pub(crate) fn skill_roots(&self) -> Vec<PathBuf> {
-        let roots = self.config.skills.roots.iter();
+    pub(super) fn skill_roots(&self) -> Vec<PathBuf> {
+        let roots = self.context.config.skills.roots.iter();
         roots.map(|root| self.resolve_path("skills.roots", root)).collect()
     }
 
     /// Lists the skills that a session working in a directory would have.
-    pub(crate) fn skills(&self, directory: &Path) -> Result<Vec<skills::Skill>, ApiError> {
+    pub(super) fn skills(&self, directory: &Path) -> Result<Vec<skills::Skill>, ApiError> {
         let session = home::SessionHome {
             dir: PathBuf::new(),
             codex_home: self.codex_home()?,
@@ -263,25 +216,42 @@ impl<'a> CodexSetup<'a> {
         Err(usage(message).next("provost config show"))
     }
 
-    /// Resolves a path from the configuration. Relative paths are resolved against the directory of
-    /// the file that sets the key.
-    fn resolve_path(&self, key: &str, path: &FilePath) -> PathBuf {
-        path.resolve(self.config.directory_of(key).unwrap_or(&self.base_dir), &self.user_home)
+    fn resolve_path(&self, key: &str, path: &provost_config::FilePath) -> PathBuf {
+        self.context.resolve_path(key, path, &self.user_home)
     }
 }
 
 /// Returns an error for an unreadable Codex configuration.
-pub(crate) fn config_error(why: home::Error) -> ApiError {
-    chain(ErrorCode::BadRequest, "cannot use Codex's configuration", &why)
+pub(super) fn config_error(why: home::Error) -> ApiError {
+    usage(format!("cannot use Codex's configuration: {}", error_chain(&why)))
+}
+
+/// Returns an error for invalid user input.
+pub(super) fn usage(message: impl Into<String>) -> ApiError {
+    ApiError::new(ErrorCode::BadRequest, message)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use provost_config::{ConfigFile, FlagSetting, FlagValue, Inputs, resolve};
 
     use super::*;
 
+    fn variables(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    fn context<'a>(
+        variables: &'a BTreeMap<String, String>,
+        config: &'a Resolved,
+    ) -> FrontEndContext<'a> {
+        FrontEndContext::new(variables, config, std::env::current_dir().unwrap())
+    }
+
     fn config(text: &str, flag: Option<&str>) -> Resolved {
+        provost_config::register_agent_sections([CodexSettings::SECTION]);
         let flags = flag.map(|path| FlagSetting {
             flag: "--codex-path".into(),
             key: "agents.codex.path".into(),
@@ -299,18 +269,20 @@ mod tests {
 
     #[test]
     fn paths_are_relative_to_their_source() {
-        let environment = Environment::from_pairs(&[("HOME", "/home/u")]);
+        let environment = variables(&[("HOME", "/home/u")]);
         let text =
             "skills.roots = [\"skills\", \"~/mine\", \"/all\"]\nagents.codex.path = \"bin/codex\"";
         let resolved = config(text, None);
-        let setup = CodexSetup::new(&environment, &resolved).unwrap();
+        let context_of_file = context(&environment, &resolved);
+        let setup = CodexSetup::new(&context_of_file).unwrap();
         let roots = ["/repo/skills", "/home/u/mine", "/all"].map(PathBuf::from);
         assert_eq!(setup.skill_roots(), roots);
         let explicit = setup.explicit_program().unwrap();
         assert_eq!(explicit.path, Path::new("/repo/bin/codex"));
         assert_eq!(explicit.source, locate::PathSource::Config);
         let flagged = config(text, Some("x/codex"));
-        let explicit = CodexSetup::new(&environment, &flagged).unwrap().explicit_program().unwrap();
+        let context_of_flag = context(&environment, &flagged);
+        let explicit = CodexSetup::new(&context_of_flag).unwrap().explicit_program().unwrap();
         assert_eq!(explicit.path, std::env::current_dir().unwrap().join("x/codex"));
         assert_eq!(explicit.source, locate::PathSource::Flag);
     }
@@ -319,9 +291,9 @@ mod tests {
     fn home_is_the_set_one_the_default_or_none() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().display().to_string();
-        let home_of = |variables: &[(&str, &str)], text: &str| {
-            let (environment, resolved) = (Environment::from_pairs(variables), config(text, None));
-            CodexSetup::new(&environment, &resolved).unwrap().codex_home()
+        let home_of = |pairs: &[(&str, &str)], text: &str| {
+            let (environment, resolved) = (variables(pairs), config(text, None));
+            CodexSetup::new(&context(&environment, &resolved)).unwrap().codex_home()
         };
         let user = [("HOME", path.as_str())];
         assert_eq!(home_of(&user, "").unwrap(), None, "the default home does not exist yet");
@@ -346,9 +318,10 @@ mod tests {
         std::fs::create_dir_all(&other).unwrap();
         let other = other.display().to_string();
         let user = [("HOME", path.as_str())];
-        let lacks = |variables: &[(&str, &str)], text: &str| {
-            let (environment, resolved) = (Environment::from_pairs(variables), config(text, None));
-            CodexSetup::new(&environment, &resolved).unwrap().login_problem(&|_| false).unwrap()
+        let lacks = |pairs: &[(&str, &str)], text: &str| {
+            let (environment, resolved) = (variables(pairs), config(text, None));
+            let context = context(&environment, &resolved);
+            CodexSetup::new(&context).unwrap().login_problem(&|_| false).unwrap()
         };
         let missing = lacks(&user, "").unwrap();
         assert!(missing.problem.contains(".codex/auth.json"), "{missing:?}");

@@ -1,15 +1,18 @@
 //! Reads the properties of one process or of all processes.
 
-use std::ffi::{OsStr, OsString};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::rollout::{FileId, Rollout};
+use provost_core::session::AdapterId;
 use provost_sys::process::{ProcessInstance, boot_id};
 use provost_sys::process_state::{ProcessState, StatLine, is_gone};
+
+use crate::transcript::TranscriptFile;
 
 /// The maximum number of bytes to read from a file in `/proc`.
 const MAX_BYTES: u64 = 1 << 20;
@@ -49,9 +52,19 @@ pub struct ObservedProcess {
     pub ai_agent: ProcessProperty<Option<OsString>>,
     /// `TMUX` and `TMUX_PANE` in the initial environment.
     pub tmux: ProcessProperty<Option<TmuxOrigin>>,
-    /// The rollouts that the process has open for writing and that still exist under their names.
-    pub rollouts: ProcessProperty<Vec<Rollout>>,
+    /// The transcripts that the process has open for writing and that still exist under their names.
+    pub transcripts: ProcessProperty<Vec<OpenTranscript>>,
 }
+
+/// A transcript that a process is writing, and the adapter that reads it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenTranscript {
+    pub adapter: AdapterId,
+    pub file: TranscriptFile,
+}
+
+/// Recognizes a transcript by the name of its file.
+pub type RecognizeTranscript<'a> = &'a dyn Fn(&Path) -> Option<OpenTranscript>;
 
 /// All processes that could be read, and the errors for the rest.
 #[derive(Debug, Default)]
@@ -61,7 +74,10 @@ pub struct ProcessList {
 }
 
 /// Reads a process. Returns `None` if the pid does not exist.
-pub fn inspect(pid: u32) -> io::Result<Option<ObservedProcess>> {
+pub fn inspect(
+    pid: u32,
+    recognize: RecognizeTranscript<'_>,
+) -> io::Result<Option<ObservedProcess>> {
     let Some(before) = StatLine::read(pid)? else { return Ok(None) };
     let directory = PathBuf::from(format!("/proc/{pid}"));
     let Some(user) = ignore_missing(fs::metadata(&directory))?.map(|seen| seen.uid()) else {
@@ -80,7 +96,7 @@ pub fn inspect(pid: u32) -> io::Result<Option<ObservedProcess>> {
         cwd: probe_result(fs::read_link(directory.join("cwd"))),
         ai_agent: environment.map(|bytes| value(bytes, b"AI_AGENT=")),
         tmux: environment.map(|bytes| parse_tmux_origin(bytes)),
-        rollouts: probe_result(open_rollouts(&directory.join("fd"))),
+        transcripts: probe_result(open_in(&directory.join("fd"), recognize)),
     };
     // The pid may have been reused between the two reads.
     let same = StatLine::read(pid)?.is_some_and(|after| after.start_time == before.start_time);
@@ -88,13 +104,13 @@ pub fn inspect(pid: u32) -> io::Result<Option<ObservedProcess>> {
 }
 
 /// Reads every process that the kernel lists.
-pub fn list_processes() -> io::Result<ProcessList> {
+pub fn list_processes(recognize: RecognizeTranscript<'_>) -> io::Result<ProcessList> {
     let mut found = ProcessList::default();
     for entry in fs::read_dir("/proc")? {
         let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else {
             continue;
         };
-        match inspect(pid) {
+        match inspect(pid, recognize) {
             Ok(process) => found.processes.extend(process),
             Err(error) => found.skipped.push((pid, error)),
         }
@@ -159,16 +175,16 @@ impl<T> ProcessProperty<T> {
     }
 }
 
-/// Returns the rollouts that a process has open for writing.
-pub fn open_rollouts_of(pid: u32) -> io::Result<Vec<Rollout>> {
-    open_rollouts(&PathBuf::from(format!("/proc/{pid}/fd")))
+/// Returns the recognized files that a process has open for writing, ordered by path.
+pub fn open_files<T>(pid: u32, recognize: impl Fn(&Path) -> Option<T>) -> io::Result<Vec<T>> {
+    open_in(&PathBuf::from(format!("/proc/{pid}/fd")), recognize)
 }
 
 /// Whether a descriptor is open for writing and `target` is still the name of its file. The name is
 /// checked because the process may be in another mount namespace, in which the same name belongs to
 /// another file.
 fn is_open_for_writing(descriptor: &Path, target: &Path) -> bool {
-    let id = |path: &Path| fs::metadata(path).ok().map(|seen| FileId::from_metadata(&seen));
+    let id = |path: &Path| fs::metadata(path).ok().map(|seen| (seen.dev(), seen.ino()));
     let flags = || {
         let (fds, number) = (descriptor.parent()?, descriptor.file_name()?);
         let info = fs::read_to_string(fds.with_file_name("fdinfo").join(number)).ok()?;
@@ -180,22 +196,19 @@ fn is_open_for_writing(descriptor: &Path, target: &Path) -> bool {
     writes && opened.is_some() && opened == id(target)
 }
 
-fn open_rollouts(descriptors: &Path) -> io::Result<Vec<Rollout>> {
-    let mut found: Vec<Rollout> = Vec::new();
+fn open_in<T>(descriptors: &Path, recognize: impl Fn(&Path) -> Option<T>) -> io::Result<Vec<T>> {
+    let mut found = BTreeMap::new();
     for entry in fs::read_dir(descriptors)?.take(MAX_DESCRIPTORS) {
         // A descriptor may have been closed in the meantime.
         let descriptor = entry?.path();
         let Ok(target) = fs::read_link(&descriptor) else { continue };
-        let archived = target.iter().any(|part| part == OsStr::new("archived_sessions"));
-        if let Some(rollout) = Rollout::from_path(&target, archived)
+        if let Some(recognized) = recognize(&target)
             && is_open_for_writing(&descriptor, &target)
         {
-            found.push(rollout);
+            found.insert(target, recognized);
         }
     }
-    found.sort_by(|a, b| a.path.cmp(&b.path));
-    found.dedup();
-    Ok(found)
+    Ok(found.into_values().collect())
 }
 
 #[cfg(test)]
@@ -218,8 +231,15 @@ pub(super) mod tests {
             cwd: ProcessProperty::Visible("/".into()),
             ai_agent: ProcessProperty::Visible(None),
             tmux: ProcessProperty::Visible(None),
-            rollouts: ProcessProperty::Visible(Vec::new()),
+            transcripts: ProcessProperty::Visible(Vec::new()),
         }
+    }
+
+    /// Recognizes files whose name ends in `.talk`.
+    fn talk(path: &Path) -> Option<OpenTranscript> {
+        let thread = path.file_name()?.to_str()?.strip_suffix(".talk")?.to_owned();
+        let file = TranscriptFile { thread, path: path.to_owned() };
+        Some(OpenTranscript { adapter: AdapterId::COMMAND, file })
     }
 
     struct KilledOnDrop(Child);
@@ -246,39 +266,42 @@ pub(super) mod tests {
     #[test]
     fn process_properties_are_read() {
         let directory = tempfile::tempdir().unwrap();
-        let name = "rollout-2026-11-15T18-49-53-01a1e08b-614a-7c61-a49a-d6ec86726bf8.jsonl";
-        let rollout = fs::canonicalize(directory.path()).unwrap().join(name);
-        fs::write(&rollout, "").unwrap();
+        let transcript = fs::canonicalize(directory.path()).unwrap().join("one.talk");
+        fs::write(&transcript, "").unwrap();
         let mut command = Command::new("/bin/cat");
         command.env("TMUX", "/a,b/sock,77,3").env("TMUX_PANE", "%4");
-        command.env("AI_AGENT", "codex").current_dir(directory.path());
-        command.stdin(Stdio::piped()).stdout(File::options().append(true).open(&rollout).unwrap());
+        command.env("AI_AGENT", "aider").current_dir(directory.path());
+        command
+            .stdin(Stdio::piped())
+            .stdout(File::options().append(true).open(&transcript).unwrap());
         let child = KilledOnDrop(command.arg("-").spawn().unwrap());
         // Until it calls `exec`, the child is still a copy of this process.
-        wait_until(|| inspect(child.0.id()).unwrap().unwrap().arguments.seen().unwrap().len() == 2);
-        let seen = inspect(child.0.id()).unwrap().unwrap();
+        let seen = || inspect(child.0.id(), &talk).unwrap();
+        wait_until(|| seen().unwrap().arguments.seen().unwrap().len() == 2);
+        let seen = seen().unwrap();
         assert_eq!(seen.parent, std::process::id());
         assert_eq!(seen.state, ProcessState::Alive);
         assert_eq!(seen.cwd, ProcessProperty::Visible(fs::canonicalize(directory.path()).unwrap()));
-        assert_eq!(seen.ai_agent, ProcessProperty::Visible(Some("codex".into())));
+        assert_eq!(seen.ai_agent, ProcessProperty::Visible(Some("aider".into())));
         let (socket, pane) = (PathBuf::from("/a,b/sock"), Some("%4".to_owned()));
         let inside = TmuxOrigin { socket, server: Some(77), pane };
         assert_eq!(seen.tmux, ProcessProperty::Visible(Some(inside)));
         assert_eq!(seen.arguments, ProcessProperty::Visible(vec!["/bin/cat".into(), "-".into()]));
-        let rollouts = seen.rollouts.seen().unwrap();
-        assert_eq!(rollouts.iter().map(|rollout| &rollout.path).collect::<Vec<_>>(), [&rollout]);
+        let open = seen.transcripts.seen().unwrap();
+        assert_eq!(open.iter().map(|open| &open.file.path).collect::<Vec<_>>(), [&transcript]);
         assert!(
-            list_processes().unwrap().processes.iter().any(|other| other.identity == seen.identity)
+            list_processes(&talk)
+                .unwrap()
+                .processes
+                .iter()
+                .any(|other| other.identity == seen.identity)
         );
     }
 
     #[test]
-    fn read_only_or_deleted_rollouts_are_skipped() {
+    fn read_only_or_deleted_files_are_skipped() {
         let directory = tempfile::tempdir().unwrap();
-        let name = |no| {
-            format!("rollout-2026-11-15T18-49-53-01a1e08b-614a-7c61-a49a-00000000000{no}.jsonl")
-        };
-        let path = |no| directory.path().join(name(no));
+        let path = |no| directory.path().join(format!("{no}.talk"));
         for no in [1, 2] {
             fs::write(path(no), "").unwrap();
         }
@@ -286,7 +309,7 @@ pub(super) mod tests {
         command.stdin(Stdio::piped()).stdout(File::open(path(1)).unwrap());
         command.stderr(File::options().append(true).open(path(2)).unwrap());
         let child = KilledOnDrop(command.arg("-").spawn().unwrap());
-        let threads = |pid| open_rollouts_of(pid).unwrap().len();
+        let threads = |pid| open_files(pid, talk).unwrap().len();
         wait_until(|| threads(child.0.id()) == 1);
         fs::remove_file(path(2)).unwrap();
         fs::write(path(2), "another file of its name").unwrap();
@@ -308,7 +331,7 @@ pub(super) mod tests {
     fn stopped_and_ended_processes_differ() {
         let child = KilledOnDrop(Command::new("cat").stdin(Stdio::piped()).spawn().unwrap());
         let pid = Pid::from_child(&child.0);
-        let state = || inspect(child.0.id()).unwrap().map(|process| process.state);
+        let state = || inspect(child.0.id(), &talk).unwrap().map(|process| process.state);
         assert_eq!(state(), Some(ProcessState::Alive));
         kill_process(pid, Signal::STOP).unwrap();
         wait_until(|| state() == Some(ProcessState::Stopped));
@@ -319,7 +342,7 @@ pub(super) mod tests {
 
     #[test]
     fn unused_pid_is_none() {
-        assert_eq!(inspect(u32::MAX).unwrap(), None);
+        assert_eq!(inspect(u32::MAX, &talk).unwrap(), None);
     }
 
     #[test]

@@ -5,25 +5,14 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;
 
-use super::inspect::{ObservedProcess, ProcessProperty, inspect};
+use super::inspect::{ObservedProcess, ProcessProperty, RecognizeTranscript, inspect};
+use super::signature::AgentSignature;
 use provost_sys::process::ProcessInstance;
 
 /// Programs that run scripts. The first argument is the script.
 const INTERPRETERS: [&str; 4] = ["node", "nodejs", "bun", "deno"];
 /// The number of interpreter options that may precede the script.
 const MAX_OPTIONS: usize = 8;
-
-/// The kind of an agent.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum AgentKind {
-    Codex,
-    Claude,
-    Gemini,
-    OpenCode,
-    Copilot,
-    /// Any other agent that identifies itself through `AI_AGENT`.
-    Other(String),
-}
 
 /// The evidence for the kind of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +26,7 @@ pub enum Basis {
 /// The kind of an agent, and the evidence for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentIdentification {
-    pub kind: AgentKind,
+    pub kind: String,
     pub basis: Basis,
     /// Whether the process runs the agent's own program. Any other process may be a script that
     /// started the agent, or may merely have inherited `AI_AGENT`.
@@ -54,24 +43,26 @@ const REAPERS: [&str; 2] = ["systemd", "init"];
 /// Programs that run typed input as commands.
 const SHELLS: [&str; 9] = ["sh", "bash", "dash", "zsh", "fish", "ksh", "mksh", "tcsh", "busybox"];
 
-/// Whether this process is Codex itself, so that text may be typed into its terminal. It must run
-/// Codex's own program, or have a rollout open for writing and not be a shell. `AI_AGENT` does not
-/// count, because every shell that an agent starts inherits it.
-pub fn is_codex(identity: &ProcessInstance) -> io::Result<bool> {
-    let Some(process) = inspect(identity.pid)? else { return Ok(false) };
-    Ok(process.identity == *identity && process.runs_codex())
+/// Whether exactly this process is still running and is the agent itself, so that text may be typed
+/// into its terminal. It must run the agent's own program, or have a transcript open for writing and
+/// not be a shell. `AI_AGENT` does not count, because every shell that an agent starts inherits it.
+pub fn is_running(
+    identity: &ProcessInstance,
+    signature: &AgentSignature,
+    recognize: RecognizeTranscript<'_>,
+) -> io::Result<bool> {
+    let Some(process) = inspect(identity.pid, recognize)? else { return Ok(false) };
+    Ok(process.identity == *identity && process.runs(signature))
 }
 
 impl ObservedProcess {
-    fn runs_codex(&self) -> bool {
-        let own = identify_by_program(self).is_some_and(|identified| {
-            identified.own_program && identified.kind == AgentKind::Codex
-        });
+    fn runs(&self, signature: &AgentSignature) -> bool {
+        let own = self.executable.seen().is_some_and(|path| signature.is_program(path.as_os_str()));
         let name = self.executable.seen().and_then(|path| path.file_name()?.to_str());
         // A program that cannot be identified could be a shell.
         let is_shell =
             name.is_none_or(|name| SHELLS.contains(&name.trim_end_matches(" (deleted)")));
-        let writes = self.rollouts.seen().is_some_and(|open| !open.is_empty());
+        let writes = self.transcripts.seen().is_some_and(|open| !open.is_empty());
         own || (writes && !is_shell)
     }
 }
@@ -79,21 +70,26 @@ impl ObservedProcess {
 /// All processes together. A single process does not show whether it is an agent, because every
 /// child of an agent inherits `AI_AGENT`.
 #[derive(Debug)]
-pub struct ProcessTree<'a>(BTreeMap<u32, &'a ObservedProcess>);
+pub struct ProcessTree<'a> {
+    processes: BTreeMap<u32, &'a ObservedProcess>,
+    signatures: &'a [AgentSignature],
+}
 
 impl<'a> ProcessTree<'a> {
-    pub fn new(all: &'a [ObservedProcess]) -> Self {
-        ProcessTree(all.iter().map(|process| (process.identity.pid, process)).collect())
+    /// Creates the tree of these processes. The agents among them are recognized by the signatures.
+    pub fn new(all: &'a [ObservedProcess], signatures: &'a [AgentSignature]) -> Self {
+        let processes = all.iter().map(|process| (process.identity.pid, process)).collect();
+        ProcessTree { processes, signatures }
     }
 
     pub fn get(&self, pid: u32) -> Option<&'a ObservedProcess> {
-        self.0.get(&pid).copied()
+        self.processes.get(&pid).copied()
     }
 
     /// Returns all agents, but not the commands that they run.
     pub fn agents(&self) -> Vec<(&'a ObservedProcess, AgentIdentification)> {
         let agent = |process: &'a ObservedProcess| Some((process, self.agent(process)?));
-        self.0.values().filter_map(|process| agent(process)).collect()
+        self.processes.values().filter_map(|process| agent(process)).collect()
     }
 
     /// Returns the kind of a process that is itself an agent. If several processes are identified
@@ -103,18 +99,19 @@ impl<'a> ProcessTree<'a> {
             || if self.is_orphan(process) { None } else { self.kind_from_environment(process) };
         self.identify_by_launcher(process)
             .or_else(by_environment)
-            .or_else(|| identify_by_program(process))
+            .or_else(|| self.identify_by_program(process))
     }
 
     /// Returns the kind given by `AI_AGENT`, unless the process may have inherited the variable
     /// from an agent of the same kind above it.
     pub fn kind_from_environment(&self, process: &ObservedProcess) -> Option<AgentIdentification> {
-        let kind = kind_in_environment(process)?;
+        let kind = self.kind_in_environment(process)?;
         let own_program =
-            identify_by_program(process).is_some_and(|identified| identified.own_program);
+            self.identify_by_program(process).is_some_and(|identified| identified.own_program);
         let is_it = |above: &'a ObservedProcess| {
-            let program = identify_by_program(above).map(|identified| identified.kind);
-            kind_in_environment(above).as_ref() == Some(&kind) || program.as_ref() == Some(&kind)
+            let program = self.identify_by_program(above).map(|identified| identified.kind);
+            self.kind_in_environment(above).as_ref() == Some(&kind)
+                || program.as_ref() == Some(&kind)
         };
         let inherited = self.ancestors(process).any(is_it);
         (!inherited).then_some(AgentIdentification { kind, basis: Basis::Environment, own_program })
@@ -127,17 +124,17 @@ impl<'a> ProcessTree<'a> {
 
     /// Identifies a program that runs below its own launcher script as the same agent.
     fn identify_by_launcher(&self, process: &ObservedProcess) -> Option<AgentIdentification> {
-        let own = identify_by_program(process)?;
+        let own = self.identify_by_program(process)?;
         let mut top = None;
         for above in self.ancestors(process) {
-            match identify_by_program(above) {
+            match self.identify_by_program(above) {
                 Some(identified) if identified.kind == own.kind && !identified.own_program => {
                     top = Some(above)
                 }
                 Some(_) | None => break,
             }
         }
-        kind_in_environment(process)?;
+        self.kind_in_environment(process)?;
         let identified = self.kind_from_environment(top?)?;
         Some(AgentIdentification { own_program: own.own_program, ..identified })
     }
@@ -147,7 +144,7 @@ impl<'a> ProcessTree<'a> {
             let name = parent.executable.seen().and_then(|path| path.file_name()?.to_str());
             name.is_some_and(|name| REAPERS.contains(&name))
         };
-        let known = identify_by_program(process).is_some();
+        let known = self.identify_by_program(process).is_some();
         !known && (process.parent == 1 || self.get(process.parent).is_some_and(reaps))
     }
 
@@ -155,28 +152,46 @@ impl<'a> ProcessTree<'a> {
         let above = |one: &&'a ObservedProcess| self.get(one.parent);
         std::iter::successors(self.get(process.parent), above).take(MAX_ANCESTORS)
     }
-}
 
-fn kind_in_environment(process: &ObservedProcess) -> Option<AgentKind> {
-    parse_ai_agent(process.ai_agent.seen()?.as_deref()?)
-}
+    fn kind_in_environment(&self, process: &ObservedProcess) -> Option<String> {
+        self.parse_ai_agent(process.ai_agent.seen()?.as_deref()?)
+    }
 
-fn identify_by_program(process: &ObservedProcess) -> Option<AgentIdentification> {
-    let executable = process.executable.seen().and_then(|path| program(path.as_os_str()));
-    let by_executable = executable.map(|kind| AgentIdentification {
-        kind,
-        basis: Basis::Executable,
-        own_program: true,
-    });
-    let by_arguments = || {
-        let script = script(process.arguments.seen()?)?;
-        Some(AgentIdentification {
-            kind: program(script)?,
-            basis: Basis::Arguments,
-            own_program: false,
-        })
-    };
-    by_executable.or_else(by_arguments)
+    fn identify_by_program(&self, process: &ObservedProcess) -> Option<AgentIdentification> {
+        let executable = process.executable.seen();
+        let by_executable = executable.and_then(|path| self.program(path.as_os_str()));
+        let by_executable = by_executable.map(|kind| AgentIdentification {
+            kind,
+            basis: Basis::Executable,
+            own_program: true,
+        });
+        let by_arguments = || {
+            let script = script(process.arguments.seen()?)?;
+            Some(AgentIdentification {
+                kind: self.program(script)?,
+                basis: Basis::Arguments,
+                own_program: false,
+            })
+        };
+        by_executable.or_else(by_arguments)
+    }
+
+    /// Returns the kind of agent for a program.
+    fn program(&self, path: &OsStr) -> Option<String> {
+        let known = self.signatures.iter().find(|signature| signature.is_program(path));
+        known.map(|signature| signature.name.to_owned())
+    }
+
+    /// Returns the agent in a value of `AI_AGENT`. A version or path after the name is ignored.
+    fn parse_ai_agent(&self, value: &OsStr) -> Option<String> {
+        let value = value.to_str()?.trim().to_ascii_lowercase();
+        let name = value.split(['/', '@', ' ', ':']).next().filter(|name| !name.is_empty())?;
+        let known = self.signatures.iter().find(|signature| signature.marks.contains(&name));
+        Some(known.map_or_else(
+            || name.chars().filter(|char| !char.is_control()).take(64).collect(),
+            |signature| signature.name.to_owned(),
+        ))
+    }
 }
 
 /// Returns the program in a command line: the first argument, or the script that an interpreter
@@ -196,50 +211,6 @@ fn script(arguments: &[OsString]) -> Option<&OsStr> {
     rest.next().map(OsString::as_os_str)
 }
 
-/// Returns the kind of agent for a program. Wrappers from npm are recognized by their package.
-fn program(path: &OsStr) -> Option<AgentKind> {
-    let path = Path::new(path);
-    let name = path.file_stem()?.to_str()?.trim_end_matches(" (deleted)");
-    let by_name = match name {
-        "codex" | "codex-x86_64-unknown-linux-musl" | "codex-aarch64-unknown-linux-musl" => {
-            Some(AgentKind::Codex)
-        }
-        "claude" => Some(AgentKind::Claude),
-        "gemini" => Some(AgentKind::Gemini),
-        "opencode" => Some(AgentKind::OpenCode),
-        "copilot" => Some(AgentKind::Copilot),
-        _ => None,
-    };
-    by_name.or_else(|| package(path))
-}
-
-fn package(path: &Path) -> Option<AgentKind> {
-    let parts: Vec<&str> = path.iter().filter_map(OsStr::to_str).collect();
-    parts.windows(3).find_map(|part| match part {
-        ["node_modules", "@openai", name] if name.starts_with("codex") => Some(AgentKind::Codex),
-        ["node_modules", "@anthropic-ai", "claude-code"] => Some(AgentKind::Claude),
-        ["node_modules", "@google", "gemini-cli"] => Some(AgentKind::Gemini),
-        ["node_modules", "@github", "copilot"] => Some(AgentKind::Copilot),
-        _ => None,
-    })
-}
-
-/// Returns the agent in a value of `AI_AGENT`. A version or path after the name is ignored.
-fn parse_ai_agent(value: &OsStr) -> Option<AgentKind> {
-    let value = value.to_str()?.trim().to_ascii_lowercase();
-    let name = value.split(['/', '@', ' ', ':']).next().filter(|name| !name.is_empty())?;
-    Some(match name {
-        "codex" | "codex-cli" | "codex_cli" => AgentKind::Codex,
-        "claude" | "claude-code" | "claude_code" => AgentKind::Claude,
-        "gemini" | "gemini-cli" => AgentKind::Gemini,
-        "opencode" => AgentKind::OpenCode,
-        "copilot" | "copilot-cli" => AgentKind::Copilot,
-        other => {
-            AgentKind::Other(other.chars().filter(|char| !char.is_control()).take(64).collect())
-        }
-    })
-}
-
 impl<T> ProcessProperty<T> {
     /// Returns the value, if it could be read.
     pub fn seen(&self) -> Option<&T> {
@@ -254,52 +225,74 @@ impl<T> ProcessProperty<T> {
 mod tests {
     use super::super::inspect::tests::process;
     use super::*;
-    use crate::rollout::Rollout;
+    use crate::{processes::OpenTranscript, transcript::TranscriptFile};
+    use provost_core::session::AdapterId;
+
+    /// An agent whose program npm installs.
+    const TALKER: AgentSignature = AgentSignature {
+        name: "talker",
+        marks: &["talker", "talker-cli"],
+        programs: &["talker"],
+        packages: &[("@talk", "talker*")],
+    };
+
+    /// An agent that sets `AI_AGENT` only for the processes that it runs.
+    const WRITER: AgentSignature = AgentSignature {
+        name: "writer",
+        marks: &["writer"],
+        programs: &["writer"],
+        packages: &[("@write", "writer-cli")],
+    };
+
+    const SIGNATURES: [AgentSignature; 2] = [TALKER, WRITER];
 
     fn identify(
         environment: Option<&str>,
         executable: &str,
         arguments: &[&str],
-    ) -> Option<(AgentKind, Basis)> {
+    ) -> Option<(String, Basis)> {
         let process = ObservedProcess {
             ai_agent: ProcessProperty::Visible(environment.map(OsString::from)),
             executable: ProcessProperty::Visible(executable.into()),
             arguments: ProcessProperty::Visible(arguments.iter().map(OsString::from).collect()),
             ..process()
         };
-        let identified = ProcessTree::new(std::slice::from_ref(&process)).agent(&process);
+        let identified =
+            ProcessTree::new(std::slice::from_ref(&process), &SIGNATURES).agent(&process);
         identified.map(|identified| (identified.kind, identified.basis))
     }
 
     #[test]
     fn environment_takes_precedence_over_program() {
-        let codex = Some((AgentKind::Codex, Basis::Environment));
-        assert_eq!(identify(Some("codex/0.166.0"), "/usr/bin/claude", &["claude"]), codex);
-        assert_eq!(identify(Some(" Codex "), "/bin/sh", &["sh"]), codex);
-        let other = Some((AgentKind::Other("aider".into()), Basis::Environment));
+        let talker = Some(("talker".to_owned(), Basis::Environment));
+        assert_eq!(identify(Some("talker/0.166.0"), "/usr/bin/writer", &["writer"]), talker);
+        assert_eq!(identify(Some(" Talker "), "/bin/sh", &["sh"]), talker);
+        let other = Some(("aider".to_owned(), Basis::Environment));
         assert_eq!(identify(Some("aider"), "/bin/sh", &[]), other);
         assert_eq!(
-            identify(Some(""), "/usr/bin/claude", &[]),
-            Some((AgentKind::Claude, Basis::Executable))
+            identify(Some(""), "/usr/bin/writer", &[]),
+            Some(("writer".to_owned(), Basis::Executable))
         );
     }
 
     #[test]
-    fn only_codex_accepts_typing() {
+    fn only_the_agent_itself_accepts_typing() {
         let runs = |executable: &str, open: &[&str]| {
-            let rollouts =
-                open.iter().filter_map(|path| Rollout::from_path(Path::new(path), false));
+            let open = open.iter().map(|path| OpenTranscript {
+                adapter: AdapterId::COMMAND,
+                file: TranscriptFile { thread: "1".to_owned(), path: path.into() },
+            });
             let process = ObservedProcess {
-                ai_agent: ProcessProperty::Visible(Some("codex".into())),
+                ai_agent: ProcessProperty::Visible(Some("talker".into())),
                 executable: ProcessProperty::Visible(executable.into()),
-                arguments: ProcessProperty::Visible(vec!["codex".into()]),
-                rollouts: ProcessProperty::Visible(rollouts.collect()),
+                arguments: ProcessProperty::Visible(vec!["talker".into()]),
+                transcripts: ProcessProperty::Visible(open.collect()),
                 ..process()
             };
-            process.runs_codex()
+            process.runs(&TALKER)
         };
-        let open = &["/x/rollout-2026-11-15T18-49-53-01a1e08b-614a-7c61-a49a-000000000007.jsonl"];
-        assert!(runs("/opt/bin/codex", &[]) && runs("/opt/bin/codex (deleted)", &[]));
+        let open = &["/x/1.talk"];
+        assert!(runs("/opt/bin/talker", &[]) && runs("/opt/bin/talker (deleted)", &[]));
         assert!(runs("/usr/bin/node", open), "it writes a conversation");
         for shell in ["/usr/bin/bash", "/bin/sh", "/usr/bin/zsh"] {
             assert!(!runs(shell, &[]) && !runs(shell, open), "{shell}");
@@ -310,27 +303,27 @@ mod tests {
     #[test]
     fn programs_and_their_wrappers_are_known() {
         assert_eq!(
-            identify(None, "/opt/bin/codex", &[]),
-            Some((AgentKind::Codex, Basis::Executable))
+            identify(None, "/opt/bin/talker", &[]),
+            Some(("talker".to_owned(), Basis::Executable))
         );
         let wrapper =
-            ["node", "--no-warnings", "/x/node_modules/@openai/codex/bin/codex.js", "resume"];
+            ["node", "--no-warnings", "/x/node_modules/@talk/talker/bin/talker.js", "resume"];
         assert_eq!(
             identify(None, "/usr/bin/node", &wrapper),
-            Some((AgentKind::Codex, Basis::Arguments))
+            Some(("talker".to_owned(), Basis::Arguments))
         );
-        let wrapper = ["/usr/bin/node", "/x/node_modules/@anthropic-ai/claude-code/cli.js"];
+        let wrapper = ["/usr/bin/node", "/x/node_modules/@write/writer-cli/cli.js"];
         assert_eq!(
             identify(None, "/usr/bin/node", &wrapper),
-            Some((AgentKind::Claude, Basis::Arguments))
+            Some(("writer".to_owned(), Basis::Arguments))
         );
     }
 
     #[test]
     fn argument_text_does_not_identify_agent() {
-        assert_eq!(identify(None, "/usr/bin/vim", &["vim", "codex"]), None);
-        assert_eq!(identify(None, "/usr/bin/node", &["node", "server.js", "codex"]), None);
-        assert_eq!(identify(None, "/usr/bin/grep", &["grep", "codex", "claude"]), None);
+        assert_eq!(identify(None, "/usr/bin/vim", &["vim", "talker"]), None);
+        assert_eq!(identify(None, "/usr/bin/node", &["node", "server.js", "talker"]), None);
+        assert_eq!(identify(None, "/usr/bin/grep", &["grep", "talker", "writer"]), None);
     }
 
     /// Returns a process below another one, with this `AI_AGENT` value and command line.
@@ -346,8 +339,8 @@ mod tests {
         }
     }
 
-    fn agents(all: &[ObservedProcess]) -> Vec<(u32, AgentKind)> {
-        let agents = ProcessTree::new(all).agents();
+    fn agents(all: &[ObservedProcess]) -> Vec<(u32, String)> {
+        let agents = ProcessTree::new(all, &SIGNATURES).agents();
         agents
             .into_iter()
             .map(|(process, identified)| (process.identity.pid, identified.kind))
@@ -356,20 +349,22 @@ mod tests {
 
     #[test]
     fn agent_child_is_not_an_agent() {
-        let other = AgentKind::Other("aider".into());
+        let other = "aider".to_owned();
         let all = [
             one(7, 5, "aider", &["/usr/bin/python3"]),
             one(8, 7, "aider", &["/bin/sh"]),
             one(9, 8, "aider", &["/usr/bin/make"]),
-            one(10, 9, "aider", &["/usr/bin/codex"]),
+            one(10, 9, "aider", &["/usr/bin/talker"]),
         ];
-        assert_eq!(agents(&all), [(7, other), (10, AgentKind::Codex)]);
-        let above = ProcessTree::new(&all).agent_above(&all[2]).map(|process| process.identity.pid);
+        assert_eq!(agents(&all), [(7, other), (10, "talker".to_owned())]);
+        let above = ProcessTree::new(&all, &SIGNATURES)
+            .agent_above(&all[2])
+            .map(|process| process.identity.pid);
         assert_eq!(above, Some(7));
         // An agent may set the variable only for the processes that it runs.
-        let all = [one(7, 5, "", &["/usr/bin/claude"]), one(8, 7, "claude", &["/bin/sh"])];
-        assert_eq!(agents(&all), [(7, AgentKind::Claude)]);
-        let all = [one(7, 5, "claude", &["/usr/bin/claude"]), one(8, 7, "aider", &["/bin/sh"])];
+        let all = [one(7, 5, "", &["/usr/bin/writer"]), one(8, 7, "writer", &["/bin/sh"])];
+        assert_eq!(agents(&all), [(7, "writer".to_owned())]);
+        let all = [one(7, 5, "writer", &["/usr/bin/writer"]), one(8, 7, "aider", &["/bin/sh"])];
         assert_eq!(agents(&all).len(), 2, "it was named anew");
     }
 
@@ -380,27 +375,27 @@ mod tests {
             let left = one(7, parent, "aider", &["/usr/bin/python3"]);
             assert_eq!(agents(&[reaper.clone(), left.clone()]), []);
             assert!(
-                ProcessTree::new(std::slice::from_ref(&left))
+                ProcessTree::new(std::slice::from_ref(&left), &SIGNATURES)
                     .kind_from_environment(&left)
                     .is_some()
             );
-            let known = one(7, parent, "aider", &["/usr/bin/codex"]);
-            assert_eq!(agents(&[known]), [(7, AgentKind::Other("aider".into()))]);
+            let known = one(7, parent, "aider", &["/usr/bin/talker"]);
+            assert_eq!(agents(&[known]), [(7, "aider".to_owned())]);
         }
     }
 
     #[test]
     fn launcher_and_program_are_one_agent() {
-        let script = ["/usr/bin/node", "/x/node_modules/@openai/codex/bin/codex.js"];
-        for name in ["", "codex", "mine"] {
-            let all = [one(7, 5, name, &script), one(8, 7, name, &["/x/codex"])];
-            let (family, found) = (ProcessTree::new(&all), agents(&all));
+        let script = ["/usr/bin/node", "/x/node_modules/@talk/talker/bin/talker.js"];
+        for name in ["", "talker", "mine"] {
+            let all = [one(7, 5, name, &script), one(8, 7, name, &["/x/talker"])];
+            let (family, found) = (ProcessTree::new(&all, &SIGNATURES), agents(&all));
             assert_eq!(found[0].1, found[1].1, "{found:?}");
             let own = all.each_ref().map(|one| family.agent(one).unwrap().own_program);
             assert_eq!(own, [false, true]);
         }
         let node = ProcessProperty::Visible("/usr/bin/node".into());
-        let titled = one(6, 5, "", &["npm exec @openai/codex"]);
+        let titled = one(6, 5, "", &["npm exec @talk/talker"]);
         assert_eq!(agents(&[ObservedProcess { executable: node, ..titled }]), []);
     }
 }

@@ -2,30 +2,26 @@
 
 use std::path::{Path, PathBuf};
 
-use provost_agent_codex::{
-    CandidateStatus, CodexCandidate, CodexProgram, Preflight,
+use provost_agent::front_end::{DoctorFinding, FrontEndContext};
+
+use super::setup::CodexSetup;
+use crate::{
+    CandidateStatus, CodexCandidate, CodexProgram, Preflight, find_codex,
     locate::{self, FLOOR},
     preflight,
 };
-use provost_config::Resolved;
-
-use crate::{codex::CodexSetup, context::Context, ui::DoctorFinding};
 
 /// The command that installs Codex.
 const INSTALL_COMMAND: &str = "npm install -g @openai/codex";
 
-pub(super) fn examine(context: &Context, config: &Resolved) -> Vec<DoctorFinding> {
-    let setup = context
-        .environment
-        .current_dir()
-        .and_then(|cwd| CodexSetup::new_read_only(&context.environment, config, &cwd));
-    let setup = match setup {
+pub(super) fn examine(context: &FrontEndContext<'_>, home: Option<&Path>) -> Vec<DoctorFinding> {
+    let setup = match CodexSetup::new(context) {
         Ok(setup) => setup,
         Err(error) => {
             return vec![DoctorFinding::warn("codex", error.message, "export HOME=DIRECTORY")];
         }
     };
-    if setup.is_named_by_project() {
+    if setup.is_named_by_project() && !context.runs_project_programs {
         let named = setup
             .explicit_program()
             .map_or_else(String::new, |named| format!(" {}", named.path.display()));
@@ -34,14 +30,13 @@ pub(super) fn examine(context: &Context, config: &Resolved) -> Vec<DoctorFinding
         );
         return vec![DoctorFinding::ok("codex", found)];
     }
-    let temporary = context.environment.path("TMPDIR").unwrap_or_else(|| PathBuf::from("/tmp"));
+    let temporary = context.absolute_path("TMPDIR").unwrap_or_else(|| PathBuf::from("/tmp"));
     let (mut findings, chosen) = candidates(&setup);
     findings.extend(codex_home(&setup));
     if let Some(codex) = chosen {
         findings.extend(login(&setup));
         findings.push(sandbox(&setup, &codex, &temporary));
-        findings
-            .extend(context.home().ok().and_then(|home| temporary_home(&home.path, &temporary)));
+        findings.extend(home.and_then(|home| temporary_home(home, &temporary)));
     }
     findings
 }
@@ -53,9 +48,7 @@ fn candidates(setup: &CodexSetup<'_>) -> (Vec<DoctorFinding>, Option<CodexProgra
     let named = setup.explicit_program();
     let seen = match &named {
         None => locate::survey(&search),
-        Some(_) => {
-            provost_agent_codex::find_codex(named.as_ref(), &search).map(|found| found.candidates)
-        }
+        Some(_) => find_codex(named.as_ref(), &search).map(|found| found.candidates),
     };
     let seen = match seen {
         Ok(seen) => seen,
@@ -168,8 +161,9 @@ fn temporary_home(home: &Path, temporary: &Path) -> Option<DoctorFinding> {
 
 #[cfg(test)]
 mod tests {
+    use provost_agent::front_end::FindingLevel;
+
     use super::*;
-    use crate::ui::FindingLevel;
 
     #[test]
     fn temporary_home_is_a_warning() {

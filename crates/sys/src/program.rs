@@ -14,10 +14,11 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use provost_sys::origin::{HELPER, MARK};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
+use crate::origin::{HELPER, MARK};
 
 /// The default limit for each output stream. A program that exceeds it is killed.
 pub const OUTPUT_LIMIT: usize = 64 * 1024;
