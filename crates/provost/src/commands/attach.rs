@@ -422,7 +422,8 @@ fn env_path() -> Option<std::ffi::OsString> {
     std::env::var_os("PATH")
 }
 
-#[cfg(all(test, feature = "codex"))]
+#[cfg(test)]
+#[cfg(feature = "codex")]
 mod tests {
     use std::{collections::BTreeMap, process::Stdio};
 

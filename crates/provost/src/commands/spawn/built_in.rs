@@ -274,7 +274,8 @@ fn search_path(first: &[PathBuf], path: &str, last: &[PathBuf]) -> String {
     joined.map(OsString::into_string).ok().and_then(Result::ok).unwrap_or_else(|| path.to_owned())
 }
 
-#[cfg(all(test, feature = "codex"))]
+#[cfg(test)]
+#[cfg(feature = "codex")]
 mod tests {
     use std::{fs, os::unix::fs::PermissionsExt};
 
