@@ -51,7 +51,7 @@ fn daemon_and_reports_are_recorded() {
     terminal.record("daemon_status", "=| daemon status");
     terminal.record("daemon_stop", "daemon stop");
     terminal.open("work", "spawn --name work -- sleep 600");
-    terminal.home.wait("work", "working");
+    terminal.home.wait_state("work", |row| row["launches"][0]["phase"] == "running");
     terminal.record(
         "daemon_status",
         "=| daemon status

@@ -68,10 +68,11 @@ fn requests_and_messages_are_recorded() {
         deny",
     );
     terminal.start_busy("busy1");
+    terminal.record("send", "send busy1 'Begin with the tests.'");
+    terminal.home.wait_state("busy1", |row| row["messages"][1]["status"] == "delivered");
     terminal.record(
         "send",
-        "send busy1 'Begin with the tests.'
-        send busy1 'Then the parser.' --json
+        "send busy1 'Then the parser.' --json
         send busy1 - < And the rest.
         send nothing hello
         send ended hello

@@ -360,10 +360,14 @@ impl Drop for TestHome {
     }
 }
 
-/// Returns the ids in the output of `ls` whose process is alive.
+/// Returns the ids in the output of `ls` whose process is alive or is being started.
 fn living_sessions(list: &Value) -> Vec<String> {
     let rows = list["sessions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let living = rows.iter().filter(|row| row["process"].to_string().contains("alive"));
+    let starting = |row: &Value| {
+        let launches = row["launches"].as_array().into_iter().flatten();
+        launches.last().is_some_and(|launch| launch["phase"] == "pending")
+    };
+    let living = rows.iter().filter(|row| row["process"] == "alive" || starting(row));
     living.filter_map(|row| row["id"].as_str()).map(str::to_owned).collect()
 }
 
