@@ -12,6 +12,7 @@ const MAX_LINES: usize = 900;
 const LONG_FILES: &[(&str, &str)] = &[
     ("Cargo.lock", "written by cargo"),
     ("docs/cli.md", "generated"),
+    ("docs/openapi.json", "generated"),
     ("docs/schemas/", "generated"),
     ("crates/git/tests/main/harmless_keys.txt", "every git setting, one per line"),
     ("crates/provost/tests/snapshots/", "complete outputs of commands"),

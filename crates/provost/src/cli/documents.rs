@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use super::is_valid_hint;
+use super::hints::is_valid_hint;
 
 /// Generated documents, whose commands come from the program itself.
 const GENERATED: &[&str] = &["cli.md", "configuration.md", "words.md"];

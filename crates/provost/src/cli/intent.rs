@@ -102,7 +102,7 @@ pub(super) fn explain(error: &clap::Error, first: Option<&OsStr>) -> Option<ApiE
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::is_valid_hint;
+    use crate::cli::hints::is_valid_hint;
 
     #[test]
     fn suggested_commands_parse() {

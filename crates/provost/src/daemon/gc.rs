@@ -222,7 +222,7 @@ fn keep_worktree(row: &SessionRow, reason: &str, found: &mut GcReport) {
     let worktree = row.worktree.as_ref().filter(|worktree| !worktree.removed);
     found.kept.extend(worktree.map(|worktree| {
         let mut kept = session_item("worktree", Path::new(&worktree.path), &row.id);
-        kept.reason = Some(reason.into());
+        kept.reason = Some(reason.to_owned());
         kept
     }));
 }

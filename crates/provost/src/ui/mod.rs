@@ -180,8 +180,11 @@ pub(crate) fn wants_hints() -> bool {
 
 /// Makes every test fail that shows an invalid command as a hint.
 fn assert_valid_hints(next: &[impl ToString]) {
-    let stray =
-        || next.iter().map(ToString::to_string).find(|command| !crate::cli::is_valid_hint(command));
+    let stray = || {
+        next.iter()
+            .map(ToString::to_string)
+            .find(|command| !crate::cli::hints::is_valid_hint(command))
+    };
     debug_assert!(stray().is_none(), "a hint is not a valid command: {:?}", stray());
 }
 
