@@ -1,5 +1,5 @@
-//! What the command line needs to know about one kind of agent: how users configure and start it,
-//! what `doctor` checks, and how they attach to it.
+//! The port of the command line to one kind of agent: its configuration, program, checks, skills and
+//! screen.
 
 use std::{
     collections::BTreeMap,

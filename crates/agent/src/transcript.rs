@@ -85,7 +85,7 @@ pub struct TranscriptFile {
     pub path: PathBuf,
 }
 
-/// What a transcript says about its conversation.
+/// The facts about a conversation in its transcript.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConversationMeta {
     pub thread: String,

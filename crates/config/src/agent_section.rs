@@ -32,7 +32,7 @@ pub struct SectionKey {
 /// Which layers may set a key of an agent, and how.
 #[derive(Debug, Clone, Copy)]
 pub struct KeyTerms {
-    /// What the key does, if a project's value is ignored until the user trusts it.
+    /// The effect of the key, if a project's value is ignored until the user trusts it.
     effect: Option<&'static str>,
     variable: Option<&'static str>,
     in_presets: bool,
@@ -52,9 +52,9 @@ pub trait SectionField: ConfigField {}
 
 impl<T: ConfigField> SectionField for T {}
 
-static REGISTERED: OnceLock<Registered> = OnceLock::new();
+static REGISTERED: OnceLock<RegisteredSections> = OnceLock::new();
 
-struct Registered {
+struct RegisteredSections {
     sections: Vec<AgentSection>,
     /// The keys of presets, which are derived from the keys that they set.
     presets: Vec<ConfigKey>,
@@ -67,7 +67,7 @@ pub fn register_agent_sections(sections: impl IntoIterator<Item = AgentSection>)
         let keys = sections.iter().flat_map(|section| section.keys);
         let presets = keys.filter(|key| key.terms.in_presets);
         let presets = presets.map(|key| preset::key_for(&key.key)).collect();
-        Registered { sections, presets }
+        RegisteredSections { sections, presets }
     });
 }
 

@@ -51,7 +51,8 @@ pub(crate) fn name_fault(path: &[String]) -> Option<String> {
     }
 }
 
-/// If the path is a key that only configured agents have, returns why it does not apply to an agent that has its own section.
+/// If the path is a key that only configured agents have, returns why it does not apply to an agent
+/// that has its own section.
 pub(crate) fn built_in_fault(path: &[String]) -> Option<String> {
     let parts: Vec<&str> = path.iter().map(String::as_str).collect();
     match parts.as_slice() {
@@ -75,7 +76,8 @@ pub(crate) fn children(path: &[String]) -> Vec<&'static str> {
     names
 }
 
-/// Returns every key and table whose last name is fixed. Stars before that name are replaced by the names in `path`.
+/// Returns every key and table whose last name is fixed. Stars before that name are replaced by the
+/// names in `path`.
 pub(crate) fn candidates(path: &[String]) -> Vec<String> {
     let mut found = Vec::new();
     for key in keys() {

@@ -18,8 +18,8 @@ struct HarmlessKeys {
 }
 
 /// Keys that do not name a program, read a file or widen permissions. All other keys need trust,
-/// including new ones until they are listed here. Adapters decide it for the keys in their sections. The test `every_key_is_decided_once` lists the
-/// keys that need trust.
+/// including new ones until they are listed here. Adapters decide it for the keys in their
+/// sections. The test `every_key_is_decided_once` lists the keys that need trust.
 const HARMLESS: &[HarmlessKeys] = &[
     HarmlessKeys {
         why: "they can only deny: the lists of all layers are combined, and an expired approval is denied",

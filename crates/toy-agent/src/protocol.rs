@@ -7,7 +7,7 @@ use provost_core::{
     session::{AgentMessageKind, ReportBody, StreamSignal, TurnEnd},
 };
 
-/// The protocol has no state, because each line stands for itself.
+/// The protocol has no state, because each line is a complete message.
 #[derive(Debug)]
 pub(crate) struct ToyProtocol;
 

@@ -1,4 +1,4 @@
-//! What the screen of the toy agent shows: its prompt, or a question of the form `May I …? [y/n]`.
+//! The screen of the toy agent, with a prompt, or a question of the form `May I …? [y/n]`.
 
 use provost_agent::screen::{ScreenKind, ScreenReader, ScreenReading, inferred_request};
 use provost_core::{request::RequestKind, session::ScreenHint};

@@ -38,7 +38,7 @@ fn protocol_reports_turn_question_and_result() {
     assert_eq!(row["state"], "completed", "{row}");
     assert!(row.to_string().contains("painted in blue"), "{row}");
     let logs = home.provost(&["logs", &id]);
-    assert!(logs.stdout.contains("I was told to paint the wall"), "{}", logs.stdout);
+    assert!(logs.stdout.contains("asked to paint the wall"), "{}", logs.stdout);
     assert!(!logs.stdout.contains("begin 1"), "{}", logs.stdout);
 }
 

@@ -7,7 +7,7 @@ use std::{ffi::OsStr, path::Path};
 pub struct AgentSignature {
     /// The name of the agent, as users see it.
     pub name: &'static str,
-    /// The values of `AI_AGENT` that stand for the agent, in lower case.
+    /// The values of `AI_AGENT` that denote the agent, in lower case.
     pub marks: &'static [&'static str],
     /// The names of its own program, without extension.
     pub programs: &'static [&'static str],

@@ -522,9 +522,11 @@ impl EffectContext {
         launch: LaunchId,
     ) -> impl Future<Output = ()> + use<> {
         let interface = &session.spec.agent.interface;
-        let adapter =
-            self.world.adapters.get(interface).ok().filter(|_| interface.has_transcript());
-        let store = adapter.and_then(|adapter| adapter.transcripts());
+        let store = if interface.has_transcript() {
+            self.world.adapters.get(interface).ok().and_then(|adapter| adapter.transcripts())
+        } else {
+            None
+        };
         let watch = store.map(|store| {
             let source = TranscriptSource::InHome(store.home(&self.world.home.agent(session.id)));
             let (handle, observations) = (self.handle.clone(), self.observations.clone());

@@ -188,9 +188,12 @@ impl Follower {
             None => Box::new(CommandProtocol),
         };
         let (rows, columns) = (TERMINAL_SIZE.rows, TERMINAL_SIZE.columns);
-        let terminal = adapter
-            .filter(|_| interface.has_terminal())
-            .map(|adapter| ScreenHints::new(session, adapter.screen(), rows, columns));
+        let terminal = match adapter {
+            Some(adapter) if interface.has_terminal() => {
+                Some(ScreenHints::new(session, adapter.screen(), rows, columns))
+            }
+            Some(_) | None => None,
+        };
         let resume = if protocol.needs_full_journal() || terminal.is_some() {
             journal::JournalCursor::default()
         } else {

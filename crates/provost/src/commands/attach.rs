@@ -265,9 +265,8 @@ fn attachable(row: &SessionRow) -> Result<AttachTarget, ApiError> {
     if row.mode == AgentMode::Once {
         return Err(refused("runs a single instruction and has no screen").next(logs));
     }
-    let adapter = adapters().with_id(&row.adapter).ok();
-    let front_end = adapter.and_then(|adapter| adapter.front_end()).filter(|_| row.can_attach);
-    let Some(front_end) = front_end else {
+    let adapter = if row.can_attach { adapters().with_id(&row.adapter).ok() } else { None };
+    let Some(front_end) = adapter.and_then(|adapter| adapter.front_end()) else {
         let why = format!("cannot be attached to: {} has no screen of its own", row.agent);
         return Err(refused(&why).next(logs));
     };

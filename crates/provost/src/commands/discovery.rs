@@ -85,9 +85,11 @@ impl DiscoveredAgent {
 
     /// Returns the interface through which Provost observes the agent.
     pub(crate) fn interface(&self) -> AgentInterface {
-        let readable = self.rollout.is_some() || self.is_unstarted();
-        let observed_by = self.observed_by.clone().filter(|_| readable);
-        observed_by.unwrap_or_else(AgentInterface::terminal_command)
+        let is_readable = self.rollout.is_some() || self.is_unstarted();
+        match &self.observed_by {
+            Some(interface) if is_readable => interface.clone(),
+            Some(_) | None => AgentInterface::terminal_command(),
+        }
     }
 
     /// Whether the process has no transcript yet, because its agent creates the transcript on the

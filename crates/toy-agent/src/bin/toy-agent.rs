@@ -25,7 +25,7 @@ fn serve() -> io::Result<()> {
         match line.split_once(' ') {
             Some(("do", work)) => {
                 say("begin 1")?;
-                say(&format!("said I was told to {work}"))?;
+                say(&format!("said asked to {work}"))?;
                 say("ask q1 Which color?")?;
             }
             Some(("reply", answer)) => {

@@ -75,8 +75,8 @@ impl LinePrinter {
     /// Starts the output of a launch or other command. Text output shows the agent's messages,
     /// while JSON output shows the raw protocol.
     pub(super) fn begin(&mut self, renderer: Option<MessageRenderer>) {
-        let shows_messages = self.style == LineStyle::People;
-        self.messages = renderer.filter(|_| shows_messages).map(MessageAssembler::new);
+        let renderer = if self.style == LineStyle::People { renderer } else { None };
+        self.messages = renderer.map(MessageAssembler::new);
     }
 
     pub(super) fn frame(
