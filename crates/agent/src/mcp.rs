@@ -182,8 +182,8 @@ fn accept_call(id: &Value, what: McpCallContent) -> McpOutcome {
     McpOutcome::Call(McpCall { id: id.clone(), content: what })
 }
 
-/// Whether a call comes from a sub-agent. Codex reports the calling thread and the root thread, but
-/// old versions report neither.
+/// Whether a call comes from a sub-agent, which an agent may show by the calling thread and the root
+/// thread.
 fn is_from_sub_agent(about: &Value) -> bool {
     let (thread, root) = (text(about, "threadId"), text(about, "sessionId"));
     thread.zip(root).is_some_and(|(thread, root)| thread != root)

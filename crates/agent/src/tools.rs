@@ -1,7 +1,7 @@
 //! The tools that Provost offers to an agent for reporting the status of its work and asking the
 //! user.
 //!
-//! They are defined once for both transports: Codex's dynamic tools and the MCP server.
+//! They are defined once for both transports: the tools of an agent's own protocol and the MCP server.
 
 use provost_core::{
     lifecycle::ClaimKind,

@@ -17,7 +17,7 @@ fn toy_home() -> TestHome {
 #[track_caller]
 fn spawn(home: &TestHome, arguments: &[&str]) -> String {
     let spawned = home.provost(&[&["spawn", "--json", "--agent", "toy"], arguments].concat());
-    spawned.ok().json()["id"].as_str().unwrap().to_owned()
+    spawned.ok().json()["id"].as_str().expect("a session has an id").to_owned()
 }
 
 #[test]

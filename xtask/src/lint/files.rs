@@ -47,15 +47,24 @@ const DECEPTIVE_LIST: &str = "crates/text/src/lib.rs";
 /// The sources that treat all agents alike, and the names of agents, which must not appear there.
 /// Code that is specific to one agent belongs to its adapter.
 const NEUTRAL_SOURCES: &[&str] = &[
+    "crates/agent/src/",
     "crates/api/src/",
+    "crates/config/src/",
     "crates/core/src/",
     "crates/engine/src/",
     "crates/git/src/",
     "crates/holder/src/",
     "crates/ledger/src/",
+    "crates/provost/src/daemon/",
     "crates/sys/src/",
     "crates/terminal/src/",
 ];
+/// The list of agents whose processes are recognized without an adapter.
+const WELL_KNOWN_AGENTS: &str = "crates/agent/src/processes/signature.rs";
+/// The program, which knows the crates of agents only where it registers their adapters.
+const PROGRAM: &str = "crates/provost/src/";
+const REGISTRATION: &str = "crates/provost/src/adapters.rs";
+const AGENT_CRATES: &str = concat!("provost_", "agent_");
 const AGENT_NAMES: &[&str] = &["codex", "claude"];
 /// The attribute of a test that runs only with `--deep`.
 const DEEP_TEST: &str = concat!("#[", "ignore = \"deep: ");
@@ -132,7 +141,11 @@ fn forbidden_in(name: &str, line: &str) -> Option<String> {
     if line.contains(DECEPTIVE) && name != DECEPTIVE_LIST {
         return Some(format!("duplicates the list of deceptive characters; use {DECEPTIVE_LIST}"));
     }
-    if NEUTRAL_SOURCES.iter().any(|neutral| name.starts_with(neutral)) {
+    if name.starts_with(PROGRAM) && name != REGISTRATION && line.contains(AGENT_CRATES) {
+        return Some(format!("names the crate of an agent; only {REGISTRATION} may do that"));
+    }
+    let is_neutral = NEUTRAL_SOURCES.iter().any(|neutral| name.starts_with(neutral));
+    if is_neutral && name != WELL_KNOWN_AGENTS {
         let lowercase = line.to_lowercase();
         if let Some(agent) = AGENT_NAMES.iter().find(|agent| lowercase.contains(**agent)) {
             return Some(format!("names an agent in a neutral crate: {agent}"));
@@ -216,7 +229,14 @@ mod tests {
     fn agent_is_named_by_its_adapter_only() {
         let line = "// Codex listens later.";
         assert_eq!(problems_in("crates/engine/src/a.rs", line).len(), 1);
-        assert_eq!(problems_in("crates/agent-codex/src/a.rs", line), Vec::<String>::new());
+        assert_eq!(problems_in("crates/provost/src/daemon/a.rs", line).len(), 1);
+        for fine in ["crates/agent-codex/src/a.rs", "crates/provost/src/ui/a.rs", WELL_KNOWN_AGENTS]
+        {
+            assert_eq!(problems_in(fine, line), Vec::<String>::new());
+        }
+        let line = format!("use {AGENT_CRATES}codex::CodexAdapter;");
+        assert_eq!(problems_in("crates/provost/src/a.rs", &line).len(), 1);
+        assert_eq!(problems_in(REGISTRATION, &line), Vec::<String>::new());
     }
 
     #[test]

@@ -198,7 +198,7 @@ impl<'a> ProcessTree<'a> {
 /// runs.
 fn script(arguments: &[OsString]) -> Option<&OsStr> {
     let first = arguments.first()?;
-    // npm's process title contains the command it runs, as in `npm exec @openai/codex`.
+    // npm's process title contains the command it runs, as in `npm exec @scope/package`.
     if first.as_encoded_bytes().starts_with(b"npm ") {
         return None;
     }

@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn names_of_agents_and_variables_are_plain() {
-        for name in ["codex", "Codex-2", "a_b", "0"] {
+        for name in ["helper", "Helper-2", "a_b", "0"] {
             assert_eq!(name_fault_of("an agent's", name), None, "{name}");
         }
         for name in ["", "-x", "a.b", "a/b", "a b", "é", &"x".repeat(65)] {

@@ -147,8 +147,8 @@ mod tests {
             path.resolve(Path::new("/repo"), Path::new("/home/u")).display().to_string()
         };
         assert_eq!(within("skills/ours"), "/repo/skills/ours");
-        assert_eq!(within("/opt/codex"), "/opt/codex");
-        assert_eq!(within("~/.codex"), "/home/u/.codex");
+        assert_eq!(within("/opt/agent"), "/opt/agent");
+        assert_eq!(within("~/.agent"), "/home/u/.agent");
         assert_eq!(within("~"), "/home/u");
         assert_eq!(within("~other/x"), "/repo/~other/x");
         assert!(FilePath::read(&ValueNode::written("a\0b")).is_err());
