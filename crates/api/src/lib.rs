@@ -67,7 +67,8 @@ pub use team::{
 
 pub use vocabulary::{
     ActivityName, CheckResultName, CriterionStateName, Extensible, HookResultName, LaunchPhaseName,
-    ProcessName, RunStateName, SetupResultName, TeamStateName, VerificationName, Vocabulary,
+    MergeCheckKindName, MergeCheckStateName, ProcessName, RunStateName, SetupResultName,
+    TeamStateName, VerificationName, Vocabulary,
 };
 
 /// The protocol version. A daemon and a command line with different versions do not communicate.

@@ -5,7 +5,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{BudgetRow, CheckRow, Extensible, RequestRow, RunStateName, ShortageRow, UsageRow};
+use crate::{
+    BudgetRow, CheckRow, Extensible, MergeCheckKindName, MergeCheckStateName, RequestRow,
+    RunStateName, ShortageRow, UsageRow,
+};
 
 /// Opens a run. `spec` has the domain's own format and was resolved by the command line.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -256,16 +259,14 @@ pub struct RunSessionRow {
 pub struct RunVerificationRow {
     /// The number of the verification within the run, starting at 1.
     pub no: u32,
-    /// batch or landing.
-    pub kind: String,
+    pub kind: Extensible<MergeCheckKindName>,
     /// The number of the batch, if a batch is checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<u32>,
     /// The number of the landing step, if a merge with the target is checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u32>,
-    /// running, stopped, passed, failed or inconclusive.
-    pub state: String,
+    pub state: Extensible<MergeCheckStateName>,
     /// The merge commit, and its tree.
     pub commit: String,
     pub tree: String,

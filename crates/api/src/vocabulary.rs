@@ -237,6 +237,25 @@ vocabulary! {
         Cancelled = "cancelled",
     }
 
+    /// The merged work that a merge check is about.
+    MergeCheckKindName {
+        /// A batch of the merge queue.
+        Batch = "batch",
+        /// A merge with the target.
+        Landing = "landing",
+    }
+
+    /// The state of a merge check.
+    MergeCheckStateName {
+        Running = "running",
+        /// Its run ended first.
+        Stopped = "stopped",
+        Passed = "passed",
+        Failed = "failed",
+        /// Some check did not run to completion.
+        Inconclusive = "inconclusive",
+    }
+
     /// The state of a team.
     TeamStateName {
         Open = "open",

@@ -14,6 +14,10 @@ fn toy_home() -> TestHome {
     home
 }
 
+/// Shortens the wait for the answer to an interrupt, which an agent with an unknown adapter never
+/// gets.
+const SHORT_STOP_GRACE: &str = "[session]\nstop_grace = \"1s\"\n";
+
 #[track_caller]
 fn spawn(home: &TestHome, arguments: &[&str]) -> String {
     let spawned = home.provost(&[&["spawn", "--json", "--agent", "toy"], arguments].concat());
@@ -96,6 +100,10 @@ fn unknown_adapter_is_neither_interpreted_nor_prompted() {
 #[test]
 fn session_with_unknown_adapter_can_be_cancelled() {
     let mut home = toy_home();
+    home.configure(&format!(
+        "{SHORT_STOP_GRACE}[agents.toy]\npath = {:?}\n",
+        env!("CARGO_BIN_EXE_toy-agent")
+    ));
     let id = spawn(&home, &["paint the wall"]);
     home.wait(&id, "needs_input");
     home.daemon().stop();
@@ -104,7 +112,7 @@ fn session_with_unknown_adapter_can_be_cancelled() {
     home.wait_state(&id, |row| row["process"] == "unknown");
     home.provost(&["cancel", &id]).ok();
     let row = home.wait_sealed(&id);
-    assert_eq!((&row["state"], &row["process"]), (&json!("cancelled"), &json!("exited")), "{row}");
+    assert_eq!((&row["state"], &row["process"]), (&json!("cancelled"), &json!("stopped")), "{row}");
 }
 
 #[test]

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use provost_api::{
     ApprovalRow, BudgetRow, CheckResultName, CostRow, DecisionRow, FindingRow, LandingRow,
-    OriginRow, PullRow, RunRow, RunSessionRow, RunStateName, RunVerificationRow, UsageRow,
+    MergeCheckKindName, MergeCheckStateName, OriginRow, PullRow, RunRow, RunSessionRow,
+    RunStateName, RunVerificationRow, UsageRow,
 };
 use provost_core::{
     ids::SessionId,
@@ -235,16 +236,21 @@ fn newest_verification_rows(run: &Run) -> Vec<RunVerificationRow> {
 
 fn verification_row(run: &Run, one: &RunVerification) -> RunVerificationRow {
     let (kind, batch, step) = match one.subject {
-        VerificationSubject::Batch { batch, .. } => ("batch", Some(batch), None),
-        VerificationSubject::Landing { step } => ("landing", None, Some(step)),
+        VerificationSubject::Batch { batch, .. } => (MergeCheckKindName::Batch, Some(batch), None),
+        VerificationSubject::Landing { step } => (MergeCheckKindName::Landing, None, Some(step)),
     };
     let is_pending = !run.is_sealed() && one.attempt == run.attempt().no;
-    let (state, missing) = match one.result() {
-        None if is_pending => ("running", CheckResultName::Pending),
-        None => ("stopped", CheckResultName::NotRun),
-        Some(VerificationResult::Passed) => ("passed", CheckResultName::NotRun),
-        Some(VerificationResult::Failed) => ("failed", CheckResultName::NotRun),
-        Some(VerificationResult::Inconclusive) => ("inconclusive", CheckResultName::NotRun),
+    let state = match one.result() {
+        None if is_pending => MergeCheckStateName::Running,
+        None => MergeCheckStateName::Stopped,
+        Some(VerificationResult::Passed) => MergeCheckStateName::Passed,
+        Some(VerificationResult::Failed) => MergeCheckStateName::Failed,
+        Some(VerificationResult::Inconclusive) => MergeCheckStateName::Inconclusive,
+    };
+    let missing = if state == MergeCheckStateName::Running {
+        CheckResultName::Pending
+    } else {
+        CheckResultName::NotRun
     };
     let receipts = one.receipts.as_deref().unwrap_or_default();
     let row = |check: &String| {
@@ -253,10 +259,10 @@ fn verification_row(run: &Run, one: &RunVerification) -> RunVerificationRow {
     };
     RunVerificationRow {
         no: one.no,
-        kind: kind.to_owned(),
+        kind: kind.into(),
         batch,
         step,
-        state: state.to_owned(),
+        state: state.into(),
         commit: one.snapshot.commit.0.clone(),
         tree: one.snapshot.tree.0.clone(),
         checks: one.checks.iter().map(row).collect(),

@@ -1,8 +1,8 @@
 //! Shows runs: the detail view of a run, and the list of runs.
 
 use provost_api::{
-    CheckResultName, FindingRow, RunGraphRow, RunRow, RunSessionRow, RunStateName,
-    RunVerificationRow,
+    CheckResultName, FindingRow, MergeCheckStateName, RunGraphRow, RunRow, RunSessionRow,
+    RunStateName, RunVerificationRow,
 };
 
 use super::{
@@ -275,7 +275,8 @@ fn is_run_wide(session: &RunSessionRow) -> bool {
 /// Returns the newest check of merged work, and those that did not pass.
 fn verifications_to_show(row: &RunRow) -> impl Iterator<Item = &RunVerificationRow> {
     let newest = row.verifications.last().map(|one| one.no);
-    row.verifications.iter().filter(move |one| one.state != "passed" || Some(one.no) == newest)
+    let passed = |one: &RunVerificationRow| one.state == MergeCheckStateName::Passed;
+    row.verifications.iter().filter(move |one| !passed(one) || Some(one.no) == newest)
 }
 
 /// Describes a check of merged work: its number, what was merged, and the check that did not pass.
@@ -292,10 +293,10 @@ fn describe_verification(one: &RunVerificationRow) -> (Tone, String) {
         let detail = check.detail.as_deref().unwrap_or(&check.result);
         format!(", {}: {}", clip(&escape_line(&check.command), LINE_WIDTH), escape_line(detail))
     });
-    let tone = match one.state.as_str() {
-        "passed" => Tone::Good,
-        "failed" | "inconclusive" => Tone::Bad,
-        _ => Tone::Dim,
+    let tone = match one.state.known() {
+        Some(MergeCheckStateName::Passed) => Tone::Good,
+        Some(MergeCheckStateName::Failed | MergeCheckStateName::Inconclusive) => Tone::Bad,
+        Some(MergeCheckStateName::Running | MergeCheckStateName::Stopped) | None => Tone::Dim,
     };
     (tone, format!("{} of {merged}: {}{}", one.no, spaced(&one.state), failed.unwrap_or_default()))
 }
@@ -371,8 +372,8 @@ pub(crate) mod tests {
 
     use super::*;
     use provost_api::{
-        BudgetRow, CheckRow, CostRow, DecisionRow, LandingRow, QueueRow, RequestRow, TaskCounts,
-        TaskRow, UsageRow,
+        BudgetRow, CheckRow, CostRow, DecisionRow, LandingRow, MergeCheckKindName, QueueRow,
+        RequestRow, TaskCounts, TaskRow, UsageRow,
     };
 
     pub(crate) fn run(state: &str) -> RunRow {
@@ -432,6 +433,41 @@ pub(crate) mod tests {
             since: 1_000,
             sealed_at: None,
         }
+    }
+
+    #[test]
+    fn newest_and_failed_merge_checks_are_shown() {
+        let one = |no: u32, state: MergeCheckStateName| {
+            let check = CheckRow {
+                result: Extensible::from_name("failed"),
+                detail: Some("exit 1".to_owned()),
+                ..proved().checks[0].clone()
+            };
+            RunVerificationRow {
+                no,
+                kind: MergeCheckKindName::Batch.into(),
+                batch: Some(no + 1),
+                step: None,
+                state: state.into(),
+                commit: String::new(),
+                tree: String::new(),
+                checks: if state == MergeCheckStateName::Passed { Vec::new() } else { vec![check] },
+            }
+        };
+        let states = [MergeCheckStateName::Passed, MergeCheckStateName::Failed];
+        let rows = (1..).zip(states.into_iter().cycle().take(5));
+        let row = RunRow {
+            verifications: rows.map(|(no, state)| one(no, state)).collect(),
+            ..run("running")
+        };
+        let shown: Vec<String> =
+            verifications_to_show(&row).map(|one| describe_verification(one).1).collect();
+        let expected = [
+            "2 of batch 3: failed, make test: exit 1",
+            "4 of batch 5: failed, make test: exit 1",
+            "5 of batch 6: passed",
+        ];
+        assert_eq!(shown, expected);
     }
 
     fn proved() -> RunRow {

@@ -8,6 +8,7 @@ use std::{
 };
 
 use provost_toy_agent::{HOME_VARIABLE, TRANSCRIPT_END};
+use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 
 /// The only conversation of each home.
 const THREAD: &str = "toy-1";
@@ -40,6 +41,7 @@ fn serve() -> io::Result<()> {
 
 /// Asks on the screen before a turn, and ends the turn when the key `y` is pressed.
 fn screen() -> io::Result<()> {
+    read_single_keys()?;
     record(&format!("hello {THREAD}"))?;
     record("begin 1")?;
     print("May I paint the wall? [y/n]")?;
@@ -51,6 +53,13 @@ fn screen() -> io::Result<()> {
     record("end 1 painted the wall")?;
     // Wait until the terminal is closed.
     io::stdin().read_to_end(&mut Vec::new()).map(drop)
+}
+
+/// Makes the terminal pass on each key at once, instead of whole lines.
+fn read_single_keys() -> io::Result<()> {
+    let mut modes = tcgetattr(io::stdin())?;
+    modes.make_raw();
+    Ok(tcsetattr(io::stdin(), OptionalActions::Now, &modes)?)
 }
 
 fn say(line: &str) -> io::Result<()> {

@@ -1,6 +1,9 @@
 //! The commands that make sense in a run's current state.
 
-use provost_api::{CheckResultName, Extensible, RequestRow, RunRow, RunSessionRow, RunStateName};
+use provost_api::{
+    CheckResultName, Extensible, MergeCheckStateName, RequestRow, RunRow, RunSessionRow,
+    RunStateName,
+};
 use provost_core::lifecycle::State;
 
 use crate::{commands::spawn::spec_from_config::quoted, ui};
@@ -58,7 +61,7 @@ fn failing_verification(row: &RunRow) -> Option<u32> {
     let by_merge = matches!(row.cause.as_deref(), Some("landing" | "queue"));
     let last = row.verifications.last().filter(|_| by_merge)?;
     let ran = last.checks.iter().any(|check| check.output.is_some());
-    (ran && last.state == "failed").then_some(last.no)
+    (ran && last.state == MergeCheckStateName::Failed).then_some(last.no)
 }
 
 /// Returns the session that best explains why a run ended. If tasks failed, this is the most recent
@@ -87,7 +90,7 @@ fn merge_command(row: &RunRow) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use provost_api::{CheckRow, LandingRow, RunVerificationRow, TaskCounts};
+    use provost_api::{CheckRow, LandingRow, MergeCheckKindName, RunVerificationRow, TaskCounts};
 
     use super::*;
 
@@ -127,10 +130,10 @@ mod tests {
         .expect("the other fields are optional");
         let one = RunVerificationRow {
             no: 3,
-            kind: "landing".to_owned(),
+            kind: MergeCheckKindName::Landing.into(),
             batch: None,
             step: Some(1),
-            state: "failed".to_owned(),
+            state: MergeCheckStateName::Failed.into(),
             commit: String::new(),
             tree: String::new(),
             checks: vec![check],
