@@ -122,7 +122,7 @@ pub struct TeamHint {
     pub action: TeamAction,
 }
 
-/// What a command does to a team.
+/// The effect of a command on a team.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TeamAction {
     Show,

@@ -48,7 +48,7 @@ pub struct SessionsReply {
     pub unknown_holders: Vec<UnknownHolder>,
 }
 
-/// What an id, part of an id, or name refers to, and the daemon that was asked.
+/// The things that an id, part of an id, or name refers to, and the daemon that was asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LookupReply {
     pub ok: bool,
@@ -57,7 +57,7 @@ pub struct LookupReply {
     pub found: LookedUpName,
 }
 
-/// What an id, part of an id, or name refers to. It can refer to one thing of each kind.
+/// The things that an id, part of an id, or name refers to, at most one of each kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LookedUpName {
     pub session: Option<SessionRow>,
@@ -191,7 +191,7 @@ pub struct ToolAnswer {
     /// Whether the call was made before.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub repeated: bool,
-    /// What the caller can expect.
+    /// The event that the caller can expect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     #[serde(flatten)]
@@ -273,7 +273,7 @@ pub struct TeamWaitReply {
     pub reason: Option<String>,
 }
 
-/// What was archived, or what would be.
+/// The streams that were archived, or that would be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ArchiveReply {
     pub ok: bool,

@@ -21,7 +21,7 @@ pub struct Route {
     /// `GET` or `POST`.
     pub method: &'static str,
     pub path: &'static str,
-    /// What the route does, as an imperative.
+    /// The purpose of the route, as an imperative.
     pub summary: &'static str,
     /// The names and meanings of the query parameters.
     query: &'static [(&'static str, &'static str)],
