@@ -164,7 +164,7 @@ impl Run {
         // previous step may already be working on the next one in the same conversation, so only
         // the newest step can be open.
         let newest = self.steps.len() as u32;
-        let open = self.step(newest).filter(|_| !self.is_settled(newest));
+        let open = if self.is_settled(newest) { None } else { self.step(newest) };
         if let Some(need) = open.and_then(|step| self.step_need(newest, step)) {
             return Some(need);
         }

@@ -240,8 +240,8 @@ impl Sim {
         Ok(())
     }
 
-    /// Sometimes cancels a run while a worktree is being moved or a merge is being checked for it. Uses its own random numbers, so that all other
-    /// scenarios stay the same.
+    /// Sometimes cancels a run while a worktree is being moved or a merge is being checked for it.
+    /// Uses its own random numbers, so that all other scenarios stay the same.
     fn cancel_on_the_way(&mut self, run: RunId) {
         let cancelled = Rng::from_names(self.seed, &[26, self.steps]).percent(8);
         if self.faults.users && cancelled {

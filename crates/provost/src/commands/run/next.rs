@@ -59,9 +59,9 @@ pub(crate) fn next_commands(row: &RunRow) -> Vec<String> {
 /// Returns the number of the merge check that ended the run, if one did.
 fn failing_verification(row: &RunRow) -> Option<u32> {
     let by_merge = matches!(row.cause.as_deref(), Some("landing" | "queue"));
-    let last = row.verifications.last().filter(|_| by_merge)?;
+    let last = row.verifications.last()?;
     let ran = last.checks.iter().any(|check| check.output.is_some());
-    (ran && last.state == MergeCheckStateName::Failed).then_some(last.no)
+    (by_merge && ran && last.state == MergeCheckStateName::Failed).then_some(last.no)
 }
 
 /// Returns the session that best explains why a run ended. If tasks failed, this is the most recent
