@@ -205,6 +205,9 @@ pub struct Stream {
     /// Whether the open turn is only expected and not recorded yet.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub expected: bool,
+    /// Whether the agent reported the open turn. The first turn of a launch is open before that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub recorded: bool,
     /// The text that was sent to the idle agent. It is kept until the turn that it starts is over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn_input: Option<String>,
@@ -223,14 +226,14 @@ impl Stream {
         if self.turn == TurnState::Over && bug!(OwnTurnIgnored) {
             return;
         }
-        (self.turn, self.expected) = (TurnState::Open { turn }, false);
+        (self.turn, self.expected, self.recorded) = (TurnState::Open { turn }, false, true);
         (self.interrupted, self.own_turn) = (false, None);
     }
 
-    /// Discards a turn that was only expected.
+    /// Discards a turn that the agent has not reported.
     pub(super) fn forget_expected_turn(&mut self) {
         self.own_turn = None;
-        if self.turn == (TurnState::Open { turn: None }) {
+        if self.turn == (TurnState::Open { turn: None }) && !self.recorded {
             (self.turn, self.expected, self.turn_input) = (TurnState::Over, false, None);
         }
     }
@@ -238,6 +241,7 @@ impl Stream {
     pub(super) fn end_turn(&mut self, well: bool, takes_more: bool) {
         (self.ended_well, self.interrupted, self.expected, self.turn_input) =
             (well, false, false, None);
+        self.recorded = false;
         if takes_more {
             self.turn = TurnState::Over;
         }
@@ -358,6 +362,7 @@ impl Launch {
                 retrying: false,
                 retrying_why: None,
                 expected: false,
+                recorded: false,
                 turn_input: None,
             },
             stop: None,

@@ -209,6 +209,16 @@ fn refused_compaction_unblocks_and_ended_work_skips_it() {
 }
 
 #[test]
+fn refused_compaction_does_not_end_an_unnamed_turn() {
+    let mut harness = in_turn();
+    harness.apply(compact()).signal(StreamSignal::TurnStarted { turn: None });
+    let (key, reason) = ("compact".to_owned(), "busy".to_owned());
+    harness.signal(StreamSignal::MessageRefused { key, reason, busy: false });
+    assert_eq!(harness.state(), State::Working, "the agent reported a turn");
+    assert_eq!(pending_delivery(&harness), None, "its result is requested after the turn");
+}
+
+#[test]
 fn terminal_compacts_at_prompt_confirmed_by_rollout() {
     let mut given = spec();
     (given.agent.interface, given.instruction) = (interfaces::screen(), None);
