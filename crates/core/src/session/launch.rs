@@ -222,6 +222,12 @@ impl Stream {
         (self.last_heard, self.silent) = (at, false);
     }
 
+    /// Expects the agent to start a turn on its own.
+    pub(super) fn expect_own_turn(&mut self, at: Moment) {
+        self.expect_turn(at);
+        self.own_turn = Some(at);
+    }
+
     pub(super) fn begin_turn(&mut self, turn: Option<String>) {
         if self.turn == TurnState::Over && bug!(OwnTurnIgnored) {
             return;

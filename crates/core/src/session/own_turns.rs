@@ -123,10 +123,13 @@ impl Session {
         self.update_launch(e.launch, |launch| {
             if !e.retry {
                 launch.stream.forget_expected_turn();
+                // The goal still makes the agent start a turn.
+                if launch.stream.goal && launch.stream.turn == TurnState::Over {
+                    launch.stream.expect_own_turn(at);
+                }
             } else if launch.turn().is_none() {
                 // The blocking turn might not have been observed yet.
-                launch.stream.expect_turn(at);
-                launch.stream.own_turn = Some(at);
+                launch.stream.expect_own_turn(at);
             }
         });
     }
@@ -141,8 +144,7 @@ impl Session {
                 stream.forget_expected_turn();
             }
             if e.active && stream.turn == TurnState::Over && !sealed {
-                stream.expect_turn(at);
-                stream.own_turn = Some(at);
+                stream.expect_own_turn(at);
             }
         });
     }

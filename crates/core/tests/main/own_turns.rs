@@ -126,6 +126,17 @@ fn f4_2_paused_or_interrupted_goal_starts_no_turn() {
 }
 
 #[test]
+fn refused_message_does_not_cancel_the_turn_of_a_goal() {
+    let mut harness = working();
+    harness.apply(SessionCommand::Compact { key: "compact".to_owned() });
+    set_goal(&mut harness, true);
+    harness.signal(turn_ended(TurnEnd::Ok));
+    refuse(&mut harness, "compact", "unknown method");
+    assert_eq!(harness.session.deadline().map(|(_, due)| due), Some(DeadlineKind::OwnTurn));
+    assert!(!result_asked(&harness));
+}
+
+#[test]
 fn f4_2_goal_set_while_idle_starts_a_turn() {
     let mut harness = attended();
     harness.signal(turn_ended(TurnEnd::Ok));
