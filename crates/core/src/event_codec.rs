@@ -1,5 +1,7 @@
 //! The `events!` macro, which defines an event enum and its stored form.
 
+use std::fmt::Debug;
+
 /// The reason why a stored event cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
@@ -11,6 +13,41 @@ pub enum DecodeError {
         #[source]
         source: serde_json::Error,
     },
+}
+
+/// An event that is recorded in a stream.
+pub trait StoredEvent: Clone + Debug + PartialEq + Send + Sync + 'static {
+    /// Returns the kind of the event and the version of its payload.
+    fn kind(&self) -> (&'static str, u16);
+
+    /// Returns the payload in its stored form.
+    fn encode(&self) -> String;
+
+    /// Decodes a stored event.
+    fn decode(kind: &str, v: u16, data: &str) -> Result<Self, DecodeError>;
+}
+
+/// Implements [`StoredEvent`] for an event enum with methods of the same names.
+macro_rules! stored_event {
+    ($event:ty) => {
+        impl $crate::event_codec::StoredEvent for $event {
+            fn kind(&self) -> (&'static str, u16) {
+                <$event>::kind(self)
+            }
+
+            fn encode(&self) -> String {
+                <$event>::encode(self)
+            }
+
+            fn decode(
+                kind: &str,
+                v: u16,
+                data: &str,
+            ) -> Result<Self, $crate::event_codec::DecodeError> {
+                <$event>::decode(kind, v, data)
+            }
+        }
+    };
 }
 
 /// Defines the event enum, one payload type per event kind, and how both are stored.

@@ -22,6 +22,7 @@ macro_rules! bug {
 #[macro_use]
 pub mod event_codec;
 
+pub mod aggregate;
 #[cfg(feature = "seeded-bugs")]
 pub mod bugs;
 pub mod ids;

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{session::EffectKey, time::Moment};
+use crate::{aggregate::EffectKey, time::Moment};
 
 /// A resource that may run out and become available again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -2,6 +2,7 @@
 //! that verifies the caches.
 
 use provost_core::{
+    aggregate::Aggregate,
     ids::{RunId, SessionId, TeamId},
     run::{self, Run},
     session::{Event, Session},
@@ -252,8 +253,7 @@ fn closing_events(
     Ok(match parse_subject(stream.as_str())? {
         Subject::Session(_) => {
             let session = fold_session(stream, None, records)?;
-            let events = if session.is_closed() { Vec::new() } else { session.close_imported(now) };
-            events.iter().map(|event| new_session_event(event, BY)).collect()
+            session.close_imported(now).iter().map(|event| new_session_event(event, BY)).collect()
         }
         Subject::Run(_) => {
             let run = fold_run(stream, None, records)?;
@@ -261,7 +261,7 @@ fn closing_events(
         }
         Subject::Team(_) => {
             let task = fold_team(stream, None, records)?;
-            task.close_imported().iter().map(|event| new_team_event(event, BY)).collect()
+            task.close_imported(now).iter().map(|event| new_team_event(event, BY)).collect()
         }
     })
 }

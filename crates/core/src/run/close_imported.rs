@@ -19,19 +19,8 @@ impl Run {
         self.imported && !self.taken_over
     }
 
-    /// Returns the events after which the run has nothing pending in this home. They do not judge
-    /// the work: a run that is still open is only cancelled in this copy of the record.
-    pub fn close_imported(&self, now: Moment) -> Vec<Event> {
-        let mut run = self.clone();
-        let mut events = Vec::new();
-        while let Some(event) = run.skip_next_effect(now) {
-            run.evolve(now, &event);
-            events.push(event);
-        }
-        events
-    }
-
-    fn skip_next_effect(&self, now: Moment) -> Option<Event> {
+    /// Returns the next event that closes an imported copy.
+    pub(super) fn skip_next_effect(&self, now: Moment) -> Option<Event> {
         let attempt = self.attempt();
         let because = || IMPORTED_REASON.to_owned();
         let stop = (!self.is_sealed() && attempt.stopped.is_none())

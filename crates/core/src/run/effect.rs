@@ -11,7 +11,7 @@ use super::{
     stage::RunStage,
     state::{Run, RunSession, SessionEnd},
 };
-use crate::{ids::SessionId, session::EffectKey};
+use crate::{aggregate::EffectKey, ids::SessionId};
 
 /// An effect outside the ledger. Its result is returned as a command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

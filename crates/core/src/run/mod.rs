@@ -8,6 +8,7 @@
 
 mod advance;
 mod advance_tasks;
+mod aggregate;
 mod close_imported;
 mod consent;
 mod decide;

@@ -31,21 +31,10 @@ impl Session {
         self.imported && !self.taken_over
     }
 
-    /// Returns the events after which nothing is pending, running or expected in this home.
-    ///
-    /// They say nothing about the work: an open attempt is cancelled in this copy, a launch that
-    /// may be running is marked as unobserved, and a pending hook may have run.
-    pub fn close_imported(&self, now: Moment) -> Vec<Event> {
-        let mut session = self.clone();
-        let mut events = Vec::new();
-        while let Some(event) = session.next_closing_event(now) {
-            session.evolve(now, &event);
-            events.push(event);
-        }
-        events
-    }
-
-    fn next_closing_event(&self, now: Moment) -> Option<Event> {
+    /// Returns the next event that closes an imported copy. The events say nothing about the work:
+    /// an open attempt is cancelled in this copy, a launch that may be running is marked as
+    /// unobserved, and a pending hook may have run.
+    pub(super) fn next_closing_event(&self, now: Moment) -> Option<Event> {
         let sealed = self.attempt().is_sealed();
         let undecided = !sealed && !self.attempt().is_decided();
         undecided

@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     attempt::ReportStatus,
-    effect::EffectKey,
     hook::{HookEnd, HookKey},
     launch::{Cursor, ProcessExit, ProcessIdentity, StoppedBy, TurnEnd},
     pane::PaneState,
@@ -13,6 +12,7 @@ use super::{
     watch::{RecordSignal, RecordSource, ScreenHint, ScreenSource, TypingState},
 };
 use crate::{
+    aggregate::EffectKey,
     ids::{LaunchId, RequestId, RunId},
     lifecycle::ClaimKind,
     limits::{MAX_REPORT_BYTES, MAX_REPORTS},

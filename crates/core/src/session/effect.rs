@@ -8,10 +8,7 @@ use super::{
     spec::WorkLocation,
     state::{AgentMessage, AgentMessageKind, DeliveryStatus, Session, SetupState, WorkState},
 };
-use crate::{ids::LaunchId, lifecycle::Activity, verdict::Verdict};
-
-/// The key of an effect. An external command runs in a directory with this name, so it cannot run twice.
-pub type EffectKey = String;
+use crate::{aggregate::EffectKey, ids::LaunchId, lifecycle::Activity, verdict::Verdict};
 
 /// An action outside the ledger. Its result is returned as a command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,6 +6,7 @@
 //! because time passes.
 
 mod advance;
+mod aggregate;
 mod attempt;
 mod channel;
 mod close_imported;
@@ -35,6 +36,7 @@ mod tool_calls;
 mod typing;
 mod watch;
 
+pub use crate::aggregate::EffectKey;
 pub use attempt::{
     Attempt, AttemptEvidence, Claim, ClaimSource, LastTurn, ReportStatus, Resolution,
     SealedOutcome, WorkClock,
@@ -47,7 +49,7 @@ pub use command::{
     SessionRejection, StreamSignal, report_status_of,
 };
 pub use control::Compaction;
-pub use effect::{DeadlineKind, EffectKey, SessionEffect};
+pub use effect::{DeadlineKind, SessionEffect};
 pub use event::{
     AgentReplaced, AgentWarned, AttemptCancelled, AttemptOpened, AttemptResolved, AttemptSealed,
     AttemptStopped, AttemptSuperseded, BudgetRaised, CheckFinished, ClaimMade, CompactionFailed,

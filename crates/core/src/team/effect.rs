@@ -1,7 +1,7 @@
 //! The pending effects of a team. Like the effects of a session, they depend only on the current state.
 
 use super::state::{PendingCheck, Team};
-use crate::session::EffectKey;
+use crate::aggregate::EffectKey;
 
 /// An effect outside the ledger. Its result is returned as a command.
 #[derive(Clone, Debug, PartialEq, Eq)]

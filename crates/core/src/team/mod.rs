@@ -7,9 +7,9 @@
 //! like everything else.
 
 mod advance;
+mod aggregate;
 mod blind_proposals;
 mod call;
-mod close_imported;
 mod command;
 mod command_line;
 mod communication;
@@ -48,6 +48,7 @@ mod wait;
 
 pub use crate::text::visible;
 pub use advance::{TeamAdvanceContext, TeamStep};
+pub use aggregate::TeamDecideContext;
 pub use blind_proposals::{MAX_PROPOSAL, Proposal, ProposalChoice, ProposalRound};
 pub use call::{JudgementKind, MemberCall, MemberCallError, SendableKind};
 pub use command::{CheckSubject, NewMessage, TeamCommand, TeamRejection};

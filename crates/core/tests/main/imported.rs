@@ -1,6 +1,7 @@
 //! Sessions imported from another home: nothing of them continues here until they are taken over.
 
 use provost_core::{
+    aggregate::Aggregate,
     lifecycle::State,
     session::{
         Event, HookEnd, HookEvent, ManualOutcome, ProcessExit, SendMode, SessionCommand,

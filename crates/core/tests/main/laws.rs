@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use provost_core::{
+    aggregate::Aggregate,
     ids::SessionId,
     lifecycle::{ClaimKind, State},
     session::{
