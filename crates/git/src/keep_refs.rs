@@ -28,7 +28,8 @@ pub(crate) fn keep_commit(repo: &Repo<'_>, keep: &KeepRef, commit: &Oid) -> Resu
             continue;
         }
         let old = before.as_ref().map_or("", Oid::as_str);
-        repo.write(["update-ref", name.as_str(), commit.as_str(), old]).run()?;
+        // A symbolic ref with this name would lead to a branch.
+        repo.write(["update-ref", "--no-deref", name.as_str(), commit.as_str(), old]).run()?;
         return Ok(name);
     }
     Err(Error::TooMany { keep: keep.clone() })

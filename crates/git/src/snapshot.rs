@@ -2,11 +2,12 @@
 //!
 //! In Provost's own worktree, the commit is added on top of HEAD. If the agent has left its branch,
 //! a keep ref also points to the commit, and the branch is advanced to the commit if no work is
-//! lost by doing so. In a user's own checkout, or while a merge or a similar operation is in
-//! progress, the commit is made beside HEAD: only a keep ref is created, and HEAD, branch, index
-//! and files do not change.
+//! lost by doing so. In a user's own checkout, while a merge or a similar operation is in progress,
+//! and if HEAD names a ref that is not the agent's to move, the commit is made beside HEAD: only a
+//! keep ref is created, and HEAD, its branch, index and files do not change.
 
 use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 
 use provost_sys::agent_file;
 use serde::Serialize;
@@ -105,6 +106,12 @@ pub fn snapshot_worktree(
             return Ok(CheckoutSnapshot { strayed, ..taken });
         }
         let head = head_of_repo(&repo)?;
+        if !may_move(git, worktree, &head)? {
+            let beside = BesideSnapshot { repo: &repo, ongoing: None, reveal: true };
+            let taken = beside.snapshot(&message, keep)?;
+            let strayed = keep_if_strayed(git, worktree, &taken.place, &taken.commit)?;
+            return Ok(CheckoutSnapshot { strayed, ..taken });
+        }
         let staged = StagedTree::new(&repo, head.commit(), true)?;
         let Some(taken) = commit_on_head(&repo, &head, &staged, &message)? else { continue };
         let place = location_of(&repo, worktree, &head, &taken.commit, keep)?;
@@ -258,6 +265,22 @@ fn commit_on_head(
     }
 }
 
+/// Whether a commit may move the ref that HEAD names. The agent can write HEAD, and a commit must
+/// not move a branch that is checked out elsewhere, or a ref that is not a branch.
+fn may_move(git: &Git, worktree: &Worktree, head: &GitHead) -> Result<bool, Error> {
+    let Some(name) = head.branch().map(RefName::as_os_str) else { return Ok(true) };
+    if name == OsStr::new(&worktree.branch.full()) {
+        return Ok(true);
+    }
+    if !name.as_bytes().starts_with(b"refs/heads/") {
+        return Ok(false);
+    }
+    let elsewhere = |entry: &registry::WorktreeEntry| {
+        entry.path != worktree.path && entry.branch.as_deref().map(OsStr::new) == Some(name)
+    };
+    Ok(!registry::entries(&worktree.shared(git)?)?.iter().any(elsewhere))
+}
+
 fn location_of(
     repo: &Repo<'_>,
     worktree: &Worktree,
@@ -290,8 +313,8 @@ fn keep_if_strayed(
         SnapshotLocation::OtherBranch { kept, .. } | SnapshotLocation::Detached { kept } => {
             (kept, false)
         }
-        // The operation in progress may still change the branch, so it is not moved.
-        SnapshotLocation::Beside { kept, .. } => (kept, true),
+        // An operation in progress may still change the branch, so it is not moved then.
+        SnapshotLocation::Beside { kept, ongoing } => (kept, ongoing.is_some()),
     };
     let shared = worktree.shared(git)?;
     let branch = worktree.branch.full();
@@ -314,7 +337,7 @@ fn advance(
     if !behind || registry::entries(shared)?.iter().any(on_it) {
         return Ok(false);
     }
-    let options = ["update-ref", "-m", "provost: snapshot"];
+    let options = ["update-ref", "--no-deref", "-m", "provost: snapshot"];
     let values = [branch, commit.as_str(), tip.map_or("", Oid::as_str)];
     // If the branch moves concurrently, that move takes precedence.
     let moved = shared.write(options.into_iter().chain(values)).run_unchecked()?;

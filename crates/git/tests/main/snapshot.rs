@@ -161,6 +161,40 @@ fn another_branch_is_committed_on_and_kept() {
 }
 
 #[test]
+fn ref_of_others_in_head_is_not_moved() {
+    for name in ["refs/heads/main", "refs/tags/v1", "refs/remotes/origin/main"] {
+        let env = GitTestEnv::new();
+        let worktree = env.worktree();
+        env.user(&env.top(), &["update-ref", name, "main"]);
+        let before = env.rev(name);
+        write(&worktree.path.join("a.txt"), "two\n");
+        write(&worktree.git_dir.join("HEAD"), &format!("ref: {name}\n"));
+        let snapshot = take(&env, &worktree);
+        assert_eq!((env.rev(name), snapshot.changed), (before, true), "{name}");
+        let beside = SnapshotLocation::Beside { kept: keep("k"), ongoing: None };
+        assert_eq!(snapshot.place, beside, "{name}");
+        assert_eq!((env.rev("provost/t1"), snapshot.strayed), (snapshot.commit, None), "{name}");
+        assert_eq!(env.user(&env.top(), &["status", "--porcelain"]), "", "{name}");
+    }
+}
+
+#[test]
+fn symbolic_refs_lead_to_no_other_branch() {
+    let env = GitTestEnv::new();
+    let worktree = env.worktree();
+    let before = env.rev("main");
+    env.user(&worktree.path, &["checkout", "-q", "--detach"]);
+    for name in ["refs/heads/provost/t1", "refs/provost/keep/k"] {
+        env.user(&env.top(), &["symbolic-ref", name, "refs/heads/main"]);
+    }
+    write(&worktree.path.join("a.txt"), "two\n");
+    let snapshot = take(&env, &worktree);
+    assert_eq!((env.rev("main"), snapshot.changed), (before, true));
+    assert_eq!(env.rev("refs/provost/keep/k"), snapshot.commit);
+    assert_eq!((env.rev("provost/t1"), snapshot.strayed), (snapshot.commit, None));
+}
+
+#[test]
 fn orphan_branch_gets_its_first_commit() {
     let env = GitTestEnv::new();
     let worktree = env.worktree();
