@@ -94,6 +94,9 @@ pub(crate) fn why_lines(
         lines.extend(screen.wrap(&line, VALUE_AT));
     }
     lines.extend(label("rule", &format!("{}: {rule}", escape_line(&row.rule))));
+    for warning in &row.warnings {
+        lines.extend(label("warning", &clip(&join_lines(warning), TEXT_WIDTH)));
+    }
     if let Some(next) = &reply.next_deadline {
         lines.extend(label("next", &describe_deadline(next)));
     }

@@ -116,6 +116,14 @@ pub(crate) fn has_unseen_turns(row: &SessionRow) -> bool {
     row.state == State::Idle && row.has_flag(Flag::TurnsUnobservable)
 }
 
+/// Returns why a session's work is not on its branch, if it could not be committed.
+pub(crate) fn uncommitted_work(row: &SessionRow) -> Option<&str> {
+    if !row.has_flag(Flag::NotCommitted) || row.resolution.is_some() {
+        return None;
+    }
+    row.warnings.iter().find(|warning| warning.starts_with("not committed")).map(String::as_str)
+}
+
 /// Whether a session's process has exited, but this cannot be written to the ledger at the moment.
 pub(crate) fn is_exit_unrecorded(row: &SessionRow) -> bool {
     !row.terminal && row.has_flag(Flag::ExitUnrecorded)
@@ -267,10 +275,7 @@ fn note(row: &SessionRow) -> String {
     if row.has_flag(Flag::OutputLimit) {
         return format!("output limit reached: provost limit {} --output SIZE", short_id(&row.id));
     }
-    if row.has_flag(Flag::NotCommitted)
-        && let Some(warning) =
-            row.warnings.iter().find(|warning| warning.starts_with("not committed"))
-    {
+    if let Some(warning) = uncommitted_work(row) {
         return join_lines(warning);
     }
     if leftover_pid(row).is_none()

@@ -42,7 +42,7 @@ pub(crate) use history::{
 pub(crate) use list::tests::{asking as test_asking, session as test_session};
 pub(crate) use list::{
     awaits_user, describe_exit, describe_state, has_unseen_turns, is_interrupted, outcome_line,
-    progress_line, reason, session_lines, short_id, shortage_lines,
+    progress_line, reason, session_lines, short_id, shortage_lines, uncommitted_work,
 };
 pub(crate) use paint::{ColorInputs, Paint, Tone};
 #[cfg(test)]

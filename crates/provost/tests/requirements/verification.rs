@@ -111,10 +111,21 @@ fn worktree_removed_under_a_session_is_shown() {
     assert!(has_flag(&unchecked, "not_committed"), "{unchecked:#}");
     let list = stage.home.provost(&["ls", "--all"]);
     let id = unchecked["id"].as_str().unwrap();
-    let line = list.ok().stdout.lines().find(|line| line.contains(&id[id.len() - 8..]));
-    assert!(line.unwrap().contains("not committed: the worktree"), "{list:#?}");
-    for row in [&checked, &unchecked] {
-        repo.git(&["worktree", "unlock", row["worktree"]["path"].as_str().unwrap()]);
+    let shown = list.ok().stdout.lines().find(|line| line.contains(&id[id.len() - 8..]));
+    assert!(shown.unwrap().contains("not committed: the worktree"), "{list:#?}");
+    // No wait takes lost work for success.
+    let waited = stage.home.provost(&["monitor", id]);
+    assert!(waited.assert_code(1).stdout.contains("not committed: the worktree"), "{waited:#?}");
+    let why = stage.home.provost(&["status", id, "--why"]);
+    assert!(why.ok().stdout.contains("not committed: the worktree"), "{why:#?}");
+    let wait = ["spawn", "--worktree", "--wait", "--", "sh", "-ec", line];
+    let waited = stage.home.provost_in(repo.path(), &wait);
+    assert!(waited.assert_code(1).stderr.contains("not committed: the worktree"), "{waited:#?}");
+    for registered in repo.git(&["worktree", "list", "--porcelain"]).lines() {
+        let path = registered.strip_prefix("worktree ").map(Path::new);
+        if let Some(path) = path.filter(|path| !path.exists()) {
+            repo.git(&["worktree", "unlock", path.to_str().unwrap()]);
+        }
     }
     repo.git(&["worktree", "prune"]);
 }

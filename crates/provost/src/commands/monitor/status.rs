@@ -43,8 +43,9 @@ pub(super) enum WatchStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EndKind {
     Good,
-    /// The agent exited cleanly, but did not claim that the work was done.
-    Unclaimed,
+    /// The agent exited cleanly, but did not claim that the work was done, or its work could not
+    /// be committed.
+    Incomplete,
     Bad,
 }
 
@@ -204,11 +205,14 @@ fn run_status(row: &RunRow, live: &[SessionRow], window: i64, now: i64) -> Watch
 }
 
 fn end_kind(row: &SessionRow) -> EndKind {
+    if ui::uncommitted_work(row).is_some() {
+        return EndKind::Incomplete;
+    }
     if row.is_good() {
         return EndKind::Good;
     }
     match row.state.known() {
-        Some(State::ExitedWithoutClaim | State::Stopped) => EndKind::Unclaimed,
+        Some(State::ExitedWithoutClaim | State::Stopped) => EndKind::Incomplete,
         Some(_) | None => EndKind::Bad,
     }
 }
@@ -223,6 +227,9 @@ fn describe_wait(row: &SessionRow) -> String {
 
 /// Describes how a session ended.
 fn describe_end(row: &SessionRow) -> String {
+    if let Some(why) = ui::uncommitted_work(row) {
+        return format!("the agent reported success, but its work is {why}");
+    }
     let means = match row.state.known() {
         Some(State::Succeeded) => "the work passed every check",
         Some(State::Completed) => "the agent reported success, and no check is configured",
@@ -322,8 +329,8 @@ mod tests {
             ("succeeded", EndKind::Good),
             ("completed", EndKind::Good),
             ("accepted", EndKind::Good),
-            ("exited_without_claim", EndKind::Unclaimed),
-            ("stopped", EndKind::Unclaimed),
+            ("exited_without_claim", EndKind::Incomplete),
+            ("stopped", EndKind::Incomplete),
             ("failed", EndKind::Bad),
             ("disputed", EndKind::Bad),
             ("cancelled", EndKind::Bad),
@@ -335,6 +342,15 @@ mod tests {
                 matches!(session_status(&sealed, 500, 0), WatchStatus::Ended(found, _) if found == end)
             );
         }
+        let lost = SessionRow {
+            sealed: true,
+            flags: vec![Extensible::from_name("not_committed")],
+            warnings: vec!["not committed: the worktree is gone".to_owned()],
+            ..row("completed")
+        };
+        let why = "the agent reported success, but its work is not committed: the worktree is gone";
+        let ended = WatchStatus::Ended(EndKind::Incomplete, why.to_owned());
+        assert_eq!(session_status(&lost, 500, 0), ended);
         let crashed = SessionRow { cause: Some(Extensible::from_name("crash")), ..row("failed") };
         assert_eq!(
             describe_end(&crashed),

@@ -102,13 +102,13 @@ fn natural_ending(
         (WatchStatus::Ended(EndKind::Bad, reason), _) => {
             Some((AttemptEnding::Failed, reason.clone()))
         }
-        (WatchStatus::Ended(EndKind::Good | EndKind::Unclaimed, _), Some(verdict)) => {
+        (WatchStatus::Ended(EndKind::Good | EndKind::Incomplete, _), Some(verdict)) => {
             Some(from_verdict(verdict))
         }
         (WatchStatus::Ended(EndKind::Good, reason), None) => {
             Some((AttemptEnding::Completed, reason.clone()))
         }
-        (WatchStatus::Ended(EndKind::Unclaimed, reason), None) => {
+        (WatchStatus::Ended(EndKind::Incomplete, reason), None) => {
             Some((AttemptEnding::Incomplete, reason.clone()))
         }
         (WatchStatus::AtPrompt { .. }, None) => None,
@@ -155,13 +155,13 @@ mod tests {
 
     #[test]
     fn verifier_decides_only_good_ends() {
-        for end in [EndKind::Good, EndKind::Unclaimed] {
+        for end in [EndKind::Good, EndKind::Incomplete] {
             assert_eq!(ending(&ended(end), Some(&verified())), Some(AttemptEnding::Completed));
             assert_eq!(ending(&ended(end), Some(&incomplete())), Some(AttemptEnding::Incomplete));
         }
         assert_eq!(ending(&ended(EndKind::Bad), Some(&verified())), Some(AttemptEnding::Failed));
         assert_eq!(ending(&ended(EndKind::Good), None), Some(AttemptEnding::Completed));
-        assert_eq!(ending(&ended(EndKind::Unclaimed), None), Some(AttemptEnding::Incomplete));
+        assert_eq!(ending(&ended(EndKind::Incomplete), None), Some(AttemptEnding::Incomplete));
         assert_eq!(ending(&WatchStatus::Continues { until: None }, Some(&verified())), None);
         let stuck = WatchStatus::Stuck("r".to_owned());
         assert_eq!(ending(&stuck, Some(&verified())), Some(AttemptEnding::Stuck));
@@ -220,7 +220,7 @@ mod tests {
             (waits, "needs_input", AttemptEnding::NeedsInput),
             (WatchStatus::Lost("r".to_owned()), "lost", AttemptEnding::Lost),
             (ended(EndKind::Good), "completed", AttemptEnding::Completed),
-            (ended(EndKind::Unclaimed), "exited_without_claim", AttemptEnding::Incomplete),
+            (ended(EndKind::Incomplete), "exited_without_claim", AttemptEnding::Incomplete),
             (ended(EndKind::Bad), "failed", AttemptEnding::Failed),
         ];
         for (status, state, otherwise) in table {

@@ -67,9 +67,10 @@ fn is_settled(row: &SessionRow) -> bool {
     (row.terminal && row.sealed) || ui::awaits_user(row)
 }
 
-/// Returns the error code for the exit status, or `None` if the work is done.
+/// Returns the error code for the exit status, or `None` if the work is done. Work that is not on
+/// its branch is not done.
 fn failure(row: &SessionRow) -> Option<ErrorCode> {
-    if row.is_good() {
+    if row.is_good() && ui::uncommitted_work(row).is_none() {
         None
     } else if ui::awaits_user(row) {
         Some(ErrorCode::InputNeeded)
@@ -84,6 +85,7 @@ fn show(context: &Context, reply: &Value, row: &SessionRow) -> CliResult {
     let code = ExitCode::from(failure.map_or(0, ErrorCode::exit_code));
     if !context.ui.json {
         mutation::print_line(context, row)?;
+        new_warnings(reply, row).for_each(|warning| context.ui.warn(warning));
         if failure == Some(ErrorCode::InputNeeded) {
             input_lines(context, row).iter().for_each(|line| context.ui.notice(line));
         }
@@ -100,6 +102,14 @@ fn show(context: &Context, reply: &Value, row: &SessionRow) -> CliResult {
     }
     context.ui.result(value, &next)?;
     Ok(code)
+}
+
+/// Returns the warnings that were not known when the session was opened.
+fn new_warnings<'r>(reply: &'r Value, row: &'r SessionRow) -> impl Iterator<Item = &'r String> {
+    let known = reply.get("warnings").and_then(Value::as_array);
+    row.warnings.iter().filter(move |warning| {
+        !known.is_some_and(|known| known.iter().any(|one| one.as_str() == Some(warning)))
+    })
 }
 
 /// Returns the session's requests, with the commands that answer them.
@@ -125,6 +135,9 @@ pub(crate) fn message(row: &SessionRow, code: ErrorCode) -> String {
     let title = row.requests.first().map(|request| request.title.clone());
     let asked = row.requests.first().and_then(|request| request.questions.first());
     let asked = asked.map(|question| question.question.clone()).or(title);
+    if let Some(why) = ui::uncommitted_work(row) {
+        return format!("session {id} is {}, but {why}", row.state);
+    }
     match asked.or_else(|| stated_input(row)) {
         Some(text) if code == ErrorCode::InputNeeded => format!("session {id} needs input: {text}"),
         Some(why) if mutation::launch_failure(row).is_some() => {
@@ -163,6 +176,12 @@ mod tests {
         for state in ends {
             assert_eq!(failure(&row(state, true)), Some(ErrorCode::Failed), "{state}");
         }
+        let uncommitted = SessionRow {
+            flags: vec![Extensible::from_name("not_committed")],
+            warnings: vec!["not committed: the worktree is gone".to_owned()],
+            ..row("completed", true)
+        };
+        assert_eq!(failure(&uncommitted), Some(ErrorCode::Failed));
         let interrupted =
             SessionRow { flags: vec![Extensible::from_name("interrupted")], ..row("idle", false) };
         for waits in [row("needs_input", false), interrupted] {
