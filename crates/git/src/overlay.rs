@@ -95,14 +95,16 @@ fn base_entry(meta: &[u8]) -> Option<String> {
     })
 }
 
-/// Returns the diff of the files that match the patterns, as text to display.
+/// Returns the diff of the files that match the patterns, as text to display. A file counts as text
+/// even if it has bytes or attributes that make git show nothing of a binary file.
 pub fn diff_among(
     git: &Git,
     project: &Project,
     CommitPair { base, work }: CommitPair<'_>,
     patterns: &[String],
 ) -> Result<BoundedDiff, landing::Error> {
-    let options = ["diff-tree", "-r", "-p", "--no-renames", "--no-ext-diff", "--no-textconv"];
+    let options =
+        ["diff-tree", "-r", "-p", "--text", "--no-renames", "--no-ext-diff", "--no-textconv"];
     let options = options.into_iter().chain([base.as_str(), work.as_str(), "--"]);
     let patterns = patterns.iter().map(|pattern| format!(":(top,glob){pattern}"));
     let arguments: Vec<String> = options.map(str::to_owned).chain(patterns).collect();

@@ -1,8 +1,8 @@
 //! Shows runs: the detail view of a run, and the list of runs.
 
 use provost_api::{
-    CheckResultName, FindingRow, MergeCheckStateName, RunGraphRow, RunRow, RunSessionRow,
-    RunStateName, RunVerificationRow,
+    ApprovalRow, CheckResultName, FindingRow, MergeCheckStateName, RunGraphRow, RunRow,
+    RunSessionRow, RunStateName, RunVerificationRow,
 };
 
 use super::{
@@ -209,11 +209,19 @@ fn show_approval(detail: &mut DetailView, paint: Paint, row: &RunRow) {
     detail.label("request", &paint.paint(Tone::Warn, &format!("approval: {waits}")));
     let approval = row.approval.clone().unwrap_or_default();
     approval.commands.iter().for_each(|command| detail.text("would run", command));
-    let diff = approval.diff.as_deref().unwrap_or_default();
-    for line in diff.lines() {
-        detail.unwrapped_line(&format!("{:INDENT$}{}", "", escape_line(line)));
+    for line in approval_diff(&approval) {
+        detail.unwrapped_line(&format!("{:INDENT$}{line}", ""));
     }
     approval_commands(row).iter().for_each(|command| detail.command(command));
+}
+
+/// Returns the lines of an approval's diff. If the diff is truncated, the last line says so.
+pub(crate) fn approval_diff(approval: &ApprovalRow) -> Vec<String> {
+    let lines = approval.diff.as_deref().unwrap_or_default().lines().map(escape_line);
+    let rest = approval.truncated.then(|| {
+        "the rest of the diff is too long to show here; the next command shows all of it".to_owned()
+    });
+    lines.chain(rest).collect()
 }
 
 /// Describes what the user is asked to approve.
@@ -237,7 +245,7 @@ pub(crate) fn approval_commands(row: &RunRow) -> Vec<String> {
         // If the displayed diff is truncated, this command shows all of it.
         (Some(onto), Some(commit)) if approval.truncated => {
             let place = provost_core::text::shell_quote(&row.project);
-            Some(format!("git -C {place} diff {onto} {commit}"))
+            Some(format!("git -C {place} diff --text {onto} {commit}"))
         }
         (Some(_), Some(_)) => None,
         _ => Some(format!("provost graph {id}")),

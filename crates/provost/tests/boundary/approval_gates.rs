@@ -132,6 +132,42 @@ fn approval_trusts_files_below_the_top() {
     spawn("sub", "--no-worktree").assert_code(4);
 }
 
+/// Whatever an agent writes into its worktree's HEAD, Provost commits the work onto no branch of the user.
+#[test]
+fn f2_11_agent_head_leads_to_no_user_branch() {
+    let env = ScriptedRunEnv::new(
+        "echo {} > .mcp.json; echo 'ref: refs/heads/main' > \"$(git rev-parse --git-dir)/HEAD\"",
+    );
+    let before = env.repo.head();
+    let id = env.open_run(&["--land", "merge", "--no-check"]);
+    let approval = env.wait_approval(&id);
+    assert_eq!(approval["files"], json!([".mcp.json"]), "{approval:#}");
+    assert_eq!(env.repo.git(&["rev-parse", "main"]), before, "nothing landed");
+    assert_eq!(env.repo.git(&["status", "--porcelain"]), "");
+    env.home.provost(&["approve", &id]).ok();
+    let row = env.home.wait_sealed(&id);
+    assert_eq!((&row["state"], &row["landing"]["merged"]), (&json!("completed"), &json!(true)));
+    assert_eq!(env.repo.git(&["status", "--porcelain"]), "", "{row:#}");
+}
+
+/// The diff of a file that git takes for a binary one is shown, and a truncated diff says so.
+#[test]
+fn f2_11_approval_shows_binary_and_truncated_files() {
+    let hidden = "mkdir .codex; printf 'touch owned #\\000\\n' > .codex/notify.sh; echo '*.sh binary' > .gitattributes";
+    for (line, shown) in [
+        (hidden.to_owned(), "+touch owned #"),
+        ("yes '' | head -n 30000 > .mcp.json; echo x >> .mcp.json".to_owned(), "too long to show"),
+    ] {
+        let env = ScriptedRunEnv::new(&line);
+        let id = env.open_run(&["--land", "merge", "--no-check"]);
+        env.wait_approval(&id);
+        let status = env.home.provost(&["status", &id]);
+        assert!(status.ok().stdout.contains(shown), "{line}: {status:#?}");
+        env.home.provost(&["cancel", &id]).ok();
+        env.home.wait_sealed(&id);
+    }
+}
+
 #[test]
 fn f2_11_denied_change_fails_run_and_keeps_branch() {
     let env = ScriptedRunEnv::new(

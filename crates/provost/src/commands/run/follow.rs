@@ -97,10 +97,9 @@ fn print_event(context: &Context, event: &EventRow, id: &str) -> Result<(), ApiE
         if row.awaits_approval {
             context.ui.notice(&format!("the run waits for you: {}", ui::describe_approval(&row)));
             let approval = row.approval.clone().unwrap_or_default();
-            let shown = approval.commands.iter().map(String::as_str);
-            let diff = approval.diff.as_deref().unwrap_or_default();
-            for line in shown.chain(diff.lines()) {
-                context.ui.notice(&format!("  {}", ui::escape_line(line)));
+            let commands = approval.commands.iter().map(|command| ui::escape_line(command));
+            for line in commands.chain(ui::approval_diff(&approval)) {
+                context.ui.notice(&format!("  {line}"));
             }
             context.ui.next(&next_commands(&row));
         }
