@@ -26,17 +26,24 @@ impl Owner {
         &self,
         observed: &[SessionObservation],
     ) -> BTreeMap<SessionId, Session> {
-        if self.write_shortage.is_none() && shortage::disk_shortage(self.home.root()).is_none() {
+        let is_short =
+            self.write_shortage.is_some() || shortage::disk_shortage(self.home.root()).is_some();
+        if !is_short && self.preview.is_empty() {
             return BTreeMap::new();
         }
         let mut turn = self.begin_turn();
+        let unwritten = if is_short { observed } else { &[] };
         for (one, command) in
-            observed.iter().flat_map(|one| one.commands.iter().map(move |c| (one, c)))
+            unwritten.iter().flat_map(|one| one.commands.iter().map(move |c| (one, c)))
         {
             // An observation that is not new changes nothing.
             drop(turn.command(one.session, command, "provost"));
         }
         for session in self.board.sessions() {
+            // Once there is room again, holders take a moment to record the exits.
+            if !is_short && !self.preview.contains_key(&session.id) {
+                continue;
+            }
             let Some(launch) = session.current_launch().map(|launch| launch.id) else { continue };
             if has_ended(session) {
                 let unknown =

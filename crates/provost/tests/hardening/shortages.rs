@@ -243,7 +243,11 @@ fn f8_v7_full_disk_is_shown_and_dead_process_too() {
     let status = disk.provost(&["daemon", "status", "--json"]).ok().json();
     assert_eq!(status["running_agents"], 0, "{status}");
     fs::remove_file(ballast).expect("room can be made");
-    let row = wait_ended(&disk, &id);
+    let row = eventually("the session is over", || {
+        let row = disk.row(&id);
+        assert_ne!(row["process"], "alive", "{row}");
+        if row["sealed"] == true { Ok(row) } else { Err(row.to_string()) }
+    });
     assert_eq!((&row["state"], &row["cause"]), (&"failed".into(), &"crash".into()), "{row}");
     let shown = disk.provost(&["daemon", "status", "--json"]).ok().json();
     assert_eq!(shown["shortages"], serde_json::json!([]), "{shown}");
