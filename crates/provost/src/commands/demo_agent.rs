@@ -120,16 +120,19 @@ impl DemoAgent {
                 let ask = question(&format!("{}{QUESTION}", rework_reason(text)));
                 reply(DemoAgent::Asking, vec![json!({"type": "turn_started"}), ask])
             }
-            (DemoAgent::Asking, DemoInput::Answer { text, answers }) => {
+            (state, DemoInput::Answer { text, answers }) => {
                 let language = text.clone().or_else(|| first_answer(answers)).unwrap_or_default();
                 let text = format!("wrote a greeting into {GREETING_FILE}");
+                // If an earlier process asked, this one has no open turn yet.
+                let started = (state == DemoAgent::Idle).then(|| json!({"type": "turn_started"}));
+                let ended = [
+                    json!({"type": "claim", "claim": "completed", "text": text}),
+                    json!({"type": "turn_ended", "status": "ok", "text": text}),
+                ];
                 DemoStep {
                     next: DemoAgent::Idle,
                     greeting: Some(greeting_word(&language)),
-                    messages: vec![
-                        json!({"type": "claim", "claim": "completed", "text": text}),
-                        json!({"type": "turn_ended", "status": "ok", "text": text}),
-                    ],
+                    messages: started.into_iter().chain(ended).collect(),
                 }
             }
             (DemoAgent::Asking, DemoInput::Interrupt) => {
@@ -207,6 +210,14 @@ mod tests {
             assert_eq!(kinds(&step), ["claim", "turn_ended"]);
             assert_eq!(step.greeting, Some("Bonjour"));
         }
+    }
+
+    #[test]
+    fn answer_to_earlier_process_starts_a_turn() {
+        let line = r#"{"type":"answer","key":"k","request":"language","text":"French"}"#;
+        let step = DemoAgent::Idle.step(&input(line));
+        assert_eq!(kinds(&step), ["turn_started", "claim", "turn_ended"]);
+        assert_eq!((step.next, step.greeting), (DemoAgent::Idle, Some("Bonjour")));
     }
 
     #[test]

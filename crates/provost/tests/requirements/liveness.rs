@@ -96,3 +96,19 @@ fn few_dead_processes_are_believed() {
         stage.wait_sealed(id);
     }
 }
+
+#[test]
+fn answer_after_holder_death_finishes_the_work() {
+    let stage = TestEnv::new();
+    let repo = stage.home.repo("work");
+    let opened = stage.home.provost_in(repo.path(), &["spawn", "--json", "--agent", "demo", "hi"]);
+    let id = opened.ok().json()["id"].as_str().unwrap().to_owned();
+    let asks = |row: &Value| row["state"] == "needs_input";
+    stage.home.wait_state(&id, asks);
+    stage.home.daemon().kill();
+    processes(&stage, &id).into_iter().for_each(kill);
+    stage.home.wait_state(&id, |row| asks(row) && row["process"] == "unknown");
+    stage.home.provost(&["answer", &id, "French"]).ok();
+    assert_eq!(stage.wait_sealed(&id)["state"], "completed");
+    assert!(repo.read("GREETING.md").starts_with("Bonjour!"));
+}
