@@ -25,9 +25,6 @@ const WAITS_PER_LIMIT: u32 = 10;
 /// The factor by which a wait may exceed its planned length. If it takes even longer, the process was paused.
 const PAUSE_FACTOR: u32 = 3;
 
-/// How long to sleep before each response, which proves that the runtime's timers and tasks work.
-const TIMER_PROBE: Duration = Duration::from_millis(1);
-
 /// How many waits for a response have ended without one.
 #[derive(Debug, Default)]
 struct MissedWaits {
@@ -63,7 +60,6 @@ impl WatchdogResponder {
     /// Responds until the watchdog is gone. Must be spawned on the runtime that is being watched.
     pub(crate) async fn respond(mut self) {
         while self.polls.recv().await.is_some() {
-            tokio::time::sleep(TIMER_PROBE).await;
             if self.answers.send(()).is_err() {
                 return;
             }
@@ -124,16 +120,22 @@ fn limit() -> Duration {
 
 /// Returns [`STALL_LIMIT`], or a shorter time in tests.
 #[cfg(feature = "failpoints")]
-#[expect(clippy::disallowed_methods, reason = "a test's switch")]
 fn limit() -> Duration {
-    let set = std::env::var("PROVOST_WATCHDOG_MS").ok().and_then(|text| text.parse().ok());
-    set.map_or(STALL_LIMIT, Duration::from_millis)
+    test_limit().unwrap_or(STALL_LIMIT)
 }
 
-/// For tests: blocks a worker of the runtime once this file exists.
+/// Returns the limit that a test of the watchdog sets.
+#[cfg(feature = "failpoints")]
+#[expect(clippy::disallowed_methods, reason = "a test's switch")]
+fn test_limit() -> Option<Duration> {
+    let set = std::env::var("PROVOST_WATCHDOG_MS").ok()?;
+    set.parse().ok().map(Duration::from_millis)
+}
+
+/// For tests of the watchdog: blocks a worker of the runtime once this file exists.
 #[cfg(feature = "failpoints")]
 pub(crate) async fn stall_on(file: std::path::PathBuf) {
-    loop {
+    while test_limit().is_some() {
         if file.exists() {
             pause(Duration::from_secs(3_600));
         }
