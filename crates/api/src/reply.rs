@@ -295,7 +295,7 @@ pub struct OkReply {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StopDaemonReply {
     pub ok: bool,
-    /// Whether the daemon first finishes a landing.
+    /// Whether the daemon first finishes a landing, or the removal of a worktree.
     pub landing: bool,
 }
 

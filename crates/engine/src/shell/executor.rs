@@ -92,9 +92,9 @@ pub struct EngineWorld {
     pub moves: ThreadSwitches,
     /// Locked while work is landing.
     pub landing: Arc<tokio::sync::Mutex<()>>,
-    /// Every landing in a checkout on this machine holds a read lock. A daemon that is about to
-    /// exit takes the write lock, which waits for landings in progress and prevents new ones from
-    /// starting.
+    /// Every landing in a checkout on this machine, and every removal of a worktree, holds a read
+    /// lock. A daemon that is about to exit takes the write lock, which waits for those in progress
+    /// and prevents new ones from starting.
     pub checkouts: Arc<tokio::sync::RwLock<()>>,
     /// The shortages that runs and teams are waiting for.
     pub waits: ShortageWaits,

@@ -177,7 +177,7 @@ fn request_stop(
         wait_for_exit(info.pid, process.as_ref(), STOP_TRIES)?;
         return Ok(left(reply, false));
     }
-    context.ui.notice("waiting for a landing to finish");
+    context.ui.notice("waiting for a landing or a clean-up to finish");
     let looks = wait_for_exit(info.pid, process.as_ref(), LANDING_TRIES)?;
     Ok(left(reply, STOP_PAUSE * looks >= daemon::LANDING_TIMEOUT))
 }

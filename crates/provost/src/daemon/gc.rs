@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use provost_api::{
@@ -21,6 +22,7 @@ use provost_git::{
     worktree_find,
 };
 use provost_ledger::SqliteReader;
+use tokio::sync::OwnedRwLockReadGuard;
 
 use super::server::DaemonServer;
 use crate::adapters::adapters;
@@ -238,7 +240,10 @@ async fn collect_worktree(
     let path = PathBuf::from(&worktree.path);
     let (place, branch) = (path.clone(), worktree.branch.clone());
     let own = daemon.world.home.worktrees();
+    let delay = if apply { Some(delay_exit(daemon).await?) } else { None };
     let result = blocking(move || {
+        // Held even if the client disconnects, because the job then continues.
+        let _delay = delay;
         if is_below(&place, &own) {
             remove_session_worktree(&git, &top, &place, &branch, apply)
         } else {
@@ -268,6 +273,17 @@ async fn collect_worktree(
         }
     }
     Ok(())
+}
+
+/// Delays the daemon's exit until the guard is dropped. A removal that is cut off would leave a
+/// worktree whose files are gone, but which git still lists.
+async fn delay_exit(daemon: &DaemonServer) -> Result<OwnedRwLockReadGuard<()>, ApiError> {
+    let stopping = || ApiError::new(ErrorCode::Unreachable, "the daemon is stopping");
+    tokio::select! {
+        biased;
+        () = daemon.leaving.cancelled() => Err(stopping()),
+        guard = Arc::clone(&daemon.world.checkouts).read_owned() => Ok(guard),
+    }
 }
 
 /// Removes the data that the agent stored for a session, which is its conversation with all secrets in it.

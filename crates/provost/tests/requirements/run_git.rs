@@ -205,7 +205,7 @@ fn assert_lands_despite(end: DaemonEnd, files: usize, point: usize) {
             let mut stderr = std::io::BufReader::new(stop.stderr.take().unwrap());
             let mut line = String::new();
             std::io::BufRead::read_line(&mut stderr, &mut line).unwrap();
-            assert_eq!(line, "waiting for a landing to finish\n");
+            assert_eq!(line, "waiting for a landing or a clean-up to finish\n");
             assert_eq!(env.stage.daemon().pid(), Some(pid), "it waits");
             git.resume();
             assert!(stop.wait().unwrap().success());
