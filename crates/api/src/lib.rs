@@ -74,6 +74,10 @@ pub use vocabulary::{
 /// The protocol version. A daemon and a command line with different versions do not communicate.
 pub const PROTOCOL: u32 = 1;
 
+/// The version of the objects that `--json` prints. They only gain fields; any other change gets a
+/// new number.
+pub const JSON_VERSION: u32 = 1;
+
 /// The header that contains the idempotency key. Repeating a change with the same key has no
 /// effect.
 pub const IDEMPOTENCY_KEY: &str = "idempotency-key";

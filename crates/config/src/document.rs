@@ -10,6 +10,13 @@ use crate::problem::{MAX_PROBLEMS, Problem, ProblemKind, ValueFault, escape};
 use crate::resolve::LayerValue;
 use crate::source::{SourceSpan, ValueSource};
 use crate::suggest;
+use crate::value::ConfigValue;
+
+/// The version of the file's format. A file may name it with the key `version` at its top.
+pub const CONFIG_VERSION: u32 = 1;
+
+/// The key that names the version.
+const VERSION_KEY: &str = "version";
 
 /// The values and problems found in a file.
 #[derive(Debug, Default)]
@@ -52,7 +59,13 @@ impl DocumentWalk<'_> {
                     .get_ref()
                     .iter()
                     .map(|(key, value)| (KeyName::from_toml(key), ValueNode::from_toml(value)));
-                self.table(&[], entries.collect());
+                let (version, entries): (Vec<_>, Vec<_>) =
+                    entries.partition(|(name, _)| name.text == VERSION_KEY);
+                // With another version, the keys may have another meaning.
+                match version.iter().find_map(|(_, node)| version_fault(node)) {
+                    Some(fault) => self.problem(&[VERSION_KEY.to_owned()], fault),
+                    None => self.table(&[], entries),
+                }
             }
             Err(error) => self.syntax(&error),
         }
@@ -130,6 +143,19 @@ impl DocumentWalk<'_> {
     fn problem(&mut self, path: &[String], fault: ValueFault) {
         let source = (self.locate)(fault.span.start);
         self.reading.problems.push(fault.into_problem(&path.join("."), source));
+    }
+}
+
+/// Returns why a file with this version is refused.
+fn version_fault(node: &ValueNode) -> Option<ValueFault> {
+    let refuse = |kind, detail| Some(ValueFault::new(kind, &node.span, detail));
+    match u32::read(node) {
+        Ok(CONFIG_VERSION) => None,
+        Ok(_) => refuse(
+            ProblemKind::Invalid,
+            format!("this provost reads only version {CONFIG_VERSION} of the configuration"),
+        ),
+        Err(faults) => faults.into_iter().next(),
     }
 }
 

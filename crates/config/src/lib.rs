@@ -35,6 +35,7 @@ pub use agent_section::{
     AgentSection, KeyTerms, SectionDefault, SectionField, SectionKey, agent_sections, has_section,
     register_agent_sections, section_field, trust_effect,
 };
+pub use document::CONFIG_VERSION;
 pub use environment::{RESERVED_VARIABLES, VariableWarning};
 pub use key::{ConfigKey, keys};
 pub use load::{ConfigFile, ConfigPaths, Error as LoadError, MAX_FILE_BYTES, load};

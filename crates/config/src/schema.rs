@@ -3,6 +3,7 @@
 use serde_json::{Map, Value as Json, json};
 
 use crate::agent_section::agent_sections;
+use crate::document::CONFIG_VERSION;
 use crate::key::{ConfigKey, Fallback, keys, sections};
 use crate::preset;
 use crate::shape::{ValueLimits, ValueShape};
@@ -19,6 +20,10 @@ pub fn schema() -> Json {
         insert(&mut root, &["hooks", quoted], key);
     }
     describe_sections(&mut root);
+    root["properties"]["version"] = json!({
+        "const": CONFIG_VERSION,
+        "description": "The version of the file's format.",
+    });
     root["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
     root["title"] = json!("provost.toml");
     root

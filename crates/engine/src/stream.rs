@@ -27,7 +27,7 @@ pub const RUN: &str = "run";
 pub const TEAM: &str = "team";
 
 /// The version of the fold. Snapshots from other versions are discarded.
-pub const FOLD_VERSION: u32 = 4;
+pub const FOLD_VERSION: u32 = 1;
 
 /// A snapshot is stored every this many events, so that a long stream need not be folded from its start.
 pub const SNAPSHOT_EVERY: u64 = 256;

@@ -157,6 +157,22 @@ fn older_schema_is_refused_and_unchanged() {
 }
 
 #[test]
+fn unreleased_format_is_refused_and_unchanged() {
+    let dir = tempfile::tempdir().unwrap();
+    add(&mut open(dir.path()), "session/a", &["x"]);
+    let db = dir.path().join("ledger.db");
+    let unreleased = rusqlite::Connection::open(&db).unwrap();
+    unreleased.pragma_update(None, "application_id", 0x5072_764c).unwrap();
+    drop(unreleased);
+    let before = fs::read(&db).unwrap();
+    for error in [try_open(dir.path()).unwrap_err(), SqliteReader::open(dir.path()).unwrap_err()] {
+        assert!(matches!(error, OpenError::Unreleased { .. }), "{error:?}");
+        assert!(error.to_string().contains("before the first release"), "{error}");
+    }
+    assert!(fs::read(&db).unwrap() == before);
+}
+
+#[test]
 fn foreign_database_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let db = dir.path().join("ledger.db");

@@ -13,7 +13,6 @@ pub(super) fn documents() -> Result<Vec<Document>> {
         ("answer-request", schema_for!(api::AnswerRequest).to_value()),
         ("audit", schema_for!(api::AuditReply).to_value()),
         ("cancel-request", schema_for!(api::CancelRequest).to_value()),
-        ("config", provost_config::schema()),
         ("daemon-info", schema_for!(api::DaemonInfo).to_value()),
         ("diff", schema_for!(api::DiffReply).to_value()),
         ("error", schema_for!(api::ErrorBody).to_value()),
@@ -43,7 +42,12 @@ pub(super) fn documents() -> Result<Vec<Document>> {
         ("as-of", schema_for!(api::AsOfReply).to_value()),
         ("why", schema_for!(api::WhyReply).to_value()),
     ];
-    schemas.into_iter().map(|(name, schema)| document(name, &schema)).collect()
+    let versioned = schemas.into_iter().map(|(name, mut schema)| {
+        schema["$id"] = format!("urn:provost:json:{}:{name}", api::JSON_VERSION).into();
+        (name, schema)
+    });
+    let all = versioned.chain([("config", provost_config::schema())]);
+    all.map(|(name, schema)| document(name, &schema)).collect()
 }
 
 fn document(name: &str, schema: &Value) -> Result<Document> {

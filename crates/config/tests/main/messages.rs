@@ -22,6 +22,15 @@ fn unknown_key_lists_alternatives() {
 }
 
 #[test]
+fn other_version_is_the_only_problem() {
+    let text = |version: &str| format!("version = {version}\nno_such_key = 1\n");
+    assert_snapshot!(problems(&text("2")), @r#"invalid value for "version" at provost.toml:1:11; this provost reads only version 1 of the configuration"#);
+    assert_snapshot!(problems(&text("\"1\"")), @r#"wrong type for "version" at provost.toml:1:11; expected a whole number, found a string"#);
+    let resolved = layers().user("version = 1\n[session]\nrework = 2").resolve();
+    assert_eq!(resolved.session.rework, 2);
+}
+
+#[test]
 fn wrong_type_shows_expected_and_found() {
     assert_snapshot!(problems("session.settle = true"), @r#"wrong type for "session.settle" at provost.toml:1:18; expected a duration such as "250ms", "2s" or "1h30m", or whole seconds, found a boolean"#);
     assert_snapshot!(problems("session.settle = 1.5"), @r#"wrong type for "session.settle" at provost.toml:1:18; expected a duration such as "250ms", "2s" or "1h30m", or whole seconds, found a float"#);

@@ -21,6 +21,10 @@ use crate::projection;
 /// The time between TERM and KILL when a hook is being ended.
 const GRACE_MS: u64 = 2_000;
 
+/// The version of the JSON that a hook receives. Later versions only add fields; any other change
+/// gets a new number.
+pub const HOOK_VERSION: u32 = 1;
+
 /// A pending hook.
 pub(crate) struct HookJob {
     spec: HookSpec,
@@ -101,6 +105,7 @@ fn hook_end(by: EndCause, end: ProcessEnd) -> HookEnd {
 /// Returns the input for a run's hook: the event, and the run's current row.
 fn run_payload(run: &Run, hook: &PendingRunHook) -> String {
     json!({
+        "version": HOOK_VERSION,
         "event": hook.key.event.to_string(),
         "occasion": hook.key.no,
         "at": hook.at.wall_ms,
@@ -120,6 +125,7 @@ fn reaction(session: &Session, name: &str) -> Option<Value> {
 /// Returns the input for a session's hook: the event, and the session's current row.
 fn payload(session: &Session, hook: &PendingHook) -> String {
     json!({
+        "version": HOOK_VERSION,
         "event": hook.key.event.to_string(),
         "occasion": hook.key.no,
         "at": hook.at.wall_ms,

@@ -59,6 +59,7 @@ pub use handle::{
     SessionObservation, TeamObservation, event_row, mismatched_reply,
 };
 pub use home::Home;
+pub use hook::HOOK_VERSION;
 pub(crate) use listing::find_by_name;
 pub use listing::{Listing, ListingExtent};
 pub use owner::{Owner, RunningEngine, StartError};

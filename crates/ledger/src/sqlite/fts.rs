@@ -54,12 +54,6 @@ impl SqliteLedger {
     }
 }
 
-/// Whether the tables exist. They may be missing if a reader opens a ledger that an older program
-/// wrote last.
-pub(crate) fn exists(conn: &Connection) -> Result<bool> {
-    Ok(super::schema::version(conn)? >= 2)
-}
-
 /// Returns a digest that shows whether a stream's search terms changed, without storing them.
 pub(crate) fn digest(found_by: &SearchTerms) -> u64 {
     let mut hasher = DefaultHasher::new();

@@ -48,6 +48,11 @@ pub enum Error {
     #[error("{} is a database, but not a ledger", path.display())]
     NotALedger { path: PathBuf },
     #[error(
+        "{} was written by a provost from before the first release, and there is no migration; set PROVOST_HOME to a new directory",
+        path.display()
+    )]
+    Unreleased { path: PathBuf },
+    #[error(
         "{} was written by an older provost (format {found}, this one needs {supported}), and there is no migration; use that provost, or set PROVOST_HOME to a new directory",
         path.display()
     )]
@@ -70,6 +75,7 @@ impl Error {
             Error::Storage(why) => why.is_damage(),
             Error::Locked { .. }
             | Error::Missing { .. }
+            | Error::Unreleased { .. }
             | Error::Older { .. }
             | Error::Newer { .. } => false,
         }
@@ -189,8 +195,10 @@ fn check_tables(db: &Db, created: bool) -> Result<TableState, Error> {
         }
         return Ok(TableState::None);
     }
-    if db.run(schema::application_id)? != schema::APPLICATION_ID {
-        return Err(Error::NotALedger { path });
+    match db.run(schema::application_id)? {
+        schema::APPLICATION_ID => {}
+        schema::UNRELEASED_APPLICATION_ID => return Err(Error::Unreleased { path }),
+        _ => return Err(Error::NotALedger { path }),
     }
     let supported = schema::SCHEMA_VERSION;
     match found.cmp(&supported) {

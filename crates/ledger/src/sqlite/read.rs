@@ -7,7 +7,6 @@ use rusqlite::{OptionalExtension, Params, Row, Rows, params};
 
 use super::archive;
 use super::db::{Db, HasDb, count, int, text};
-use super::fts;
 use super::rows::{self, HEAD, RECORD, ReadRecord};
 use crate::checksum::projection_checksum;
 use crate::search_terms::NameQuery;
@@ -129,9 +128,6 @@ impl<T: HasDb> ReadLedger for T {
         limit: usize,
         visit: &mut dyn FnMut(ProjectionRef<'_>) -> VisitFlow,
     ) -> Result<bool, Error> {
-        if !self.db().run(fts::exists)? {
-            return Ok(false);
-        }
         let found = match by {
             Lookup::Words(sought) => Some(format!("{{name words}} : ({})", sought.query())),
             Lookup::Parts(sought) => Some(format!("parts : ({})", sought.query())),
@@ -159,9 +155,6 @@ impl<T: HasDb> ReadLedger for T {
         limit: usize,
         visit: &mut dyn FnMut(RecordedEventRef<'_>) -> VisitFlow,
     ) -> Result<(), Error> {
-        if !self.db().run(fts::exists)? {
-            return Ok(());
-        }
         let query = format!("subject : \"{kind}\" AND words : ({})", sought.query());
         let sql = format!(
             "SELECT {RECORD} FROM event_words CROSS JOIN event ON event.seq = event_words.rowid

@@ -4,11 +4,15 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 /// The version of the tables and records that this program reads and writes. Every change to them
 /// gets a new number. Ledgers with another version are refused, and nothing is migrated.
-pub const SCHEMA_VERSION: u32 = 8;
+pub const SCHEMA_VERSION: u32 = 1;
 
 /// The application id in a database's header, which marks the database as a ledger. The bytes spell
-/// "PrvL".
-pub(crate) const APPLICATION_ID: i32 = 0x5072_764c;
+/// "Prov".
+pub(crate) const APPLICATION_ID: i32 = 0x5072_6f76;
+
+/// The application id of ledgers from before the first release, which had versions of their own.
+/// The bytes spell "PrvL".
+pub(crate) const UNRELEASED_APPLICATION_ID: i32 = 0x5072_764c;
 
 /// The statements that create the tables.
 const TABLES: [&str; 4] = [

@@ -257,8 +257,7 @@ impl LedgerCheck<'_> {
     fn search_index(&mut self, head: &StreamHead, folded: &FoldedStream) {
         let found = self.db.run(|conn| {
             let unindexed = "SELECT 1 FROM unindexed WHERE id = ?1";
-            Ok(!fts::exists(conn)?
-                || rows::exists(conn, unindexed, [head.stream.as_str()])?
+            Ok(rows::exists(conn, unindexed, [head.stream.as_str()])?
                 || fts::has_stream(conn, head.created_seq, &folded.search_terms)?)
         });
         match found {

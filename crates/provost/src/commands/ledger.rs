@@ -398,7 +398,7 @@ pub(super) fn open_error(why: &OpenError) -> ApiError {
         OpenError::Vanished { .. } | OpenError::NotALedger { .. } => {
             (ErrorCode::Storage, "provost ledger path")
         }
-        OpenError::Older { .. } | OpenError::Newer { .. } => {
+        OpenError::Unreleased { .. } | OpenError::Older { .. } | OpenError::Newer { .. } => {
             (ErrorCode::ReadOnly, "provost --version")
         }
         OpenError::Storage(_) => (ErrorCode::Storage, "provost ledger verify"),

@@ -260,7 +260,7 @@ fn open_ledger(places: &shell::Home) -> Result<SqliteLedger, ApiError> {
         OpenError::Locked { .. } => {
             ApiError::new(ErrorCode::Refused, why.to_string()).next("provost daemon status")
         }
-        OpenError::Older { .. } | OpenError::Newer { .. } => {
+        OpenError::Unreleased { .. } | OpenError::Older { .. } | OpenError::Newer { .. } => {
             ApiError::new(ErrorCode::Storage, why.to_string()).next("provost --version")
         }
         OpenError::Missing { .. }
