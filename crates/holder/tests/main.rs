@@ -10,6 +10,7 @@ mod launch_state;
 mod output;
 mod relay;
 mod relay_codex;
+mod relay_env;
 mod resources;
 mod socket;
 mod starting;

@@ -6,7 +6,6 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use provost_holder::client::Error;
 use provost_holder::journal::{
     InputEnvelope, JournalChannel, JournalCursor, JournalLine, JournalNote, LineAssembler,
     RelayNote,
@@ -18,8 +17,11 @@ use provost_holder::{
 use provost_sys::origin::Boundary;
 
 use crate::kit::{
-    Launch, command, pause, proc_value, sh, state, switches_when_idle, until, voluntary_switches,
-    wait_limited, write, write_op,
+    pause, proc_value, sh, state, switches_when_idle, until, voluntary_switches, wait_limited,
+    write, write_op,
+};
+use crate::relay_env::{
+    RelayEnv, envelopes, fault, lines_with, notes, relayed, serve, text, wait_for_errors,
 };
 
 /// The peak memory of a holder while a large message passes through it.
@@ -497,99 +499,6 @@ fn operator_passes_listener_and_agent_does_not() {
     launch.link().request(HolderOp::Stop { grace_ms: 0 }).unwrap();
     launch.wait();
     assert!(!door.exists(), "the door goes with the holder");
-}
-
-/// A temporary directory for a launch and a server's socket.
-struct RelayEnv {
-    temp: tempfile::TempDir,
-}
-
-impl RelayEnv {
-    fn new() -> Self {
-        Self { temp: tempfile::tempdir().unwrap() }
-    }
-
-    fn socket(&self) -> String {
-        self.temp.path().join("s.sock").display().to_string()
-    }
-
-    /// A named pipe for the step `await`.
-    fn fifo(&self) -> String {
-        let path = self.temp.path().join("fifo").display().to_string();
-        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
-        path
-    }
-
-    /// A spec for the scripted server.
-    fn spec(&self, steps: &[&str]) -> HoldSpec {
-        let socket = self.socket();
-        let program = [env!("CARGO_BIN_EXE_websocket-for-tests"), &socket];
-        relayed(command(&[&program, steps].concat()), Path::new(&socket))
-    }
-
-    /// Starts the scripted server with steps that contain no spaces.
-    fn start(self, steps: &str) -> Launch {
-        let spec = self.spec(&steps.split_whitespace().collect::<Vec<_>>());
-        self.hold(spec)
-    }
-
-    fn hold_relayed(self, spec: HoldSpec) -> Launch {
-        let spec = relayed(spec, Path::new(&self.socket()));
-        self.hold(spec)
-    }
-
-    fn hold(self, spec: HoldSpec) -> Launch {
-        let dir = self.temp.path().join("launch");
-        Launch::start_at(self.temp, dir, spec)
-    }
-}
-
-fn serve(steps: &str) -> Launch {
-    RelayEnv::new().start(steps)
-}
-
-fn relayed(spec: HoldSpec, socket: &Path) -> HoldSpec {
-    HoldSpec { relay: Some(Relay { socket: socket.into(), listener: None }), ..spec }
-}
-
-fn text(launch: &Launch, channel: JournalChannel) -> String {
-    String::from_utf8(launch.output(channel)).unwrap()
-}
-
-fn wait_for_errors(launch: &Launch, word: &str) {
-    until("the command says it", || text(launch, JournalChannel::Stderr).contains(word));
-}
-
-/// The lines with this word that the command itself wrote; its shell writes more.
-fn lines_with(launch: &Launch, word: &str) -> usize {
-    text(launch, JournalChannel::Stderr).lines().filter(|line| line.contains(word)).count()
-}
-
-fn fault<T: std::fmt::Debug>(result: Result<T, Error>) -> HolderFaultCode {
-    let Err(Error::Fault(fault)) = result else { panic!("{result:?}") };
-    fault.code
-}
-
-/// The notes of both kinds.
-fn notes(launch: &Launch) -> (Vec<JournalNote>, Vec<RelayNote>) {
-    let (mut plain, mut relay) = (Vec::new(), Vec::new());
-    for frame in launch.frames().iter().filter(|frame| frame.channel == JournalChannel::Note) {
-        match serde_json::from_slice(&frame.payload) {
-            Ok(note) => plain.push(note),
-            Err(_) => relay.push(serde_json::from_slice(&frame.payload).unwrap()),
-        }
-    }
-    (plain, relay)
-}
-
-/// The inputs, each with its kept bytes.
-fn envelopes(launch: &Launch) -> Vec<(InputEnvelope, String)> {
-    let input = launch.frames().into_iter().filter(|frame| frame.channel == JournalChannel::Stdin);
-    let split = input.filter_map(|frame| {
-        let (envelope, kept) = InputEnvelope::split(&frame.payload)?;
-        Some((envelope, String::from_utf8_lossy(kept).into_owned()))
-    });
-    split.collect()
 }
 
 #[test]

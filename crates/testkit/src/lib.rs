@@ -2,10 +2,13 @@
 //!
 //! [`scenario`] defines the instructions of a scripted agent, [`agent`] plays them, [`model`] replaces the model of
 //! real agents, and [`harness`] provides a test's own home, repositories and daemon and checks for leftovers
-//! afterwards.
+//! afterwards. [`env::TestEnv`] adds the helpers that tests with the scripted agent use,
+//! and [`forge::FakeForge`] replaces GitHub.
 
 pub mod agent;
 mod clock;
+pub mod env;
+pub mod forge;
 pub mod harness;
 pub mod model;
 pub mod scenario;

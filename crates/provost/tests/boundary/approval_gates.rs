@@ -1,9 +1,10 @@
 //! Changes to trusted or protected files, and commands written by an agent, wait for the operator's approval.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
+use std::{fs, path::Path};
 
 use provost_testkit::{
-    harness::{TestHome, TestRepo, eventually, read_nonempty, scripted_agent_bin},
+    forge::{FakeForge, PULL_REQUESTS},
+    harness::{TestHome, TestRepo, eventually, read_nonempty},
     model::{MODEL, ModelServer, codex, codex_config},
 };
 use serde_json::{Value, json};
@@ -28,13 +29,9 @@ impl ScriptedRunEnv {
         let steps = format!(
             "[[step]]\nemit = {{ type = \"ready\", thread = \"t\" }}\n[[step]]\nrun = [\"sh\", \"-ec\", {line:?}]\n[[step]]\nreport = \"completed\"\n"
         );
-        let scenario = self.home.scenario("talker", &steps);
-        let agent = scripted_agent_bin();
-        self.home.configure(&format!(
-            "session.settle = \"0s\"\nsession.rework = 0\n{more}\n[agents.talker]\nadapter = \"jsonl\"\ncommand = [{:?}, {:?}]\n",
-            agent.display().to_string(),
-            scenario.display().to_string()
-        ));
+        let agent = self.home.scripted_agent("talker", &steps);
+        self.home
+            .configure(&format!("session.settle = \"0s\"\nsession.rework = 0\n{more}\n{agent}"));
     }
 
     fn path_string(&self, name: &str) -> String {
@@ -269,20 +266,6 @@ fn f2_11_receipt_lists_base_files() {
     assert!(shown.contains("check.sh as of the base"), "{shown}");
 }
 
-/// A fake `gh` that stores the text of the pull request.
-const FAKE_GH: &str = r#"#!/bin/sh
-cd "$(dirname "$0")" || exit 1
-case "$1 $2" in
-"pr list") cat list.json ;;
-"pr create") cat > body.md; echo '[{"number":7,"url":"https://example.invalid/pull/7","state":"OPEN"}]' > list.json ;;
-"pr view")
-    head=$(env -u GIT_COMMON_DIR -u GIT_OBJECT_DIRECTORY git --git-dir remote.git for-each-ref --format='%(objectname)' refs/heads/provost/)
-    echo "{\"state\":\"OPEN\",\"headRefOid\":\"$head\",\"statusCheckRollup\":[]}" ;;
-"api repos"*) echo '[]' ;;
-*) exit 1 ;;
-esac
-"#;
-
 #[test]
 fn f2_11_pull_request_lists_protected_files_first() {
     let mut env = ScriptedRunEnv::new("true");
@@ -290,19 +273,11 @@ fn f2_11_pull_request_lists_protected_files_first() {
         &plant_setup_script(&env.path_string("planted")),
         "run.pull_every = \"50ms\"\nrun.pull_checks = \"0s\"\n",
     );
-    let forge = env.home.root().join("forge");
-    fs::create_dir(&forge).unwrap();
-    fs::write(forge.join("gh"), FAKE_GH).unwrap();
-    fs::set_permissions(forge.join("gh"), fs::Permissions::from_mode(0o700)).unwrap();
-    fs::write(forge.join("list.json"), "[]").unwrap();
-    let remote = forge.join("remote.git").display().to_string();
-    env.repo.git(&["init", "--quiet", "--bare", &remote]);
-    env.repo.git(&["remote", "add", "origin", &remote]);
-    env.home.set_env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", forge.display()));
+    let forge = FakeForge::with_remote(&mut env.home, &env.repo, PULL_REQUESTS);
     let id = env.open_run(&["--land", "pr", "--check", "test -s work.txt"]);
     let row = env.home.wait_sealed(&id);
     assert_eq!(row["state"], "succeeded", "{row:#}");
-    let body = fs::read_to_string(forge.join("body.md")).unwrap();
+    let body = forge.pull_request_text();
     let first = body.lines().find(|line| !line.trim().is_empty()).unwrap();
     assert!(first.contains("changes files that") && body.contains("provost.toml"), "{body}");
     assert!(body.find("provost.toml") < body.find("## Asked"), "{body}");

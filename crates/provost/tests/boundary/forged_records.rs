@@ -14,11 +14,8 @@ forge() {
 }
 "#;
 
-fn quick_home() -> TestHome {
-    let mut home = TestHome::new();
-    home.set_env("PROVOST_SESSION_SETTLE", "150ms");
-    home.set_env("PROVOST_SESSION_DRAIN", "300ms");
-    home.set_env("PROVOST_SESSION_STOP_GRACE", "150ms");
+fn home_without_rework() -> TestHome {
+    let mut home = TestHome::with_short_windows();
     home.set_env("PROVOST_SESSION_REWORK", "0");
     home
 }
@@ -53,7 +50,7 @@ fn dirs_starting_with(home: &TestHome, parent: &str, start: &str) -> Vec<String>
 
 #[test]
 fn f2_10_forged_check_record_is_set_aside() {
-    let home = quick_home();
+    let home = home_without_rework();
     let ran = home.root().join("ran");
     let check = format!("echo run >> {}; exit 1", ran.display());
     let id = spawn_forger(
@@ -75,7 +72,7 @@ forge "$PROVOST_HOME/checks/$PROVOST_SESSION.c1-1-0"
 
 #[test]
 fn f2_10_forged_hook_record_still_runs_the_hook() {
-    let home = quick_home();
+    let home = home_without_rework();
     let ran = home.root().join("hooks");
     home.configure(&format!("[hooks.session]\ncompleted = \"echo hook >> {}\"\n", ran.display()));
     // The agent does not know the hook's number, so it forges several.
@@ -93,7 +90,7 @@ for no in 1 2 3 4 5; do forge "$PROVOST_HOME/checks/$PROVOST_SESSION.h$no-comple
 
 #[test]
 fn f2_10_check_directories_have_a_random_part() {
-    let home = quick_home();
+    let home = home_without_rework();
     let flags = ["--check", "true"];
     let id = spawn_forger(&home, &flags, "echo w > w.txt; \"$PROVOST_BIN\" report completed");
     let row = wait_sealed(&home, &id);
@@ -108,7 +105,7 @@ fn f2_10_check_directories_have_a_random_part() {
 
 #[test]
 fn f2_10_record_without_held_json_does_not_count() {
-    let home = quick_home();
+    let home = home_without_rework();
     let (go, ran) = (home.root().join("go"), home.root().join("ran"));
     // The check blocks. Meanwhile a forged exit record is written to its directory.
     let check = format!(
@@ -141,7 +138,7 @@ fn f2_10_record_without_held_json_does_not_count() {
 
 #[test]
 fn f2_10_forged_launch_directory_is_set_aside() {
-    let home = quick_home();
+    let home = home_without_rework();
     let started = home.root().join("started");
     let script = home.root().join("forger.sh");
     let text = format!(
@@ -163,7 +160,7 @@ fn f2_10_forged_launch_directory_is_set_aside() {
 
 #[test]
 fn f2_20_copied_file_does_not_leave_the_worktree() {
-    let home = quick_home();
+    let home = home_without_rework();
     let outside = home.root().join("outside");
     fs::create_dir(&outside).unwrap();
     let repo = home.repo("sample");

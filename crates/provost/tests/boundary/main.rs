@@ -4,11 +4,15 @@
 
 mod approval_gates;
 mod approval_rules;
+mod codex_trust;
 mod commit_trust;
+mod disclosure;
 mod fifos;
 mod forged_records;
 mod git_programs;
+mod orphans;
 mod peer_identity;
+mod perl_client;
 mod quotas;
 mod stalls;
 mod trust;

@@ -10,7 +10,7 @@ use provost_testkit::{TestHome, eventually, eventually_within};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
 
-use super::stalls::{COMMAND_TIMEOUT, fill_rows, post, quick_home, run_in_time, spawn};
+use super::stalls::{COMMAND_TIMEOUT, fill_rows, post, run_in_time, spawn};
 
 /// Forks, opens connections in every child, and sends a request on each. Reads no response until
 /// `stop` exists.
@@ -73,7 +73,7 @@ impl Drop for ConnectionFlood<'_> {
 
 #[test]
 fn f2_15_forking_launch_does_not_starve_reads() {
-    let home = quick_home();
+    let home = TestHome::with_short_windows();
     fill_rows(&home, 20);
     let listing = "GET /v1/sessions?all=1 HTTP/1.1\\r\\nhost: x\\r\\n\\r\\n";
     let flood = ConnectionFlood::start(&home, 40, 2, listing);
@@ -89,7 +89,7 @@ fn f2_15_forking_launch_does_not_starve_reads() {
 
 #[test]
 fn f2_15_forking_launch_leaves_connections_free() {
-    let home = quick_home();
+    let home = TestHome::with_short_windows();
     home.provost(&["ls"]).ok();
     let flood = ConnectionFlood::start(&home, 25, 200, "");
     for _ in 0..3 {
@@ -102,7 +102,7 @@ fn f2_15_forking_launch_leaves_connections_free() {
 
 #[test]
 fn f2_15_launch_over_request_limit_is_refused() {
-    let home = quick_home();
+    let home = TestHome::with_short_windows();
     home.provost(&["ls"]).ok();
     let follow = "GET /v1/events?follow=1 HTTP/1.1\\r\\nhost: x\\r\\n\\r\\n";
     let script = format!(
@@ -153,7 +153,7 @@ fn is_closed(stream: &UnixStream) -> bool {
 
 #[test]
 fn f2_15_stuck_follower_is_disconnected_and_resumes() {
-    let mut home = quick_home();
+    let mut home = TestHome::with_short_windows();
     home.set_env("PROVOST_UNREAD_MS", "500");
     home.provost(&["ls"]).ok();
     let mut unread = send_get(&home, "/v1/events?follow=1", "");
@@ -185,7 +185,7 @@ fn f2_15_stuck_follower_is_disconnected_and_resumes() {
 
 #[test]
 fn f2_15_event_response_has_byte_limit() {
-    let home = quick_home();
+    let home = TestHome::with_short_windows();
     let id = spawn(&home, "true");
     home.wait_state(&id, |row| row["sealed"] == true);
     let value = "v".repeat(400_000);
@@ -209,7 +209,7 @@ fn f2_15_event_response_has_byte_limit() {
 
 #[test]
 fn f2_15_posted_bytes_per_launch_are_limited() {
-    let home = quick_home();
+    let home = TestHome::with_short_windows();
     home.provost(&["ls"]).ok();
     // The bodies are meaningless; bytes are counted before they are parsed.
     let post = r#"

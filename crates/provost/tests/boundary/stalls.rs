@@ -14,6 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use provost_testkit::env::{is_running, signal};
 use provost_testkit::{TestHome, eventually, eventually_within};
 use rustix::{
     fs::{CWD, FileType, Mode, mknodat},
@@ -24,17 +25,8 @@ use serde_json::Value;
 /// Timeout for a command while an agent misbehaves.
 pub(super) const COMMAND_TIMEOUT: Duration = Duration::from_secs(20);
 
-pub(super) fn quick_home() -> TestHome {
-    let mut home = TestHome::new();
-    home.set_env("PROVOST_SESSION_SETTLE", "150ms");
-    home.set_env("PROVOST_SESSION_DRAIN", "300ms");
-    home.set_env("PROVOST_SESSION_STOP_GRACE", "150ms");
-    home
-}
-
 pub(super) fn spawn(home: &TestHome, script: &str) -> String {
-    let spawned = home.provost(&["spawn", "--json", "--", "sh", "-c", script]);
-    spawned.ok().json()["id"].as_str().unwrap().to_owned()
+    home.spawn(&["--", "sh", "-c", script])
 }
 
 /// Runs a command and fails the test unless it succeeds in time. Kills a command that hangs.
@@ -71,17 +63,6 @@ pub(super) fn run_in_time(home: &TestHome, args: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-#[track_caller]
-fn send_signal(pid: u32, signal: Signal) {
-    kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), signal).unwrap();
-}
-
-fn is_running(pid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let state = stat.rsplit_once(')').map(|(_, rest)| rest.trim_start().chars().next());
-    state.is_some_and(|state| !matches!(state, Some('Z' | 'X')))
-}
-
 /// Kills a daemon that a failing test left stalled, so that its home can be removed.
 struct KillOnDrop(u32);
 
@@ -111,7 +92,7 @@ fn swap_report_and_fifo(drop_box: &Path, launch: &str, stop: &AtomicBool) {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the race runs for a fixed time")]
 fn f2_13_fifo_named_as_report_does_not_stall() {
-    let home = quick_home();
+    let home = TestHome::with_short_windows();
     let script = "while [ ! -e stop ]; do echo word; sleep 0.005; done";
     let id = spawn(&home, script);
     home.wait_state(&id, |row| row["launches"][0]["phase"] == "running");
@@ -143,12 +124,12 @@ fn f2_13_fifo_named_as_report_does_not_stall() {
 
 #[test]
 fn f2_13_daemon_stop_kills_a_hanging_daemon() {
-    let home = quick_home();
+    let home = TestHome::with_short_windows();
     home.provost(&["ls"]).ok();
     let daemon = home.daemon().pid().unwrap();
     let _killed = KillOnDrop(daemon);
     // A stopped process neither responds nor handles TERM.
-    send_signal(daemon, Signal::STOP);
+    signal(daemon, Signal::STOP);
     let stopped = home.provost(&["daemon", "stop"]);
     stopped.ok();
     assert!(!is_running(daemon), "{stopped:?}");
@@ -157,7 +138,7 @@ fn f2_13_daemon_stop_kills_a_hanging_daemon() {
 
 #[test]
 fn f2_13_watchdog_aborts_a_stalled_daemon() {
-    let mut home = quick_home();
+    let mut home = TestHome::with_short_windows();
     home.set_env("PROVOST_WATCHDOG_MS", "1000");
     home.provost(&["ls"]).ok();
     let daemon = home.daemon().pid().unwrap();
@@ -176,13 +157,13 @@ fn f2_13_watchdog_aborts_a_stalled_daemon() {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "no event marks the passing of time")]
 fn f2_13_watchdog_ignores_a_paused_process() {
-    let mut home = quick_home();
+    let mut home = TestHome::with_short_windows();
     home.set_env("PROVOST_WATCHDOG_MS", "500");
     home.provost(&["ls"]).ok();
     let daemon = home.daemon().pid().unwrap();
-    send_signal(daemon, Signal::STOP);
+    signal(daemon, Signal::STOP);
     thread::sleep(Duration::from_secs(3));
-    send_signal(daemon, Signal::CONT);
+    signal(daemon, Signal::CONT);
     run_in_time(&home, &["ls"]);
     thread::sleep(Duration::from_secs(1));
     run_in_time(&home, &["ls"]);
@@ -216,7 +197,7 @@ pub(super) fn post(home: &TestHome, path: &str, body: &str) {
 
 #[test]
 fn f2_15_unread_listings_do_not_block_changes() {
-    let home = quick_home();
+    let home = TestHome::with_short_windows();
     let live = spawn(&home, "while [ ! -e stop ]; do sleep 0.1; done");
     fill_rows(&home, 20);
     let listings: Vec<UnixStream> = (0..70)
@@ -241,7 +222,7 @@ fn f2_15_unread_listings_do_not_block_changes() {
 
 #[test]
 fn f2_15_reports_over_budget_are_refused() {
-    let home = quick_home();
+    let home = TestHome::with_short_windows();
     let (reply_file, stop) = (home.root().join("said"), home.root().join("stop"));
     let script = format!(
         "head -c 400000 /dev/zero | tr '\\0' v > text; i=0; while [ $i -lt 30 ]; do \"$PROVOST_BIN\" report working --message - --json < text >> {}; i=$((i+1)); done; echo > done; while [ ! -e {} ]; do sleep 0.1; done",
@@ -271,7 +252,7 @@ fn f2_15_reports_over_budget_are_refused() {
 
 #[test]
 fn f2_15_stream_reports_over_budget_are_refused() {
-    let home = quick_home();
+    let home = TestHome::with_short_windows();
     let stop = home.root().join("stop");
     let script = format!(
         "echo '{{\"type\":\"ready\"}}'; v=$(head -c 100000 /dev/zero | tr '\\0' v); i=0; \

@@ -4,7 +4,7 @@ use std::{fs, path::Path, time::SystemTime};
 
 use serde_json::json;
 
-use crate::kit::{CodexEnv, TestedCodex};
+use crate::codex_env::{CodexEnv, TestedCodex};
 
 const WORK_SCENARIO: &str = r#"
 [[thread]]

@@ -3,7 +3,7 @@
 use provost_testkit::harness::provost_bin;
 use serde_json::json;
 
-use crate::kit::{CodexEnv, TestedCodex};
+use crate::codex_env::{CodexEnv, TestedCodex};
 
 #[test]
 fn tools_report_claim_progress_and_question() {

@@ -8,7 +8,7 @@ use std::{
 use provost_testkit::model::ModelScenario;
 use serde_json::{Value, json};
 
-use crate::kit::{CodexEnv, TestedCodex};
+use crate::codex_env::{CodexEnv, TestedCodex};
 
 const ONE_COMMAND: &str = r#"
     { items = [{ shell = "echo hello >> ../../outside.txt", escalate = true, justification = "May I write beside it?" }] },

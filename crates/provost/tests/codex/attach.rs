@@ -9,8 +9,8 @@ use provost_testkit::{
 use serde_json::json;
 
 use crate::{
+    codex_env::{CodexEnv, TestedCodex},
     crash_recovery::WAITS_ON_HOLD,
-    kit::{CodexEnv, TestedCodex},
     tmux_screen::TmuxScreen,
 };
 

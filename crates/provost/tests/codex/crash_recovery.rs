@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use crate::{
     approvals::rollout_path,
+    codex_env::{CodexEnv, TestedCodex},
     journal::LaunchJournal,
-    kit::{CodexEnv, TestedCodex},
     one_shot::assert_foreign_thread_refused,
 };
 

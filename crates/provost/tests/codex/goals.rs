@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::kit::CodexEnv;
+use crate::codex_env::CodexEnv;
 
 /// Sets a goal in its first turn. Codex starts the second turn by itself and does half of the work.
 /// The third turn does the rest.

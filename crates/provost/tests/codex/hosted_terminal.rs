@@ -4,7 +4,7 @@ use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
 
 use crate::{
-    kit::{CodexEnv, TestedCodex},
+    codex_env::{CodexEnv, TestedCodex},
     tmux_screen::TmuxScreen,
 };
 

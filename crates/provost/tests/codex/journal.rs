@@ -6,7 +6,7 @@ use provost_holder::journal::{
 };
 use serde_json::Value;
 
-use crate::kit::CodexEnv;
+use crate::codex_env::CodexEnv;
 
 /// Input and output of one launch.
 #[derive(Debug, Default)]

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::kit::{CodexEnv, TestedCodex};
+use crate::codex_env::{CodexEnv, TestedCodex};
 
 /// Uses 1000 tokens per step, without end.
 const SPENDS_FOREVER: &str = r#"

@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 use serde_json::{Value, json};
 
-use crate::kit::CodexEnv;
+use crate::codex_env::CodexEnv;
 
 const DONE_SCENARIO: &str = r#"
 [[thread]]

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::{
     approvals::{count_outputs, turn_with_result, wait_request},
-    kit::{CodexEnv, TestedCodex},
+    codex_env::{CodexEnv, TestedCodex},
 };
 
 /// An MCP server with one tool. A call asks for a form and returns the response to it.

@@ -5,7 +5,7 @@ use std::fs;
 use provost_testkit::harness::eventually;
 use serde_json::json;
 
-use crate::kit::{CodexEnv, TestedCodex};
+use crate::codex_env::{CodexEnv, TestedCodex};
 
 /// Returns a call of one of the server's tools. Newer versions use a namespace per server.
 fn tool_call(which: TestedCodex, name: &str, args: &str) -> String {

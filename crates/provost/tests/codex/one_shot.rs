@@ -5,7 +5,7 @@ use std::{fs, process::Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::kit::{CodexEnv, TestedCodex};
+use crate::codex_env::{CodexEnv, TestedCodex};
 
 const ONE_SHOT_SCENARIO: &str = r#"
 [[thread]]

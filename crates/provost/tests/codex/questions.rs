@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use crate::{
     approvals::{count_outputs, turn_with_result, wait_request},
+    codex_env::{CodexEnv, TestedCodex},
     journal::LaunchJournal,
-    kit::{CodexEnv, TestedCodex},
 };
 
 const COLOUR_QUESTION: &str = r#"

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{approvals::turn_with_result, kit::CodexEnv};
+use crate::{approvals::turn_with_result, codex_env::CodexEnv};
 
 /// Swaps a report and a FIFO under one name until `stop` exists, and prints output in between.
 const SWAP_SCRIPT: &str = r#"use POSIX;

@@ -14,7 +14,7 @@ use provost_testkit::harness::{eventually, provost_bin};
 
 use crate::{
     approvals::{all_files, rollout_path, turn_with_result, wait_request},
-    kit::{CodexEnv, TestedCodex},
+    codex_env::{CodexEnv, TestedCodex},
     tmux_screen::TmuxScreen,
 };
 

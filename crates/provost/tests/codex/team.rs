@@ -3,7 +3,7 @@
 use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
 
-use crate::kit::{CodexEnv, TestedCodex};
+use crate::codex_env::{CodexEnv, TestedCodex};
 
 const MANAGER: &str = r#"
 [[thread]]

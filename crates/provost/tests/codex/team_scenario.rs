@@ -9,7 +9,7 @@ use provost_testkit::{
 };
 use serde_json::{Value, json};
 
-use crate::kit::CodexEnv;
+use crate::codex_env::CodexEnv;
 
 #[test]
 fn team_finishes_despite_killed_worker_and_daemon() {

@@ -8,8 +8,8 @@ use provost_testkit::model::CODE_MODE_MODEL;
 use serde_json::{Value, json};
 
 use crate::{
+    codex_env::CodexEnv,
     hosted_terminal::{ExternalCodex, hosted_session},
-    kit::CodexEnv,
     tmux_screen::TmuxScreen,
 };
 

@@ -6,7 +6,7 @@ use provost_testkit::harness::{Crash, TestHome, eventually};
 use serde_json::{Value, json};
 
 use crate::{
-    kit::{CodexEnv, TestedCodex},
+    codex_env::{CodexEnv, TestedCodex},
     tmux_screen::TmuxScreen,
 };
 

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use provost_testkit::harness::eventually;
 
-use crate::kit::CodexEnv;
+use crate::codex_env::CodexEnv;
 
 /// A terminal that runs a Provost command. Dropping it closes the terminal.
 pub(crate) struct TmuxScreen<'a>(&'a CodexEnv);

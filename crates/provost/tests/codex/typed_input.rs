@@ -8,7 +8,7 @@ use provost_testkit::{
 };
 use serde_json::Value;
 
-use crate::{kit::CodexEnv, tmux_screen::TmuxScreen};
+use crate::{codex_env::CodexEnv, tmux_screen::TmuxScreen};
 
 /// Responds to every prompt.
 const TALKS: &str = r#"

@@ -1,6 +1,6 @@
 //! Work that is done, claimed and checked.
 
-use crate::kit::{CodexEnv, TestedCodex};
+use crate::codex_env::{CodexEnv, TestedCodex};
 
 /// Edits a file with a shell command, then claims completion with the structured result.
 const EDITS: &str = r#"

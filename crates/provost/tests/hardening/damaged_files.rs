@@ -3,15 +3,15 @@
 use std::fs::{self, OpenOptions};
 use std::path::PathBuf;
 
+use provost_testkit::env::assert_refused;
+use provost_testkit::harness::string_value;
 use provost_testkit::{TestHome, eventually};
 
-use crate::kit::{assert_refused, quick_home, spawn, string_value, wait_sealed};
-
 fn home_with_sessions() -> (TestHome, Vec<String>) {
-    let home = quick_home();
-    let ids: Vec<String> = (0..3).map(|_| spawn(&home, &["--", "true"])).collect();
+    let home = TestHome::with_short_windows();
+    let ids: Vec<String> = (0..3).map(|_| home.spawn(&["--", "true"])).collect();
     for id in &ids {
-        wait_sealed(&home, id);
+        home.wait_sealed(id);
     }
     home.daemon().stop();
     (home, ids)
@@ -176,10 +176,10 @@ fn event_of_later_version_makes_ledger_read_only() {
 
 #[test]
 fn truncated_journal_is_flagged_and_not_reread() {
-    let home = quick_home();
-    let (go, root) = (home.root().join("go"), home.root().display().to_string());
-    let scenario = home.scenario(
-        "agent",
+    let home = TestHome::with_short_windows();
+    let go = home.root().join("go");
+    let agent = home.scripted_agent(
+        "scripted",
         r#"
 [[step]]
 emit = { type = "ready", thread = "t" }
@@ -195,15 +195,8 @@ wait_file = "{{root}}/go"
 exit = 0
 "#,
     );
-    crate::kit::configure(
-        &home,
-        &format!(
-            "[agents.scripted]\nadapter = \"jsonl\"\ncommand = [\"{}\", \"{}\", \"--vars\", \"root={root}\"]\n",
-            provost_testkit::scripted_agent_bin().display(),
-            scenario.display()
-        ),
-    );
-    let id = spawn(&home, &["--agent", "scripted", "go"]);
+    home.configure(&agent);
+    let id = home.spawn(&["--agent", "scripted", "go"]);
     home.wait_state(&id, |row| row["progress"]["done"] == 1);
     home.daemon().kill();
     let journal = home.path().join("launches").join(format!("{id}.l1/journal"));
@@ -214,14 +207,14 @@ exit = 0
     });
     assert_eq!(row["progress"]["done"], 1, "recorded progress is kept");
     fs::write(go, "").expect("the file can be written");
-    wait_sealed(&home, &id);
-    let recorded = crate::kit::ledger_records(&home);
+    home.wait_sealed(&id);
+    let recorded = home.ledger_records();
     let count = |kind: &str| recorded.iter().filter(|record| record["kind"] == kind).count();
     assert_eq!(
         (count("turn.started"), count("progress.reported"), count("output.lost")),
         (1, 1, 1)
     );
-    crate::kit::assert_ledger_verified(&home);
+    home.assert_ledger_verified();
 }
 
 #[track_caller]

@@ -8,8 +8,6 @@ use std::process::{Child, Command, Stdio};
 use provost_testkit::{ProgramOutput, TestHome, eventually, scripted_agent_bin};
 use serde_json::Value;
 
-use crate::kit::{quick_home, string_value};
-
 /// The size of the disk. A launch needs 16 MiB to start.
 const SIZE: &str = "64m";
 const BALLAST: usize = 36 << 20;
@@ -30,7 +28,7 @@ fn full_disk_blocks_agent_and_loses_nothing() {
     let agent = scripted_agent_bin().display().to_string();
     let args =
         ["spawn", "--json", "--exit-zero-completes", "--", &agent, &scenario.display().to_string()];
-    let id = string_value(&disk.provost(&args).ok().json()["id"]);
+    let id = disk.provost(&args).ok().id();
     eventually("the disk is full", || (disk.free_blocks() == 0).then_some(()));
     // Changes that cannot be recorded are refused, and existing records can still be read.
     let refused = eventually("a change is refused", || {
@@ -58,7 +56,7 @@ fn full_disk_blocks_agent_and_loses_nothing() {
     let logs = disk.provost(&["logs", &id, "--raw"]);
     assert_eq!(logs.ok().raw_stdout.len() as u64, OUTPUT, "no output is lost");
     disk.provost(&["ledger", "verify", "--json"]).ok();
-    let again = string_value(&disk.provost(&["spawn", "--json", "--", "true"]).json()["id"]);
+    let again = disk.provost(&["spawn", "--json", "--", "true"]).id();
     let row = eventually("the next one has ended", || {
         let row = disk.row(&again);
         if row["sealed"] == true { Ok(row) } else { Err(row.to_string()) }
@@ -80,7 +78,7 @@ impl SmallDisk {
 
     /// Creates a disk with these tmpfs options.
     pub(crate) fn with_options(options: &str) -> SmallDisk {
-        let home = quick_home();
+        let home = TestHome::with_short_windows();
         let script = format!(
             "mount -t tmpfs -o {options},mode=0700 tmpfs {} && echo ready && exec sleep 600",
             home.path().display()

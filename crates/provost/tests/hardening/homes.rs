@@ -7,33 +7,32 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
 
+use provost_testkit::env::assert_refused;
 use provost_testkit::{TestHome, eventually};
 use rustix::fs::{CWD, RenameFlags};
-
-use crate::kit::{assert_ledger_verified, assert_refused, quick_home, spawn, wait_sealed};
 
 /// An unprivileged user for commands, because permissions do not restrict root.
 const UNPRIVILEGED: u32 = 65_534;
 
 #[test]
 fn stale_socket_is_taken_over() {
-    let home = quick_home();
-    let id = spawn(&home, &["--", "true"]);
-    wait_sealed(&home, &id);
+    let home = TestHome::with_short_windows();
+    let id = home.spawn(&["--", "true"]);
+    home.wait_sealed(&id);
     home.daemon().kill();
     assert!(home.path().join("daemon.sock").exists(), "a killed daemon leaves its socket");
-    assert_eq!(wait_sealed(&home, &id)["state"], "completed");
+    assert_eq!(home.wait_sealed(&id)["state"], "completed");
     home.daemon().stop();
     // This socket was bound without a daemon, and no process listens on it.
     drop(UnixListener::bind(home.path().join("daemon.sock")).expect("a socket can be made"));
-    assert_eq!(wait_sealed(&home, &id)["state"], "completed");
+    assert_eq!(home.wait_sealed(&id)["state"], "completed");
 }
 
 #[test]
 fn daemon_restores_its_removed_socket() {
-    let home = quick_home();
-    let id = spawn(&home, &["--", "sh", "-c", "rm -f $PROVOST_SOCKET"]);
-    assert_eq!(wait_sealed(&home, &id)["state"], "completed");
+    let home = TestHome::with_short_windows();
+    let id = home.spawn(&["--", "sh", "-c", "rm -f $PROVOST_SOCKET"]);
+    assert_eq!(home.wait_sealed(&id)["state"], "completed");
     let pid = home.daemon().pid().expect("it answers");
     let socket = home.path().join("daemon.sock");
     for _ in 0..20 {
@@ -55,7 +54,7 @@ fn daemon_restores_its_removed_socket() {
 
 #[test]
 fn unreachable_daemon_is_not_taken_for_stopped() {
-    let home = quick_home();
+    let home = TestHome::with_short_windows();
     home.provost(&["ls"]).ok();
     let pid = home.daemon().pid().expect("it answers").to_string();
     let socket = home.path().join("daemon.sock");
@@ -80,7 +79,7 @@ fn unreachable_daemon_is_not_taken_for_stopped() {
 
 #[test]
 fn started_processes_inherit_no_descriptors() {
-    let home = quick_home();
+    let home = TestHome::with_short_windows();
     let lock = home.root().join("lock");
     let spawn = home.command(&["spawn", "--json", "--", "sleep", "600"]);
     let mut shell = Command::new("bash");
@@ -110,7 +109,7 @@ fn started_processes_inherit_no_descriptors() {
 
 #[test]
 fn file_in_place_of_socket_is_error_or_replaced() {
-    let home = quick_home();
+    let home = TestHome::with_short_windows();
     fs::write(home.path().join("daemon.sock"), "mine").expect("a file can be written");
     let output = home.provost(&["ls", "--json"]);
     if output.code() != Some(0) {
@@ -121,7 +120,7 @@ fn file_in_place_of_socket_is_error_or_replaced() {
 
 #[test]
 fn home_of_another_user_is_refused() {
-    let home = quick_home();
+    let home = TestHome::with_short_windows();
     let root = rustix::process::geteuid().is_root();
     assert!(root || std::env::consts::OS != "linux", "this test changes an owner: run it as root");
     std::os::unix::fs::chown(home.path(), Some(12_345), None).expect("root may change an owner");
@@ -138,9 +137,9 @@ fn home_of_another_user_is_refused() {
 
 #[test]
 fn read_only_home_is_an_error_but_readable() {
-    let home = quick_home();
-    let id = spawn(&home, &["--", "true"]);
-    wait_sealed(&home, &id);
+    let home = TestHome::with_short_windows();
+    let id = home.spawn(&["--", "true"]);
+    home.wait_sealed(&id);
     let script = format!(
         "mount --bind {home} {home} && mount -o remount,ro,bind {home} && \"$0\" \"$@\"",
         home = home.path().display()
@@ -164,8 +163,8 @@ fn read_only_home_is_an_error_but_readable() {
         |what: &str| findings.iter().find(|found| found["what"] == what).expect("a finding");
     assert!(found("home")["found"].to_string().contains("the home is read-only"), "{doctor}");
     assert_eq!(found("ledger")["level"], "ok", "{doctor}");
-    assert_ledger_verified(&home);
-    assert_eq!(wait_sealed(&home, &id)["state"], "completed", "nothing is lost");
+    home.assert_ledger_verified();
+    assert_eq!(home.wait_sealed(&id)["state"], "completed", "nothing is lost");
 }
 
 /// Runs `provost` as a user that the permissions of the home restrict, so not as root.
@@ -199,9 +198,9 @@ fn give_to_user(path: &Path) {
 
 #[test]
 fn home_without_write_permission_is_readable() {
-    let home = quick_home();
-    let id = spawn(&home, &["--", "true"]);
-    wait_sealed(&home, &id);
+    let home = TestHome::with_short_windows();
+    let id = home.spawn(&["--", "true"]);
+    home.wait_sealed(&id);
     home.daemon().stop();
     let ledger = home.path().join("ledger");
     let log = ledger.join("ledger.db-wal");
@@ -228,7 +227,7 @@ fn home_without_write_permission_is_readable() {
 
 #[test]
 fn doctor_reports_home_that_cannot_be_created() {
-    let mut home = quick_home();
+    let mut home = TestHome::with_short_windows();
     let parent = home.root().join("place");
     fs::create_dir(&parent).expect("a directory can be made");
     home.set_env("PROVOST_HOME", parent.join("new/home"));
@@ -252,24 +251,24 @@ fn doctor_reports_home_that_cannot_be_created() {
 
 #[test]
 fn home_with_long_path_works() {
-    let mut home = quick_home();
+    let mut home = TestHome::with_short_windows();
     let long = home.root().join("home").join("x".repeat(100)).join("y".repeat(120));
     fs::create_dir_all(&long).expect("a long path can be made");
     fs::set_permissions(&long, Permissions::from_mode(0o700)).expect("a mode can be set");
     home.set_env("PROVOST_HOME", &long);
-    let id = spawn(&home, &["--", "sh", "-c", "provost report completed && exit 0"]);
-    assert_eq!(wait_sealed(&home, &id)["state"], "completed");
+    let id = home.spawn(&["--", "sh", "-c", "provost report completed && exit 0"]);
+    assert_eq!(home.wait_sealed(&id)["state"], "completed");
     home.daemon().kill();
-    assert_eq!(wait_sealed(&home, &id)["state"], "completed");
+    assert_eq!(home.wait_sealed(&id)["state"], "completed");
     home.provost(&["daemon", "stop"]).ok();
 }
 
 #[test]
 fn sigterm_stops_daemon_and_keeps_agents() {
-    let home = quick_home();
+    let home = TestHome::with_short_windows();
     let script =
         format!("while ! test -e {}; do sleep 0.05; done", home.root().join("go").display());
-    let id = spawn(&home, &["--exit-zero-completes", "--", "sh", "-c", &script]);
+    let id = home.spawn(&["--exit-zero-completes", "--", "sh", "-c", &script]);
     home.wait_state(&id, |row| row["launches"][0]["phase"] == "running");
     let pid = home.daemon().pid().expect("a daemon runs");
     let raw =
@@ -279,11 +278,11 @@ fn sigterm_stops_daemon_and_keeps_agents() {
     eventually("the daemon has stopped", || home.daemon().status().is_none().then_some(()));
     eventually("its socket is gone", || (!home.path().join("daemon.sock").exists()).then_some(()));
     fs::write(home.root().join("go"), "").expect("the file can be written");
-    let row = wait_sealed(&home, &id);
+    let row = home.wait_sealed(&id);
     assert_eq!((&row["state"], &row["exit"]["code"]), (&"completed".into(), &0.into()), "{row}");
     let log = fs::read_to_string(home.path().join("log/daemon.log")).expect("there is a log");
     assert!(!log.contains("panicked"), "{log}");
-    assert_ledger_verified(&home);
+    home.assert_ledger_verified();
 }
 
 /// Runs `provost` in its own mount namespace, prepared by a script.

@@ -5,13 +5,10 @@
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 
-use provost_testkit::{TestHome, eventually, scripted_agent_bin};
+use provost_testkit::env::{assert_refused, count_lines, wait_file};
+use provost_testkit::harness::string_value;
+use provost_testkit::{TestHome, eventually};
 use serde_json::Value;
-
-use crate::kit::{
-    assert_ledger_verified, assert_refused, configure, count_lines, ledger_records, quick_home,
-    spawn, string_value, wait_file, wait_sealed,
-};
 
 const RECOVER: &str = "provost ledger recover";
 
@@ -30,11 +27,11 @@ struct AcknowledgedState {
 
 /// Spawns and acknowledges sessions, the last of which keeps running, and kills the daemon.
 fn spawn_and_kill_daemon(home: &TestHome, sessions: usize) -> AcknowledgedState {
-    let sessions: Vec<String> = (0..sessions).map(|_| spawn(home, &["--", "true"])).collect();
+    let sessions: Vec<String> = (0..sessions).map(|_| home.spawn(&["--", "true"])).collect();
     for id in &sessions {
-        wait_sealed(home, id);
+        home.wait_sealed(id);
     }
-    let sleeper = spawn(home, &["--", "sleep", "600"]);
+    let sleeper = home.spawn(&["--", "sleep", "600"]);
     home.wait_state(&sleeper, |row| row["process"] == "alive");
     let events = home.provost(&["events", "--json", "--limit", "1"]).ok().json();
     let last_seq = events["last"].as_u64().expect("a number");
@@ -88,8 +85,8 @@ fn assert_recovers(home: &TestHome, before: &AcknowledgedState) -> Value {
     let accepted = &done["accepted"];
     assert!(accepted["last"].as_u64() >= Some(before.last_seq), "{done}");
     assert!(Path::new(&string_value(&accepted["copy"])).is_dir(), "{done}");
-    let id = spawn(home, &["--", "true"]);
-    wait_sealed(home, &id);
+    let id = home.spawn(&["--", "true"]);
+    home.wait_sealed(&id);
     let first = &home.events(&id)[0];
     let lost = home.events_of(&id, "ledger.events_lost");
     assert_eq!(lost.len(), 1, "followers of a session learn of the gap too");
@@ -107,7 +104,7 @@ fn assert_recovers(home: &TestHome, before: &AcknowledgedState) -> Value {
         list.ok().json()["ledger_loss"].is_null() && !list.stderr.contains(RECOVER),
         "{list:#?}"
     );
-    assert_ledger_verified(home);
+    home.assert_ledger_verified();
     let again = home.provost(&["ledger", "recover", "--json"]).ok().json();
     assert!(again["loss"].is_null() && again["unknown"] == serde_json::json!([]), "{again}");
     done
@@ -115,7 +112,7 @@ fn assert_recovers(home: &TestHome, before: &AcknowledgedState) -> Value {
 
 #[test]
 fn f8_v3_truncated_log_is_reported_and_recovered() {
-    let home = quick_home();
+    let home = TestHome::with_short_windows();
     let before = spawn_and_kill_daemon(&home, 6);
     cut_in_half(&ledger_path(&home, "ledger.db-wal"));
     assert_loss_reported(&home);
@@ -148,7 +145,7 @@ fn f8_v3_truncated_log_is_reported_and_recovered() {
 
 #[test]
 fn f8_v3_zeroed_log_page_is_reported_and_recovered() {
-    let home = quick_home();
+    let home = TestHome::with_short_windows();
     let before = spawn_and_kill_daemon(&home, 4);
     let log = ledger_path(&home, "ledger.db-wal");
     let mut bytes = fs::read(&log).expect("the log can be read");
@@ -162,14 +159,14 @@ fn f8_v3_zeroed_log_page_is_reported_and_recovered() {
 #[test]
 fn f8_v3_older_copy_is_reported_and_recovered() {
     for with_log in [false, true] {
-        let home = quick_home();
-        wait_sealed(&home, &spawn(&home, &["--", "true"]));
+        let home = TestHome::with_short_windows();
+        home.wait_sealed(&home.spawn(&["--", "true"]));
         home.daemon().stop();
         let names = ["ledger.db", "ledger.db-wal"];
         let old = home.root().join("old");
         fs::create_dir(&old).expect("a directory can be made");
         if with_log {
-            wait_sealed(&home, &spawn(&home, &["--", "true"]));
+            home.wait_sealed(&home.spawn(&["--", "true"]));
             home.daemon().kill();
         }
         for name in names.iter().filter(|name| ledger_path(&home, name).exists()) {
@@ -192,8 +189,8 @@ fn f8_v3_older_copy_is_reported_and_recovered() {
 
 #[test]
 fn f8_v3_deleted_log_is_reported_and_recovered() {
-    let home = quick_home();
-    wait_sealed(&home, &spawn(&home, &["--", "true"]));
+    let home = TestHome::with_short_windows();
+    home.wait_sealed(&home.spawn(&["--", "true"]));
     // A daemon that stops in order checkpoints its write-ahead log into the database.
     home.daemon().stop();
     let before = spawn_and_kill_daemon(&home, 2);
@@ -205,8 +202,8 @@ fn f8_v3_deleted_log_is_reported_and_recovered() {
 
 #[test]
 fn f8_v3_restored_backup_needs_operator_consent() {
-    let home = quick_home();
-    wait_sealed(&home, &spawn(&home, &["--", "true"]));
+    let home = TestHome::with_short_windows();
+    home.wait_sealed(&home.spawn(&["--", "true"]));
     let backup = home.root().join("backup");
     home.provost(&["ledger", "backup", &backup.display().to_string()]).ok();
     let before = spawn_and_kill_daemon(&home, 2);
@@ -235,21 +232,13 @@ hang = true
 
 #[test]
 fn f8_v3_lost_launch_of_session_is_not_adopted() {
-    let home = quick_home();
-    let (agent, root) = (home.scenario("agent", AGENT), home.root().display().to_string());
-    let program = scripted_agent_bin().display().to_string();
-    configure(
-        &home,
-        &format!(
-            "[agents.scripted]\nadapter = \"jsonl\"\ncommand = [\"{program}\", \"{}\", \"--vars\", \"root={root}\"]\n",
-            agent.display()
-        ),
-    );
+    let home = TestHome::with_short_windows();
+    home.configure(&home.scripted_agent("scripted", AGENT));
     let log = home.root().join("received");
     let heard = |count: usize| {
         eventually("the agent received it", || (count_lines(&log) == count).then_some(()));
     };
-    let id = spawn(&home, &["--agent", "scripted", "first"]);
+    let id = home.spawn(&["--agent", "scripted", "first"]);
     heard(1);
     home.provost(&["stop", &id]).ok();
     home.wait_sealed(&id);
@@ -274,15 +263,15 @@ fn f8_v3_lost_launch_of_session_is_not_adopted() {
     assert!(lines.lines().last().is_some_and(|line| line.contains("third")), "{lines}");
     wait_file(&home.path().join("launches").join(format!("{id}.l2")));
     let launched =
-        ledger_records(&home).iter().filter(|record| record["kind"] == "launch.requested").count();
+        home.ledger_records().iter().filter(|record| record["kind"] == "launch.requested").count();
     assert_eq!(launched, 2, "the lost one is not among them");
     home.provost(&["stop", &id]).ok();
-    assert_ledger_verified(&home);
+    home.assert_ledger_verified();
 }
 
 #[test]
 fn unreadable_ledger_names_and_stops_live_processes() {
-    let home = quick_home();
+    let home = TestHome::with_short_windows();
     let before = spawn_and_kill_daemon(&home, 1);
     let held =
         fs::read_to_string(home.path().join(format!("launches/{}.l1/held.json", before.sleeper)));

@@ -7,7 +7,6 @@ mod damaged_files;
 mod full_disk;
 mod homes;
 mod input;
-mod kit;
 mod ledger_recovery;
 mod operator_script;
 mod output_flood;

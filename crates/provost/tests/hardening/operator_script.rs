@@ -3,9 +3,9 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use provost_testkit::{eventually, scripted_agent_bin};
-
-use crate::kit::{assert_ledger_verified, configure, count_lines, quick_home, spawn, string_value};
+use provost_testkit::env::count_lines;
+use provost_testkit::eventually;
+use provost_testkit::harness::{TestHome, string_value};
 
 /// How many times each command is run. The daemon is killed during every second run.
 const ROUNDS: usize = 12;
@@ -81,16 +81,9 @@ hang = true
 
 #[test]
 fn f8_o1_script_running_the_daemon_is_operator() {
-    let home = quick_home();
-    let root = home.root().display().to_string();
-    let program = scripted_agent_bin().display().to_string();
-    let agent = |name: &str, text: &str| {
-        let scenario = home.scenario(name, text).display().to_string();
-        format!(
-            "[agents.{name}]\nadapter = \"jsonl\"\ncommand = [\"{program}\", \"{scenario}\", \"--vars\", \"root={root}\"]\n"
-        )
-    };
-    configure(&home, &(agent("asker", &asker_scenario()) + &agent("listener", LISTENER)));
+    let home = TestHome::with_short_windows();
+    let asker = home.scripted_agent("asker", &asker_scenario());
+    home.configure(&(asker + &home.scripted_agent("listener", LISTENER)));
     let file = |name: &str| home.root().join(name);
     let mut script = Command::new("setsid");
     script.args(["sh", "-c", &SCRIPT.replace("ROUNDS", &ROUNDS.to_string())]);
@@ -100,7 +93,7 @@ fn f8_o1_script_running_the_daemon_is_operator() {
     let mut script = script.stdin(Stdio::null()).spawn().expect("the script can be started");
     eventually("the script's daemon answers", || file("running").exists().then_some(()));
     // The holder of this launch was killed. From now on, an unknown process may be its agent.
-    let lost = spawn(&home, &["--", "sleep", "600"]);
+    let lost = home.spawn(&["--", "sleep", "600"]);
     home.wait_state(&lost, |row| row["process"] == "alive");
     let held = home.path().join(format!("launches/{lost}.l1/held.json"));
     let held: serde_json::Value =
@@ -110,7 +103,7 @@ fn f8_o1_script_running_the_daemon_is_operator() {
     rustix::process::kill_process(holder, rustix::process::Signal::KILL).expect("it can be killed");
     home.wait_state(&lost, |row| row["sealed"] == true);
     for name in ["asker", "listener"] {
-        let id = spawn(&home, &["--agent", name, "begin"]);
+        let id = home.spawn(&["--agent", name, "begin"]);
         fs::write(file(name), &id).expect("its id can be written");
         assert!(!string_value(&home.status(&id)["id"]).is_empty());
     }
@@ -138,5 +131,5 @@ fn f8_o1_script_running_the_daemon_is_operator() {
         let id = fs::read_to_string(file(name)).expect("its id");
         home.provost(&["stop", &id]).ok();
     }
-    assert_ledger_verified(&home);
+    home.assert_ledger_verified();
 }

@@ -5,10 +5,9 @@ use std::io::Read as _;
 use std::path::Path;
 use std::process::Stdio;
 
+use provost_testkit::harness::string_value;
 use provost_testkit::scenario::{Flood, OutputChannel, write_flood};
 use provost_testkit::{TestHome, scripted_agent_bin};
-
-use crate::kit::{assert_ledger_verified, quick_home, spawn, string_value, wait_sealed};
 
 const FLOOD: u64 = 200 << 20;
 const LIMIT: u64 = 10 << 20;
@@ -19,7 +18,7 @@ const OVERHEAD: u64 = 20;
 
 #[test]
 fn output_flood_blocks_at_limit_until_raised() {
-    let mut home = quick_home();
+    let mut home = TestHome::with_short_windows();
     home.set_env("PROVOST_SESSION_OUTPUT_LIMIT", "10MiB");
     let scenario = home.scenario(
         "agent",
@@ -27,7 +26,7 @@ fn output_flood_blocks_at_limit_until_raised() {
     );
     let program = scripted_agent_bin().display().to_string();
     let id =
-        spawn(&home, &["--exit-zero-completes", "--", &program, &scenario.display().to_string()]);
+        home.spawn(&["--exit-zero-completes", "--", &program, &scenario.display().to_string()]);
     let row = home.wait_state(&id, |row| has_flag(row, "output_limit"));
     assert_eq!(
         (&row["process"], &row["terminal"]),
@@ -49,13 +48,13 @@ fn output_flood_blocks_at_limit_until_raised() {
     home.wait_state(&id, |row| has_flag(row, "output_limit"));
     home.provost(&["limit", &id, "--output", "1KiB", "--json"]).assert_code(2);
     home.provost(&["limit", &id, "--output", "1GiB", "--json"]).ok();
-    let row = wait_sealed(&home, &id);
+    let row = home.wait_sealed(&id);
     assert_eq!(row["state"], "completed", "{row}");
     assert!(!has_flag(&row, "output_limit"), "{row}");
     assert_eq!(logs_digest(&home, &id), flood_digest(), "every byte was kept, in order");
     let kept = dir_size(&home.path().join("launches"));
     assert!(kept < FLOOD + FLOOD * OVERHEAD / 100, "{kept} bytes on the disk");
-    assert_ledger_verified(&home);
+    home.assert_ledger_verified();
 }
 
 fn has_flag(row: &serde_json::Value, flag: &str) -> bool {

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use provost_testkit::env::assert_refused;
 use provost_testkit::harness::is_deep;
+use provost_testkit::harness::string_value;
 use provost_testkit::{TestHome, eventually, eventually_within};
 use serde_json::Value;
-
-use crate::kit::{assert_ledger_verified, assert_refused, quick_home, spawn, wait_sealed};
 
 /// Number of commands that race to start the daemon.
 const RACERS: usize = 50;
@@ -32,9 +32,9 @@ const SESSIONS_WITHIN: Duration = Duration::from_secs(90);
 
 #[test]
 fn second_daemon_is_refused_and_names_the_first() {
-    let home = quick_home();
-    let id = spawn(&home, &["--", "true"]);
-    wait_sealed(&home, &id);
+    let home = TestHome::with_short_windows();
+    let id = home.spawn(&["--", "true"]);
+    home.wait_sealed(&id);
     let first = home.daemon().pid().expect("a daemon runs");
     let second = home.provost(&["daemon", "run", "--json"]);
     assert_refused(&second, 4, "refused", &[&first.to_string()]);
@@ -43,7 +43,7 @@ fn second_daemon_is_refused_and_names_the_first() {
 
 #[test]
 fn simultaneous_daemons_leave_one() {
-    let home = quick_home();
+    let home = TestHome::with_short_windows();
     let mut racers: Vec<Child> = (0..2).map(|_| start_command(&home, &["daemon", "run"])).collect();
     let pid =
         eventually_within(Duration::from_secs(20), "one of them answers", || home.daemon().pid());
@@ -62,7 +62,7 @@ fn simultaneous_daemons_leave_one() {
 
 #[test]
 fn fifty_racing_commands_start_one_daemon() {
-    let home = quick_home();
+    let home = TestHome::with_short_windows();
     let racers: Vec<Child> =
         (0..RACERS).map(|_| start_command(&home, &["spawn", "--json", "--", "true"])).collect();
     let ids: BTreeSet<String> = racers.into_iter().map(finish_spawn).collect();
@@ -73,14 +73,14 @@ fn fifty_racing_commands_start_one_daemon() {
         several => Err(several),
     });
     for id in &ids {
-        wait_sealed(&home, id);
+        home.wait_sealed(id);
     }
-    assert_ledger_verified(&home);
+    home.assert_ledger_verified();
 }
 
 #[test]
 fn stopping_daemon_is_replaced_for_waiting_commands() {
-    let home = quick_home();
+    let home = TestHome::with_short_windows();
     for round in 0..stop_rounds() {
         // The commands arrive at every point of a daemon's life: while it starts, while it stops,
         // and after it has exited.
@@ -99,13 +99,13 @@ fn stopping_daemon_is_replaced_for_waiting_commands() {
 
 #[test]
 fn thousand_parallel_sessions_complete() {
-    let home = quick_home();
+    let home = TestHome::with_short_windows();
     home.provost(&["ls"]).ok();
     std::thread::scope(|scope| {
         for _ in 0..CLIENTS {
             scope.spawn(|| {
                 for _ in 0..session_count() / CLIENTS {
-                    spawn(&home, &["--exit-zero-completes", "--", "/bin/true"]);
+                    home.spawn(&["--exit-zero-completes", "--", "/bin/true"]);
                 }
             });
         }
@@ -119,7 +119,7 @@ fn thousand_parallel_sessions_complete() {
     assert_eq!(rows.len(), session_count());
     let wrong: Vec<&Value> = rows.iter().filter(|row| row["state"] != "completed").collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
-    assert_ledger_verified(&home);
+    home.assert_ledger_verified();
 }
 
 fn start_command(home: &TestHome, args: &[&str]) -> Child {
@@ -139,7 +139,7 @@ fn finish_spawn(racer: Child) -> String {
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{stdout}");
     let value: Value = serde_json::from_str(&stdout).expect("one JSON value");
-    crate::kit::string_value(&value["id"])
+    string_value(&value["id"])
 }
 
 /// Returns the running daemons of a home, found by command line and environment.

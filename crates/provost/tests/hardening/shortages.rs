@@ -10,20 +10,20 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use provost_testkit::harness::string_value;
 use provost_testkit::{ProgramOutput, TestHome, eventually, eventually_within, provost_bin};
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::full_disk::SmallDisk;
-use crate::kit::{quick_home, set_short_windows, spawn, string_value, wait_sealed};
 
 #[test]
 fn f8_v1_follower_that_panics_is_restarted() {
-    let mut home = quick_home();
+    let mut home = TestHome::with_short_windows();
     home.set_env("PROVOST_FAILPOINT_UNWIND", "follow:2");
-    let id = spawn(&home, &["--exit-zero-completes", "--", "true"]);
-    let row = wait_sealed(&home, &id);
+    let id = home.spawn(&["--exit-zero-completes", "--", "true"]);
+    let row = home.wait_sealed(&id);
     assert_eq!((&row["state"], &row["process"]), (&"completed".into(), &"exit0".into()), "{row}");
 }
 
@@ -90,7 +90,7 @@ fn f8_v2_no_inodes_do_not_refute_work() {
 fn f8_v4_launch_waits_for_disk_space() {
     let disk = SmallDisk::with_options("size=56m");
     let ballast = disk.fill(6 << 20);
-    let id = string_value(&disk.provost(&["spawn", "--json", "--", "true"]).ok().json()["id"]);
+    let id = disk.provost(&["spawn", "--json", "--", "true"]).ok().id();
     let row = wait_shortage(&disk, &id, "disk_space");
     assert!(string_value(&row["reason"]).contains("MiB"), "{row}");
     assert_eq!(row["sealed"], false, "{row}");
@@ -103,7 +103,7 @@ fn f8_v4_launch_waits_for_disk_space() {
 fn shortage_of_an_earlier_daemon_is_not_shown() {
     let disk = SmallDisk::with_options("size=56m");
     let ballast = disk.fill(6 << 20);
-    let id = string_value(&disk.provost(&["spawn", "--json", "--", "true"]).ok().json()["id"]);
+    let id = disk.provost(&["spawn", "--json", "--", "true"]).ok().id();
     // The next retry is seconds away.
     eventually("it was retried", || {
         let row = disk.row(&id);
@@ -126,7 +126,7 @@ fn f8_v4_launch_waits_for_inodes() {
     // The daemon creates its own files before the disk is filled.
     disk.provost(&["ls"]).ok();
     let ballast = disk.fill_inodes(2);
-    let id = string_value(&disk.provost(&["spawn", "--json", "--", "true"]).ok().json()["id"]);
+    let id = disk.provost(&["spawn", "--json", "--", "true"]).ok().id();
     let row = eventually("the launch waits", || {
         let row = disk.row(&id);
         if row["shortage"].is_object() { Ok(row) } else { Err(row.to_string()) }
@@ -140,7 +140,7 @@ fn f8_v4_launch_waits_for_inodes() {
 fn f8_v4_waiting_launch_can_be_cancelled() {
     let disk = SmallDisk::with_options("size=56m");
     disk.fill(6 << 20);
-    let id = string_value(&disk.provost(&["spawn", "--json", "--", "true"]).ok().json()["id"]);
+    let id = disk.provost(&["spawn", "--json", "--", "true"]).ok().id();
     wait_shortage(&disk, &id, "disk_space");
     disk.provost(&["cancel", &id]).ok();
     assert_eq!(wait_ended(&disk, &id)["state"], "cancelled");
@@ -157,11 +157,11 @@ fn f8_v4_launches_wait_for_descriptors() {
 
 #[test]
 fn f8_v4_missing_launches_directory_is_recreated() {
-    let home = quick_home();
+    let home = TestHome::with_short_windows();
     home.provost(&["ls"]).ok();
     fs::remove_dir(home.path().join("launches")).expect("it is empty");
-    let id = spawn(&home, &["--", "true"]);
-    assert_eq!(wait_sealed(&home, &id)["exit"]["code"], 0);
+    let id = home.spawn(&["--", "true"]);
+    assert_eq!(home.wait_sealed(&id)["exit"]["code"], 0);
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn f8_v6_commands_answer_at_the_descriptor_limit() {
 fn f8_v7_full_disk_is_shown_and_dead_process_too() {
     let disk = SmallDisk::with_options("size=56m");
     let spawned = disk.provost(&["spawn", "--json", "--", "sleep", "600"]);
-    let id = string_value(&spawned.ok().json()["id"]);
+    let id = spawned.ok().id();
     let row = eventually("it runs", || {
         Some(disk.row(&id)).filter(|row| row["launches"][0]["pid"].is_number())
     });
@@ -263,7 +263,7 @@ fn f8_v7_report_without_room_still_counts() {
         reported.display()
     );
     let spawned = disk.provost(&["spawn", "--json", "--", "sh", "-c", &script]);
-    let id = string_value(&spawned.ok().json()["id"]);
+    let id = spawned.ok().id();
     eventually("it runs", || {
         Some(disk.row(&id)).filter(|row| row["launches"][0]["pid"].is_number())
     });
@@ -286,7 +286,7 @@ fn spawn_waiting(disk: &SmallDisk, repo: &Path, go: &Path, work: &str) -> String
     let script = format!("until [ -e {} ]; do sleep 0.05; done; {work}", go.display());
     let args =
         ["spawn", "--json", "--exit-zero-completes", "--check", "true", "--", "sh", "-c", &script];
-    let id = string_value(&disk.provost_in(repo, &args).ok().json()["id"]);
+    let id = disk.provost_in(repo, &args).ok().id();
     eventually("it runs", || {
         Some(disk.row(&id)).filter(|row| row["launches"][0]["pid"].is_number())
     });
@@ -348,7 +348,7 @@ impl LimitedDaemon {
         }
         let program = copy_program();
         let mut home = TestHome::with_provost(program.path().join("provost"));
-        set_short_windows(&mut home);
+        home.set_short_windows();
         // The user id is unique to this test, so no other process counts towards its limits.
         let uid = 3_000_000 + std::process::id();
         let mut chown = Command::new("chown");
@@ -386,7 +386,7 @@ impl LimitedDaemon {
     #[track_caller]
     fn spawn(&self, argv: &[&str]) -> String {
         let spawned = self.provost(&[&["spawn", "--json", "--"], argv].concat());
-        string_value(&spawned.ok().json()["id"])
+        spawned.ok().id()
     }
 
     #[track_caller]

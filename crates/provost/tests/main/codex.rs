@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::PermissionsExt};
 
 use serde_json::Value;
 
-use crate::kit::CliEnv;
+use crate::cli_env::CliEnv;
 
 #[expect(clippy::unwrap_used, reason = "a panic fails the test, also in helpers")]
 impl CliEnv {

@@ -1,6 +1,6 @@
 //! `provost config`, and the settings that `spawn` takes from the configuration.
 
-use crate::kit::CliEnv;
+use crate::cli_env::CliEnv;
 
 #[test]
 fn every_value_shows_its_source() {

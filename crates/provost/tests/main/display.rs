@@ -4,7 +4,7 @@
 
 use std::{fs, path::Path, process::Command};
 
-use provost_testkit::harness::{ProgramOutput, TestHome, eventually, scripted_agent_bin};
+use provost_testkit::harness::{ProgramOutput, TestHome, eventually};
 use serde_json::Value;
 
 /// Asks one question and waits for the answer.
@@ -33,15 +33,8 @@ hang = true
 
 fn home_with_agent(scenario: &str) -> TestHome {
     let home = TestHome::new();
-    let scenario = home.scenario("agent", scenario);
-    let dir = home.root().join("user/.config/provost");
-    fs::create_dir_all(&dir).unwrap();
-    let toml = format!(
-        "[session]\nstop_grace = \"100ms\"\n[agents.one]\nadapter = \"jsonl\"\ncommand = [{:?}, {:?}]\n",
-        scripted_agent_bin(),
-        scenario
-    );
-    fs::write(dir.join("provost.toml"), toml).unwrap();
+    let agent = home.scripted_agent("one", scenario);
+    home.configure(&format!("[session]\nstop_grace = \"100ms\"\n{agent}"));
     home
 }
 

@@ -1,6 +1,6 @@
 //! The grouped help, aliases of commands, and words that mean a command.
 
-use crate::kit::CliEnv;
+use crate::cli_env::CliEnv;
 
 /// The lines of a help text that list commands.
 fn listed(help: &str) -> Vec<&str> {

@@ -1,9 +1,9 @@
 //! The command line for users: usage errors and refusals that need no daemon, and the output.
 
+mod cli_env;
 mod codex;
 mod config;
 mod display;
 mod help;
-mod kit;
 mod refusals;
 mod usage;

@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
-use crate::kit::CliEnv;
+use crate::cli_env::CliEnv;
 
 fn spawn_refusal(world: &CliEnv, arguments: &[&str]) -> String {
     let ran = world.run(&[&["spawn", "--json"], arguments, &["--", "true"]].concat());

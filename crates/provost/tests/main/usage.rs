@@ -1,6 +1,6 @@
 //! Help, completions, and mistyped commands.
 
-use crate::kit::CliEnv;
+use crate::cli_env::CliEnv;
 
 const COMMANDS: &[&[&str]] = &[
     &["spawn"],

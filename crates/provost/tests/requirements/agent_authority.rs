@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt};
 use provost_testkit::harness::{eventually, read_nonempty};
 use serde_json::json;
 
-use crate::kit::{HANGS, TestEnv, WRITES_CREDENTIALS};
+use provost_testkit::env::{HANGS, TestEnv, WRITES_CREDENTIALS};
 
 #[test]
 fn agent_cannot_act_as_operator() {

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fs, process::Stdio};
 
 use provost_testkit::harness::eventually;
 
-use crate::kit::{HANGS, TestEnv};
+use provost_testkit::env::{HANGS, TestEnv};
 
 /// Number of processes that write concurrently.
 const WRITERS: usize = 50;

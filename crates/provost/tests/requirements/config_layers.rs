@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::kit::TestEnv;
+use provost_testkit::env::TestEnv;
 
 const USER_ON: &str = r#"
 [session]

@@ -4,7 +4,7 @@ use std::{fs, io::Write as _};
 
 use serde_json::Value;
 
-use crate::kit::TestEnv;
+use provost_testkit::env::TestEnv;
 
 #[track_caller]
 fn finding(stage: &TestEnv, what: &str) -> Value {

@@ -9,7 +9,7 @@ use std::{
 use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
 
-use crate::kit::TestEnv;
+use provost_testkit::env::TestEnv;
 
 #[test]
 fn a01_reported_completed_exit_0_stays_completed() {

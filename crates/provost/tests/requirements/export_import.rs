@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use serde_json::json;
 
-use crate::kit::{TALKER, TestEnv, is_running};
+use provost_testkit::env::{TALKER, TestEnv, is_running};
 
 /// A running session in a worktree, with a hook that appends a line.
 fn spawn_live_session(stage: &TestEnv) -> String {

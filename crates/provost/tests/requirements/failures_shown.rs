@@ -3,7 +3,7 @@
 use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
 
-use crate::kit::TestEnv;
+use provost_testkit::env::TestEnv;
 
 fn wait_hook_end(stage: &TestEnv, id: &str) -> Value {
     eventually("the end of the hook", || {

@@ -9,7 +9,7 @@ use std::{
 use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
 
-use crate::kit::{TestEnv, kill};
+use provost_testkit::env::{TestEnv, kill};
 
 /// A foreign process, killed with its child on drop.
 struct ForeignProcess(Child);

@@ -10,10 +10,8 @@ use std::{
 use provost_testkit::harness::{eventually, is_deep};
 use serde_json::{Value, json};
 
-use crate::{
-    kit::{TestEnv, is_running, kill},
-    tmux_panes::{ForeignTmux, wait_screen_signal},
-};
+use crate::tmux_panes::{ForeignTmux, wait_screen_signal};
+use provost_testkit::env::{TestEnv, is_running, kill};
 
 /// Hooks that a user may have set for clients, sessions and windows.
 const USER_HOOKS: [&str; 9] = [

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::kit::TestEnv;
+use provost_testkit::env::TestEnv;
 
 #[test]
 fn guide_lists_topics_and_local_loops() {

@@ -5,7 +5,7 @@ use std::fs;
 use provost_testkit::harness::{eventually, read_nonempty};
 use serde_json::{Value, json};
 
-use crate::kit::TestEnv;
+use provost_testkit::env::TestEnv;
 
 /// Each hook run writes its own file atomically, because several run at the same time.
 fn configure_hooks(stage: &TestEnv, events: &[&str]) {
@@ -43,6 +43,7 @@ fn hook_runs_once_per_event() {
     for event in ["session.opened", "session.started", "session.completed"] {
         assert!(events.contains(&event), "{events:?}");
     }
+    assert!(lines.iter().all(|line| line["version"] == 1), "{lines:#?}");
     let completed = lines.iter().find(|line| line["event"] == "session.completed").unwrap();
     assert_eq!(
         (&completed["state"], &completed["attempt"], &completed["occasion"]),

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::kit::TestEnv;
+use provost_testkit::env::TestEnv;
 
 fn spawn(stage: &TestEnv, arguments: &[&str], exit: i32) -> Value {
     let spawned = stage.home.provost(&[&["spawn", "--json", "--key", "k"], arguments].concat());

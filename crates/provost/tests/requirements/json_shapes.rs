@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::kit::{HANGS, TestEnv};
+use provost_testkit::env::{HANGS, TestEnv};
 
 /// Replaces every leaf by its type, so that only the stable shape remains.
 fn shape(value: &Value) -> Value {

@@ -5,7 +5,7 @@ use std::fs;
 use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
 
-use crate::kit::{TestEnv, is_running};
+use provost_testkit::env::{TestEnv, is_running};
 
 /// Starts a grandchild in its own session, prints its pid, and sleeps.
 const STARTS_GRANDCHILD: &str =

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fs};
 
 use serde_json::{Value, json};
 
-use crate::kit::{HANGS, TestEnv, text};
+use provost_testkit::env::{HANGS, TestEnv, text};
 
 #[track_caller]
 fn listed_names(stage: &TestEnv, arguments: &[&str]) -> BTreeSet<String> {
@@ -144,7 +144,7 @@ fn documented_fields_are_in_status_and_ls() {
 fn progress_names_its_source() {
     let stage = TestEnv::new();
     stage.configure_talker("[[step]]\nemit = { type = \"turn_started\", turn = \"t\" }\n[[step]]\nemit = { type = \"progress\", done = 2, total = 5 }\n[[step]]\nhang = true\n", "session.stop_grace = \"100ms\"");
-    let id = stage.spawn_in(stage.home.root(), &["--agent", crate::kit::TALKER, "go"]);
+    let id = stage.spawn_in(stage.home.root(), &["--agent", provost_testkit::env::TALKER, "go"]);
     let row = stage.home.wait_state(&id, |row| !row["progress"].is_null());
     assert_eq!((&row["progress"]["done"], &row["progress"]["total"]), (&json!(2), &json!(5)));
     assert!(row["progress"]["source"].is_string());

@@ -4,7 +4,7 @@ use std::{fs, process::Command};
 
 use serde_json::Value;
 
-use crate::kit::{HANGS, TestEnv, is_running, kill};
+use provost_testkit::env::{HANGS, TestEnv, is_running, kill};
 
 #[test]
 fn e23_reused_pid_is_not_the_launch() {

@@ -10,7 +10,7 @@ use provost_testkit::harness::eventually;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::kit::{HANGS, TestEnv, is_running, signal};
+use provost_testkit::env::{HANGS, TestEnv, is_running, signal};
 
 /// Shortens a stop, so that all of its steps are taken.
 const SHORT_STOP_GRACE: &str = "[session]\nstop_grace = \"1s\"\n";

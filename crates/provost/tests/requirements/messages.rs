@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use provost_testkit::harness::{eventually, scripted_agent_bin};
+use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
 
-use crate::kit::{HANGS, TALKER, TestEnv, is_running, text};
+use provost_testkit::env::{HANGS, TALKER, TestEnv, is_running, text};
 
 /// Works on one instruction after another and records all of its input.
 const SERVES_INSTRUCTIONS: &str = r#"
@@ -38,10 +38,7 @@ const SHORT_STOP_GRACE: &str = "[session]\nstop_grace = \"100ms\"\n";
 #[test]
 fn question_needs_input_and_answer_arrives_once() {
     let stage = TestEnv::new();
-    let agent = text(&scripted_agent_bin());
-    stage.configure(&format!(
-        "[agents.asker]\nadapter = \"jsonl\"\ncommand = [{agent:?}, \"sample:asks_question\"]\n"
-    ));
+    stage.configure(&stage.sample_agent("asker", "asks_question"));
     let id = stage.spawn_in(stage.home.root(), &["--agent", "asker", "store it"]);
     let row = stage.wait(&id, "needs_input");
     let request = &row["requests"][0];

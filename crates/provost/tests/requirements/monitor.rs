@@ -10,10 +10,8 @@ use provost_testkit::harness::{ProgramOutput, eventually};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::{
-    kit::{HANGS, TestEnv, is_running, signal},
-    run_env::RunEnv,
-};
+use crate::run_env::RunEnv;
+use provost_testkit::env::{HANGS, TestEnv, is_running, signal};
 
 /// An agent that reports completion once the file `go` exists.
 const COMPLETES_ON_GO: &str = "[[step]]\nwait_file = \"go\"\n[[step]]\nreport = \"completed\"\n";

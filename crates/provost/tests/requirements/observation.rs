@@ -9,7 +9,7 @@ use std::{
 use provost_testkit::harness::{eventually, scripted_agent_bin};
 use serde_json::{Value, json};
 
-use crate::kit::{TestEnv, is_running, text};
+use provost_testkit::env::{TestEnv, is_running, text};
 
 #[test]
 fn m10_cpu_use_does_not_count_as_output() {

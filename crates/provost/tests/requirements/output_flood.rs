@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::kit::TestEnv;
+use provost_testkit::env::TestEnv;
 
 /// Number of messages of each kind that the agent prints.
 const MESSAGES: u64 = 50_000;

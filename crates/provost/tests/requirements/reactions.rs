@@ -5,7 +5,7 @@ use std::{fs, time::Duration};
 use provost_testkit::harness::{eventually, eventually_within, is_deep};
 use serde_json::{Value, json};
 
-use crate::kit::{TALKER, TestEnv};
+use provost_testkit::env::{TALKER, TestEnv};
 
 /// An agent in the middle of a turn.
 const IN_A_TURN: &str = r#"
@@ -111,8 +111,8 @@ fn m06_silent_turn_stalls_only_after_the_window() {
     });
     let at = |kind: &str| stage.events_of(&id, kind)[0]["at"].as_i64().unwrap();
     let silent = u64::try_from(at("stream.silent") - at("turn.started")).unwrap();
-    // Both times are truncated to milliseconds.
-    assert!((window - 1..window + 2_000).contains(&silent), "stalled after {silent} ms");
+    // Never early. Both times are truncated to milliseconds.
+    assert!(silent >= window - 1, "stalled after {silent} ms");
     assert_eq!(stage.status(&id)["state"], "stalled");
     let monitor = ["monitor", &id, "--timeout", "20s", "--json"];
     let own: &[&str] = if is_deep() { &[] } else { &["--stale-after", "700ms"] };
@@ -169,7 +169,7 @@ fn question_is_notified_once() {
 fn handover_keeps_worktree_and_is_recorded() {
     let stage = TestEnv::new();
     let repo = stage.home.repo("work");
-    let first = stage.home.scenario(
+    let first = stage.home.scripted_agent(
         "first",
         &[
             IN_A_TURN,
@@ -185,13 +185,11 @@ fn handover_keeps_worktree_and_is_recorded() {
         CLAIMS_DONE,
     ]
     .concat();
-    let second = stage.home.scenario("second", &second);
-    let agent = provost_testkit::harness::scripted_agent_bin();
+    let second = stage.home.scripted_agent("second", &second);
     stage.configure(&format!(
         "[session]\nstale_after = \"400ms\"\nstop_grace = \"200ms\"\n\
          [reactions.mine]\non = \"stalled\"\ndo = \"hand_over\"\nagent = \"second\"\n\
-         [agents.first]\nadapter = \"jsonl\"\ncommand = [{agent:?}, {first:?}]\n\
-         [agents.second]\nadapter = \"jsonl\"\ncommand = [{agent:?}, {second:?}]\n"
+         {first}{second}"
     ));
     let arguments = ["--agent", "first", "--worktree", "--check", "test -e finished", "do it"];
     let id = stage.spawn_in(repo.path(), &arguments);
@@ -236,7 +234,7 @@ fn manual_interrupt_then_steer_resumes_turn() {
 #[test]
 fn plain_command_rejects_compact_and_interrupt() {
     let stage = TestEnv::new();
-    let id = stage.spawn_scenario(crate::kit::HANGS, &[]);
+    let id = stage.spawn_scenario(provost_testkit::env::HANGS, &[]);
     stage.pid(&id);
     for command in ["compact", "interrupt"] {
         let refused = stage.home.provost(&[command, &id, "--json"]).assert_code(4).json();

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use crate::kit::{HANGS, TestEnv, text};
+use provost_testkit::env::{HANGS, TestEnv, text};
 
 #[test]
 fn a06_reads_change_nothing() {

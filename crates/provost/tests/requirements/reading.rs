@@ -1,6 +1,6 @@
 //! Reading output: filters of `logs` and `events`, hints, and short ids.
 
-use crate::kit::{HANGS, TestEnv};
+use provost_testkit::env::{HANGS, TestEnv};
 
 /// Prints five lines, of which the third is red.
 const FIVE_LINES: &str = "for n in 1 2 3 4 5; do if [ $n = 3 ]; then printf '\\033[1;31mline 3\\033[0m\\n'; else echo line $n; fi; done";

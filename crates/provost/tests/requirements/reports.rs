@@ -9,7 +9,7 @@ use std::{
 use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
 
-use crate::kit::{HANGS, LaunchCredentials, TALKER, TestEnv, WRITES_CREDENTIALS};
+use provost_testkit::env::{HANGS, LaunchCredentials, TALKER, TestEnv, WRITES_CREDENTIALS};
 
 /// Asks a question and exits. In its next launch, it hangs.
 const ASKS_AND_EXITS: &str = r#"

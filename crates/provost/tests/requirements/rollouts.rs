@@ -12,7 +12,7 @@ use std::{
 use provost_testkit::{agent::THREAD, harness::eventually};
 use serde_json::{Value, json};
 
-use crate::kit::{TestEnv, kill, text};
+use provost_testkit::env::{TestEnv, kill, text};
 
 /// The rollout of an external agent.
 struct ForeignRollout {

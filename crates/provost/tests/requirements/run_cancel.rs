@@ -5,10 +5,8 @@ use std::{fs, path::Path};
 use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
 
-use crate::{
-    kit::{LaunchCredentials, TestEnv},
-    run_env::RunEnv,
-};
+use crate::run_env::RunEnv;
+use provost_testkit::env::{LaunchCredentials, TestEnv};
 
 #[track_caller]
 fn wait_file(path: &str) {
@@ -44,7 +42,7 @@ fn r01_r15_cancel_during_merge_check_lands_nothing() {
     assert_eq!((&row["state"], &row["stage"]), (&json!("cancelled"), &json!("land")), "{row:#}");
     assert_eq!((&row["landing"]["done"], env.repo.head()), (&json!(false), theirs.clone()));
     let pid = fs::read_to_string(&waits).unwrap().trim().parse().unwrap();
-    eventually("the check is gone", || (!crate::kit::is_running(pid)).then_some(()));
+    eventually("the check is gone", || (!provost_testkit::env::is_running(pid)).then_some(()));
     let commit = row["commit"].as_str().unwrap();
     assert_eq!(env.repo.git(&["show", &format!("{commit}:work.txt")]), "work");
 
@@ -119,7 +117,7 @@ fn r15_report_after_cancel_changes_nothing() {
 fn second_cancel_of_run_and_session_is_the_same() {
     let env = RunEnv::new("sleep 600");
     let run = env.open_run(&["--land", "branch"]);
-    let session = env.stage.spawn_scenario(crate::kit::HANGS, &[]);
+    let session = env.stage.spawn_scenario(provost_testkit::env::HANGS, &[]);
     for id in [&run, &session] {
         let home = &env.stage.home;
         home.provost(&["cancel", id, "--because", "enough"]).ok();

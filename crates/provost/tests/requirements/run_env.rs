@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use provost_testkit::harness::{ProgramOutput, TestRepo};
 use serde_json::{Value, json};
 
-use crate::kit::{TALKER, TestEnv};
+use provost_testkit::env::{TALKER, TestEnv};
 
 /// Arguments for a run with only work, checks and landing.
 const PLAIN_RUN: [&str; 6] = ["--agent", TALKER, "--no-triage", "--review-task", "off", "go"];

@@ -8,6 +8,7 @@
 use std::{
     ffi::OsString,
     fs,
+    io::{BufRead as _, BufReader},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -16,10 +17,8 @@ use std::{
 use provost_testkit::harness::{TestRepo, eventually, is_deep, paused_program_bin, read_nonempty};
 use serde_json::Value;
 
-use crate::{
-    kit::{TestEnv, text},
-    run_env::RunEnv,
-};
+use crate::run_env::RunEnv;
+use provost_testkit::env::{TestEnv, text};
 
 /// The work of the agents in these tests: rewrites every file.
 const REWRITES_FILES: &str = "for file in many/*; do echo new > $file; done";
@@ -142,6 +141,15 @@ fn stop_daemon(stage: &TestEnv) -> Child {
     stop.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
+/// Asserts that `provost daemon stop` reports that it has to wait.
+#[track_caller]
+fn assert_waits(stop: &mut Child) {
+    let mut stderr = BufReader::new(stop.stderr.take().unwrap());
+    let mut line = String::new();
+    stderr.read_line(&mut line).unwrap();
+    assert_eq!(line, "waiting for a landing or a clean-up to finish\n");
+}
+
 #[track_caller]
 fn assert_user_files_untouched(repo: &TestRepo) {
     assert_eq!(repo.git(&["status", "--porcelain"]), " M README.md\n?? notes.txt");
@@ -202,10 +210,7 @@ fn assert_lands_despite(end: DaemonEnd, files: usize, point: usize) {
         DaemonEnd::Stop => {
             let pid = env.stage.daemon().pid().unwrap();
             let mut stop = stop_daemon(&env.stage);
-            let mut stderr = std::io::BufReader::new(stop.stderr.take().unwrap());
-            let mut line = String::new();
-            std::io::BufRead::read_line(&mut stderr, &mut line).unwrap();
-            assert_eq!(line, "waiting for a landing or a clean-up to finish\n");
+            assert_waits(&mut stop);
             assert_eq!(env.stage.daemon().pid(), Some(pid), "it waits");
             git.resume();
             assert!(stop.wait().unwrap().success());
@@ -229,6 +234,39 @@ fn f5_g1b_landing_of_killed_daemon_is_continued() {
     kill_points(files)
         .into_iter()
         .for_each(|point| assert_lands_despite(DaemonEnd::Kill, files, point));
+}
+
+#[test]
+fn stopped_daemon_finishes_the_removal_of_a_worktree() {
+    let mut stage = TestEnv::new();
+    let dir = stage.root().join("stopped-git");
+    let (here, git) = (text(&dir), text(&real_git()));
+    // The files of a worktree are gone when git unregisters it.
+    let script = format!(
+        "#!/bin/sh\nPATH=/usr/bin:/bin\n\
+         case \"$1 $2\" in worktree\\ remove) ;; *) exec {git} \"$@\" ;; esac\n\
+         echo $$ > {here}/stopped\nwhile ! [ -e {here}/go ]; do sleep 0.05; done\n\
+         exec {git} \"$@\"\n"
+    );
+    install_git_wrapper(&mut stage, &dir, &script);
+    let git = PausedGit { dir };
+    let repo = stage.home.repo("work");
+    let claims = "[[step]]\nreport = \"completed\"\n";
+    let id = stage.spawn_scenario_in(repo.path(), claims, &["--worktree"]);
+    stage.wait_sealed(&id);
+    let mut collect = stage.home.command(&["gc", "--apply"]).stdin(Stdio::null()).spawn().unwrap();
+    git.wait();
+    // The removal continues without its client.
+    collect.kill().unwrap();
+    collect.wait().unwrap();
+    let mut stop = stop_daemon(&stage);
+    assert_waits(&mut stop);
+    git.resume();
+    assert!(stop.wait().unwrap().success());
+    assert_eq!(repo.worktrees(), Vec::<PathBuf>::new(), "no registration is left");
+    // The client that asked for it could not record it. The next clean-up does.
+    stage.provost(&["gc", "--apply"]).ok();
+    assert_eq!(stage.status(&id)["worktree"]["removed"], true);
 }
 
 #[test]

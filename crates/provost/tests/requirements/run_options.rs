@@ -4,10 +4,8 @@ use std::{collections::BTreeSet, fs};
 
 use serde_json::{Value, json};
 
-use crate::{
-    kit::TestEnv,
-    options::{documented_flags, fake_codex},
-};
+use crate::{options::fake_codex, spawn_flags::documented_flags};
+use provost_testkit::env::TestEnv;
 
 /// A plan that awaits approval: no work starts, so that a flag's effect can be inspected.
 const AWAITS_PLAN_APPROVAL: [&str; 3] = ["--plan", "../../plan.toml", "--approve-plan"];

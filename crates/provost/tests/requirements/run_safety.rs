@@ -6,10 +6,8 @@ use std::{fs, os::unix::fs::symlink};
 use provost_testkit::harness::{TestRepo, eventually};
 use serde_json::json;
 
-use crate::{
-    kit::{TestEnv, text},
-    run_env::RunEnv,
-};
+use crate::run_env::RunEnv;
+use provost_testkit::env::{TestEnv, text};
 
 const WORK_LINE: &str = "echo work > work.txt";
 const MERGE_FLAGS: [&str; 4] = ["--land", "merge", "--check", "test -s work.txt"];

@@ -3,10 +3,13 @@
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
+use provost_testkit::forge::{FakeForge, PULL_REQUESTS};
 use provost_testkit::harness::eventually;
 use serde_json::json;
 
-use crate::{graphs, kit::TestEnv, run_env::RunEnv};
+use provost_testkit::env::TestEnv;
+
+use crate::{graphs, run_env::RunEnv};
 
 /// Waits for a file in the test's directory.
 #[track_caller]
@@ -32,7 +35,7 @@ fn pausing_env(work: &str, conflict: &str) -> RunEnv {
 #[test]
 fn moved_branch_lands_only_after_task_checks() {
     let script = "touch $root/there; while ! test -e $root/go; do sleep 0.05; done; echo a > a.txt";
-    let env = graphs::kit::PlanEnv::new(&[("a", &[], script)]);
+    let env = graphs::plan_env::PlanEnv::new(&[("a", &[], script)]);
     let plan = env.stage.file("plan.toml");
     let task = fs::read_to_string(&plan).unwrap();
     fs::write(&plan, task + "checks = [\"test -s a.txt && ! test -e user.txt\"]\n").unwrap();
@@ -102,7 +105,7 @@ fn failed_worktree_setup_is_retried_on_resume() {
 #[test]
 fn work_with_unrelated_history_is_merged() {
     let orphan = "git checkout -q --orphan x; echo b > b.txt; git add -A; git -c user.name=a -c user.email=a@b commit -qm o";
-    let env = graphs::kit::PlanEnv::new(&[("a", &[], "echo a > a.txt"), ("b", &[], orphan)]);
+    let env = graphs::plan_env::PlanEnv::new(&[("a", &[], "echo a > a.txt"), ("b", &[], orphan)]);
     let id = env.open_run(&["--check", "true"]);
     let row = env.wait_sealed(&id);
     assert_eq!(
@@ -114,35 +117,15 @@ fn work_with_unrelated_history_is_merged() {
     env.repo.git(&["merge-base", "main", &env.branch(&id)]);
 }
 
-/// Answers like `gh`, and records its input.
-const FAKE_GH: &str = r#"#!/bin/sh
-cd "$(dirname "$0")" || exit 1
-git -C "$PROJECT" status --porcelain > /dev/null
-case "$1 $2" in
-"pr list") cat list.json ;;
-"pr create") cat > /dev/null; echo '[{"number":7,"url":"https://example.invalid/pull/7","state":"OPEN"}]' > list.json ;;
-"pr view")
-    head=$(env -u GIT_COMMON_DIR -u GIT_OBJECT_DIRECTORY git --git-dir remote.git for-each-ref --format='%(objectname)' refs/heads/provost/)
-    echo "{\"state\":\"OPEN\",\"headRefOid\":\"$head\",\"statusCheckRollup\":[]}" ;;
-"api repos"*) echo '[]' ;;
-*) exit 1 ;;
-esac
-"#;
-
 #[test]
 fn push_runs_no_agent_program_and_keeps_its_remote() {
     let mut stage = TestEnv::new();
     let repo = stage.home.repo("work");
-    let forge = stage.home.root().join("forge");
-    fs::create_dir(&forge).unwrap();
-    fs::write(forge.join("gh"), FAKE_GH.replace("$PROJECT", &repo.path().display().to_string()))
-        .unwrap();
-    fs::set_permissions(forge.join("gh"), fs::Permissions::from_mode(0o700)).unwrap();
-    fs::write(forge.join("list.json"), "[]").unwrap();
-    let (remote, ran) = (forge.join("remote.git"), stage.file("ran"));
-    repo.git(&["init", "--quiet", "--bare", remote.to_str().unwrap()]);
-    repo.git(&["remote", "add", "origin", remote.to_str().unwrap()]);
-    stage.home.set_env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", forge.display()));
+    // Like the real `gh`, it calls git in the project.
+    let status = format!("git -C '{}' status --porcelain > /dev/null\n", repo.path().display());
+    let script = PULL_REQUESTS.replace("case \"$1 $2\" in\n", &(status + "case \"$1 $2\" in\n"));
+    let forge = FakeForge::with_remote(&mut stage.home, &repo, &script);
+    let (remote, ran) = (forge.path("remote.git"), stage.file("ran"));
     stage.home.set_env("GH_TOKEN", "sekrit");
     let evil = format!("echo $0 $GH_TOKEN >> {ran}; false");
     fs::write(stage.file("evil.sh"), format!("#!/bin/sh\n{evil}\n")).unwrap();

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use crate::kit::{TALKER, TestEnv};
+use provost_testkit::env::{TALKER, TestEnv};
 
 /// Arguments for a run with a single stage.
 const PLAIN_RUN: [&str; 6] = ["--agent", TALKER, "--no-triage", "--review-task", "off", "go"];

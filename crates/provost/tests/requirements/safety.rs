@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 use provost_testkit::harness::TestRepo;
 use serde_json::Value;
 
-use crate::kit::{TALKER, TestEnv};
+use provost_testkit::env::{TALKER, TestEnv};
 
 /// Leaves every kind of work: committed, changed, staged, new, ignored and binary.
 const LEAVES_UNSAVED_WORK: &str = r#"

@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use serde_json::Value;
 
-use crate::kit::{TALKER, TestEnv};
+use provost_testkit::env::{TALKER, TestEnv};
 
 #[test]
 fn results_match_their_schemas() {

@@ -9,7 +9,7 @@ use std::{
 use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
 
-use crate::kit::{TestEnv, text};
+use provost_testkit::env::{TestEnv, text};
 
 /// Names its conversation, starts a turn, and continues once the file `known` exists.
 const IN_A_TURN: &str = r#"

@@ -3,13 +3,11 @@
 
 use std::{fs, process::Stdio};
 
-use provost_testkit::harness::{TestRepo, eventually, scripted_agent_bin};
+use provost_testkit::harness::{TestRepo, eventually};
 use serde_json::{Value, json};
 
-use crate::{
-    kit::{TALKER, TestEnv, is_running, text},
-    run_env::RunEnv,
-};
+use crate::run_env::RunEnv;
+use provost_testkit::env::{TALKER, TestEnv, is_running};
 
 /// Asks a question with options, and ends its turn successfully once it is answered.
 const ASKS_AND_FINISHES: &str = r#"
@@ -196,11 +194,8 @@ hang = true
 
 /// Opens a team of two scripted agents, and returns its members' sessions.
 fn open_team(stage: &TestEnv, repo: &TestRepo, name: &str) -> Vec<String> {
-    let program = text(&scripted_agent_bin());
-    let path = text(&stage.scenario("rests", IDLES_BETWEEN_TURNS));
-    stage.configure(&format!(
-        "[session]\nstop_grace = \"1s\"\n[agents.rests]\nadapter = \"jsonl\"\ncommand = [{program:?}, {path:?}]\n"
-    ));
+    let agent = stage.scripted_agent("rests", IDLES_BETWEEN_TURNS);
+    stage.configure(&format!("[session]\nstop_grace = \"1s\"\n{agent}"));
     let members = ["--worker", "hand=rests", "--manager", "boss=rests"];
     let words =
         [&["team", "start", "limit calls", "--name", name][..], &members, &["--no-worktree"]];

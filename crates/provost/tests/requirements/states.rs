@@ -3,10 +3,9 @@
 use std::{collections::BTreeSet, fs};
 
 use provost_core::lifecycle::State;
-use provost_testkit::harness::scripted_agent_bin;
 use serde_json::Value;
 
-use crate::kit::{HANGS, TestEnv, text};
+use provost_testkit::env::{HANGS, TestEnv};
 
 /// Claims nothing in two turns, and ignores a request to exit.
 const CLAIMS_NOTHING: &str = r#"
@@ -104,13 +103,9 @@ fn make_unobservable(stage: &TestEnv, id: &str) -> BTreeSet<String> {
 }
 
 fn configure_agents(stage: &TestEnv) {
-    let agent = text(&scripted_agent_bin());
     let mut toml = String::from("session.rework = 0\n");
     for (name, scenario) in [("deaf", CLAIMS_NOTHING), ("refuted", CLAIMS_FAIL_CHECKS)] {
-        let path = text(&stage.home.scenario(name, scenario));
-        toml.push_str(&format!(
-            "[agents.{name}]\nadapter = \"jsonl\"\ncommand = [{agent:?}, {path:?}]\n"
-        ));
+        toml.push_str(&stage.scripted_agent(name, scenario));
     }
     stage.configure(&toml);
 }

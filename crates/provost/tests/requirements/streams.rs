@@ -2,10 +2,8 @@
 
 use serde_json::Value;
 
-use crate::{
-    kit::{HANGS, TestEnv},
-    run_env::RunEnv,
-};
+use crate::run_env::RunEnv;
+use provost_testkit::env::{HANGS, TestEnv};
 
 #[test]
 fn follower_is_exact_across_daemon_death() {

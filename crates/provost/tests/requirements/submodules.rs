@@ -5,7 +5,7 @@ use std::fs;
 use provost_testkit::harness::TestRepo;
 use serde_json::json;
 
-use crate::kit::{TestEnv, text};
+use provost_testkit::env::{TestEnv, text};
 
 const WRITES_FILE: &str = "[[step]]\nwrite = { path = \"b.txt\", content = \"b\" }\n";
 

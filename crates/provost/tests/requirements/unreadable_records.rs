@@ -2,7 +2,7 @@
 
 use rusqlite::Connection;
 
-use crate::kit::{HANGS, TestEnv};
+use provost_testkit::env::{HANGS, TestEnv};
 
 #[test]
 fn e09_one_unreadable_record_hides_no_other() {
@@ -50,7 +50,7 @@ fn e09_unreadable_open_session_stops_no_other() {
     assert_eq!(stage.wait_sealed(&sound)["state"], "cancelled");
     let refused = stage.home.provost(&["cancel", &broken, "--json"]).assert_code(6).json();
     assert_eq!(refused["ok"], false);
-    assert!(crate::kit::is_running(pid), "what cannot be read is not ended");
+    assert!(provost_testkit::env::is_running(pid), "what cannot be read is not ended");
     stage.home.daemon().stop();
     restore_event(&stage, &broken, &undamaged);
     assert_eq!(stage.status(&broken)["process"], "alive");

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use provost_testkit::harness::TestRepo;
 use serde_json::{Value, json};
 
-use crate::kit::{TALKER, TestEnv};
+use provost_testkit::env::{TALKER, TestEnv};
 
 const WRITES_FILE: &str = "[[step]]\nwrite = { path = \"b.txt\", content = \"b\" }\n";
 

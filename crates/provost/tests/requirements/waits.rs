@@ -8,7 +8,7 @@ use std::{
 use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
 
-use crate::kit::{HANGS, TestEnv, interrupt, kill, text};
+use provost_testkit::env::{HANGS, TestEnv, interrupt, kill, text};
 
 /// An agent that prints a line and then runs until it is killed.
 fn prints_then_hangs() -> String {
@@ -157,7 +157,7 @@ fn ctrl_c_ends_the_wait_not_the_session() {
     let short = &id.trim()[id.trim().len() - 8..];
     assert!(stderr.contains(&format!("session {short} continues")), "{stderr}");
     assert!(stderr.contains(&format!("provost logs {short} -f")), "{stderr}");
-    assert!(crate::kit::is_running(pid));
+    assert!(provost_testkit::env::is_running(pid));
     assert_eq!(stage.status("left")["process"], "alive");
 }
 
@@ -198,6 +198,6 @@ fn e16_holder_death_ends_wait_as_unobserved() {
     let row = stage.wait_sealed(&id);
     assert_eq!(row["process"], "unknown", "how it ended was not seen: {row}");
     assert!(row["flags"].as_array().unwrap().contains(&json!("exit_code_unobserved")), "{row}");
-    assert!(!crate::kit::is_running(agent), "what outlives its holder is ended");
+    assert!(!provost_testkit::env::is_running(agent), "what outlives its holder is ended");
     drop(logs);
 }

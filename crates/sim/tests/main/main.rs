@@ -6,6 +6,7 @@ mod load;
 mod many_seeds;
 mod model;
 mod run_model;
+mod run_model_values;
 #[cfg(feature = "seeded-bugs")]
 mod seeded_bugs;
 mod seeds;

@@ -7,20 +7,19 @@ use std::{
 };
 
 use provost_core::{
-    ids::{CommitId, RunId, SessionId, TreeId},
-    limits::Bounds,
+    ids::{CommitId, RunId, SessionId},
     run::{
-        Event, LandMode, LandStep, PlanningSpec, ReviewMode, ReviewModes, Run, RunAdvanceContext,
-        RunCommand, RunEffect, RunEnding, RunOpened, RunSpec, RunStep, RunTarget, SessionOrder,
+        Event, Run, RunAdvanceContext, RunCommand, RunEffect, RunEnding, RunOpened, RunSpec,
+        RunStep, SessionOrder,
     },
-    session::{
-        self, AgentInterface, AgentSpec, CommandStdin, ManualOutcome, Session, SessionOpened,
-    },
+    session::{self, ManualOutcome, Session, SessionOpened},
     time::Moment,
-    verdict::{CheckEnd, EmptyDiff, Receipt, Snapshot},
+    verdict::CheckEnd,
 };
 use provost_sim::run_laws::RunWatch;
 use stateright::{Checker, Model, Property};
+
+use crate::run_model_values::{landed, merge, receipt, snapshot, spec};
 
 /// The number of actions up to which every order is tried.
 const DEPTH: usize = if cfg!(debug_assertions) { 6 } else { 11 };
@@ -525,94 +524,4 @@ fn begin(spec: RunSpec) -> RunNode {
     node.follow();
     node.text = node.state_text();
     node
-}
-
-fn landed(commit: CommitId) -> RunCommand {
-    RunCommand::Landed { branch: "main".to_owned(), commit, merged: true }
-}
-
-/// A merge with conflicts, except in a run with checks.
-fn merge(run: &Run) -> Box<LandStep> {
-    let conflicts = if run.spec.checks.is_empty() { vec!["a.rs".to_owned()] } else { Vec::new() };
-    Box::new(LandStep::Merge {
-        onto: CommitId("theirs".to_owned()),
-        work: CommitId("ours".to_owned()),
-        merge: snapshot("merged"),
-        conflicts,
-    })
-}
-
-fn receipt(tree: &str, end: CheckEnd) -> Receipt {
-    Receipt {
-        command: "check".to_owned(),
-        tree: TreeId(tree.to_owned()),
-        end,
-        duration_ms: 0,
-        output_digest: String::new(),
-        output: String::new(),
-        tail: String::new(),
-        warm: false,
-        environment: None,
-        overlay: None,
-    }
-}
-
-fn snapshot(tree: &str) -> Snapshot {
-    Snapshot { commit: CommitId(format!("c-{tree}")), tree: TreeId(tree.to_owned()) }
-}
-
-fn spec() -> RunSpec {
-    RunSpec {
-        name: "m".to_owned(),
-        goal: "m".to_owned(),
-        preset: None,
-        spec: None,
-        project: "/p".to_owned(),
-        cwd: "/p".to_owned(),
-        target: RunTarget { branch: Some("main".to_owned()), base: snapshot("t0"), remote: None },
-        worktrees: "/w".to_owned(),
-        branch: "provost/m".to_owned(),
-        agent: AgentSpec {
-            name: "m".to_owned(),
-            interface: AgentInterface::json_lines(),
-            argv: vec!["a".to_owned()],
-            env: Default::default(),
-            pass_env: Vec::new(),
-            own_env: Vec::new(),
-            input: CommandStdin::Closed,
-            settings: Default::default(),
-            version: None,
-            profile: Default::default(),
-        },
-        triage: false,
-        planning: PlanningSpec::default(),
-        reviews: ReviewModes {
-            plan: ReviewMode::Off,
-            task: ReviewMode::Off,
-            whole: ReviewMode::Off,
-            cycles: 0,
-        },
-        land: LandMode::Merge,
-        checks: Vec::new(),
-        configured_checks: false,
-        no_checks: false,
-        keep: Vec::new(),
-        protected: Vec::new(),
-        setup: None,
-        copy: Vec::new(),
-        empty_diff: EmptyDiff::Refused,
-        bounds: Bounds { settle_ms: 1, ..Bounds::default() },
-        budget: Default::default(),
-        policy: Default::default(),
-        questions: false,
-        answers: Default::default(),
-        templates: Default::default(),
-        hooks: Default::default(),
-        pull_every_ms: 1,
-        comments_from: Default::default(),
-        pull_checks_ms: 1,
-        prices: None,
-        origin: None,
-        warnings: Vec::new(),
-    }
 }

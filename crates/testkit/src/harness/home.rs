@@ -17,7 +17,7 @@ use super::follower::OutputFollower;
 use super::leftovers::{self, PREFIX, leftovers};
 use super::output::{self, ProgramOutput, TimeLimits};
 use super::processes::HomeProcess;
-use super::programs::provost_bin;
+use super::programs::{provost_bin, scripted_agent_bin};
 use super::repo::TestRepo;
 use super::wait::{eventually, poll_until};
 use crate::clock::Deadline;
@@ -82,6 +82,20 @@ impl TestHome {
         home
     }
 
+    /// Creates a home with short windows, so that sessions are sealed quickly.
+    pub fn with_short_windows() -> Self {
+        let mut home = Self::new();
+        home.set_short_windows();
+        home
+    }
+
+    /// Shortens the windows for everything that the home runs from now on.
+    pub fn set_short_windows(&mut self) {
+        self.set_env("PROVOST_SESSION_SETTLE", "150ms");
+        self.set_env("PROVOST_SESSION_DRAIN", "300ms");
+        self.set_env("PROVOST_SESSION_STOP_GRACE", "150ms");
+    }
+
     /// Runs this `provost` from now on.
     pub fn use_provost(&mut self, program: PathBuf) {
         self.provost = Some(program);
@@ -126,6 +140,19 @@ impl TestHome {
         let path = self.root().join(format!("{name}.toml"));
         fs::write(&path, text).expect("the scenario can be written");
         path
+    }
+
+    /// Writes a scenario, and returns the configuration of an agent that plays it over JSON lines.
+    /// In the scenario, `{{root}}` is the home's root.
+    pub fn scripted_agent(&self, name: &str, scenario: &str) -> String {
+        let scenario = self.scenario(name, scenario).display().to_string();
+        let root = format!("root={}", self.root().display());
+        agent_config(name, &[&scenario, "--vars", &root])
+    }
+
+    /// Returns the configuration of an agent that plays a sample scenario over JSON lines.
+    pub fn sample_agent(&self, name: &str, sample: &str) -> String {
+        agent_config(name, &[&format!("sample:{sample}")])
     }
 
     /// Writes one of the sample scenarios and returns the file's path.
@@ -212,6 +239,25 @@ impl TestHome {
     #[track_caller]
     pub fn events_of(&self, id: &str, kind: &str) -> Vec<Value> {
         self.events(id).into_iter().filter(|event| event["kind"] == kind).collect()
+    }
+
+    /// Starts a session in the home's root and returns its id.
+    #[track_caller]
+    pub fn spawn(&self, args: &[&str]) -> String {
+        self.provost(&[&["spawn", "--json"], args].concat()).ok().id()
+    }
+
+    /// Returns the records of the ledger, in order.
+    #[track_caller]
+    pub fn ledger_records(&self) -> Vec<Value> {
+        let lines = self.provost(&["ledger", "export"]).ok().json_lines();
+        lines.into_iter().filter_map(|line| line.get("record").cloned()).collect()
+    }
+
+    /// Asserts that the ledger is intact and its projections match its events.
+    #[track_caller]
+    pub fn assert_ledger_verified(&self) {
+        self.provost(&["ledger", "verify", "--json"]).ok();
     }
 
     /// Returns the home's daemon.
@@ -360,15 +406,23 @@ impl Drop for TestHome {
     }
 }
 
-/// Returns the ids in the output of `ls` whose process is alive or is being started.
+/// Returns the ids in the output of `ls` whose process is alive or will be started: it is being
+/// launched, or its worktree is being made.
 fn living_sessions(list: &Value) -> Vec<String> {
     let rows = list["sessions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let starting = |row: &Value| {
-        let launches = row["launches"].as_array().into_iter().flatten();
-        launches.last().is_some_and(|launch| launch["phase"] == "pending")
+    let starting = |row: &Value| match row["launches"].as_array().and_then(|all| all.last()) {
+        Some(launch) => launch["phase"] == "pending",
+        None => row["sealed"] == false,
     };
     let living = rows.iter().filter(|row| row["process"] == "alive" || starting(row));
     living.filter_map(|row| row["id"].as_str()).map(str::to_owned).collect()
+}
+
+/// Returns the configuration of an agent that is the scripted agent with these arguments.
+fn agent_config(name: &str, arguments: &[&str]) -> String {
+    let program = scripted_agent_bin().display().to_string();
+    let command = [&[program.as_str()], arguments].concat();
+    format!("[agents.{name}]\nadapter = \"jsonl\"\ncommand = {command:?}\n")
 }
 
 #[expect(

@@ -18,7 +18,7 @@ pub use daemon::HomeDaemon;
 pub use follower::OutputFollower;
 pub use home::TestHome;
 pub use leftovers::{leftovers, leftovers_under};
-pub use output::ProgramOutput;
+pub use output::{ProgramOutput, string_value};
 pub use programs::{paused_program_bin, provost_bin, scripted_agent_bin};
 pub use repo::TestRepo;
 pub use wait::{Probe, eventually, eventually_within, read_nonempty};

@@ -72,6 +72,12 @@ impl ProgramOutput {
             .unwrap_or_else(|error| panic!("not one JSON value ({error}): {self:#?}"))
     }
 
+    /// Returns the `id` of the JSON object on stdout.
+    #[track_caller]
+    pub fn id(&self) -> String {
+        string_value(&self.json()["id"])
+    }
+
     /// Parses stdout as JSON lines.
     #[track_caller]
     pub fn json_lines(&self) -> Vec<Value> {
@@ -81,6 +87,12 @@ impl ProgramOutput {
         };
         self.stdout.lines().map(parse).collect()
     }
+}
+
+/// Returns the text of a JSON string.
+#[track_caller]
+pub fn string_value(value: &Value) -> String {
+    value.as_str().unwrap_or_else(|| panic!("not a text: {value}")).to_owned()
 }
 
 /// Runs a command with this input. An `Err` explains why it did not end within its limits.

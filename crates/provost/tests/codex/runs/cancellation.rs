@@ -2,8 +2,10 @@
 
 use serde_json::Value;
 
-use super::kit::{COLOUR_QUESTION, HELD_THREAD, triage_thread, work_thread, work_until_resumed};
-use crate::kit::CodexEnv;
+use super::run_threads::{
+    COLOUR_QUESTION, HELD_THREAD, triage_thread, work_thread, work_until_resumed,
+};
+use crate::codex_env::CodexEnv;
 
 const WRITE: &str = "echo hello > greeting.txt";
 

@@ -9,8 +9,8 @@ use std::fs;
 use provost_testkit::harness::{COMMIT_FAILPOINTS, Crash, eventually};
 use serde_json::{Value, json};
 
-use super::kit::{COLOUR_QUESTION, FINDING, review_thread, triage_thread, work_thread};
-use crate::kit::CodexEnv;
+use super::run_threads::{COLOUR_QUESTION, FINDING, review_thread, triage_thread, work_thread};
+use crate::codex_env::CodexEnv;
 
 /// The number of crash points to try, unless all are tried.
 const SUBSET: usize = 3;

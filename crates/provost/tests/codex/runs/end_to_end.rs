@@ -5,8 +5,10 @@ use std::ops::Add as _;
 use provost_testkit::harness::eventually;
 use serde_json::Value;
 
-use super::kit::{COLOUR_QUESTION, FINDING, NO_CHANGE, review_thread, triage_thread, work_thread};
-use crate::kit::{CodexEnv, TestedCodex};
+use super::run_threads::{
+    COLOUR_QUESTION, FINDING, NO_CHANGE, review_thread, triage_thread, work_thread,
+};
+use crate::codex_env::{CodexEnv, TestedCodex};
 
 const WRITE: &str = "echo hello > greeting.txt";
 const CHECK: &str = "grep -q hello greeting.txt";

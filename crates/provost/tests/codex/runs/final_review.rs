@@ -5,8 +5,8 @@ use std::fs;
 use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
 
-use super::kit::{fixing_review, work_thread};
-use crate::kit::CodexEnv;
+use super::run_threads::{fixing_review, work_thread};
+use crate::codex_env::CodexEnv;
 
 const FINAL_REVIEW_ARGS: [&str; 10] = [
     "Write a greeting.",

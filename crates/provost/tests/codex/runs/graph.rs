@@ -6,7 +6,7 @@ use std::fs;
 use provost_testkit::{harness::eventually, story::shop};
 use serde_json::Value;
 
-use crate::kit::CodexEnv;
+use crate::codex_env::CodexEnv;
 
 #[test]
 fn r18_r21_e20_spec_is_planned_merged_and_verified() {

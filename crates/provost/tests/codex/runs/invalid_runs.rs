@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::kit::CodexEnv;
+use crate::codex_env::CodexEnv;
 
 #[test]
 fn invalid_run_arguments_are_refused() {

@@ -3,8 +3,8 @@
 
 use serde_json::json;
 
-use super::kit::{work_after_hold, work_thread};
-use crate::kit::CodexEnv;
+use super::run_threads::{work_after_hold, work_thread};
+use crate::codex_env::CodexEnv;
 
 const WRITE: &str = "echo hello > greeting.txt";
 const CHECK: &str = "grep -q hello greeting.txt";

@@ -1,6 +1,6 @@
 //! Plans of real Codex: they are parsed strictly, corrected once, reviewed and rejected.
 
-use crate::kit::CodexEnv;
+use crate::codex_env::CodexEnv;
 
 /// A thread that returns these results, one per turn.
 fn scripted_thread(when: &str, results: &[&str]) -> String {

@@ -3,17 +3,12 @@
 //! `gh` is a stand-in that answers from files in GitHub's format. The remote is a bare repository, and the pushes are
 //! real.
 
-use std::{
-    fs,
-    os::unix::fs::PermissionsExt as _,
-    path::{Path, PathBuf},
-};
-
+use provost_testkit::forge::{FakeForge, PULL_REQUESTS};
 use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
 
-use super::kit::{with_rework_turn, work_thread};
-use crate::kit::CodexEnv;
+use super::run_threads::{with_rework_turn, work_thread};
+use crate::codex_env::CodexEnv;
 
 const PULL_REQUEST_ARGS: [&str; 8] = [
     "Write a greeting.",
@@ -26,67 +21,11 @@ const PULL_REQUEST_ARGS: [&str; 8] = [
     "grep -q hello greeting.txt",
 ];
 
-const GH_SCRIPT: &str = r#"#!/bin/sh
-cd "$(dirname "$0")" || exit 1
-echo "$*" >> calls
-case "$1 $2" in
-"pr list") cat list.json ;;
-"pr create")
-    cat > body.md
-    echo '[{"number":7,"url":"https://example.invalid/pull/7","state":"OPEN"}]' > list.json
-    echo https://example.invalid/pull/7 ;;
-"pr view")
-    # Variables of the user's repository must not apply to this one.
-    head=$(env -u GIT_COMMON_DIR -u GIT_OBJECT_DIRECTORY git --git-dir remote.git for-each-ref --format='%(objectname)' refs/heads/provost/)
-    sed "s/HEAD/$head/" view.json ;;
-"api repos"*) cat lines.json ;;
-*) echo "what is $*" >&2; exit 1 ;;
-esac
-"#;
-
-/// A fake GitHub: the `gh` stand-in, its files and the remote.
-struct GhStandIn {
-    dir: PathBuf,
-}
-
-impl GhStandIn {
-    fn new(stage: &mut CodexEnv) -> GhStandIn {
-        let dir = stage.root().join("forge");
-        fs::create_dir_all(&dir).unwrap();
-        fs::write(dir.join("gh"), GH_SCRIPT).unwrap();
-        fs::set_permissions(dir.join("gh"), fs::Permissions::from_mode(0o700)).unwrap();
-        let forge = GhStandIn { dir };
-        forge.write_json("list.json", &json!([]));
-        forge.write_json("lines.json", &json!([]));
-        forge.set_view("OPEN", &json!([]));
-        let remote = forge.dir.join("remote.git");
-        stage.repo.git(&["init", "-q", "--bare", remote.to_str().unwrap()]);
-        stage.repo.git(&["remote", "add", "origin", remote.to_str().unwrap()]);
-        let path = format!("{}:/usr/local/bin:/usr/bin:/bin", forge.dir.display());
-        stage.home.set_env("PATH", path);
-        stage.configure("[run]\npull_every = \"50ms\"\npull_checks = \"0s\"\n");
-        forge
-    }
-
-    fn write_json(&self, name: &str, value: &Value) {
-        let unfinished = self.dir.join(format!("{name}.new"));
-        fs::write(&unfinished, value.to_string()).unwrap();
-        fs::rename(unfinished, self.dir.join(name)).unwrap();
-    }
-
-    fn set_view(&self, state: &str, checks: &Value) {
-        let view = json!({"state": state, "headRefOid": "HEAD", "statusCheckRollup": checks});
-        self.write_json("view.json", &view);
-    }
-
-    fn count_calls(&self, begins: &str) -> usize {
-        let calls = fs::read_to_string(self.dir.join("calls")).unwrap_or_default();
-        calls.lines().filter(|line| line.starts_with(begins)).count()
-    }
-
-    fn directory(&self) -> &Path {
-        &self.dir
-    }
+/// Creates a forge for the environment's repository.
+fn forge_of(stage: &mut CodexEnv) -> FakeForge {
+    let forge = FakeForge::with_remote(&mut stage.home, &stage.repo, PULL_REQUESTS);
+    stage.configure("[run]\npull_every = \"50ms\"\npull_checks = \"0s\"\n");
+    forge
 }
 
 fn finished_check(conclusion: &str) -> Value {
@@ -100,7 +39,7 @@ fn running_check() -> Value {
 #[test]
 fn pull_request_is_created_once_with_evidence() {
     let Some(mut stage) = CodexEnv::new(&work_thread("echo hello > greeting.txt")) else { return };
-    let forge = GhStandIn::new(&mut stage);
+    let forge = forge_of(&mut stage);
     forge.set_view("OPEN", &running_check());
     let id = stage.run_detached(&PULL_REQUEST_ARGS);
     let row = stage.wait_run(&id, |row| row["landing"]["pull_request"]["checks"] == "pending");
@@ -112,7 +51,7 @@ fn pull_request_is_created_once_with_evidence() {
     assert_eq!(row["state"], "succeeded", "{row:#}");
     assert_eq!(row["landing"]["pull_request"]["url"], "https://example.invalid/pull/7");
     assert_eq!(forge.count_calls("pr create"), 1);
-    let body = fs::read_to_string(forge.directory().join("body.md")).unwrap();
+    let body = forge.pull_request_text();
     for part in ["Write a greeting.", "grep -q hello greeting.txt", "passed"] {
         assert!(body.contains(part), "{part} is not in {body}");
     }
@@ -123,7 +62,7 @@ fn failed_check_and_comment_reach_session_once() {
     let scenario =
         with_rework_turn(&work_thread("echo hello > greeting.txt"), "echo more >> greeting.txt");
     let Some(mut stage) = CodexEnv::new(&scenario) else { return };
-    let forge = GhStandIn::new(&mut stage);
+    let forge = forge_of(&mut stage);
     let comment = json!([{"id": 3, "user": {"login": "ann"}, "author_association": "MEMBER", "path": "greeting.txt", "line": 1, "body": "say more"}]);
     forge.write_json("lines.json", &comment);
     forge.set_view("OPEN", &finished_check("FAILURE"));
@@ -151,7 +90,7 @@ fn failed_check_and_comment_reach_session_once() {
 #[test]
 fn cancelled_run_keeps_its_pull_request() {
     let Some(mut stage) = CodexEnv::new(&work_thread("echo hello > greeting.txt")) else { return };
-    let forge = GhStandIn::new(&mut stage);
+    let forge = forge_of(&mut stage);
     forge.set_view("OPEN", &running_check());
     let id = stage.run_detached(&PULL_REQUEST_ARGS);
     stage.wait_run(&id, |row| row["landing"]["pull_request"].is_object());
@@ -168,15 +107,14 @@ fn cancelled_run_keeps_its_pull_request() {
 #[test]
 fn missing_gh_fails_landing_and_resumes_later() {
     let Some(mut stage) = CodexEnv::new(&work_thread("echo hello > greeting.txt")) else { return };
-    let forge = GhStandIn::new(&mut stage);
-    fs::remove_file(forge.directory().join("gh")).unwrap();
+    let forge = forge_of(&mut stage);
+    forge.uninstall();
     let id = stage.run_detached(&PULL_REQUEST_ARGS);
     let row = stage.wait_run_sealed(&id);
     assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("landing")), "{row:#}");
     assert!(row["detail"].as_str().unwrap().contains("gh"), "{row:#}");
     // The work is kept, and the run can be resumed once `gh` exists.
-    fs::write(forge.directory().join("gh"), GH_SCRIPT).unwrap();
-    fs::set_permissions(forge.directory().join("gh"), fs::Permissions::from_mode(0o700)).unwrap();
+    forge.install(PULL_REQUESTS);
     forge.set_view("MERGED", &json!([]));
     stage.provost(&["resume", &id]).ok();
     let row = eventually("the second attempt is sealed", || {

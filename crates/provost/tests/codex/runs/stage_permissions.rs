@@ -3,8 +3,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::kit::{COLOUR_QUESTION, review_thread, review_thread_after, triage_thread, work_thread};
-use crate::{journal::LaunchJournal, kit::CodexEnv};
+use super::run_threads::{
+    COLOUR_QUESTION, review_thread, review_thread_after, triage_thread, work_thread,
+};
+use crate::{codex_env::CodexEnv, journal::LaunchJournal};
 
 const WRITE: &str = "echo hello > greeting.txt";
 

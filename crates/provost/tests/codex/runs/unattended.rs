@@ -1,7 +1,7 @@
 //! Runs that ask no questions, and runs whose answers were given in advance.
 
-use super::kit::{COLOUR_QUESTION, triage_thread, work_thread};
-use crate::kit::CodexEnv;
+use super::run_threads::{COLOUR_QUESTION, triage_thread, work_thread};
+use crate::codex_env::CodexEnv;
 
 const WORK: &str = "echo hello > greeting.txt";
 

@@ -10,6 +10,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use provost_testkit::harness::string_value;
 use provost_testkit::{
     ProgramOutput, TestHome, TestRepo, eventually, eventually_within, scripted_agent_bin,
 };
@@ -17,7 +18,6 @@ use serde_json::Value;
 
 use super::faults::{FaultInjector, is_root};
 use super::{DRAIN, SeededRandom, is_answered};
-use crate::kit::{configure, quick_home, string_value};
 
 /// The user that runs the campaign's processes if the test runs as root, because thread limits do
 /// not apply to root.
@@ -204,18 +204,11 @@ pub(super) struct CampaignOperator {
 
 impl CampaignOperator {
     pub(super) fn new() -> CampaignOperator {
-        let home = quick_home();
+        let home = TestHome::with_short_windows();
         let repo = home.repo("sample");
         let root = home.root().display().to_string();
-        let program = scripted_agent_bin().display().to_string();
-        let agent = |name: &str, scenario: &str| {
-            let scenario = home.scenario(name, scenario).display().to_string();
-            format!(
-                "[agents.{name}]\nadapter = \"jsonl\"\ncommand = [\"{program}\", \"{scenario}\", \"--vars\", \"root={root}\"]\n"
-            )
-        };
         let agents = [("worker", WORKER), ("asker", ASKER), ("listener", LISTENER)];
-        let agents = agents.map(|(name, scenario)| agent(name, scenario)).concat();
+        let agents = agents.map(|(name, scenario)| home.scripted_agent(name, scenario)).concat();
         let ends = [
             "opened",
             "completed",
@@ -231,7 +224,7 @@ impl CampaignOperator {
             format!("{name} = \"echo ${{PROVOST_LAUNCH%%.*}} {name} >> {root}/hooks\"\n")
         };
         let hooks = ends.map(hook).concat();
-        configure(&home, &format!("[hooks.session]\n{hooks}\n{agents}"));
+        home.configure(&format!("[hooks.session]\n{hooks}\n{agents}"));
         fs::write(home.root().join("act.sh"), ACT).expect("a script can be written");
         let user = is_root().then_some(UNPRIVILEGED);
         let (jobs, sent, posted) = (Vec::new(), Vec::new(), Vec::new());
@@ -281,7 +274,7 @@ impl CampaignOperator {
         let spawned = self.run_until_answered(&[
             "spawn", "--json", "--key", "listener", "--agent", "listener", "listen",
         ]);
-        self.listener = string_value(&spawned.ok().json()["id"]);
+        self.listener = spawned.ok().id();
         self.run_until_answered(&[
             "team",
             "new",
@@ -470,7 +463,7 @@ impl CampaignOperator {
             CampaignCommand::Message(text) => self.sent.push(text),
             CampaignCommand::Post(text) => self.posted.push(text),
             CampaignCommand::Job(key, kind) => {
-                let id = string_value(&output.json()["id"]);
+                let id = output.id();
                 self.jobs.push(CampaignJob { key, kind, id, answered: false });
             }
         }

@@ -5,11 +5,10 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::Child;
 
-use provost_testkit::{Crash, ProgramOutput, TestHome, TestRepo, eventually, scripted_agent_bin};
+use provost_testkit::{Crash, ProgramOutput, TestHome, TestRepo, eventually};
 use serde_json::Value;
 
 use super::scenarios::CrashScenario;
-use crate::kit::{configure, ledger_records, quick_home, wait_sealed};
 
 /// The signal that ends an aborted process.
 const SIGABRT: i32 = 6;
@@ -31,11 +30,11 @@ pub(super) struct CrashEnv {
 impl CrashEnv {
     /// Creates a home and starts the daemon that may die.
     pub(super) fn start(scenario: &CrashScenario, crash: Option<&Crash>) -> CrashEnv {
-        let mut home = quick_home();
+        let mut home = TestHome::with_short_windows();
         home.set_env("PROVOST_SESSION_REWORK", "1");
         home.set_env("PROVOST_SESSION_STOP_GRACE", scenario.grace);
         let repo = home.repo("sample");
-        let agent = home.scenario("agent", scenario.agent);
+        let agent = home.scripted_agent("scripted", scenario.agent);
         let hooks = home.root().join("hooks.log");
         let names = ["opened", "started", "needs_input", "rework"];
         let ends = [
@@ -52,15 +51,7 @@ impl CrashEnv {
         let run: String = RUN_HOOKS
             .map(|name| format!("\"run.{name}\" = \"echo run.{name} >> {}\"\n", hooks.display()))
             .concat();
-        let (program, root) = (scripted_agent_bin(), home.root().display().to_string());
-        configure(
-            &home,
-            &format!(
-                "[hooks]\n{run}[hooks.session]\n{session}\n[agents.scripted]\nadapter = \"jsonl\"\ncommand = [\"{}\", \"{}\", \"--vars\", \"root={root}\"]\n",
-                program.display(),
-                agent.display(),
-            ),
-        );
+        home.configure(&format!("[hooks]\n{run}[hooks.session]\n{session}\n{agent}"));
         let first = home.daemon().start(crash);
         CrashEnv { home, repo, first_daemon: first, changes: 0 }
     }
@@ -89,14 +80,14 @@ impl CrashEnv {
     #[track_caller]
     pub(super) fn spawn(&mut self, args: &[&str], rest: &[&str]) -> String {
         let spawned = self.send_change(&[&["spawn"], args].concat(), rest);
-        crate::kit::string_value(&spawned.ok().json()["id"])
+        spawned.ok().id()
     }
 
     /// Waits until the outcome is sealed, the exit of every process was observed, every hook has finished, and every
     /// run has its summary.
     #[track_caller]
     pub(super) fn wait_settled(&self, id: &str, hooks: usize) -> Value {
-        let row = wait_sealed(&self.home, id);
+        let row = self.home.wait_sealed(id);
         eventually("everything has ended", || {
             // A status query starts a daemon if the last one died; an export does not.
             self.home.provost(&["status", id]);
@@ -127,7 +118,9 @@ impl CrashEnv {
 
     /// Returns a lower bound for the number of commits: events of one commit share a timestamp.
     pub(super) fn count_commits(&self) -> u64 {
-        let mut moments: Vec<u64> = ledger_records(&self.home)
+        let mut moments: Vec<u64> = self
+            .home
+            .ledger_records()
             .iter()
             .filter_map(|record| record["mono_ms"].as_u64())
             .collect();

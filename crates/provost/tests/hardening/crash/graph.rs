@@ -4,6 +4,7 @@
 use std::fs;
 
 use super::scenarios::{CrashScenario, assert_hooks, assert_outcome};
+use provost_testkit::harness::string_value;
 
 /// Works on the task in the instruction, and logs that the instruction arrived.
 const ACT_SCRIPT: &str = r#"set -eu
@@ -73,13 +74,13 @@ repeat = { times = 9, steps = [
         let planned = ["run", "--detach", "--agent", "scripted", "--plan", &plan];
         let ends = ["--review-task", "off", "--parallel", "2", "--check", check];
         let opened = stage.send_change(&[&planned[..], &ends].concat(), &["Do it"]);
-        crate::kit::string_value(&opened.ok().json()["id"])
+        opened.ok().id()
     },
     check: |stage, id| {
         assert_outcome(stage, id, "succeeded");
         assert_hooks(stage, &["run.opened", "run.succeeded"]);
         let row = stage.home.provost(&["status", id, "--json"]).ok().json();
-        let branch = crate::kit::string_value(&row["landing"]["branch"]);
+        let branch = string_value(&row["landing"]["branch"]);
         let at = |file: &str| stage.repo.git(&["show", &format!("{branch}:{file}")]);
         assert_eq!(["shared.txt", "both.txt", "last.txt"].map(at), ["base\nleft\nright"; 3]);
         let log = fs::read_to_string(stage.outside_file("received")).expect("the log exists");

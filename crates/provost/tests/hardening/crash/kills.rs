@@ -4,13 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use provost_holder::{HeldRecord, LaunchState, inspect};
+use provost_testkit::env::{count_lines, wait_file};
 use provost_testkit::eventually;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::crash_env::CrashEnv;
 use super::scenarios::{CANCEL, COMMAND, QUESTION, REWORK, WORK, is_running};
-use crate::kit::{assert_ledger_verified, count_lines, wait_file};
 
 /// The process to kill.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -71,7 +71,7 @@ fn grandchildren_of_killed_agent_are_killed() {
     for victim in KILL_TARGETS {
         let mut stage = CrashEnv::start(&CANCEL, None);
         let agent = provost_testkit::scripted_agent_bin().display().to_string();
-        let scenario = stage.outside_file("agent.toml").display().to_string();
+        let scenario = stage.outside_file("scripted.toml").display().to_string();
         let root = format!("root={}", stage.home.root().display());
         let id = stage.spawn(&[], &["--", &agent, &scenario, "--vars", &root]);
         wait_file(&stage.outside_file("in-place"));
@@ -112,7 +112,7 @@ fn check_reruns_without_holder_and_fails_if_killed() {
                 assert_eq!(count_lines(&runs), 1, "a check that ended is not run again");
             }
         }
-        assert_ledger_verified(&stage.home);
+        stage.home.assert_ledger_verified();
     }
 }
 
@@ -132,7 +132,7 @@ fn agent_dying_before_rework_fails_verification() {
     let row = stage.wait_settled(&id, 3);
     assert_eq!((&row["state"], &row["cause"]), (&"failed".into(), &"verification".into()), "{row}");
     assert_eq!(count_lines(&stage.outside_file("reworks")), 0);
-    assert_ledger_verified(&stage.home);
+    stage.home.assert_ledger_verified();
 }
 
 /// Kills the victim and waits for the outcome.
@@ -140,7 +140,7 @@ fn kill_and_settle(stage: &CrashEnv, id: &str, victim: KillTarget, hooks: usize)
     stage.home.wait_state(id, |row| row["launches"][0]["phase"] == "running");
     kill_target(&launch_dir(stage, id), victim);
     let row = stage.wait_settled(id, hooks);
-    assert_ledger_verified(&stage.home);
+    stage.home.assert_ledger_verified();
     row
 }
 

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::crash_env::CrashEnv;
-use crate::kit::ledger_records;
 
 /// Fields with times, processes and paths, which differ between any two runs, disturbed or not. A
 /// commit contains its date. `warm` shows whether a checkout existed before, as it does when the
@@ -44,7 +43,7 @@ impl NormalizedLedger {
     pub(super) fn from_ledger(stage: &CrashEnv, id: &str) -> NormalizedLedger {
         let root = stage.home.root().display().to_string();
         let mut topics: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        let all = ledger_records(&stage.home);
+        let all = stage.home.ledger_records();
         let names = id_placeholders(&all, id);
         for record in all {
             let kind = record["kind"].as_str().expect("a record has a kind");

@@ -7,7 +7,7 @@ use provost_holder::journal::{
 };
 
 use super::crash_env::CrashEnv;
-use crate::kit::{count_lines, wait_file};
+use provost_testkit::env::{count_lines, wait_file};
 
 /// A scenario that is played with or without a crash.
 ///
@@ -154,7 +154,7 @@ hang = true
     hooks: 3,
     play: |stage| {
         let agent = provost_testkit::scripted_agent_bin().display().to_string();
-        let scenario = stage.outside_file("agent.toml").display().to_string();
+        let scenario = stage.outside_file("scripted.toml").display().to_string();
         let root = format!("root={}", stage.home.root().display());
         let id = stage.spawn(&[], &["--", &agent, &scenario, "--vars", &root]);
         // Waiting for a file contacts no daemon, so this command starts the next daemon if the
@@ -278,7 +278,7 @@ exit = 0
         let reviews = ["--review-task", "off", "--review-final", "off"];
         let ends = ["--land", "merge", "--answers", &answers, "--check", &check];
         let opened = stage.send_change(&[&stages[..], &reviews, &ends].concat(), &["Do it"]);
-        crate::kit::string_value(&opened.ok().json()["id"])
+        opened.ok().id()
     },
     check: |stage, id| {
         assert_outcome(stage, id, "succeeded");
@@ -309,7 +309,7 @@ exit = 0
 pub(super) fn assert_outcome(stage: &CrashEnv, id: &str, state: &str) {
     let row = stage.home.provost(&["status", id, "--json"]).json();
     assert_eq!((&row["state"], &row["sealed"]), (&state.into(), &true.into()), "{row}");
-    crate::kit::assert_ledger_verified(&stage.home);
+    stage.home.assert_ledger_verified();
 }
 
 #[track_caller]

@@ -1,8 +1,8 @@
 //! Unknown ids, and names that are hard to display.
 
 use provost_testkit::TestHome;
-
-use crate::kit::{assert_refused, configure, quick_home, spawn, string_value, wait_sealed};
+use provost_testkit::env::assert_refused;
+use provost_testkit::harness::string_value;
 
 /// A name with escapes, a bell, bidirectional overrides and a newline.
 const HOSTILE_NAME: &str =
@@ -10,8 +10,8 @@ const HOSTILE_NAME: &str =
 
 #[test]
 fn unknown_id_is_not_found_by_any_command() {
-    let home = quick_home();
-    let known = spawn(&home, &["--", "true"]);
+    let home = TestHome::with_short_windows();
+    let known = home.spawn(&["--", "true"]);
     for id in
         ["deadbeef", "01a1e12a-47e6-7199-8186-000000000000", "no such name", "..", "%2e%2e/x", "é"]
     {
@@ -36,13 +36,13 @@ fn unknown_id_is_not_found_by_any_command() {
             );
         }
     }
-    assert_eq!(wait_sealed(&home, &known)["state"], "completed");
+    assert_eq!(home.wait_sealed(&known)["state"], "completed");
 }
 
 #[test]
 fn empty_id_is_bad_usage() {
-    let home = quick_home();
-    spawn(&home, &["--", "true"]);
+    let home = TestHome::with_short_windows();
+    home.spawn(&["--", "true"]);
     for args in [&["status", "", "--json"][..], &["stop", "", "--json"], &["logs", "", "--json"]] {
         let code = home.provost(args).code();
         assert!(matches!(code, Some(2 | 3)), "{args:?} gave {code:?}");
@@ -51,9 +51,9 @@ fn empty_id_is_bad_usage() {
 
 #[test]
 fn ambiguous_id_is_refused() {
-    let home = quick_home();
+    let home = TestHome::with_short_windows();
     for _ in 0..2 {
-        spawn(&home, &["--name", "twin", "--", "true"]);
+        home.spawn(&["--name", "twin", "--", "true"]);
     }
     let output = home.provost(&["stop", "twin", "--json"]);
     assert_refused(&output, 2, "bad_request", &["twin", "several"]);
@@ -61,15 +61,15 @@ fn ambiguous_id_is_refused() {
 
 #[test]
 fn hostile_names_never_reach_terminal_raw() {
-    let home = quick_home();
-    let id = spawn(&home, &["--", "sh", "-c", "sleep 30", HOSTILE_NAME]);
+    let home = TestHome::with_short_windows();
+    let id = home.spawn(&["--", "sh", "-c", "sleep 30", HOSTILE_NAME]);
     home.wait_state(&id, |row| {
         row["process"] == "alive" && row["launches"][0]["phase"] == "running"
     });
     home.provost(&["report", "working", "--session", &id, "--message", HOSTILE_NAME]).ok();
     home.provost(&["report", "fact", "--session", &id, "--artifact", HOSTILE_NAME]).ok();
     home.provost(&["cancel", &id, "--because", HOSTILE_NAME]).ok();
-    wait_sealed(&home, &id);
+    home.wait_sealed(&id);
     home.provost(&["resolve", &id, "--as", "failed", "--because", HOSTILE_NAME]).ok();
     for args in [
         &["ls"][..],
@@ -97,7 +97,7 @@ fn hostile_names_never_reach_terminal_raw() {
 
 #[test]
 fn name_with_invisible_characters_is_refused() {
-    let home = quick_home();
+    let home = TestHome::with_short_windows();
     for name in [HOSTILE_NAME, "one\ntwo", "\u{1b}[31m", "a\u{202e}b"] {
         for flag in ["--name", "--role"] {
             let spawned = home.provost(&["spawn", flag, name, "--json", "--", "true"]);
@@ -109,9 +109,9 @@ fn name_with_invisible_characters_is_refused() {
 
 #[test]
 fn name_may_start_with_dash_but_not_be_empty() {
-    let home = quick_home();
-    let id = spawn(&home, &["--name=--json", "--", "true"]);
-    assert_eq!(string_value(&wait_sealed(&home, &id)["name"]), "--json");
+    let home = TestHome::with_short_windows();
+    let id = home.spawn(&["--name=--json", "--", "true"]);
+    assert_eq!(string_value(&home.wait_sealed(&id)["name"]), "--json");
     let empty = home.provost(&["spawn", "--name", "", "--json", "--", "true"]);
     match empty.code() {
         Some(2) => drop(assert_refused(&empty, 2, "bad_request", &["name"])),
@@ -121,14 +121,14 @@ fn name_may_start_with_dash_but_not_be_empty() {
 
 #[test]
 fn unrunnable_command_fails_the_launch() {
-    let home = quick_home();
+    let home = TestHome::with_short_windows();
     for command in ["/no/such/program", "/etc", ""] {
         let output = home.provost(&["spawn", "--json", "--", command]);
         if output.code() == Some(2) {
             continue;
         }
-        let id = string_value(&output.ok().json()["id"]);
-        let row = wait_sealed(&home, &id);
+        let id = output.ok().id();
+        let row = home.wait_sealed(&id);
         assert_eq!((&row["state"], &row["cause"]), (&"failed".into(), &"launch".into()), "{row}");
         assert!(!string_value(&row["reason"]).is_empty());
     }
@@ -136,17 +136,17 @@ fn unrunnable_command_fails_the_launch() {
 
 #[test]
 fn unknown_config_key_suggests_the_nearest() {
-    let home = quick_home();
+    let home = TestHome::with_short_windows();
     for (wrong, nearest) in [
         ("[session]\nsettel = \"2s\"\n", "settle"),
         ("[hooks.session]\ncompletd = \"true\"\n", "completed"),
         ("[agents.x]\ncomand = [\"true\"]\n", "command"),
     ] {
-        configure(&home, wrong);
+        home.configure(wrong);
         let output = home.provost(&["spawn", "--json", "--", "true"]);
         assert_refused(&output, 2, "bad_request", &[nearest, "provost.toml"]);
     }
-    configure(&home, "[session]\nsettle = \"soon\"\n");
+    home.configure("[session]\nsettle = \"soon\"\n");
     let output = home.provost(&["spawn", "--json", "--", "true"]);
     assert_refused(&output, 2, "bad_request", &["session.settle", "soon"]);
     assert_nothing_was_started(&home);

@@ -1,10 +1,8 @@
 //! Reports made while no daemon is running.
 
+use provost_testkit::env::wait_file;
+use provost_testkit::harness::string_value;
 use provost_testkit::{TestHome, eventually, scripted_agent_bin};
-
-use crate::kit::{
-    assert_ledger_verified, ledger_records, quick_home, string_value, wait_file, wait_sealed,
-};
 
 /// Spawns an agent that reports once `go` exists, and kills the daemon before that.
 fn report_without_daemon(home: &TestHome, steps: &str) -> String {
@@ -23,7 +21,7 @@ fn report_without_daemon(home: &TestHome, steps: &str) -> String {
 
 #[test]
 fn offline_report_counts_once_after_restart() {
-    let home = quick_home();
+    let home = TestHome::with_short_windows();
     let id = report_without_daemon(
         &home,
         r#"
@@ -45,25 +43,25 @@ exit = 0
     });
     assert!(reply.contains("\"ok\":true") && reply.contains("dropped"), "{reply}");
     assert!(home.daemon().status().is_none(), "a report from a launch starts no daemon");
-    let row = wait_sealed(&home, &id);
+    let row = home.wait_sealed(&id);
     assert_eq!(
         (&row["state"], &row["claim_text"]),
         (&"completed".into(), &"no daemon listened".into())
     );
     assert_eq!(row["claim_source"], "drop_box", "{row:#}");
     assert_eq!(count_claims(&home), 1);
-    let made = ledger_records(&home).into_iter().find(|record| record["kind"] == "claim.made");
+    let made = home.ledger_records().into_iter().find(|record| record["kind"] == "claim.made");
     let actor = string_value(&made.expect("a claim")["actor"]);
     assert_eq!(actor, format!("drop/{id}.l1"), "the writer is unknown");
     home.daemon().kill();
-    wait_sealed(&home, &id);
+    home.wait_sealed(&id);
     assert_eq!(count_claims(&home), 1, "it counts once, also after a restart");
-    assert_ledger_verified(&home);
+    home.assert_ledger_verified();
 }
 
 #[test]
 fn offline_reports_are_taken_in_order() {
-    let home = quick_home();
+    let home = TestHome::with_short_windows();
     let id = report_without_daemon(
         &home,
         r#"
@@ -83,14 +81,14 @@ exit = 0
 "#,
     );
     wait_file(&home.root().join("reported"));
-    let row = wait_sealed(&home, &id);
+    let row = home.wait_sealed(&id);
     assert_eq!((&row["state"], &row["claim_text"]), (&"failed".into(), &"gave up".into()), "{row}");
     assert_eq!(count_claims(&home), 11);
 }
 
 #[test]
 fn junk_in_drop_box_is_ignored() {
-    let home = quick_home();
+    let home = TestHome::with_short_windows();
     let id = report_without_daemon(
         &home,
         "[[step]]\ntouch = \"{{root}}/ready\"\n[[step]]\nwait_file = \"{{root}}/end\"\n[[step]]\nexit = 0\n",
@@ -114,13 +112,13 @@ fn junk_in_drop_box_is_ignored() {
     std::os::unix::fs::symlink("/dev/zero", dir.join(format!("{launch}~zero.json")))
         .expect("a link can be made");
     std::fs::write(home.root().join("end"), "").expect("the file can be written");
-    assert_eq!(wait_sealed(&home, &id)["state"], "exited_without_claim", "no claim was made");
+    assert_eq!(home.wait_sealed(&id)["state"], "exited_without_claim", "no claim was made");
     assert_eq!(count_claims(&home), 0);
 }
 
 #[test]
 fn session_with_own_drop_box_ignores_home_drop_box() {
-    let home = quick_home();
+    let home = TestHome::with_short_windows();
     let id = report_without_daemon(
         &home,
         "[[step]]\ntouch = \"{{root}}/ready\"\n[[step]]\nwait_file = \"{{root}}/end\"\n[[step]]\nexit = 0\n",
@@ -141,11 +139,7 @@ fn session_with_own_drop_box_ignores_home_drop_box() {
     std::fs::write(&forged, report.to_string()).expect("a file can be written");
     home.daemon().kill();
     std::fs::write(home.root().join("end"), "").expect("the file can be written");
-    assert_eq!(
-        wait_sealed(&home, &id)["state"],
-        "exited_without_claim",
-        "it claimed nothing itself"
-    );
+    assert_eq!(home.wait_sealed(&id)["state"], "exited_without_claim", "it claimed nothing itself");
     assert_eq!(count_claims(&home), 0);
     std::fs::remove_dir_all(home.path().join("agents").join(&id)).expect("it can be removed");
     home.daemon().kill();
@@ -156,5 +150,5 @@ fn session_with_own_drop_box_ignores_home_drop_box() {
 }
 
 fn count_claims(home: &TestHome) -> usize {
-    ledger_records(home).iter().filter(|record| record["kind"] == "claim.made").count()
+    home.ledger_records().iter().filter(|record| record["kind"] == "claim.made").count()
 }

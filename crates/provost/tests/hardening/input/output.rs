@@ -2,26 +2,16 @@
 
 use std::process::{Command, Stdio};
 
-use provost_testkit::{TestHome, eventually, scripted_agent_bin};
+use provost_testkit::{TestHome, eventually};
 
 use super::names::is_dangerous;
-use crate::kit::{assert_ledger_verified, configure, quick_home, spawn, wait_sealed};
 
 /// The length of a line in bytes, longer than the maximum of any protocol.
 const LONG_LINE: u64 = 100 << 20;
 
 fn home_with_agent(steps: &str) -> TestHome {
-    let home = quick_home();
-    let scenario = home.scenario("agent", steps);
-    let program = scripted_agent_bin();
-    configure(
-        &home,
-        &format!(
-            "[agents.scripted]\nadapter = \"jsonl\"\ncommand = [\"{}\", \"{}\"]\n",
-            program.display(),
-            scenario.display()
-        ),
-    );
+    let home = TestHome::with_short_windows();
+    home.configure(&home.scripted_agent("scripted", steps));
     home
 }
 
@@ -45,8 +35,8 @@ emit = {{ type = "turn_ended", turn = "t1", status = "ok" }}
 exit = 0
 "#
     ));
-    let id = spawn(&home, &["--agent", "scripted", "print"]);
-    let row = wait_sealed(&home, &id);
+    let id = home.spawn(&["--agent", "scripted", "print"]);
+    let row = home.wait_sealed(&id);
     assert_eq!(
         (&row["state"], &row["claim_text"]),
         (&"completed".into(), &"after the line".into())
@@ -58,19 +48,19 @@ exit = 0
     let printed = std::io::copy(&mut logs.stdout.take().expect("a pipe"), &mut std::io::sink());
     assert!(logs.wait().expect("logs ends").success());
     assert!(printed.expect("logs can be read") >= LONG_LINE, "nothing of it is lost");
-    assert_ledger_verified(&home);
+    home.assert_ledger_verified();
 }
 
 #[test]
 fn binary_output_is_stored_and_shown_as_text() {
-    let home = quick_home();
-    let id = spawn(&home, &["--", "printf", r"ok\n\377\376\000\033[31mred\033]0;t\007\n\302\n"]);
-    assert_eq!(wait_sealed(&home, &id)["state"], "completed");
+    let home = TestHome::with_short_windows();
+    let id = home.spawn(&["--", "printf", r"ok\n\377\376\000\033[31mred\033]0;t\007\n\302\n"]);
+    assert_eq!(home.wait_sealed(&id)["state"], "completed");
     let shown = home.provost(&["logs", &id]);
     assert!(shown.ok().stdout.contains("ok"), "{shown:#?}");
     let json = home.provost(&["logs", &id, "--json"]);
     json.ok();
-    assert_ledger_verified(&home);
+    home.assert_ledger_verified();
 }
 
 #[test]
@@ -93,8 +83,8 @@ emit = { type = "turn_ended", turn = "t1", status = "ok" }
 exit = 0
 "#,
     );
-    let id = spawn(&home, &["--agent", "scripted", "go"]);
-    assert_eq!(wait_sealed(&home, &id)["state"], "completed");
+    let id = home.spawn(&["--agent", "scripted", "go"]);
+    assert_eq!(home.wait_sealed(&id)["state"], "completed");
 }
 
 #[test]
@@ -117,8 +107,8 @@ emit = { type = "turn_ended", turn = "t1", status = "ok" }
 exit = 0
 "#,
     );
-    let id = spawn(&home, &["--agent", "scripted", "go \u{1b}[2J\u{1b}]0;owned\u{7}there"]);
-    wait_sealed(&home, &id);
+    let id = home.spawn(&["--agent", "scripted", "go \u{1b}[2J\u{1b}]0;owned\u{7}there"]);
+    home.wait_sealed(&id);
     let tmux = TmuxTerminal::start(&home);
     for command in ["ls", &format!("status {id}"), &format!("logs {id}"), &format!("events {id}")] {
         let screen = tmux.screen_after(command);

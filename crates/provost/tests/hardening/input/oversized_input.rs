@@ -1,20 +1,16 @@
 //! An agent that sends too much, and an operator who is too quick: neither affects any other session.
 
-use provost_testkit::{TestHome, scripted_agent_bin};
-
-use crate::kit::{
-    assert_ledger_verified, assert_refused, configure, quick_home, spawn, wait_sealed,
-};
+use provost_testkit::TestHome;
+use provost_testkit::env::assert_refused;
 
 /// A home with a shell script as agent, which speaks JSON lines.
 fn home_with_script(script: &str) -> TestHome {
-    let home = quick_home();
+    let home = TestHome::with_short_windows();
     let path = home.root().join("agent.sh");
     std::fs::write(&path, script).expect("a script can be written");
-    configure(
-        &home,
-        &format!("[agents.odd]\nadapter = \"jsonl\"\ncommand = [\"/bin/sh\", {path:?}]\n"),
-    );
+    home.configure(&format!(
+        "[agents.odd]\nadapter = \"jsonl\"\ncommand = [\"/bin/sh\", {path:?}]\n"
+    ));
     home
 }
 
@@ -24,13 +20,13 @@ fn oversized_message_is_ignored_without_delay() {
         "printf '{\"type\":\"ready\"}\\n{\"type\":\"claim\",\"claim\":\"completed\",\"text\":\"'\n\
          head -c 5000000 /dev/zero | tr '\\0' y\nprintf '\"}\\n'\n",
     );
-    let odd = spawn(&home, &["--agent", "odd", "go"]);
-    let plain = spawn(&home, &["--exit-zero-completes", "--", "true"]);
-    assert_eq!(wait_sealed(&home, &plain)["state"], "completed");
-    let row = wait_sealed(&home, &odd);
+    let odd = home.spawn(&["--agent", "odd", "go"]);
+    let plain = home.spawn(&["--exit-zero-completes", "--", "true"]);
+    assert_eq!(home.wait_sealed(&plain)["state"], "completed");
+    let row = home.wait_sealed(&odd);
     assert_eq!(row["state"], "exited_without_claim", "{row}");
     assert!(row["flags"].to_string().contains("oversized_output"), "{row}");
-    assert_ledger_verified(&home);
+    home.assert_ledger_verified();
 }
 
 #[test]
@@ -40,26 +36,26 @@ fn thousands_of_requests_delay_no_session() {
          printf '{\"type\":\"request\",\"id\":\"q%s\",\"blocking\":false,\"title\":\"a question that is rather long, \
          so that many of them are very long\"}\\n' $i; done\n",
     );
-    let odd = spawn(&home, &["--agent", "odd", "go"]);
-    let plain = spawn(&home, &["--exit-zero-completes", "--", "true"]);
-    assert_eq!(wait_sealed(&home, &plain)["state"], "completed");
-    assert_eq!(wait_sealed(&home, &odd)["state"], "exited_without_claim");
+    let odd = home.spawn(&["--agent", "odd", "go"]);
+    let plain = home.spawn(&["--exit-zero-completes", "--", "true"]);
+    assert_eq!(home.wait_sealed(&plain)["state"], "completed");
+    assert_eq!(home.wait_sealed(&odd)["state"], "exited_without_claim");
 }
 
 #[test]
 fn huge_usage_numbers_do_not_overflow() {
     let usage = "printf '{\"type\":\"usage\",\"input\":18446744073709551615,\"output\":18446744073709551615}\\n'\n";
     let home = home_with_script(&format!("{usage}{usage}"));
-    let odd = spawn(&home, &["--agent", "odd", "go"]);
-    let row = wait_sealed(&home, &odd);
+    let odd = home.spawn(&["--agent", "odd", "go"]);
+    let row = home.wait_sealed(&odd);
     assert_eq!(row["usage"]["input"], u64::MAX);
     home.provost(&["status", &odd]).ok();
 }
 
 #[test]
 fn claim_over_the_limit_is_refused() {
-    let home = quick_home();
-    let id = spawn(&home, &["--", "sleep", "60"]);
+    let home = TestHome::with_short_windows();
+    let id = home.spawn(&["--", "sleep", "60"]);
     let report = |bytes: usize| {
         let text = "x".repeat(bytes);
         home.provost_with_input(
@@ -70,24 +66,24 @@ fn claim_over_the_limit_is_refused() {
     report(500_000).ok();
     assert_refused(&report(600_000), 2, "bad_request", &["524288"]);
     home.provost(&["stop", &id]).ok();
-    let row = wait_sealed(&home, &id);
+    let row = home.wait_sealed(&id);
     assert_eq!(row["state"], "completed");
     assert!(row["claim_text"].to_string().contains("(500000 bytes)"), "the row shows a part");
 }
 
 #[test]
 fn cancel_during_start_skips_the_grace_period() {
-    let mut home = quick_home();
+    let mut home = TestHome::with_short_windows();
     home.set_env("PROVOST_SESSION_STOP_GRACE", "10m");
     let ids: Vec<String> = (0..6)
         .map(|_| {
-            let id = spawn(&home, &["--", "sleep", "300"]);
+            let id = home.spawn(&["--", "sleep", "300"]);
             home.provost(&["cancel", &id]).ok();
             id
         })
         .collect();
     for id in ids {
-        let row = wait_sealed(&home, &id);
+        let row = home.wait_sealed(&id);
         assert_eq!(row["state"], "cancelled");
         assert_ne!(row["process"], "alive", "{row}");
     }
@@ -95,24 +91,18 @@ fn cancel_during_start_skips_the_grace_period() {
 
 #[test]
 fn cancelled_question_takes_no_answer() {
-    let home = quick_home();
-    let agent = scripted_agent_bin();
-    configure(
-        &home,
-        &format!(
-            "[agents.ask]\nadapter = \"jsonl\"\ncommand = [{agent:?}, \"sample:asks_question\"]\n"
-        ),
-    );
-    let id = spawn(&home, &["--agent", "ask", "store it"]);
+    let home = TestHome::with_short_windows();
+    home.configure(&home.sample_agent("ask", "asks_question"));
+    let id = home.spawn(&["--agent", "ask", "store it"]);
     let row = home.wait_state(&id, |row| row["state"] == "needs_input");
     let request = row["requests"][0]["id"].as_str().expect("an id").to_owned();
     home.provost(&["cancel", &id]).ok();
     let answer = home.provost(&["answer", &request, "--revision", "1", "SQLite", "--json"]);
     assert_ne!(answer.code(), Some(0), "{answer:?}");
-    assert_eq!(wait_sealed(&home, &id)["state"], "cancelled");
+    assert_eq!(home.wait_sealed(&id)["state"], "cancelled");
 
-    let other = spawn(&home, &["--", "sleep", "60"]);
+    let other = home.spawn(&["--", "sleep", "60"]);
     home.provost(&["resolve", &other, "--as", "failed", "--because", "no"]).ok();
-    let row = wait_sealed(&home, &other);
+    let row = home.wait_sealed(&other);
     assert_eq!((&row["state"], &row["cause"]), (&"failed".into(), &serde_json::Value::Null));
 }

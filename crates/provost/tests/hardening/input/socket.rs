@@ -4,18 +4,16 @@ use std::io::Write as _;
 use std::os::unix::net::UnixStream;
 
 use provost_testkit::TestHome;
+use provost_testkit::harness::string_value;
 
 use super::raw_client::{connect, post, send_raw, send_request};
-use crate::kit::{
-    assert_ledger_verified, ledger_records, quick_home, spawn, string_value, wait_sealed,
-};
 
 /// Number of idle connections that must not keep other clients out.
 const IDLE: usize = 1_000;
 
 fn home_with_session() -> (TestHome, String) {
-    let home = quick_home();
-    let id = spawn(&home, &["--", "sleep", "600"]);
+    let home = TestHome::with_short_windows();
+    let id = home.spawn(&["--", "sleep", "600"]);
     home.wait_state(&id, |row| row["launches"][0]["phase"] == "running");
     (home, id)
 }
@@ -23,7 +21,7 @@ fn home_with_session() -> (TestHome, String) {
 #[test]
 fn malformed_report_is_refused_and_not_recorded() {
     let (home, id) = home_with_session();
-    let before = ledger_records(&home).len();
+    let before = home.ledger_records().len();
     let session = format!("\"session\":\"{id}\"");
     for (body, expected) in [
         ("not json".to_owned(), "expected"),
@@ -67,7 +65,7 @@ fn malformed_report_is_refused_and_not_recorded() {
     let launch = format!("{{\"launch\":\"{id}.l1\",\"token\":\"wrong\",\"claim\":\"completed\"}}");
     let (status, answer) = post(&home, "/v1/reports", launch.as_bytes());
     assert_eq!((status, &answer["error"]["code"]), (403, &"forbidden".into()), "{answer}");
-    assert_eq!(ledger_records(&home).len(), before, "nothing was recorded");
+    assert_eq!(home.ledger_records().len(), before, "nothing was recorded");
 }
 
 #[test]
@@ -128,10 +126,10 @@ fn partial_and_idle_connections_block_no_client() {
     assert_answers(&home, &id);
     // The daemon stops cleanly although these connections are still open.
     home.provost(&["cancel", &id]).ok();
-    wait_sealed(&home, &id);
+    home.wait_sealed(&id);
     home.daemon().stop();
     drop((half, idle));
-    assert_ledger_verified(&home);
+    home.assert_ledger_verified();
 }
 
 #[track_caller]

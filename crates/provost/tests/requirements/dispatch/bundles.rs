@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use super::{
     history::{CLAIMS_EACH_DONE, bind_session_worker},
-    kit::TeamEnv,
+    team_env::TeamEnv,
 };
-use crate::kit::{TALKER, TestEnv};
+use provost_testkit::env::{TALKER, TestEnv};
 
 /// A finished team, with a closed session.
 fn finished_team() -> (TeamEnv, String) {

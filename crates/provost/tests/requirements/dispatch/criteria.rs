@@ -3,7 +3,7 @@
 use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
 
-use super::kit::TeamEnv;
+use super::team_env::TeamEnv;
 
 fn blocker_codes(task: &Value) -> Vec<&str> {
     let blockers = task["blockers"].as_array().unwrap().iter();

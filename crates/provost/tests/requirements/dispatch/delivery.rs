@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, thread};
 use provost_testkit::harness::{ProgramOutput, eventually};
 use serde_json::{Value, json};
 
-use super::kit::TeamEnv;
-use crate::kit::{kill, output_of};
+use super::team_env::TeamEnv;
+use provost_testkit::env::{kill, output_of};
 
 /// Short offer and lease windows.
 const SHORT_WINDOWS: [&str; 4] = ["--offer", "1s", "--lease", "1s"];

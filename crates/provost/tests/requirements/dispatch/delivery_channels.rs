@@ -5,8 +5,8 @@ use std::{fs, process::Command};
 use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
 
-use super::kit::TeamEnv;
-use crate::kit::{HANGS, TALKER, kill, output_of};
+use super::team_env::TeamEnv;
+use provost_testkit::env::{HANGS, TALKER, kill, output_of};
 
 /// Accepts any input, and records it.
 const RECORDS_INPUT: &str = r#"

@@ -4,7 +4,7 @@ use std::{fs, path::PathBuf};
 
 use serde_json::{Value, json};
 
-use super::kit::TeamEnv;
+use super::team_env::TeamEnv;
 
 /// A team in a repository, with a manager that acknowledged its contract and a loop set by the operator.
 fn gated_loop(required: &str) -> (TeamEnv, PathBuf) {

@@ -3,8 +3,8 @@
 use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
 
-use super::{history::CLAIMS_EACH_DONE, kit::TeamEnv};
-use crate::kit::{TALKER, WRITES_CREDENTIALS, output_of};
+use super::{history::CLAIMS_EACH_DONE, team_env::TeamEnv};
+use provost_testkit::env::{TALKER, WRITES_CREDENTIALS, output_of};
 
 #[track_caller]
 fn first_hint(error: &Value) -> &str {

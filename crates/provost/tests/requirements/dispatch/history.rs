@@ -5,11 +5,9 @@ use std::process::Command;
 use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
 
-use super::kit::TeamEnv;
-use crate::{
-    kit::{TALKER, output_of},
-    schemas::{assert_conforms, without_next},
-};
+use super::team_env::TeamEnv;
+use crate::schemas::{assert_conforms, without_next};
+use provost_testkit::env::{TALKER, output_of};
 
 /// Works on one instruction after another and claims that each is done.
 pub(super) const CLAIMS_EACH_DONE: &str = r#"

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use provost_testkit::harness::ProgramOutput;
 
-use super::kit::TeamEnv;
+use super::team_env::TeamEnv;
 
 #[test]
 fn key_is_bound_to_one_team() {

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use provost_testkit::harness::{TestRepo, eventually};
 use serde_json::Value;
 
-use super::kit::TeamEnv;
+use super::team_env::TeamEnv;
 
 /// Writes a picture of 100 pixels in one colour, `other` of them in another.
 fn write_picture(path: &Path, other: usize) {

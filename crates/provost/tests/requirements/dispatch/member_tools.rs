@@ -2,13 +2,11 @@
 
 use std::fs;
 
-use provost_testkit::harness::{TestRepo, eventually, read_nonempty, scripted_agent_bin};
+use provost_testkit::harness::{TestRepo, eventually, read_nonempty};
 use serde_json::{Value, json};
 
-use crate::{
-    kit::{TestEnv, WRITES_CREDENTIALS, text},
-    reports::call_tools_as,
-};
+use crate::reports::call_tools_as;
+use provost_testkit::env::{TestEnv, WRITES_CREDENTIALS, text};
 
 /// Starts a conversation and the turn in which the member gets its contract.
 const STARTS_CONTRACT_TURN: &str = r#"
@@ -60,11 +58,7 @@ impl AgentPair {
     #[track_caller]
     fn open(boss: &[&str], hand: &[&str], flags: &[&str]) -> AgentPair {
         let stage = TestEnv::new();
-        let program = text(&scripted_agent_bin());
-        let agent = |name: &str, steps: &[&str]| {
-            let path = text(&stage.scenario(name, &steps.concat()));
-            format!("[agents.{name}]\nadapter = \"jsonl\"\ncommand = [{program:?}, {path:?}]\n")
-        };
+        let agent = |name: &str, steps: &[&str]| stage.scripted_agent(name, &steps.concat());
         stage.configure(&(agent("managing", boss) + &agent("working", hand)));
         let words = [
             "team",

@@ -6,8 +6,8 @@ use std::{process::Command, thread};
 use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
 
-use super::kit::TeamEnv;
-use crate::kit::{TALKER, TestEnv, WRITES_CREDENTIALS, output_of};
+use super::team_env::TeamEnv;
+use provost_testkit::env::{TALKER, TestEnv, WRITES_CREDENTIALS, output_of};
 
 fn expect_i64(value: &Value) -> i64 {
     value.as_i64().unwrap_or_else(|| panic!("a number, not {value}"))

@@ -1,6 +1,6 @@
 //! Texts for members arrive as they were written, and name their sender.
 
-use super::kit::TeamEnv;
+use super::team_env::TeamEnv;
 
 #[test]
 fn d10_texts_arrive_unchanged() {

@@ -3,7 +3,7 @@
 use provost_testkit::harness::eventually;
 use serde_json::Value;
 
-use super::kit::TeamEnv;
+use super::team_env::TeamEnv;
 
 const RULES: &str = "[policies.gate]\nrework = 2\nrework_text = \"The gate is shut.\"\n";
 

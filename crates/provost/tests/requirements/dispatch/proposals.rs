@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::kit::TeamEnv;
+use super::team_env::TeamEnv;
 
 const WORKER_PROPOSAL: &str = "first the second caller, then its tests";
 const MANAGER_PROPOSAL: &str = "first the tests of both callers";

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use super::{
     history::{CLAIMS_EACH_DONE, bind_session_worker},
-    kit::TeamEnv,
+    team_env::TeamEnv,
 };
-use crate::kit::TALKER;
+use provost_testkit::env::TALKER;
 
 fn newest_seq(env: &TeamEnv) -> Value {
     env.provost(&["events", "--json", "--limit", "1"]).ok().json()["last"].clone()

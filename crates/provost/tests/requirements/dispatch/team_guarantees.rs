@@ -6,8 +6,8 @@ use std::{fs, path::PathBuf, thread};
 use provost_testkit::harness::{ProgramOutput, eventually};
 use serde_json::{Value, json};
 
-use super::kit::TeamEnv;
-use crate::kit::{HANGS, TALKER, WRITES_CREDENTIALS, output_of};
+use super::team_env::TeamEnv;
+use provost_testkit::env::{HANGS, TALKER, WRITES_CREDENTIALS, output_of};
 
 /// Takes one instruction, does nothing and claims completion.
 const CLAIMS_WITHOUT_WORK: &str = r#"

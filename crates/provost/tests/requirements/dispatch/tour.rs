@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::kit::TestEnv;
+use provost_testkit::env::TestEnv;
 
 #[test]
 fn dispatch_tour_completes_and_leaves_nothing() {

@@ -3,8 +3,8 @@
 use provost_testkit::harness::ProgramOutput;
 use serde_json::Value;
 
-use super::kit::TeamEnv;
-use crate::kit::{TestEnv, output_of};
+use super::team_env::TeamEnv;
+use provost_testkit::env::{TestEnv, output_of};
 
 /// An environment with a repository and the team `greet`, whose only worker is the demo agent.
 struct DemoTeam {

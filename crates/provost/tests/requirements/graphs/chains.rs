@@ -5,7 +5,7 @@ use std::fs;
 use provost_testkit::harness::eventually;
 use serde_json::json;
 
-use super::kit::{PlanEnv, ScriptedTask};
+use super::plan_env::{PlanEnv, ScriptedTask};
 
 const CHAIN: [ScriptedTask<'static>; 3] = [
     ("one", &[], "echo 1 > one.txt"),

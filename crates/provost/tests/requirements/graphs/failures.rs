@@ -4,8 +4,8 @@ use std::fs;
 
 use serde_json::json;
 
-use super::kit::{PlanEnv, ScriptedTask};
-use crate::kit::is_running;
+use super::plan_env::{PlanEnv, ScriptedTask};
+use provost_testkit::env::is_running;
 
 const WITH_A_FAILURE: [ScriptedTask<'static>; 4] = [
     ("good", &[], "echo g > good.txt"),

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::kit::{PlanEnv, ScriptedTask, after_peer_starts};
+use super::plan_env::{PlanEnv, ScriptedTask, after_peer_starts};
 
 /// Returns a script that adds a line. Two tasks add a line at the same position, and the task that
 /// gets the conflict keeps both lines.

@@ -3,10 +3,10 @@
 
 mod chains;
 mod failures;
-pub(crate) mod kit;
 mod merge_queue;
 mod parallel;
 mod plan_approval;
+pub(crate) mod plan_env;
 mod plans;
 mod questions;
 mod safety;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::kit::{PlanEnv, ScriptedTask};
+use super::plan_env::{PlanEnv, ScriptedTask};
 
 /// Waits until the other task works too, so that both finish only if they run in parallel.
 const LEFT_SCRIPT: &str =

@@ -5,7 +5,7 @@ use std::fs;
 use provost_testkit::harness::{eventually, read_nonempty};
 use serde_json::json;
 
-use super::kit::PlanEnv;
+use super::plan_env::PlanEnv;
 
 fn two_step_plan() -> PlanEnv {
     let env =
@@ -55,7 +55,7 @@ fn plan_awaits_approval_across_daemon_death() {
 fn e04_rejected_plan_fails_with_hook_and_exit_code() {
     let env = two_step_plan();
     let plan = env.stage.file("plan.toml");
-    let talker = ["--agent", crate::kit::TALKER, "--review-task", "off", "go"];
+    let talker = ["--agent", provost_testkit::env::TALKER, "--review-task", "off", "go"];
     let run = ["run", "--name", "mine", "--plan", &plan, "--approve-plan"];
     let asked = env.stage.provost_in(env.repo.path(), &[&run[..], &talker].concat());
     assert!(asked.assert_code(7).stderr.contains("provost approve"), "{asked:#?}");

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::json;
 
-use super::kit::PlanEnv;
+use super::plan_env::PlanEnv;
 
 /// Asserts that a plan is refused before anything is created, with all of these messages.
 #[track_caller]

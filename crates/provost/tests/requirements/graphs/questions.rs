@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::json;
 
-use super::kit::PlanEnv;
+use super::plan_env::PlanEnv;
 
 /// Asks through the agent's own protocol, and waits there for the answer.
 const ASKS_ON_CHANNEL: &str = r#"

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::kit::{PlanEnv, after_peer_starts};
-use crate::kit::HANGS;
+use super::plan_env::{PlanEnv, after_peer_starts};
+use provost_testkit::env::HANGS;
 
 fn two_task_plan() -> PlanEnv {
     PlanEnv::new(&[

@@ -3,7 +3,7 @@
 use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
 
-use super::kit::{PlanEnv, ScriptedTask, after_peer_starts};
+use super::plan_env::{PlanEnv, ScriptedTask, after_peer_starts};
 
 /// A repository with a test that the checks rely on.
 fn protected_env(tasks: &[ScriptedTask<'_>]) -> PlanEnv {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::kit::{FRONT_MATTER, ServeEnv, WORKS_UNTIL_RELEASED, filter_kind, run_id};
+use super::serve_env::{FRONT_MATTER, ServeEnv, WORKS_UNTIL_RELEASED, filter_kind, run_id};
 
 #[test]
 fn finished_issue_cancels_its_run_and_keeps_work() {

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::kit::{FRONT_MATTER, ServeEnv, WORKS, WORKS_UNTIL_RELEASED, filter_kind, run_id};
+use super::serve_env::{FRONT_MATTER, ServeEnv, WORKS, WORKS_UNTIL_RELEASED, filter_kind, run_id};
 
 #[test]
 fn eligible_issue_becomes_a_landed_run() {

@@ -1,10 +1,11 @@
 //! GitHub issues, through a fake `gh` that answers from files.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf};
+use std::fs;
 
+use provost_testkit::forge::FakeForge;
 use serde_json::{Value, json};
 
-use super::kit::{ServeEnv, WORKS_UNTIL_RELEASED, filter_kind, run_id};
+use super::serve_env::{ServeEnv, WORKS_UNTIL_RELEASED, filter_kind, run_id};
 
 const FAKE_GH: &str = r#"#!/bin/sh
 cd "$(dirname "$0")" || exit 1
@@ -17,28 +18,14 @@ esac
 
 const GITHUB_FRONT_MATTER: &str = "tracker: {kind: github, provider: {repo: me/it}, required_labels: [agent]}\npolling: {interval_ms: 100}\nprovost: {agent: talker}\n";
 
-struct FakeGithub {
-    dir: PathBuf,
-}
+struct FakeGithub(FakeForge);
 
 impl FakeGithub {
     fn new(served: &mut ServeEnv) -> FakeGithub {
-        let dir = served.stage.home.root().join("forge");
-        fs::create_dir(&dir).unwrap();
-        fs::write(dir.join("gh"), FAKE_GH).unwrap();
-        fs::set_permissions(dir.join("gh"), fs::Permissions::from_mode(0o700)).unwrap();
-        let path = format!("{}:/usr/local/bin:/usr/bin:/bin", dir.display());
-        served.stage.home.set_env("PATH", path);
+        let forge = FakeGithub(FakeForge::new(&mut served.stage.home, FAKE_GH));
         served.write_workflow(GITHUB_FRONT_MATTER);
-        let forge = FakeGithub { dir };
         forge.set_issues(&[]);
         forge
-    }
-
-    fn write_json(&self, name: &str, value: &Value) {
-        let unfinished = self.dir.join(format!("{name}.new"));
-        fs::write(&unfinished, value.to_string()).unwrap();
-        fs::rename(unfinished, self.dir.join(name)).unwrap();
     }
 
     /// Sets the issues, each with its number, its state and its labels.
@@ -47,14 +34,14 @@ impl FakeGithub {
             let labels: Vec<Value> = labels.iter().map(|name| json!({"name": name})).collect();
             let value = json!({"number": number, "title": "Greet", "body": "Say hello.", "state": state,
                 "labels": labels, "url": format!("https://example.invalid/{number}")});
-            self.write_json(&format!("view-{number}.json"), &value);
+            self.0.write_json(&format!("view-{number}.json"), &value);
             value
         };
         let all: Vec<Value> = issues.iter().map(issue_json).collect();
         for state in ["open", "closed"] {
             let of: Vec<&Value> =
                 all.iter().filter(|one| one["state"] == state.to_uppercase()).collect();
-            self.write_json(&format!("{state}.json"), &json!(of));
+            self.0.write_json(&format!("{state}.json"), &json!(of));
         }
     }
 }
@@ -103,8 +90,8 @@ fn failing_gh_starts_and_stops_nothing() {
     let forge = FakeGithub::new(&mut served);
     forge.set_issues(&[(7, "OPEN", &["agent"])]);
     served.serve_once();
-    fs::remove_file(forge.dir.join("open.json")).unwrap();
-    fs::write(forge.dir.join("view-7.json"), "half").unwrap();
+    fs::remove_file(forge.0.path("open.json")).unwrap();
+    fs::write(forge.0.path("view-7.json"), "half").unwrap();
     let output = served.serve_once_output();
     let events = output.assert_code(1).json_lines();
     let failed: Vec<&Value> =

@@ -3,7 +3,7 @@
 mod cancelled_issues;
 mod dispatched_issues;
 mod github;
-mod kit;
 mod rejected_workflows;
 mod retries_and_restarts;
+mod serve_env;
 mod workflow_reload;

@@ -1,6 +1,6 @@
 //! Workflows that cannot be served are refused before any work, with a clear message.
 
-use super::kit::{AGENT_NAME, FRONT_MATTER, ServeEnv, WORKS};
+use super::serve_env::{AGENT_NAME, FRONT_MATTER, ServeEnv, WORKS};
 
 #[track_caller]
 fn assert_refused(front: &str, message: &str) {

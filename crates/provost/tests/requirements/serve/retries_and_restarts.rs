@@ -5,8 +5,10 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use super::kit::{FAILS, FRONT_MATTER, ServeEnv, WORKS, WORKS_UNTIL_RELEASED, filter_kind, run_id};
-use crate::kit::{interrupt, kill};
+use super::serve_env::{
+    FAILS, FRONT_MATTER, ServeEnv, WORKS, WORKS_UNTIL_RELEASED, filter_kind, run_id,
+};
+use provost_testkit::env::{interrupt, kill};
 
 #[test]
 fn failed_run_is_retried_with_backoff_and_limit() {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::kit::{FRONT_MATTER, ServeEnv, WORKS, WORKS_UNTIL_RELEASED, filter_kind};
+use super::serve_env::{FRONT_MATTER, ServeEnv, WORKS, WORKS_UNTIL_RELEASED, filter_kind};
 
 #[test]
 fn broken_workflow_keeps_last_good_and_starts_nothing() {

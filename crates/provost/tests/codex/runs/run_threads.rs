@@ -3,7 +3,7 @@
 use provost_testkit::harness::{ProgramOutput, eventually};
 use serde_json::Value;
 
-use crate::kit::CodexEnv;
+use crate::codex_env::CodexEnv;
 
 /// A thread with these responses in its first turn and its result in the second.
 fn thread_with_result(responses: &str, result: &str) -> String {

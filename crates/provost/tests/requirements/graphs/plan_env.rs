@@ -5,7 +5,7 @@ use std::{fs, path::Path, process::Command};
 use provost_testkit::harness::{ProgramOutput, TestRepo, eventually};
 use serde_json::Value;
 
-use crate::kit::{TALKER, TestEnv};
+use provost_testkit::env::{TALKER, TestEnv};
 
 /// Handles one instruction: records its text, runs the task's script, and reports.
 const ACT_SCRIPT: &str = r#"set -eu

@@ -5,7 +5,7 @@ use std::{fs, path::PathBuf};
 use provost_testkit::harness::{OutputFollower, ProgramOutput, TestRepo, eventually};
 use serde_json::Value;
 
-use crate::kit::{TALKER, TestEnv, text};
+use provost_testkit::env::{TALKER, TestEnv, text};
 
 /// An agent that works, then waits for the file `go` in the test's directory.
 pub(super) const WORKS_UNTIL_RELEASED: &str = "[[step]]\nwrite = { path = \"work.txt\", content = \"work\\n\" }\n[[step]]\nwait_file = \"ROOT/go\"\n[[step]]\nreport = \"completed\"\n";

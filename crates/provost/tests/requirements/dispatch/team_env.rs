@@ -5,7 +5,7 @@ use std::ops::Deref;
 use provost_testkit::harness::ProgramOutput;
 use serde_json::Value;
 
-use crate::kit::TestEnv;
+use provost_testkit::env::TestEnv;
 
 /// An environment with the team `limits`: a worker `hand` and a manager `boss`, neither bound to a session.
 pub(crate) struct TeamEnv {
