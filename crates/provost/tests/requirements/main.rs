@@ -15,6 +15,7 @@ mod foreign_agents;
 mod foreign_tmux;
 mod graphs;
 mod guides;
+mod home_format_1;
 mod hooks;
 mod idempotency_keys;
 mod json_shapes;
