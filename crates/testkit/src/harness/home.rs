@@ -24,7 +24,7 @@ use crate::clock::Deadline;
 use crate::scenario;
 
 /// The default time that stopped processes may take to exit before they count as leftovers.
-const END_WAIT: Duration = Duration::from_secs(10);
+const END_WAIT: Duration = Duration::from_secs(30);
 /// The number of lines of each log that a failed test shows.
 const SHOWN_LOG_LINES: usize = 40;
 /// The user's git configuration within a home.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::clock::{Deadline, pause};
 
 /// The default time limit of a wait. `PROVOST_TEST_WAIT_S` overrides it.
-const DEFAULT_WAIT: Duration = Duration::from_secs(30);
+const DEFAULT_WAIT: Duration = Duration::from_secs(60);
 /// The first poll interval. It doubles up to the maximum.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const MAX_PAUSE: Duration = Duration::from_millis(50);
