@@ -4,10 +4,11 @@ use std::{
     fs,
     io::{BufRead, BufReader, Write},
     os::unix::{fs::PermissionsExt, net::UnixStream},
+    path::Path,
     process::{Child, Command},
 };
 
-use provost_testkit::env::{HANGS, TALKER, TestEnv};
+use provost_testkit::env::{HANGS, TALKER, TestEnv, is_running};
 use provost_testkit::harness::{eventually, read_nonempty};
 use serde_json::{Value, json};
 
@@ -119,18 +120,44 @@ fn f2_6_answer_key_is_unguessable() {
     assert!(!logs.stdout.contains('~') && !logs.stderr.contains('~'), "{logs:#?}");
 }
 
-/// Starts a process with this pid. No other process can get the pid while it lives.
-fn spawn_with_pid(wanted: u32) -> Child {
-    for _ in 0..2_000 {
+/// Starts a process with this pid, which stays its own while it lives. `None` if a process of
+/// somebody else got the pid first.
+fn spawn_with_pid(wanted: u32) -> Option<Child> {
+    while !is_running(wanted) {
         fs::write("/proc/sys/kernel/ns_last_pid", (wanted - 1).to_string()).unwrap();
         let mut child = Command::new("sleep").arg("600").spawn().unwrap();
         if child.id() == wanted {
-            return child;
+            return Some(child);
         }
         child.kill().unwrap();
         child.wait().unwrap();
     }
-    panic!("no process got the pid {wanted}");
+    None
+}
+
+/// The number of pids that are tried, because other processes start at the same time.
+const PIDS: u32 = 20;
+
+/// Returns the reply to a peer that has exited, and whose pid a process of the operator got. `None`
+/// if another process got the pid.
+fn reply_to_reused_pid(stage: &TestEnv, dir: &Path) -> Option<String> {
+    fs::create_dir(dir).unwrap();
+    let borrow = format!(
+        "perl {} borrow {} /v1/daemon/operator {}",
+        write_client(stage),
+        daemon_socket(stage),
+        dir.display()
+    );
+    let id = spawn_script(stage, &borrow);
+    let pid = eventually("a child connected and exited", || read_nonempty(dir.join("pid")));
+    let innocent = spawn_with_pid(pid.trim().parse().unwrap());
+    fs::write(dir.join("go"), "").unwrap();
+    let reply = eventually("the answer", || read_nonempty(dir.join("said")));
+    stage.wait_sealed(&id);
+    let mut innocent = innocent?;
+    innocent.kill().unwrap();
+    innocent.wait().unwrap();
+    Some(reply)
 }
 
 fn assert_reused_pid_rejected(by_start_time: bool) {
@@ -142,22 +169,10 @@ fn assert_reused_pid_rejected(by_start_time: bool) {
     if by_start_time {
         stage.home.set_env("PROVOST_TEST_PIN_BY_START_TIME", "1");
     }
-    let borrow = format!(
-        "perl {} borrow {} /v1/daemon/operator {}",
-        write_client(&stage),
-        daemon_socket(&stage),
-        stage.root().display()
-    );
-    let id = spawn_script(&stage, &borrow);
-    let pid = eventually("a child connected and exited", || read_nonempty(stage.file("pid")));
-    // A process started by the operator gets the pid of the peer that connected.
-    let mut innocent = spawn_with_pid(pid.trim().parse().unwrap());
-    fs::write(stage.file("go"), "").unwrap();
-    let reply = eventually("the answer", || read_nonempty(stage.file("said")));
-    innocent.kill().unwrap();
-    innocent.wait().unwrap();
+    let dir = |no: u32| stage.root().join(format!("borrowed-{no}"));
+    let reply = (0..PIDS).find_map(|no| reply_to_reused_pid(&stage, &dir(no)));
+    let reply = reply.expect("a pid was free");
     assert!(reply.starts_with("403 ") && reply.contains("has exited"), "{reply}");
-    stage.wait_sealed(&id);
 }
 
 #[test]
