@@ -60,6 +60,7 @@ impl DerefMut for TestEnv {
 }
 
 impl TestEnv {
+    /// Creates an environment with an empty home.
     #[expect(
         clippy::new_without_default,
         reason = "creates directories on disk, which are not a default value"

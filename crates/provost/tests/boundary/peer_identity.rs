@@ -120,8 +120,8 @@ fn f2_6_answer_key_is_unguessable() {
     assert!(!logs.stdout.contains('~') && !logs.stderr.contains('~'), "{logs:#?}");
 }
 
-/// Starts a process with this pid, which stays its own while it lives. `None` if a process of
-/// somebody else got the pid first.
+/// Starts a process with this pid. No other process can get the pid while it lives. `None` if
+/// another process got the pid first.
 fn spawn_with_pid(wanted: u32) -> Option<Child> {
     while !is_running(wanted) {
         fs::write("/proc/sys/kernel/ns_last_pid", (wanted - 1).to_string()).unwrap();
