@@ -141,7 +141,7 @@ fn t05_unreachable_model_retries_then_stalls() {
     let row = stage.home.wait_state(&id, |row| row["state"] == "stalled");
     assert_eq!((&row["claim"], &row["sealed"]), (&json!("none"), &json!(false)), "{row:#}");
     let at = |kind: &str| stage.events_of(&id, kind)[0]["at"].as_i64().unwrap();
-    // Retries are no output, so they do not delay the stall. It is never early.
+    // Retries do not count as output, so they do not delay the stall. It is never early.
     let stalled = at("stream.silent") - at("turn.started");
     assert!(stalled >= 3_000, "stalled after {stalled} ms");
     stage.home.provost(&["cancel", &id]).ok();
