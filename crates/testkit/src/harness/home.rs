@@ -25,6 +25,8 @@ use crate::scenario;
 
 /// The default time that stopped processes may take to exit before they count as leftovers.
 const END_WAIT: Duration = Duration::from_secs(30);
+/// The refusal to stop an agent that Provost did not start.
+const EXTERNAL_AGENT: &str = "Provost did not start this agent";
 /// The number of lines of each log that a failed test shows.
 const SHOWN_LOG_LINES: usize = 40;
 /// The user's git configuration within a home.
@@ -355,12 +357,13 @@ impl TestHome {
                 .and_then(|output| serde_json::from_str(&output.stdout).ok());
             living_sessions(&list.unwrap_or_default())
         };
-        for id in living() {
-            ask(&["stop", &id]);
-        }
+        // There is no point in waiting for external agents.
+        let is_external = |stopped: &ProgramOutput| stopped.stderr.contains(EXTERNAL_AGENT);
+        let mut external = living();
+        external.retain(|id| ask(&["stop", id]).as_ref().is_some_and(is_external));
         // The daemon must keep running, because it sends TERM and KILL to agents that ignore an
         // interrupt.
-        let all_ended = || living().is_empty().then_some(());
+        let all_ended = || living().iter().all(|id| external.contains(id)).then_some(());
         drop(poll_until(Deadline::after(self.end_wait), all_ended));
         ask(&["daemon", "stop"]);
     }
