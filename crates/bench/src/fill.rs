@@ -46,7 +46,7 @@ pub(crate) fn write_ended_sessions(ledger: &mut SqliteLedger, count: u64) -> Res
         }
         done += batch;
     }
-    anyhow::ensure!(board.is_empty(), "some sessions are still open");
+    anyhow::ensure!(board.sessions.is_empty(), "some sessions are still open");
     Ok(())
 }
 

@@ -66,7 +66,7 @@ fn fold_all(dir: &std::path::Path) -> Result<u64> {
         match (sessions.get_mut(record.stream), &event) {
             (Some(session), event) => session.evolve(at, event),
             (None, Event::SessionOpened(opened)) => {
-                if let Ok(id) = stream::session_id(record.stream) {
+                if let Ok(id) = stream::parse_id::<Session>(record.stream) {
                     sessions.insert(record.stream.to_owned(), Session::open(id, at, opened));
                 }
             }

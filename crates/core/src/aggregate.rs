@@ -102,3 +102,44 @@ pub trait Aggregate:
         events
     }
 }
+
+/// Implements the members of [`Aggregate`] that have the same form for every aggregate.
+macro_rules! aggregate_members {
+    ($aggregate:ident $kind:literal, $id:ty, $opened:ident($spec:ty), $effect:ty) => {
+        const KIND: &'static str = $kind;
+
+        type Id = $id;
+        type Spec = $spec;
+        type Event = Event;
+        type Effect = $effect;
+
+        fn id(&self) -> $id {
+            self.id
+        }
+
+        fn opening(spec: $spec) -> Event {
+            $opened { spec: Box::new(spec) }.into()
+        }
+
+        fn open(id: $id, at: Moment, event: &Event) -> Option<$aggregate> {
+            let Event::$opened(opened) = event else { return None };
+            Some($aggregate::open(id, at, opened))
+        }
+
+        fn evolve(&mut self, at: Moment, event: &Event) {
+            $aggregate::evolve(self, at, event);
+        }
+
+        fn effects(&self) -> Vec<$effect> {
+            $aggregate::effects(self)
+        }
+
+        fn effect_key(effect: &$effect) -> EffectKey {
+            effect.key()
+        }
+
+        fn is_closed(&self) -> bool {
+            $aggregate::is_closed(self)
+        }
+    };
+}

@@ -20,9 +20,10 @@ macro_rules! bug {
 }
 
 #[macro_use]
+pub mod aggregate;
+#[macro_use]
 pub mod event_codec;
 
-pub mod aggregate;
 #[cfg(feature = "seeded-bugs")]
 pub mod bugs;
 pub mod ids;

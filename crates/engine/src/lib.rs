@@ -28,6 +28,7 @@ mod run_summary;
 mod search_terms;
 #[cfg(feature = "shell")]
 pub mod shell;
+pub mod stored_aggregate;
 pub mod stream;
 
 pub use projection::run::row as run_row;

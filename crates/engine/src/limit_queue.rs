@@ -182,7 +182,7 @@ mod tests {
             self.now = now;
             let waited = self.waiting();
             let mut turn = self.board.begin(self.now());
-            for id in self.board.due(self.now()) {
+            for id in self.board.sessions.due(self.now().mono_ms) {
                 turn.apply_deadline(id, |_| Some(now));
             }
             if let Some((batch, staged)) = turn.stage() {
@@ -194,7 +194,7 @@ mod tests {
         }
 
         fn waiting(&self) -> Vec<SessionId> {
-            self.board.sessions().filter(|s| s.limit_wait().is_some()).map(|s| s.id).collect()
+            self.board.sessions.iter().filter(|s| s.limit_wait().is_some()).map(|s| s.id).collect()
         }
 
         fn slot(&self, id: SessionId) -> u64 {
@@ -206,9 +206,8 @@ mod tests {
             self.board = Board::default();
             for state in self.ledger.open_streams().unwrap() {
                 let name = state.head.stream;
-                let records = self.ledger.read_stream(&name, 0).unwrap();
-                let session = stream::fold_session(&name, None, &records).unwrap();
-                self.board.load_session(session, records.len() as u64);
+                let subject = stream::parse_subject(name.as_str()).unwrap();
+                self.board.load(&self.ledger, subject).unwrap();
             }
         }
     }

@@ -1,30 +1,33 @@
 //! The ledger streams of sessions, runs and teams: their names, events as records, and the fold
 //! that verifies the caches.
 
+use std::fmt;
+
 use provost_core::{
     aggregate::Aggregate,
+    event_codec::{DecodeError, StoredEvent},
     ids::{RunId, SessionId, TeamId},
     run::{self, Run},
-    session::{Event, Session},
+    session::{self, Session},
     team::{self, Team},
     time::Moment,
 };
 use provost_ledger::{
-    FoldedStream, NewEvent, PendingItem, RecordedEvent, StoredSnapshot, StreamId, StreamSnapshot,
-    TermSet,
+    ClockReading, FoldedStream, NewEvent, PendingItem, ReadLedger, RecordedEvent, StoredSnapshot,
+    StreamId, StreamSnapshot,
 };
 use serde::de::DeserializeOwned;
 
-use crate::{projection, search_terms};
+use crate::stored_aggregate::StoredAggregate;
 
 /// The stream kind of sessions.
-pub const SESSION: &str = "session";
+pub const SESSION: &str = Session::KIND;
 
 /// The stream kind of runs.
-pub const RUN: &str = "run";
+pub const RUN: &str = Run::KIND;
 
 /// The stream kind of teams.
-pub const TEAM: &str = "team";
+pub const TEAM: &str = Team::KIND;
 
 /// The version of the fold. Snapshots from other versions are discarded.
 pub const FOLD_VERSION: u32 = 1;
@@ -35,53 +38,57 @@ pub const SNAPSHOT_EVERY: u64 = 256;
 /// Why a stream cannot be folded.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("{stream} is not a session's stream")]
-    NotASession { stream: String },
+    #[error("{stream} is not a {kind}'s stream")]
+    OtherKind { stream: String, kind: &'static str },
     #[error("event {version} of {stream}: {source}")]
-    Event { stream: String, version: u64, source: provost_core::event_codec::DecodeError },
-    #[error("{stream} is not a run's stream")]
-    NotARun { stream: String },
-    #[error("{stream} is not a team's stream")]
-    NotATeam { stream: String },
+    Event { stream: String, version: u64, source: DecodeError },
     #[error("{stream} does not begin with an opening event")]
     NotOpened { stream: String },
 }
 
 /// Whether this program knows this kind and version of event.
 pub fn is_known(kind: &str, v: u16) -> bool {
-    let kinds = [Event::KINDS, run::Event::KINDS, team::Event::KINDS];
+    let kinds = [session::Event::KINDS, run::Event::KINDS, team::Event::KINDS];
     kinds.into_iter().any(|known| known.contains(&(kind, v)))
 }
 
-pub fn session_stream_id(session: SessionId) -> StreamId {
-    StreamId::new(format!("{SESSION}/{session}")).expect("a kind, a slash and a UUID name a stream")
+/// Returns the name of the stream of a session, run or team.
+pub fn stream_id(subject: impl Into<Subject>) -> StreamId {
+    let name = match subject.into() {
+        Subject::Session(id) => format!("{SESSION}/{id}"),
+        Subject::Run(id) => format!("{RUN}/{id}"),
+        Subject::Team(id) => format!("{TEAM}/{id}"),
+    };
+    StreamId::new(name).expect("a kind, a slash and a UUID name a stream")
 }
 
-pub fn session_id(stream: &str) -> Result<SessionId, Error> {
-    let no = || Error::NotASession { stream: stream.to_owned() };
-    let key = stream.strip_prefix("session/").ok_or_else(no)?;
-    key.parse().map_err(|_| no())
+/// Returns the id of the aggregate that a stream records.
+pub fn parse_id<A: Aggregate>(stream: &str) -> Result<A::Id, Error> {
+    let key = stream.strip_prefix(A::KIND).and_then(|rest| rest.strip_prefix('/'));
+    let id = key.and_then(|key| key.parse().ok());
+    id.ok_or_else(|| Error::OtherKind { stream: stream.to_owned(), kind: A::KIND })
 }
 
-pub fn run_stream_id(run: RunId) -> StreamId {
-    StreamId::new(format!("{RUN}/{run}")).expect("a kind, a slash and a UUID name a stream")
+/// Evaluates an expression for the aggregate that a subject identifies, given its id and its type.
+macro_rules! for_subject {
+    ($subject:expr, |$id:ident: $aggregate:ident| $body:expr) => {
+        match $subject {
+            $crate::stream::Subject::Session($id) => {
+                type $aggregate = provost_core::session::Session;
+                $body
+            }
+            $crate::stream::Subject::Run($id) => {
+                type $aggregate = provost_core::run::Run;
+                $body
+            }
+            $crate::stream::Subject::Team($id) => {
+                type $aggregate = provost_core::team::Team;
+                $body
+            }
+        }
+    };
 }
-
-pub fn run_id(stream: &str) -> Result<RunId, Error> {
-    let no = || Error::NotARun { stream: stream.to_owned() };
-    let key = stream.strip_prefix("run/").ok_or_else(no)?;
-    key.parse().map_err(|_| no())
-}
-
-pub fn team_stream_id(task: TeamId) -> StreamId {
-    StreamId::new(format!("{TEAM}/{task}")).expect("a kind, a slash and a UUID name a stream")
-}
-
-pub fn team_id(stream: &str) -> Result<TeamId, Error> {
-    let no = || Error::NotATeam { stream: stream.to_owned() };
-    let key = stream.strip_prefix("team/").ok_or_else(no)?;
-    key.parse().map_err(|_| no())
-}
+pub(crate) use for_subject;
 
 /// The subject of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -91,107 +98,79 @@ pub enum Subject {
     Team(TeamId),
 }
 
+/// Displays only the id.
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for_subject!(self, |id: _A| id.fmt(f))
+    }
+}
+
 /// Returns the subject of a stream.
 pub fn parse_subject(stream: &str) -> Result<Subject, Error> {
     match stream.split_once('/') {
-        Some((RUN, _)) => run_id(stream).map(Subject::Run),
-        Some((TEAM, _)) => team_id(stream).map(Subject::Team),
-        _ => session_id(stream).map(Subject::Session),
+        Some((RUN, _)) => parse_id::<Run>(stream).map(Subject::Run),
+        Some((TEAM, _)) => parse_id::<Team>(stream).map(Subject::Team),
+        _ => parse_id::<Session>(stream).map(Subject::Session),
     }
 }
 
-pub fn to_core(at: provost_ledger::ClockReading) -> Moment {
+pub fn to_core(at: ClockReading) -> Moment {
     Moment { wall_ms: at.wall_ms, mono_ms: at.mono_ms }
 }
 
-pub fn to_ledger(at: Moment) -> provost_ledger::ClockReading {
-    provost_ledger::ClockReading { wall_ms: at.wall_ms, mono_ms: at.mono_ms }
+pub fn to_ledger(at: Moment) -> ClockReading {
+    ClockReading { wall_ms: at.wall_ms, mono_ms: at.mono_ms }
 }
 
-pub(crate) fn new_session_event(event: &Event, actor: &str) -> NewEvent {
+pub(crate) fn new_event<A: StoredAggregate>(event: &A::Event, actor: &str) -> NewEvent {
     let (kind, v) = event.kind();
-    encode_event(kind, v, actor, event.encode(), search_terms::session_event_terms(event))
+    NewEvent {
+        kind: kind.to_owned(),
+        v,
+        actor: actor.to_owned(),
+        data: event.encode(),
+        search_terms: A::event_terms(event),
+    }
 }
 
-fn encode_event(kind: &str, v: u16, actor: &str, data: String, words: TermSet) -> NewEvent {
-    NewEvent { kind: kind.to_owned(), v, actor: actor.to_owned(), data, search_terms: words }
-}
-
-pub(crate) fn new_run_event(event: &run::Event, actor: &str) -> NewEvent {
-    let (kind, v) = event.kind();
-    encode_event(kind, v, actor, event.encode(), search_terms::run_event_terms(event))
-}
-
-pub(crate) fn new_team_event(event: &team::Event, actor: &str) -> NewEvent {
-    let (kind, v) = event.kind();
-    encode_event(kind, v, actor, event.encode(), search_terms::team_event_terms(event))
-}
-
-/// Folds a session from its records, starting from a snapshot if there is a usable one.
-pub fn fold_session(
+/// Folds an aggregate from its records, starting from a snapshot if there is a usable one.
+pub fn fold<A: Aggregate>(
     stream: &StreamId,
     snapshot: Option<&StoredSnapshot>,
     records: &[RecordedEvent],
-) -> Result<Session, Error> {
-    let id = session_id(stream.as_str())?;
-    let mut session: Option<Session> = snapshot.and_then(restore_snapshot);
+) -> Result<A, Error> {
+    let id = parse_id::<A>(stream.as_str())?;
+    let mut folded: Option<A> = snapshot.and_then(restore_snapshot);
     for record in records {
-        let event = Event::decode(&record.kind, record.v, &record.data).map_err(|source| {
+        let event = A::Event::decode(&record.kind, record.v, &record.data).map_err(|source| {
             Error::Event { stream: stream.to_string(), version: record.version, source }
         })?;
         let at = to_core(record.at);
-        match (&mut session, &event) {
-            (Some(session), event) => session.evolve(at, event),
-            (None, Event::SessionOpened(opened)) => session = Some(Session::open(id, at, opened)),
-            (None, _) => break,
+        match &mut folded {
+            Some(folded) => folded.evolve(at, &event),
+            None => match A::open(id, at, &event) {
+                Some(opened) => folded = Some(opened),
+                None => break,
+            },
         }
     }
-    session.ok_or_else(|| Error::NotOpened { stream: stream.to_string() })
+    folded.ok_or_else(|| Error::NotOpened { stream: stream.to_string() })
 }
 
-/// Folds a run from its records, starting from a snapshot if there is a usable one.
-pub fn fold_run(
-    stream: &StreamId,
-    snapshot: Option<&StoredSnapshot>,
-    records: &[RecordedEvent],
-) -> Result<Run, Error> {
-    let id = run_id(stream.as_str())?;
-    let mut run: Option<Run> = snapshot.and_then(restore_snapshot);
-    for record in records {
-        let event = run::Event::decode(&record.kind, record.v, &record.data).map_err(|source| {
-            Error::Event { stream: stream.to_string(), version: record.version, source }
-        })?;
-        let at = to_core(record.at);
-        match (&mut run, &event) {
-            (Some(run), event) => run.evolve(at, event),
-            (None, run::Event::RunOpened(opened)) => run = Some(Run::open(id, at, opened)),
-            (None, _) => break,
-        }
-    }
-    run.ok_or_else(|| Error::NotOpened { stream: stream.to_string() })
-}
-
-/// Folds a team from its records, starting from a snapshot if there is a usable one.
-pub fn fold_team(
-    stream: &StreamId,
-    snapshot: Option<&StoredSnapshot>,
-    records: &[RecordedEvent],
-) -> Result<Team, Error> {
-    let id = team_id(stream.as_str())?;
-    let mut task: Option<Team> = snapshot.and_then(restore_snapshot);
-    for record in records {
-        let event =
-            team::Event::decode(&record.kind, record.v, &record.data).map_err(|source| {
-                Error::Event { stream: stream.to_string(), version: record.version, source }
-            })?;
-        let at = to_core(record.at);
-        match (&mut task, &event) {
-            (Some(task), event) => task.evolve(at, event),
-            (None, team::Event::TeamOpened(opened)) => task = Some(Team::open(id, at, opened)),
-            (None, _) => break,
-        }
-    }
-    task.ok_or_else(|| Error::NotOpened { stream: stream.to_string() })
+/// Reads an aggregate from the ledger. Also returns the version of its stream.
+pub fn load<A: StoredAggregate>(
+    ledger: &(impl ReadLedger + ?Sized),
+    id: A::Id,
+) -> Result<(A, u64), String> {
+    let describe = |why: provost_ledger::Error| why.to_string();
+    let stream = stream_id(id);
+    let snapshot = ledger.snapshot(&stream).map_err(describe)?;
+    let after = usable_snapshot_version::<A>(snapshot.as_ref());
+    let records = ledger.read_stream(&stream, after).map_err(describe)?;
+    let used = if after > 0 { snapshot } else { None };
+    let mut folded: A = fold(&stream, used.as_ref(), &records).map_err(|why| why.to_string())?;
+    folded.set_imported(ledger.is_imported(&stream).map_err(describe)?);
+    Ok((folded, after + records.len() as u64))
 }
 
 /// Returns the version of the snapshot, after which records are needed, or 0 if the snapshot is not usable.
@@ -206,28 +185,25 @@ fn restore_snapshot<T: DeserializeOwned>(stored: &StoredSnapshot) -> Option<T> {
     current.then(|| serde_json::from_str(&stored.snapshot.data).ok()).flatten()
 }
 
-pub fn session_snapshot(session: &Session) -> StreamSnapshot {
-    let data = serde_json::to_string(session).expect("a session has string keys only");
+pub(crate) fn snapshot(aggregate: &impl Aggregate) -> StreamSnapshot {
+    let data = serde_json::to_string(aggregate).expect("an aggregate has string keys only");
     StreamSnapshot { fold_version: FOLD_VERSION, data }
 }
 
-/// Returns the pending effects and the timer that the ledger stores together with a session's events.
-pub fn pending_effects(session: &Session) -> Vec<PendingItem> {
-    let mut pending: Vec<PendingItem> = session
-        .effects()
-        .iter()
-        .map(|effect| PendingItem {
-            key: effect.key(),
-            kind: "effect".to_owned(),
-            due_mono_ms: None,
-        })
-        .collect();
-    pending.extend(session.deadline().map(|(at, due)| PendingItem {
+/// Returns the pending effects and the timer that the ledger stores together with the events.
+pub(crate) fn pending_items<A: Aggregate>(aggregate: &A) -> Vec<PendingItem> {
+    let effects = aggregate.effects();
+    let pending = effects.iter().map(|effect| PendingItem {
+        key: A::effect_key(effect),
+        kind: "effect".to_owned(),
+        due_mono_ms: None,
+    });
+    let timer = aggregate.deadline().map(|deadline| PendingItem {
         key: "timer".to_owned(),
-        kind: due.as_str().to_owned(),
-        due_mono_ms: Some(at),
-    }));
-    pending
+        kind: deadline.purpose.to_owned(),
+        due_mono_ms: Some(deadline.at_ms),
+    });
+    pending.chain(timer).collect()
 }
 
 /// Returns the events that close the imported copy of a session, run or team from another home.
@@ -237,7 +213,7 @@ pub fn close_imported(
     stream: &StreamId,
     records: &[RecordedEvent],
     now: impl FnOnce(u64) -> Moment,
-) -> Result<Vec<(provost_ledger::ClockReading, NewEvent)>, String> {
+) -> Result<Vec<(ClockReading, NewEvent)>, String> {
     let last = records.iter().map(|record| record.at.mono_ms).max().unwrap_or(0);
     let now = now(last.saturating_add(1));
     let events = closing_events(stream, records, now).map_err(|why| why.to_string())?;
@@ -249,106 +225,31 @@ fn closing_events(
     records: &[RecordedEvent],
     now: Moment,
 ) -> Result<Vec<NewEvent>, Error> {
-    const BY: &str = "import";
-    Ok(match parse_subject(stream.as_str())? {
-        Subject::Session(_) => {
-            let session = fold_session(stream, None, records)?;
-            session.close_imported(now).iter().map(|event| new_session_event(event, BY)).collect()
-        }
-        Subject::Run(_) => {
-            let run = fold_run(stream, None, records)?;
-            run.close_imported(now).iter().map(|event| new_run_event(event, BY)).collect()
-        }
-        Subject::Team(_) => {
-            let task = fold_team(stream, None, records)?;
-            task.close_imported(now).iter().map(|event| new_team_event(event, BY)).collect()
-        }
+    for_subject!(parse_subject(stream.as_str())?, |_id: A| {
+        let events = fold::<A>(stream, None, records)?.close_imported(now);
+        Ok(events.iter().map(|event| new_event::<A>(event, "import")).collect())
     })
-}
-
-pub fn run_snapshot(run: &Run) -> StreamSnapshot {
-    let data = serde_json::to_string(run).expect("a run has string keys only");
-    StreamSnapshot { fold_version: FOLD_VERSION, data }
-}
-
-pub fn pending_run_effects(run: &Run) -> Vec<PendingItem> {
-    let effects = run.effects();
-    let to_pending = |effect: &run::RunEffect| {
-        let (key, kind) = (effect.key(), "effect".to_owned());
-        PendingItem { key, kind, due_mono_ms: None }
-    };
-    effects.iter().map(to_pending).collect()
-}
-
-pub fn team_snapshot(task: &Team) -> StreamSnapshot {
-    let data = serde_json::to_string(task).expect("a task has string keys only");
-    StreamSnapshot { fold_version: FOLD_VERSION, data }
-}
-
-pub fn pending_team_effects(task: &Team) -> Vec<PendingItem> {
-    let effects = task.effects();
-    let pending = effects.iter().map(|effect| PendingItem {
-        key: effect.key(),
-        kind: "effect".to_owned(),
-        due_mono_ms: None,
-    });
-    let timer = task.deadline().map(|at| PendingItem {
-        key: "timer".to_owned(),
-        kind: "messages".to_owned(),
-        due_mono_ms: Some(at),
-    });
-    pending.chain(timer).collect()
 }
 
 /// Folds an entire stream again, for `ledger verify` and `import`.
 pub fn refold(stream: &StreamId, records: &[RecordedEvent]) -> Result<FoldedStream, String> {
-    match parse_subject(stream.as_str()) {
-        Ok(Subject::Run(_)) => return refold_run(stream, records),
-        Ok(Subject::Team(_)) => return refold_team(stream, records),
-        Ok(Subject::Session(_)) | Err(_) => {}
-    }
-    let session = fold_session(stream, None, records).map_err(|why| why.to_string())?;
-    Ok(FoldedStream {
-        open: !session.is_closed(),
-        pending: pending_effects(&session),
-        projection: Some(projection::session::to_json(&session)),
-        snapshot: Some(session_snapshot(&session)),
-        search_terms: search_terms::session_terms(&session),
-        event_terms: search_terms_of(records, Event::decode, search_terms::session_event_terms),
-    })
+    let subject = parse_subject(stream.as_str()).map_err(|why| why.to_string())?;
+    for_subject!(subject, |_id: A| refold_aggregate::<A>(stream, records))
 }
 
-fn refold_run(stream: &StreamId, records: &[RecordedEvent]) -> Result<FoldedStream, String> {
-    let run = fold_run(stream, None, records).map_err(|why| why.to_string())?;
-    Ok(FoldedStream {
-        open: !run.is_closed(),
-        pending: pending_run_effects(&run),
-        projection: Some(projection::run::to_json(&run)),
-        snapshot: Some(run_snapshot(&run)),
-        search_terms: search_terms::run_terms(&run),
-        event_terms: search_terms_of(records, run::Event::decode, search_terms::run_event_terms),
-    })
-}
-
-fn refold_team(stream: &StreamId, records: &[RecordedEvent]) -> Result<FoldedStream, String> {
-    let task = fold_team(stream, None, records).map_err(|why| why.to_string())?;
-    Ok(FoldedStream {
-        open: !task.is_closed(),
-        pending: pending_team_effects(&task),
-        projection: Some(projection::team::to_json(&task)),
-        snapshot: Some(team_snapshot(&task)),
-        search_terms: search_terms::team_terms(&task),
-        event_terms: search_terms_of(records, team::Event::decode, search_terms::team_event_terms),
-    })
-}
-
-type Decode<E> = fn(&str, u16, &str) -> Result<E, provost_core::event_codec::DecodeError>;
-
-fn search_terms_of<E>(
+fn refold_aggregate<A: StoredAggregate>(
+    stream: &StreamId,
     records: &[RecordedEvent],
-    decode: Decode<E>,
-    words: fn(&E) -> TermSet,
-) -> Vec<TermSet> {
-    let read = |record: &RecordedEvent| decode(&record.kind, record.v, &record.data).ok();
-    records.iter().map(|record| read(record).as_ref().map(words).unwrap_or_default()).collect()
+) -> Result<FoldedStream, String> {
+    let folded: A = fold(stream, None, records).map_err(|why| why.to_string())?;
+    let decode = |record: &RecordedEvent| A::Event::decode(&record.kind, record.v, &record.data);
+    let terms = |record| decode(record).map(|event| A::event_terms(&event)).unwrap_or_default();
+    Ok(FoldedStream {
+        open: !folded.is_closed(),
+        pending: pending_items(&folded),
+        projection: Some(folded.stored_row()),
+        snapshot: Some(snapshot(&folded)),
+        search_terms: folded.search_terms(),
+        event_terms: records.iter().map(terms).collect(),
+    })
 }

@@ -3,7 +3,8 @@
 //! A crash drops everything here except the ledger. The laws judge each commit against a shadow that is folded from
 //! the stored form of every event.
 
-mod team_shadow;
+mod shadow;
+mod team_requests;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,24 +14,20 @@ use provost_core::{
     session::{
         EffectKey, Event, Session, SessionCommand, SessionEffect, SessionRejection, SessionSpec,
     },
-    team,
+    team::{self, Team},
     time::Moment,
 };
 use provost_engine::{
     board::{Board, CommitChanges},
     stream::{self, Subject},
 };
-use provost_ledger::{CommittedBatch, Ledger, MemLedger, ReadLedger, RecordedEvent, StreamId};
+use provost_ledger::{CommittedBatch, Ledger, MemLedger, ReadLedger, RecordedEvent};
 
-use self::team_shadow::TeamShadow;
-pub(crate) use self::team_shadow::{SimTeamReply, SimTeamRequest, TeamEffectKey, sessions};
+use self::shadow::{Shadow, Shadows};
+pub(crate) use self::team_requests::{SimTeamReply, SimTeamRequest, TeamEffectKey, sessions};
 use crate::{
-    account_spacing::AccountSpacing,
-    coverage::Coverage,
-    launch_follower::LaunchFollower,
-    run_laws::RunWatch,
-    session_laws::{BrokenLaw, SessionWatch},
-    team::SimTeam,
+    account_spacing::AccountSpacing, coverage::Coverage, launch_follower::LaunchFollower,
+    session_laws::BrokenLaw, team::SimTeam,
 };
 
 pub(crate) type SessionEffectKey = (SessionId, EffectKey);
@@ -40,9 +37,7 @@ pub(crate) type RunEffectKey = (RunId, EffectKey);
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ObservationSource {
     Follower(LaunchId),
-    Effect(SessionEffectKey),
-    RunEffect(RunEffectKey),
-    TeamEffect(TeamEffectKey),
+    Effect(Subject, EffectKey),
 }
 
 /// An effect in progress.
@@ -92,20 +87,6 @@ pub(crate) enum CommitResult {
     Crashed,
 }
 
-#[derive(Debug)]
-struct SessionShadow {
-    session: Session,
-    watch: SessionWatch,
-    version: u64,
-}
-
-#[derive(Debug)]
-struct RunShadow {
-    run: Run,
-    watch: RunWatch,
-    version: u64,
-}
-
 /// The engine and the invariants that judge it.
 #[derive(Debug, Default)]
 pub(crate) struct SimEngine {
@@ -125,9 +106,9 @@ pub(crate) struct SimEngine {
     /// The latest committed events, to which the simulation reacts.
     pub(crate) fresh_events: Vec<(SessionId, Event)>,
     pub(crate) fresh_run_events: Vec<(RunId, run::Event)>,
-    shadows: BTreeMap<SessionId, SessionShadow>,
-    run_shadows: BTreeMap<RunId, RunShadow>,
-    team_shadows: BTreeMap<TeamId, TeamShadow>,
+    sessions: Shadows<Session>,
+    runs: Shadows<Run>,
+    teams: Shadows<Team>,
     /// The events of teams, by their sequence numbers.
     team_events: Vec<(u64, TeamId)>,
     turns: AccountSpacing,
@@ -174,7 +155,7 @@ impl SimEngine {
         let mut replies = Vec::new();
         let mut turn = self.board.begin(now);
         // As in the daemon, a team's due deadlines are handled before requests to the team.
-        for id in self.board.due_teams(now.mono_ms) {
+        for id in self.board.teams.due(now.mono_ms) {
             turn.advance_team(id);
         }
         for input in inputs {
@@ -210,7 +191,7 @@ impl SimEngine {
                     replies.push(self.decide_team_request(&mut turn, ask)?)
                 }
                 EngineInput::Deadline => {
-                    for id in self.board.due(now) {
+                    for id in self.board.sessions.due(now.mono_ms) {
                         turn.apply_deadline(id, |launch| self.heard.get(&launch).copied());
                     }
                 }
@@ -239,11 +220,7 @@ impl SimEngine {
             self.replies.extend(replies);
         }
         for subject in loaded {
-            match subject {
-                Subject::Session(id) => self.board.evict_session(id),
-                Subject::Run(id) => self.board.evict_run(id),
-                Subject::Team(id) => self.board.evict_team(id),
-            }
+            self.board.evict(subject);
         }
         Ok(went)
     }
@@ -272,28 +249,26 @@ impl SimEngine {
     }
 
     pub(crate) fn shadows(&self) -> impl Iterator<Item = &Session> {
-        self.shadows.values().map(|shadow| &shadow.session)
+        self.sessions.iter()
     }
 
     pub(crate) fn shadow(&self, id: SessionId) -> Option<&Session> {
-        self.shadows.get(&id).map(|shadow| &shadow.session)
+        self.sessions.get(id)
     }
 
     pub(crate) fn runs(&self) -> impl Iterator<Item = &Run> {
-        self.run_shadows.values().map(|shadow| &shadow.run)
+        self.runs.iter()
     }
 
     pub(crate) fn run(&self, id: RunId) -> Option<&Run> {
-        self.run_shadows.get(&id).map(|shadow| &shadow.run)
+        self.runs.get(id)
     }
 
     /// Compares everything that the ledger stores besides its events with a fresh fold of the
     /// events.
     pub(crate) fn verify(&self) -> Result<(), BrokenLaw> {
-        let sessions = self.shadows.keys().map(|id| stream::session_stream_id(*id));
-        let runs = self.run_shadows.keys().map(|id| stream::run_stream_id(*id));
-        let tasks = self.team_shadows.keys().map(|id| stream::team_stream_id(*id));
-        for name in sessions.chain(runs).chain(tasks) {
+        let runs_and_teams = self.runs.stream_ids().chain(self.teams.stream_ids());
+        for name in self.sessions.stream_ids().chain(runs_and_teams) {
             let records = self.ledger.read_stream(&name, 0).map_err(|why| why.to_string())?;
             let mut folded = stream::refold(&name, &records)?;
             folded.pending.sort();
@@ -320,7 +295,7 @@ impl SimEngine {
 
     fn load_for(&mut self, now: Moment, inputs: &[EngineInput]) -> Vec<Subject> {
         let mut loaded = Vec::new();
-        for task in self.board.due_teams(now.mono_ms) {
+        for task in self.board.teams.due(now.mono_ms) {
             self.load_team(task, &mut loaded);
         }
         for input in inputs {
@@ -346,7 +321,7 @@ impl SimEngine {
                     }
                 }
                 EngineInput::Deadline => {
-                    for session in self.board.due(now) {
+                    for session in self.board.sessions.due(now.mono_ms) {
                         self.load_teams_of_session(session, &mut loaded);
                     }
                 }
@@ -356,50 +331,19 @@ impl SimEngine {
     }
 
     fn load_subject(&mut self, subject: Subject, loaded: &mut Vec<Subject>) {
-        let held = match subject {
-            Subject::Session(id) => self.board.session(id).is_some(),
-            Subject::Run(id) => self.board.run(id).is_some(),
-            Subject::Team(id) => self.board.team(id).is_some(),
-        };
-        if !held && self.load(subject).is_ok() {
+        if !self.board.contains(subject) && self.load(subject).is_ok() {
             loaded.push(subject);
         }
     }
 
     fn load(&mut self, subject: Subject) -> Result<CommitChanges, BrokenLaw> {
+        let changes = self.board.load(&self.ledger, subject)?;
         match subject {
-            Subject::Session(id) => {
-                let (session, version) =
-                    self.folded::<Session>(&stream::session_stream_id(id), stream::fold_session)?;
-                check_same_fold(self.shadow(id), &session)?;
-                Ok(self.board.load_session(session, version))
-            }
-            Subject::Run(id) => {
-                let (run, version) =
-                    self.folded::<Run>(&stream::run_stream_id(id), stream::fold_run)?;
-                check_same_fold(self.run(id), &run)?;
-                Ok(self.board.load_run(run, version))
-            }
-            Subject::Team(id) => {
-                let (task, version) =
-                    self.folded::<team::Team>(&stream::team_stream_id(id), stream::fold_team)?;
-                check_same_fold(self.team(id), &task)?;
-                Ok(self.board.load_team(task, version))
-            }
+            Subject::Session(id) => self.sessions.check_fold(&self.board.sessions, id)?,
+            Subject::Run(id) => self.runs.check_fold(&self.board.runs, id)?,
+            Subject::Team(id) => self.teams.check_fold(&self.board.teams, id)?,
         }
-    }
-
-    fn folded<T: serde::de::DeserializeOwned>(
-        &self,
-        name: &StreamId,
-        fold: SimFoldFn<T>,
-    ) -> Result<(T, u64), BrokenLaw> {
-        let snapshot = self.ledger.snapshot(name).map_err(|why| why.to_string())?;
-        let after = stream::usable_snapshot_version::<T>(snapshot.as_ref());
-        let records = self.ledger.read_stream(name, after).map_err(|why| why.to_string())?;
-        let used = if after > 0 { snapshot } else { None };
-        let folded = fold(name, used.as_ref(), &records).map_err(|e| e.to_string())?;
-        Ok((folded, after + records.len() as u64))
+        Ok(changes)
     }
 
     fn dispatch_until(&mut self, changes: CommitChanges, crash: CrashPoint) -> CommitResult {
@@ -416,33 +360,33 @@ impl SimEngine {
     }
 
     fn dispatch(&mut self, changes: CommitChanges, orders: usize) {
-        for (id, key) in changes.cancel_effects {
+        for (id, key) in changes.sessions.cancel {
             // A follower runs until it has reported everything; other tasks stop.
             let follows = matches!(self.tasks.get(&(id, key.clone())), Some(EffectTask::Follow(_)));
             if !follows {
                 self.tasks.remove(&(id, key));
             }
         }
-        for (id, key) in changes.cancel_run_effects {
+        for (id, key) in changes.runs.cancel {
             let task = self.run_tasks.get(&(id, key.clone()));
             // A landing in progress is not interrupted.
             if task.is_some_and(|task| !task.lands) {
                 self.run_tasks.remove(&(id, key));
             }
         }
-        for (id, key) in changes.cancel_team_effects {
+        for (id, key) in changes.teams.cancel {
             self.team_effects.remove(&(id, key));
         }
-        let left = orders.saturating_sub(changes.start_effects.len());
-        let of_tasks = changes.start_team_effects.into_iter().take(left);
+        let left = orders.saturating_sub(changes.sessions.start.len());
+        let of_tasks = changes.teams.start.into_iter().take(left);
         self.team_effects.extend(of_tasks.map(|(id, effect)| ((id, effect.key()), effect)));
-        for (id, effect) in changes.start_run_effects.into_iter().take(left) {
+        for (id, effect) in changes.runs.start.into_iter().take(left) {
             if let Some(run) = self.board.run(id).cloned() {
                 let key = (id, effect.key());
                 self.run_tasks.insert(key, RunEffectTask { effect, run, lands: false });
             }
         }
-        for (id, effect) in changes.start_effects.into_iter().take(orders) {
+        for (id, effect) in changes.sessions.start.into_iter().take(orders) {
             let key = (id, effect.key());
             let session = self.board.session(id);
             #[expect(clippy::wildcard_enum_match_arm, reason = "all others run once")]
@@ -464,7 +408,7 @@ impl SimEngine {
             let subject =
                 stream::parse_subject(record.stream.as_str()).map_err(|e| e.to_string())?;
             match subject {
-                Subject::Session(id) => self.check_record(id, record, now)?,
+                Subject::Session(id) => self.check_session_record(id, record, now)?,
                 Subject::Run(id) => self.check_run_record(id, record, now)?,
                 Subject::Team(id) => self.check_team_record(id, record, now)?,
             }
@@ -473,17 +417,15 @@ impl SimEngine {
         }
         self.check_settled_teams(&changed, now)?;
         for subject in changed {
-            match subject {
-                Subject::Session(id) => {
-                    let shadow = &self.shadows[&id];
-                    shadow.watch.check_settled(&shadow.session, now)?;
-                }
-                Subject::Run(_) | Subject::Team(_) => {}
+            if let Subject::Session(id) = subject
+                && let Some(shadow) = self.sessions.shadow(id)
+            {
+                shadow.watch.check_settled(&shadow.state, now)?;
             }
         }
         // A run depends on its sessions, so it is settled only when they are.
         let all: usize = self.runs().map(Run::agents_at_work).sum();
-        for RunShadow { run, watch, .. } in self.run_shadows.values() {
+        for Shadow { state: run, watch, .. } in self.runs.shadows() {
             let most = run.spec.planning.machine_parallel as usize;
             if all > most {
                 return Err(format!("{all} agents work for all runs, but the limit is {most}"));
@@ -493,16 +435,21 @@ impl SimEngine {
         Ok(())
     }
 
-    fn check_record(
+    fn check_session_record(
         &mut self,
         id: SessionId,
         record: &RecordedEvent,
         now: Moment,
     ) -> Result<(), BrokenLaw> {
-        let event =
-            Event::decode(&record.kind, record.v, &record.data).map_err(|why| why.to_string())?;
+        let event = Shadows::<Session>::decode(record)?;
         self.note(|| format!("{:>8} {:>3} {event:?}", now.mono_ms, id.0.as_u64_pair().1));
-        self.check_event(id, record.version, stream::to_core(record.at), &event)?;
+        if let Some(before) = self.sessions.get(id) {
+            self.turns.check_event(before, stream::to_core(record.at), &event)?;
+        }
+        self.sessions.apply(id, record, &event, &|_| None)?;
+        if let Some(after) = self.sessions.get(id) {
+            self.coverage.visit(&event, after);
+        }
         self.fresh_events.push((id, event));
         Ok(())
     }
@@ -513,84 +460,34 @@ impl SimEngine {
         record: &RecordedEvent,
         now: Moment,
     ) -> Result<(), BrokenLaw> {
-        let event = run::Event::decode(&record.kind, record.v, &record.data)
-            .map_err(|why| why.to_string())?;
+        let event = Shadows::<Run>::decode(record)?;
         self.note(|| format!("{:>8} run {event:?}", now.mono_ms));
         self.coverage.visit_run(&event);
-        let at = stream::to_core(record.at);
-        if let run::Event::RunOpened(opened) = &event {
-            let run = Run::open(id, at, opened);
-            let watch = RunWatch::start(&run)?;
-            self.run_shadows.insert(id, RunShadow { run, watch, version: record.version });
-        } else {
-            let shadow = self.run_shadows.get_mut(&id).ok_or("an event of an unknown run")?;
-            if record.version != shadow.version + 1 {
-                return Err(format!("event {} follows event {}", record.version, shadow.version));
-            }
-            let before = shadow.run.clone();
-            shadow.run.evolve(at, &event);
-            shadow.version = record.version;
-            shadow.watch.check_event(&before, &event, &shadow.run)?;
-        }
+        self.runs.apply(id, record, &event, &|_| None)?;
         self.fresh_run_events.push((id, event));
         Ok(())
     }
 
-    fn check_event(
+    fn check_team_record(
         &mut self,
-        id: SessionId,
-        version: u64,
-        at: Moment,
-        event: &Event,
+        id: TeamId,
+        record: &RecordedEvent,
+        now: Moment,
     ) -> Result<(), BrokenLaw> {
-        if let Event::SessionOpened(opened) = event {
-            let session = Session::open(id, at, opened);
-            let watch = SessionWatch::start(&session);
-            self.coverage.visit(event, &session);
-            self.shadows.insert(id, SessionShadow { session, watch, version });
-            return Ok(());
-        }
-        let shadow = self.shadows.get_mut(&id).ok_or("an event of an unknown session")?;
-        if version != shadow.version + 1 {
-            return Err(format!("event {version} follows event {}", shadow.version));
-        }
-        let before = shadow.session.clone();
-        shadow.session.evolve(at, event);
-        shadow.version = version;
-        self.coverage.visit(event, &shadow.session);
-        self.turns.check_event(&before, at, event)?;
-        shadow.watch.check_event(&before, at, event, &shadow.session)
+        let event = Shadows::<Team>::decode(record)?;
+        self.note(|| format!("{:>8} team {event:?}", now.mono_ms));
+        self.coverage.visit_team(&event);
+        self.team_events.push((record.seq, id));
+        let sessions = &self.sessions;
+        self.teams.apply(id, record, &event, &|id| sessions.get(id))
     }
 
+    /// Checks that the board matches the stored events.
     fn check_shadows(&self, changes: &CommitChanges) -> Result<(), BrokenLaw> {
-        self.check_team_shadows()?;
-        for (id, shadow) in &self.run_shadows {
-            if self.board.run(*id).is_some_and(|held| *held != shadow.run) {
-                return Err("the run on the board differs from the stored one".to_owned());
-            }
-        }
-        for id in &changes.changed_sessions {
-            if let (Some(held), Some(shadow)) = (self.board.session(*id), self.shadow(*id))
-                && held != shadow
-            {
-                return Err("the session on the board differs from the stored one".to_owned());
-            }
-        }
-        Ok(())
-    }
-}
-
-type SimFoldFn<T> = fn(
-    &StreamId,
-    Option<&provost_ledger::StoredSnapshot>,
-    &[RecordedEvent],
-) -> Result<T, stream::Error>;
-
-fn check_same_fold<T: PartialEq>(shadow: Option<&T>, folded: &T) -> Result<(), BrokenLaw> {
-    if shadow == Some(folded) {
-        Ok(())
-    } else {
-        Err("the fold after a restart differs from the fold before".to_owned())
+        let Board { sessions, runs, teams, .. } = &self.board;
+        self.teams.check_board(teams, self.teams.ids())?;
+        self.runs.check_board(runs, self.runs.ids())?;
+        self.sessions.check_board(sessions, changes.changed_sessions.iter().copied())
     }
 }
 

@@ -1,5 +1,6 @@
 //! One simulation: scheduling, crash points, and the conditions at the end.
 
+mod commits;
 mod crashes;
 mod fault_injection;
 mod final_checks;
@@ -7,6 +8,7 @@ mod graph_effects;
 mod load;
 mod report;
 mod run_actions;
+mod session_effects;
 mod shortages;
 mod team_actions;
 mod user_actions;
@@ -15,23 +17,23 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use provost_core::{
     ids::{LaunchId, SessionId, TeamId, TreeId},
-    lifecycle::State,
     run::RunEffect,
     session::{
-        Event, HookEnd, LaunchPhase, Reporter, Session, SessionCommand, SessionEffect, SessionSpec,
-        StopStep, enter_retry_key,
+        LaunchPhase, Reporter, Session, SessionCommand, SessionEffect, SessionSpec, StopStep,
+        enter_retry_key,
     },
     time::Moment,
     verdict::{CheckEnd, Receipt},
 };
 
-pub use self::load::crowd;
-pub use self::report::{SimReport, SimRunOutcome, SimSessionOutcome};
-use self::report::{outcome, run_outcome};
+use self::{
+    report::{outcome, run_outcome},
+    session_effects::stop_key,
+};
 use crate::{
     engine::{
-        CommitResult, CrashPoint, EffectTask, EngineInput, ObservationSource, RunEffectKey,
-        SessionEffectKey, SimEngine, TeamEffectKey,
+        CrashPoint, EffectTask, EngineInput, RunEffectKey, SessionEffectKey, SimEngine,
+        TeamEffectKey,
     },
     forge::{OutlivedGit, SimForge},
     goal, rare,
@@ -39,8 +41,11 @@ use crate::{
     script::{self, UserAction},
     session_laws::BrokenLaw,
     team::{self, Consumer, SimTeam, TeamWaiter},
-    world::{SimWorld, snapshot},
+    world::SimWorld,
 };
+
+pub use self::load::crowd;
+pub use self::report::{SimReport, SimRunOutcome, SimSessionOutcome};
 
 /// Maximum number of steps. A simulation that takes more is considered endless.
 const MAX_STEPS: u64 = 60_000;
@@ -348,8 +353,8 @@ impl Sim {
         if self.user_actions.front().is_some_and(|(at, ..)| *at <= self.world.now_ms) {
             actors.push(SimActor::User);
         }
-        let of_tasks = self.engine.board.due_teams(self.world.now_ms);
-        if !of_tasks.is_empty() || !self.engine.board.due(self.now()).is_empty() {
+        let of_tasks = self.engine.board.teams.due(self.world.now_ms);
+        if !of_tasks.is_empty() || !self.engine.board.sessions.due(self.world.now_ms).is_empty() {
             actors.push(SimActor::Time);
         }
         actors
@@ -430,380 +435,6 @@ impl Sim {
         });
     }
 
-    fn follow(&mut self, key: &SessionEffectKey) {
-        let blind = self.faults.unobservable && self.rng.percent(6);
-        let until = self.world.now_ms + self.rng.below(3_000);
-        let Some(EffectTask::Follow(follower)) = self.engine.tasks.get_mut(key) else { return };
-        let launch = follower.launch();
-        if self.world.must_be_killed(launch) {
-            self.world.kill_launch(launch);
-        }
-        let command = if blind && follower.blind_until.is_none() {
-            follower.blind_until = Some(until);
-            Some(SessionCommand::ProcessUnknown { launch, why: "permission denied".to_owned() })
-        } else {
-            follower.next_observation(&self.world)
-        };
-        if let Some(holder) = self.world.holders.get(&launch) {
-            self.engine.heard.insert(launch, holder.last_activity_ms);
-        }
-        let done = matches!(self.engine.tasks.get(key), Some(EffectTask::Follow(f)) if f.done);
-        if done {
-            self.engine.tasks.remove(key);
-        }
-        if let Some(command) = command {
-            let input = EngineInput::Observation(launch.session, command);
-            self.engine
-                .observations
-                .entry(ObservationSource::Follower(launch))
-                .or_default()
-                .push_back(input);
-        }
-    }
-
-    /// Carries out an effect in the world. Its result is observed later, or never.
-    fn execute_effect(&mut self, key: &SessionEffectKey) -> Result<(), BrokenLaw> {
-        let Some(EffectTask::Other(effect)) = self.engine.tasks.get(key).cloned() else {
-            return Ok(());
-        };
-        let Some(session) = self.engine.board.session(key.0).cloned() else { return Ok(()) };
-        if let Some(shortage) = self.short_for(key, &effect) {
-            let (effect, tries) = (key.1.clone(), session.tries_of(&key.1));
-            self.engine.tasks.remove(key);
-            let input = EngineInput::Observation(
-                key.0,
-                SessionCommand::EffectShortage { effect, tries, shortage },
-            );
-            self.engine
-                .observations
-                .entry(ObservationSource::Effect(key.clone()))
-                .or_default()
-                .push_back(input);
-            return Ok(());
-        }
-        self.find_forged_record(key, &effect);
-        let result = match &effect {
-            SessionEffect::PrepareWork { .. } => Some(self.prepare(&session)),
-            SessionEffect::RunSetup { attempt } => self.set_up(key, *attempt)?,
-            SessionEffect::StartLaunch(launch) => Some(self.start(*launch)),
-            SessionEffect::StopLaunch(launch, step) => self.stop(&session, *launch, *step)?,
-            SessionEffect::Deliver { launch, message } => self.write(*launch, message)?,
-            SessionEffect::PressAgain { launch, message } => {
-                self.write(*launch, &enter_retry_key(message))?
-            }
-            SessionEffect::TakeSnapshot { attempt, no } => {
-                Some(self.take_snapshot(&session, *attempt, *no))
-            }
-            SessionEffect::RunCheck { attempt, index, .. } => {
-                self.check(key, &session, *attempt, *index)?
-            }
-            SessionEffect::RunHook(hook) => {
-                let pending = session.hooks.iter().find(|one| one.key == *hook);
-                let what =
-                    pending.map_or(String::new(), |o| format!("{:?} {}", o.state, o.attempt));
-                self.ran(key, &what)?.map(|uncertain| {
-                    let end = if uncertain {
-                        HookEnd::Uncertain("power".to_owned())
-                    } else {
-                        HookEnd::Exit(0)
-                    };
-                    SessionCommand::HookFinished { key: *hook, end }
-                })
-            }
-            SessionEffect::Follow(_) => None,
-        };
-        if let Some(command) = result {
-            self.engine.tasks.remove(key);
-            let source = ObservationSource::Effect(key.clone());
-            let input = EngineInput::Observation(key.0, command);
-            self.engine.observations.entry(source).or_default().push_back(input);
-        }
-        Ok(())
-    }
-
-    /// Simulates a forged record: it exists before the command starts, and is moved aside.
-    fn find_forged_record(&mut self, key: &SessionEffectKey, effect: &SessionEffect) {
-        let runs_command = matches!(
-            effect,
-            SessionEffect::RunCheck { .. }
-                | SessionEffect::RunHook(_)
-                | SessionEffect::RunSetup { .. }
-        );
-        let starts = runs_command && !self.world.commands.contains_key(key);
-        if starts && rare::is_forged(self.seed, &key.1, &self.faults) {
-            let (effect, moved_to) = (key.1.clone(), "/aside".to_owned());
-            let found = SessionCommand::RecordForged { effect, moved_to };
-            let source = ObservationSource::Effect(key.clone());
-            let input = EngineInput::Observation(key.0, found);
-            self.engine.observations.entry(source).or_default().push_back(input);
-        }
-    }
-
-    /// Writes to an agent. The result appears in its journal.
-    fn write(&mut self, launch: LaunchId, key: &str) -> Result<Option<SessionCommand>, BrokenLaw> {
-        if self.world.is_adopted(launch) {
-            return Err(format!("{key} is sent to {launch}, which Provost did not start"));
-        }
-        let text = self.text_of(launch.session, key);
-        self.world.write(launch, key, &text);
-        Ok(None)
-    }
-
-    /// Starts a command under its key, or returns its record once it has ended. Returns `None`
-    /// while the command runs.
-    fn ran(&mut self, key: &SessionEffectKey, what: &str) -> Result<Option<bool>, BrokenLaw> {
-        let takes = Rng::from_names(self.seed, &[6, key.1.len() as u64]).below(400);
-        let now = self.world.now_ms;
-        let ran = self.world.run(key.0, &key.1, what, takes)?;
-        Ok((ran.done_ms <= now).then_some(ran.uncertain))
-    }
-
-    fn prepare(&self, session: &Session) -> SessionCommand {
-        let mut rng = Rng::from_names(self.seed, &[7, self.world.draw_name(session.id)]);
-        if rng.percent(4) && !self.world.is_deterministic_plan() && !self.world.obedient {
-            SessionCommand::WorkFailed { reason: "no such repository".to_owned() }
-        } else {
-            SessionCommand::WorkPrepared {
-                cwd: "/work".to_owned(),
-                base: rng
-                    .percent(if session.spec.run.is_some() { 100 } else { 90 })
-                    .then(|| snapshot(&self.world.worktrees[&session.id].base)),
-            }
-        }
-    }
-
-    fn set_up(
-        &mut self,
-        key: &SessionEffectKey,
-        attempt: u32,
-    ) -> Result<Option<SessionCommand>, BrokenLaw> {
-        let no = self.world.draw_name(key.0);
-        let fails =
-            Rng::from_names(self.seed, &[8, no]).percent(15) && !self.world.is_deterministic_plan();
-        Ok(self.ran(key, "setup")?.map(|uncertain| {
-            let failure = (fails || uncertain).then(|| "it failed".to_owned());
-            SessionCommand::SetupFinished { attempt, failure }
-        }))
-    }
-
-    fn start(&mut self, launch: LaunchId) -> SessionCommand {
-        if self.world.holders.get(&launch).is_some_and(|holder| holder.unobservable.is_some()) {
-            self.world.kill_launch(launch);
-            let why = "its holder did not answer".to_owned();
-            return SessionCommand::ProcessUnobserved { launch, why };
-        }
-        match self.world.start(launch) {
-            Ok(child) if self.world.is_adopted(launch) => {
-                SessionCommand::LaunchAdopted { launch, child: Some(child) }
-            }
-            Ok(child) => SessionCommand::LaunchStarted { launch, holder: child.clone(), child },
-            Err(reason) => SessionCommand::LaunchFailed { launch, reason },
-        }
-    }
-
-    /// Stops a launch. A launch that is not known to be running is either cancelled or found to be
-    /// running.
-    fn stop(
-        &mut self,
-        session: &Session,
-        launch: LaunchId,
-        step: StopStep,
-    ) -> Result<Option<SessionCommand>, BrokenLaw> {
-        let pending = session.launch(launch).is_some_and(|l| l.phase == LaunchPhase::Pending);
-        if pending {
-            if !self.world.holders.contains_key(&launch) {
-                self.world.cancelled_launches.insert(launch);
-            }
-            return Ok(Some(self.start(launch)));
-        }
-        self.world.run(session.id, &stop_key(launch, step), "stop", 0)?;
-        self.world.stop(launch, step);
-        Ok(None)
-    }
-
-    fn take_snapshot(&mut self, session: &Session, attempt: u32, no: u32) -> SessionCommand {
-        let names = [10, crate::world::session_no(session.id), u64::from(no)];
-        if !self.faults.calm && Rng::from_names(self.seed, &names).percent(2) {
-            SessionCommand::SnapshotFailed { attempt, no, reason: "index.lock".to_owned() }
-        } else {
-            SessionCommand::SnapshotTaken {
-                attempt,
-                no,
-                snapshot: self.world.take_snapshot(session.id),
-                caveats: Default::default(),
-            }
-        }
-    }
-
-    fn check(
-        &mut self,
-        key: &SessionEffectKey,
-        session: &Session,
-        attempt: u32,
-        index: u32,
-    ) -> Result<Option<SessionCommand>, BrokenLaw> {
-        let command = session.spec.checks[index as usize].clone();
-        let Some(snapshot) = session.attempt().verifying.snapshot.clone() else {
-            return Err("a check is pending without a tree".to_owned());
-        };
-        let tree = snapshot.tree.0.clone();
-        let Some(uncertain) = self.ran(key, &format!("{command} on {tree}"))? else {
-            return Ok(None);
-        };
-        self.world.check_ended(session.id, &tree);
-        let end = match (uncertain, tree.starts_with("good")) {
-            (true, _) => CheckEnd::Unfinished("power".to_owned()),
-            (false, true) => CheckEnd::Exit(0),
-            (false, false) => CheckEnd::Exit(1),
-        };
-        let receipt = receipt(&command, &snapshot.tree, end);
-        let finished = SessionCommand::CheckFinished { attempt, receipt };
-        self.receipts.push((session.id, finished.clone()));
-        Ok(Some(finished))
-    }
-
-    /// Commits a few of the owner's pending inputs. They may come from any source, but the inputs
-    /// of one source stay in order.
-    fn commit_pending(&mut self) -> Result<(), BrokenLaw> {
-        let (mut inputs, mut taken) = (Vec::new(), Vec::new());
-        for _ in 0..=self.rng.below(self.batch) {
-            let any = self.engine.observations.len() + usize::from(!self.requests.is_empty());
-            if any == 0 {
-                break;
-            }
-            let at = self.rng.index(any);
-            match self.engine.observations.keys().nth(at).cloned() {
-                None => {
-                    let asked = self.requests.pop_front();
-                    inputs.extend(asked.clone());
-                    taken.push((None, asked));
-                }
-                Some(source) => {
-                    let observed = self.take_observation(&source);
-                    if self.faults.repeats && self.rng.percent(4) {
-                        inputs.push(observed.clone());
-                    }
-                    inputs.push(observed.clone());
-                    taken.push((Some(source), Some(observed)));
-                }
-            }
-        }
-        if self.faults.repeats && self.rng.percent(3) && !self.receipts.is_empty() {
-            let (session, receipt) = self.rng.pick(&self.receipts);
-            inputs.push(EngineInput::Observation(session, receipt));
-        }
-        if self.faults.repeats && !self.past_observations.is_empty() && self.rng.percent(15) {
-            inputs.push(self.rng.pick(&self.past_observations));
-        }
-        inputs.extend(self.late_look());
-        if self.faults.unobservable && self.rng.percent(20) {
-            inputs.push(EngineInput::Deadline);
-        }
-        self.commit(inputs, taken)
-    }
-
-    fn take_observation(&mut self, source: &ObservationSource) -> EngineInput {
-        let queue = self.engine.observations.get_mut(source).expect("the source was just listed");
-        let input = queue.pop_front().expect("an empty queue is removed");
-        if queue.is_empty() {
-            self.engine.observations.remove(source);
-        }
-        input
-    }
-
-    fn commit(
-        &mut self,
-        inputs: Vec<EngineInput>,
-        taken: Vec<(Option<ObservationSource>, Option<EngineInput>)>,
-    ) -> Result<(), BrokenLaw> {
-        if self.faults.append_failures && self.rng.permille(8) {
-            self.engine.ledger.fail_next(1);
-        }
-        let point = self.crash_point();
-        self.commits += 1;
-        let went = self.engine.commit_inputs(self.now(), &inputs, point)?;
-        self.engine.ledger.fail_next(0);
-        match went {
-            CommitResult::Committed => self.release_reporters(&inputs),
-            CommitResult::AppendFailed => self.requeue(taken, true),
-            CommitResult::Crashed => {
-                self.requeue(taken, false);
-                self.crash()?;
-            }
-        }
-        self.apply_committed()
-    }
-
-    fn release_reporters(&mut self, inputs: &[EngineInput]) {
-        for input in inputs {
-            if let EngineInput::Request { command: SessionCommand::Report { from, .. }, .. } = input
-                && let Reporter::Launch(launch) = from
-                && let Some(holder) = self.world.holders.get_mut(launch)
-            {
-                holder.reporting = false;
-            }
-        }
-    }
-
-    /// Queues inputs again that could not be written. Callers retry their requests, and the owner
-    /// retries its observations.
-    fn requeue(
-        &mut self,
-        taken: Vec<(Option<ObservationSource>, Option<EngineInput>)>,
-        alive: bool,
-    ) {
-        for (source, input) in taken.into_iter().rev() {
-            match (source, input) {
-                (None, Some(asked)) => self.requests.push_front(asked),
-                (Some(source), Some(observed)) if alive => {
-                    self.engine.observations.entry(source).or_default().push_front(observed);
-                }
-                (_, _) => {}
-            }
-        }
-    }
-
-    /// Applies the newly committed events to the world.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "no other event matters to the world")]
-    fn apply_committed(&mut self) -> Result<(), BrokenLaw> {
-        for (id, event) in std::mem::take(&mut self.engine.fresh_events) {
-            match event {
-                Event::SessionOpened(opened) => self.world.add_worktree(id, &opened.spec),
-                Event::TaskAssigned(assigned) => self.world.assign(id, &assigned.assignment),
-                Event::LimitRaised(_) => {
-                    let ours = self.world.holders.values_mut().filter(|h| h.launch.session == id);
-                    ours.for_each(|holder| holder.at_limit = false);
-                }
-                Event::AttemptSealed(e) if e.sealed.judgement.state == State::Succeeded => {
-                    self.success_is_true(id)?;
-                }
-                _ => {}
-            }
-        }
-        for (id, event) in std::mem::take(&mut self.engine.fresh_run_events) {
-            self.check_run_event(id, &event)?;
-        }
-        self.deliver_replies()
-    }
-
-    /// Checks that the tree in the simulated world was good, and that it was snapshotted after the
-    /// last check.
-    fn success_is_true(&self, id: SessionId) -> Result<(), BrokenLaw> {
-        let place = &self.world.worktrees[&id];
-        let (Some((looked, seen)), Some((checked, tree))) = (&place.snapshotted, &place.checked)
-        else {
-            return Err("succeeded without a snapshot or a check".to_owned());
-        };
-        if !tree.starts_with("good") {
-            return Err(format!("succeeded on {tree}, which no check passes"));
-        }
-        if looked > checked && seen == tree {
-            Ok(())
-        } else {
-            Err("succeeded without a snapshot after the checks".to_owned())
-        }
-    }
-
     /// Advances time to the next event that is waiting for it. Returns `false` if nothing is pending.
     #[expect(clippy::wildcard_enum_match_arm, reason = "all others run one command at most")]
     fn pass_time(&mut self, idle: bool) -> bool {
@@ -862,8 +493,4 @@ fn visible_at(task: &EffectTask) -> Option<u64> {
         EffectTask::Follow(follower) => follower.blind_until,
         EffectTask::Other(_) => None,
     }
-}
-
-fn stop_key(launch: LaunchId, step: StopStep) -> String {
-    format!("stop-{}-{step:?}", launch.no)
 }

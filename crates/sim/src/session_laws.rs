@@ -3,23 +3,36 @@
 //! A [`SessionWatch`] checks every event together with the session before and after it, and every settled session. If a
 //! law is broken, it returns a description.
 
+#[path = "session_laws/inputs.rs"]
+mod inputs;
+#[path = "session_laws/outcomes.rs"]
+mod outcomes;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use provost_core::{
     ids::{LaunchId, RequestId},
-    lifecycle::{Activity, ClaimKind, Flag, State, StopCause},
-    limits::{MAX_REFUSALS, RUN_SETTLE_MS},
-    request::{Request, RequestStatus},
+    lifecycle::{State, StopCause},
+    request::RequestStatus,
     session::{
-        AgentMessage, AgentMessageKind, Attempt, Cursor, DeadlineKind, DeliveryStatus, Event,
-        HookEnd, HookEvent, HookKey, Launch, LaunchPhase, ReactionAction, RecordSource, Session,
-        SessionEffect, SignalKind, StopReason, StopStep, TurnEnd, TypingState, WorkLocation,
+        AgentMessageKind, Cursor, DeadlineKind, DeliveryStatus, Event, HookEnd, HookEvent, HookKey,
+        LaunchPhase, ReactionAction, RecordSource, Session, SessionEffect, SignalKind, StopStep,
     },
     shortage::Shortage,
     time::Moment,
-    verdict::{CheckEnd, EmptyDiff, Verdict},
+    verdict::CheckEnd,
 };
 
+use self::{
+    inputs::{
+        external_agents_are_not_stopped, keys_reach_their_target, messages_settle_once,
+        no_input_without_pane, typed_input_settles,
+    },
+    outcomes::{
+        decisions_persist, evidence_is_about_the_tree, outcome_is_justified, seal_is_due,
+        sealed_is_final, turn_errors_are_claims,
+    },
+};
 use crate::turn_watch::TurnWatch;
 
 /// The description of a law that does not hold.
@@ -45,6 +58,7 @@ macro_rules! law {
         if !$holds { return Err(format!($($words)+)); }
     };
 }
+pub(crate) use law;
 
 impl SessionWatch {
     /// Starts watching a session that was just opened.
@@ -257,175 +271,6 @@ impl SessionWatch {
     }
 }
 
-/// Only `resolve` changes a sealed outcome, and nothing changes its record.
-fn sealed_is_final(before: &Session, event: &Event, after: &Session) -> Result<(), BrokenLaw> {
-    for (was, is) in before.attempts.iter().zip(&after.attempts) {
-        if was.sealed.is_none() {
-            continue;
-        }
-        law!(was.sealed == is.sealed, "the sealed record of attempt {} changed", was.no);
-        law!(was.claim == is.claim, "a claim was applied to the sealed attempt {}", was.no);
-        let resolved = matches!(event, Event::AttemptResolved(_));
-        law!(
-            was.resolutions == is.resolutions || (resolved && is.no == before.attempt().no),
-            "the sealed attempt {} was resolved by something else",
-            was.no
-        );
-    }
-    let same = before.attempt().no == after.attempt().no && before.attempt().is_sealed();
-    let (was, is) = (before.judgement(), after.judgement());
-    law!(
-        !same
-            || matches!(event, Event::AttemptResolved(_))
-            || (was.state, was.cause, was.rule) == (is.state, is.cause, is.rule),
-        "a sealed {} became {}",
-        was.state.as_str(),
-        is.state.as_str()
-    );
-    Ok(())
-}
-
-/// An attempt is sealed only after a terminal state has lasted for its settle window, and only if no check is pending.
-fn seal_is_due(before: &Session, at: Moment, event: &Event) -> Result<(), BrokenLaw> {
-    let Event::AttemptSealed(sealed) = event else { return Ok(()) };
-    let (attempt, judged) = (before.attempt(), before.judgement());
-    law!(!attempt.is_sealed(), "attempt {} is sealed twice", attempt.no);
-    law!(sealed.attempt == attempt.no, "an attempt other than the current one is sealed");
-    law!(sealed.sealed.judgement.is_terminal(), "a live state is sealed");
-    law!(
-        sealed.sealed.judgement.state == judged.state,
-        "a {} session is sealed as {}",
-        judged.state.as_str(),
-        sealed.sealed.judgement.state.as_str()
-    );
-    // If an attempt is superseded, the next one continues its preparation.
-    let is_preparation = |effect: &_| matches!(effect, SessionEffect::PrepareWork { .. });
-    let prepares =
-        before.spec.work != WorkLocation::Plain && before.effects().iter().any(is_preparation);
-    law!(attempt.superseded || !prepares, "sealed while its worktree is being made");
-    if attempt.superseded || !attempt.resolutions.is_empty() {
-        return Ok(());
-    }
-    let proof = before
-        .effects()
-        .into_iter()
-        .find(|e| matches!(e, SessionEffect::TakeSnapshot { .. } | SessionEffect::RunCheck { .. }));
-    law!(proof.is_none(), "sealed while {proof:?} is pending");
-    let decided = attempt.cancelled.is_some() || attempt.stopped.is_some();
-    // A check that only agents wrote proves nothing.
-    let named_by_agents = &before.spec.check_terms.agent_checks;
-    let unproved = before.spec.checks.iter().any(|check| !named_by_agents.contains(check))
-        && judged.has(Flag::Unverified)
-        && attempt.verifying.failed.is_none();
-    law!(decided || !unproved, "sealed as unverified though checks are configured");
-    let bounds = &before.spec.bounds;
-    let good =
-        before.spec.run.is_some() && matches!(judged.state, State::Succeeded | State::Completed);
-    let window = match (judged.has(Flag::SettleFirst), good) {
-        (true, _) => bounds.settle_ms.max(bounds.drain_ms),
-        (false, true) => bounds.settle_ms.min(RUN_SETTLE_MS),
-        (false, false) => bounds.settle_ms,
-    };
-    // A result that a run's checks verified also held while the checks were running.
-    let claimed =
-        if good && judged.state == State::Succeeded { attempt.claim.as_ref() } else { None };
-    let since = claimed.map_or(attempt.since, |claim| claim.at);
-    let waited = at.mono_ms.saturating_sub(since.mono_ms);
-    law!(waited >= window, "sealed after {waited} ms, before the window of {window} ms was over");
-    Ok(())
-}
-
-/// An attempt succeeds only with a claim and a passed verdict on the snapshot's tree. Only users can accept an attempt.
-fn outcome_is_justified(event: &Event, before: &Session) -> Result<(), BrokenLaw> {
-    let Event::AttemptSealed(sealed) = event else { return Ok(()) };
-    let attempt = before.attempt();
-    match sealed.sealed.judgement.state {
-        State::Succeeded => success_is_verified(before, attempt, sealed.sealed.tree.as_ref()),
-        State::Completed => {
-            law!(attempt.claim_kind() == ClaimKind::Completed, "completed without a claim");
-            Ok(())
-        }
-        State::Accepted => {
-            law!(!attempt.resolutions.is_empty(), "accepted without a resolution");
-            Ok(())
-        }
-        State::Cancelled => {
-            let resolved = !attempt.resolutions.is_empty();
-            law!(attempt.cancelled.is_some() || resolved, "cancelled without a request");
-            Ok(())
-        }
-        State::Stopped => {
-            let why = before.stop_reason();
-            let ended = matches!(why, Some(StopReason::Operator | StopReason::TeamEnded));
-            law!(ended, "stopped without a request");
-            let claimed = matches!(attempt.claim_kind(), ClaimKind::Completed | ClaimKind::Failed);
-            law!(!claimed, "stopped despite a claim");
-            Ok(())
-        }
-        State::Superseded => {
-            law!(attempt.superseded, "superseded without a newer attempt");
-            Ok(())
-        }
-        State::Failed
-        | State::ExitedWithoutClaim
-        | State::Disputed
-        | State::Working
-        | State::Idle
-        | State::NeedsInput
-        | State::Finishing
-        | State::Rework
-        | State::Verifying
-        | State::Stalled
-        | State::Lost => Ok(()),
-    }
-}
-
-fn success_is_verified(
-    session: &Session,
-    attempt: &Attempt,
-    tree: Option<&provost_core::ids::TreeId>,
-) -> Result<(), BrokenLaw> {
-    law!(attempt.claim_kind() == ClaimKind::Completed, "succeeded without a claim");
-    law!(attempt.verifying.confirmed, "succeeded without a second snapshot");
-    let Some(tree) = tree else { return Err("succeeded without a tree".to_owned()) };
-    let snapshot = attempt.verifying.snapshot.as_ref().map(|snapshot| &snapshot.tree);
-    law!(snapshot == Some(tree), "succeeded for a tree other than the snapshot's");
-    let changed = session.base_tree() != Some(tree);
-    law!(changed || session.spec.empty_diff == EmptyDiff::Accepted, "succeeded without changes");
-    law!(!session.spec.checks.is_empty(), "succeeded without any check");
-    for check in &session.spec.checks {
-        let green = attempt
-            .verifying
-            .receipts
-            .iter()
-            .any(|r| r.command == *check && r.tree == *tree && r.end == CheckEnd::Exit(0));
-        law!(green, "succeeded although `{check}` did not pass on the tree");
-    }
-    Ok(())
-}
-
-/// Only a later `resolve` overrides a decision of the operator.
-fn decisions_persist(before: &Session, after: &Session) -> Result<(), BrokenLaw> {
-    let attempt = after.attempt();
-    let same = before.attempt().no == attempt.no;
-    law!(
-        !same || before.attempt().cancelled.is_none() || attempt.cancelled.is_some(),
-        "a cancel was undone"
-    );
-    let state = after.judgement().state;
-    let open = attempt.resolutions.is_empty();
-    law!(
-        attempt.cancelled.is_none()
-            || !open
-            || attempt.sealed.is_some()
-            || state == State::Cancelled,
-        "a cancelled attempt is {}",
-        state.as_str()
-    );
-    law!(state != State::Accepted || !open, "accepted without a resolution");
-    Ok(())
-}
-
 fn one_launch_lives(before: &Session, after: &Session) -> Result<(), BrokenLaw> {
     let ids: BTreeSet<LaunchId> = after.launches.iter().map(|launch| launch.id).collect();
     law!(ids.len() == after.launches.len(), "two launches share an id");
@@ -490,138 +335,6 @@ fn records_fold_once(before: &Session, event: &Event) -> Result<(), BrokenLaw> {
     Ok(())
 }
 
-/// Provost never stops an external agent.
-fn external_agents_are_not_stopped(before: &Session, event: &Event) -> Result<(), BrokenLaw> {
-    if let Event::StopRequested(e) = event {
-        let adopted = before.launch(e.launch).is_some_and(|launch| launch.adopted);
-        law!(!adopted, "{} is to be stopped, but is an external agent", e.launch);
-    }
-    Ok(())
-}
-
-/// No keys are sent to an external agent that has no pane.
-#[expect(clippy::wildcard_enum_match_arm, reason = "the law is about these effects only")]
-fn no_input_without_pane(session: &Session, effects: &[SessionEffect]) -> Result<(), BrokenLaw> {
-    let closed = session.spec.adopted.as_ref().is_some_and(|adopted| adopted.pane.is_none());
-    if !closed {
-        return Ok(());
-    }
-    for effect in effects {
-        match effect {
-            SessionEffect::Deliver { launch, message }
-            | SessionEffect::PressAgain { launch, message } => {
-                return Err(format!("{message} is to be typed to {launch}, which has no pane"));
-            }
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-/// An answer is typed only for the latest request, and an interrupt is never typed while a request is open. A text is
-/// typed only at an unattended prompt, with no open request and no turn in progress.
-#[expect(clippy::wildcard_enum_match_arm, reason = "the law is about these effects only")]
-fn keys_reach_their_target(session: &Session, effects: &[SessionEffect]) -> Result<(), BrokenLaw> {
-    if !session.spec.agent.interface.has_terminal() {
-        return Ok(());
-    }
-    for effect in effects {
-        let (launch, key, again) = match effect {
-            SessionEffect::Deliver { launch, message } => (launch, message, false),
-            SessionEffect::PressAgain { launch, message } => (launch, message, true),
-            _ => continue,
-        };
-        let message = session.messages.iter().find(|message| message.key == *key);
-        let (Some(launch), Some(message)) = (session.launch(*launch), message) else {
-            return Err(format!("{key} is typed without a running launch"));
-        };
-        let of_it = session.requests.iter().filter(|request| request.launch == launch.id);
-        let open = of_it.clone().filter(|request| request.status == RequestStatus::Open).count();
-        law!(launch.viewers == 0, "{key} is typed while a user is at the screen");
-        if message.kind == AgentMessageKind::Answer {
-            let asked = of_it.clone().find(|request| Some(request.id) == message.request);
-            let newer = of_it.skip_while(|request| Some(request.id) != message.request).skip(1);
-            let settled = |request: &Request| {
-                let waits = |m: &AgentMessage| {
-                    m.status == DeliveryStatus::Queued && m.request == Some(request.id)
-                };
-                request.status != RequestStatus::Open && !session.messages.iter().any(waits)
-            };
-            law!(
-                asked.is_some_and(|request| request.status == RequestStatus::Answered),
-                "{key} answers no open request"
-            );
-            law!(
-                newer.into_iter().all(settled),
-                "{key} is typed, although a newer request is open"
-            );
-            continue;
-        }
-        let shown = launch.watch.shown_signal();
-        law!(open == 0 && shown != Some(SignalKind::Asks), "{key} would answer an open request");
-        // A turn that is only expected starts with the typed text.
-        let in_turn = launch.activity() == Activity::Active && !launch.stream.expected;
-        law!(message.kind == AgentMessageKind::Interrupt || !in_turn, "{key} is typed into a turn");
-        let typed = message.typed.map(|typed| typed.at.mono_ms);
-        let turned = launch.watch.turn_changed_at.map(|at| at.mono_ms);
-        law!(!again || turned <= typed, "{key} is sent again, although a turn has started since");
-    }
-    Ok(())
-}
-
-/// A deadline, or the end of a turn, settles unconfirmed typed input.
-fn typed_input_settles(session: &Session, effects: &[SessionEffect]) -> Result<(), BrokenLaw> {
-    let typed = |m: &&AgentMessage| m.status == DeliveryStatus::Queued && m.typed.is_some();
-    let running = |launch: &&Launch| matches!(launch.phase, LaunchPhase::Running { .. });
-    let Some(launch) = session.launches.last().filter(running) else { return Ok(()) };
-    for message in session.messages.iter().filter(typed) {
-        let pressed =
-            effects.iter().any(|effect| matches!(effect, SessionEffect::PressAgain { .. }));
-        // A message on the command line waits for the user to pass startup dialogs.
-        let given = message.typed.is_some_and(|typed| typed.state == TypingState::CommandLine);
-        let in_turn = matches!(launch.activity(), Activity::Active | Activity::Stale);
-        let bounded = session.deadline().is_some() || pressed || given || in_turn;
-        law!(bounded, "{} was typed, but nothing settles it", message.key);
-    }
-    Ok(())
-}
-
-#[expect(clippy::wildcard_enum_match_arm, reason = "the law is about these events only")]
-fn evidence_is_about_the_tree(before: &Session, event: &Event) -> Result<(), BrokenLaw> {
-    match event {
-        Event::CheckFinished(e) => {
-            let snapshot = before.attempt().verifying.snapshot.as_ref();
-            let tree = snapshot.map(|snapshot| &snapshot.tree);
-            law!(tree == Some(&e.receipt.tree), "evidence about another tree was accepted");
-        }
-        Event::SnapshotTaken(_) => {
-            let unchecked =
-                before.attempt().verifying.snapshot.is_some() && before.verdict() == Verdict::Open;
-            law!(!unchecked, "a snapshot confirmed itself before any check");
-        }
-        _ => {}
-    }
-    Ok(())
-}
-
-/// A message is settled only once, unless the agent's program rejects it after delivery. It is then either lost or sent
-/// again, for a limited number of times.
-fn messages_settle_once(before: &Session, event: &Event, after: &Session) -> Result<(), BrokenLaw> {
-    let refused = |key: &str| matches!(event, Event::MessageRefused(e) if e.key == key);
-    let keys: BTreeSet<&str> = after.messages.iter().map(|message| message.key.as_str()).collect();
-    law!(keys.len() == after.messages.len(), "two messages share a key");
-    for (was, is) in before.messages.iter().zip(&after.messages) {
-        law!(was.key == is.key, "a message was lost from the record");
-        law!(
-            was.status == DeliveryStatus::Queued || was.status == is.status || refused(&was.key),
-            "the message {} was settled twice",
-            was.key
-        );
-        law!(is.refusals < MAX_REFUSALS, "the message {} is sent forever", is.key);
-    }
-    Ok(())
-}
-
 fn bounds_hold(after: &Session) -> Result<(), BrokenLaw> {
     let (attempt, bounds) = (after.attempt(), &after.spec.bounds);
     law!(
@@ -670,25 +383,6 @@ fn shortages_fail_nothing(before: &Session, event: &Event) -> Result<(), BrokenL
         Some(reason) => Err(format!("something failed for lack of a resource: {reason}")),
         None => Ok(()),
     }
-}
-
-fn turn_errors_are_claims(
-    before: &Session,
-    event: &Event,
-    after: &Session,
-) -> Result<(), BrokenLaw> {
-    let Event::TurnEnded(turn) = event else { return Ok(()) };
-    let current = before.current_launch().is_some_and(|launch| launch.id == turn.launch);
-    let error = matches!(turn.end, TurnEnd::Error(_));
-    // The end of the agent's own compaction is not a result of the work.
-    let compacts = before.compacting().is_some_and(|asked| asked.turn);
-    law!(
-        !(error && current && !compacts)
-            || before.attempt().is_sealed()
-            || after.attempt().claim_kind() == ClaimKind::Failed,
-        "a turn ended with an error that was ignored"
-    );
-    Ok(())
 }
 
 /// Every message has a route to its recipient, and every request can still be answered.

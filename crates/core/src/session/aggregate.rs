@@ -16,30 +16,13 @@ use crate::{
 stored_event!(Event);
 
 impl Aggregate for Session {
-    const KIND: &'static str = "session";
+    aggregate_members!(Session "session", SessionId, SessionOpened(SessionSpec), SessionEffect);
 
-    type Id = SessionId;
-    type Spec = SessionSpec;
-    type Event = Event;
     type Command = SessionCommand;
     type Rejection = SessionRejection;
     type DecideContext<'a> = Moment;
     type AdvanceContext<'a> = Moment;
     type Step = Event;
-    type Effect = SessionEffect;
-
-    fn id(&self) -> SessionId {
-        self.id
-    }
-
-    fn opening(spec: SessionSpec) -> Event {
-        SessionOpened { spec: Box::new(spec) }.into()
-    }
-
-    fn open(id: SessionId, at: Moment, event: &Event) -> Option<Session> {
-        let Event::SessionOpened(opened) = event else { return None };
-        Some(Session::open(id, at, opened))
-    }
 
     fn decide(
         &self,
@@ -49,29 +32,13 @@ impl Aggregate for Session {
         Session::decide(self, command, *now)
     }
 
-    fn evolve(&mut self, at: Moment, event: &Event) {
-        Session::evolve(self, at, event);
-    }
-
     fn advance(&self, context: &Moment) -> Option<Event> {
         Session::advance(self, *context)
-    }
-
-    fn effects(&self) -> Vec<SessionEffect> {
-        Session::effects(self)
-    }
-
-    fn effect_key(effect: &SessionEffect) -> EffectKey {
-        effect.key()
     }
 
     fn deadline(&self) -> Option<Deadline> {
         let (at_ms, due) = Session::deadline(self)?;
         Some(Deadline { at_ms, purpose: due.as_str() })
-    }
-
-    fn is_closed(&self) -> bool {
-        Session::is_closed(self)
     }
 
     fn set_imported(&mut self, imported: bool) {

@@ -27,30 +27,13 @@ pub struct TeamDecideContext<'a> {
 stored_event!(Event);
 
 impl Aggregate for Team {
-    const KIND: &'static str = "team";
+    aggregate_members!(Team "team", TeamId, TeamOpened(TeamSpec), TeamEffect);
 
-    type Id = TeamId;
-    type Spec = TeamSpec;
-    type Event = Event;
     type Command = TeamCommand;
     type Rejection = TeamRejection;
     type DecideContext<'a> = TeamDecideContext<'a>;
     type AdvanceContext<'a> = TeamAdvanceContext<'a>;
     type Step = TeamStep;
-    type Effect = TeamEffect;
-
-    fn id(&self) -> TeamId {
-        self.id
-    }
-
-    fn opening(spec: TeamSpec) -> Event {
-        TeamOpened { spec: Box::new(spec) }.into()
-    }
-
-    fn open(id: TeamId, at: Moment, event: &Event) -> Option<Team> {
-        let Event::TeamOpened(opened) = event else { return None };
-        Some(Team::open(id, at, opened))
-    }
 
     fn decide(
         &self,
@@ -60,29 +43,13 @@ impl Aggregate for Team {
         Team::decide(self, context.actor, command, &context.team)
     }
 
-    fn evolve(&mut self, at: Moment, event: &Event) {
-        Team::evolve(self, at, event);
-    }
-
     fn advance(&self, context: &TeamAdvanceContext<'_>) -> Option<TeamStep> {
         Team::advance(self, context)
-    }
-
-    fn effects(&self) -> Vec<TeamEffect> {
-        Team::effects(self)
-    }
-
-    fn effect_key(effect: &TeamEffect) -> EffectKey {
-        effect.key()
     }
 
     fn deadline(&self) -> Option<Deadline> {
         let at_ms = Team::deadline(self)?;
         Some(Deadline { at_ms, purpose: "messages" })
-    }
-
-    fn is_closed(&self) -> bool {
-        Team::is_closed(self)
     }
 
     /// An imported team is closed when it is imported, and never taken over.

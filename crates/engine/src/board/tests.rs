@@ -1,9 +1,13 @@
 //! Tests for effects that encounter a shortage.
 
 use provost_core::{
+    ids::{LaunchId, SessionId},
     lifecycle::ClaimKind,
     request::{AgentRequest, BlockingMode, RequestKind},
-    session::{Cursor, ProcessIdentity, ReportBody, Reporter, StreamSignal, TurnEnd},
+    session::{
+        Cursor, ProcessIdentity, ReportBody, Reporter, SessionCommand, SessionEffect, SessionSpec,
+        StreamSignal, TurnEnd,
+    },
     shortage::{Resource, Shortage},
 };
 use provost_ledger::{Ledger, MemLedger};
@@ -111,13 +115,13 @@ fn effect_restarts_after_shortage_while_not_pending() {
     let ended = test_board.turn_ended();
     let snapshot = SessionEffect::TakeSnapshot { attempt: 1, no: 1 };
     let changes = test_board.apply(&[ended]);
-    assert!(changes.start_effects.contains(&(test_board.id, snapshot.clone())), "{changes:?}");
+    assert!(changes.sessions.start.contains(&(test_board.id, snapshot.clone())), "{changes:?}");
 
     let (asked, withdrawn) = test_board.question();
     let shortage = Shortage::new(Resource::DiskSpace, "no space left");
     let short = SessionCommand::EffectShortage { effect: snapshot.key(), tries: 0, shortage };
     let changes = test_board.apply(&[asked, short, withdrawn]);
-    assert_eq!(changes.start_effects, [(test_board.id, snapshot)]);
+    assert_eq!(changes.sessions.start, [(test_board.id, snapshot)]);
 }
 
 /// The same case without a shortage: the question is asked and withdrawn in one commit, so the
@@ -129,5 +133,5 @@ fn effect_in_progress_is_not_started_twice() {
     test_board.apply(&[ended]);
     let (asked, withdrawn) = test_board.question();
     let changes = test_board.apply(&[asked, withdrawn]);
-    assert_eq!((changes.start_effects, changes.cancel_effects), (Vec::new(), Vec::new()));
+    assert_eq!((changes.sessions.start, changes.sessions.cancel), (Vec::new(), Vec::new()));
 }

@@ -11,8 +11,8 @@ use provost_core::{
 };
 use serde::Serialize;
 
-use super::{BoardTransaction, teams};
-use crate::{audit_actor, projection};
+use super::BoardTransaction;
+use crate::{audit_actor, projection, stored_aggregate::StoredAggregate};
 
 /// The result of a tool call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,11 +91,11 @@ impl BoardTransaction<'_> {
 
     /// Returns the open teams that a session is bound to.
     pub(super) fn teams_of(&self, session: SessionId) -> BTreeSet<TeamId> {
-        let drafted = self.tasks.values().map(|draft| draft.task.id);
-        let all = self.board.teams_of(session).into_iter().chain(drafted);
+        let drafted = self.teams.drafts().map(|draft| draft.state.id);
+        let all = self.board.teams.bound_to(session).into_iter().chain(drafted);
         let open = |id: &TeamId| {
-            let task = self.team(*id).filter(|task| !task.phase.is_over());
-            task.is_some_and(|task| teams::sessions(task).any(|bound| bound == session))
+            let team = self.team(*id).filter(|team| !team.phase.is_over());
+            team.is_some_and(|team| team.bound_sessions().contains(&session))
         };
         all.filter(open).collect()
     }

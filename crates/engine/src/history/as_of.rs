@@ -2,13 +2,13 @@
 
 use provost_api::{ApiError, AsOfReply, ChangeRow, DiffReply, ErrorCode, Hint};
 use provost_ledger::{ReadLedger, RecordedEvent, StreamId};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::{ALL_KINDS, fold_error, not_found, read_whole_stream, stream_of};
+use super::{ALL_KINDS, fold_error, not_found, read_whole_stream};
 use crate::{
-    projection,
     shell::read_error,
-    stream::{self, Subject},
+    stored_aggregate::StoredAggregate,
+    stream::{self, Subject, for_subject},
 };
 
 /// Returns the row of a session, run or team as of the ledger event with this sequence number.
@@ -45,7 +45,7 @@ struct StreamHistory {
 
 impl StreamHistory {
     fn read(ledger: &dyn ReadLedger, subject: Subject) -> Result<StreamHistory, ApiError> {
-        let stream = stream_of(subject);
+        let stream = stream::stream_id(subject);
         let (records, archived) = read_whole_stream(ledger, &stream)?
             .ok_or_else(|| not_found(ledger, &ALL_KINDS, stream.key()))?;
         Ok(StreamHistory { subject, stream, records, archived })
@@ -69,16 +69,9 @@ impl StreamHistory {
             return Err(ApiError::new(ErrorCode::NotFound, message));
         };
         let stream = &self.stream;
-        let row = match self.subject {
-            Subject::Session(_) => stream::fold_session(stream, None, known)
-                .map(|it| json!(projection::session::row(&it))),
-            Subject::Run(_) => {
-                stream::fold_run(stream, None, known).map(|it| json!(projection::run::row(&it)))
-            }
-            Subject::Team(_) => {
-                stream::fold_team(stream, None, known).map(|it| json!(projection::team::row(&it)))
-            }
-        };
+        let row = for_subject!(self.subject, |_id: A| {
+            stream::fold::<A>(stream, None, known).map(|folded| folded.row_value())
+        });
         Ok((last.seq, row.map_err(|why| fold_error(&why))?))
     }
 }
@@ -113,6 +106,8 @@ fn compare(field: &str, from: &Value, to: &Value, changes: &mut Vec<ChangeRow>) 
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

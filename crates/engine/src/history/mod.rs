@@ -137,14 +137,6 @@ fn join_kinds(kinds: &[&str]) -> String {
     }
 }
 
-fn stream_of(subject: Subject) -> StreamId {
-    match subject {
-        Subject::Session(id) => stream::session_stream_id(id),
-        Subject::Run(id) => stream::run_stream_id(id),
-        Subject::Team(id) => stream::team_stream_id(id),
-    }
-}
-
 /// Returns all records of a stream, and whether it was archived. `None` if the stream does not
 /// exist.
 fn read_whole_stream(

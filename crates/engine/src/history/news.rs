@@ -25,7 +25,7 @@ pub fn news(
     since: Option<u64>,
 ) -> Result<RecentEventsRow, ApiError> {
     let seq = ledger.last_seq().map_err(|why| read_error(&why))?;
-    let stream = stream::team_stream_id(id);
+    let stream = stream::stream_id(id);
     let state = ledger.stream(&stream).map_err(|why| read_error(&why))?;
     let state = state.ok_or_else(|| not_found(ledger, &ALL_KINDS, stream.key()))?;
     let (version, created_seq) = (state.head.version, state.head.created_seq);
@@ -44,7 +44,7 @@ pub fn news(
     let after = records.iter().position(|record| record.version > folded);
     let tail = after.map_or(&[][..], |at| &records[at..]);
     let snapshot = if folded > 0 { state.snapshot.as_ref() } else { None };
-    let team = stream::fold_team(&stream, snapshot, tail).map_err(|why| fold_error(&why))?;
+    let team = stream::fold::<Team>(&stream, snapshot, tail).map_err(|why| fold_error(&why))?;
     let mut rows = TeamHistory::describe_events(team, records)?;
     rows.drain(..rows.len().saturating_sub((version - before) as usize));
     rows.iter_mut().for_each(redact);

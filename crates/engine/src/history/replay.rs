@@ -81,11 +81,11 @@ pub fn streams_of(
 ) -> Result<(Vec<StreamId>, Vec<StreamId>), ApiError> {
     let past = TeamHistory::read(ledger, id)?;
     let sessions = past.sessions.iter().filter(|one| one.known.is_some());
-    let own = stream::team_stream_id(id);
+    let own = stream::stream_id(id);
     let mut streams = vec![own.clone()];
-    streams.extend(sessions.map(|one| stream::session_stream_id(one.id)));
+    streams.extend(sessions.map(|one| stream::stream_id(one.id)));
     let open = past.sessions.iter().filter(|one| one.known.as_ref().is_some_and(|it| it.is_open));
-    let mut open: Vec<StreamId> = open.map(|one| stream::session_stream_id(one.id)).collect();
+    let mut open: Vec<StreamId> = open.map(|one| stream::stream_id(one.id)).collect();
     if !past.task.is_closed() {
         open.insert(0, own);
     }
@@ -147,10 +147,10 @@ impl TeamHistory {
 
     /// Reads only the stream of the team itself.
     fn read_team_only(ledger: &dyn ReadLedger, id: TeamId) -> Result<TeamHistory, ApiError> {
-        let stream = stream::team_stream_id(id);
+        let stream = stream::stream_id(id);
         let (records, archived) = read_whole_stream(ledger, &stream)?
             .ok_or_else(|| not_found(ledger, &ALL_KINDS, stream.key()))?;
-        let task = stream::fold_team(&stream, None, &records).map_err(|why| fold_error(&why))?;
+        let task = stream::fold::<Team>(&stream, None, &records).map_err(|why| fold_error(&why))?;
         let mut past = TeamHistory {
             archived,
             sessions: Vec::new(),
@@ -245,13 +245,13 @@ impl TeamHistory {
             if self.sessions.iter().any(|known| known.id == id) {
                 continue;
             }
-            let stream = stream::session_stream_id(id);
+            let stream = stream::stream_id(id);
             let Some((records, archived)) = read_whole_stream(ledger, &stream)? else {
                 self.sessions.push(MemberSession { id, name, known: None });
                 continue;
             };
-            let session =
-                stream::fold_session(&stream, None, &records).map_err(|why| fold_error(&why))?;
+            let session = stream::fold::<session::Session>(&stream, None, &records)
+                .map_err(|why| fold_error(&why))?;
             let is_open = !session.is_closed();
             let first = records.first().map_or(0, |record| record.seq);
             for record in &records {

@@ -6,8 +6,8 @@ use provost_api::{
     ApiError, HistoryRow, MetricsRow, TeamRow, TeamStatsRow, TelemetryReply, WaitRow,
 };
 use provost_core::{
-    ids::TeamId,
-    team::{Event, Recipient},
+    ids::{SessionId, TeamId},
+    team::{Event, Recipient, Team},
     verdict::CheckEnd,
 };
 use provost_ledger::{Error, ReadLedger, RecordedEvent, for_each_record_or_damage};
@@ -39,7 +39,7 @@ pub fn telemetry(
     let mut counted = TelemetryCounts::default();
     match window.task {
         Some(id) => {
-            let stream = stream::team_stream_id(id);
+            let stream = stream::stream_id(id);
             let records = ledger.read_stream(&stream, 0).map_err(|why| read_error(&why))?;
             let within = records.iter().filter(|one| window.contains(one.at.wall_ms));
             within.for_each(|record| counted.add(record));
@@ -111,7 +111,7 @@ struct MessageTimes {
 
 impl TelemetryCounts {
     fn add(&mut self, record: &RecordedEvent) {
-        let Ok(id) = stream::team_id(record.stream.as_str()) else { return };
+        let Ok(id) = stream::parse_id::<Team>(record.stream.as_str()) else { return };
         let Ok(event) = Event::decode(&record.kind, record.v, &record.data) else { return };
         let figures = self.tasks.entry(id).or_default();
         figures.events += 1;
@@ -269,7 +269,7 @@ fn team_figures_row(
     id: TeamId,
     figures: &TeamFigures,
 ) -> Result<Option<TeamStatsRow>, ApiError> {
-    let state = ledger.stream(&stream::team_stream_id(id)).map_err(|why| read_error(&why))?;
+    let state = ledger.stream(&stream::stream_id(id)).map_err(|why| read_error(&why))?;
     let projection = state.and_then(|state| state.projection);
     let Some(row) =
         projection.and_then(|projection| serde_json::from_str::<TeamRow>(&projection).ok())
@@ -302,8 +302,8 @@ fn tokens_used(ledger: &dyn ReadLedger, session: &str) -> Result<u64, ApiError> 
     struct UsageProjection {
         usage: provost_api::UsageRow,
     }
-    let Ok(id) = session.parse() else { return Ok(0) };
-    let state = ledger.stream(&stream::session_stream_id(id)).map_err(|why| read_error(&why))?;
+    let Ok(id) = session.parse::<SessionId>() else { return Ok(0) };
+    let state = ledger.stream(&stream::stream_id(id)).map_err(|why| read_error(&why))?;
     let projection = state.and_then(|state| state.projection);
     let row =
         projection.and_then(|projection| serde_json::from_str::<UsageProjection>(&projection).ok());

@@ -9,7 +9,7 @@ use provost_agent::{
 use provost_core::{ids::LaunchId, session::Session};
 use provost_holder::{HoldSpec, Relay, RelayListener, StdinMode};
 
-use super::executor::{EngineWorld, cwd_of};
+use super::{engine_world::EngineWorld, executor::cwd_of};
 
 /// Adds what the adapter needs for this launch. Calling this again for the same launch yields the
 /// same result.

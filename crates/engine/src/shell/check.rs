@@ -31,13 +31,14 @@ use provost_trust::approval_patterns;
 use provost_sys::error_chain;
 
 use super::{
-    effects::{EffectName, EffectOwner, Effects, FinishedEffect},
+    effects::{EffectName, Effects, FinishedEffect},
     environment::DaemonEnvironment,
     git_calls::GitCalls,
     home::Home,
     landing::{describe_error, parse_oid},
     supervised_command::{self, CommandEnd},
 };
+use crate::stream::Subject;
 
 /// How many times to repeat a check whose holder died. Repeating a check is safe.
 const RETRIES: u32 = 2;
@@ -67,7 +68,7 @@ struct CheckoutSlot {
 /// A requested verification.
 #[derive(Clone, Debug)]
 pub(crate) struct CheckJob {
-    pub(crate) owner: EffectOwner,
+    pub(crate) owner: Subject,
     /// The key of the first check. The keys of the others are derived from it.
     pub(crate) key: String,
     pub(crate) verification: Verification,
@@ -272,7 +273,7 @@ impl CheckRunner {
     /// Returns the commit to check: the work, but with protected and trust-relevant files from the
     /// base, so that no work can weaken its own checks.
     async fn target(&self, job: &CheckJob) -> Result<CheckTarget, String> {
-        let git = self.git_calls.settled_git(job.owner.into()).await;
+        let git = self.git_calls.settled_git(job.owner).await;
         let Verification { snapshot, base, project, protected, .. } = job.verification.clone();
         supervised_command::blocking(move || {
             let Some((base, top)) = base.zip(project) else {

@@ -20,7 +20,7 @@ use provost_core::{ids::LaunchId, session::Reporter};
 use provost_sys::{agent_file, private};
 
 use super::{
-    executor::EngineWorld,
+    engine_world::EngineWorld,
     handle::{EngineHandle, EngineRequest},
     home::Home,
     supervised_command, watch,

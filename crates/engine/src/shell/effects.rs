@@ -9,17 +9,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use provost_core::{
-    ids::{LaunchId, RunId, SessionId, TeamId},
-    run, session,
-    shortage::Shortage,
-};
+use provost_core::{ids::LaunchId, run, session, shortage::Shortage};
 use provost_holder::{EndCause, ExitRecord, HoldSpec, LaunchState, ProcessEnd};
 use tokio::sync::watch;
 
 use super::{
     clock::wall_ms,
-    handle::ObservationSender,
+    handle::{Observation, ObservationSender},
     home::Home,
     start_record::{CutOffStart, LoadedRecord, StartRecord, StartRecords},
     supervised_command::{self, CommandEnd, Error, Holders, OnFullDisk, SURVIVOR_GRACE},
@@ -30,48 +26,16 @@ use crate::stream::Subject;
 /// Whether a command completed its work, judging by its exit record and the directory of its holder.
 type EndedCleanly = fn(&Path, &ExitRecord) -> bool;
 
-/// The owner of an effect.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum EffectOwner {
-    Session(SessionId),
-    Run(RunId),
-    Team(TeamId),
-}
-
-impl From<EffectOwner> for Subject {
-    fn from(owner: EffectOwner) -> Subject {
-        match owner {
-            EffectOwner::Session(session) => Subject::Session(session),
-            EffectOwner::Run(run) => Subject::Run(run),
-            EffectOwner::Team(team) => Subject::Team(team),
-        }
-    }
-}
-
-impl fmt::Display for EffectOwner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            EffectOwner::Session(session) => session.fmt(f),
-            EffectOwner::Run(run) => run.fmt(f),
-            EffectOwner::Team(team) => team.fmt(f),
-        }
-    }
-}
-
 /// An effect that runs an external command.
 #[derive(Clone, Debug)]
 pub(crate) struct EffectName {
-    pub(crate) owner: EffectOwner,
+    pub(crate) owner: Subject,
     pub(crate) key: String,
 }
 
 impl EffectName {
-    pub(crate) fn for_session(session: SessionId, key: impl Into<String>) -> EffectName {
-        EffectName { owner: EffectOwner::Session(session), key: key.into() }
-    }
-
-    pub(crate) fn for_run(run: RunId, key: impl Into<String>) -> EffectName {
-        EffectName { owner: EffectOwner::Run(run), key: key.into() }
+    pub(crate) fn new(owner: impl Into<Subject>, key: impl Into<String>) -> EffectName {
+        EffectName { owner: owner.into(), key: key.into() }
     }
 
     fn name(&self) -> String {
@@ -377,7 +341,7 @@ impl Effects {
             if is_empty { Ok(None) } else { records.move_aside(&dir).map(Some) }
         });
         if let Some(moved) = moved.await.map_err(|why| Error::Record(why.to_string()))? {
-            let effect = EffectName::for_session(launch.session, format!("l{}", launch.no));
+            let effect = EffectName::new(launch.session, format!("l{}", launch.no));
             self.report_forged(&effect, moved).await;
         }
         Ok(())
@@ -465,16 +429,16 @@ impl Effects {
         let (effect, owner) = (effect.key.clone(), effect.owner);
         let moved_to = moved.display().to_string();
         match owner {
-            EffectOwner::Session(session) => {
+            Subject::Session(session) => {
                 let command = session::SessionCommand::RecordForged { effect, moved_to };
                 self.observations.send(session, command).await;
             }
-            EffectOwner::Run(run) => {
+            Subject::Run(run) => {
                 let command = run::RunCommand::RecordForged { effect, moved_to };
-                self.observations.send_run(run, command).await;
+                self.observations.observe(Observation::Run(run, command)).await;
             }
             // A team has no event for this. The record that was moved aside shows it.
-            EffectOwner::Team(_) => {}
+            Subject::Team(_) => {}
         }
     }
 }

@@ -1,5 +1,8 @@
 //! Follows a launch: processes each line of its journal once, and reports how its process ended.
 
+mod journal_frames;
+mod launch_end;
+
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
@@ -11,35 +14,29 @@ use provost_agent::{ConversationOptions, Protocol, command::CommandProtocol};
 use provost_core::{
     ids::LaunchId,
     lifecycle::ProcessFact,
-    session::{
-        self, Cursor, Launch, LaunchPhase, ProcessExit, Session, SessionCommand, StoppedBy,
-        StreamSignal, WorkState,
-    },
+    session::{Cursor, Launch, LaunchPhase, Session, SessionCommand, WorkState},
 };
 use provost_holder::{
-    self as holder, ExitRecord, LaunchState,
-    journal::{
-        self, InputEnvelope, JournalChannel, JournalFrame, JournalLine, JournalNote, JournalReader,
-        LineAssembler, OpenedJournal, RelayNote,
-    },
+    self as holder, LaunchState,
+    journal::{self, JournalChannel, JournalReader, LineAssembler},
     tree::{self, LaunchTraces},
-    wire::{self, HolderNotice, HolderOp, OutputPause, WireBytes},
+    wire::{HolderNotice, HolderOp, OutputPause, WireBytes},
 };
-
 use provost_sys::error_chain;
 
+pub(crate) use self::journal_frames::was_written;
 use super::{
     clock::Clock,
     drop_box,
-    executor::{EngineWorld, TERMINAL_SIZE},
+    engine_world::EngineWorld,
+    executor::TERMINAL_SIZE,
     failpoint,
     handle::{EngineHandle, ObservationSender},
-    programs::{self, AgentPaths},
-    real_path,
-    supervised_command::{self, NoProcessLeft, SURVIVOR_GRACE},
-    watch::{InferredState, ScreenHints},
+    programs::AgentPaths,
+    supervised_command::{self, SURVIVOR_GRACE},
+    watch::ScreenHints,
 };
-use crate::coalesce::{JournalSignal, SignalCoalescer};
+use crate::coalesce::SignalCoalescer;
 
 /// How long to wait before retrying to read a launch.
 const READ_RETRY_DELAY: Duration = Duration::from_millis(500);
@@ -118,23 +115,6 @@ pub(crate) struct FollowerLink {
     pub(crate) observations: ObservationSender,
     pub(crate) handle: EngineHandle,
     pub(crate) clock: Clock,
-}
-
-/// Whether the journal shows that the holder wrote a message to the agent.
-pub(crate) async fn was_written(dir: &Path, key: &str) -> bool {
-    let (journal, key) = (dir.join(journal::JOURNAL_FILE), key.to_owned());
-    supervised_command::blocking(move || {
-        let Ok(OpenedJournal::Ready(reader)) = JournalReader::open(&journal, 0) else {
-            return false;
-        };
-        let inputs = reader.flatten().filter(|frame| frame.channel == JournalChannel::Stdin);
-        inputs
-            .filter_map(|frame| {
-                InputEnvelope::split(&frame.payload).map(|(envelope, _)| envelope.key)
-            })
-            .any(|written| wire::plain_key(&written) == key)
-    })
-    .await
 }
 
 /// Returns the agent's own time zone, or the machine's if the agent has none.
@@ -339,83 +319,10 @@ impl Follower {
         }
     }
 
-    /// Ends a launch whose directory can no longer be trusted. As much of its journal as possible is read.
-    async fn end_broken(&mut self, why: &str) -> Result<FollowStep, supervised_command::Error> {
-        self.broken = Some(why.to_owned());
-        if self.reported_end {
-            return self.end_remaining().await;
-        }
-        self.end_unobserved(why).await
-    }
-
-    /// Ends a launch whose exit status cannot be determined.
-    async fn end_unobserved(&mut self, why: &str) -> Result<FollowStep, supervised_command::Error> {
-        let none_left = supervised_command::end_all_processes(&self.traces, SURVIVOR_GRACE).await?;
-        if self.reader.is_some() {
-            self.drain().await?;
-        }
-        self.confirm_unobserved(why, &none_left).await
-    }
-
-    /// Ends the remaining processes of a launch whose leader has exited, unless the holder ends
-    /// them.
-    async fn end_remaining(&mut self) -> Result<FollowStep, supervised_command::Error> {
-        let ended = supervised_command::end_survivors(&self.traces).await?;
-        let (leftovers, verified) =
-            (u32::try_from(ended.found).unwrap_or(u32::MAX), ended.verified());
-        let found = supervised_command::read_launch(&self.link.dir).await.ok();
-        let found = if self.has_journal() { found } else { None };
-        if let Some(LaunchState::Ended { exit, .. }) = found {
-            return self.finish(&exit, leftovers, verified).await;
-        }
-        if !self.reported_end {
-            return self.end_unobserved("its holder did not report how it ended").await;
-        }
-        self.close_stream().await;
-        self.report(SessionCommand::ProcessTreeGone { launch: self.launch, leftovers, verified })
-            .await;
-        Ok(FollowStep::Done)
-    }
-
     /// Whether the journal exists, even if it cannot be read.
     fn has_journal(&self) -> bool {
         let found = std::fs::symlink_metadata(self.link.dir.join(journal::JOURNAL_FILE));
         !matches!(found, Err(why) if why.kind() == std::io::ErrorKind::NotFound)
-    }
-
-    /// Whether the launch's own process may be alive, regardless of what its directory shows.
-    fn child_may_live(&self) -> bool {
-        self.traces.child.as_ref().is_some_and(|child| !matches!(child.is_alive(), Ok(false)))
-    }
-
-    /// Waits until the launch's holder has exited, which happens right after it reports the end. If
-    /// the holder keeps running, the report may be forged and the real holder may have been
-    /// suspended.
-    async fn wait_for_holder_exit(&self) -> bool {
-        let Some(holder) = &self.traces.holder else { return true };
-        let left = async {
-            let mut wait = Duration::from_millis(1);
-            while !matches!(holder.is_alive(), Ok(false)) {
-                supervised_command::sleep(wait).await;
-                wait = (wait * 2).min(LINK_RETRY_DELAY);
-            }
-        };
-        tokio::time::timeout(HOLDER_EXIT_TIMEOUT, left).await.is_ok()
-    }
-
-    /// Reports everything that remains about a launch whose process tree is gone.
-    async fn finish(
-        &mut self,
-        exit: &ExitRecord,
-        leftovers: u32,
-        verified: bool,
-    ) -> Result<FollowStep, supervised_command::Error> {
-        self.drain().await?;
-        self.report_exit(exit).await;
-        self.close_stream().await;
-        self.report(SessionCommand::ProcessTreeGone { launch: self.launch, leftovers, verified })
-            .await;
-        Ok(FollowStep::Done)
     }
 
     /// Reports, once, that everything that happened earlier has been reported.
@@ -564,18 +471,6 @@ impl Follower {
         }
     }
 
-    async fn handle_exit(&mut self) -> Result<(), supervised_command::Error> {
-        if let LaunchState::Ended { exit, .. } =
-            supervised_command::read_launch(&self.link.dir).await?
-            && !self.child_may_live()
-        {
-            self.drain().await?;
-            self.report_exit(&exit).await;
-            self.exited = true;
-        }
-        Ok(())
-    }
-
     /// Collects reports that were written while no daemon could be reached.
     async fn collect_reports(&self) {
         drop_box::collect_reports(&self.link.world, &self.link.handle, Some(self.launch)).await;
@@ -587,275 +482,6 @@ impl Follower {
         let directory = self.link.world.home.agent_drop_box(self.launch.session);
         if self.drop_box_watch.changed(&directory, self.link.clock.now().wall_ms) {
             self.collect_reports().await;
-        }
-    }
-
-    /// Processes all complete frames of the journal.
-    async fn drain(&mut self) -> Result<(), supervised_command::Error> {
-        if self.unknown_adapter.is_some() {
-            return Ok(());
-        }
-        loop {
-            let Some(reader) = self.open_journal().await? else { return Ok(()) };
-            let next = reader.next().transpose();
-            let next =
-                next.map_err(|why| supervised_command::Error::Communicate(error_chain(&why)))?;
-            self.report_seen().await;
-            match next {
-                Some(frame) => {
-                    self.check_drop_box().await;
-                    self.take_frame(&frame).await;
-                }
-                None => return Ok(()),
-            }
-        }
-    }
-
-    /// Withdraws the report that the launch could not be observed, because its journal has now been read.
-    async fn report_seen(&mut self) {
-        if !self.implausible && std::mem::take(&mut self.reported_unknown) {
-            self.report(SessionCommand::ProcessSeen { launch: self.launch }).await;
-        }
-    }
-
-    async fn open_journal(
-        &mut self,
-    ) -> Result<Option<&mut JournalReader>, supervised_command::Error> {
-        if self.reader.is_none() {
-            let path = self.link.dir.join(journal::JOURNAL_FILE);
-            match JournalReader::open(&path, self.resume.offset) {
-                Ok(OpenedJournal::Ready(reader)) => self.reader = Some(reader),
-                Ok(OpenedJournal::Lost { end }) => self.handle_lost_journal(end).await,
-                Err(why) => return Err(supervised_command::Error::Communicate(error_chain(&why))),
-            }
-        }
-        Ok(self.reader.as_mut())
-    }
-
-    /// Handles a journal that ends before a position that was already processed, because of a power
-    /// loss. The lost part is not processed again.
-    async fn handle_lost_journal(&mut self, end: u64) {
-        self.resume = journal::JournalCursor { offset: end, skip: 0 };
-        self.lines = LineAssembler::resume(JournalChannel::Stdout, self.resume);
-        let cursor = Cursor { offset: end, skip: 0 };
-        self.report(SessionCommand::OutputLost { launch: self.launch, cursor }).await;
-    }
-
-    async fn take_frame(&mut self, frame: &JournalFrame) {
-        self.printed_ms = self.link.clock.ours(frame.mono_ms);
-        match frame.channel {
-            JournalChannel::Stdout if self.terminal.is_some() => {
-                self.take_terminal_output(&frame.payload).await
-            }
-            JournalChannel::Stdout => self.take_output(frame).await,
-            JournalChannel::Stderr if self.stderr_is_log => {}
-            JournalChannel::Stderr => {
-                self.link.observations.note_heard(self.launch, self.printed_ms)
-            }
-            JournalChannel::Stdin => {
-                // The protocol's own writes are not reported. Otherwise they would cause held
-                // signals to be recorded, and the end of a turn would have to wait for that.
-                if let Some((InputEnvelope { key, typed: false, .. }, _)) =
-                    InputEnvelope::split(&frame.payload)
-                {
-                    let key = wire::plain_key(&key);
-                    if !self.protocol.acknowledge_write(key) {
-                        let signal = StreamSignal::InputWritten { key: key.to_owned() };
-                        self.observe(signal, self.lines.cursor()).await;
-                    }
-                }
-            }
-            JournalChannel::Note => {
-                self.handle_relay_failure(frame).await;
-                let note = serde_json::from_slice::<JournalNote>(&frame.payload);
-                match note {
-                    Ok(JournalNote::StdoutClosed) => self.handle_stdout_closed(frame.after).await,
-                    Ok(JournalNote::Resized { columns, rows }) => {
-                        if let Some(hints) = &mut self.terminal {
-                            hints.resize(rows, columns);
-                        }
-                    }
-                    // Limits and stops are reported as notices, and notes from later versions are ignored.
-                    Ok(
-                        JournalNote::OutputLimit { .. }
-                        | JournalNote::LimitRaised { .. }
-                        | JournalNote::StderrClosed
-                        | JournalNote::Suspended
-                        | JournalNote::Continued,
-                    )
-                    | Err(_) => {}
-                }
-            }
-        }
-    }
-
-    /// Handles printed output. An agent that only reports retries makes no progress.
-    async fn take_output(&mut self, frame: &JournalFrame) {
-        let delivered = self.lines.feed(frame);
-        let mut moves = delivered.is_empty();
-        for delivered in delivered {
-            moves |= self.read_line(delivered.line, delivered.after).await;
-        }
-        if moves {
-            self.link.observations.note_heard(self.launch, self.printed_ms);
-        }
-    }
-
-    /// Handles terminal output.
-    async fn take_terminal_output(&mut self, bytes: &[u8]) {
-        if self.output_is_activity {
-            self.link.observations.note_heard(self.launch, self.printed_ms);
-        }
-        let launch = self.launch;
-        let now = self.link.clock.now().mono_ms;
-        let guesses = self.terminal.as_mut().map(|hints| hints.feed(bytes, now));
-        for InferredState { by, place, what } in guesses.unwrap_or_default() {
-            self.report(SessionCommand::ScreenHinted { launch, by, place, what }).await;
-        }
-    }
-
-    /// Reads the terminal's screen, if that is due.
-    async fn read_screen(&mut self) {
-        let (launch, now) = (self.launch, self.link.clock.now().mono_ms);
-        let guess = self.terminal.as_mut().and_then(|hints| hints.read_screen(now));
-        if let Some(InferredState { by, place, what }) = guess {
-            self.report(SessionCommand::ScreenHinted { launch, by, place, what }).await;
-        }
-    }
-
-    /// Reports the unsent text that a detaching user left at the prompt. This must precede the
-    /// report that no user is attached anymore.
-    async fn report_draft(&mut self) {
-        let launch = self.launch;
-        let guess = self.terminal.as_mut().and_then(ScreenHints::draft);
-        if let Some(InferredState { by, place, what }) = guess {
-            self.report(SessionCommand::ScreenHinted { launch, by, place, what }).await;
-        }
-    }
-
-    /// Reports an agent that is running but that the relay cannot connect to. The agent will never
-    /// work, so this is reported instead of being treated as silence.
-    async fn handle_relay_failure(&mut self, frame: &JournalFrame) {
-        let note = serde_json::from_slice::<RelayNote>(&frame.payload);
-        if let Ok(RelayNote::RelayFailed { why }) = note {
-            let after = journal::JournalCursor { offset: frame.after, skip: 0 };
-            self.observe(StreamSignal::Unreachable { reason: why }, after).await;
-        }
-    }
-
-    /// Reports that an agent closed the stream of its protocol. A plain command may redirect its
-    /// output and continue, so for a plain command, only the process counts.
-    async fn handle_stdout_closed(&mut self, after: u64) {
-        if self.stdout_is_stream {
-            self.observe(StreamSignal::Closed, journal::JournalCursor { offset: after, skip: 0 })
-                .await;
-        }
-    }
-
-    /// Parses a line, and returns whether it shows that the agent made progress.
-    async fn read_line(&mut self, line: JournalLine, after: journal::JournalCursor) -> bool {
-        self.protocol.set_clock(self.link.clock.wall_of(self.printed_ms));
-        let signal = match line {
-            JournalLine::Whole(bytes) => self.protocol.read(&bytes),
-            JournalLine::Oversized { len } => Some(StreamSignal::Oversized { bytes: len }),
-        };
-        let moves = !matches!(signal, Some(StreamSignal::Retrying { .. }));
-        if let Some(signal) = signal {
-            self.observe(signal, after).await;
-        }
-        moves
-    }
-
-    /// Closes the stream, after parsing a last line without a newline.
-    async fn close_stream(&mut self) {
-        if let Some(last) = self.lines.finish() {
-            self.read_line(last.line, last.after).await;
-        }
-        self.observe(StreamSignal::Closed, self.lines.cursor()).await;
-    }
-
-    async fn report_exit(&mut self, exit: &ExitRecord) {
-        if std::mem::replace(&mut self.reported_exit, true) {
-            return;
-        }
-        self.reported_end = true;
-        self.collect_reports().await;
-        let by = match exit.ended_by {
-            holder::EndCause::Itself => StoppedBy::Itself,
-            holder::EndCause::Stop
-            | holder::EndCause::TimeLimit
-            | holder::EndCause::OutputLimit
-            | holder::EndCause::HolderFault => StoppedBy::Provost,
-        };
-        let launch = self.launch;
-        let command = match &exit.end {
-            holder::ProcessEnd::Exited { code } => {
-                SessionCommand::ProcessEnded { launch, end: ProcessExit::Exit(*code), by }
-            }
-            holder::ProcessEnd::Signalled { signal } => {
-                SessionCommand::ProcessEnded { launch, end: ProcessExit::Signal(*signal), by }
-            }
-            holder::ProcessEnd::NotStarted { error } => {
-                SessionCommand::ProcessUnobserved { launch, why: error.clone() }
-            }
-        };
-        self.report(command).await;
-    }
-
-    /// Reports an unobserved end, unless too many launches look dead at once. If a process was
-    /// found and ended, its end is certain.
-    async fn confirm_unobserved(
-        &mut self,
-        why: &str,
-        none_left: &NoProcessLeft,
-    ) -> Result<FollowStep, supervised_command::Error> {
-        if !none_left.found_processes() {
-            let believed = self.link.world.census.confirm_death(self.launch).await;
-            self.implausible = believed.is_err();
-            believed?;
-        }
-        self.report_unobserved_end(why, none_left).await
-    }
-
-    /// Reports an unobserved end. The unnamed parameter proves that no process is left.
-    async fn report_unobserved_end(
-        &mut self,
-        why: &str,
-        _: &NoProcessLeft,
-    ) -> Result<FollowStep, supervised_command::Error> {
-        let launch = self.launch;
-        self.report(SessionCommand::ProcessUnobserved { launch, why: why.to_owned() }).await;
-        Ok(FollowStep::Done)
-    }
-
-    async fn observe(&mut self, signal: StreamSignal, after: journal::JournalCursor) {
-        let cursor = Cursor { offset: after.offset, skip: u64::from(after.skip) };
-        if cursor <= self.reported
-            && !matches!(signal, StreamSignal::Closed | StreamSignal::InputWritten { .. })
-        {
-            return;
-        }
-        let signal = real_path::with_real_paths(signal, &self.place.cwd).await;
-        let signal = programs::with_lookup(signal, &self.place).await;
-        let released = self.coalescer.take(signal, cursor, self.printed_ms);
-        self.report_observed(released, None).await;
-    }
-
-    async fn report(&mut self, command: session::SessionCommand) {
-        let before = self.coalescer.flush();
-        self.report_observed(before, Some(command)).await;
-    }
-
-    /// Reports signals together with the command that follows from them.
-    async fn report_observed(&self, observed: Vec<JournalSignal>, then: Option<SessionCommand>) {
-        let launch = self.launch;
-        let observed = observed.into_iter();
-        let commands: Vec<SessionCommand> = observed
-            .map(|(signal, cursor)| SessionCommand::Observed { launch, signal, cursor })
-            .chain(then)
-            .collect();
-        if !commands.is_empty() {
-            self.link.observations.send_all(launch.session, commands).await;
         }
     }
 }

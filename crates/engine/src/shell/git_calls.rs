@@ -32,7 +32,7 @@ use provost_sys::error_chain;
 use super::{
     blocking::blocking_write,
     effects::{EffectName, Effects, FinishedEffect},
-    executor::EngineWorld,
+    engine_world::EngineWorld,
     failpoint,
     shortage::{EarlierGit, ShortageWaits},
     start_record::CutOffStart,
@@ -86,7 +86,7 @@ impl GitCalls {
         effect: EffectName,
         work: impl FnOnce(&Git) -> T + Send + 'static,
     ) -> T {
-        self.settled_git(effect.owner.into()).await;
+        self.settled_git(effect.owner).await;
         let git = self.git_for_effect(effect).await;
         blocking_write(move || work(&git)).await
     }

@@ -11,9 +11,9 @@ use provost_api::{
 };
 use provost_core::{
     ids::{LaunchId, RunId, SessionId, TeamId},
-    run::{self, RunSpec},
+    run::{RunCommand, RunSpec},
     session::{EffectKey, ReportBody, Reporter, SessionCommand, SessionSpec},
-    team,
+    team::{self, TeamCommand},
 };
 use provost_ledger::RecordedEvent;
 use serde::Serialize;
@@ -57,7 +57,7 @@ pub enum EngineRequest {
     /// A command from an operator to a run.
     RunCommand {
         run: String,
-        command: run::RunCommand,
+        command: RunCommand,
     },
     /// A request about a team.
     Team(TeamRequest),
@@ -87,34 +87,31 @@ pub(super) struct PendingRequest {
     pub(super) reply: oneshot::Sender<ChangeResult>,
 }
 
-/// Observations about a session.
+/// What was observed outside the ledger.
 #[derive(Debug)]
-pub struct SessionObservation {
-    pub session: SessionId,
-    /// These commands become durable together.
-    pub commands: Vec<SessionCommand>,
+pub enum Observation {
+    /// Observations about a session, which become durable together.
+    Session(SessionId, Vec<SessionCommand>),
+    /// The result of a run's effect.
+    Run(RunId, RunCommand),
+    /// The result of a team's effect.
+    Team(TeamId, TeamCommand),
 }
 
-/// The result of a run's effect.
-#[derive(Debug)]
-pub struct RunObservation {
-    pub run: RunId,
-    pub command: run::RunCommand,
-}
-
-/// The result of a team's effect.
-#[derive(Debug)]
-pub struct TeamObservation {
-    pub task: TeamId,
-    pub command: team::TeamCommand,
+impl Observation {
+    pub(super) fn subject(&self) -> Subject {
+        match self {
+            Observation::Session(id, _) => Subject::Session(*id),
+            Observation::Run(id, _) => Subject::Run(*id),
+            Observation::Team(id, _) => Subject::Team(*id),
+        }
+    }
 }
 
 pub(super) enum OwnerInput {
     Request(Box<PendingRequest>),
     Query(Query),
-    Session(SessionObservation),
-    Run(RunObservation),
-    Team(TeamObservation),
+    Observed(Observation),
     CaughtUp(LaunchId),
     /// The tokio task that carried out an effect panicked.
     EffectLost(Subject, EffectKey),
@@ -201,23 +198,14 @@ impl ObservationSender {
 
     /// Sends observations that become durable together or not at all.
     pub(crate) async fn send_all(&self, session: SessionId, commands: Vec<SessionCommand>) {
-        // A stopped owner accepts no more observations. The next owner reads the same observations
-        // from the journal.
-        drop(self.inputs.send(OwnerInput::Session(SessionObservation { session, commands })).await);
+        // The next owner reads the same observations from the journal.
+        self.observe(Observation::Session(session, commands)).await;
     }
 
-    /// Sends the result of a run's effect.
-    pub(crate) async fn send_run(&self, run: RunId, command: run::RunCommand) {
-        // A stopped owner accepts no more observations. The effect will be pending again after the
-        // next start.
-        drop(self.inputs.send(OwnerInput::Run(RunObservation { run, command })).await);
-    }
-
-    /// Sends the result of a team's effect.
-    pub(crate) async fn send_team(&self, task: TeamId, command: team::TeamCommand) {
-        // A stopped owner accepts no more observations. The effect will be pending again after the
-        // next start.
-        drop(self.inputs.send(OwnerInput::Team(TeamObservation { task, command })).await);
+    /// Sends an observation to the owner. A stopped owner accepts no more observations, but the
+    /// effects that they result from will be pending again after the next start.
+    pub(crate) async fn observe(&self, observation: Observation) {
+        drop(self.inputs.send(OwnerInput::Observed(observation)).await);
     }
 
     /// Reports that an effect is no longer being carried out.

@@ -6,7 +6,7 @@
 use provost_api::{ApiError, ChangedTeamRow, ErrorCode, TeamChangeReply};
 use provost_core::{
     ids::{SessionId, TeamId},
-    session::SessionSpec,
+    session::{Session, SessionSpec},
     team::{Event, LoopTemplate, MemberRole, TeamCommand, TeamSpec},
 };
 use serde::{
@@ -141,7 +141,7 @@ impl Owner {
             return TeamTerms::from_events(opening).normalized(opened)
                 == TeamTerms::from_request(ask).normalized(id);
         }
-        let Ok(records) = self.ledger.read_stream(&stream::team_stream_id(opened), 0) else {
+        let Ok(records) = self.ledger.read_stream(&stream::stream_id(opened), 0) else {
             return true;
         };
         let Some(first) = records.first().map(|record| record.at) else { return true };
@@ -154,9 +154,9 @@ impl Owner {
 
     fn stored_spec(&self, id: SessionId) -> Option<SessionSpec> {
         use provost_ledger::ReadLedger as _;
-        let stream = stream::session_stream_id(id);
+        let stream = stream::stream_id(id);
         let records = self.ledger.read_stream(&stream, 0).ok()?;
-        stream::fold_session(&stream, None, &records).ok().map(|session| session.spec)
+        stream::fold::<Session>(&stream, None, &records).ok().map(|session| session.spec)
     }
 }
 

@@ -14,6 +14,7 @@ pub mod drop_box;
 mod effect_gate;
 mod effects;
 mod encode_message;
+mod engine_world;
 mod environment;
 mod executor;
 pub mod failpoint;
@@ -26,6 +27,7 @@ mod idempotency;
 mod landing;
 mod launch_start;
 mod listing;
+mod lookup;
 mod merge_queue;
 mod owner;
 mod panes;
@@ -34,6 +36,7 @@ mod programs;
 mod pull_request;
 mod queries;
 mod real_path;
+mod refusals;
 mod replies;
 mod run_effect;
 mod secrets;
@@ -51,12 +54,13 @@ mod worktree;
 pub use census::Census;
 pub use clock::Clock;
 pub use effect_gate::EffectGate;
+pub use engine_world::EngineWorld;
 pub use environment::DaemonEnvironment;
-pub use executor::{EngineWorld, Executor};
+pub use executor::Executor;
 pub use git_calls::RUN_GIT;
 pub use handle::{
-    EngineHandle, EngineReply, EngineRequest, ObservationSender, PublishedEvents, RunObservation,
-    SessionObservation, TeamObservation, event_row, mismatched_reply,
+    EngineHandle, EngineReply, EngineRequest, Observation, ObservationSender, PublishedEvents,
+    event_row, mismatched_reply,
 };
 pub use home::Home;
 pub use hook::HOOK_VERSION;
@@ -67,7 +71,7 @@ pub use provost_sys::error_chain;
 pub use queries::{
     BoundSession, EngineStatus, LedgerPreview, ListedRows, LiveLaunch, SessionListing,
 };
-pub(crate) use replies::{ambiguous, read_error};
+pub(crate) use refusals::{ambiguous, read_error};
 pub use secrets::Secrets;
 pub use shortage::ShortageWaits;
 pub use start_record::output_directory;

@@ -3,7 +3,9 @@
 //! All inputs that arrive during a commit are decided and committed together, so even many writers
 //! cause only a few commits. No reply is sent and no effect starts before its events are durable.
 
+mod dispatch;
 mod loading;
+mod requests;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -13,49 +15,34 @@ use std::{
 };
 
 use provost_agent::Adapters;
-use provost_api::{ApiError, CallReply, ErrorCode, EventRow, Hint, OpenSessionReply};
 use provost_core::{
     ids::{LaunchId, SessionId, TeamId},
-    lifecycle::State,
-    run::Run,
-    session::{
-        AgentInterface, AgentMessage, Reporter, Session, SessionCommand, SessionEffect,
-        SessionRejection, report_status_of,
-    },
+    session::{Reporter, Session, SessionCommand, SessionEffect},
     shortage::Shortage,
-    team::{self, Team},
+    team,
 };
-use provost_ledger::{
-    AppendError, CommittedBatch, Ledger, ReadLedger, RecordedEvent, SqliteLedger, StoredSnapshot,
-    StreamId, WriteBatch,
-};
-use serde::de::DeserializeOwned;
+use provost_ledger::{AppendError, Ledger, ReadLedger, SqliteLedger, WriteBatch};
 use tokio::sync::{broadcast, mpsc};
 
 use super::{
     catch_up::CatchUp,
     clock::Clock,
-    executor::{EffectOrder, EngineWorld, Executor},
+    engine_world::EngineWorld,
+    executor::{EffectOrder, Executor},
     failpoint,
     handle::{
-        ChangeResult, EngineHandle, EngineReply, EngineRequest, ObservationSender, OwnerInput,
-        PendingRequest, PublishedEvents, Query, RunObservation, SessionObservation,
-        TeamObservation, event_row,
+        ChangeResult, EngineHandle, EngineRequest, Observation, ObservationSender, OwnerInput,
+        PendingRequest, PublishedEvents, Query,
     },
     home::Home,
     idempotency,
-    replies::{
-        already_adopted, loss_error, refused_change, refused_for_external, report_kept_error,
-        report_reply, run_changed, run_name_taken, run_refused, session_changed, too_large_error,
-        write_error,
-    },
+    refusals::{report_kept_error, too_large_error, write_error},
     secrets::Secrets,
     shortage::ShortageWaits,
     team_requests::PollCounts,
 };
 use crate::{
-    board::{Board, BoardTransaction, CallResult, CommitChanges, StagedDrafts},
-    projection,
+    board::{Board, BoardTransaction, CommitChanges, StagedDrafts},
     stream::{self, Subject},
 };
 
@@ -95,18 +82,6 @@ pub enum StartError {
     Thread(#[from] std::io::Error),
 }
 
-/// Folds a stream from a snapshot and the records that follow it.
-type StreamFold<T> =
-    fn(&StreamId, Option<&StoredSnapshot>, &[RecordedEvent]) -> Result<T, stream::Error>;
-
-/// Observations about sessions, and results of the effects of runs and teams.
-#[derive(Default)]
-struct ObservationBatch {
-    sessions: Vec<SessionObservation>,
-    runs: Vec<RunObservation>,
-    tasks: Vec<TeamObservation>,
-}
-
 /// The owner of the board and the ledger.
 pub struct Owner {
     pub(super) board: Board,
@@ -117,7 +92,7 @@ pub struct Owner {
     events: broadcast::Sender<PublishedEvents>,
     heard: Arc<Mutex<HashMap<LaunchId, u64>>>,
     /// Observations that have not been written yet. They are never dropped.
-    backlog: ObservationBatch,
+    backlog: Vec<Observation>,
     pub(super) unreadable: BTreeMap<String, String>,
     secrets: Secrets,
     adapters: Adapters,
@@ -173,7 +148,7 @@ impl Owner {
             orders,
             events,
             heard,
-            backlog: ObservationBatch::default(),
+            backlog: Vec::new(),
             unreadable: BTreeMap::new(),
             secrets,
             adapters,
@@ -191,14 +166,15 @@ impl Owner {
         };
         let changes = owner.restore()?;
         let launches: BTreeSet<LaunchId> = changes
-            .start_effects
+            .sessions
+            .start
             .iter()
             .filter_map(|(_, effect)| followed_launch(effect))
             .collect();
         // These are part of the first batch, before deadlines apply, so that waits for a daemon are
         // measured from now on.
-        owner.backlog.sessions = launches.iter().map(|launch| launch_followed(*launch)).collect();
-        owner.backlog.tasks = owner.board.teams().map(|task| reevaluate_team(task.id)).collect();
+        owner.backlog.extend(launches.iter().map(|launch| launch_followed(*launch)));
+        owner.backlog.extend(owner.board.teams.iter().map(|team| reevaluate_team(team.id)));
         owner.catching_up =
             CatchUp { launches, from: last, until: clock.now().mono_ms + CATCH_UP_MS };
         let thread = thread::Builder::new().name("owner".to_owned()).spawn(move || {
@@ -217,55 +193,13 @@ impl Owner {
         }
         for state in self.ledger.open_streams()? {
             let stream = state.head.stream;
-            match self.load(&stream) {
-                Ok(changes) => {
-                    all.start_effects.extend(changes.start_effects);
-                    all.start_run_effects.extend(changes.start_run_effects);
-                    all.start_team_effects.extend(changes.start_team_effects);
-                }
+            let subject = stream::parse_subject(stream.as_str()).map_err(|why| why.to_string());
+            match subject.and_then(|subject| self.board.load(&self.ledger, subject)) {
+                Ok(changes) => all.extend(changes),
                 Err(why) => drop(self.unreadable.insert(stream.to_string(), why)),
             }
         }
         Ok(all)
-    }
-
-    /// Loads a session, a run or a team from the ledger onto the board.
-    pub(super) fn load(&mut self, stream: &StreamId) -> Result<CommitChanges, String> {
-        match stream::parse_subject(stream.as_str()).map_err(|why| why.to_string())? {
-            Subject::Session(_) => {
-                let (mut session, version) =
-                    self.fold_stream::<Session>(stream, stream::fold_session)?;
-                session.imported = self.is_imported(stream)?;
-                Ok(self.board.load_session(session, version))
-            }
-            Subject::Run(_) => {
-                let (mut run, version) = self.fold_stream::<Run>(stream, stream::fold_run)?;
-                run.imported = self.is_imported(stream)?;
-                Ok(self.board.load_run(run, version))
-            }
-            Subject::Team(_) => {
-                let (task, version) = self.fold_stream::<Team>(stream, stream::fold_team)?;
-                Ok(self.board.load_team(task, version))
-            }
-        }
-    }
-
-    fn is_imported(&self, stream: &StreamId) -> Result<bool, String> {
-        self.ledger.is_imported(stream).map_err(|why| why.to_string())
-    }
-
-    fn fold_stream<T: DeserializeOwned>(
-        &self,
-        stream: &StreamId,
-        fold: StreamFold<T>,
-    ) -> Result<(T, u64), String> {
-        let describe = |why: provost_ledger::Error| why.to_string();
-        let snapshot = self.ledger.snapshot(stream).map_err(describe)?;
-        let after = stream::usable_snapshot_version::<T>(snapshot.as_ref());
-        let records = self.ledger.read_stream(stream, after).map_err(describe)?;
-        let used = if after > 0 { snapshot } else { None };
-        let folded = fold(stream, used.as_ref(), &records).map_err(|why| why.to_string())?;
-        Ok((folded, after + records.len() as u64))
     }
 
     async fn run(mut self, changes: CommitChanges) {
@@ -280,9 +214,7 @@ impl Owner {
                 match input {
                     OwnerInput::Request(one) => asked.push(*one),
                     OwnerInput::Query(query) => queries.push(query),
-                    OwnerInput::Session(one) => observed.sessions.push(one),
-                    OwnerInput::Run(one) => observed.runs.push(one),
-                    OwnerInput::Team(one) => observed.tasks.push(one),
+                    OwnerInput::Observed(observation) => observed.push(observation),
                     OwnerInput::CaughtUp(launch) => drop(self.catching_up.launches.remove(&launch)),
                     OwnerInput::EffectLost(subject, key) => lost.push((subject, key)),
                     OwnerInput::Stop(done) => stop = Some(done),
@@ -359,16 +291,16 @@ impl Owner {
     }
 
     /// Answers queries from durable state, before the observations that arrived with them.
-    fn answer_queries(&mut self, queries: Vec<Query>, observed: &ObservationBatch) {
+    fn answer_queries(&mut self, queries: Vec<Query>, observed: &[Observation]) {
         if !queries.is_empty() {
-            self.preview = self.preview_sessions(&observed.sessions);
+            self.preview = self.preview_sessions(observed);
         }
         for query in queries {
             query(self);
         }
     }
 
-    async fn handle_batch(&mut self, changes: Vec<PendingRequest>, observed: ObservationBatch) {
+    async fn handle_batch(&mut self, changes: Vec<PendingRequest>, observed: Vec<Observation>) {
         let loaded = self.load_needed(&changes, &observed);
         self.answered = changes.len();
         self.decide_and_commit(changes, observed).await;
@@ -378,11 +310,7 @@ impl Owner {
     /// Evicts subjects that were loaded for a single batch.
     pub(super) fn evict(&mut self, loaded: &[Subject]) {
         for subject in loaded {
-            match subject {
-                Subject::Session(id) => self.board.evict_session(*id),
-                Subject::Run(id) => self.board.evict_run(*id),
-                Subject::Team(id) => self.board.evict_team(*id),
-            }
+            self.board.evict(*subject);
         }
     }
 
@@ -392,17 +320,17 @@ impl Owner {
     async fn decide_and_commit(
         &mut self,
         changes: Vec<PendingRequest>,
-        observed: ObservationBatch,
+        observed: Vec<Observation>,
     ) {
         let decided = self.decide(&changes, &observed);
         match self.commit(decided.staged).await {
             Ok(()) => send_replies(changes, decided.replies),
             Err(AppendError::Invalid(_)) if changes.len() + observed.len() > 1 => {
-                for one in observed.split() {
-                    self.decide_and_commit_one(Vec::new(), one).await;
+                for one in observed {
+                    self.decide_and_commit_one(Vec::new(), vec![one]).await;
                 }
                 for one in changes {
-                    self.decide_and_commit_one(vec![one], ObservationBatch::default()).await;
+                    self.decide_and_commit_one(vec![one], Vec::new()).await;
                 }
             }
             Err(why) => {
@@ -444,7 +372,7 @@ impl Owner {
     async fn decide_and_commit_one(
         &mut self,
         changes: Vec<PendingRequest>,
-        observed: ObservationBatch,
+        observed: Vec<Observation>,
     ) {
         Box::pin(self.decide_and_commit(changes, observed)).await;
     }
@@ -456,26 +384,15 @@ impl Owner {
     }
 
     /// Decides on all inputs against a single set of drafts.
-    fn decide(&self, changes: &[PendingRequest], batch: &ObservationBatch) -> DecidedBatch {
+    fn decide(&self, changes: &[PendingRequest], observed: &[Observation]) -> DecidedBatch {
         let mut turn = self.begin_turn();
-        let observed = batch.sessions.iter();
-        for (one, command) in observed.flat_map(|one| one.commands.iter().map(move |c| (one, c))) {
-            // Ignore an observation that was already made, or that concerns a session that does not exist.
-            drop(turn.command(one.session, command, "provost"));
+        for observation in observed {
+            apply_observation(&mut turn, observation);
         }
-        for one in &batch.runs {
-            drop(turn.command_run(one.run, &one.command, "provost"));
-        }
-        for one in &batch.tasks {
-            // A result that was already recorded is ignored, but follow-up steps from the sessions
-            // still apply.
-            drop(turn.command_team(one.task, &team::TeamActor::Provost, &one.command, "provost"));
-            turn.advance_team(one.task);
-        }
-        for id in self.board.due_teams(turn.reached().mono_ms) {
+        for id in self.board.teams.due(turn.reached().mono_ms) {
             turn.advance_team(id);
         }
-        for id in self.board.due(turn.reached()) {
+        for id in self.board.sessions.due(turn.reached().mono_ms) {
             turn.apply_deadline(id, |launch| self.last_heard(launch));
         }
         let mut replies = Vec::new();
@@ -511,174 +428,9 @@ impl Owner {
         now.get(key).cloned().or_else(|| self.ledger.stored_reply(key).ok().flatten())
     }
 
-    fn apply_request(
-        &self,
-        turn: &mut BoardTransaction<'_>,
-        ask: &EngineRequest,
-        actor: &str,
-    ) -> ChangeResult {
-        if let Some(loss) = self.ledger.loss() {
-            return Err(loss_error(&loss));
-        }
-        if let Some(why) = self.ledger.read_only() {
-            return Err(
-                ApiError::new(ErrorCode::ReadOnly, why.to_string()).next(Hint::ExportLedger)
-            );
-        }
-        match ask {
-            EngineRequest::Open { id, spec, warnings } => {
-                self.check_adapters(spec.interfaces())?;
-                let adopted = spec.adopted.as_deref();
-                if let Some(other) = adopted.and_then(|adopted| turn.has_agent(adopted)) {
-                    return Err(already_adopted(other));
-                }
-                let session = turn.open(*id, (**spec).clone(), actor);
-                let row = projection::session::row(session);
-                Ok(EngineReply::SessionOpened(Box::new(OpenSessionReply {
-                    ok: true,
-                    id: row.id.clone(),
-                    session: row,
-                    warnings: warnings.clone(),
-                })))
-            }
-            EngineRequest::SessionCommand { session, command } => {
-                let id = self.resolve(session)?;
-                match turn.command(id, command, actor) {
-                    None => Err(self.not_loaded(id)),
-                    Some(Err(SessionRejection::NothingNew)) => {
-                        self.session_row_reply(turn, id, session)
-                    }
-                    Some(Err(why)) => Err(refused_for_external(&why, turn.session(id), id)),
-                    Some(Ok((session, _))) => {
-                        self.keep_secret(session, command);
-                        Ok(session_changed(session))
-                    }
-                }
-            }
-            EngineRequest::Report { session, from, testimony } => {
-                let id = match (session, from) {
-                    (None, Reporter::Launch(launch) | Reporter::DropBox(launch)) => launch.session,
-                    (Some(session), Reporter::Launch(launch) | Reporter::DropBox(launch)) => {
-                        self.check_own_session(session, launch)?
-                    }
-                    (Some(session), Reporter::Operator) => self.resolve(session)?,
-                    (None, Reporter::Operator) => {
-                        return Err(ApiError::new(ErrorCode::BadRequest, "no session was given")
-                            .next(Hint::ReportCompletedFor));
-                    }
-                };
-                let testimony = self.secrets.mask_testimony(id, testimony);
-                let command = SessionCommand::Report { from: *from, testimony };
-                match turn.command(id, &command, actor) {
-                    None => Err(self.not_loaded(id)),
-                    Some(Err(SessionRejection::NothingNew)) => turn
-                        .session(id)
-                        .map(|session| report_reply(session, "recorded"))
-                        .ok_or_else(|| self.no_session(&id.to_string())),
-                    Some(Err(why @ SessionRejection::ReportBudget { launch })) => {
-                        // Record this, so that the session shows that reports are missing.
-                        drop(turn.command(id, &SessionCommand::ReportRefused { launch }, actor));
-                        Err(refused_change(&why, turn.session(id), id))
-                    }
-                    Some(Err(why)) => Err(refused_change(&why, turn.session(id), id)),
-                    Some(Ok((session, events))) => {
-                        let status = report_status_of(&events).map_or("recorded", |s| s.as_str());
-                        Ok(report_reply(session, status))
-                    }
-                }
-            }
-            EngineRequest::ToolCall { launch, native, call } => {
-                let id = launch.session;
-                match turn.call(*launch, native, call, actor) {
-                    None => Err(self.not_loaded(id)),
-                    Some(Err(SessionRejection::NothingNew)) => {
-                        let message = "the calling process has ended, or the call was already made";
-                        Err(ApiError::new(ErrorCode::Refused, message).next(Hint::StatusOfAll))
-                    }
-                    Some(Err(why @ SessionRejection::ReportBudget { launch })) => {
-                        drop(turn.command(id, &SessionCommand::ReportRefused { launch }, actor));
-                        Err(refused_change(&why, turn.session(id), id))
-                    }
-                    Some(Err(why)) => Err(refused_change(&why, turn.session(id), id)),
-                    Some(Ok(CallResult { ok, text })) => {
-                        let (id, answer) = (id.to_string(), text);
-                        let reply = CallReply { ok: true, id, accepted: ok, answer };
-                        Ok(EngineReply::Call(Box::new(reply)))
-                    }
-                }
-            }
-            EngineRequest::OpenRun { id, spec } => {
-                self.check_adapters([&spec.agent.interface])?;
-                // The names of issues are unique only within their tracker.
-                if spec.origin.is_none()
-                    && let Some(other) = turn.open_run_named(&spec.name, *id)
-                {
-                    return Err(run_name_taken(other));
-                }
-                let run = turn.open_run(*id, (**spec).clone(), actor);
-                run.map(run_changed).ok_or_else(|| self.no_run(&id.to_string()))
-            }
-            EngineRequest::RunCommand { run, command } => {
-                let id = self.resolve_run(run)?;
-                match turn.command_run(id, command, actor) {
-                    None => Err(self.no_run(run)),
-                    Some(Err(why)) => Err(run_refused(&why, &id.short())),
-                    Some(Ok(run)) => Ok(run_changed(run)),
-                }
-            }
-            EngineRequest::Team(ask) => self.change_team(turn, ask, actor),
-        }
-    }
-
-    /// Checks that this build knows the adapters of all agents.
-    pub(super) fn check_adapters<'a>(
-        &self,
-        interfaces: impl IntoIterator<Item = &'a AgentInterface>,
-    ) -> Result<(), ApiError> {
-        for interface in interfaces {
-            self.adapters
-                .get(interface)
-                .map_err(|why| ApiError::new(ErrorCode::BadRequest, why.to_string()))?;
-        }
-        Ok(())
-    }
-
-    /// Checks that a launch which specifies a session specifies its own.
-    fn check_own_session(&self, named: &str, launch: &LaunchId) -> Result<SessionId, ApiError> {
-        if self.resolve(named)? == launch.session {
-            return Ok(launch.session);
-        }
-        let message =
-            format!("an agent may only report about itself; it belongs to launch {launch}");
-        Err(ApiError::new(ErrorCode::Forbidden, message).next(Hint::ReportCompleted))
-    }
-
-    /// Keeps a secret answer in memory until it is delivered, because the ledger does not contain it.
-    fn keep_secret(&self, session: &Session, command: &SessionCommand) {
-        let SessionCommand::Answer { request, reply, .. } = command else { return };
-        let answers = |message: &&AgentMessage| message.request == Some(*request);
-        let asked = session.requests.iter().find(|asked| asked.id == *request);
-        if let Some(message) = session.messages.iter().rev().find(answers)
-            && let Some(asked) = asked.map(|request| &request.asked)
-            && asked.is_secret()
-        {
-            let masks = self.adapters.secret_masks(&session.spec.agent.interface, asked, reply);
-            self.secrets.keep(session.id, &message.key, reply, masks);
-        }
-    }
-
     /// Returns when a launch last produced output, if that was since the daemon started.
     pub(super) fn last_heard(&self, launch: LaunchId) -> Option<u64> {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner).get(&launch).copied()
-    }
-
-    fn session_row_reply(
-        &self,
-        turn: &BoardTransaction<'_>,
-        id: SessionId,
-        named: &str,
-    ) -> ChangeResult {
-        turn.session(id).map(session_changed).ok_or_else(|| self.no_session(named))
     }
 
     /// Makes the decisions durable, then applies, publishes and dispatches them.
@@ -697,126 +449,6 @@ impl Owner {
         self.dispatch(changes).await;
         Ok(())
     }
-
-    async fn dispatch(&self, changes: CommitChanges) {
-        for (session, key) in changes.cancel_effects {
-            self.order(EffectOrder::Cancel { session, key }).await;
-        }
-        for (run, key) in changes.cancel_run_effects {
-            self.order(EffectOrder::CancelRun { run, key }).await;
-        }
-        for (id, effect) in changes.start_run_effects {
-            let Some(held) = self.board.run(id) else { continue };
-            self.order(EffectOrder::StartRun { run: Arc::new(held.clone()), effect }).await;
-        }
-        for (task, key) in changes.cancel_team_effects {
-            self.order(EffectOrder::CancelTeam { task, key }).await;
-        }
-        for (id, effect) in changes.start_team_effects {
-            let Some(held) = self.board.team(id) else { continue };
-            let (task, worker) = (Arc::new(held.clone()), self.worker_of(held, &effect));
-            self.order(EffectOrder::StartTeam { task, worker, effect }).await;
-        }
-        let mut shared: HashMap<SessionId, Arc<Session>> = HashMap::new();
-        for (id, effect) in changes.start_effects {
-            let Some(held) = self.board.session(id) else { continue };
-            let session = shared.entry(id).or_insert_with(|| Arc::new(held.clone())).clone();
-            self.order(EffectOrder::Start { session, effect }).await;
-        }
-    }
-
-    /// Restarts an effect that is still pending but that no task is carrying out anymore.
-    async fn redispatch(&self, subject: Subject, key: &str) {
-        match subject {
-            Subject::Session(id) => {
-                let Some(session) = self.board.session(id) else { return };
-                let pending = session.effects().into_iter().find(|effect| effect.key() == key);
-                if let Some(effect) = pending {
-                    let session = Arc::new(session.clone());
-                    self.order(EffectOrder::Start { session, effect }).await;
-                }
-            }
-            Subject::Run(id) => {
-                let Some(run) = self.board.run(id) else { return };
-                let pending = run.effects().into_iter().find(|effect| effect.key() == key);
-                if let Some(effect) = pending {
-                    let run = Arc::new(run.clone());
-                    self.order(EffectOrder::StartRun { run, effect }).await;
-                }
-            }
-            Subject::Team(id) => {
-                let Some(task) = self.board.team(id) else { return };
-                let pending = task.effects().into_iter().find(|effect| effect.key() == key);
-                if let Some(effect) = pending {
-                    let (task, worker) = (Arc::new(task.clone()), self.worker_of(task, &effect));
-                    self.order(EffectOrder::StartTeam { task, worker, effect }).await;
-                }
-            }
-        }
-    }
-
-    /// Returns the session whose work a team's effect concerns, even if the session is closed.
-    fn worker_of(&self, task: &Team, effect: &team::TeamEffect) -> Option<Arc<Session>> {
-        let team::TeamEffect::RunCheck(check) = effect;
-        let id = task.member(&check.worker)?.session?;
-        let held = self.board.session(id).cloned();
-        let stored = || {
-            self.fold_stream::<Session>(&stream::session_stream_id(id), stream::fold_session).ok()
-        };
-        held.or_else(|| stored().map(|(session, _)| session)).map(Arc::new)
-    }
-
-    async fn order(&self, order: EffectOrder) {
-        // The executor stops only together with the daemon. Effects that are pending then will be
-        // pending again after the next start.
-        drop(self.orders.send(order).await);
-    }
-
-    fn publish(&self, committed: CommittedBatch, states: &BTreeMap<(SessionId, u64), State>) {
-        if self.events.receiver_count() == 0 {
-            return;
-        }
-        let mut rows: Vec<EventRow> = committed.into_records().iter().map(event_row).collect();
-        for row in &mut rows {
-            let id = row.session.parse().ok();
-            let state = id.and_then(|id| states.get(&(id, row.version)));
-            row.state = state.map(|state| (*state).into());
-        }
-        // Sending fails without subscribers, which is fine.
-        drop(self.events.send(Arc::new(rows)));
-    }
-}
-
-impl ObservationBatch {
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    fn len(&self) -> usize {
-        self.sessions.len() + self.runs.len() + self.tasks.len()
-    }
-
-    fn extend(&mut self, more: ObservationBatch) {
-        self.sessions.extend(more.sessions);
-        self.runs.extend(more.runs);
-        self.tasks.extend(more.tasks);
-    }
-
-    /// Splits the batch into batches with a single observation each.
-    fn split(self) -> impl Iterator<Item = ObservationBatch> {
-        let sessions = self.sessions.into_iter();
-        let sessions = sessions
-            .map(|one| ObservationBatch { sessions: vec![one], ..ObservationBatch::default() });
-        let runs = self
-            .runs
-            .into_iter()
-            .map(|one| ObservationBatch { runs: vec![one], ..ObservationBatch::default() });
-        let tasks = self
-            .tasks
-            .into_iter()
-            .map(|one| ObservationBatch { tasks: vec![one], ..ObservationBatch::default() });
-        sessions.chain(runs).chain(tasks)
-    }
 }
 
 struct DecidedBatch {
@@ -831,16 +463,31 @@ fn send_replies(changes: Vec<PendingRequest>, replies: Vec<ChangeResult>) {
     }
 }
 
-fn launch_followed(launch: LaunchId) -> SessionObservation {
-    SessionObservation {
-        session: launch.session,
-        commands: vec![SessionCommand::LaunchFollowed { launch }],
-    }
+fn launch_followed(launch: LaunchId) -> Observation {
+    Observation::Session(launch.session, vec![SessionCommand::LaunchFollowed { launch }])
 }
 
 /// Makes a team reevaluate its members, because something may have happened while no daemon was running.
-fn reevaluate_team(task: TeamId) -> TeamObservation {
-    TeamObservation { task, command: team::TeamCommand::Tick }
+fn reevaluate_team(team: TeamId) -> Observation {
+    Observation::Team(team, team::TeamCommand::Tick)
+}
+
+/// Decides on an observation. One that was already made, or that concerns a session that does not
+/// exist, is ignored.
+fn apply_observation(turn: &mut BoardTransaction<'_>, observation: &Observation) {
+    match observation {
+        Observation::Session(id, commands) => {
+            for command in commands {
+                drop(turn.command(*id, command, "provost"));
+            }
+        }
+        Observation::Run(id, command) => drop(turn.command_run(*id, command, "provost")),
+        Observation::Team(id, command) => {
+            // Follow-up steps from the sessions still apply.
+            drop(turn.command_team(*id, &team::TeamActor::Provost, command, "provost"));
+            turn.advance_team(*id);
+        }
+    }
 }
 
 /// Returns the launch that an effect follows.

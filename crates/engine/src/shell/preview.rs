@@ -15,7 +15,7 @@ use provost_core::{
 };
 use provost_ledger::AppendError;
 
-use super::{handle::SessionObservation, owner::Owner, shortage, supervised_command};
+use super::{handle::Observation, owner::Owner, shortage, supervised_command};
 use crate::{projection, stream::Subject};
 
 impl Owner {
@@ -24,7 +24,7 @@ impl Owner {
     /// exit.
     pub(super) fn preview_sessions(
         &self,
-        observed: &[SessionObservation],
+        observed: &[Observation],
     ) -> BTreeMap<SessionId, Session> {
         let is_short =
             self.write_shortage.is_some() || shortage::disk_shortage(self.home.root()).is_some();
@@ -33,13 +33,14 @@ impl Owner {
         }
         let mut turn = self.begin_turn();
         let unwritten = if is_short { observed } else { &[] };
-        for (one, command) in
-            unwritten.iter().flat_map(|one| one.commands.iter().map(move |c| (one, c)))
-        {
-            // An observation that is not new changes nothing.
-            drop(turn.command(one.session, command, "provost"));
+        for observation in unwritten {
+            let Observation::Session(id, commands) = observation else { continue };
+            for command in commands {
+                // An observation that is not new changes nothing.
+                drop(turn.command(*id, command, "provost"));
+            }
         }
-        for session in self.board.sessions() {
+        for session in self.board.sessions.iter() {
             // Once there is room again, holders take a moment to record the exits.
             if !is_short && !self.preview.contains_key(&session.id) {
                 continue;
@@ -99,7 +100,7 @@ impl Owner {
         let mut ids: BTreeSet<SessionId> = self.preview.keys().copied().collect();
         let has_past =
             |session: &&Session| matches!(self.without_past_waits(session), Cow::Owned(_));
-        ids.extend(self.board.sessions().filter(has_past).map(|session| session.id));
+        ids.extend(self.board.sessions.iter().filter(has_past).map(|session| session.id));
         ids.extend(self.waits.all().into_iter().filter_map(|(subject, _)| match subject {
             Subject::Session(session) => Some(session),
             Subject::Run(_) | Subject::Team(_) => None,
@@ -146,7 +147,7 @@ impl Owner {
             let newer = self.preview.get(&session.id);
             runs_own_agent(newer.unwrap_or(session)) && !newer.is_some_and(has_ended)
         };
-        self.board.sessions().filter(runs).count()
+        self.board.sessions.iter().filter(runs).count()
     }
 
     /// Returns the rows of sessions for which the ledger's projections are out of date, by session id.
@@ -157,7 +158,7 @@ impl Owner {
 
     /// Returns the machine's shortages, and how many effects are waiting for each.
     pub(super) fn shortages(&self) -> Vec<ShortageRow> {
-        let waits = self.board.sessions().filter_map(|session| {
+        let waits = self.board.sessions.iter().filter_map(|session| {
             let session = self.without_past_waits(session);
             session.longest_wait().map(|wait| wait.shortage.clone())
         });

@@ -20,7 +20,7 @@ use provost_core::{
     session::{Session, StreamSignal, WorkLocation},
 };
 
-use super::{executor::EngineWorld, supervised_command};
+use super::{engine_world::EngineWorld, supervised_command};
 
 /// The maximum number of symlinks on the way to a program.
 const MAX_LINKS: usize = 40;

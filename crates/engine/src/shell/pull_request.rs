@@ -19,7 +19,7 @@ use provost_sys::error_chain;
 use super::{
     effect_gate::Permit,
     effects::{EffectName, Effects, FinishedEffect},
-    executor::EngineWorld,
+    engine_world::EngineWorld,
     landing::parse_oid,
     supervised_command::{self, CommandEnd},
 };
@@ -102,7 +102,7 @@ pub(crate) struct ForgeClient<'a> {
 
 impl ForgeClient<'_> {
     fn effect(&self, key: &str) -> EffectName {
-        EffectName::for_run(self.run.id, key)
+        EffectName::new(self.run.id, key)
     }
 
     async fn request(&self, key: &str) -> Result<RunCommand, String> {

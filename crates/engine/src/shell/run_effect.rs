@@ -9,8 +9,8 @@ use tokio::sync::watch;
 
 use super::{
     check::{CheckJob, CheckRunner},
-    effects::{EffectName, EffectOwner, Effects},
-    executor::EngineWorld,
+    effects::{EffectName, Effects},
+    engine_world::EngineWorld,
     git_calls::GitCalls,
     hook::HookJob,
     landing, merge_queue, pull_request,
@@ -32,7 +32,7 @@ pub(crate) struct RunEffects<'a> {
 pub(crate) fn check_job(run: &Run, effect: &RunEffect) -> Option<CheckJob> {
     let RunEffect::Verify { no } = effect else { return None };
     let verification = run.verification(*no)?;
-    Some(CheckJob { owner: EffectOwner::Run(run.id), key: effect.key(), verification })
+    Some(CheckJob { owner: Subject::Run(run.id), key: effect.key(), verification })
 }
 
 impl RunEffects<'_> {
@@ -91,7 +91,7 @@ impl RunEffects<'_> {
             }
             RunEffect::CheckLanded { attempt } => self.check_landed(run, &key, attempt).await,
             RunEffect::RunHook(hook) => {
-                let permit = world.gate.permit(EffectName::for_run(run.id, key));
+                let permit = world.gate.permit(EffectName::new(run.id, key));
                 let end = match HookJob::from_run(run, hook, &world.environment) {
                     Some(job) => job.run(permit, effects).await,
                     None => provost_core::session::HookEnd::NotStarted(
@@ -120,7 +120,7 @@ impl RunEffects<'_> {
         key: &str,
         work: impl FnOnce(&Git, &Run) -> RunCommand + Send + 'static,
     ) -> RunCommand {
-        let (effect, run) = (EffectName::for_run(run.id, key), run.clone());
+        let (effect, run) = (EffectName::new(run.id, key), run.clone());
         self.git_calls.write(effect, move |git| work(git, &run)).await
     }
 
@@ -151,7 +151,7 @@ impl RunEffects<'_> {
                 pull_request::request_pull(ForgeClient { world, effects, run }, key).await
             }
             LandMode::Branch | LandMode::Merge => {
-                let permit = world.gate.permit(EffectName::for_run(run.id, key));
+                let permit = world.gate.permit(EffectName::new(run.id, key));
                 let land = move |git: &Git, run: &Run| landing::land(git, run, step, &permit);
                 self.write_checkout(run, key, land).await
             }

@@ -116,43 +116,63 @@ pub(crate) fn refine(shortage: Shortage, home: &Path) -> Shortage {
     }
 }
 
-/// Returns the shortage that caused a session's effect to fail, if one did.
-#[expect(clippy::wildcard_enum_match_arm, reason = "no other command says that something failed")]
-pub(crate) fn shortage_in_session(command: &SessionCommand) -> Option<Shortage> {
-    match command {
-        SessionCommand::WorkFailed { reason }
-        | SessionCommand::LaunchFailed { reason, .. }
-        | SessionCommand::SnapshotFailed { reason, .. } => Shortage::from_text(reason),
-        SessionCommand::CheckFinished { receipt, .. } => shortage_in_receipt(receipt),
-        SessionCommand::HookFinished { end, .. } => shortage_in_hook(end),
-        _ => None,
-    }
+/// The result of an effect that a shortage may have prevented.
+pub(crate) trait ShortageReport {
+    /// Returns the shortage that caused the effect to fail, if one did.
+    fn shortage(&self) -> Option<Shortage>;
 }
 
-/// Returns the shortage that caused a run's effect to fail, if one did.
-#[expect(clippy::wildcard_enum_match_arm, reason = "no other command says that something failed")]
-pub(crate) fn shortage_in_run(command: &run::RunCommand) -> Option<Shortage> {
-    match command {
-        run::RunCommand::CommitFailed { reason, .. }
-        | run::RunCommand::WorktreeMoveFailed { reason, .. }
-        | run::RunCommand::QueueFailed { reason, .. }
-        | run::RunCommand::LandingFailed { reason, .. }
-        | run::RunCommand::ReportWritten { failure: Some(reason), .. } => {
-            Shortage::from_text(reason)
+impl ShortageReport for SessionCommand {
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "no other command says that something failed"
+    )]
+    fn shortage(&self) -> Option<Shortage> {
+        match self {
+            SessionCommand::WorkFailed { reason }
+            | SessionCommand::LaunchFailed { reason, .. }
+            | SessionCommand::SnapshotFailed { reason, .. } => Shortage::from_text(reason),
+            SessionCommand::CheckFinished { receipt, .. } => shortage_in_receipt(receipt),
+            SessionCommand::HookFinished { end, .. } => shortage_in_hook(end),
+            _ => None,
         }
-        run::RunCommand::HookFinished { end, .. } => shortage_in_hook(end),
-        // Checks that already ran are found again.
-        run::RunCommand::Verified { receipts, .. } => receipts.iter().find_map(shortage_in_receipt),
-        _ => None,
     }
 }
 
-/// Returns the shortage that caused a team's effect to fail, if one did.
-#[expect(clippy::wildcard_enum_match_arm, reason = "no other command says that something failed")]
-pub(crate) fn shortage_in_team(command: &team::TeamCommand) -> Option<Shortage> {
-    match command {
-        team::TeamCommand::CheckDone { receipt, .. } => shortage_in_receipt(receipt),
-        _ => None,
+impl ShortageReport for run::RunCommand {
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "no other command says that something failed"
+    )]
+    fn shortage(&self) -> Option<Shortage> {
+        match self {
+            run::RunCommand::CommitFailed { reason, .. }
+            | run::RunCommand::WorktreeMoveFailed { reason, .. }
+            | run::RunCommand::QueueFailed { reason, .. }
+            | run::RunCommand::LandingFailed { reason, .. }
+            | run::RunCommand::ReportWritten { failure: Some(reason), .. } => {
+                Shortage::from_text(reason)
+            }
+            run::RunCommand::HookFinished { end, .. } => shortage_in_hook(end),
+            // Checks that already ran are found again.
+            run::RunCommand::Verified { receipts, .. } => {
+                receipts.iter().find_map(shortage_in_receipt)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl ShortageReport for team::TeamCommand {
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "no other command says that something failed"
+    )]
+    fn shortage(&self) -> Option<Shortage> {
+        match self {
+            team::TeamCommand::CheckDone { receipt, .. } => shortage_in_receipt(receipt),
+            _ => None,
+        }
     }
 }
 

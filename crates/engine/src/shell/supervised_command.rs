@@ -5,10 +5,12 @@
 //! missing directory or a holder that does not respond does not mean that the command has ended, so
 //! the command is ended explicitly, and [`NoProcessLeft`] proves that it was.
 
+mod connection;
+mod launch_state;
+
 use std::{
     ffi::OsString,
     io,
-    os::fd::AsRawFd,
     path::{Path, PathBuf},
     pin::{Pin, pin},
     process::Child,
@@ -16,31 +18,31 @@ use std::{
     time::Duration,
 };
 
-use provost_core::{session, shortage::Shortage};
+use provost_core::shortage::Shortage;
 use provost_holder::{
-    ExitRecord, HeldRecord, HoldSpec, LaunchState, ProcessEnd, ProcessInstance, client, inspect,
-    launch_dir,
-    tree::{self, LaunchTraces},
-    wire::{HolderMessage, HolderNotice, HolderOp, HolderRequest, OutputPause},
+    ExitRecord, HoldSpec, LaunchState, ProcessInstance, client, launch_dir, tree::LaunchTraces,
+    wire::HolderOp,
 };
-use provost_sys::error_chain;
 use provost_sys::{
+    error_chain,
     origin::Boundary,
     register::{LaunchRegister, RegisteredLaunch},
 };
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
-    fs::{Mode, OFlags},
     process::{Pid, PidfdFlags, pidfd_open},
 };
-use tokio::{
-    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
-    net::UnixStream,
-    sync::Semaphore,
+use tokio::sync::Semaphore;
+
+pub(crate) use self::connection::{HolderConnection, request, request_within};
+pub(crate) use self::launch_state::{
+    NoProcessLeft, describe_stuck_start, end_all_processes, end_survivors, holder_has_exited,
+    launch_mark, read_launch, to_holder_identity, traces, wait_until_started,
 };
+use self::launch_state::{has_start_record, verify_record, wait_for_holder_exit};
+use super::start_record::StartRecord;
 
 pub(crate) use super::blocking::blocking;
-use super::start_record::StartRecord;
 
 /// The maximum number of holders to start at the same time.
 const STARTS_AT_ONCE: usize = 8;
@@ -145,47 +147,6 @@ impl Error {
     /// Whether the cause is a shortage that may pass.
     pub(crate) fn is_shortage(&self) -> bool {
         Shortage::from_text(&error_chain(self)).is_some()
-    }
-}
-
-/// Whether a holder recorded the start of its command. If there is an end without a start, the
-/// start was withdrawn.
-fn has_start_record(found: &LaunchState) -> bool {
-    match found {
-        LaunchState::Alive { .. } => true,
-        LaunchState::Ended { held, .. }
-        | LaunchState::HolderDied { held, .. }
-        | LaunchState::OtherBoot { held, .. } => held.is_some(),
-        LaunchState::Absent | LaunchState::Starting { .. } => false,
-    }
-}
-
-/// Proof that no process of a launch is alive, because the process table was searched. Without this
-/// proof, no end may be reported.
-#[derive(Debug)]
-pub(crate) struct NoProcessLeft {
-    ended: usize,
-}
-
-impl NoProcessLeft {
-    /// Whether any process besides a holder was ended.
-    pub(crate) fn found_processes(&self) -> bool {
-        self.ended > 0
-    }
-}
-
-/// Ends all remaining processes of a launch. Fails if some of them are still running.
-pub(crate) async fn end_all_processes(
-    traces: &LaunchTraces,
-    grace: Duration,
-) -> Result<NoProcessLeft, Error> {
-    let traces = traces.clone();
-    let ended =
-        blocking(move || tree::end_all(&traces, grace)).await.map_err(communication_error)?;
-    if ended.verified() {
-        Ok(NoProcessLeft { ended: ended.found })
-    } else {
-        Err(Error::Survivors(ended.remaining.len()))
     }
 }
 
@@ -526,230 +487,10 @@ impl Holders {
     }
 }
 
-/// A connection to a running holder, which delivers notices.
-#[derive(Debug)]
-pub(crate) struct HolderConnection {
-    lines: tokio::io::Lines<BufReader<tokio::net::unix::OwnedReadHalf>>,
-    writer: tokio::net::unix::OwnedWriteHalf,
-    next_id: u64,
-    /// The process at the other end of the connection.
-    server: Option<ProcessInstance>,
-    /// Whether the holder reported the end of the entire process tree.
-    reported_gone: bool,
-}
-
-impl HolderConnection {
-    /// Connects to a holder and requests notices.
-    pub(crate) async fn follow(dir: &Path) -> io::Result<HolderConnection> {
-        // Connect through the directory, because the full path may be too long for a socket address.
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let handle = rustix::fs::open(dir, flags, Mode::empty())?;
-        let path = format!("/proc/self/fd/{}/{}", handle.as_raw_fd(), launch_dir::SOCKET_FILE);
-        let stream = UnixStream::connect(path).await?;
-        let listens = stream.peer_cred()?.pid().and_then(|pid| u32::try_from(pid).ok());
-        let server = listens.and_then(|pid| ProcessInstance::of_pid(pid).ok().flatten());
-        let (reader, writer) = stream.into_split();
-        let lines = BufReader::new(reader).lines();
-        let mut link = HolderConnection { lines, writer, next_id: 1, server, reported_gone: false };
-        link.send(HolderOp::Follow).await?;
-        Ok(link)
-    }
-
-    pub(crate) async fn send(&mut self, op: HolderOp) -> io::Result<()> {
-        let mut line = serde_json::to_vec(&HolderRequest::new(self.next_id, op))?;
-        self.next_id += 1;
-        line.push(b'\n');
-        self.writer.write_all(&line).await
-    }
-
-    /// Waits until the holder reports the end of its process tree or disconnects.
-    pub(super) async fn wait_gone(&mut self) {
-        while !matches!(self.next_notice().await, None | Some(HolderNotice::Gone)) {}
-    }
-
-    /// Like [`HolderConnection::wait_gone`], but returns false as soon as the disk is full, if that
-    /// should end the command.
-    async fn wait_gone_or_full(&mut self, on_full_disk: OnFullDisk) -> bool {
-        let full = HolderNotice::Limit { limited: OutputPause::DiskFull };
-        while let Some(notice) = self.next_notice().await {
-            if notice == HolderNotice::Gone {
-                return true;
-            }
-            if notice == full && on_full_disk == OnFullDisk::End {
-                return false;
-            }
-        }
-        true
-    }
-
-    /// Waits for the next notice. Returns `None` when the holder is gone.
-    pub(crate) async fn next_notice(&mut self) -> Option<HolderNotice> {
-        loop {
-            // It does not matter whether the connection is broken or closed: the caller reads the
-            // directory next.
-            let line = self.lines.next_line().await.ok().flatten()?;
-            match HolderMessage::parse(line.as_bytes()) {
-                Ok(HolderMessage::Notice(notice)) => {
-                    self.reported_gone |= notice == HolderNotice::Gone;
-                    return Some(notice);
-                }
-                Ok(HolderMessage::Reply(_) | HolderMessage::View(_)) | Err(_) => {}
-            }
-        }
-    }
-}
-
-/// Sends a request to a running holder and waits for its response.
-pub(crate) async fn request(dir: &Path, op: HolderOp) -> Result<(), client::Error> {
-    request_within(dir, op, ANSWER_TIMEOUT).await
-}
-
-/// Sends a request to a holder that may be stuck, with a time limit.
-pub(crate) async fn request_within(
-    dir: &Path,
-    op: HolderOp,
-    time: Duration,
-) -> Result<(), client::Error> {
-    let dir = dir.to_owned();
-    blocking(move || {
-        let mut link = client::HolderLink::connect(&dir)?;
-        link.set_timeout(time)?;
-        link.request(op).map(drop)
-    })
-    .await
-}
-
-/// Reads a launch directory without blocking the runtime.
-pub(crate) async fn read_launch(dir: &Path) -> Result<LaunchState, Error> {
-    let path = dir.to_owned();
-    let found = blocking(move || inspect(&path)).await;
-    found.map_err(|source| Error::Read { path: dir.to_owned(), source })
-}
-
-/// Reads a started launch until its holder reports the result, but only for a limited time. If the
-/// launch is still starting after that, or could not be read the whole time, it will not report on
-/// its own.
-pub(crate) async fn wait_until_started(dir: &Path) -> Result<LaunchState, Error> {
-    let mut looks = 0;
-    loop {
-        let found = read_launch(dir).await;
-        let age_ms = match &found {
-            Ok(LaunchState::Starting { age_ms, holder: None }) => *age_ms,
-            Ok(LaunchState::Starting { holder: Some(holder), .. }) => {
-                if looks >= WAKE_AFTER_POLLS {
-                    // A holder that cannot be woken is eventually considered stuck.
-                    tree::resume_process(holder).ok();
-                }
-                0
-            }
-            // A shortage says nothing about the launch.
-            Err(why) if Shortage::from_text(&error_chain(why)).is_some() => {
-                sleep(SHORTAGE_POLL).await;
-                continue;
-            }
-            Err(_) => 0,
-            Ok(_) => return found,
-        };
-        if looks >= START_POLLS || age_ms > STARTING_LIMIT_MS {
-            return found;
-        }
-        looks += 1;
-        sleep(START_POLL).await;
-    }
-}
-
-/// Describes what is wrong with a holder that has been starting for too long.
-pub(crate) fn describe_stuck_start(taken: bool) -> String {
-    let why = if taken {
-        "its holder stopped answering while it started"
-    } else {
-        "its holder never appeared"
-    };
-    why.to_owned()
-}
-
 /// Waits until an effect is cancelled.
 pub(crate) async fn wait_for_cancel(cancel: &mut tokio::sync::watch::Receiver<bool>) {
     // A dropped sender also counts as a cancellation.
     cancel.wait_for(|cancelled| *cancelled).await.ok();
-}
-
-/// Returns the traces of a launch that was recorded as running.
-pub(crate) fn traces(
-    dir: &Path,
-    holder: Option<&session::ProcessIdentity>,
-    child: Option<&session::ProcessIdentity>,
-) -> LaunchTraces {
-    LaunchTraces {
-        holder: holder.map(to_holder_identity),
-        child: child.map(to_holder_identity),
-        ..LaunchTraces::with_mark(&launch_mark(dir))
-    }
-}
-
-/// Converts a recorded process identity to the holder's type.
-pub(crate) fn to_holder_identity(
-    found: &session::ProcessIdentity,
-) -> provost_holder::ProcessInstance {
-    provost_holder::ProcessInstance {
-        pid: found.pid.unsigned_abs(),
-        start_time: found.start_time,
-        boot_id: found.boot_id.clone(),
-    }
-}
-
-/// Ends the remaining processes of a launch whose holder is dead, and returns the result.
-pub(crate) async fn end_survivors(traces: &LaunchTraces) -> Result<tree::TreeEndResult, Error> {
-    let traces = traces.clone();
-    blocking(move || tree::end_all(&traces, SURVIVOR_GRACE)).await.map_err(communication_error)
-}
-
-/// Whether the holder died after it recorded the end of the command, so that nothing ends the rest
-/// of the process tree. A holder that cannot be probed counts as alive.
-pub(crate) fn holder_has_exited(held: Option<&HeldRecord>) -> bool {
-    held.is_some_and(|held| matches!(held.holder.is_alive(), Ok(false)))
-}
-
-/// Rejects the record of a command that Provost did not start. A holder never records the end of a
-/// command without its start.
-fn verify_record(found: &LaunchState, start: &StartRecord) -> Result<(), String> {
-    let held = match found {
-        LaunchState::Ended { held: None, exit, .. } => {
-            return match exit.end {
-                ProcessEnd::NotStarted { .. } => Ok(()),
-                ProcessEnd::Exited { .. } | ProcessEnd::Signalled { .. } => {
-                    Err("its record shows an end but no start, so it does not count".to_owned())
-                }
-            };
-        }
-        LaunchState::Alive { held } | LaunchState::Ended { held: Some(held), .. } => held,
-        LaunchState::Absent
-        | LaunchState::Starting { .. }
-        | LaunchState::HolderDied { .. }
-        | LaunchState::OtherBoot { .. } => return Ok(()),
-    };
-    if start.matches(held) {
-        return Ok(());
-    }
-    Err("its record belongs to another command, so it does not count".to_owned())
-}
-
-/// Waits until a holder that recorded the end of its process tree has exited. Returns whether it has.
-async fn wait_for_holder_exit(held: Option<&HeldRecord>) -> bool {
-    let Some(HeldRecord { holder, .. }) = held else { return true };
-    for _ in 0..EXIT_POLLS {
-        let rebooted = provost_sys::process::boot_id().is_ok_and(|boot| boot != holder.boot_id);
-        if rebooted || matches!(holder.is_alive(), Ok(false)) {
-            return true;
-        }
-        sleep(START_POLL).await;
-    }
-    false
-}
-
-/// Returns a launch's mark, which is its key and also the name of its directory.
-pub(crate) fn launch_mark(dir: &Path) -> String {
-    dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 /// Waits for some time to pass, for cases without an event to wait for.

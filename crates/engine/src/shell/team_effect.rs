@@ -17,9 +17,9 @@ use tokio::sync::watch;
 
 use super::{
     check::{CheckJob, CheckRunner, unfinished_receipt},
-    effects::EffectOwner,
     supervised_command, worktree,
 };
+use crate::stream::Subject;
 
 /// Carries out an effect of a team, and returns its result.
 pub(crate) async fn run_effect(
@@ -73,10 +73,10 @@ impl CheckedWork {
         }
     }
 
-    fn owner(&self) -> EffectOwner {
+    fn owner(&self) -> Subject {
         match self {
-            CheckedWork::Worker(worker) => EffectOwner::Session(worker.id),
-            CheckedWork::Checkout(team) => EffectOwner::Team(team.id),
+            CheckedWork::Worker(worker) => Subject::Session(worker.id),
+            CheckedWork::Checkout(team) => Subject::Team(team.id),
         }
     }
 

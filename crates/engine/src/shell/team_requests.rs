@@ -1,41 +1,35 @@
 //! Requests about teams, and the replies to them.
 
+mod lookup;
+mod queries;
+
 use std::{
     collections::HashMap,
-    ops::ControlFlow,
     sync::{Mutex, PoisonError},
 };
 
 use provost_api::{
-    ApiError, ChangedRows, ChangedTeamRow, DraftRow, ErrorCode, HandoffReply, HandoffRow, Hint,
-    InboxItemRow, NextReply, OpenTeamReply, OverviewReply, TeamChangeReply, TeamMessagesReply,
-    TeamReply, TeamRow, TeamWaitReply, TeamWaitState,
+    ApiError, ChangedRows, ChangedTeamRow, DraftRow, ErrorCode, Hint, InboxItemRow, NextReply,
+    OpenTeamReply, TeamChangeReply, TeamRow,
 };
 use provost_core::{
     ids::{LaunchId, SessionId, TeamId},
     session::{Session, SessionCommand, SessionOpened, SessionRejection, SessionSpec},
     team::{
         Event, EvidenceRequirement, LoopTemplate, MemberLabels, MemberRole, MessageOffered,
-        NewMessage, NewsWatermark, ProvostInvocation, Team, TeamActor, TeamCommand, TeamMember,
-        TeamRejection, TeamSpec, TeamWaitTarget,
+        NewMessage, ProvostInvocation, Team, TeamActor, TeamCommand, TeamRejection, TeamSpec,
     },
-    wait::WaitStatus,
 };
-use provost_ledger::{Lookup as FoundBy, ReadLedger, TermQuery};
 use serde::{Deserialize, Serialize};
 
+pub(super) use self::lookup::resolve_actor;
 use super::{
     handle::{ChangeResult, EngineReply},
-    listing::{self, Listing, ListingExtent},
     owner::Owner,
-    queries::{BoundSession, ListedRows},
-    replies::{ambiguous, read_error, refused_change},
-    team_refusals::{error_code, no_team, recorded_refusal, refused, refused_with_hint},
+    refusals::refused_change,
+    team_refusals::{error_code, no_team, recorded_refusal, refused_with_hint},
 };
-use crate::{
-    audit_actor, board::BoardTransaction, history::not_found, projection, report::check_name,
-    stream,
-};
+use crate::{audit_actor, board::BoardTransaction, projection, report::check_name};
 
 /// Who makes a request about a team, as proved by the socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -180,240 +174,6 @@ impl PollCounts {
 }
 
 impl Owner {
-    /// Finds the team that a request concerns.
-    pub(super) fn team_of_team_request(&self, ask: &TeamRequest) -> Option<TeamId> {
-        ask.team_and_caller().and_then(|(named, by)| self.resolve_team(named, by).ok())
-    }
-
-    /// Returns the existing sessions that a request binds to a team.
-    pub(super) fn sessions_to_bind(&self, ask: &TeamRequest) -> Vec<SessionId> {
-        if let TeamRequest::Command { command, .. } = ask {
-            return command.bound_session().into_iter().collect();
-        }
-        let TeamRequest::Pair { start, .. } = ask else { return Vec::new() };
-        let named = start.members.iter().filter_map(|member| match &member.session {
-            Some(NewSession::Existing(session)) => self.resolve(session).ok(),
-            Some(NewSession::New { .. }) | None => None,
-        });
-        named.collect()
-    }
-
-    /// Finds a team by its id, part of its id, or its name.
-    fn resolve_team(&self, text: &str, by: &TeamCaller) -> Result<TeamId, ApiError> {
-        if text == OWN_TEAM {
-            return self.own_team(by);
-        }
-        if let Ok(id) = text.parse::<TeamId>() {
-            let held = self.board.team(id).is_some();
-            let stored =
-                || self.ledger.stream(&stream::team_stream_id(id)).map_err(|why| read_error(&why));
-            return if held || stored()?.is_some() {
-                Ok(id)
-            } else {
-                Err(not_found(&self.ledger, &[stream::TEAM], text))
-            };
-        }
-        let found = listing::find_by_name(stream::TEAM, &self.ledger, text)
-            .map_err(|why| read_error(&why))?;
-        match found.as_slice() {
-            [(id, _)] => id.parse().map_err(|_| not_found(&self.ledger, &[stream::TEAM], text)),
-            [] => Err(not_found(&self.ledger, &[stream::TEAM], text)),
-            several => Err(ambiguous(text, &[stream::TEAM], several)),
-        }
-    }
-
-    /// Returns the team that an agent is bound to or was last bound to. For other callers, returns
-    /// the only open team.
-    fn own_team(&self, by: &TeamCaller) -> Result<TeamId, ApiError> {
-        let (own, none): (Vec<TeamId>, &str) = match by {
-            TeamCaller::Launch { launch, .. } => {
-                (self.board.teams_of(launch.session), "this agent belongs to no team")
-            }
-            TeamCaller::Operator | TeamCaller::Member(_) => {
-                let open = self.board.teams().filter(|task| !task.phase.is_over());
-                (open.map(|task| task.id).take(2).collect(), "no team is open")
-            }
-        };
-        let last = match (by, own.is_empty()) {
-            // If a member asks again after the team has ended, it should learn about that.
-            (TeamCaller::Launch { launch, .. }, true) => self.last_team(launch.session)?,
-            (TeamCaller::Launch { .. } | TeamCaller::Operator | TeamCaller::Member(_), _) => None,
-        };
-        match (own.as_slice(), last) {
-            ([one], _) => Ok(*one),
-            ([], Some(last)) => Ok(last),
-            ([], None) => Err(ApiError::new(ErrorCode::NotFound, none).next(Hint::ListTeams)),
-            ([..], _) => {
-                let message = "there are several teams: name one of them";
-                Err(ApiError::new(ErrorCode::BadRequest, message).next(Hint::ListTeams))
-            }
-        }
-    }
-
-    /// Uses the index to find the newest team that a session was bound to, because closed teams are
-    /// not on the board.
-    fn last_team(&self, session: SessionId) -> Result<Option<TeamId>, ApiError> {
-        let Some(sought) = TermQuery::new(&session.0.simple().to_string()) else { return Ok(None) };
-        let mut newest = None;
-        let found = self.ledger.find_streams(
-            stream::TEAM,
-            FoundBy::Parts(&sought),
-            MAX_CANDIDATES,
-            &mut |projection| {
-                let row = projection.projection.as_deref().map(serde_json::from_str::<TeamRow>);
-                // The index may match any text, so compare with the members.
-                let own = row.and_then(Result::ok).filter(|row| {
-                    let mut sessions = row.members.iter().filter_map(|one| one.session.as_deref());
-                    sessions.any(|one| one == session.to_string())
-                });
-                let id = own.and_then(|row| row.id.parse().ok());
-                newest = newest.max(id.map(|id| (projection.created_seq, id)));
-                ControlFlow::Continue(())
-            },
-        );
-        found.map_err(|why| read_error(&why))?;
-        Ok(newest.map(|(_, id)| id))
-    }
-
-    /// Returns a team as the caller sees it.
-    pub(super) fn team_reply(
-        &mut self,
-        named: &str,
-        by: &TeamCaller,
-    ) -> Result<TeamReply, ApiError> {
-        self.with_sessions(named, by, |task, owner| {
-            let look = |session| owner.board.session(session);
-            let mut row =
-                projection::team::row_for(task, &owner.caller, &query_actor(task, by), look);
-            for member in &mut row.members {
-                member.polled_at = owner.polls.get(task.id, &member.name).map(|poll| poll.at);
-            }
-            Ok(TeamReply { ok: true, team: row })
-        })
-    }
-
-    /// Returns the messages of a team.
-    pub(super) fn messages_reply(
-        &mut self,
-        named: &str,
-        by: &TeamCaller,
-    ) -> Result<TeamMessagesReply, ApiError> {
-        self.with_team(named, by, |task, _| {
-            let messages = task.messages.iter().map(|one| projection::team::message_row(one));
-            let messages = messages.collect();
-            Ok(TeamMessagesReply { ok: true, team: task.id.to_string(), messages })
-        })
-    }
-
-    /// Returns the overview of a team for the caller.
-    pub(super) fn overview_reply(
-        &mut self,
-        named: &str,
-        by: &TeamCaller,
-    ) -> Result<OverviewReply, ApiError> {
-        self.with_sessions(named, by, |task, owner| {
-            let me = viewing_member(task, by)?;
-            let look = |session| owner.board.session(session);
-            let cycle = projection::overview::overview(task, &me, &owner.caller, look);
-            Ok(OverviewReply { ok: true, cycle })
-        })
-    }
-
-    /// Returns whether an awaited event has happened, or can no longer happen.
-    pub(super) fn wait_reply(
-        &mut self,
-        named: &str,
-        by: &TeamCaller,
-        awaited: TeamWaitTarget,
-    ) -> Result<TeamWaitReply, ApiError> {
-        self.with_team(named, by, |task, _| {
-            let (status, done, reason) = match task.wait_status(awaited) {
-                WaitStatus::Pending => (TeamWaitState::Pending, None, None),
-                WaitStatus::Done(result) => {
-                    (TeamWaitState::Done, serde_json::to_value(result).ok(), None)
-                }
-                WaitStatus::Impossible(reason) => (TeamWaitState::Impossible, None, Some(reason)),
-            };
-            Ok(TeamWaitReply { ok: true, status, done, reason })
-        })
-    }
-
-    /// Returns the handoffs for one or all members.
-    pub(super) fn handoff_reply(
-        &mut self,
-        named: &str,
-        by: &TeamCaller,
-        member: Option<&str>,
-    ) -> Result<HandoffReply, ApiError> {
-        self.with_team(named, by, |task, owner| build_handoffs(task, member, &owner.caller))
-    }
-
-    /// Lists the open teams, and at most this many others.
-    pub(super) fn list_teams(&self, limit: usize) -> Result<ListedRows, ApiError> {
-        let listing = Listing { extent: ListingExtent::LiveAnd(limit), ..Listing::default() };
-        let mut rows = Vec::new();
-        let shown = listing.visit_teams(&self.ledger, |projection| {
-            rows.push(projection.to_owned());
-            ControlFlow::Continue(())
-        });
-        Ok(ListedRows { rows, more: shown.map_err(|why| read_error(&why))? })
-    }
-
-    /// Returns the sessions that are bound to open teams.
-    pub(super) fn bound_sessions(&self) -> Vec<BoundSession> {
-        let open = self.board.teams().filter(|task| !task.phase.is_over());
-        let bound = open.flat_map(|task| {
-            let team = &task.spec.name;
-            bound_sessions(task)
-                .into_iter()
-                .map(move |session| BoundSession { session, team: team.clone() })
-        });
-        bound.collect()
-    }
-
-    /// Shows a team with its members' sessions, including those that were evicted.
-    fn with_sessions<T>(
-        &mut self,
-        named: &str,
-        by: &TeamCaller,
-        show: impl FnOnce(&Team, &Owner) -> Result<T, ApiError>,
-    ) -> Result<T, ApiError> {
-        let id = self.resolve_team(named, by)?;
-        let loaded = self.load_with_members(id);
-        let shown = self.board.team(id).ok_or_else(|| self.team_not_loaded(id, named));
-        let shown = shown.and_then(|task| show(task, self));
-        self.evict(&loaded);
-        shown
-    }
-
-    /// Describes why a team is not on the board: either it does not exist or it cannot be read.
-    fn team_not_loaded(&self, id: TeamId, named: &str) -> ApiError {
-        match self.unreadable.get(&stream::team_stream_id(id).to_string()) {
-            None => no_team(named),
-            Some(why) => ApiError::new(ErrorCode::Storage, why.clone()).next(Hint::VerifyLedger),
-        }
-    }
-
-    fn with_team<T>(
-        &mut self,
-        named: &str,
-        by: &TeamCaller,
-        show: impl FnOnce(&Team, &Owner) -> Result<T, ApiError>,
-    ) -> Result<T, ApiError> {
-        let id = self.resolve_team(named, by)?;
-        let loaded = self.board.team(id).is_none();
-        if loaded {
-            self.load(&stream::team_stream_id(id))
-                .map_err(|why| ApiError::new(ErrorCode::Storage, why).next(Hint::VerifyLedger))?;
-        }
-        let shown = self.board.team(id).map(|task| show(task, self));
-        let shown = shown.unwrap_or_else(|| Err(no_team(named)));
-        if loaded {
-            self.board.evict_team(id);
-        }
-        shown
-    }
-
     /// Decides on a change to a team.
     pub(super) fn change_team(
         &self,
@@ -495,7 +255,7 @@ impl Owner {
         let mut commands = Vec::new();
         for member in &start.members {
             let session = match &member.session {
-                Some(NewSession::Existing(named)) => Some(self.resolve(named)?),
+                Some(NewSession::Existing(named)) => Some(self.resolve::<Session>(named)?),
                 Some(NewSession::New { id, spec }) => {
                     self.check_adapters(spec.interfaces())?;
                     Some(*id)
@@ -665,67 +425,6 @@ impl Owner {
     }
 }
 
-/// Returns the member that the caller specifies or is, if that member exists. The outer `None`
-/// means the operator.
-fn named_member<'t>(task: &'t Team, by: &TeamCaller) -> Option<Option<&'t TeamMember>> {
-    let mut bound = task.members.iter().filter(|one| one.is_bound());
-    match by {
-        TeamCaller::Operator => None,
-        TeamCaller::Member(name) => Some(bound.find(|one| one.name == *name)),
-        TeamCaller::Launch { launch, .. } => {
-            Some(bound.find(|one| one.session == Some(launch.session)))
-        }
-    }
-}
-
-/// Returns the actor for a read-only request, which is the operator unless a member is meant.
-fn query_actor(task: &Team, by: &TeamCaller) -> TeamActor {
-    let member = named_member(task, by).flatten();
-    member.map_or(TeamActor::Operator, |member| TeamActor::Member(member.name.clone()))
-}
-
-/// Returns the member that the caller views the team as. The operator sees the same as a manager.
-fn viewing_member(task: &Team, by: &TeamCaller) -> Result<TeamMember, ApiError> {
-    match named_member(task, by) {
-        Some(Some(member)) => Ok(member.clone()),
-        Some(None) => {
-            let who = by.name().to_owned();
-            Err(refused(&TeamRejection::NoMember { who }, task.id))
-        }
-        None => Ok(TeamMember {
-            name: TeamActor::Operator.name().to_owned(),
-            role: MemberRole::Manager,
-            session: None,
-            labels: MemberLabels::default(),
-            means: None,
-            onboarded: false,
-            handover: None,
-            bound: task.opened,
-            left: None,
-            acknowledged: Some(task.config.revision),
-            reported: NewsWatermark::default(),
-            news: Vec::new(),
-        }),
-    }
-}
-
-/// Returns the handoffs for one or all members.
-fn build_handoffs(
-    task: &Team,
-    member: Option<&str>,
-    caller: &ProvostInvocation,
-) -> Result<HandoffReply, ApiError> {
-    let bound = task.members.iter().filter(|one| one.is_bound());
-    let named = bound.filter(|one| member.is_none_or(|member| one.name == member));
-    let rows: Vec<HandoffRow> =
-        named.filter_map(|one| projection::handoff::handoff(task, &one.name, caller)).collect();
-    if let (Some(member), true) = (member, rows.is_empty()) {
-        return Err(refused(&TeamRejection::NoMember { who: member.to_owned() }, task.id));
-    }
-    let heartbeat = projection::handoff::heartbeat(task, caller);
-    Ok(HandoffReply { ok: true, team: task.id.to_string(), handoffs: rows, heartbeat })
-}
-
 fn offered_item(
     task: &Team,
     event: &Event,
@@ -735,34 +434,6 @@ fn offered_item(
     let Event::MessageOffered(MessageOffered { no, lease }) = event else { return None };
     let message = task.message(*no)?;
     Some(projection::team::item_row(task, message, lease, caller, wall_of))
-}
-
-/// Returns the actor that the caller acts as in the team.
-pub(super) fn resolve_actor(
-    turn: &BoardTransaction<'_>,
-    id: TeamId,
-    by: &TeamCaller,
-) -> Result<TeamActor, ApiError> {
-    match by {
-        TeamCaller::Operator => Ok(TeamActor::Operator),
-        TeamCaller::Member(name) if name == "operator" => Ok(TeamActor::Operator),
-        TeamCaller::Member(name) => Ok(TeamActor::Member(name.clone())),
-        TeamCaller::Launch { launch, named } => {
-            let member = turn.member_of(id, launch.session);
-            let name = member.map(|member| member.name.clone()).ok_or_else(|| {
-                let message = format!("launch {launch} belongs to no member of this team");
-                ApiError::new(ErrorCode::Forbidden, message).next(Hint::ListTeams)
-            })?;
-            match named {
-                Some(named) if *named != name => {
-                    let message =
-                        format!("you are {name} in this team, and may only act as {name}");
-                    Err(ApiError::new(ErrorCode::Forbidden, message).next(Hint::ShowOwnTeam))
-                }
-                Some(_) | None => Ok(TeamActor::Member(name)),
-            }
-        }
-    }
 }
 
 /// Counts a change to a team against the report budget of the launch that requested it, unless
@@ -812,13 +483,4 @@ fn draft_row(task: Option<&Team>, who: &TeamActor, command: &TeamCommand) -> Opt
     let task = task?;
     let draft = task.draft(who, from).ok()?;
     Some(projection::team::draft_row(task, &draft, *dry_run))
-}
-
-/// The maximum number of candidate teams to examine for a session.
-const MAX_CANDIDATES: usize = 100;
-
-/// Returns the sessions that may receive a command when a team changes.
-pub(super) fn bound_sessions(task: &Team) -> Vec<SessionId> {
-    let bound = task.members.iter().filter(|member| member.is_bound());
-    bound.filter_map(|member| member.session).collect()
 }

@@ -12,7 +12,10 @@ use std::{
 };
 
 use provost_api::{ApiError, ErrorCode, Hint, UnknownHolder};
-use provost_core::ids::{LaunchId, SessionId};
+use provost_core::{
+    ids::{LaunchId, SessionId},
+    session::Session,
+};
 use provost_holder::{HeldRecord, LaunchState, ProcessInstance, inspect, tree, wire::HolderOp};
 use provost_ledger::{Error, ReadLedger, SqliteReader, StreamId};
 use provost_sys::register::RegisteredLaunch;
@@ -78,12 +81,12 @@ fn is_known(ledger: &dyn ReadLedger, name: &str) -> Result<bool, Error> {
 }
 
 fn has_launch(ledger: &dyn ReadLedger, launch: LaunchId) -> Result<bool, Error> {
-    let id = stream::session_stream_id(launch.session);
+    let id = stream::stream_id(launch.session);
     if ledger.stream(&id)?.is_none() {
         return Ok(false);
     }
     let records = ledger.read_stream(&id, 0)?;
-    Ok(match stream::fold_session(&id, None, &records) {
+    Ok(match stream::fold::<Session>(&id, None, &records) {
         Ok(session) => session.launches.iter().any(|own| own.id == launch),
         // A session that cannot be folded is damaged, but not lost.
         Err(_) => true,

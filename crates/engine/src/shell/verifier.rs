@@ -17,7 +17,7 @@ use provost_sys::error_chain;
 
 use super::{
     check::check_end,
-    executor::EngineWorld,
+    engine_world::EngineWorld,
     start_record::StartRecord,
     supervised_command::{self, CommandEnd, OnFullDisk},
 };

@@ -80,7 +80,7 @@ pub(crate) fn run(context: &Context, args: &ExportArgs) -> CliResult {
     if !open.is_empty() && !args.snapshot {
         return Err(still_open(&open, &args.team).into());
     }
-    let subject = provost_engine::stream::team_stream_id(id);
+    let subject = provost_engine::stream::stream_id(id);
     let manifest =
         provost_ledger::write_bundle(&reader, &subject, &streams, !open.is_empty(), &args.to)
             .map_err(|why| bundle_error(&why))?;

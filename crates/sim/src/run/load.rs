@@ -47,7 +47,7 @@ pub fn crowd(seed: u64, workers: u64) -> SimReport {
     sim.into_report_with(|sim| sim.all_workers_reported(id, workers))
 }
 
-fn spec() -> TeamSpec {
+pub(super) fn spec() -> TeamSpec {
     TeamSpec {
         name: "crowd".to_owned(),
         goal: "do it, all of you".to_owned(),

@@ -126,7 +126,7 @@ impl Sim {
             self.past_observations.push(input.clone());
             self.engine
                 .observations
-                .entry(ObservationSource::RunEffect(key.clone()))
+                .entry(ObservationSource::Effect(key.0.into(), key.1.clone()))
                 .or_default()
                 .push_back(input);
         }
@@ -140,7 +140,7 @@ impl Sim {
         if starts && rare::is_forged(self.seed, &key.1, &self.faults) {
             let (effect, moved_to) = (key.1.clone(), "/aside".to_owned());
             let found = run::RunCommand::RecordForged { effect, moved_to };
-            let source = ObservationSource::RunEffect(key.clone());
+            let source = ObservationSource::Effect(key.0.into(), key.1.clone());
             let input = EngineInput::RunObservation(key.0, found);
             self.engine.observations.entry(source).or_default().push_back(input);
         }

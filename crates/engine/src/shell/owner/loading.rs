@@ -1,19 +1,21 @@
 //! Loads closed sessions, runs and teams that a batch of inputs or a query needs.
 
+use provost_api::{ApiError, ErrorCode, Hint};
 use provost_core::{
     ids::{RunId, SessionId, TeamId},
     run::Run,
+    team::Team,
 };
 use provost_ledger::ReadLedger;
 
 use super::{
-    super::{
-        handle::{EngineRequest, PendingRequest},
-        team_requests,
-    },
-    ObservationBatch, Owner,
+    super::handle::{EngineRequest, Observation, PendingRequest},
+    Owner,
 };
-use crate::stream::{self, Subject};
+use crate::{
+    stored_aggregate::StoredAggregate,
+    stream::{self, Subject},
+};
 
 /// How long before a deadline to load sessions, because a decision takes a while.
 const LOAD_AHEAD_MS: u64 = 1_000;
@@ -23,25 +25,24 @@ impl Owner {
     pub(super) fn load_needed(
         &mut self,
         changes: &[PendingRequest],
-        observed: &ObservationBatch,
+        observed: &[Observation],
     ) -> Vec<Subject> {
         let named = changes.iter().filter_map(|one| self.session_of_request(&one.request)?.ok());
         let paired = changes.iter().flat_map(|one| self.sessions_of_pair(&one.request));
-        let sessions = named.chain(paired).chain(observed.sessions.iter().map(|one| one.session));
+        let sessions = named.chain(paired).map(Subject::Session);
         let runs = changes.iter().filter_map(|one| self.run_of_request(&one.request));
-        let runs = runs.chain(observed.runs.iter().map(|one| one.run));
-        let tasks = changes.iter().filter_map(|one| self.team_of_request(&one.request));
-        let tasks = tasks.chain(observed.tasks.iter().map(|one| one.task));
+        let teams = changes.iter().filter_map(|one| self.team_of_request(&one.request));
         // A deadline that is about to pass may need a session that was evicted.
         let mut soon = self.catching_up.reached(self.clock.now());
         soon.mono_ms = soon.mono_ms.saturating_add(LOAD_AHEAD_MS);
-        let due = self.board.due_teams(soon.mono_ms).into_iter().map(Subject::Team);
-        let due = due.chain(self.board.due(soon).into_iter().map(Subject::Session));
+        let due_teams = self.board.teams.due(soon.mono_ms).into_iter();
+        let due_sessions = self.board.sessions.due(soon.mono_ms).into_iter();
         let wanted: Vec<Subject> = sessions
-            .map(Subject::Session)
             .chain(runs.map(Subject::Run))
-            .chain(tasks.map(Subject::Team))
-            .chain(due)
+            .chain(teams.map(Subject::Team))
+            .chain(observed.iter().map(Observation::subject))
+            .chain(due_teams.map(Subject::Team))
+            .chain(due_sessions.map(Subject::Session))
             .collect();
         let mut loaded = Vec::new();
         for subject in wanted {
@@ -56,13 +57,14 @@ impl Owner {
     /// Returns the sessions that may receive a command when the subject changes, because a run may
     /// resume a session and a team may wake its members.
     fn sessions_needed_for(&self, subject: Subject) -> Vec<SessionId> {
-        let of_task = |id: &TeamId| {
-            self.board.team(*id).map(team_requests::bound_sessions).unwrap_or_default()
-        };
+        let members =
+            |id: &TeamId| self.board.team(*id).map(Team::bound_sessions).unwrap_or_default();
         match subject {
             Subject::Run(id) => self.board.run(id).map(Run::resumable_sessions).unwrap_or_default(),
-            Subject::Team(id) => of_task(&id),
-            Subject::Session(id) => self.board.teams_of(id).iter().flat_map(of_task).collect(),
+            Subject::Team(id) => members(&id),
+            Subject::Session(id) => {
+                self.board.teams.bound_to(id).iter().flat_map(members).collect()
+            }
         }
     }
 
@@ -86,18 +88,31 @@ impl Owner {
         loaded
     }
 
+    /// Runs a query on a subject that is loaded for it, unless it is on the board anyway.
+    pub(in crate::shell) fn with_loaded<T>(
+        &mut self,
+        subject: Subject,
+        query: impl FnOnce(&Owner) -> Result<T, ApiError>,
+    ) -> Result<T, ApiError> {
+        let is_missing = !self.board.contains(subject);
+        if is_missing {
+            self.board
+                .load(&self.ledger, subject)
+                .map_err(|why| ApiError::new(ErrorCode::Storage, why).next(Hint::VerifyLedger))?;
+        }
+        let result = query(self);
+        if is_missing {
+            self.board.evict(subject);
+        }
+        result
+    }
+
     fn load_if_missing(&mut self, subject: Subject, loaded: &mut Vec<Subject>) {
-        let (held, stream) = match subject {
-            Subject::Session(id) => {
-                (self.board.session(id).is_some(), stream::session_stream_id(id))
-            }
-            Subject::Run(id) => (self.board.run(id).is_some(), stream::run_stream_id(id)),
-            Subject::Team(id) => (self.board.team(id).is_some(), stream::team_stream_id(id)),
-        };
-        if held {
+        if self.board.contains(subject) {
             return;
         }
-        match self.load(&stream) {
+        let stream = stream::stream_id(subject);
+        match self.board.load(&self.ledger, subject) {
             Ok(_) => loaded.push(subject),
             Err(why) if self.ledger.stream(&stream).is_ok_and(|found| found.is_some()) => {
                 self.unreadable.insert(stream.to_string(), why);
@@ -109,7 +124,7 @@ impl Owner {
 
     fn run_of_request(&self, ask: &EngineRequest) -> Option<RunId> {
         match ask {
-            EngineRequest::RunCommand { run, .. } => self.resolve_run(run).ok(),
+            EngineRequest::RunCommand { run, .. } => self.resolve::<Run>(run).ok(),
             EngineRequest::OpenRun { .. }
             | EngineRequest::Team(_)
             | EngineRequest::Open { .. }

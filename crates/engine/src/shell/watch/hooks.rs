@@ -9,7 +9,7 @@ use provost_core::{
 use serde_json::Value;
 
 use super::super::{
-    executor::EngineWorld,
+    engine_world::EngineWorld,
     handle::{EngineHandle, EngineRequest},
     supervised_command,
 };

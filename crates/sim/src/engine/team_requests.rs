@@ -9,15 +9,12 @@ use provost_core::{
     },
     time::Moment,
 };
-use provost_engine::{
-    board::BoardTransaction,
-    stream::{self, Subject},
-};
-use provost_ledger::{ReadLedger, RecordedEvent};
+use provost_engine::{board::BoardTransaction, stored_aggregate::StoredAggregate, stream::Subject};
+use provost_ledger::ReadLedger;
 use serde::{Deserialize, Serialize};
 
-use super::SimEngine;
-use crate::{session_laws::BrokenLaw, team::SimTeam, team_laws::TeamWatch};
+use super::{SimEngine, shadow::Shadow};
+use crate::{session_laws::BrokenLaw, team::SimTeam};
 
 /// A request about a team, with the caller's idempotency key.
 #[derive(Clone, Debug)]
@@ -42,25 +39,18 @@ pub(crate) enum SimTeamReply {
     Begun(TeamWaitTarget),
 }
 
-#[derive(Debug)]
-pub(super) struct TeamShadow {
-    task: Team,
-    watch: TeamWatch,
-    version: u64,
-}
-
 impl SimEngine {
     pub(crate) fn teams(&self) -> impl Iterator<Item = &Team> {
-        self.team_shadows.values().map(|shadow| &shadow.task)
+        self.teams.iter()
     }
 
     pub(crate) fn team(&self, id: TeamId) -> Option<&Team> {
-        self.team_shadows.get(&id).map(|shadow| &shadow.task)
+        self.teams.get(id)
     }
 
     /// Counts the handled instructions of members, including those that the team has forgotten.
     pub(crate) fn handled_instructions(&self, id: TeamId) -> u64 {
-        self.team_shadows.get(&id).map_or(0, |shadow| shadow.watch.handled_instructions())
+        self.teams.shadow(id).map_or(0, |shadow| shadow.watch.handled_instructions())
     }
 
     /// Opens a team with all its members, whose sessions were opened earlier in the same
@@ -130,44 +120,14 @@ impl SimEngine {
 
     /// Loads the teams of a session, because a team may wake its other members.
     pub(super) fn load_teams_of_session(&mut self, id: SessionId, loaded: &mut Vec<Subject>) {
-        for task in self.board.teams_of(id) {
+        for task in self.board.teams.bound_to(id) {
             self.load_team(task, loaded);
         }
     }
 
-    pub(super) fn check_team_record(
-        &mut self,
-        id: TeamId,
-        record: &RecordedEvent,
-        now: Moment,
-    ) -> Result<(), BrokenLaw> {
-        let event =
-            Event::decode(&record.kind, record.v, &record.data).map_err(|e| e.to_string())?;
-        self.note(|| format!("{:>8} team {event:?}", now.mono_ms));
-        self.coverage.visit_team(&event);
-        self.team_events.push((record.seq, id));
-        let at = stream::to_core(record.at);
-        if let Event::TeamOpened(opened) = &event {
-            let task = Team::open(id, at, opened);
-            let watch = TeamWatch::default();
-            self.team_shadows.insert(id, TeamShadow { task, watch, version: record.version });
-            return Ok(());
-        }
-        let shadows = &self.shadows;
-        let look = |id: SessionId| shadows.get(&id).map(|shadow| &shadow.session);
-        let shadow = self.team_shadows.get_mut(&id).ok_or("an event of an unknown team")?;
-        if record.version != shadow.version + 1 {
-            return Err(format!("event {} follows event {}", record.version, shadow.version));
-        }
-        shadow.watch.check_before(&shadow.task, at, &record.actor, &event, look)?;
-        shadow.task.evolve(at, &event);
-        shadow.version = record.version;
-        shadow.watch.check_after(&event, &shadow.task)
-    }
-
     /// Whether an awaited result may still happen, according to the events of the team.
     pub(crate) fn is_pending(&self, id: TeamId, awaited: TeamWaitTarget) -> bool {
-        let shadow = self.team_shadows.get(&id);
+        let shadow = self.teams.shadow(id);
         shadow.is_some_and(|shadow| shadow.watch.is_pending(awaited))
     }
 
@@ -191,7 +151,7 @@ impl SimEngine {
                 Subject::Run(_) => false,
             })
         };
-        for shadow in self.team_shadows.values().filter(|shadow| touched(&shadow.task)) {
+        for shadow in self.teams.shadows().filter(|shadow| touched(&shadow.state)) {
             self.check_team(shadow, now)?;
         }
         Ok(())
@@ -199,11 +159,11 @@ impl SimEngine {
 
     /// Checks all teams, when the simulation is quiet.
     pub(crate) fn check_all_teams(&self, now: Moment) -> Result<(), BrokenLaw> {
-        self.team_shadows.values().try_for_each(|shadow| self.check_team(shadow, now))
+        self.teams.shadows().try_for_each(|shadow| self.check_team(shadow, now))
     }
 
-    fn check_team(&self, shadow: &TeamShadow, now: Moment) -> Result<(), BrokenLaw> {
-        let TeamShadow { task, watch, .. } = shadow;
+    fn check_team(&self, shadow: &Shadow<Team>, now: Moment) -> Result<(), BrokenLaw> {
+        let Shadow { state: task, watch, .. } = shadow;
         let look = |id: SessionId| self.shadow(id);
         let caller = ProvostInvocation::default();
         if let Some(step) =
@@ -213,22 +173,11 @@ impl SimEngine {
         }
         watch.check_settled(task, now, look)
     }
-
-    /// The teams on the board match the stored ones.
-    pub(super) fn check_team_shadows(&self) -> Result<(), BrokenLaw> {
-        for shadow in self.team_shadows.values() {
-            if self.board.team(shadow.task.id).is_some_and(|held| *held != shadow.task) {
-                return Err("the team on the board differs from the stored one".to_owned());
-            }
-        }
-        Ok(())
-    }
 }
 
 /// Returns the sessions of the bound members.
 pub(crate) fn sessions(task: &Team) -> Vec<SessionId> {
-    let bound = task.members.iter().filter(|member| member.is_bound());
-    bound.filter_map(|member| member.session).collect()
+    task.bound_sessions()
 }
 
 /// Returns the running check for a check request.
