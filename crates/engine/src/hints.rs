@@ -21,7 +21,7 @@ pub(crate) fn hint_for_blocker(
     who: &TeamActor,
     blocker: &FinishBlocker,
 ) -> Option<Hint> {
-    let hint = |action| team_hint(task.id.to_string(), who, action);
+    let hint = |action| team_hint(task.id.short(), who, action);
     Some(match blocker {
         FinishBlocker::OpenCriterion { no, state, .. } => {
             hint(match (state.as_str(), task.criterion(*no).map(|one| &one.needs)) {
@@ -111,7 +111,7 @@ pub(crate) fn answer_hint<'s>(
 /// Returns a command that only one member may run. It is shown to that member, and to the operator,
 /// who may act on its behalf. All other callers can only ask the member to run it.
 fn member_command(task: &Team, who: &TeamActor, member: &str, action: TeamAction) -> Hint {
-    let team = task.id.to_string();
+    let team = task.id.short();
     match who {
         TeamActor::Member(name) if name != member => {
             team_hint(team, who, TeamAction::Send { to: member.to_owned() })

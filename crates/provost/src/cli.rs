@@ -14,8 +14,9 @@ use std::{
     process::ExitCode,
 };
 
-use clap::{CommandFactory, FromArgMatches as _, Parser, Subcommand, error::ErrorKind};
+use clap::{CommandFactory, FromArgMatches as _, Parser, Subcommand, ValueEnum, error::ErrorKind};
 use provost_api::{AmbiguousId, ApiError};
+use provost_config::Color;
 use provost_core::text::shell_quote;
 use serde_json::json;
 
@@ -58,8 +59,30 @@ pub(crate) struct Cli {
     /// Do not suggest next commands
     #[arg(short, long, global = true)]
     quiet: bool,
+    /// Color the output: auto, always or never [default: auto]
+    // Hidden, because the help of every command would list it. The main help mentions it.
+    #[arg(long, global = true, hide = true, value_name = "WHEN")]
+    color: Option<ColorArg>,
     #[command(subcommand)]
     command: CliCommand,
+}
+
+/// The value of `--color`, which overrides the configuration and `NO_COLOR`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ColorArg {
+    Auto,
+    Always,
+    Never,
+}
+
+impl From<ColorArg> for Color {
+    fn from(arg: ColorArg) -> Color {
+        match arg {
+            ColorArg::Auto => Color::Auto,
+            ColorArg::Always => Color::Always,
+            ColorArg::Never => Color::Never,
+        }
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -185,7 +208,7 @@ pub(crate) fn command() -> clap::Command {
 }
 
 fn start(cli: Cli, arguments: &[OsString]) -> ExitCode {
-    let mut context = Context::new(cli.json);
+    let mut context = Context::with_color(cli.json, cli.color.map(Color::from));
     context.ui.hints = !cli.quiet && ui::wants_hints();
     let outcome = dispatch(&context, cli.command);
     finish(&context, outcome.map_err(|error| with_choices(error, arguments)))
@@ -326,14 +349,27 @@ fn report_parsed(context: &Context, error: &clap::Error) -> CliResult {
         drop(ui::print_parser_error(error));
         return Ok(ExitCode::from(if help { 0 } else { 2 }));
     }
-    let text = error.render().to_string();
+    let text = plain_parser_text(error.render().to_string());
     if help {
         context.ui.result(json!({"ok": true, "help": text.trim_end()}), &[])?;
         return Ok(ExitCode::SUCCESS);
     }
     // The message repeats the user's input, which may contain terminal escape sequences.
     let text = ui::escape_block(text.strip_prefix("error: ").unwrap_or(&text).trim_end());
+    // The parser's list of commands includes hidden ones and aliases.
+    let text = match error.kind() {
+        ErrorKind::MissingSubcommand => {
+            let lines = text.lines().filter(|line| !line.starts_with("  [subcommands: "));
+            lines.collect::<Vec<_>>().join("\n")
+        }
+        _ => text,
+    };
     Err(usage(text).next("provost --help").into())
+}
+
+/// Replaces Rust's description of a text that is not a number.
+pub(crate) fn plain_parser_text(text: String) -> String {
+    text.replace("invalid digit found in string", "expected a whole number")
 }
 
 fn is_option(word: &OsStr) -> bool {

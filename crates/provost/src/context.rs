@@ -3,6 +3,7 @@
 use std::sync::{Once, OnceLock};
 
 use provost_api::{ApiError, Client, DaemonInfo, LookedUpName};
+use provost_config::Color;
 
 use crate::{
     clock, daemon,
@@ -24,10 +25,15 @@ impl Context {
     /// Reads the environment, and the configuration of colors. JSON output has no colors, so the
     /// configuration is not loaded for it.
     pub(crate) fn new(json: bool) -> Self {
+        Context::with_color(json, None)
+    }
+
+    /// Does the same as [`Context::new`], except that a given color mode overrides the configured one.
+    pub(crate) fn with_color(json: bool, color: Option<Color>) -> Self {
         let environment = Environment::read();
-        let (paint, talk_paint) =
-            if json { (Paint::OFF, Paint::OFF) } else { settings::paints(&environment) };
-        Context::with(environment, Ui { json, hints: true, paint, notice_paint: talk_paint })
+        let (paint, notice_paint) =
+            if json { (Paint::OFF, Paint::OFF) } else { settings::paints(&environment, color) };
+        Context::with(environment, Ui { json, hints: true, paint, notice_paint })
     }
 
     pub(crate) fn with(environment: Environment, ui: Ui) -> Self {

@@ -18,7 +18,7 @@ use crate::{
     environment::Environment,
     error::{chain, usage},
     trust::{self, ProjectTrust, ProjectTrustState, TrustPrompt},
-    ui::{ColorInputs, Paint},
+    ui::{Charset, ColorInputs, Paint},
 };
 
 /// The name of the file in a repository and in the user's configuration directory.
@@ -221,14 +221,28 @@ pub(crate) fn flag_list(flag: &str, key: &str, texts: &[String]) -> FlagSetting 
 }
 
 /// Returns the colors for standard output and standard error.
-pub(crate) fn paints(environment: &Environment) -> (Paint, Paint) {
-    let (configured, own_variable) = configured_color(environment);
-    let no_color = environment.get("NO_COLOR").is_some() && !own_variable;
+pub(crate) fn paints(environment: &Environment, flag: Option<Color>) -> (Paint, Paint) {
+    let (configured, is_own) =
+        flag.map_or_else(|| configured_color(environment), |color| (color, true));
+    let no_color = environment.get("NO_COLOR").is_some() && !is_own;
     let dumb = environment.get("TERM") == Some("dumb");
+    let forced = environment.get("CLICOLOR_FORCE").is_some_and(|value| value != "0");
+    let charset = charset(environment);
     let paint = |terminal: bool| {
-        Paint::from_inputs(ColorInputs { configured, no_color, terminal: terminal && !dumb })
+        let terminal = terminal && !dumb;
+        let wish = ColorInputs { configured, no_color, forced, terminal };
+        Paint::from_inputs(wish).with_charset(charset)
     };
     (paint(std::io::stdout().is_terminal()), paint(std::io::stderr().is_terminal()))
+}
+
+/// Returns the characters of the user's locale. If no variable names a locale, Unicode is assumed.
+fn charset(environment: &Environment) -> Charset {
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(|name| environment.get(name));
+    match locale {
+        Some("C" | "POSIX") => Charset::Ascii,
+        Some(_) | None => Charset::Unicode,
+    }
 }
 
 /// Returns the configured color mode, and whether Provost's own variable sets it. Ignores a

@@ -117,6 +117,32 @@ impl PlanFault {
             PlanFault::BadEdit { no, .. } => FaultLocation::Edit(*no),
         }
     }
+
+    /// Returns the name of the field that contains the fault, if it is in a single field.
+    pub fn field(&self) -> Option<&str> {
+        match self {
+            PlanFault::ForeignField { field, .. } => Some(field),
+            PlanFault::BadId { field, .. }
+            | PlanFault::WrongType { field, .. }
+            | PlanFault::EmptyText { field, .. }
+            | PlanFault::TooLong { field, .. }
+            | PlanFault::TooManyEntries { field, .. }
+            | PlanFault::NotOneLine { field, .. }
+            | PlanFault::Nul { field, .. } => Some(field),
+            PlanFault::Duplicate { .. } => Some("id"),
+            PlanFault::UnknownDependency { .. } | PlanFault::RepeatedDependency { .. } => {
+                Some("after")
+            }
+            PlanFault::Empty
+            | PlanFault::TooMany { .. }
+            | PlanFault::Cycle { .. }
+            | PlanFault::Missing { .. }
+            | PlanFault::NoObject { .. }
+            | PlanFault::BadVerdict { .. }
+            | PlanFault::TooManyEdits { .. }
+            | PlanFault::BadEdit { .. } => None,
+        }
+    }
 }
 
 /// A cycle. If it is long, its middle is not displayed.

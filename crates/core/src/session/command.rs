@@ -500,7 +500,7 @@ pub enum SessionRejection {
     BelongsToRun(RunId),
     #[error("the session cannot be resumed: gc removed its conversation")]
     ConversationGone,
-    #[error("{0} is a plain command and takes no further instructions")]
+    #[error("the session runs a plain command ({0}), which takes no further instructions")]
     TakesNoInstruction(String),
     #[error(
         "{0} was started with --once and accepts no input while it is working: send the message once it has finished"

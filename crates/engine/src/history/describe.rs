@@ -69,6 +69,15 @@ pub(super) fn describe_with_actor(event: &TaskEvent, actor: &str) -> EventDescri
     }
 }
 
+/// Describes a team event in one text, which includes texts of users and agents.
+pub fn describe_team(event: &TaskEvent) -> String {
+    let description = describe_team_event(event);
+    let message = description.message.map(|no| format!("message {no}: ")).unwrap_or_default();
+    let text = description.text.map(|text| format!(": {text}")).unwrap_or_default();
+    let subject = if matches!(event, TaskEvent::PhaseChanged(_)) { "the team is " } else { "" };
+    format!("{subject}{message}{}{text}", description.summary)
+}
+
 /// Describes a team event.
 pub(super) fn describe_team_event(event: &TaskEvent) -> EventDescription {
     match event {

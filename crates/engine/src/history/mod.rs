@@ -24,6 +24,7 @@ use crate::{
 
 pub use as_of::{as_of, diff};
 pub use audit::audit;
+pub use describe::describe_team;
 pub use news::news;
 pub use replay::{ReplayForm, replay, streams_of};
 pub use search::{SearchScope, search};

@@ -88,9 +88,41 @@ pub(super) enum HelpExtent {
     All,
 }
 
+/// The width to which examples are broken, which fits into a terminal with 80 columns.
+const EXAMPLE_WIDTH: usize = 78;
+
+/// Breaks the examples of a command and its subcommands before an option, as a shell accepts it.
+/// Otherwise, the parser would wrap long examples between any two words.
+fn break_examples(command: clap::Command) -> clap::Command {
+    let examples = command.get_after_help().map(ToString::to_string);
+    let command = match examples {
+        Some(text) => {
+            command.after_help(text.lines().map(break_example).collect::<Vec<_>>().join("\n"))
+        }
+        None => command,
+    };
+    command.mut_subcommands(break_examples)
+}
+
+fn break_example(line: &str) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for part in line.split(" --") {
+        match lines.last_mut() {
+            None => lines.push(part.to_owned()),
+            // A backslash follows each line but the last.
+            Some(last) if last.len() + part.len() + " -- \\".len() <= EXAMPLE_WIDTH => {
+                last.push_str(&format!(" --{part}"));
+            }
+            Some(_) => lines.push(format!("      --{part}")),
+        }
+    }
+    lines.join(" \\\n")
+}
+
 /// Adds the aliases and the grouped help to the parser.
 pub(super) fn decorate(command: clap::Command, extent: HelpExtent) -> clap::Command {
-    let command = ALIASES.iter().fold(options::describe(command), |command, (name, aliases)| {
+    let command = break_examples(options::describe(command));
+    let command = ALIASES.iter().fold(command, |command, (name, aliases)| {
         command.mut_subcommand(name, |sub| {
             let examples = sub.get_after_help().map(ToString::to_string).unwrap_or_default();
             let help = format!("{examples}\n\nAliases: {}", aliases.join(", "));
@@ -125,6 +157,7 @@ fn template(command: &clap::Command, extent: HelpExtent) -> String {
     }
     text.push_str(&format!("Topics: {} (provost help TOPIC)\n", topics().join(", ")));
     text.push_str("IDs:    the first or last 4 digits of an ID are enough\n");
+    text.push_str("Colors: --color auto, always or never (default: auto)\n");
     text.push_str(&format!("\n{head}Options:{head:#}\n{{options}}{{after-help}}"));
     text
 }
@@ -226,6 +259,19 @@ mod tests {
             assert!(names.contains(name), "{name}");
             assert!(aliases.iter().all(|alias| !names.contains(alias)), "{aliases:?}");
         }
+    }
+
+    #[test]
+    fn long_examples_are_broken_before_an_option() {
+        let short = "  provost ls --all";
+        assert_eq!(break_example(short), short);
+        let long = "  provost team loop start --require tests=verified:'cargo test' --require challenge --max-iterations 5";
+        let broken = break_example(long);
+        assert_eq!(
+            broken,
+            "  provost team loop start --require tests=verified:'cargo test' \\\n      --require challenge --max-iterations 5"
+        );
+        assert!(broken.lines().all(|line| line.len() <= EXAMPLE_WIDTH), "{broken}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use clap::{
     Args,
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
 };
-use provost_api::{ApiError, Client, ErrorCode, SessionsReply, TeamRow};
+use provost_api::{ApiError, Client, ErrorCode, RunRow, SessionRow, SessionsReply, TeamRow};
 use provost_core::lifecycle::State;
 use serde_json::{Value, json};
 
@@ -42,22 +42,25 @@ pub(crate) struct LsArgs {
     /// Show all sessions and runs ever recorded
     #[arg(long, conflicts_with = "limit")]
     all: bool,
-    /// Maximum number of rows, live ones first [default: all live ones and 50 others]
+    /// Maximum number of runs, and of sessions, live ones first [default: all live ones and 50
+    /// others]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     limit: Option<u32>,
 }
 
-/// Parses a state, either as in JSON (`needs_input`) or as the list shows it (`needs input`).
+/// Parses a state: as in JSON (`needs_input`), as the list shows it (`needs input`), or with hyphens.
 fn state_parser() -> impl TypedValueParser<Value = String> {
     let values = State::ALL.iter().map(|state| {
         let value = PossibleValue::new(state.as_str());
         match state.as_str() {
-            "needs_input" => value.alias("needs input"),
-            "exited_without_claim" => value.alias("exited without claim"),
+            "needs_input" => value.aliases(["needs input", "needs-input"]),
+            "exited_without_claim" => {
+                value.aliases(["exited without claim", "exited-without-claim"])
+            }
             _ => value,
         }
     });
-    PossibleValuesParser::new(values).map(|text| text.replace(' ', "_"))
+    PossibleValuesParser::new(values).map(|text| text.replace([' ', '-'], "_"))
 }
 
 /// If the ledger has lost events or there are unknown processes, adds this to the printed value.
@@ -111,6 +114,7 @@ fn show(context: &Context, reply: SessionsReply, teams: &[TeamRow]) -> CliResult
         context.ui.next(&next.map(str::to_owned));
         return Ok(ExitCode::SUCCESS);
     }
+    let next = next_commands(&sessions, &runs, teams, more);
     let mut lines = Vec::new();
     if !runs.is_empty() {
         lines.extend(ui::run_lines(paint, screen, now, runs));
@@ -132,12 +136,30 @@ fn show(context: &Context, reply: SessionsReply, teams: &[TeamRow]) -> CliResult
         lines.extend(ui::unknown_lines(paint, &unknown_holders));
     }
     context.ui.lines(&lines)?;
-    if more {
-        context.ui.next(&["provost ls --all".to_owned(), "provost status ID".to_owned()]);
-    } else {
-        context.ui.next(&["provost status ID".to_owned(), "provost logs ID".to_owned()]);
-    }
+    context.ui.next(&next);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Suggests commands for the first row of the list.
+fn next_commands(
+    sessions: &[SessionRow],
+    runs: &[RunRow],
+    teams: &[TeamRow],
+    more: bool,
+) -> Vec<String> {
+    let run = ui::first_run(runs).map(|row| row.id.as_str());
+    let session = ui::first_session(sessions).map(|row| row.id.as_str());
+    let mut next = Vec::new();
+    if more {
+        next.push("provost ls --all".to_owned());
+    }
+    if let Some(id) = run.or(session) {
+        next.push(format!("provost status {}", ui::short_id(id)));
+        next.push(format!("provost logs {}", ui::short_id(id)));
+    } else if let Some(team) = teams.first() {
+        next.push(format!("provost team show {}", ui::short_id(&team.id)));
+    }
+    next
 }
 
 fn path(args: &LsArgs) -> String {
@@ -189,7 +211,10 @@ mod tests {
         };
         for known in State::ALL {
             assert_eq!(state(known.as_str()).as_deref(), Some(known.as_str()));
-            assert_eq!(state(&known.as_str().replace('_', " ")).as_deref(), Some(known.as_str()));
+            for separator in [" ", "-"] {
+                let typed = known.as_str().replace('_', separator);
+                assert_eq!(state(&typed).as_deref(), Some(known.as_str()));
+            }
         }
         assert_eq!(state("asleep"), None);
     }

@@ -7,8 +7,7 @@ use std::{collections::BTreeMap, process::ExitCode};
 
 use clap::Args;
 use provost_api::{
-    ApiError, Client, ErrorCode, RequestRow, RunRow, SessionRow, SessionsReply, TeamReply, TeamRow,
-    WhyReply,
+    ApiError, Client, ErrorCode, RunRow, SessionRow, SessionsReply, TeamReply, TeamRow, WhyReply,
 };
 use provost_engine::history::describe_missing;
 use serde_json::{Value, json};
@@ -227,12 +226,16 @@ fn overview(context: &Context, client: &Client) -> Result<(), Error> {
 }
 
 fn overview_next(rows: &[SessionRow]) -> Vec<String> {
-    let asked = rows.iter().flat_map(|row| &row.requests).next();
-    let next: &[&str] = match (asked, rows.is_empty()) {
-        (Some(_), _) => &["provost status ID"],
-        (None, true) => &["provost run GOAL", "provost spawn -- COMMAND", "provost doctor"],
-        (None, false) => &["provost status ID", "provost ls", "provost events -f"],
-    };
-    let next = next.iter().map(|command| (*command).to_owned());
-    asked.map(RequestRow::answer_command).into_iter().chain(next).collect()
+    let asked = rows.iter().find_map(|row| Some((row, row.requests.first()?)));
+    let status = |row: &SessionRow| format!("provost status {}", ui::short_id(&row.id));
+    let owned = |command: &str| command.to_owned();
+    match (asked, ui::first_session(rows)) {
+        (Some((row, request)), _) => vec![request.answer_command(), status(row)],
+        (None, Some(first)) => {
+            vec![status(first), owned("provost ls"), owned("provost events -f")]
+        }
+        (None, None) => {
+            ["provost run GOAL", "provost spawn -- COMMAND", "provost doctor"].map(owned).to_vec()
+        }
+    }
 }

@@ -87,12 +87,10 @@ pub(crate) fn describe_run_event(kind: &str, data: &Value) -> Option<String> {
             let seen = |name: &str| spaced(data["state"][name].as_str().unwrap_or("unknown"));
             format!("the pull request is {}, its checks: {}", seen("status"), seen("checks"))
         }
-        "run.review_comments_dropped" => {
-            format!(
-                "{} review comments of the pull request were dropped",
-                array_len(&data["comments"])
-            )
-        }
+        "run.review_comments_dropped" => match array_len(&data["comments"]) {
+            1 => "1 review comment of the pull request was dropped".to_owned(),
+            many => format!("{many} review comments of the pull request were dropped"),
+        },
         "run.landing_aborted" => "landing aborted".to_owned(),
         "run.pull_request_opened" => format!("pull request {}: {}", data["number"], text("url")),
         "run.landing_held" => {
@@ -191,11 +189,17 @@ fn describe_task_event(kind: &str, data: &Value) -> Option<String> {
         "run.task_returned" => format!("{task}: returned: {}", describe_return(&data["why"])),
         "run.task_failed" => format!("{task}: failed: {}", join_lines(text("detail"))),
         "run.batch_merged" => describe_batch(data),
-        "run.batch_verified" => format!("{} merged tasks need no check", data["len"]),
+        "run.batch_verified" => match data["len"].as_u64()? {
+            1 => "1 merged task needs no check".to_owned(),
+            many => format!("{many} merged tasks need no check"),
+        },
         "run.integrated" => {
+            let tasks = match data["len"].as_u64()? {
+                1 => "1 task".to_owned(),
+                many => format!("{many} tasks"),
+            };
             format!(
-                "the branch has {} of batch {}: {}",
-                data["len"],
+                "{tasks} of batch {} moved onto the branch: {}",
                 data["batch"],
                 short_commit(&data["head"])
             )
@@ -285,10 +289,10 @@ fn describe_land_step(step: &Value) -> String {
         }
         (true, 1) => "merged with the branch, 1 file in conflict".to_owned(),
         (true, files) => format!("merged with the branch, {files} files in conflict"),
-        (false, _) => {
-            let comments = array_len(&step["answer"]["comments"]);
-            format!("{comments} review comments of the pull request go back to the agent")
-        }
+        (false, _) => match array_len(&step["answer"]["comments"]) {
+            1 => "1 review comment of the pull request goes back to the agent".to_owned(),
+            many => format!("{many} review comments of the pull request go back to the agent"),
+        },
     }
 }
 

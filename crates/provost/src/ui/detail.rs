@@ -240,10 +240,8 @@ impl DetailView {
             (true, false) => ", settling",
             (false, false) => "",
         };
-        let lasted = for_how_long(self.now_ms, row.since);
-        let rule = format!("rule {}, {lasted}", escape_line(&row.rule));
-        let rule = self.paint.paint(Tone::Dim, &rule);
-        self.label("state", &format!("{}{sealed} · {rule}", self.paint.paint(tone, &state)));
+        let lasted = self.paint.paint(Tone::Dim, &for_how_long(self.now_ms, row.since));
+        self.label("state", &format!("{}{sealed} · {lasted}", self.paint.paint(tone, &state)));
         for note in row.flags.iter().filter_map(|flag| describe_flag(flag)) {
             self.label("note", &note);
         }
@@ -253,18 +251,20 @@ impl DetailView {
     }
 
     fn facts(&mut self, row: &SessionRow) {
-        let mode =
-            if row.mode == AgentMode::Headless { String::new() } else { format!(", {}", row.mode) };
-        let agent = format!("{} ({}{mode}): {}", row.agent, row.adapter, row.argv.join(" "));
-        self.text("agent", &agent);
+        let adapter = (row.agent != row.adapter).then(|| row.adapter.clone());
+        let mode = (row.mode != AgentMode::Headless).then(|| row.mode.to_string());
+        let about: Vec<String> = [adapter, mode].into_iter().flatten().collect();
+        let about =
+            if about.is_empty() { String::new() } else { format!(" ({})", about.join(", ")) };
+        self.text("agent", &format!("{}{about}: {}", row.agent, row.argv.join(" ")));
         if let Some(instruction) = &row.instruction {
-            self.text("prompt", instruction);
+            self.text_lines("prompt", instruction);
         }
         let source = row.claim_source.as_deref().map(|source| format!(" by {}", spaced(source)));
         let at = row.claimed_at.map(|at| format!(", {}", ago(self.now_ms, at)));
         let report = row.claim_text.as_deref().map(|text| format!(": {text}"));
         let parts = [Some(spaced(&row.claim)), source, at, report];
-        self.text("claim", &parts.into_iter().flatten().collect::<String>());
+        self.text_lines("claim", &parts.into_iter().flatten().collect::<String>());
         self.label("process", &describe_process(row));
         self.label("activity", &escape_line(&row.activity));
         if !row.sealed
@@ -331,7 +331,6 @@ impl DetailView {
             .tree
             .as_deref()
             .map(|tree| format!("tree {}", escape_line(tree.get(..12).unwrap_or(tree))));
-        let warm = check.warm.map(|warm| if warm { "warm" } else { "cold" }.to_owned());
         let base = (!check.base_files.is_empty())
             .then(|| format!("{} as of the base", escape_line(&check.base_files.join(", "))));
         let by = check.by.as_deref().map(|by| match by {
@@ -339,11 +338,14 @@ impl DetailView {
             "configuration" => "configured".to_owned(),
             _ => "set by you".to_owned(),
         });
-        let receipt: Vec<_> = [by, detail, took, tree, base, warm].into_iter().flatten().collect();
+        let receipt: Vec<_> = [by, detail, took, tree, base].into_iter().flatten().collect();
         let result = self.paint.paint(tone, &escape_line(&check.result));
-        let receipt = self.paint.paint(Tone::Dim, &receipt.join(", "));
+        let receipt = match receipt.join(", ") {
+            empty if empty.is_empty() => empty,
+            receipt => format!(" {}", self.paint.paint(Tone::Dim, &format!("({receipt})"))),
+        };
         let command = clip(&escape_line(&check.command), TEXT_WIDTH);
-        self.label(&format!("check {no}"), format!("{result} {command} {receipt}").trim_end());
+        self.label(&format!("check {no}"), &format!("{result} `{command}`{receipt}"));
     }
 
     pub(super) fn request(&mut self, request: &RequestRow) {
@@ -585,14 +587,15 @@ mod tests {
         let row = SessionRow { worktree: Some(tree), ..failed() };
         insta::assert_snapshot!(session_detail(Paint::OFF, Screen::UNLIMITED, 61_000, &row).join("\n"), @"
         fixer · 0199aa11-0000-7000-8000-0000deadbeef
-          state     failed (verification), sealed · rule X2, for 1m
+          state     failed (verification), sealed · for 1m
           note      the checks failed
-          agent     command (command): make all
-          claim     completed by agent, 59s ago: all␊done
+          agent     command: make all
+          claim     completed by agent, 59s ago: all
+                    done
           process   exit 0
           activity  exited
           verified  failed
-          check 1   failed cargo test exit 101, 1m1s, tree 4b825dc642cb, warm
+          check 1   failed `cargo test` (exit 101, 1m1s, tree 4b825dc642cb)
           worktree  /home/u/w
           branch    provost/deadbeef-fix
           late      completed by agent: but I did it
@@ -624,8 +627,8 @@ mod tests {
     fn detail_has_a_command_for_each_request() {
         insta::assert_snapshot!(session_detail(Paint::OFF, Screen::UNLIMITED, 61_000, &asking()).join("\n"), @"
         painter · 0199aa11-0000-7000-8000-0000deadbeef
-          state     needs input · rule L10, for 1m
-          agent     command (command): make all
+          state     needs input · for 1m
+          agent     command: make all
           claim     none
           process   alive, pid 42
           activity  active
@@ -684,17 +687,17 @@ mod tests {
         let row = SessionRow { claim_text: Some(text.to_owned()), ..failed() };
         insta::assert_snapshot!(session_detail(Paint::OFF, Screen::with_columns(60), 61_000, &row).join("\n"), @"
         fixer · 0199aa11-0000-7000-8000-0000deadbeef
-          state     failed (verification), sealed · rule X2, for 1m
+          state     failed (verification), sealed · for 1m
           note      the checks failed
-          agent     command (command): make all
+          agent     command: make all
           claim     completed by agent, 59s ago: the login works
                     again, and so do the tests that were red before
                     it did
           process   exit 0
           activity  exited
           verified  failed
-          check 1   failed cargo test exit 101, 1m1s, tree
-                    4b825dc642cb, warm
+          check 1   failed `cargo test` (exit 101, 1m1s, tree
+                    4b825dc642cb)
           in        /src/app
           late      completed by agent: but I did it
         ");

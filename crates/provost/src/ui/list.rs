@@ -50,7 +50,7 @@ pub(crate) fn session_lines(
     now_ms: i64,
     mut rows: Vec<SessionRow>,
 ) -> Vec<String> {
-    rows.sort_by_key(|row| (rank(row), std::cmp::Reverse(row.since)));
+    rows.sort_by_key(order);
     // A terminal limits the width by itself, so a cell may use all of it.
     let max_width = |width: usize| screen.columns().unwrap_or(width);
     let mut table = Table::new(&HEAD).with_optional(OPTIONAL_COLUMNS);
@@ -67,6 +67,16 @@ pub(crate) fn session_lines(
         ]);
     }
     table.lines(paint, screen)
+}
+
+/// Returns the session that a list shows first.
+pub(crate) fn first_session(rows: &[SessionRow]) -> Option<&SessionRow> {
+    rows.iter().min_by_key(|row| order(row))
+}
+
+/// Returns the position of a session in a list.
+fn order(row: &SessionRow) -> (u8, std::cmp::Reverse<i64>) {
+    (rank(row), std::cmp::Reverse(row.since))
 }
 
 /// Describes each resource that the machine is short of on one line.

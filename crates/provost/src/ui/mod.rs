@@ -41,14 +41,14 @@ pub(crate) use history::{
 #[cfg(test)]
 pub(crate) use list::tests::{asking as test_asking, session as test_session};
 pub(crate) use list::{
-    awaits_user, describe_exit, describe_state, has_unseen_turns, is_interrupted, outcome_line,
-    progress_line, reason, session_lines, short_id, shortage_lines, uncommitted_work,
+    awaits_user, describe_exit, describe_state, first_session, has_unseen_turns, is_interrupted,
+    outcome_line, progress_line, reason, session_lines, short_id, shortage_lines, uncommitted_work,
 };
-pub(crate) use paint::{ColorInputs, Paint, Tone};
+pub(crate) use paint::{Charset, ColorInputs, Paint, Tone};
 #[cfg(test)]
 pub(crate) use run::tests::run as test_run;
 pub(crate) use run::{
-    RunExtras, approval_commands, approval_diff, describe_approval, run_detail, run_line,
+    RunExtras, approval_commands, approval_diff, describe_approval, first_run, run_detail, run_line,
     run_lines, why_run_lines,
 };
 pub(crate) use run_graph::task_rows;
@@ -195,7 +195,8 @@ pub(crate) fn print_parser_error(error: &clap::Error) -> io::Result<()> {
     if !error.use_stderr() {
         return error.print();
     }
-    let text = escape_block(error.render().to_string().trim_end());
+    let text = crate::cli::plain_parser_text(error.render().to_string());
+    let text = escape_block(text.trim_end());
     let lines = wrap_all(Screen::stderr(), text.lines().map(str::to_owned));
     writeln!(io::stderr(), "{}", lines.join("\n"))
 }

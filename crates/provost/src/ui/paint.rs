@@ -1,4 +1,4 @@
-//! Colors, and when to use them.
+//! Colors and line drawings, and when to use them.
 
 use anstyle::{AnsiColor, Style};
 use provost_config::Color;
@@ -15,10 +15,20 @@ pub(crate) enum Tone {
     Live,
 }
 
-/// Colors text, or leaves it unchanged.
+/// Colors text and draws lines as far as the output supports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Paint {
     on: bool,
+    charset: Charset,
+}
+
+/// The characters with which graphs are drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Charset {
+    #[default]
+    Unicode,
+    /// For the locales `C` and `POSIX`, whose terminals may not show other characters.
+    Ascii,
 }
 
 /// What determines whether an output is colored.
@@ -27,19 +37,43 @@ pub(crate) struct ColorInputs {
     pub(crate) configured: Color,
     /// Whether `NO_COLOR` is set and not overridden by one of Provost's variables.
     pub(crate) no_color: bool,
+    /// Whether `CLICOLOR_FORCE` asks for colors even if the output is not a terminal.
+    pub(crate) forced: bool,
     pub(crate) terminal: bool,
 }
 
 impl Paint {
-    pub(crate) const OFF: Paint = Paint { on: false };
+    pub(crate) const OFF: Paint = Paint { on: false, charset: Charset::Unicode };
 
     pub(crate) fn from_inputs(wish: ColorInputs) -> Self {
         let on = match wish.configured {
-            Color::Auto => wish.terminal && !wish.no_color,
+            Color::Auto => (wish.terminal || wish.forced) && !wish.no_color,
             Color::Always => !wish.no_color,
             Color::Never => false,
         };
-        Paint { on }
+        Paint { on, ..Paint::OFF }
+    }
+
+    pub(crate) fn with_charset(self, charset: Charset) -> Self {
+        Paint { charset, ..self }
+    }
+
+    /// Converts a character of a line drawing to one that the output can show.
+    pub(crate) fn drawing(self, drawn: char) -> char {
+        match (self.charset, drawn) {
+            (Charset::Unicode, _) => drawn,
+            (Charset::Ascii, '─') => '-',
+            (Charset::Ascii, '│') => '|',
+            (Charset::Ascii, '├' | '┤' | '┼' | '╰' | '╯' | '┴' | '╭' | '╮' | '┬') => {
+                '+'
+            }
+            (Charset::Ascii, '○') => 'o',
+            (Charset::Ascii, '●') => '@',
+            (Charset::Ascii, '✓') => '*',
+            (Charset::Ascii, '✗') => 'X',
+            (Charset::Ascii, '×') => 'x',
+            (Charset::Ascii, other) => other,
+        }
     }
 
     pub(crate) fn paint(self, tone: Tone, text: &str) -> String {
@@ -72,7 +106,8 @@ mod tests {
     #[test]
     fn colors_need_a_terminal_or_a_setting() {
         let on = |configured, no_color, terminal| {
-            Paint::from_inputs(ColorInputs { configured, no_color, terminal }).on
+            let forced = false;
+            Paint::from_inputs(ColorInputs { configured, no_color, forced, terminal }).on
         };
         assert!(on(Color::Auto, false, true));
         assert!(!on(Color::Auto, true, true));
@@ -83,8 +118,19 @@ mod tests {
     }
 
     #[test]
+    fn clicolor_force_colors_a_pipe_unless_a_setting_forbids_it() {
+        let on = |configured, no_color| {
+            let wish = ColorInputs { configured, no_color, forced: true, terminal: false };
+            Paint::from_inputs(wish).on
+        };
+        assert!(on(Color::Auto, false));
+        assert!(!on(Color::Auto, true));
+        assert!(!on(Color::Never, false));
+    }
+
+    #[test]
     fn painted_text_resets_its_color() {
-        let paint = Paint { on: true };
+        let paint = Paint { on: true, ..Paint::OFF };
         assert_eq!(paint.paint(Tone::Good, "x"), "\u{1b}[32mx\u{1b}[0m");
         assert_eq!(paint.paint(Tone::Plain, "x"), "x");
     }

@@ -1,7 +1,7 @@
 //! Shows runs: the detail view of a run, and the list of runs.
 
 use provost_api::{
-    ApprovalRow, CheckResultName, FindingRow, MergeCheckStateName, RunGraphRow, RunRow,
+    ApprovalRow, CheckResultName, CostRow, FindingRow, MergeCheckStateName, RunGraphRow, RunRow,
     RunSessionRow, RunStateName, RunVerificationRow,
 };
 
@@ -43,7 +43,7 @@ pub(crate) fn run_lines(
     now_ms: i64,
     mut rows: Vec<RunRow>,
 ) -> Vec<String> {
-    rows.sort_by_key(|row| (rank(row), std::cmp::Reverse(row.since)));
+    rows.sort_by_key(order);
     let at_most = |width: usize| screen.columns().unwrap_or(width);
     let mut table = Table::new(&HEAD).with_optional(OPTIONAL_COLUMNS);
     for row in &rows {
@@ -65,6 +65,16 @@ pub(crate) fn run_lines(
         ]);
     }
     table.lines(paint, screen)
+}
+
+/// Returns the run that a list shows first.
+pub(crate) fn first_run(rows: &[RunRow]) -> Option<&RunRow> {
+    rows.iter().min_by_key(|row| order(row))
+}
+
+/// Returns the position of a run in a list.
+fn order(row: &RunRow) -> (u8, std::cmp::Reverse<i64>) {
+    (rank(row), std::cmp::Reverse(row.since))
 }
 
 fn rank(row: &RunRow) -> u8 {
@@ -365,8 +375,17 @@ fn show_usage(detail: &mut DetailView, row: &RunRow) {
         let text = format!("{} in, {} out{of}", row.usage.input, row.usage.output);
         detail.label("tokens", &text);
         if let Some(cost) = &row.cost {
-            detail.label("cost", &escape_line(&format!("{} {}", cost.amount, cost.currency)));
+            detail.label("cost", &escape_line(&describe_cost(cost)));
         }
+    }
+}
+
+/// Rounds a cost to two decimals.
+fn describe_cost(cost: &CostRow) -> String {
+    match cost.amount.parse::<f64>() {
+        Ok(amount) if amount > 0.0 && amount < 0.01 => format!("less than 0.01 {}", cost.currency),
+        Ok(amount) => format!("{amount:.2} {}", cost.currency),
+        Err(_) => format!("{} {}", cost.amount, cost.currency),
     }
 }
 
@@ -380,8 +399,8 @@ pub(crate) mod tests {
 
     use super::*;
     use provost_api::{
-        BudgetRow, CheckRow, CostRow, DecisionRow, LandingRow, MergeCheckKindName, QueueRow,
-        RequestRow, TaskCounts, TaskRow, UsageRow,
+        BudgetRow, CheckRow, DecisionRow, LandingRow, MergeCheckKindName, QueueRow, RequestRow,
+        TaskCounts, TaskRow, UsageRow,
     };
 
     pub(crate) fn run(state: &str) -> RunRow {
@@ -541,12 +560,12 @@ pub(crate) mod tests {
           goal      Fix␛[2J it.
           session   deadbef0 work: working
           decided   Which colour? → Blue
-          check 1   passed make test exit 0, 1m1s, tree 4b825dc642cb
+          check 1   passed `make test` (exit 0, 1m1s, tree 4b825dc642cb)
           finding   open, low: No newline (a.rs:3)
           commit    a836f17cde28, every check passed on its tree
           landed    on branch provost/deadbeef-fix
           tokens    100 in, 10 out
-          cost      0.000225 USD
+          cost      less than 0.01 USD
         ");
     }
 

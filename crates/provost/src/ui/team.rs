@@ -94,7 +94,7 @@ pub(crate) fn for_operator_lines(paint: Paint, rows: &[TeamRow]) -> Vec<String> 
         let (tone, waiting) = operator_cell(row);
         let wait = if row.for_operator == 1 { "message waits" } else { "messages wait" };
         let name = clip(&escape_line(&row.name), LINE_WIDTH);
-        format!("task {name} {}: {} {wait} for you", short_id(&row.id), paint.paint(tone, &waiting))
+        format!("team {name} {}: {} {wait} for you", short_id(&row.id), paint.paint(tone, &waiting))
     };
     rows.iter().map(line).collect()
 }
@@ -351,12 +351,16 @@ pub(crate) fn loop_lines(
         detail.label("messages", &backlog.join(" · "));
     }
     if let Some(last) = &row.last_refusal {
-        detail.text("refused", &format!("{} times, last: {last}", row.refusals));
+        detail.text("refused", &format!("{}, last: {last}", describe_times(row.refusals)));
     }
     if let Some(ended) = &row.ended {
         detail.label("ended", &escape_line(ended));
     }
     detail.into_lines()
+}
+
+fn describe_times(count: u32) -> String {
+    if count == 1 { "once".to_owned() } else { format!("{count} times") }
 }
 
 /// Describes the limits of a loop, and how much of each is used.

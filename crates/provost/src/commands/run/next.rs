@@ -18,7 +18,8 @@ pub(crate) fn next_commands(row: &RunRow) -> Vec<String> {
         let approval = if row.awaits_approval { ui::approval_commands(row) } else { Vec::new() };
         let watch = format!("provost status {id} --watch");
         let logs = (!row.sessions.is_empty()).then(|| format!("provost logs {id} -f"));
-        let always = [watch].into_iter().chain(logs).chain([format!("provost cancel {id}")]);
+        let cancel = (row.state != RunStateName::Stopping).then(|| format!("provost cancel {id}"));
+        let always = [watch].into_iter().chain(logs).chain(cancel);
         return asked.into_iter().chain(resume).chain(approval).chain(always).collect();
     }
     let summary = format!("provost summary {id}");
@@ -98,6 +99,9 @@ mod tests {
     fn next_commands_follow_run_state() {
         let running = ui::test_run("running");
         assert_eq!(next_commands(&running)[0], "provost status deadbeef --watch");
+        let cancel = "provost cancel deadbeef".to_owned();
+        assert!(next_commands(&running).contains(&cancel));
+        assert!(!next_commands(&ui::test_run("stopping")).contains(&cancel), "is already stopping");
         let ended = |state: &str| RunRow { terminal: true, sealed: true, ..ui::test_run(state) };
         let landing = LandingRow {
             mode: "branch".to_owned(),

@@ -88,25 +88,37 @@ fn from_toml(text: &str) -> Result<Plan, Vec<String>> {
     })
 }
 
-/// The lines on which the tasks in a file start.
+/// The maximum number of typing errors in an unknown field for which a known field is suggested.
+const MAX_TYPOS: usize = 2;
+
+/// Returns the field that the user probably meant, if a fault is an unknown field.
+fn intended_field(fault: &PlanFault) -> Option<&str> {
+    let PlanFault::ForeignField { field, expected, .. } = fault else { return None };
+    let known = expected.split(", ").flat_map(|part| part.split(" and "));
+    let near = known.map(|one| (strsim::osa_distance(field, one), one)).min()?;
+    (near.0 <= MAX_TYPOS).then_some(near.1)
+}
+
+/// The lines on which the tasks in a file start, and the lines of the file.
 struct TaskLines<'a> {
+    lines: Vec<&'a str>,
     starts: Vec<usize>,
     /// The line of each task ID. For a duplicate ID, this is the last line, because it is the erroneous one.
     named: BTreeMap<&'a str, usize>,
 }
 
 impl<'a> TaskLines<'a> {
-    fn new(text: &str, file: &PlanFile, tasks: &'a [Value]) -> Self {
+    fn new(text: &'a str, file: &PlanFile, tasks: &'a [Value]) -> Self {
         let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at).collect();
         let line = |offset: usize| ends.partition_point(|end| *end < offset) + 1;
         let starts: Vec<usize> = file.task.iter().map(|task| line(task.span().start)).collect();
         let named = tasks.iter().zip(&starts);
         let named = named.filter_map(|(task, line)| Some((task["id"].as_str()?, *line))).collect();
-        TaskLines { starts, named }
+        TaskLines { lines: text.lines().collect(), starts, named }
     }
 
     fn describe_fault(&self, fault: &PlanFault) -> String {
-        let line = match fault.location() {
+        let task = match fault.location() {
             FaultLocation::Task(id) => self.named.get(id.as_str()).copied(),
             FaultLocation::Numbered(no) => self.starts.get(no - 1).copied(),
             FaultLocation::Plan
@@ -114,10 +126,25 @@ impl<'a> TaskLines<'a> {
             | FaultLocation::Unnamed
             | FaultLocation::Edit(_) => None,
         };
-        match line {
-            Some(line) => format!("line {line}: {fault}"),
-            None => fault.to_string(),
-        }
+        let line = task.map(|start| match fault.field() {
+            Some(field) => self.field_line(start, field).unwrap_or(start),
+            None => start,
+        });
+        let line = line.map(|line| format!("line {line}: ")).unwrap_or_default();
+        let intended = intended_field(fault).map(|near| format!("; did you mean \"{near}\"?"));
+        format!("{line}{fault}{}", intended.unwrap_or_default())
+    }
+
+    /// Returns the line that sets a field of the task that starts on the line `start`.
+    fn field_line(&self, start: usize, field: &str) -> Option<usize> {
+        let end = self.starts.iter().copied().find(|other| *other > start);
+        let end = end.map_or(self.lines.len(), |end| end - 1);
+        let sets = |line: &&str| {
+            let rest = line.trim_start().strip_prefix(field);
+            rest.is_some_and(|rest| rest.trim_start().starts_with('='))
+        };
+        let at = self.lines.get(start..end)?.iter().position(sets)?;
+        Some(start + 1 + at)
     }
 }
 
@@ -238,6 +265,7 @@ criteria = ["every example can be read"]
     fn invalid_plan_errors_name_lines() {
         let twice = GOOD.replace("\"docs\"", "\"parser\"").replace("criteria", "status");
         let nameless = GOOD.replace("id = \"docs\"\n", "");
+        let misspelled = GOOD.replace("criteria", "critera");
         let cases = [
             ("plan.toml", "[[task]]\nid = \"a\"\ntitle = \n"),
             ("plan.toml", "[[tasks]]\nid = \"a\"\n"),
@@ -246,6 +274,7 @@ criteria = ["every example can be read"]
             ("plan.toml", ""),
             ("plan.toml", &twice),
             ("plan.toml", &nameless),
+            ("plan.toml", &misspelled),
             ("plan.json", "{\"tasks\": [\n  {,\n]}"),
             ("plan.json", "{\"tasks\": []}"),
             ("plan.yaml", ""),
@@ -259,9 +288,10 @@ criteria = ["every example can be read"]
         cannot use the plan plan.toml: line 1: invalid type: string "x", expected a sequence; a plan consists of [[task]] tables
         cannot use the plan plan.toml: the plan has no tasks: expected at least one
         cannot use the plan plan.toml:
-        line 11: task "parser" has an unknown field "status": expected only id, title, instruction, after, criteria, checks and scope
-        line 11: 2 tasks have the id "parser": expected a unique id for each task
+        line 16: task "parser" has an unknown field "status": expected only id, title, instruction, after, criteria, checks and scope
+        line 12: 2 tasks have the id "parser": expected a unique id for each task
         cannot use the plan plan.toml: line 11: task number 2 has no "id": expected a text
+        cannot use the plan plan.toml: line 16: task "docs" has an unknown field "critera": expected only id, title, instruction, after, criteria, checks and scope; did you mean "criteria"?
         cannot use the plan plan.json: the file is not valid JSON: key must be a string at line 2 column 4; a plan has the form {"tasks": [{"id": …}, …]}
         cannot use the plan plan.json: the plan has no tasks: expected at least one
         cannot use the plan plan.yaml: unknown format: expected a name that ends in .toml or .json

@@ -1,6 +1,9 @@
 //! Builds the complete spec of a run from the flags and the configuration.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use provost_api::{ApiError, ErrorCode};
 use provost_config::{self as config, FlagSetting, Prompt, Resolved, Switchable};
@@ -62,6 +65,8 @@ pub(crate) struct RunRequest<'a> {
     pub(crate) origin: Option<RunOrigin>,
     /// A plan written by the user.
     pub(crate) plan: Option<Plan>,
+    /// Files that were read from the command line. Their contents are part of the run.
+    pub(crate) files: Vec<&'a Path>,
     /// Whether the run ends when its plan is ready.
     pub(crate) plan_only: bool,
     /// Whether the project's file is ignored.
@@ -108,6 +113,10 @@ pub(super) fn request_from_args(args: &RunArgs) -> Result<RunRequest<'_>, ApiErr
         answers: answers.unwrap_or_default(),
         origin: None,
         plan: args.plan.as_deref().map(plan_file::read).transpose()?,
+        files: [&args.plan, &args.common.spec, &args.common.answers]
+            .into_iter()
+            .filter_map(|file| file.as_deref())
+            .collect(),
         plan_only: args.plan_only,
         ignore_project_config: args.common.ignore_project_config,
         pinned: None,
@@ -150,7 +159,7 @@ pub(super) fn build(
         .chain(ignored_project_file(&cwd, settings::project_top(&cwd).as_deref()))
         .chain(agent_warnings)
         .chain(worktree::missing_submodules(&git, &project, "the run's worktrees and checks")?)
-        .chain(uncommitted_warning(&git, &project)?)
+        .chain(uncommitted_warning(&git, &project, &wish.files)?)
         .collect();
     Ok(RunSpec {
         name: wish.name.map_or_else(|| format!("run-{short}"), str::to_owned),
@@ -294,11 +303,20 @@ fn target(
 const MAX_NAMED_FILES: usize = 3;
 
 /// Warns about uncommitted changes in the user's checkout. A run starts from the last commit, so it
-/// does not include them.
-fn uncommitted_warning(git: &Git, project: &Project) -> Result<Option<String>, ApiError> {
-    let files = uncommitted(git, project).map_err(|why| {
+/// does not include them. The files in `read` are left out, because their contents are part of the run.
+fn uncommitted_warning(
+    git: &Git,
+    project: &Project,
+    read: &[&Path],
+) -> Result<Option<String>, ApiError> {
+    let mut files = uncommitted(git, project).map_err(|why| {
         chain(ErrorCode::BadRequest, "cannot read the status of your checkout", &why)
     })?;
+    let read: Vec<PathBuf> = read.iter().filter_map(|file| file.canonicalize().ok()).collect();
+    files.retain(|file| {
+        let full = project.top.join(file.as_path()).canonicalize();
+        !full.is_ok_and(|full| read.contains(&full))
+    });
     let named: Vec<String> = files.iter().take(MAX_NAMED_FILES).map(ToString::to_string).collect();
     let more = match files.len().saturating_sub(MAX_NAMED_FILES) {
         0 => String::new(),

@@ -54,6 +54,7 @@ pub(super) fn open(
         answers: BTreeMap::new(),
         origin: Some(origin),
         plan: None,
+        files: Vec::new(),
         plan_only: false,
         ignore_project_config: false,
         pinned: Some(&source.project),

@@ -83,12 +83,13 @@ pub(crate) fn path_text(path: &Path) -> Result<String, ApiError> {
     text.ok_or_else(|| usage(format!("the path {} is not UTF-8", path.display())))
 }
 
-/// Derives part of a branch name from an arbitrary text.
+/// Derives part of a branch name from an arbitrary text. Branch names contain only ASCII letters.
 pub(super) fn slug(about: &str) -> String {
     let mut slug = String::new();
-    for c in about.chars().map(|c| c.to_ascii_lowercase()) {
+    for c in about.chars().flat_map(char::to_lowercase) {
         match c {
             'a'..='z' | '0'..='9' => slug.push(c),
+            c if ascii_letters(c).is_some() => slug.extend(ascii_letters(c)),
             _ if slug.is_empty() || slug.ends_with('-') => {}
             _ => slug.push('-'),
         }
@@ -97,6 +98,31 @@ pub(super) fn slug(about: &str) -> String {
         }
     }
     slug.trim_end_matches('-').to_owned()
+}
+
+/// Returns the ASCII letters for a lower-case Latin letter with an accent.
+fn ascii_letters(letter: char) -> Option<&'static str> {
+    Some(match letter {
+        'à'..='å' | 'ā' | 'ă' | 'ą' => "a",
+        'æ' => "ae",
+        'ç' | 'ć' | 'č' => "c",
+        'ď' | 'đ' => "d",
+        'è'..='ë' | 'ē' | 'ė' | 'ę' | 'ě' => "e",
+        'ğ' => "g",
+        'ì'..='ï' | 'ī' | 'ı' => "i",
+        'ł' => "l",
+        'ñ' | 'ń' | 'ň' => "n",
+        'ò'..='ö' | 'ø' | 'ō' | 'ő' => "o",
+        'œ' => "oe",
+        'ř' => "r",
+        'ś' | 'ş' | 'š' | 'ș' => "s",
+        'ß' => "ss",
+        'ť' | 'ţ' | 'ț' => "t",
+        'ù'..='ü' | 'ū' | 'ů' | 'ű' => "u",
+        'ý' | 'ÿ' => "y",
+        'ź' | 'ż' | 'ž' => "z",
+        _ => return None,
+    })
 }
 
 /// Uses a directory without a worktree. The directory need not be in a repository. If it is in one
@@ -154,7 +180,7 @@ pub(crate) fn refuse_filtered(git: &Git, project: &Project, base: &Oid) -> Resul
     })
 }
 
-/// Warns about submodules that are not initialised. If a submodule lacks the required commit, that
+/// Warns about submodules that are not initialized. If a submodule lacks the required commit, that
 /// is an error, because agents could not work with it.
 pub(crate) fn missing_submodules(
     git: &Git,
@@ -258,7 +284,10 @@ mod tests {
         assert_eq!(slug("Fix the login!  (#7)"), "fix-the-login-7");
         assert_eq!(slug("../../etc"), "etc");
         assert_eq!(slug("日本"), "");
+        assert_eq!(slug("Ünïcode ☃ name: Größe"), "unicode-name-grosse");
         assert!(slug(&"x y".repeat(100)).len() <= MAX_SLUG);
-        assert!(BranchName::new(&format!("provost/deadbeef-{}", slug("a.lock"))).is_ok());
+        for about in ["a.lock", "Żółć ÷ ×"] {
+            assert!(BranchName::new(&format!("provost/deadbeef-{}", slug(about))).is_ok());
+        }
     }
 }

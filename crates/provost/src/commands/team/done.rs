@@ -26,7 +26,7 @@ pub(crate) struct DoneArgs {
     #[command(flatten)]
     team: NamedTeamArgs,
     /// Reason why the work is done
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", default_value = "the work is done")]
     because: String,
     /// Ignore a blocker: member_working, instruction_open, nothing_changed or nothing_proved
     /// (operator only, repeatable)

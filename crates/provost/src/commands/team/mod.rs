@@ -30,7 +30,7 @@ use crate::{cli::CliResult, context::Context};
 /// Work with a team: workers, a manager, messages and evidence
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost team start 'Limit how often each caller may call' --name limits --worker codex --check 'cargo test'\n  provost team show limits\n  provost team wait limits\n  provost team send --next 'Now the second caller.' -t limits\n  provost team done limits --because 'all criteria hold'"
+    after_help = "Examples:\n  provost team start 'Add rate limits' --name limits --worker codex\n  provost team show limits\n  provost team wait limits\n  provost team send --next 'Now the second caller.' -t limits\n  provost team done limits --because 'all criteria hold'"
 )]
 pub(crate) struct TeamArgs {
     #[command(subcommand)]

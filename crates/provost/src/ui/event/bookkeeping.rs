@@ -46,6 +46,7 @@ fn is_session_bookkeeping(event: &Event) -> bool {
             | Event::SignalInferred(_)
             | Event::PaneSeen(_)
             | Event::MessageTyped(_)
+            | Event::StopEscalated(_)
             | Event::LimitSlot(_)
             | Event::EffectRetried(_)
             | Event::ToolAnswered(_)
@@ -56,7 +57,9 @@ fn is_session_bookkeeping(event: &Event) -> bool {
 fn is_run_bookkeeping(event: &run::Event) -> bool {
     matches!(
         event,
-        run::Event::WorktreeMoveRequested(_)
+        run::Event::BatchVerified(_)
+            | run::Event::Integrated(_)
+            | run::Event::WorktreeMoveRequested(_)
             | run::Event::WorktreeMoved(_)
             | run::Event::PullRequestObserved(_)
             | run::Event::RunReportWritten(_)

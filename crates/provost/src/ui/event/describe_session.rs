@@ -389,8 +389,7 @@ fn describe_outcome(event: &Event) -> String {
         Event::AttemptSealed(e) => {
             let judged = &e.sealed.judgement;
             let cause = judged.cause.map(|cause| format!(" ({})", spaced(cause.as_str())));
-            let state = spaced(judged.state.as_str());
-            format!("sealed as {state}{}, rule {}", cause.unwrap_or_default(), judged.rule.as_str())
+            format!("sealed as {}{}", spaced(judged.state.as_str()), cause.unwrap_or_default())
         }
         Event::ReactionDone(e) => format!("reaction {}", e.reaction),
         Event::AgentReplaced(e) => format!("handed over from {} to {}", e.from, e.to),

@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 
 use jiff::{Timestamp, tz::TimeZone};
 use provost_api::{EventRow, Extensible};
-use provost_core::{lifecycle::State, session::Event};
+use provost_core::{lifecycle::State, session::Event, team};
+use provost_engine::history::describe_team;
 
 use super::{
     Paint, Screen, Tone, short_id,
-    text::{clip, escape_line},
+    text::{clip, escape_line, join_lines},
     unbreakable,
 };
 
@@ -33,11 +34,20 @@ pub(crate) struct EventLines {
     verbose: bool,
     /// The state that was last shown for each session.
     states: BTreeMap<String, Extensible<State>>,
+    /// The commit that was last shown for each session.
+    commits: BTreeMap<String, String>,
 }
 
 impl EventLines {
     pub(crate) fn new(paint: Paint, screen: Screen, zone: TimeZone, verbose: bool) -> Self {
-        EventLines { paint, screen, zone, verbose, states: BTreeMap::new() }
+        EventLines {
+            paint,
+            screen,
+            zone,
+            verbose,
+            states: BTreeMap::new(),
+            commits: BTreeMap::new(),
+        }
     }
 
     /// Shows an event with its number, local time, session, description and new state. Bookkeeping
@@ -45,7 +55,8 @@ impl EventLines {
     pub(crate) fn show(&mut self, event: &EventRow) -> Vec<String> {
         let before = self.states.get(&event.session);
         let changes_state = event.state.is_some() && event.state.as_ref() != before;
-        if !self.verbose && !changes_state && bookkeeping::is_bookkeeping(event) {
+        let is_internal = self.repeats_commit(event) || bookkeeping::is_bookkeeping(event);
+        if !self.verbose && !changes_state && is_internal {
             return Vec::new();
         }
         let state = self.changed_state(event).map(|state| state.replace('_', " "));
@@ -60,6 +71,12 @@ impl EventLines {
             self.paint.paint(Tone::Live, &state.unwrap_or_default()),
         );
         self.screen.wrap(&line, TEXT_AT)
+    }
+
+    /// Whether an event records the commit that was last recorded for the session.
+    fn repeats_commit(&mut self, event: &EventRow) -> bool {
+        let Some(commit) = event.data["snapshot"]["commit"].as_str() else { return false };
+        self.commits.insert(event.session.clone(), commit.to_owned()).as_deref() == Some(commit)
     }
 
     /// Returns the state after an event, unless it is the one that was last shown.
@@ -79,11 +96,19 @@ fn describe(event: &EventRow) -> String {
     if let Some(words) = super::describe_run_event(&event.kind, &event.data) {
         return words;
     }
-    let known = Event::KINDS.iter().find(|(kind, _)| *kind == event.kind);
-    let read = known.and_then(|(kind, v)| Event::decode(kind, *v, &event.data.to_string()).ok());
-    match read {
-        Some(read) => describe_session::describe(&read),
-        None => format!("{} {}", event.kind, clip(&event.data.to_string(), DATA_WIDTH)),
+    let data = event.data.to_string();
+    let format = |kinds: &[(&'static str, u16)]| {
+        kinds.iter().find(|(kind, _)| *kind == event.kind).map(|(_, format)| *format)
+    };
+    let session = format(Event::KINDS).and_then(|v| Event::decode(&event.kind, v, &data).ok());
+    if let Some(read) = session {
+        return describe_session::describe(&read);
+    }
+    let team =
+        format(team::Event::KINDS).and_then(|v| team::Event::decode(&event.kind, v, &data).ok());
+    match team {
+        Some(read) => join_lines(&describe_team(&read)),
+        None => format!("{} {}", event.kind, clip(&data, DATA_WIDTH)),
     }
 }
 

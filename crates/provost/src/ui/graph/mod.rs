@@ -73,7 +73,7 @@ pub(crate) fn graph_lines(
         None => list_lines(paint, screen, &rows, &after),
     };
     let count = |kind: TaskMark, count: usize, what: &str| {
-        let text = format!("{} {count} {what}", kind.mark());
+        let text = format!("{} {count} {what}", paint.drawing(kind.mark()));
         (count > 0).then(|| paint.paint(kind.tone(), &text))
     };
     let done = count(TaskMark::Done, shown.done, "done");
@@ -202,7 +202,7 @@ fn draw_lines(
     let lines = lanes.lines.iter().zip(beside).map(|(line, text)| {
         let kind = classify(rows[line.task]);
         let before = paint_strokes(paint, &line.before);
-        let mark = paint.paint(kind.tone(), &kind.mark().to_string());
+        let mark = paint.paint(kind.tone(), &paint.drawing(kind.mark()).to_string());
         let behind = paint_strokes(paint, &line.after);
         format!("{before}{mark}{behind}{}{text}", " ".repeat(width - line.width()))
     });
@@ -239,7 +239,7 @@ fn list_lines(
     let head = beside.next().map(|head| format!("{}{head}", " ".repeat(mark_width)));
     let lines = order.iter().zip(beside).map(|(task, text)| {
         let kind = classify(rows[*task]);
-        format!("{} {text}", paint.paint(kind.tone(), &kind.mark().to_string()))
+        format!("{} {text}", paint.paint(kind.tone(), &paint.drawing(kind.mark()).to_string()))
     });
     head.into_iter().chain(lines).collect()
 }
@@ -269,7 +269,11 @@ fn note_cell(row: &GraphTaskRow) -> (Tone, String) {
 
 /// Paints a text with strokes, unless it is blank.
 fn paint_strokes(paint: Paint, text: &str) -> String {
-    if text.trim().is_empty() { text.to_owned() } else { paint.paint(Tone::Dim, text) }
+    if text.trim().is_empty() {
+        return text.to_owned();
+    }
+    let drawn: String = text.chars().map(|stroke| paint.drawing(stroke)).collect();
+    paint.paint(Tone::Dim, &drawn)
 }
 
 #[cfg(test)]
