@@ -7,8 +7,8 @@
 
 use std::path::{Path, PathBuf};
 
-/// The path of the native program below its target's directory: in 0.140 and newer versions, and in
-/// older ones.
+/// The paths at which the native program may be, below the directory of its target. Versions since
+/// 0.140 use the first path, and older versions use the second.
 const PROGRAMS: [&str; 2] = ["bin/codex", "codex/codex"];
 
 /// A directory with programs (such as ripgrep) that old launchers add to `PATH`. Newer versions

@@ -381,8 +381,16 @@ mod tests {
             ("send", json!({"to": "hand", "text": "x", "from": "operator"}), "unknown field"),
             ("check", json!({}), "pass either"),
             ("check", json!({"criterion": 1, "evidence": "tests"}), "pass either"),
-            ("show_evidence", json!({"iteration": 1, "name": "tests"}), "show exactly one"),
-            ("show_evidence", json!({"text": "all of it holds"}), "show exactly one"),
+            (
+                "show_evidence",
+                json!({"iteration": 1, "name": "tests"}),
+                "exactly one of text, challenge and fields",
+            ),
+            (
+                "show_evidence",
+                json!({"text": "all of it holds"}),
+                "exactly one of text, challenge and fields",
+            ),
             ("judge_criterion", json!({"criterion": 1, "judgement": "satisfy"}), "because"),
             ("finish", json!("done"), "invalid type"),
             ("finish", json!({"because": "x".repeat(MAX_ARGUMENTS)}), "at most"),

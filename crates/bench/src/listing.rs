@@ -67,7 +67,7 @@ pub(crate) fn run(table: &mut FigureTable) -> Result<()> {
     crate::memory::idle(table, &many)
 }
 
-/// Restarts the daemon repeatedly. The daemon of the last start keeps running.
+/// Starts the daemon several times and measures each start. The last daemon keeps running.
 fn starts(table: &mut FigureTable, many: &BenchDaemon) -> Result<()> {
     let mut starts = Sample::default();
     for n in 0..STARTS {

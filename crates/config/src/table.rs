@@ -115,10 +115,10 @@ options! {
         plan: PlanMode = "auto";
         /// Whether the user has to approve a plan before its tasks start.
         approve_plan: bool = false;
-        /// Maximum number of agents of one run that work at the same time. If unset or off, the
+        /// Maximum number of agents of one run that work at the same time. If unset or off, it is the
         /// number of processors, but at least two and at most eight.
         parallel: Switchable<u32> = unset in AGENTS;
-        /// Maximum number of agents of all runs that work at the same time. If unset or off, twice
+        /// Maximum number of agents of all runs that work at the same time. If unset or off, it is twice
         /// the limit for one run.
         machine_parallel: Switchable<u32> = unset in AGENTS;
         /// Maximum number of finished tasks that are merged and checked together.
@@ -144,7 +144,7 @@ options! {
         task: ReviewMode = "report";
         /// The review of the complete work before it lands.
         whole as "final": ReviewMode = "off";
-        /// Maximum review-and-fix rounds.
+        /// Maximum number of review-and-fix rounds.
         cycles: u32 = 2 in CYCLES;
     }
 
@@ -160,29 +160,29 @@ options! {
 
     /// Project-specific prompts for the agents of a run. If unset or off, Provost's own prompts are used.
     "prompts" => Prompts {
-        /// To understand the goal, and to ask about unclear points.
+        /// The prompt for understanding the goal and asking about unclear points.
         triage: Switchable<Prompt> = unset;
-        /// To split the goal into tasks.
+        /// The prompt for splitting the goal into tasks.
         plan: Switchable<Prompt> = unset;
-        /// To review a plan.
+        /// The prompt for reviewing a plan.
         plan_review: Switchable<Prompt> = unset;
-        /// To correct an invalid plan, or an invalid review of one.
+        /// The prompt for correcting an invalid plan, or an invalid review of a plan.
         plan_faults: Switchable<Prompt> = unset;
-        /// To do the work.
+        /// The prompt for the work itself.
         work: Switchable<Prompt> = unset;
-        /// To continue with the next task in the same conversation.
+        /// The prompt for continuing with the next task in the same conversation.
         next: Switchable<Prompt> = unset;
-        /// To fix work that fails its checks after being merged with other work.
+        /// The prompt for fixing work that fails its checks after it was merged with other work.
         broken: Switchable<Prompt> = unset;
-        /// To review the work without changing anything.
+        /// The prompt for reviewing the work without changing anything.
         review: Switchable<Prompt> = unset;
-        /// To review the work and fix the findings.
+        /// The prompt for reviewing the work and fixing the findings.
         repair: Switchable<Prompt> = unset;
-        /// To continue work that was interrupted before it was done.
+        /// The prompt for continuing work that was interrupted before it was done.
         resume: Switchable<Prompt> = unset;
-        /// To resolve files with merge conflicts.
+        /// The prompt for resolving merge conflicts.
         merge: Switchable<Prompt> = unset;
-        /// To address the review comments of a pull request.
+        /// The prompt for addressing the review comments of a pull request.
         review_comments: Switchable<Prompt> = unset;
     }
 
@@ -259,14 +259,14 @@ options! {
         /// reactions; unset or off means none. For "resume_later": how long to wait if the agent
         /// reports no reset time.
         after: Switchable<Duration> = unset in SILENCE;
-        /// For the condition "context": how full the context must be, in percent; unset or off means 85.
+        /// How full the context must be for the condition "context", in percent; unset or off means 85.
         at: Switchable<u32> = unset in PERCENT;
         /// The action of the reaction.
         act as "do": Act = required;
         /// The message to the agent. For "nudge" and "interrupt", it replaces Provost's own
         /// message; for "hand_over", it is added to it.
         text: Option<TextLine> = unset;
-        /// For "hand_over": the agent that takes over.
+        /// The agent that takes over. Only the action "hand_over" uses this key.
         agent: Option<TextLine> = unset;
         /// Maximum number of reactions each time the condition occurs.
         times: u32 = 1 in TIMES;
@@ -387,7 +387,8 @@ options! {
 
     /// The appearance of terminal output.
     "ui" => Ui {
-        /// When output is coloured.
+        /// When output is colored. With "auto", `CLICOLOR_FORCE` also colors output that is not a
+        /// terminal, and `NO_COLOR` turns colors off unless `PROVOST_UI_COLOR` is set.
         color: Color = "auto";
     }
 }

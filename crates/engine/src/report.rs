@@ -39,7 +39,9 @@ pub fn parse_testimony(request: &ReportRequest) -> Result<ReportBody, ApiError> 
         (None, None, None, Some(ProgressReport { done, total })) if done <= total => {
             Ok(ReportBody::Progress(Progress { done, total }))
         }
-        (None, None, None, Some(_)) => Err(bad_request("done is greater than total")),
+        (None, None, None, Some(_)) => {
+            Err(bad_request("the progress is invalid: \"done\" is greater than \"total\""))
+        }
         _ => Err(bad_request("a report is a claim, a fact with its value, or progress")
             .next(Hint::ReportCompletedWithText)),
     }

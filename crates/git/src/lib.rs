@@ -10,7 +10,7 @@
 //!
 //! Known limits: files that need a filter (Git LFS, git-crypt) are refused unless the operator
 //! trusts that filter. Nothing is fetched, so a partial clone must contain the objects that a
-//! checkout needs. For the same reason, a submodule that the project has not initialised is empty
+//! checkout needs. For the same reason, a submodule that the project has not initialized is empty
 //! in Provost's checkouts. A snapshot does not contain uncommitted files of an agent inside a
 //! submodule, but lists them ([`CheckoutSnapshot::left_out`]).
 

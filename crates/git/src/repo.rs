@@ -33,7 +33,7 @@ const LOCKS: [&str; 3] = ["index.lock", "HEAD.lock", "ORIG_HEAD.lock"];
 /// The number of times that an interrupted reset may be repeated.
 const MAX_RESETS: usize = 3;
 
-/// A repository on which this crate's other modules run git calls.
+/// A repository, with the functions that run git in it.
 #[derive(Debug, Clone)]
 pub(crate) struct Repo<'a> {
     git: &'a Git,

@@ -207,7 +207,9 @@ fn clear(directory: &Path) -> io::Result<()> {
 fn borrow(git_dir: &Path, objects: &Path) -> io::Result<()> {
     let bytes = objects.as_os_str().as_bytes();
     if bytes.contains(&b'\n') || bytes.starts_with(b"\"") {
-        return Err(io::Error::other("git cannot borrow objects from a directory with this name"));
+        return Err(io::Error::other(
+            "git cannot use objects from a directory whose name contains a line break or starts with a quote",
+        ));
     }
     let info = git_dir.join("objects/info");
     fs::create_dir_all(&info)?;

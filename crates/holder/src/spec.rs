@@ -140,7 +140,9 @@ pub enum Error {
     RelativeSocket(PathBuf),
     #[error("invalid terminal size {columns}x{rows}: each side must be 1 to {MAX_SIDE} characters")]
     Size { columns: u16, rows: u16 },
-    #[error("a command with a terminal must have the standard input \"pipe\" and must not listen")]
+    #[error(
+        "a command with a terminal cannot listen on a socket, and its standard input has to be \"pipe\""
+    )]
     Streams,
 }
 

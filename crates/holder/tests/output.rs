@@ -75,7 +75,7 @@ fn flood_blocks_at_limit_and_raise_loses_nothing() {
     let mut launch = Launch::start(HoldSpec { output_limit: 100_000, ..sh("seq 1 100000") });
     let mut link = launch.link();
     link.request(HolderOp::Follow).unwrap();
-    until("the limit is told", || {
+    until("the limit is reported", || {
         link.notice().unwrap() == HolderNotice::Limit { limited: OutputPause::OutputLimit }
     });
     assert_eq!(state(&mut link).limited, Some(OutputPause::OutputLimit));

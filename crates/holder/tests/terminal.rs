@@ -99,17 +99,17 @@ fn stop_and_continue_are_noted_and_reported() {
         let mut link = launch.link();
         link.request(HolderOp::Follow).unwrap();
         signal(child, rustix::process::Signal::STOP);
-        until("it is told", || {
+        until("the client is notified", || {
             link.notice().unwrap() == HolderNotice::Suspended { suspended: true }
         });
         assert_eq!(notes(&launch), [JournalNote::Suspended]);
         let mut later = launch.link();
         later.request(HolderOp::Follow).unwrap();
-        until("who comes later is told", || {
+        until("a later client is notified", || {
             later.notice().unwrap() == HolderNotice::Suspended { suspended: true }
         });
         signal(child, rustix::process::Signal::CONT);
-        until("it is told", || {
+        until("the client is notified", || {
             link.notice().unwrap() == HolderNotice::Suspended { suspended: false }
         });
         assert_eq!(notes(&launch), [JournalNote::Suspended, JournalNote::Continued]);

@@ -221,7 +221,7 @@ fn streams_in(path: &Path) -> Result<Vec<BundledStream>, Error> {
     let mut lines = LineReader::new(open(path)?);
     let header = lines.next_text().map_err(failed)?.unwrap_or_default();
     if serde_json::from_str::<ExportHeader>(header).is_err() {
-        return Err(failed(lines.content_error("not the header of an export")));
+        return Err(failed(lines.content_error("this is not the header of an export")));
     }
     let mut streams: Vec<BundledStream> = Vec::new();
     loop {

@@ -55,7 +55,7 @@ fn import_closes_open_streams_of_another_home() {
         assert_eq!((counts.closed, counts.records), (closed, 7), "{home:?}");
         assert_eq!(ledger.open_streams().unwrap().len() as u64, open - closed, "{home:?}");
         let added = if closed == 0 { 0 } else { closed + 2 };
-        assert_eq!(ledger.last_seq().unwrap(), last + added, "two were owed: {home:?}");
+        assert_eq!(ledger.last_seq().unwrap(), last + added, "two were pending: {home:?}");
         assert_eq!(ledger.due_timers(u64::MAX).unwrap().is_empty(), closed > 0, "{home:?}");
         drop(ledger);
         let report = verify(&SqliteReader::open(other.path()).unwrap(), &mut fold).unwrap();

@@ -1,4 +1,4 @@
-//! Generates a run from a seed: its spec, the behaviour of its agents, and the actions of users.
+//! Generates a run from a seed: its spec, the behavior of its agents, and the actions of users.
 //!
 //! As in `script`, everything depends only on the seed and on names.
 

@@ -1,7 +1,7 @@
-//! Rare behaviour that the other scenarios almost never reach: unreachable agents, one-shot work at a usage limit,
+//! Rare behavior that the other scenarios almost never reach: unreachable agents, one-shot work at a usage limit,
 //! reports beyond the budget, agents that withdraw a claim, and forged records.
 //!
-//! The rare behaviour depends only on the seed and on names, and draws its own random numbers, so
+//! The rare behavior depends only on the seed and on names, and draws its own random numbers, so
 //! it does not change any other scenario.
 
 use provost_core::{
@@ -76,7 +76,7 @@ pub(crate) fn unreachable(
     })
 }
 
-/// Returns a turn with rare behaviour, if the seed selects one for this agent.
+/// Returns a turn with rare behavior, if the seed selects one for this agent.
 pub(crate) fn turn(names: &[u64], seed: u64, faults: &Faults) -> Option<Vec<AgentAction>> {
     let mut rng = Rng::from_names(seed, &[&[65], names].concat());
     match rng.below(1000) {

@@ -128,7 +128,7 @@ pub fn crashed_at(seed: u64, commit: u64, point: CrashPoint) -> SimReport {
 }
 
 struct Sim {
-    /// The seed that the caller passed. Generated behaviour depends only on the number of the
+    /// The seed that the caller passed. Generated behavior depends only on the number of the
     /// scenario.
     given_seed: u64,
     seed: u64,

@@ -59,7 +59,7 @@ impl RunWatch {
         self.hooks_fire_once(&keys, required_hook(event), after)
     }
 
-    /// Checks a settled run, while `elsewhere` agents work for other runs.
+    /// Checks a settled run. `elsewhere` is the number of agents that work for other runs.
     pub fn check_settled<'s>(
         &self,
         run: &Run,

@@ -1,6 +1,6 @@
 //! Agents in terminals and external agents: their transcripts, their screens, and their reaction to typed input.
 //!
-//! Like all generated behaviour, this depends only on the seed and on names.
+//! Like all generated behavior, this depends only on the seed and on names.
 
 use provost_core::{
     request::{AgentRequest, BlockingMode, RequestKind},

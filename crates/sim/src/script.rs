@@ -1,4 +1,4 @@
-//! Generates sessions, the behaviour of agents and the actions of users from a seed.
+//! Generates sessions, the behavior of agents and the actions of users from a seed.
 //!
 //! Everything here depends only on the seed and on names, never on the order of events. The same seed therefore
 //! produces the same scenario with and without crashes.
@@ -301,7 +301,7 @@ fn limited(until_ms: Option<u64>) -> Vec<AgentAction> {
     vec![AgentAction::Line(StreamSignal::TurnEnded { turn: None, end, usage: None, says: None })]
 }
 
-/// Returns additional behaviour of agents of a newer kind.
+/// Returns additional behavior of agents of a newer kind.
 fn extra_behaviour(rng: &mut Rng, faults: &Faults) -> Vec<AgentAction> {
     match rng.below(8) {
         0 => vec![AgentAction::Line(StreamSignal::Warned {

@@ -27,7 +27,7 @@ pub enum Error {
     NotRegular(PathBuf),
     #[error("{} is longer than {limit} bytes", path.display())]
     TooLong { path: PathBuf, limit: u64 },
-    #[error("{} is outside its directory, or behind a link", .0.display())]
+    #[error("{} is outside the expected directory, or reached through a symbolic link", .0.display())]
     Outside(PathBuf),
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },

@@ -35,9 +35,9 @@ impl StatLine {
     pub fn read(pid: u32) -> io::Result<Option<Self>> {
         match read_stat_text(pid) {
             Ok(bytes) if bytes.is_empty() => Ok(None),
-            Ok(bytes) => parse(&bytes)
-                .map(Some)
-                .ok_or_else(|| io::Error::other(format!("/proc/{pid}/stat has an unknown shape"))),
+            Ok(bytes) => parse(&bytes).map(Some).ok_or_else(|| {
+                io::Error::other(format!("/proc/{pid}/stat has an unexpected format"))
+            }),
             Err(error) if is_gone(&error) => Ok(None),
             Err(error) => Err(error),
         }

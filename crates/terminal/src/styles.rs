@@ -37,7 +37,7 @@ fn is_dim_after(code: &str, before: bool) -> bool {
         match number {
             0 | 22 => dim = false,
             2 => dim = true,
-            // Skip the parameters of a colour.
+            // Skip the parameters of a color.
             38 | 48 => match numbers.next() {
                 Some(5) => drop(numbers.next()),
                 Some(2) => drop(numbers.nth(2)),

@@ -1,8 +1,8 @@
 //! Compares two pictures in a project pixel by pixel.
 //!
-//! Only PNG files are read, up to a limit on bytes and pixels. Colours are compared as stored, with
+//! Only PNG files are read, up to a limit on bytes and pixels. Colors are compared as stored, with
 //! eight bits per channel: profiles and gamma are not applied. Only the first frame of an animation is
-//! compared. Pixels that are fully transparent in both pictures are equal, regardless of their colour.
+//! compared. Pixels that are fully transparent in both pictures are equal, regardless of their color.
 
 use std::{
     io::Cursor,
@@ -22,7 +22,7 @@ pub const MAX_POINTS: u64 = 16 << 20;
 /// Maximum memory for the decoder, in addition to the pixels themselves.
 const MAX_DECODER_BYTES: usize = 16 << 20;
 
-/// The full range of a colour channel, in millionths.
+/// The full range of a color channel, in millionths.
 const FULL_RANGE: u64 = 1_000_000;
 
 /// Two pictures, and the number of pixels in which they differ.

@@ -117,7 +117,7 @@ impl VerifierSpec {
     fn command_verifier(&self, argv: &[String]) -> Result<Verifier, VerifierFault> {
         if self.matches.is_some() || self.field.is_some() || self.equals.is_some() {
             return fault(
-                "matches, field and equals require a file, but the verifier has a command",
+                "\"matches\", \"field\" and \"equals\" require a file, but the verifier has a command",
             );
         }
         // Shells, awk and jq use braces themselves.
@@ -131,9 +131,15 @@ impl VerifierSpec {
             (None, None, None) => FileCondition::Anything,
             (Some(pattern), None, None) => line_holds(pattern)?,
             (None, Some(field), Some(equals)) => field_holds(file, field, equals)?,
-            (Some(_), _, _) => return fault("matches cannot be combined with field or equals"),
-            (None, Some(_), None) => return fault("the verifier has a field but no equals"),
-            (None, None, Some(_)) => return fault("the verifier has equals but no field"),
+            (Some(_), _, _) => {
+                return fault("\"matches\" cannot be combined with \"field\" or \"equals\"");
+            }
+            (None, Some(_), None) => {
+                return fault("the verifier has \"field\", which requires \"equals\"");
+            }
+            (None, None, Some(_)) => {
+                return fault("the verifier has \"equals\", which requires \"field\"");
+            }
         };
         Ok(Verifier::File(FileCheck { file: template(file, BraceMode::Strict)?, holds }))
     }

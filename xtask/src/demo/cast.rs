@@ -19,7 +19,7 @@ impl DemoGate {
     }
 }
 
-/// An agent's behaviour and its expected outcome.
+/// An agent's behavior and its expected outcome.
 pub(super) struct CastMember {
     pub(super) name: &'static str,
     pub(super) story: &'static str,

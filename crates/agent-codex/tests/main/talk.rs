@@ -106,8 +106,8 @@ impl ServerHarness {
     pub(crate) fn take_writes(&mut self) -> Vec<(String, Value)> {
         let writes = self.protocol.pending_writes();
         for write in &writes {
-            assert!(self.protocol.acknowledge_write(&write.key), "it was owed");
-            assert!(!self.protocol.acknowledge_write(&write.key), "it is owed once");
+            assert!(self.protocol.acknowledge_write(&write.key), "the write was pending");
+            assert!(!self.protocol.acknowledge_write(&write.key), "the write is pending only once");
         }
         writes.into_iter().map(|write| (write.key, line(&write.line))).collect()
     }

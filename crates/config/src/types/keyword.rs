@@ -102,11 +102,11 @@ words! {
 
     /// What happens to verified work.
     Land {
-        /// Stays on its own branch.
+        /// The work stays on its own branch.
         Branch = "branch",
-        /// Is merged into the branch from which the run started.
+        /// The work is merged into the branch from which the run started.
         Merge = "merge",
-        /// Is pushed, and a pull request is opened.
+        /// The work is pushed, and a pull request is opened.
         Pr = "pr",
     }
 
@@ -120,11 +120,11 @@ words! {
 
     /// Whether a goal is split into tasks.
     PlanMode {
-        /// If triage decides that one task is not enough.
+        /// The goal is split if triage decides that one task is not enough.
         Auto = "auto",
-        /// Always, regardless of triage.
+        /// The goal is always split, regardless of triage.
         Always = "always",
-        /// Never, so one task does everything.
+        /// The goal is never split, so one task does everything.
         Never = "never",
     }
 
@@ -132,9 +132,9 @@ words! {
     ReviewMode {
         /// There is no review.
         Off = "off",
-        /// Reports them.
+        /// The review only reports its findings.
         Report = "report",
-        /// Fixes them, and the fixes are checked again.
+        /// The review fixes its findings, and the result is checked again.
         Repair = "repair",
     }
 
@@ -148,21 +148,21 @@ words! {
 
     /// What happens to a conversation before the next iteration of a loop.
     CleanUp {
-        /// It is kept.
+        /// The conversation is kept.
         Keep = "keep",
-        /// It is compacted.
+        /// The conversation is compacted.
         Compact = "compact",
-        /// It is replaced by a new one.
+        /// The conversation is replaced by a new one.
         NewThread = "new_thread",
     }
 
-    /// When terminal output is coloured.
+    /// When terminal output is colored.
     Color {
-        /// When the output is a terminal.
+        /// The output is colored if it is a terminal.
         Auto = "auto",
-        /// Always.
+        /// The output is always colored.
         Always = "always",
-        /// Never.
+        /// The output is never colored.
         Never = "never",
     }
 }

@@ -86,7 +86,7 @@ fn values_are_described_with_their_limits() {
     assert_json_snapshot!(at(&schema(), "ui.color"), @r#"
     {
       "default": "auto",
-      "description": "When output is coloured.",
+      "description": "When output is colored. With \"auto\", `CLICOLOR_FORCE` also colors output that is not a terminal, and `NO_COLOR` turns colors off unless `PROVOST_UI_COLOR` is set.",
       "enum": [
         "auto",
         "always",

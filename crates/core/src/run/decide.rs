@@ -157,7 +157,7 @@ pub enum RunRejection {
     Imported,
     #[error("the run has no plan to approve")]
     NoPlanToApprove,
-    #[error("the run has no pending landing of {}", .0.0)]
+    #[error("the run does not wait for approval to land commit {}", .0.0)]
     NoPendingLanding(CommitId),
     #[error("the run is still active, so there is nothing to resume")]
     StillActive,

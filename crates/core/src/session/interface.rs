@@ -214,7 +214,7 @@ pub enum ToolSupport {
 #[serde(default)]
 pub struct ScreenCapabilities {
     pub composer: Composer,
-    /// Whether the adapter recognises prompts, dialogs and requests on the screen.
+    /// Whether the adapter recognizes prompts, dialogs and requests on the screen.
     pub signals: bool,
 }
 

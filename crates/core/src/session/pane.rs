@@ -73,7 +73,7 @@ impl Session {
             (Some(TypingState::Typing), TypingState::Untyped) => {
                 Ok(vec![typed_event(message, id, to)])
             }
-            _ if !may => refused("the agent is not followed"),
+            _ if !may => refused("Provost is not connected to the agent"),
             (None, TypingState::Typing) => match self.input_blocked(launch, message) {
                 Some(why) => refused(why.describe()),
                 None if message.unconfirmed_reason.is_some() => refused(UNCONFIRMED),

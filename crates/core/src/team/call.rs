@@ -156,11 +156,11 @@ pub enum MemberCall {
 pub enum MemberCallError {
     #[error("the field \"because\" is missing: expected the reason or the evidence")]
     NoReason,
-    #[error("the call must be about one thing: pass either a criterion or a piece of evidence")]
+    #[error("the call needs either a criterion or the name of a piece of evidence, but not both")]
     OneOf,
     #[error(
-        "show exactly one of text, challenge or fields, with the iteration and the name of the evidence; a \
-         challenge alone is about the work as a whole"
+        "evidence consists of the iteration, the name, and exactly one of text, challenge and fields; only a \
+         challenge of the work as a whole has neither iteration nor name"
     )]
     NotShown,
     #[error("{0}")]

@@ -190,9 +190,9 @@ pub enum EvidenceMismatch {
     OtherKind(&'static str),
     #[error("the field \"{0}\" is missing or empty")]
     Missing(String),
-    #[error("{found} of a million points differ, but at most {most} may differ")]
+    #[error("{found} of a million pixels differ, but at most {most} may differ")]
     Differs { found: u32, most: u32 },
-    #[error("the pictures have different sizes: expected {}x{} points, found {}x{}", .expected.0, .expected.1, .actual.0, .actual.1)]
+    #[error("the pictures have different sizes: expected {}x{} pixels, found {}x{}", .expected.0, .expected.1, .actual.0, .actual.1)]
     OtherSize { expected: (u32, u32), actual: (u32, u32) },
 }
 
@@ -224,7 +224,7 @@ impl LoopProof {
                     format!(", {} and {}", quote_text(&files.expected), quote_text(&files.actual))
                 });
                 format!(
-                    "two pictures{which}, compared by Provost, that differ in at most {differing} of a million points"
+                    "two pictures{which}, compared by Provost, that differ in at most {differing} of a million pixels"
                 )
             }
         }

@@ -65,7 +65,7 @@ pub enum PictureFilesError {
     Path(String),
     #[error("cannot compare {0:?} with itself: expected two different files")]
     Same(String),
-    #[error("the tolerance is too high: expected at most half of the colour range")]
+    #[error("the tolerance is too high: expected at most half of the color range")]
     Tolerance,
 }
 
@@ -162,7 +162,7 @@ impl PictureComparison {
             tolerance => format!(", with a tolerance of {}", format_share(tolerance)),
         };
         format!(
-            "{} of a million points differ between {} and {}{exactly}",
+            "{} of a million pixels differ between {} and {}{exactly}",
             self.differing,
             of(&self.expected, &self.expected_is),
             of(&self.actual, &self.actual_is)

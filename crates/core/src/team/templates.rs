@@ -87,7 +87,7 @@ pub enum EvidenceSpecError {
     )]
     Field(String),
     #[error(
-        "{0:?} is not a valid share of points: expected 0 to {WHOLE} millionths, as in pictures:1000"
+        "{0:?} is not a valid share of pixels: expected 0 to {WHOLE} millionths, as in pictures:1000"
     )]
     Points(String),
     #[error(

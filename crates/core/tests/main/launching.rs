@@ -257,7 +257,7 @@ fn unobservable_process_is_unknown_until_seen() {
     assert_eq!(
         harness.try_apply(lost),
         Err(SessionRejection::NothingNew),
-        "an end is never doubted"
+        "a recorded end never changes"
     );
     assert_eq!(harness.try_apply(seen), Err(SessionRejection::NothingNew));
 }

@@ -36,10 +36,10 @@ pub(super) enum Span {
 /// Where Markdown is read, which determines how paths and commands are rendered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MarkdownReader {
-    /// In a terminal or an editor. Paths and commands are code spans, so that none of their
-    /// characters is escaped.
+    /// The page is read in a terminal or an editor. Paths and commands are code spans, so that none
+    /// of their characters is escaped.
     Terminal,
-    /// On a forge, where [`neutralize`] relies on there being no code spans.
+    /// The page is read on a forge. There, [`neutralize`] works only if there are no code spans.
     Forge,
 }
 

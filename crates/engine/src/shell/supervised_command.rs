@@ -137,7 +137,7 @@ pub enum Error {
     Read { path: PathBuf, source: launch_dir::Error },
     #[error("could not communicate with the holder: {0}")]
     Communicate(String),
-    #[error("could not end {0} processes of the command")]
+    #[error("{0} processes of the command could not be ended")]
     Survivors(usize),
     #[error("{dead} of {live} launches look dead at once, which is implausible")]
     Implausible { dead: usize, live: usize },

@@ -355,8 +355,8 @@ impl OutputStream {
     }
 }
 
-/// Appends bytes to the journal. With bytes that were held back, a read can be longer than a frame.
-/// The journal's last result covers all frames.
+/// Appends bytes to the journal, in several frames if necessary: together with bytes that were held
+/// back, a read can be longer than a frame. The result of the last frame applies to all of them.
 fn append(
     channel: JournalChannel,
     bytes: &[u8],

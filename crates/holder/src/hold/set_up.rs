@@ -105,7 +105,7 @@ enum LaunchOutcome {
 enum Error {
     #[error(transparent)]
     Spec(#[from] spec::Error),
-    #[error("the launch is already taken")]
+    #[error("another holder already runs this launch")]
     Already,
     #[error("could not create the directory {0:?}")]
     Create(PathBuf, #[source] io::Error),

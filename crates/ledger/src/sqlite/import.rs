@@ -144,9 +144,9 @@ impl ImportRun<'_> {
     fn header(&mut self) -> Result<ExportHeader, LineError> {
         let text = self.lines.next_text()?;
         let header: ExportHeader = serde_json::from_str(text.unwrap_or_default())
-            .map_err(|_| self.lines.content_error("not the header of an export"))?;
+            .map_err(|_| self.lines.content_error("this is not the header of an export"))?;
         if header.format != FORMAT {
-            return Err(self.lines.content_error("not the header of an export"));
+            return Err(self.lines.content_error("this is not the header of an export"));
         }
         if header.version != FORMAT_VERSION {
             let what = format!(
@@ -276,11 +276,13 @@ impl ImportRun<'_> {
 
     fn trailer(&mut self, end: ExportTrailer) -> Result<(), LineError> {
         if end != self.counts {
-            return Err(self.lines.content_error("the counts do not match the lines before"));
+            return Err(self
+                .lines
+                .content_error("the counts at the end do not match the lines of the export"));
         }
         match self.lines.next_text()? {
             None => Ok(()),
-            Some(_) => Err(self.lines.content_error("unexpected data after the end")),
+            Some(_) => Err(self.lines.content_error("the export has data after its end")),
         }
     }
 
@@ -291,7 +293,7 @@ impl ImportRun<'_> {
     ) -> Result<(), Error> {
         statements(&self.db.conn).map_err(|e| match e.sqlite_error_code() {
             Some(rusqlite::ErrorCode::ConstraintViolation) => {
-                self.lines.content_error("a duplicate sequence number, stream or key").into()
+                self.lines.content_error("the sequence number, stream or key occurs twice").into()
             }
             _ => Error::Storage(self.db.error(e)),
         })

@@ -88,8 +88,8 @@ pub(super) enum HelpExtent {
     All,
 }
 
-/// The width to which examples are broken, which fits into a terminal with 80 columns.
-const EXAMPLE_WIDTH: usize = 78;
+/// The width to which examples are broken, in columns.
+const EXAMPLE_WIDTH: usize = 80;
 
 /// Breaks the examples of a command and its subcommands before an option, as a shell accepts it.
 /// Otherwise, the parser would wrap long examples between any two words.
@@ -105,6 +105,9 @@ fn break_examples(command: clap::Command) -> clap::Command {
 }
 
 fn break_example(line: &str) -> String {
+    if line.len() <= EXAMPLE_WIDTH {
+        return line.to_owned();
+    }
     let mut lines: Vec<String> = Vec::new();
     for part in line.split(" --") {
         match lines.last_mut() {

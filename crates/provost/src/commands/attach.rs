@@ -260,25 +260,27 @@ struct AttachTarget {
 /// to it.
 fn attachable(row: &SessionRow) -> Result<AttachTarget, ApiError> {
     let id = ui::short_id(&row.id);
-    let refused = |why: &str| ApiError::new(ErrorCode::Refused, format!("session {id} {why}"));
+    let refused = |message: String| ApiError::new(ErrorCode::Refused, message);
     let logs = format!("provost logs {id} -f");
     if row.mode == AgentMode::Once {
-        return Err(refused("runs a single instruction and has no screen").next(logs));
+        let message = format!("session {id} runs a single instruction and has no screen");
+        return Err(refused(message).next(logs));
     }
     let adapter = if row.can_attach { adapters().with_id(&row.adapter).ok() } else { None };
     let Some(front_end) = adapter.and_then(|adapter| adapter.front_end()) else {
-        let why = format!("cannot be attached to: {} has no screen of its own", row.agent);
-        return Err(refused(&why).next(logs));
+        let message =
+            format!("session {id} cannot be attached to: {} has no screen of its own", row.agent);
+        return Err(refused(message).next(logs));
     };
     if let Some(obstacle) = front_end.attach_obstacle(row.version.as_deref()) {
-        return Err(refused(&obstacle).next(logs));
+        return Err(refused(format!("session {id} {obstacle}")).next(logs));
     }
     let launch = running_launch(row, &id)?;
     // A conversation may be saved only when its first turn starts. Before that, it cannot be
     // opened.
     let thread = if row.turns > 0 { row.thread.clone() } else { None };
     let thread = thread.ok_or_else(|| {
-        refused("has not started a turn yet; try again in a moment")
+        refused(format!("session {id} has not started a turn yet; try again in a moment"))
             .next(format!("provost status {id}"))
     })?;
     Ok(AttachTarget { launch, thread, front_end })
@@ -286,7 +288,7 @@ fn attachable(row: &SessionRow) -> Result<AttachTarget, ApiError> {
 
 /// Returns the running launch of a session, or an error that explains why there is none.
 fn running_launch(row: &SessionRow, id: &str) -> Result<LaunchId, ApiError> {
-    let refused = |why: &str| ApiError::new(ErrorCode::Refused, format!("session {id} {why}"));
+    let refused = |message: String| ApiError::new(ErrorCode::Refused, message);
     let status = format!("provost status {id}");
     let newest = row.launches.last();
     match newest.map(|launch| (launch.phase.known(), launch)) {
@@ -294,10 +296,11 @@ fn running_launch(row: &SessionRow, id: &str) -> Result<LaunchId, ApiError> {
             ApiError::new(ErrorCode::Internal, format!("cannot parse the launch id: {why}"))
         }),
         None | Some((Some(LaunchPhaseName::Pending), _)) if !row.terminal => {
-            Err(refused("is being started; try again in a moment").next(status))
+            let message = format!("session {id} is being started; try again in a moment");
+            Err(refused(message).next(status))
         }
         Some((Some(LaunchPhaseName::Unobserved), _)) => {
-            Err(refused("cannot be observed at the moment").next(status))
+            Err(refused(format!("session {id} cannot be observed at the moment")).next(status))
         }
         None | Some(_) => Err(ended(id)),
     }

@@ -227,7 +227,7 @@ async fn wait_for_change(watch: Option<&pipe::Receiver>) {
 /// long for a socket address.
 fn bind(socket: &Path) -> io::Result<(UnixListener, SocketFileId)> {
     let (Some(dir), Some(name)) = (socket.parent(), socket.file_name()) else {
-        return Err(io::Error::other("the socket has no directory"));
+        return Err(io::Error::other("the socket's path has no parent directory"));
     };
     match fs::symlink_metadata(socket) {
         Ok(about) if !about.file_type().is_socket() => {

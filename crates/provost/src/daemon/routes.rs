@@ -682,7 +682,7 @@ async fn events(
             let found = daemon.handle.team(task, TeamCaller::Operator).await?;
             sse::EventScope::One(found.team.id)
         }
-        (..) => return Err(bad_request("expected exactly one session, run or task").into()),
+        (..) => return Err(bad_request("expected exactly one session, run or team").into()),
     };
     let wanted = sse::EventSelection { after: last.or(query.since).unwrap_or(0), scope: of };
     if query.follow == Some(1) {

@@ -48,8 +48,8 @@ pub(crate) use paint::{Charset, ColorInputs, Paint, Tone};
 #[cfg(test)]
 pub(crate) use run::tests::run as test_run;
 pub(crate) use run::{
-    RunExtras, approval_commands, approval_diff, describe_approval, first_run, run_detail, run_line,
-    run_lines, why_run_lines,
+    RunExtras, approval_commands, approval_diff, describe_approval, first_run, run_detail,
+    run_line, run_lines, why_run_lines,
 };
 pub(crate) use run_graph::task_rows;
 pub(crate) use screen::{Screen, unbreakable};

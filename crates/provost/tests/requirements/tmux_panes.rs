@@ -383,7 +383,7 @@ fn t09_pane_locked_by_another_supervisor_is_not_typed() {
     for id in &ids {
         stage.home.provost(&["send", id, "the text"]).ok();
     }
-    eventually("the other was told", || {
+    eventually("the other was notified", || {
         theirs.received_input("free").contains("the text").then_some(())
     });
     assert_eq!(theirs.received_input("claimed"), "");

@@ -273,7 +273,7 @@ pub struct SpawnStep {
     pub pids: Option<String>,
 }
 
-/// The behaviour of a grandchild.
+/// The behavior of a grandchild.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GrandchildKind {

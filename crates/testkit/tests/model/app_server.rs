@@ -1,4 +1,4 @@
-//! A small client of `codex app-server` on stdio, for behaviour that `exec` cannot show.
+//! A small client of `codex app-server` on stdio, for behavior that `exec` cannot show.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;

@@ -185,7 +185,7 @@ fn landing_failure_ends_only_its_attempt() {
         (RunEnding::Failed, "no branch")
     );
     harness.apply(RunCommand::Resume);
-    assert!(harness.try_apply(failed(1)).is_err(), "a late one ends no later leg");
+    assert!(harness.try_apply(failed(1)).is_err(), "a late one does not end a later attempt");
     assert_eq!(harness.pending_effects(), ["land-2-0"]);
     harness.land("new");
     assert_eq!(harness.ending(), RunEnding::Succeeded);

@@ -194,10 +194,10 @@ fn invalid_evidence_syntax_errors() {
     "artifact:" has no fields: expected comma-separated names, as in artifact:version,notes
     "" is not a valid artifact field: expected 1 to 64 letters, digits, "-" or "_"
     "a b" is not a valid artifact field: expected 1 to 64 letters, digits, "-" or "_"
-    "" is not a valid share of points: expected 0 to 1000000 millionths, as in pictures:1000
-    "2000000" is not a valid share of points: expected 0 to 1000000 millionths, as in pictures:1000
-    "-1" is not a valid share of points: expected 0 to 1000000 millionths, as in pictures:1000
-    "+5" is not a valid share of points: expected 0 to 1000000 millionths, as in pictures:1000
+    "" is not a valid share of pixels: expected 0 to 1000000 millionths, as in pictures:1000
+    "2000000" is not a valid share of pixels: expected 0 to 1000000 millionths, as in pictures:1000
+    "-1" is not a valid share of pixels: expected 0 to 1000000 millionths, as in pictures:1000
+    "+5" is not a valid share of pixels: expected 0 to 1000000 millionths, as in pictures:1000
     "5:a.png" does not name two pictures: expected pictures:MILLIONTHS:EXPECTED:ACTUAL, optionally followed by a tolerance of 0 to 0.5
     "5:a.png:b.png:0.9" does not name two pictures: expected pictures:MILLIONTHS:EXPECTED:ACTUAL, optionally followed by a tolerance of 0 to 0.5
     "/b.png" is not a valid picture path: expected one below the working directory, without ".."

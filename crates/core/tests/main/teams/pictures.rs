@@ -76,8 +76,8 @@ fn failed_comparison_is_reported_not_shown() {
         ..measured(0, 100)
     };
     let all = [
-        (Ok(measured(2, 1_000)), "2000 of a million points differ"),
-        (Ok(other_size), "expected 10x10 points, found 10x11"),
+        (Ok(measured(2, 1_000)), "2000 of a million pixels differ"),
+        (Ok(other_size), "expected 10x10 pixels, found 10x11"),
         (Err("shots/a.png is no PNG picture".to_owned()), "shots/a.png is no PNG picture"),
     ];
     for (found, expected) in all {

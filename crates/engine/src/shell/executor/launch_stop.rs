@@ -123,8 +123,8 @@ impl EffectContext {
         self.world.holders.record_end(link);
     }
 
-    /// Asks the holder to kill its tree for as long as it responds. A holder that does not respond
-    /// is ended together with its tree.
+    /// Asks the holder to kill its process tree. If the holder stops responding, ends it together
+    /// with the tree.
     async fn kill(
         &self,
         session: &Session,

@@ -53,9 +53,9 @@ pub(crate) struct ExternalAgentWatch {
 
 /// How the end of a process became known.
 enum EndSource {
-    /// From the kernel, through the pidfd of exactly this process.
+    /// The kernel reported the end, through the pidfd of exactly this process.
     Exited,
-    /// From a probe that did not find the process.
+    /// A probe did not find the process.
     NotFound,
 }
 

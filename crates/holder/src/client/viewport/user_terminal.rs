@@ -10,7 +10,7 @@ use super::Error;
 use crate::spec::Tty;
 
 /// Resets the modes that a program may have set: alternate screen, hidden cursor, bracketed paste,
-/// focus reports, mouse, extended keys, scroll region and colours. Resetting the scroll region
+/// focus reports, mouse, extended keys, scroll region and colors. Resetting the scroll region
 /// moves the cursor to the top, so the cursor is then placed below the last line.
 const RESET_MODES: &[u8] = b"\x18\x1b[?1049l\x1b[?25h\x1b[?2004l\x1b[?1004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[<u\x1b[>4m\x1b[?1l\x1b>\x1b[r\x1b[0m\x1b[999;1H\r\n";
 

@@ -72,7 +72,7 @@ impl ServerSocket {
     /// Removes the name if it still refers to this socket.
     fn remove_name(&self, path: &Path) -> io::Result<()> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-            return Err(io::Error::other("the socket has no name"));
+            return Err(io::Error::other("the socket has no name in the file system"));
         };
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let parent = rustix::fs::open(parent, flags, Mode::empty())?;

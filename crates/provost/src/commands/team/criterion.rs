@@ -244,9 +244,11 @@ fn draft(context: &Context, args: &DraftArgs) -> CliResult {
     let from = match (args.from.as_str(), &args.of) {
         ("-", of) => DraftSource::Text { text: input::read_text("the text", "-")?, of: of.clone() },
         (_, Some(_)) => {
-            return Err(usage("the author of a message is known: --of applies only to `--from -`")
-                .next("provost team criterion draft --help")
-                .into());
+            return Err(usage(
+                "--of applies only with `--from -`, because a message already has an author",
+            )
+            .next("provost team criterion draft --help")
+            .into());
         }
         (no, None) => DraftSource::Message(no.parse().map_err(|_| {
             usage(format!("{no:?} is not a message number")).next("provost team inbox ls --all")

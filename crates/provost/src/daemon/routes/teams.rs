@@ -219,7 +219,7 @@ pub(super) async fn command(
         String::new()
     };
     let command: TeamCommand = serde_json::from_value(request.command)
-        .map_err(|why| bad_request(format!("cannot read the task's command: {why}")))?;
+        .map_err(|why| bad_request(format!("cannot read the team's command: {why}")))?;
     if command.action().is_none() {
         return Err(bad_request("this command is internal to Provost").into());
     }
@@ -365,7 +365,7 @@ fn parse_id(text: &str) -> Result<TeamId, ApiError> {
 
 fn parse_spec(given: serde_json::Value) -> Result<TeamSpec, ApiError> {
     let spec: TeamSpec = serde_json::from_value(given)
-        .map_err(|why| bad_request(format!("the task's spec cannot be read: {why}")))?;
+        .map_err(|why| bad_request(format!("the team's spec cannot be read: {why}")))?;
     check_spec(&spec)?;
     Ok(spec)
 }

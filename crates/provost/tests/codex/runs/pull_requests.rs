@@ -82,7 +82,7 @@ fn failed_check_and_comment_reach_session_once() {
     assert_eq!(
         stage.run_kinds(&id).iter().filter(|kind| *kind == "run.land_step_added").count(),
         1,
-        "each remark reached the session once"
+        "each comment reached the session once"
     );
     stage.model.assert_all_as_scripted();
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::team_env::TeamEnv;
 
-/// Writes a picture of 100 pixels in one colour, `other` of them in another.
+/// Writes a picture of 100 pixels in one color, `other` of them in another.
 fn write_picture(path: &Path, other: usize) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let points = (0..100).flat_map(|n| if n < other { [200, 0, 0] } else { [10, 20, 30] });
@@ -80,7 +80,7 @@ fn only_matching_pictures_are_verified_evidence() {
     let shown = loop_status(&env);
     assert_eq!(shown["missing"].as_array().map(Vec::len), Some(0), "{shown:#}");
     let words = shown["verified"]["screens"].as_str().unwrap();
-    assert!(words.contains("20000 of a million points differ"), "{words}");
+    assert!(words.contains("20000 of a million pixels differ"), "{words}");
     assert!(words.contains(&digest(&shot)), "{words}");
 }
 
