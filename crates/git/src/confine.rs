@@ -81,7 +81,7 @@ fn loader_of(program: &Path) -> io::Result<Option<PathBuf>> {
     let mut file = File::open(fs::canonicalize(program)?)?;
     let mut head = [0; 64];
     file.read_exact(&mut head)?;
-    let unknown = || io::Error::other("not a 64-bit little-endian ELF file");
+    let unknown = || io::Error::other("the program is not a 64-bit little-endian ELF file");
     if !head.starts_with(b"\x7fELF\x02\x01") {
         return Err(unknown());
     }

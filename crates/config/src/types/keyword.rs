@@ -130,7 +130,7 @@ words! {
 
     /// How a review handles its findings.
     ReviewMode {
-        /// There is no review.
+        /// Nothing is reviewed.
         Off = "off",
         /// The review only reports its findings.
         Report = "report",
