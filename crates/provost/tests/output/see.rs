@@ -48,7 +48,7 @@ fn ls_status_logs_are_recorded() {
     terminal.open("asks", "spawn --name asks --agent asker 'Store the records.'");
     terminal.home.wait("asks", "needs_input");
     terminal.open("busy", "spawn --name parser-rewrite --agent busy 'Rewrite the parser.'");
-    terminal.home.wait_state("parser-rewrite", |row| row["activity"] == "active");
+    terminal.home.wait_state("parser-rewrite", |row| !row["progress"].is_null());
     terminal.record(
         "ls",
         "=| ls
