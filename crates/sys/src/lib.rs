@@ -11,6 +11,7 @@ pub mod process;
 pub mod process_state;
 pub mod program;
 pub mod register;
+pub mod signals;
 
 /// Formats an error with all its causes.
 pub fn error_chain(error: &dyn std::error::Error) -> String {

@@ -175,7 +175,7 @@ pub struct ProcStat {
     pub session: u32,
     pub start_time: u64,
     state: char,
-    threads: u32,
+    pub threads: u32,
 }
 
 impl ProcStat {
