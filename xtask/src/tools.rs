@@ -20,6 +20,7 @@ const FOR_TESTS: &[RequiredTool] = &[
     RequiredTool::new("git", &["git", "--version"], Install::Debian("git")),
     RequiredTool::new("tmux", &["tmux", "-V"], Install::Debian("tmux")),
     RequiredTool::new("strace", &["strace", "-V"], Install::Debian("strace")),
+    RequiredTool::new("bwrap", &["bwrap", "--version"], Install::Debian("bubblewrap")),
     RequiredTool::new("unshare", &["unshare", "--version"], Install::Debian("util-linux")),
     RequiredTool::new("tar", &["tar", "--version"], Install::Debian("tar")),
     RequiredTool::new("rustfmt", &["cargo", "fmt", "--version"], Install::Component("rustfmt")),
