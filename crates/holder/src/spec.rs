@@ -5,6 +5,7 @@ use std::fmt;
 use std::io::{self, Read};
 use std::path::PathBuf;
 
+use provost_sandbox::enter::SandboxOrder;
 use provost_sys::origin::Boundary;
 pub use provost_sys::origin::MARK;
 use serde::{Deserialize, Serialize};
@@ -47,6 +48,10 @@ pub struct HoldSpec {
     /// The terminal in which the command runs, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tty: Option<Tty>,
+    /// The sandbox in which the command runs, if any. The command must not be able to write to the
+    /// status file of the sandbox.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<SandboxOrder>,
     /// The access rule: the daemon of this home has full access, and the operator of the home may
     /// use the terminal. Without a rule, every process of the user that does not descend from the
     /// holder has access.
@@ -164,6 +169,7 @@ impl HoldSpec {
             journal_stdin: true,
             relay: None,
             tty: None,
+            sandbox: None,
             boundary: None,
         }
     }

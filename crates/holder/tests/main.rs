@@ -12,6 +12,7 @@ mod relay;
 mod relay_codex;
 mod relay_env;
 mod resources;
+mod sandbox;
 mod socket;
 mod starting;
 mod terminal;

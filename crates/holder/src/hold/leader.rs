@@ -3,11 +3,15 @@
 //! before then.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::process::Child;
 
 use rustix::process::{
     Pid, PidfdFlags, WaitId, WaitIdOptions, WaitIdStatus, WaitOptions, pidfd_open, waitid, waitpid,
 };
+
+use provost_sandbox::enter::SandboxOrder;
+use provost_sandbox::status::{self, SandboxStart};
 
 use super::output::is_transient;
 use super::stops::{StopChange, StopWatch};
@@ -25,6 +29,8 @@ pub(super) struct CommandLeader {
     /// Whether the leader is stopped by a signal. `None` if it never was.
     suspended: Option<bool>,
     ended: Option<LeaderEnd>,
+    /// The status file of the command's sandbox, if it has one.
+    sandbox: Option<PathBuf>,
 }
 
 struct LeaderEnd {
@@ -34,11 +40,12 @@ struct LeaderEnd {
 }
 
 impl CommandLeader {
-    pub(super) fn new(child: &Child) -> Self {
+    pub(super) fn new(child: &Child, sandbox: Option<&SandboxOrder>) -> Self {
         let pid = Pid::from_child(child);
         let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok();
         let stops = StopWatch::watch(pid).ok();
-        Self { pid, recorded: false, pidfd, stops, suspended: None, ended: None }
+        let sandbox = sandbox.map(|order| order.status.clone());
+        Self { pid, recorded: false, pidfd, stops, suspended: None, ended: None, sandbox }
     }
 
     pub(super) fn has_ended(&self) -> bool {
@@ -99,13 +106,26 @@ impl CommandLeader {
     /// Returns the record of the leader's exit, once it has exited.
     pub(super) fn record(&self, ended_by: EndCause, journal_end: u64) -> Option<ExitRecord> {
         let ended = self.ended.as_ref()?;
+        let failed = (ended_by == EndCause::Itself).then(|| self.failed_sandbox(&ended.end));
         Some(ExitRecord {
             version: RECORD_VERSION,
-            end: ended.end.clone(),
+            end: failed.flatten().unwrap_or_else(|| ended.end.clone()),
             ended_by,
             wall_ms: ended.wall_ms,
             mono_ms: ended.mono_ms,
             journal_end,
+        })
+    }
+
+    /// Returns the end of a command that was not executed, because its sandbox could not be created.
+    fn failed_sandbox(&self, end: &ProcessEnd) -> Option<ProcessEnd> {
+        let status = self.sandbox.as_deref()?;
+        let ProcessEnd::Exited { code } = end else { return None };
+        let entered = matches!(status::read(status), Ok(SandboxStart::Entered));
+        (!entered).then(|| ProcessEnd::NotStarted {
+            error: format!(
+                "the sandbox could not be created (exit code {code}); its output shows the reason"
+            ),
         })
     }
 

@@ -28,6 +28,8 @@ use crate::record::{
     HolderRecord, ProcessEnd, RECORD_VERSION,
 };
 use crate::spec::{self, HoldSpec, MARK, Relay, StdinMode, Tty};
+use provost_sandbox::enter::ORDER_VARIABLE;
+use provost_sys::error_chain;
 use provost_sys::process::{ProcStat, ProcessInstance};
 
 /// The exit code of a holder whose directory already existed. Such a holder has started nothing.
@@ -219,7 +221,15 @@ fn start(spec: &HoldSpec) -> Result<RunningCommand, String> {
     let arriving = prepare_connection(spec)?;
     let stdin = if spec.stdin == StdinMode::Null { Stdio::null() } else { Stdio::piped() };
     let mut command = Command::new(program);
-    command.args(args).env_clear().envs(spec.env.iter().cloned()).env(MARK, &spec.key);
+    command.args(args);
+    let mut order = None;
+    if let Some(sandbox) = &spec.sandbox {
+        let failed = |why| format!("cannot enter the sandbox: {}", error_chain(&why));
+        command = sandbox.helper_command(&spec.argv).map_err(failed)?;
+        order = Some(sandbox.to_variable().map_err(failed)?);
+    }
+    command.env_clear().envs(spec.env.iter().cloned()).env(MARK, &spec.key);
+    command.envs(order.map(|order| (ORDER_VARIABLE, order)));
     command.current_dir(&spec.cwd).process_group(0);
     command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
     let spawned = match (&arriving, spec.tty) {

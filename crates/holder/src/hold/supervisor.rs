@@ -158,7 +158,7 @@ impl Supervisor {
             terminal,
             pace: ReadPace::default(),
             output: CommandOutput::new(streams, spec.output_limit),
-            leader: CommandLeader::new(&child),
+            leader: CommandLeader::new(&child, spec.sandbox.as_ref()),
             rules: SupervisionRules::new(spec, now),
             ended_by: EndCause::Itself,
             phase: HolderPhase::Running,
