@@ -1,4 +1,4 @@
-//! The tools that the tests need, and their installation. A new tool needs one more line in a list.
+//! Installs the tools that the tests need. To add a tool, add it to the list of its kind below.
 
 use std::{
     fs,

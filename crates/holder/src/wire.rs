@@ -152,7 +152,7 @@ pub enum HolderFaultCode {
     StdinClosed,
     /// The command has exited.
     Ended,
-    /// The peer may not connect or make this request.
+    /// The peer is not permitted to connect, or to make this request.
     Forbidden,
     /// Different bytes had already been written under this key, so nothing was written now.
     Conflict,

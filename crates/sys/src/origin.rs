@@ -5,11 +5,11 @@
 //! environment. Ancestors and marks can be forged, but forging them only removes privileges. A
 //! process without such an ancestor and without a mark is the operator.
 //!
-//! A holder is a child subreaper, so no descendant leaves it while it lives. When it is killed, its
-//! processes are adopted by the daemon, which is a subreaper too, or by one of the daemon's
-//! ancestors. So a process is assumed to belong to a launch that lost its holder
-//! ([`register`](crate::register)) unless its ancestry proves the opposite (see
-//! `LostLaunch::may_include`).
+//! A holder is a child subreaper, so as long as the holder is running, all processes of its launch
+//! remain its descendants. If a holder is killed, the daemon (a subreaper too) or one of the daemon's
+//! ancestors adopts the processes. Therefore, while there is a launch without a holder
+//! ([`register`](crate::register)), a process is assumed to belong to that launch unless the
+//! process's ancestry proves otherwise (see `LostLaunch::may_include`).
 
 use std::ffi::OsStr;
 use std::fs;

@@ -84,8 +84,8 @@ fn unit_ms(word: &str) -> Option<f64> {
     })
 }
 
-/// Parses `3:05 pm`, which is on the same day, or `nov 3rd, 2026 3:05 pm`. Codex omits seconds, so
-/// the result is the end of the minute.
+/// Parses a time of the current day (`3:05 pm`), or a date and a time (`nov 3rd, 2026 3:05 pm`). Codex
+/// omits the seconds, so the result is the end of the minute.
 fn at_clock(text: &str, now: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let (day, at) = match words.as_slice() {

@@ -394,7 +394,9 @@ pub enum TeamRejection {
     InboxFull(usize, String),
     #[error("the message text has {0} bytes (at most {MAX_TEXT})")]
     TooLong(usize),
-    #[error("this team has no message {0}, or it was settled long ago")]
+    #[error(
+        "this team has no message {0}, or no longer keeps that message because it was settled long ago"
+    )]
     NoMessage(u32),
     #[error("message {no} is {status}")]
     MessageIs { no: u32, status: &'static str },

@@ -169,8 +169,9 @@ pub(super) fn format_finish_granted(task: &Team) -> String {
     )
 }
 
-/// Formats the text for an agent that continues in a new conversation: the member's contract, the
-/// open criteria, and the message with the terms of its iteration.
+/// Formats the first text of a new conversation in which an agent continues its work: the member's
+/// contract, the open criteria, and the message. If the message starts an iteration of a loop, the text
+/// also contains the requirements of that iteration.
 pub(super) fn format_new_conversation(
     task: &Team,
     member: &TeamMember,

@@ -67,8 +67,8 @@ impl Team {
         events
     }
 
-    /// Returns the recipients of news: the managers, or the operator in a team without managers. A managing
-    /// policy observes the work itself.
+    /// Returns the members that are notified of news: the managers, or the operator in a team without
+    /// managers. A policy that manages a team needs no notification, because it reads the team's state.
     pub(super) fn news_recipients(&self) -> Vec<Recipient> {
         let by_rules =
             self.spec.policy.is_some() && self.bound(MemberRole::Manager).next().is_none();

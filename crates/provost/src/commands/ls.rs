@@ -175,8 +175,8 @@ fn path(args: &LsArgs) -> String {
     )
 }
 
-/// Returns the top directory of the repository that contains a directory, because that is the path
-/// that sessions store. If the path is no longer a directory, it is compared verbatim.
+/// Converts the value of `--project` to the path that sessions store: the top directory of the
+/// repository. If the given directory no longer exists, the value is used unchanged.
 fn project(given: &str) -> String {
     let found = std::fs::canonicalize(given).ok().filter(|found| found.is_dir());
     let top = found.map(|dir| settings::project_top(&dir).unwrap_or(dir));

@@ -70,10 +70,10 @@ struct FactArgs {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 struct FactValue {
-    /// Branch with the work
+    /// Branch that contains the session's work
     #[arg(long, value_name = "NAME")]
     branch: Option<String>,
-    /// Pull request with the work
+    /// Pull request that contains the session's work
     #[arg(long, value_name = "URL")]
     pr: Option<String>,
     /// File or address that the work produced

@@ -46,7 +46,7 @@ pub(crate) struct StatusArgs {
     /// Show the state as of this sequence number
     #[arg(long, value_name = "SEQ", requires = "id", conflicts_with_all = ["why", "watch", "diff"])]
     at: Option<u64>,
-    /// Show the fields that differ between two sequence numbers
+    /// Show the fields whose values changed between two sequence numbers
     #[arg(long, value_name = "FROM..TO", requires = "id", conflicts_with_all = ["why", "watch"], value_parser = as_of::parse_span)]
     diff: Option<(u64, u64)>,
 }

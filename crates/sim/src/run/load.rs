@@ -15,8 +15,8 @@ use crate::{
     team::{self, Consumer, SimTeam},
 };
 
-/// The number of actors that act between two scans for ready actors. Scanning thousands of actors
-/// costs more than acting.
+/// The number of actors that take a step before the next scan for ready actors. Scanning thousands of
+/// actors takes longer than a single step.
 const AT_ONCE: usize = 200;
 
 /// Maximum number of inputs that the owner commits together.

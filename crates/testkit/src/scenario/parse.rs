@@ -169,7 +169,7 @@ fn check_ignore_term(steps: &[ScenarioStep]) -> Result<(), Error> {
             |why: &str| Err(Error::Step { step: (index + 1).to_string(), why: why.to_owned() });
         if is_ignore_term(action) && too_late {
             return wrong(
-                "`ignore_term` must come before the steps that read input or report after exit",
+                "`ignore_term` must come before all steps that read input, and before all steps that send a report after the exit",
             );
         }
         if !is_ignore_term(action) && any_action(action, &is_ignore_term) {

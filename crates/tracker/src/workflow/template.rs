@@ -72,7 +72,7 @@ struct StrictObject<'a> {
     missed: &'a RefCell<Option<String>>,
 }
 
-/// The name of the issue in templates.
+/// The name by which templates refer to the issue.
 const ISSUE: &str = "issue";
 
 /// Names that Liquid itself looks up to check whether a loop is nested.

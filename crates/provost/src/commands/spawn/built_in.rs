@@ -255,7 +255,7 @@ pub(crate) fn only_built_in(flag: &str, command: &str) -> ApiError {
         BuiltInAgent::all().map(|agent| (agent.front_end.title(), agent.name())).unzip();
     let Some(first) = names.first() else {
         return usage(format!(
-            "{flag} applies only to agents that have settings, and this build of Provost has none"
+            "{flag} applies only to built-in agents, and this build of Provost contains no such agent"
         ));
     };
     let message = format!(

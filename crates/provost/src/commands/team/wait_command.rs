@@ -60,7 +60,10 @@ impl TeamWaitEnd {
 pub(super) fn run(context: &Context, args: &TeamWaitArgs) -> CliResult {
     if context.environment.get(MARK).is_some() {
         // Waiting may start a daemon, which an agent must not do.
-        return Err(usage("an agent cannot wait for its team: Provost sends it a message").into());
+        return Err(usage(
+            "an agent cannot use `team wait`: end your turn, and Provost sends you a message",
+        )
+        .into());
     }
     let meant = args.team.target(context);
     let id = meant.find(context)?.id;
