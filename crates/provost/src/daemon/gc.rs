@@ -22,6 +22,7 @@ use provost_git::{
     worktree_find,
 };
 use provost_ledger::SqliteReader;
+use provost_sys::error_chain;
 use tokio::sync::OwnedRwLockReadGuard;
 
 use super::server::DaemonServer;
@@ -371,11 +372,10 @@ fn remove_session_worktree(
     branch: &str,
     apply: bool,
 ) -> Result<WorktreeRemoval, String> {
-    let text = |why: &dyn std::fmt::Display| why.to_string();
-    let project = Project::find(git, Path::new(top)).map_err(|why| text(&why))?;
-    let branch = BranchName::new(branch).map_err(|why| text(&why))?;
-    let Some(worktree) = worktree_find(git, &project, path, &branch).map_err(|why| text(&why))?
-    else {
+    let project = Project::find(git, Path::new(top)).map_err(|why| error_chain(&why))?;
+    let branch = BranchName::new(branch).map_err(|why| error_chain(&why))?;
+    let found = worktree_find(git, &project, path, &branch).map_err(|why| error_chain(&why))?;
+    let Some(worktree) = found else {
         return match path.symlink_metadata() {
             Ok(_) => Err("the directory is no longer a worktree of its project".to_owned()),
             Err(_) => Ok(WorktreeRemoval::default()),
@@ -384,13 +384,13 @@ fn remove_session_worktree(
     // The branch is kept, because it contains the work.
     let fate = BranchFate::Keep;
     let RemovalImpact { risks, ignored_files, dropped_commits } =
-        removal_risk(git, &worktree, fate).map_err(|why| text(&why))?;
+        removal_risk(git, &worktree, fate).map_err(|why| error_chain(&why))?;
     if !risks.is_empty() {
         return Err(risks.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "));
     }
     let mut gone = WorktreeRemoval { ignored_files, dropped_commits, kept: None };
     if apply {
-        gone.kept = remove_worktree(git, &worktree, fate).map_err(|why| text(&why))?.kept;
+        gone.kept = remove_worktree(git, &worktree, fate).map_err(|why| error_chain(&why))?.kept;
     }
     Ok(gone)
 }

@@ -180,3 +180,19 @@ impl Drop for SmallDisk {
         }
     }
 }
+
+#[test]
+fn gc_without_disk_space_says_so() {
+    let disk = SmallDisk::new();
+    let repo = disk.home.repo("work");
+    let work = ["spawn", "--worktree", "--wait", "--json", "--exit-zero-completes"];
+    let work = [&work[..], &["--check", "true", "--", "sh", "-c", "echo a > a"]].concat();
+    disk.provost_in(repo.path(), &work).ok();
+    let ballast = disk.fill(0);
+    let kept = disk.provost(&["gc", "--apply", "--json"]).ok().json();
+    let reason = kept["kept"][0]["reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("No space left"), "{kept:#}");
+    fs::remove_file(ballast).expect("room can be made");
+    let removed = disk.provost(&["gc", "--apply", "--json"]).ok().json();
+    assert_eq!(removed["removed"][0]["kind"], "worktree", "{removed:#}");
+}
