@@ -157,7 +157,7 @@ pub(crate) fn print_line(context: &Context, row: &SessionRow) -> Result<(), Erro
 fn line(paint: Paint, row: &SessionRow) -> String {
     let (tone, words) = ui::describe_state(row);
     let words = match launch_failure(row) {
-        Some(why) => format!("{}: {}", paint.paint(tone, "failed"), ui::escape_line(&why)),
+        Some(why) => format!("{}: {}", paint.paint(tone, "failed"), ui::join_lines(&why)),
         None => paint.paint(tone, &words),
     };
     format!("{} {} {words}", ui::short_id(&row.id), ui::escape_line(&row.name))

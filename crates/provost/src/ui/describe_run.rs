@@ -33,7 +33,7 @@ pub(crate) fn run_event_line(paint: Paint, event: &EventRow) -> Option<String> {
         _ => Tone::Plain,
     };
     let words = describe_run_event(&event.kind, &event.data)?;
-    Some(paint.paint(tone, &clip(&escape_line(&words), LINE_WIDTH * 3)))
+    Some(paint.paint(tone, &clip(&join_lines(&words), LINE_WIDTH * 3)))
 }
 
 /// Returns the findings of a review, one per line, if the event contains any.

@@ -96,6 +96,11 @@ fn changed_file_blocking_a_merge_is_named_and_kept() {
     assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("landing")), "{row:#}");
     let detail = row["detail"].as_str().unwrap();
     assert!(detail.contains("README.md") && detail.contains("commit or stash"), "{detail}");
+    for command in ["monitor", "status", "events"] {
+        let shown = env.stage.home.provost(&[command, &id]);
+        assert!(shown.stdout.contains("README.md"), "{shown:#?}");
+        assert!(!shown.stdout.contains(['␊', '␉']), "{shown:#?}");
+    }
     assert_eq!((checkout_state(&env), env.repo.head()), (before, head));
     // The work is kept too.
     let commit = row["commit"].as_str().unwrap();

@@ -351,7 +351,7 @@ fn print_result(
         (None, _) => String::new(),
     };
     let reason = reason_after(&word, &found.reason);
-    let reason = reason.map(|text| format!(": {}", ui::escape_line(text))).unwrap_or_default();
+    let reason = reason.map(|text| format!(": {}", ui::join_lines(text))).unwrap_or_default();
     let word = context.ui.paint.paint(tone, &word);
     context.ui.line(&format!("{id} {name} {word}{by}{reason}"))?;
     if found.ending == AttemptEnding::NeedsInput {
@@ -360,7 +360,7 @@ fn print_result(
     if let Some(VerifierVerdict::Incomplete(reason)) = &seen.verdict
         && let Some(output) = reason.output()
     {
-        context.ui.notice(&format!("the verifier printed: {}", ui::escape_line(output)));
+        context.ui.notice(&format!("the verifier printed: {}", ui::join_lines(output)));
     }
     if let Some(advice) = advice(asked, tries, seen, found) {
         let agent = advice.agent.map(|agent| format!(" with {agent}")).unwrap_or_default();
