@@ -26,7 +26,7 @@ use crate::{
 #[derive(Clone, Copy)]
 pub struct TeamAdvanceContext<'a> {
     pub now: Moment,
-    /// Returns the current state of a session. If a session cannot be read, it does not count as ended.
+    /// Returns the current state of a session. A session that cannot be read does not count as ended.
     pub session: &'a dyn Fn(SessionId) -> Option<&'a Session>,
     /// The way to invoke Provost in commands that are shown to members. These commands must work in
     /// an empty environment.
@@ -72,7 +72,7 @@ impl<'a> TeamAdvanceContext<'a> {
 }
 
 impl Team {
-    /// Returns the next automatic step, if any. The caller applies the step and then calls this again.
+    /// Returns the next automatic step, if any. The caller applies the step and then calls this method again.
     pub fn advance(&self, context: &TeamAdvanceContext<'_>) -> Option<TeamStep> {
         if self.phase.is_over() {
             return None;
@@ -80,10 +80,10 @@ impl Team {
         self.next_step(context, StepScope::Team)
     }
 
-    /// Returns the next step, given that only this session or its messages have changed since the
-    /// team was last idle. It reads no other session, unless a rule of the team requires it. Any
-    /// further steps are left to [`Team::advance`]. A team may have thousands of members, and most
-    /// changes to one of them do not affect the others.
+    /// Returns the next step, given that only this session or its messages have changed since the team was last idle.
+    /// Reads no other session, unless a rule of the team requires another session. Any further steps are left to
+    /// [`Team::advance`]. A team may have thousands of members, and most changes to one of them do not affect the
+    /// others.
     pub fn advance_for(
         &self,
         session: SessionId,
@@ -152,7 +152,8 @@ impl Team {
             .or_else(|| self.push_next(context, scope))
     }
 
-    /// Returns the next time at which something changes merely because time passes.
+    /// Returns the earliest time at which a message or the managing policy needs a step, even if nothing else happens
+    /// until then.
     pub fn deadline(&self) -> Option<u64> {
         let messages = if self.phase.is_over() { None } else { self.messages.deadline() };
         messages.into_iter().chain(self.policy_deadline()).min()
@@ -205,9 +206,9 @@ impl Team {
                 Some(vec![MessageReturned { no, reason: "it waits".to_owned() }.into()])
             }
             PushStatus::Pending => None,
-            // The agent started a turn with the message, so the push is confirmed and the message
-            // consumed. If the message's loop has ended in the meantime, the message starts no
-            // iteration, even if another loop is running.
+            // The agent started a turn with the message, so the push is confirmed and the message is consumed. If the
+            // message's loop has ended in the meantime, the message starts no iteration, even if another loop is
+            // running.
             PushStatus::Begun => {
                 if let Some(why) = self.delivery_block(message, context) {
                     return Some(self.refuse_delivery(message, why));
@@ -299,7 +300,7 @@ impl Team {
     ) -> TeamStep {
         let sent = format!("team-{}-{}-{}", self.id.short(), message.no, message.offers + 1);
         let begins_thread = self.begins_thread(message, session);
-        // A session that has ended receives the message as its next instruction, which has its own key.
+        // A sealed attempt or a new conversation receives the message as a new instruction, which has its own key.
         let key = if session.attempt().is_sealed() || begins_thread {
             format!("instruction-{}", session.attempt().no + 1)
         } else {
@@ -329,17 +330,16 @@ enum PushStatus<'s> {
     /// The message is still pending in the session.
     Pending,
     Begun,
-    /// No agent has started a turn with the message or will start one, for the given reason.
+    /// The message is lost for the given reason: the agent neither started a turn with the message nor will start one.
     Lost(&'s str),
     /// The session does not know the message.
     Unknown,
 }
 
 impl<'s> PushStatus<'s> {
-    /// Inspects a message that was pushed when the session had started `turns` turns. Input that
-    /// was written to an agent is lost if its process dies, so a message counts as begun only when
-    /// the next turn starts or the agent reports on its work. If the process dies before that, the
-    /// message carries over to the next process.
+    /// Inspects a message that was pushed when the session had started `turns` turns. Input that was written to an
+    /// agent is lost if its process dies, so the agent has begun the message only once the next turn starts or the
+    /// agent reports on its work. If the process dies before that, the message remains pending for the next process.
     fn inspect(session: &'s Session, key: &str, turns: u32) -> PushStatus<'s> {
         let Some(sent) = session.messages.iter().find(|sent| sent.key == key) else {
             return PushStatus::Unknown;
@@ -351,10 +351,10 @@ impl<'s> PushStatus<'s> {
         };
         let attempt = session.attempts.iter().find(|attempt| attempt.no == sent.attempt);
         let says = attempt.is_some_and(|attempt| attempt.claim.is_some());
-        // For an agent without turn events, there is no better evidence.
+        // If the agent reports no turns, delivery is the best evidence that the agent has begun the message.
         let begun = session.turns > turns || session.turns == 0 || says || bug!(WrittenIsBegun);
         let current = session.current_launch();
-        // If the process has not started any turn yet, its first turn is only expected.
+        // Ignore a turn that is only expected, because the process has not started any turn yet.
         let steered = |one: &Launch| {
             one.is_in_turn() && !one.stream.expected && one.watch.turn_changed_at.is_some()
         };
@@ -398,10 +398,9 @@ impl<'t> WaitingMessages<'t> {
     }
 }
 
-/// Whether a session can receive a message now: it is idle and has no open request. A session that
-/// claimed an outcome receives the next message only after that outcome is sealed, because the
-/// claim does not refer to the message. A session that the operator stopped receives nothing,
-/// because a delivery would restart it.
+/// Whether a session can receive a message now: it is idle and has no open request. A session that claimed an outcome
+/// receives the next message only after that outcome is sealed, because the agent made the claim before it received the
+/// message. A session that the operator stopped receives nothing, because a delivery would restart it.
 pub(super) fn accepts_message(session: &Session) -> bool {
     if session.spec.adopted.is_some() || session.open_requests().next().is_some() {
         return false;
@@ -418,10 +417,9 @@ pub(super) fn accepts_message(session: &Session) -> bool {
     (sealed && resumable) || (!sealed && at_rest)
 }
 
-/// Whether a session that can receive messages also receives those from Provost itself, such as
-/// news. If an agent failed to start several times in a row, these messages do not start it again,
-/// because each further failure would be reported to its managers. They wait until another message
-/// starts the agent.
+/// Whether a session that can receive messages also receives those from Provost itself, such as news. If an agent
+/// failed to start several times in a row, these messages do not start it again, because each further failure would be
+/// reported to its managers. Messages from Provost wait until another message starts the agent.
 fn takes_own_messages(session: &Session) -> bool {
     !session.attempt().is_sealed() || session.failed_starts() < MAX_FAILED_STARTS
 }

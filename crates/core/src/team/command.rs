@@ -23,8 +23,8 @@ use serde::{Deserialize, Serialize};
 pub struct NewMessage {
     pub key: String,
     pub correlation: Option<String>,
-    /// The channel on which the message arrived. It is never read from the request: a message that
-    /// arrives on the socket comes from the command line.
+    /// The channel on which the message arrived. The channel is never read from the request. Messages that arrive on
+    /// the socket count as sent from the command line.
     #[serde(skip_deserializing)]
     pub channel: MessageChannel,
     pub to: Recipient,
@@ -162,7 +162,7 @@ pub enum TeamCommand {
         to: String,
         key: String,
         text: String,
-        /// The channel, which Provost sets, as for a [`NewMessage`], and never reads from a
+        /// The channel on which the request arrived. As in a [`NewMessage`], the channel is never read from the
         /// request.
         #[serde(skip_deserializing)]
         channel: MessageChannel,
@@ -287,8 +287,8 @@ impl TeamCommand {
         }
     }
 
-    /// Returns the kinds of moves that permit this command. If moves are required, one of them must
-    /// be recorded first.
+    /// Returns the kinds of moves that permit this command. If moves are required, a move of one of these kinds must be
+    /// recorded first.
     #[expect(clippy::wildcard_enum_match_arm, reason = "all others depend on the action")]
     pub(super) fn required_moves(&self) -> &'static [MoveKind] {
         match self {

@@ -18,8 +18,8 @@ pub struct ProvostInvocation {
     pub home: Option<String>,
 }
 
-/// The invocation for callers that have Provost on their PATH, and its home in the environment or
-/// at the default location.
+/// The invocation for callers that have Provost on their PATH. The home directory of Provost is set in their
+/// environment or is the default one.
 impl Default for ProvostInvocation {
     fn default() -> Self {
         ProvostInvocation { program: "provost".to_owned(), home: None }
@@ -104,13 +104,13 @@ impl TeamCommandLines<'_> {
         self.team_command(&["contract", "accept"], &["--revision", &revision])
     }
 
-    /// Returns the command that audits the team and, if everything holds, finishes it.
+    /// Returns the command that audits the team and finishes the team if nothing blocks the finish.
     pub fn finish(&self) -> CommandLine {
         let task = self.task.id.short();
         self.build(&["done", &task], &["--because", "every criterion holds"])
     }
 
-    /// Returns the form of the command that chooses between two proposals.
+    /// Returns the usage form of the command that chooses between two proposals.
     pub(super) fn choose(&self, choice: ProposalChoice) -> String {
         self.usage_form(&["choose", choice.as_str()], "--because TEXT")
     }
@@ -153,8 +153,7 @@ impl TeamCommandLines<'_> {
     }
 }
 
-/// Returns the form of the command that delivers a message again, for a reader who has Provost on
-/// the PATH.
+/// Returns the usage form of the command that delivers a message again, for a reader who has Provost on the PATH.
 pub(super) fn requeue_form(number: &str) -> String {
     let ProvostInvocation { program, home } = ProvostInvocation::default();
     let words = ["team", "inbox", "requeue", number, "--to", "MEMBER", "--because", "TEXT"];

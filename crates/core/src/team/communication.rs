@@ -11,11 +11,10 @@ use crate::session::{AgentChannel, ReceiveMode, Session};
 /// The way in which a session or member receives messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Communication {
-    /// The channel to the agent. None if Provost has none.
+    /// The channel to the agent. None if Provost has no channel to the agent.
     pub line: Option<AgentChannel>,
     pub receive: ReceiveMode,
-    /// The command that fetches the next message. None if messages are pushed, or cannot be
-    /// delivered at all.
+    /// The command that fetches the next message. None if messages are pushed or cannot be delivered.
     pub receive_command: Option<String>,
     /// The way in which the member acts on its team. None if this describes a session that is not a
     /// member.

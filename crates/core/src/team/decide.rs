@@ -93,7 +93,7 @@ impl Team {
         if !self.is_allowed(action) {
             return Err(TeamRejection::NotGranted(action));
         }
-        // A manager that may not act yet can still receive messages and acknowledge the contract.
+        // A manager that is not permitted to act yet can still receive messages and acknowledge the contract.
         if action == TeamAction::Receive || *actor == TeamActor::Policy {
             return Ok(());
         }
@@ -404,8 +404,8 @@ impl Team {
         }
     }
 
-    /// Checks that an actor may record an epilogue step. A review must come from someone who
-    /// neither did nor led the work, provided that another member could do it.
+    /// Checks that an actor may record an epilogue step. A review must come from someone who neither did nor led the
+    /// work, provided that another member could review the work.
     fn check_may_record(&self, actor: &TeamActor, step: EpilogueStep) -> Result<(), TeamRejection> {
         let what = step.as_str();
         let reviewed = self.bound(MemberRole::Reviewer).next().is_some();
@@ -421,8 +421,8 @@ impl Team {
         }
     }
 
-    /// Checks that an actor may record a challenge of the work. A worker may not record a challenge
-    /// while a reviewer is bound.
+    /// Checks that an actor may record a challenge of the work. A worker cannot record a challenge while a reviewer is
+    /// bound.
     pub(super) fn check_may_challenge(&self, actor: &TeamActor) -> Result<(), TeamRejection> {
         let reviewed = self.bound(MemberRole::Reviewer).next().is_some();
         match self.role_of(actor) {

@@ -355,7 +355,7 @@ impl Team {
         self.check_room(&Recipient::Member(to.name.clone()))
     }
 
-    /// Returns the trust of a message that is redirected to another member. A redirect never raises it.
+    /// Returns the trust of a message that is redirected to another member. A redirect never raises the trust.
     pub(super) fn trust_for(&self, message: &TeamMessage, to: &Recipient) -> MessageTrust {
         let role = |name: &str| {
             let member = self.members.iter().find(|member| member.name == name);

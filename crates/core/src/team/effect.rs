@@ -3,7 +3,7 @@
 use super::state::{PendingCheck, Team};
 use crate::aggregate::EffectKey;
 
-/// An effect outside the ledger. Its result is returned as a command.
+/// An effect outside the ledger. The result of the effect returns to the team as a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TeamEffect {
     RunCheck(PendingCheck),

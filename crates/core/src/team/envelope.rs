@@ -37,8 +37,8 @@ fn looks_like_header(line: &str) -> bool {
     head.all(|wanted| letters.next().is_some_and(|found| found.eq_ignore_ascii_case(&wanted)))
 }
 
-/// Formats a message for its consumer. If the message begins an iteration, Provost adds the
-/// iteration's terms and required evidence at its start, so that the sender need not know them.
+/// Formats a message for its consumer. If the message begins an iteration, Provost adds the requirements of the
+/// iteration at the start of the text, so that the sender need not know these requirements.
 pub fn format_message(task: &Team, message: &TeamMessage, caller: &ProvostInvocation) -> String {
     let head = format!(
         "[{HEAD} {} of team {}: {} from {} by {}{}]",
@@ -70,7 +70,7 @@ pub(super) fn format_interrupt(task: &Team, by: &TeamActor, text: &str) -> Strin
     )
 }
 
-/// Returns the terms of the iteration that a message begins.
+/// Returns the requirements of the iteration that a message begins.
 fn iteration_header(
     task: &Team,
     message: &TeamMessage,
@@ -96,8 +96,8 @@ fn trust_note(kind: TeamMessageKind) -> &'static str {
     }
 }
 
-/// Formats the news about a member's session. The agent's own text is quoted, so that no line of it
-/// can pass for an observation by Provost.
+/// Formats the news about a member's session. The agent's own text is quoted, so that none of its lines can pass for an
+/// observation by Provost.
 pub(super) fn format_news(member: &TeamMember, session: &Session, seen: NewsWatermark) -> String {
     let judged = session.judgement();
     let mut lines = vec![format!(
@@ -154,13 +154,13 @@ pub(super) fn format_check_result(no: u32, what: &str, receipt: &Receipt) -> Str
     text
 }
 
-/// Formats the reply to a request to finish the team that the audit refused.
+/// Formats the reply to a request to finish the team, if the audit refused the request.
 pub(super) fn format_finish_refused(blockers: &[FinishBlocker]) -> String {
     let each: Vec<String> = blockers.iter().map(FinishBlocker::describe).collect();
     format!("The team is not finished:\n{}", each.join("\n"))
 }
 
-/// Formats the reply to a request to finish the team that was granted.
+/// Formats the reply to a request to finish the team, if the request was granted.
 pub(super) fn format_finish_granted(task: &Team) -> String {
     format!(
         "[provost, of team \"{}\": news from provost by rule]\nThe audit passed: the team is done. Nothing more is \

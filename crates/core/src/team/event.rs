@@ -102,8 +102,8 @@ events! {
     UndeliveredReported = "team.undelivered_reported", 1 { messages: Vec<u32>, reports: Vec<u32> }
     /// More news about the same member arrived before delivery, so the message was extended.
     NewsAdded = "team.news_added", 1 { no: u32, text: String }
-    /// The part of a member's session about which its managers have been notified, including the
-    /// messages before this event.
+    /// Records the part of a member's session about which the managers have been notified. The messages before this
+    /// event contain the notification.
     NewsReported = "team.news_reported", 1 {
         member: String,
         turns_ended: u32,
@@ -175,7 +175,7 @@ events! {
     Configured = "team.configured", 1 { config: Box<ManagerConfig> }
     MoveRecorded = "team.move_recorded", 1 { kind: MoveKind, because: String, by: String }
     MoveUsed = "team.move_used", 1 { action: TeamAction }
-    /// A member requested an action without the permission or proof that it requires.
+    /// A member requested an action without the permission or proof that the action requires.
     ActionRefused = "team.action_refused", 1 { by: TeamActor, action: TeamAction, code: String, why: String }
     EpilogueDone = "team.epilogue_done", 1 { step: EpilogueStep, evidence: String, by: TeamActor }
     /// A member or the operator challenged the work as a whole.
@@ -198,7 +198,7 @@ events! {
     NextProposed = "team.next_proposed", 1 { round: u32, role: MemberRole, by: String, text: String }
     NextChosen = "team.next_chosen", 1 { round: u32, choice: ProposalChoice, because: String, by: TeamActor }
     FinishRefused = "team.finish_refused", 1 { blockers: Vec<FinishBlocker> }
-    /// The member that requested the finish is notified that it was granted after the audit. This
-    /// is the last event of a team.
+    /// The member that requested to finish the team is notified that the audit granted the request. This is the last
+    /// event of a team.
     FinishReported = "team.finish_reported", 1 { name: String, text: String }
 }

@@ -160,7 +160,7 @@ impl Team {
                 self.blockers = e.blockers.clone();
             }
             Event::FinishAllowed(e) => self.allowed.clone_from(&e.blockers),
-            // The session's own events record its commands, and a refused action changes nothing.
+            // These events do not change the state of a team. A session's own events record the order to the session.
             Event::MemberOrdered(_) | Event::FinishReported(_) => {}
         }
     }
@@ -247,8 +247,8 @@ impl Team {
         self.clear_continuation();
     }
 
-    /// Hands the open messages of a member over to another one, except for messages about the
-    /// member's own onboarding.
+    /// Hands the open messages of a member over to another member, except for messages about the member's own
+    /// onboarding.
     fn reassign_messages(&mut self, from: &str, to: &str) {
         let because = format!("{from} has left the team");
         let to = Recipient::Member(to.to_owned());
@@ -270,8 +270,8 @@ impl Team {
         );
     }
 
-    /// Hands the open messages of the member that leaves over to its successor, except for messages
-    /// about the member's own onboarding.
+    /// Hands the open messages of a replaced member over to its successor, except for messages about the member's own
+    /// onboarding.
     fn replace_member(&mut self, e: &MemberRotated, at: Moment) {
         let Some(left) = self.members.iter_mut().find(|member| member.name == e.from) else {
             return;
@@ -514,7 +514,7 @@ impl Team {
         }
     }
 
-    /// Forgets failed checks for evidence, which, like the evidence itself, belong to one iteration.
+    /// Forgets the failed checks for evidence, because these checks belong to one iteration, as does the evidence.
     fn clear_evidence_failures(&mut self) {
         self.failed.retain(|failed| !matches!(failed.purpose, CheckPurpose::Evidence { .. }));
     }

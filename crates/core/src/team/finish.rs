@@ -111,7 +111,7 @@ impl BlockerWaiver {
     }
 }
 
-/// Describes the state of a busy worker, after its name.
+/// Describes the state of a busy worker. The description follows the worker's name.
 pub fn describe_state(state: &str) -> String {
     match state {
         "needs_input" => "needs input".to_owned(),
@@ -210,7 +210,7 @@ impl FinishBlocker {
 /// Maximum number of characters of a failed check's output to keep in a blocker.
 const MAX_TAIL: usize = 400;
 
-/// Maximum number of characters of the last output line to include in the sentence itself.
+/// Maximum number of characters of the last output line to include in the sentence that describes the blocker.
 const MAX_LINE: usize = 120;
 
 /// Describes how a check ended, and quotes its last line of output, which is untrusted.
@@ -363,8 +363,8 @@ impl Team {
         blockers
     }
 
-    /// Returns the blockers that are shown to everyone. They do not include a recorded last move,
-    /// but they include the findings of the last audit until the next one begins.
+    /// Returns the blockers that are shown to everyone. They do not include a recorded last move, but they include the
+    /// findings of the last audit until the next audit begins.
     pub fn readiness<'s>(
         &self,
         look: impl Fn(SessionId) -> Option<&'s Session>,

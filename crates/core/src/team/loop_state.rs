@@ -306,7 +306,7 @@ fn evidence_digest(shown: &ShownEvidence) -> String {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompletedIteration {
     pub iteration: u32,
-    /// The message that began the next iteration, and the member that accepted it.
+    /// The message that began the next iteration, and the member that accepted the message.
     pub message: u32,
     pub consumer: String,
     pub at: Moment,
@@ -370,8 +370,8 @@ pub struct Loop {
     /// The continuation for which the worker's conversation was cleaned up.
     #[serde(default)]
     pub cleaned_for: Option<u32>,
-    /// The number of times that the conversation had been compacted before the requested
-    /// compaction. Set while its result is unknown.
+    /// The number of times that the conversation had been compacted before the requested compaction. Set while the
+    /// result of the requested compaction is unknown.
     #[serde(default)]
     pub compactions: Option<u32>,
     /// The number of refused continuations, and why the last one was refused.
@@ -406,7 +406,7 @@ pub enum ContinuationBlocked {
 }
 
 impl ContinuationBlocked {
-    /// Returns how the loop ends if it cannot continue for this reason. None if the loop does not end.
+    /// Returns how the loop ends if the loop cannot continue for this reason. None if the loop does not end.
     pub fn loop_end(&self) -> Option<LoopEnd> {
         match self {
             ContinuationBlocked::Plateau(iterations) => {
@@ -581,8 +581,8 @@ impl Loop {
         stopped && self.begun_by == TeamActor::Operator && self.ended_by.is_manager()
     }
 
-    /// Whether the operator began the loop, and it is neither complete nor stopped by the operator.
-    /// If so, only the operator may replace it.
+    /// Whether the operator began the loop, and the loop is neither complete nor stopped by the operator. If so, only
+    /// the operator may replace it.
     pub(super) fn is_pending_for_operator(&self) -> bool {
         let open = match &self.ended {
             None | Some(LoopEnd::Plateau { .. } | LoopEnd::Budget { .. }) => true,
@@ -592,8 +592,8 @@ impl Loop {
         open && self.begun_by == TeamActor::Operator
     }
 
-    /// Whether the loop does not block the finish, because it was stopped or because the current
-    /// iteration has all of its evidence, even if it is the last one.
+    /// Whether the loop no longer blocks the finish. This is the case if the loop was stopped, or if the current
+    /// iteration has all of its evidence, even if it is the last iteration.
     pub fn is_complete(&self) -> bool {
         match &self.ended {
             Some(LoopEnd::Finished | LoopEnd::Stopped { .. }) => true,

@@ -121,8 +121,8 @@ impl TeamAction {
         }
     }
 
-    /// Returns the kinds of moves that permit this action. If moves are required, one of them must
-    /// be recorded first.
+    /// Returns the kinds of moves that permit this action. If moves are required, a move of one of these kinds must be
+    /// recorded first.
     pub fn required_moves(self) -> &'static [MoveKind] {
         match self {
             TeamAction::Message | TeamAction::Continue => &[MoveKind::Nudge],

@@ -126,8 +126,8 @@ pub struct MemberCapabilities {
 }
 
 impl MemberCapabilities {
-    /// Returns the capabilities of a session at the time when it is bound. Some agents
-    /// receive tools when their conversation begins, others call the tools that they know.
+    /// Returns the capabilities of a session at the time when it is bound. Some agents receive the member tools when
+    /// their conversation begins, and others already know these tools.
     pub fn from_session(session: &Session) -> MemberCapabilities {
         let (spec, interface) = (&session.spec, &session.spec.agent.interface);
         let as_member = spec.agent.settings.member.is_some();
@@ -180,7 +180,7 @@ impl NewsWatermark {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemberOrder {
-    /// Interrupts the agent's turn. If a text is given, it is sent next.
+    /// Interrupts the agent's turn. If a text is given, the agent receives it next.
     Interrupt {
         text: Option<String>,
     },

@@ -110,8 +110,8 @@ impl Team {
         format!("team-{}-{message}-clean-up", self.id.short())
     }
 
-    /// Cleans up a worker's conversation before a continuation is delivered, once per continuation.
-    /// If a new conversation is required, the continuation itself starts it.
+    /// Cleans up a worker's conversation before a continuation is delivered, once per continuation. If a new
+    /// conversation is required, the continuation itself starts the new conversation.
     pub(super) fn clean_up(
         &self,
         member: &TeamMember,
@@ -141,7 +141,8 @@ impl Team {
         Some(ConversationCleanedUp { message, name, clean_up, skipped, compactions }.into())
     }
 
-    /// Records that a requested compaction never happened, so that the record does not claim it did.
+    /// Records that a requested compaction never happened, so that the record does not claim that the conversation was
+    /// compacted.
     fn compaction_failed(
         &self,
         looped: &Loop,

@@ -72,8 +72,8 @@ pub enum TeamMessageKind {
 }
 
 impl TeamMessageKind {
-    /// Whether an actor may write messages of this kind. Provost creates the others itself: the
-    /// gate creates continuations, and observations create news. Only the operator sends probes.
+    /// Whether an actor may write messages of this kind. Provost itself creates messages of the other kinds: the gate
+    /// creates continuations, and observations create news. Only the operator sends probes.
     pub(super) fn may_be_written_by(self, actor: &TeamActor) -> bool {
         match self {
             TeamMessageKind::Instruction | TeamMessageKind::Note | TeamMessageKind::Report => true,
@@ -358,8 +358,7 @@ pub struct TeamMessage {
     /// Whether the iteration has begun. If so, delivering the message again does not restart it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub begun: bool,
-    /// The number of times that the message was offered. A lease carries the number of its offer,
-    /// which is unique.
+    /// The number of times that the message was offered. Each lease has the number of its offer, which is unique.
     pub offers: u32,
     /// The number of offers that no longer count, because the message was requeued after them.
     #[serde(default)]
@@ -425,7 +424,7 @@ impl TeamMessage {
         self.offers.saturating_sub(self.forgiven_offers) >= MAX_OFFERS
     }
 
-    /// Returns what happens to the message because its deadline has passed. None if it has not passed.
+    /// Returns what happens to the message because its deadline has passed. None if the deadline has not passed.
     pub fn deadline_effect(&self, now: Moment) -> Option<DeadlineEffect> {
         let expired = self.expires_ms.is_some_and(|expires| expires <= now.mono_ms);
         match &self.status {
@@ -449,7 +448,7 @@ impl TeamMessage {
         }
     }
 
-    /// Returns the next time at which the message changes merely because time passes.
+    /// Returns the time at which the message expires, or at which its lease ends if the message is leased.
     pub fn deadline(&self) -> Option<u64> {
         match &self.status {
             MessageStatus::Stored => self.expires_ms,

@@ -27,7 +27,7 @@ pub struct TeamMessages {
 struct MessageIndexEntry {
     /// Hash of the message's key.
     key: u64,
-    /// The time at which the message changes merely because time passes. `u64::MAX` means never.
+    /// The deadline of the message. `u64::MAX` if the message has no deadline.
     due_ms: u64,
     status: MessageStatusKind,
     for_operator: bool,

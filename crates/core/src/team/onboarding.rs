@@ -1,5 +1,5 @@
-//! Onboarding: if a member's session existed before the member was bound, it receives its contract
-//! in a message.
+//! Onboarding: if a member's session existed before the member was bound, the session receives the member's contract in
+//! a message.
 
 use super::{
     advance::TeamStep,
@@ -37,8 +37,8 @@ pub(super) fn handover_key(from: &str, to: &str) -> String {
     format!("{HANDOVER_KEY}{from}-{to}")
 }
 
-/// Whether a message is delivered before all others, including those inherited from the
-/// predecessor, because it explains them.
+/// Whether a message is delivered before all others. A handover is delivered first, because it explains the messages
+/// that the successor inherits.
 pub(super) fn is_delivered_first(message: &TeamMessage) -> bool {
     // Only the operator can rotate a member.
     let of_operator = message.from == TeamActor::Operator && message.kind == TeamMessageKind::Note;

@@ -12,7 +12,7 @@ use crate::{
 /// A share of 1, in millionths.
 pub const WHOLE: u32 = 1_000_000;
 
-/// Maximum color tolerance, in millionths of the value range. Above it, nearly all colors would match.
+/// Maximum color tolerance, in millionths of the value range. Above this tolerance, nearly all colors would match.
 pub const MAX_TOLERANCE: u32 = 500_000;
 
 /// Maximum length of a picture's path, in bytes.

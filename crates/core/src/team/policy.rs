@@ -1,8 +1,8 @@
 //! A manager that is implemented by rules instead of an agent.
 //!
-//! On each `advance`, the first rule that applies acts as [`TeamActor::Policy`], with the
-//! permissions of a manager. All actions are recorded with the team, and the record is checked
-//! first, so that each occasion is handled once and the number of actions is limited.
+//! On each `advance`, the first rule that applies acts as [`TeamActor::Policy`], with the permissions of a manager. All
+//! actions are recorded with the team. Each rule checks the record before it acts, so that the policy handles each
+//! situation once and the number of actions is limited.
 
 use std::{cell::LazyCell, collections::BTreeMap};
 
@@ -294,7 +294,7 @@ impl Team {
         Some(TeamStep::Events(self.execute_intent(want, context)))
     }
 
-    /// Returns the next time at which the policy must act merely because time passes.
+    /// Returns the next time at which the policy must act, even if nothing else happens until then.
     pub(super) fn policy_deadline(&self) -> Option<u64> {
         if self.phase != TeamPhase::Active {
             return None;

@@ -69,8 +69,8 @@ pub fn contract(commands: &TeamCommandLines<'_>, member: &TeamMember, via: Membe
     render_contract(&ContractText { commands, task: commands.task, member, via, new_thread: false })
 }
 
-/// Returns the contract for a new conversation. The loop's terms are part of the iteration's
-/// message instead.
+/// Returns the contract for a new conversation. The contract omits the terms of the loop, because the message that
+/// starts the iteration contains them.
 pub(super) fn contract_for_new_thread(
     commands: &TeamCommandLines<'_>,
     member: &TeamMember,
@@ -97,7 +97,7 @@ struct ContractText<'a> {
     task: &'a Team,
     member: &'a TeamMember,
     via: MemberMode,
-    /// Whether to omit the loop's terms because the message contains them.
+    /// Whether to omit the terms of the loop, because the message that starts the iteration contains them.
     new_thread: bool,
 }
 
@@ -391,7 +391,7 @@ fn loop_terms(looped: &Loop) -> String {
     )
 }
 
-/// Describes the terms of an iteration for its worker: the required evidence, how to submit it, and
+/// Describes the requirements of an iteration for the worker: the required evidence, how to submit the evidence, and
 /// how the conversation is cleaned up.
 pub(super) fn iteration_terms(
     commands: &TeamCommandLines<'_>,

@@ -232,7 +232,7 @@ impl Team {
         self.loop_state.as_ref().filter(|looped| looped.ended.is_none())
     }
 
-    /// Returns the role of an actor. The operator and Provost itself have none.
+    /// Returns the role of an actor. The operator and Provost itself have no role.
     pub fn role_of(&self, actor: &TeamActor) -> Option<MemberRole> {
         match actor {
             TeamActor::Operator | TeamActor::Provost => None,

@@ -1,8 +1,8 @@
 //! Built-in loops, and loops built from named evidence.
 //!
-//! The evidence for a loop is known before its commands are. A [`LoopOutline`] becomes a
-//! [`LoopTemplate`] once the project's checks are filled in. A loop cannot begin while a command is
-//! unknown.
+//! The kinds of evidence that a loop requires are known before the commands that produce the evidence. A
+//! [`LoopOutline`] becomes a [`LoopTemplate`] once the project's checks are filled in. A loop cannot begin while a
+//! command is unknown.
 
 use std::{fmt, str::FromStr};
 
@@ -26,7 +26,7 @@ const DEFAULT_PLATEAU: u32 = 3;
 /// The accepted forms of evidence on one line, for messages and help.
 pub const EVIDENCE_FORMS: &str = "\"checks\", \"challenge\", NAME=verified, NAME=verified:COMMAND, NAME=asserted, NAME=challenge, NAME=artifact:FIELD,FIELD or NAME=pictures:MILLIONTHS[:EXPECTED:ACTUAL[:TOLERANCE]]";
 
-/// Required evidence, as far as its command is known.
+/// Required evidence, whose command may still be unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EvidenceSpec {
     /// Each of the project's own checks, with a separate receipt for each.

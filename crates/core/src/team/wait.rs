@@ -14,7 +14,7 @@ use crate::{verdict::Receipt, wait::WaitStatus};
 pub enum TeamWaitTarget {
     /// The check with this number.
     Check(u32),
-    /// The audit with this number, and the request to finish that started it.
+    /// The audit with this number, and the request to finish that started the audit.
     Audit(u32),
 }
 
