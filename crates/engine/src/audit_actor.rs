@@ -3,7 +3,7 @@
 
 use provost_core::team::TeamActor;
 
-/// Separates the peer from the member. No peer name contains it.
+/// Separates the peer from the member. No name of a peer contains this text.
 const SEPARATOR: &str = " as ";
 
 /// The prefix of the actor for an agent's tool calls, which distinguishes them from commands that

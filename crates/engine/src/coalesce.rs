@@ -50,8 +50,7 @@ impl SignalCoalescer {
         SignalCoalescer { prompt_usage, ..SignalCoalescer::default() }
     }
 
-    /// Accepts a signal that was printed at the given time, and returns the signals to record now,
-    /// oldest first.
+    /// Adds a signal that was printed at the given time, and returns the signals to record now, oldest first.
     pub(crate) fn take(
         &mut self,
         signal: StreamSignal,

@@ -1,5 +1,4 @@
-//! Parses what `gh` prints about pull requests. Nothing is guessed: anything that is not understood
-//! counts as not passed.
+//! Parses what `gh` prints about pull requests. A state that Provost does not know counts as not passed.
 
 use provost_core::run::{
     CommentAuthors, PullRequestChecks, PullRequestState, PullRequestStatus, ReviewComment,

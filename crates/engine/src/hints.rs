@@ -72,8 +72,8 @@ pub(crate) fn hint_for_blocker(
     })
 }
 
-/// Like [`hint_for_blocker`], but also suggests to answer a worker that waits for an answer. `look`
-/// returns a session's current state.
+/// Like [`hint_for_blocker`], but also suggests a command that answers a waiting worker. `look` returns a session's
+/// current state.
 pub(crate) fn hint_for_open_blocker<'s>(
     task: &Team,
     who: &TeamActor,
@@ -158,7 +158,7 @@ pub(crate) fn hint_after_refusal(
         ) => TeamAction::AcceptMessage { no: *no, lease: *lease },
         (TeamRejection::StaleLease(_) | TeamRejection::NoLease { .. }, _)
         | (TeamRejection::MessageIs { status: "stored", .. }, _) => TeamAction::NextMessage,
-        // A draft refers to its message by number, so polling for the next message would not help.
+        // A draft refers to a message by number, so a command that polls for the next message would not help.
         (TeamRejection::NoMessage(_), TeamCommand::Draft { .. })
         | (TeamRejection::MessageIs { .. }, _) => TeamAction::AllMessages,
         (TeamRejection::NoMessage(_), _) => TeamAction::NextMessage,

@@ -1,10 +1,9 @@
 //! The engine: maintains the state of sessions, runs and teams, decides what to do next, and
 //! carries out effects.
 //!
-//! [`board`] is sans-IO: it takes inputs and the time, returns a batch for the ledger, and applies
-//! committed events. [`shell`] is the thin layer that moves values between the board, the ledger
-//! and the outside world. The simulator is built without it, so the rest of the crate never
-//! depends on it.
+//! [`board`] is sans-IO: it takes inputs and the time, returns a batch for the ledger, and applies committed events.
+//! [`shell`] is the thin layer that moves values between the board, the ledger and the outside world. The simulator is
+//! built without [`shell`], so the rest of the crate never depends on [`shell`].
 
 #![cfg_attr(not(feature = "shell"), expect(dead_code, reason = "only the shell uses all of it"))]
 

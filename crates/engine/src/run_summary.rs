@@ -1,8 +1,8 @@
 //! The summary of a run: goal, understanding, plan, decisions, changes, proof, reviews and open
 //! points.
 //!
-//! It is written once, as Markdown and as HTML, when the outcome is sealed. All text from agents
-//! and users is quoted, so none of it can pass for a part of the summary itself.
+//! The summary is written once, as Markdown and as HTML, when the outcome is sealed. All text from agents and users is
+//! quoted, so none of it can pass for a part of the summary itself.
 
 mod page;
 mod plan;
@@ -40,8 +40,8 @@ pub(crate) fn write(
     write_once(dir, &format!("summary-{attempt}.md"), &page.to_markdown()).map_err(write_error)
 }
 
-/// Renders the summary of a run that is not sealed yet, for a pull request. It contains nothing
-/// about the user's machine and nothing private, so it omits the spec and the decisions.
+/// Renders the summary of a run that is not sealed yet, for a pull request. The summary contains nothing about the
+/// user's machine and nothing private, so it omits the spec and the decisions.
 pub(crate) fn render_for_pull_request(git: &Git, run: &Run) -> String {
     build_page(run, run.attempt().no, WorkChanges::read(git, run), SummaryAudience::Public)
         .to_forge_markdown()

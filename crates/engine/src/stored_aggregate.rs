@@ -39,7 +39,7 @@ pub trait StoredAggregate: Aggregate<Id: Into<Subject>> {
         None
     }
 
-    /// Returns the sessions that the aggregate gives commands to while they are bound to it.
+    /// Returns the sessions that are bound to the aggregate and to which it sends commands.
     fn bound_sessions(&self) -> Vec<SessionId> {
         Vec::new()
     }

@@ -32,7 +32,8 @@ pub const TEAM: &str = Team::KIND;
 /// The version of the fold. Snapshots from other versions are discarded.
 pub const FOLD_VERSION: u32 = 1;
 
-/// A snapshot is stored every this many events, so that a long stream need not be folded from its start.
+/// The number of events after which the next snapshot is stored. With snapshots, a long stream need not be folded from
+/// its start.
 pub const SNAPSHOT_EVERY: u64 = 256;
 
 /// Why a stream cannot be folded.

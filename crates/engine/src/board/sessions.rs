@@ -152,8 +152,8 @@ impl BoardTransaction<'_> {
             | DeadlineKind::OwnTurn
             | DeadlineKind::Retry => SessionCommand::Tick,
         };
-        // If a silence is rejected, the stream produced output in the meantime, so there is nothing
-        // to record.
+        // The session rejects the report of a silence if the stream produced output in the meantime. In that case,
+        // there is nothing to record.
         drop(self.command(id, &command, "provost"));
     }
 

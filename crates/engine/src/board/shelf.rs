@@ -118,8 +118,8 @@ impl<A: StoredAggregate> Shelf<A> {
         }
     }
 
-    /// Replaces an aggregate. If an effect was abandoned because of a shortage but is still
-    /// pending, it is started again, because no worker is handling it anymore.
+    /// Replaces an aggregate. If an effect was abandoned because of a shortage but is still pending, the effect is
+    /// started again, because nothing is carrying out the effect anymore.
     fn insert(
         &mut self,
         state: A,

@@ -37,7 +37,7 @@ struct TeamStepResult {
     concerned: Vec<SessionId>,
 }
 
-/// If this many steps were found only by checking the whole team, all its sessions are checked.
+/// If this many steps were found only by checking the whole team, all of the team's sessions are checked one by one.
 const MAX_OVERLOOKED: usize = 2;
 
 impl ChangedSessions {
@@ -116,7 +116,8 @@ impl BoardTransaction<'_> {
         self.teams.existing_draft(id).map_or(0, |draft| draft.events.len())
     }
 
-    /// Returns the events of this transaction that open a team. Empty if the team was already open.
+    /// Returns the events of this transaction that open a team. Empty if the team was already open before the
+    /// transaction.
     pub fn opening_events(&self, id: TeamId) -> impl Iterator<Item = &Event> {
         let draft = self.teams.existing_draft(id).filter(|draft| draft.expected == 0);
         draft.into_iter().flat_map(|draft| draft.events.iter().map(|one| &one.event))

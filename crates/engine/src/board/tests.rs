@@ -70,7 +70,7 @@ impl ShortageTestBoard {
         (asked, self.signal(StreamSignal::RequestWithdrawn { native }))
     }
 
-    /// Commits several commands together. The session accepts them all, except a shortage of an
+    /// Commits several commands together. The session accepts all of the commands, except a report of a shortage for an
     /// effect that is not pending.
     fn apply(&mut self, commands: &[SessionCommand]) -> CommitChanges {
         let id = self.id;

@@ -20,7 +20,8 @@ pub fn as_of(ledger: &dyn ReadLedger, subject: Subject, seq: u64) -> Result<AsOf
     Ok(AsOfReply { ok: true, kind: of, id, at: seq, after, before, archived, row })
 }
 
-/// Returns the fields that differ between two events.
+/// Returns the fields of a row that differ between two events: the row as of one event is compared with the row as of
+/// the other.
 pub fn diff(
     ledger: &dyn ReadLedger,
     subject: Subject,

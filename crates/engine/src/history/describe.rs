@@ -56,8 +56,8 @@ impl EventDescription {
     }
 }
 
-/// Describes a team event, taking its actor into account, because it is not a refusal if a user
-/// dead-letters a message.
+/// Describes a team event, taking the actor of the event into account. If a user dead-letters a message, for example,
+/// the event is not a refusal.
 pub(super) fn describe_with_actor(event: &TaskEvent, actor: &str) -> EventDescription {
     let description = describe_team_event(event);
     let aside =
@@ -268,11 +268,10 @@ fn describe_message_event(event: &TaskEvent) -> EventDescription {
     EventDescription { message: Some(no), ..description }
 }
 
-/// The code for a message that could not be delivered for a reason other than a refusal by the
-/// gate.
+/// The code for a message that could not be delivered although the gate did not refuse the message.
 const UNDELIVERABLE: &str = "undeliverable";
 
-/// Extracts the gate's code from a reason. Only reasons from the gate start with a code.
+/// Extracts the code of the gate from a reason. Only a reason from the gate starts with such a code.
 fn refusal_code(reason: &str) -> &str {
     let named = reason.split_once(": ").map(|(name, _)| name);
     named.filter(|name| ContinuationBlocked::CODES.contains(name)).unwrap_or(UNDELIVERABLE)

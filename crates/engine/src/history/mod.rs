@@ -91,8 +91,8 @@ fn parse_subject(kind: &str, id: &str) -> Option<Subject> {
     })
 }
 
-/// Returns the error for a text that matches nothing of the expected kinds. If the text refers to
-/// something of another kind, the error says so.
+/// Returns the error for a text that matches nothing of the expected kinds. If the text refers to something of another
+/// kind, the error says which kind that is.
 pub(crate) fn not_found(
     ledger: &dyn ReadLedger,
     expected: &[&'static str],

@@ -1,4 +1,5 @@
-//! The newest events of a team. They are read from the end of its stream, however long it is.
+//! The newest events of a team. The events are read from the end of the team's stream, so the length of the stream does
+//! not matter.
 
 use provost_api::{ApiError, RecentEventsRow};
 use provost_core::{ids::TeamId, team::Team};
@@ -101,7 +102,7 @@ mod tests {
         }))
     }
 
-    /// A team with a worker that has handled this many messages, and a last one that waits.
+    /// A team with a worker that has handled this many messages, and one further message that waits.
     fn team_with_messages(messages: u32) -> MemLedger {
         let (mut board, mut ledger) = (Board::default(), MemLedger::default());
         for no in 0..=messages {
@@ -132,7 +133,7 @@ mod tests {
         ledger
     }
 
-    /// Returns the news and the number of records that were read for them.
+    /// Returns the newest events and the number of records that were read to find them.
     fn counted_news(ledger: &MemLedger, since: Option<u64>) -> (RecentEventsRow, u64) {
         let before = ledger.records_read();
         let news = news(ledger, id(), since).expect("the team can be read");

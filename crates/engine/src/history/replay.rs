@@ -73,8 +73,8 @@ pub fn replay(
     })
 }
 
-/// Returns the team's own stream and the streams of all members that it ever had, and which of
-/// these streams are open.
+/// Returns the team's own stream and the streams of all members that the team ever had, and which of these streams are
+/// open.
 pub fn streams_of(
     ledger: &dyn ReadLedger,
     id: TeamId,

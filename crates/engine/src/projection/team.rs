@@ -274,7 +274,7 @@ fn failed_check_row(failed: &FailedCheck) -> FailedCheckRow {
     }
 }
 
-/// Describes the criteria drafted from a text. `task` is the team before any of them was proposed.
+/// Describes the criteria drafted from a text. `task` is the team before any of these criteria was proposed.
 pub(crate) fn draft_row(task: &Team, draft: &CriteriaDraft, dry_run: bool) -> DraftRow {
     let numbers = (task.criteria.len() + 1..).map(|no| (!dry_run).then_some(no));
     let proposed = draft.drafted.iter().zip(numbers);

@@ -52,7 +52,7 @@ pub(crate) fn prepare(
     Ok(())
 }
 
-/// Removes what a killed agent and its holder left behind.
+/// Removes the files that a killed agent and its holder left behind.
 pub(crate) fn remove_remains(world: &EngineWorld, adapter: Option<&dyn Adapter>, launch: LaunchId) {
     std::fs::remove_file(world.home.attach_socket(launch)).ok();
     if let Some(adapter) = adapter {
@@ -60,8 +60,8 @@ pub(crate) fn remove_remains(world: &EngineWorld, adapter: Option<&dyn Adapter>,
     }
 }
 
-/// Compares the repository's files with what the user trusts. This is done before each launch,
-/// because an agent may have changed them.
+/// Compares the repository's files with what the user trusts. The files are compared before each launch, because an
+/// agent may have changed them.
 fn repository_files(session: &Session) -> RepositoryFiles {
     let worktree = PathBuf::from(cwd_of(session));
     let root = provost_trust::find_top(&worktree).unwrap_or_else(|| worktree.clone());

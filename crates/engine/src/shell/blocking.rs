@@ -54,8 +54,8 @@ static WRITES: LazyLock<&'static Lane> = LazyLock::new(|| Lane::new("writes", 1,
 /// Work for requests.
 static REQUESTS: LazyLock<&'static Lane> = LazyLock::new(|| Lane::new("requests", 2, 32));
 
-/// Starts the permanent threads. Fails if one of them cannot be started, because the daemon could
-/// not respond to anything without them.
+/// Starts the permanent threads. Fails if a thread cannot be started, because the daemon could not respond to anything
+/// without these threads.
 pub fn start() -> io::Result<()> {
     WORK.start()?;
     WRITES.start()?;
@@ -67,7 +67,7 @@ pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send 
     WORK.run(work).await
 }
 
-/// Runs work that writes to a checkout. Such work may wait for work that runs in [`blocking`].
+/// Runs work that writes to a checkout. Such work may wait for other work that runs in [`blocking`].
 pub(crate) async fn blocking_write<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> T {

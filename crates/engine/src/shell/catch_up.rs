@@ -6,12 +6,12 @@ use provost_core::{ids::LaunchId, session::SessionCommand, time::Moment};
 
 use super::handle::EngineRequest;
 
-/// How much longer an answer may have to wait until its session has been observed. The remaining
-/// processes of a dead agent are ended first.
+/// How much longer an answer may have to wait until its session has been observed. If the agent is dead, observing the
+/// session takes longer, because the remaining processes are ended first.
 const ANSWER_LATER_MS: u64 = 8_000;
 
-/// Launches that have not been observed since the daemon started. Until they have been, no deadline
-/// applies, because what happened while no daemon was running came before those deadlines.
+/// Launches that have not been observed since the daemon started. Until all of these launches have been observed, no
+/// deadline applies, because events from the time without a daemon precede those deadlines.
 #[derive(Debug, Default)]
 pub(super) struct CatchUp {
     pub(super) launches: BTreeSet<LaunchId>,

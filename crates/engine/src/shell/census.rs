@@ -1,9 +1,8 @@
 //! Rejects process deaths if too many probes report them at once.
 //!
-//! A probe can be wrong about every process for the same reason, such as an empty process table or
-//! a machine that was restored from a snapshot. Therefore, a launch that looks dead is not
-//! considered dead while more than half of all launches look dead. Exits that the kernel reported
-//! are never questioned here.
+//! A probe can be wrong about every process for the same reason, such as an empty process table or a machine that was
+//! restored from a snapshot. Therefore, a launch that looks dead is not considered dead while more than half of all
+//! launches look dead. Exits that the kernel reported are always accepted.
 
 use std::{
     collections::BTreeMap,

@@ -43,8 +43,8 @@ use crate::stream::Subject;
 /// How many times to repeat a check whose holder died. Repeating a check is safe.
 const RETRIES: u32 = 2;
 
-/// How long to wait before each retry of a failed checkout. Each retry uses another slot. Whatever
-/// blocked the checkout may go away, and the failure says nothing about the work.
+/// How long to wait before each retry of a failed checkout. Each retry uses another slot. The cause of the failure may
+/// be temporary, and it is unrelated to the work.
 const CHECKOUT_PAUSES: [Duration; 4] = [
     Duration::from_millis(100),
     Duration::from_millis(500),
@@ -81,7 +81,7 @@ pub(crate) struct CheckRunner {
     pub(crate) git_calls: GitCalls,
     pub(crate) effects: Effects,
     pub(crate) environment: DaemonEnvironment,
-    /// The key for the environment digests. Without it, variables cannot be guessed from their digest.
+    /// The key for the environment digests. Without the key, the values of variables cannot be guessed from a digest.
     pub(crate) key: [u8; 32],
     pub(crate) slots: CheckoutSlots,
 }
@@ -156,7 +156,7 @@ struct CheckTarget {
 }
 
 impl CheckRunner {
-    /// Marks the checkouts of checks as used that are still running from before a restart.
+    /// Marks the checkouts as used in which checks from before a restart are still running.
     pub(crate) fn claim_running(&self, job: &CheckJob) {
         for (effect, retry) in
             job.effects().flat_map(|effect| (0..=RETRIES).map(move |retry| (effect.clone(), retry)))
@@ -307,7 +307,7 @@ impl CheckRunner {
         cancel: &tokio::sync::watch::Receiver<bool>,
     ) -> Result<(CheckoutSlot, bool), String> {
         let mut pauses = CHECKOUT_PAUSES.into_iter();
-        // Unusable slots are held until a usable one is found, so that none of them is tried again.
+        // Unusable slots are held until a usable one is found, so that no slot is tried twice.
         let mut unusable = Vec::new();
         loop {
             let (runner, snapshot) = (self.clone(), target.snapshot.clone());

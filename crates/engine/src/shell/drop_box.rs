@@ -1,9 +1,9 @@
-//! The drop box: reports that an agent wrote to files because the daemon could not be reached. No
-//! report is lost, and none counts twice.
+//! The drop box: reports that an agent wrote to files because the daemon could not be reached. Every report is recorded
+//! exactly once.
 //!
-//! Each report is a separate file, which is moved into place with a rename and is named after its
-//! launch and key. There is one box in the home, and one for each session whose agent runs in a
-//! sandbox that does not permit access to that box or to a socket.
+//! Each report is a separate file, which is moved into place with a rename and is named after its launch and key. The
+//! home contains one box for all sessions. If the sandbox of a session's agent permits access neither to that box nor
+//! to a socket, the session has a box of its own.
 //!
 //! Nothing proves who wrote a file, because every process of the user can read a token. Therefore,
 //! a report from a box is recorded as coming from a box, and reports for a session that has its own
@@ -96,7 +96,7 @@ async fn collect_box(
             continue;
         }
         if record_report(world, handle, &dropped).await {
-            // If the file cannot be removed, its key identifies it the next time.
+            // If the file cannot be removed, the report is recognized by its key the next time.
             supervised_command::blocking(move || fs::remove_file(&dropped.path)).await.ok();
         }
     }
@@ -141,7 +141,7 @@ async fn record_report(
     dropped: &DroppedReport,
 ) -> bool {
     let actor = format!("drop/{}", dropped.launch);
-    // Reports on the socket use the same key, because the same report may also have arrived there.
+    // Reports on the socket use the same key, because the same report may also have arrived on the socket.
     let key = format!("launch/{}/report/{}", dropped.launch, dropped.key);
     if let Some(hook) = &dropped.report.hook {
         let taken = watch::take_hook_event(world, handle, dropped.launch, hook, &actor, &key).await;
@@ -155,8 +155,8 @@ async fn record_report(
             let ask = EngineRequest::Report { session: None, from, testimony };
             match handle.request(ask, &actor, Some(key)).await {
                 Ok(_) => true,
-                // The launch has used up its budget, which its session shows. The report would only
-                // be refused again.
+                // The launch has used up its report budget, and its session already shows this. Drop the report,
+                // because it would be refused again.
                 Err(error) => error.code == ErrorCode::Refused,
             }
         }

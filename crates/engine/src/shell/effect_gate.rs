@@ -3,8 +3,8 @@
 
 use super::effects::EffectName;
 
-/// The permission to carry out one effect that others can see. Only [`EffectGate`] creates permits,
-/// so that such an effect cannot be started without asking it.
+/// The permission to carry out one effect that others can see. Only [`EffectGate`] creates permits, so that such an
+/// effect cannot be started without a request to the gate.
 #[derive(Debug)]
 pub(crate) struct Permit {
     effect: EffectName,

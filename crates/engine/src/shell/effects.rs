@@ -143,7 +143,7 @@ impl Effects {
         self.store(new).await
     }
 
-    /// Marks the start in this record as cut off, if it was. None of its processes may be running.
+    /// Marks the start in this record as cut off, if it was cut off. The processes of the start must have ended.
     async fn with_cut_off(
         &self,
         mut record: StartRecord,
@@ -225,10 +225,10 @@ impl Effects {
         }
     }
 
-    /// Waits until none of the commands that an earlier daemon started under a key with this suffix
-    /// is running. Commands that were cut off stay recorded; the records of the others are removed.
-    /// None of them waits for free disk space: see [`Effects::run_anew`]. `waiting` receives the
-    /// process of each command before it is waited for.
+    /// Waits until all commands that an earlier daemon started under a key with this suffix have ended. Commands that
+    /// were cut off stay recorded; the records of the other commands are removed. None of these commands waits for free
+    /// disk space: see [`Effects::run_anew`]. `waiting` receives the process of each command before this function waits
+    /// for the command.
     pub(crate) async fn wait_for_all(
         &self,
         key_end: &str,
@@ -247,8 +247,8 @@ impl Effects {
             let found = supervised_command::read_launch(&dir).await;
             waiting(found.as_ref().ok().and_then(child_pid));
             if found? == LaunchState::Absent {
-                // A holder may be starting. If it is ended before it has created its directory, it
-                // has started nothing.
+                // A holder may be starting. A holder that is ended before it has created its directory has not started
+                // a command.
                 supervised_command::end_all_processes(&self.holders.traces(&dir), SURVIVOR_GRACE)
                     .await?;
             }
@@ -282,8 +282,8 @@ impl Effects {
         Ok(())
     }
 
-    /// Returns the starts of an effect's command that were cut off since it last succeeded. None of
-    /// its processes may be running.
+    /// Returns the starts of an effect's command that were cut off since it last succeeded. The processes of the
+    /// command must have ended.
     pub(crate) async fn cut_off(
         &self,
         effect: &EffectName,
@@ -334,7 +334,7 @@ impl Effects {
             let is_empty = match std::fs::read_dir(&dir) {
                 Ok(mut entries) => entries.next().is_none(),
                 Err(why) if why.kind() == io::ErrorKind::NotFound => true,
-                // A shortage says nothing about the directory.
+                // During a shortage, it is unknown who wrote the directory.
                 Err(why) if Shortage::from_text(&why.to_string()).is_some() => return Err(why),
                 Err(_) => false,
             };
@@ -437,7 +437,8 @@ impl Effects {
                 let command = run::RunCommand::RecordForged { effect, moved_to };
                 self.observations.observe(Observation::Run(run, command)).await;
             }
-            // A team has no event for this. The record that was moved aside shows it.
+            // The ledger has no team event for a forged record, but the record that was moved aside is evidence of the
+            // forgery.
             Subject::Team(_) => {}
         }
     }

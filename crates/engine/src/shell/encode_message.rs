@@ -1,4 +1,4 @@
-//! Encodes messages to an agent in the format that it expects.
+//! Encodes messages to an agent in the format that the agent expects.
 
 use provost_agent::{Adapters, AgentInput, RequestAnswer};
 use provost_core::{
@@ -11,7 +11,7 @@ use provost_core::{
 pub(super) fn typed_text(session: &Session) -> impl Fn(&AgentMessage) -> String {
     |message| {
         if message.kind == AgentMessageKind::Compact {
-            // This is intended as a command to the agent's own composer.
+            // The message is intended as a command to the agent's own composer.
             session::pasteable_text(&message.text)
         } else {
             session::literal_text(session.spec.agent.interface.composer(), &message.text)
@@ -19,7 +19,7 @@ pub(super) fn typed_text(session: &Session) -> impl Fn(&AgentMessage) -> String 
     }
 }
 
-/// Encodes a message for the agent. `None` if its protocol cannot express the message, or if its
+/// Encodes a message for the agent. `None` if the agent's protocol cannot express the message, or if the agent's
 /// adapter is unknown.
 pub(super) fn encode_message(
     adapters: &Adapters,

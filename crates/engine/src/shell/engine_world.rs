@@ -33,9 +33,9 @@ pub struct EngineWorld {
     pub moves: ThreadSwitches,
     /// Locked while work is landing.
     pub landing: Arc<tokio::sync::Mutex<()>>,
-    /// Every landing in a checkout on this machine, and every removal of a worktree, holds a read
-    /// lock. A daemon that is about to exit takes the write lock, which waits for those in progress
-    /// and prevents new ones from starting.
+    /// Every landing in a checkout on this machine, and every removal of a worktree, holds a read lock. A daemon that
+    /// is about to exit takes the write lock: this waits for landings and removals in progress, and prevents new ones
+    /// from starting.
     pub checkouts: Arc<tokio::sync::RwLock<()>>,
     /// The shortages that runs and teams are waiting for.
     pub waits: ShortageWaits,
@@ -56,9 +56,8 @@ impl EngineWorld {
         blake3::keyed_hash(&self.key, launch.to_string().as_bytes()).to_hex().to_string()
     }
 
-    /// Returns the idempotency key for a write to a launch. The key is derived, so a restarted
-    /// daemon uses the same one, and it depends on a secret, so no other process can write under it
-    /// first.
+    /// Returns the idempotency key for a write to a launch. The key is derived, so a restarted daemon uses the same
+    /// key. The key depends on a secret, so no other process can write under this key first.
     pub(crate) fn write_key(&self, launch: LaunchId, key: &str) -> String {
         let named = format!("write {launch} {key}");
         let seal = blake3::keyed_hash(&self.key, named.as_bytes()).to_hex();

@@ -95,7 +95,7 @@ impl DaemonEnvironment {
         all.into_iter().collect()
     }
 
-    /// Describes why an agent's program cannot be started, if it is missing or not executable.
+    /// Describes why an agent's program cannot be started, if the program is missing or not executable.
     pub fn missing_program(&self, agent: &AgentSpec, cwd: &str) -> Option<String> {
         let program = agent.argv.first()?;
         if program.contains('/') {

@@ -71,8 +71,8 @@ pub(crate) struct Follower {
     protocol: Box<dyn Protocol>,
     /// The screen signals of the launch's terminal, if it has one.
     terminal: Option<ScreenHints>,
-    /// Whether output from the launch shows that the agent is working. The spinner of an agent that
-    /// reports its work on another channel does not.
+    /// Whether output from the launch shows that the agent is working. If the agent reports its work on another
+    /// channel, its output does not count, because the output may be only a spinner.
     output_is_activity: bool,
     /// Whether standard error is a log separate from the protocol. A log does not show that the
     /// agent is working.
@@ -288,14 +288,14 @@ impl Follower {
                 self.drain().await?;
                 let none_left =
                     supervised_command::end_all_processes(&self.traces, SURVIVOR_GRACE).await?;
-                // This affects the whole machine, so it need not be compared with other probes.
+                // The cause affects the whole machine, so this result need not be compared with other probes.
                 self.report_unobserved_end("the machine was restarted", &none_left).await
             }
         }
     }
 
-    /// Reads the directory. A failed read is repeated, unless the holder is known to be dead and
-    /// reads have been failing for a long time.
+    /// Reads the directory. A failed read is repeated, unless the holder is known to be dead and the reads have failed
+    /// for a long time.
     async fn read_directory(
         &mut self,
     ) -> Result<Result<LaunchState, String>, supervised_command::Error> {
@@ -395,9 +395,9 @@ impl Follower {
         Ok(FollowStep::Continue)
     }
 
-    /// Waits for the next notice. Once the leader has exited, waits only as long as the holder
-    /// needs to end the other processes. If a holder takes longer but still responds, it has a
-    /// reason, such as a full disk.
+    /// Waits for the next notice. Once the leader has exited, waits only as long as the holder needs to end the other
+    /// processes. A holder that takes longer but still responds is not ended, because it may have a reason, such as a
+    /// full disk.
     async fn next_notice_in_time(
         &mut self,
         link: &mut supervised_command::HolderConnection,

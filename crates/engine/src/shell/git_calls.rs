@@ -1,10 +1,9 @@
-//! Git calls that write files. Each runs under its own holder, and its key is derived from the
-//! effect that makes the call.
+//! Git calls that write files. Each call runs under its own holder, and the key of the call is derived from the effect
+//! that makes the call.
 //!
-//! When a daemon exits, the call continues under its holder. The next daemon waits for all of these
-//! calls before it uses git for anything that changes or reads a checkout, so that no two calls run
-//! at the same time. Afterwards, every effect finds the result in the repository itself, where it
-//! looks first.
+//! When a daemon exits, the call continues under its holder. The next daemon waits for all of these calls before it
+//! uses git for anything that changes or reads a checkout, so that no two calls run at the same time. Every effect
+//! first checks the repository, so it finds the result of a call that has finished.
 
 use std::{
     path::{Path, PathBuf},
@@ -133,8 +132,8 @@ struct SupervisedCalls {
     effect: EffectName,
     program: PathBuf,
     runtime: Runtime,
-    /// The calls that were cut off according to the start record, or why that is unknown. Nothing
-    /// is written while it is unknown.
+    /// The calls that were cut off according to the start record, or why these calls are unknown. As long as they are
+    /// unknown, nothing is written.
     cut_off: Arc<Mutex<Result<Vec<CutOffCall>, String>>>,
 }
 
@@ -208,9 +207,8 @@ impl SupervisedCalls {
         }
     }
 
-    /// Handles the result of a call that has finished. Its record is removed, because a new one is
-    /// created whenever the call is needed again. If a call was cut off, this stays recorded until
-    /// a call succeeds.
+    /// Handles the result of a call that has finished. Its record is removed, because a new one is created whenever the
+    /// call is needed again. A call that was cut off stays recorded until another call succeeds.
     async fn take_result(&self, exit: &ExitRecord, dir: PathBuf) -> LongCallResult {
         let end = match (exit.ended_by, &exit.end) {
             (EndCause::Itself, ProcessEnd::Exited { code }) => {

@@ -1,4 +1,4 @@
-//! Channels that carry requests and observations to the owner, and durable events from it.
+//! Channels that send requests and observations to the owner, and durable events to subscribers.
 
 use std::{
     collections::HashMap,
@@ -155,7 +155,7 @@ impl EngineHandle {
         query: impl FnOnce(&mut Owner) -> Result<T, ApiError> + Send + 'static,
     ) -> Result<T, ApiError> {
         let (reply, answer) = oneshot::channel();
-        // The caller may be gone, in which case it needs no reply.
+        // The caller may be gone. In that case, no reply is needed.
         let query = |owner: &mut Owner| drop(reply.send(query(owner)));
         self.send(OwnerInput::Query(Box::new(query))).await?;
         answer.await.map_err(|_| stopping())?
@@ -191,7 +191,7 @@ pub fn mismatched_reply() -> ApiError {
 }
 
 impl ObservationSender {
-    /// Sends an observation. Waits only until it is queued.
+    /// Sends an observation. Waits only until the observation is queued.
     pub(crate) async fn send(&self, session: SessionId, command: SessionCommand) {
         self.send_all(session, vec![command]).await;
     }
@@ -202,8 +202,8 @@ impl ObservationSender {
         self.observe(Observation::Session(session, commands)).await;
     }
 
-    /// Sends an observation to the owner. A stopped owner accepts no more observations, but the
-    /// effects that they result from will be pending again after the next start.
+    /// Sends an observation to the owner. An owner that has stopped accepts no more observations, but the effects that
+    /// cause them will be pending again after the next start.
     pub(crate) async fn observe(&self, observation: Observation) {
         drop(self.inputs.send(OwnerInput::Observed(observation)).await);
     }
@@ -222,7 +222,7 @@ impl ObservationSender {
 
     /// Reports that everything that happened in a launch while no daemon was running has been sent.
     pub(crate) async fn caught_up(&self, launch: LaunchId) {
-        // A stopped owner does not need this.
+        // An owner that has stopped does not need this report.
         drop(self.inputs.send(OwnerInput::CaughtUp(launch)).await);
     }
 

@@ -107,8 +107,8 @@ impl Owner {
         Ok(reply)
     }
 
-    /// Lists the parts of a spec that differ from the spec of an existing session. Empty if that
-    /// session can no longer be read, because only its reply is left then.
+    /// Lists the parts of a spec that differ from the spec of an existing session. Empty if that session can no longer
+    /// be read, because only the stored reply is left then.
     fn spec_differences(
         &self,
         turn: &BoardTransaction<'_>,
@@ -125,8 +125,8 @@ impl Owner {
         }
     }
 
-    /// Whether a team was opened with the same members and terms. True if the team can no longer be
-    /// read, because only its reply is left then.
+    /// Whether a team was opened with the same members and terms. True if the team can no longer be read, because only
+    /// the stored reply is left then.
     fn is_same_opening(
         &self,
         turn: &BoardTransaction<'_>,

@@ -58,7 +58,7 @@ impl<'a> LandingSite<'a> {
         let branch = BranchName::new(&self.run.spec.branch).map_err(|why| error_chain(&why))?;
         let commit = parse_oid(&self.head.commit)?;
         match create_branch(self.git, &self.project, &branch, &commit) {
-            // The branch already exists because tasks were merged into it, and contains the merged commits.
+            // The branch already exists and contains the merged commits, because tasks were merged into the branch.
             Err(landing::Error::BranchExists { .. }) if self.run.graph.is_some() => {
                 fast_forward_branch(self.git, &self.project, &self.run.spec.branch, &commit)?;
             }
@@ -179,8 +179,8 @@ impl<'a> LandingSite<'a> {
         }
     }
 
-    /// Returns the merge step again, with the newest work, if some of its files still contain
-    /// conflict markers.
+    /// Returns the merge step again, with the newest work, if some files in the newest work still contain conflict
+    /// markers.
     fn unresolved_conflict(&self) -> Result<Option<LandStep>, String> {
         let Some((work, onto)) = self.fixed_conflict()? else { return Ok(None) };
         let tree = parse_tree_oid(&self.head.tree)?;

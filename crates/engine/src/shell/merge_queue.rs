@@ -92,7 +92,7 @@ fn attribute_failure(id: &TaskId) -> impl Fn(landing::Error) -> MergeError + '_ 
     }
 }
 
-/// The merges so far: their base, the merged commits, and the newest merge.
+/// The merges so far: the base of the first merge, the merged commits, and the newest merge.
 struct MergeChain {
     onto: Oid,
     works: Vec<Oid>,
@@ -170,7 +170,7 @@ impl<'a> QueueSite<'a> {
             };
             let merged = merge(&tip, work).map_err(attribute_failure(id))?;
             if !merged.conflicts.is_empty() {
-                // A conflict is resolved on the task's own branch, so that branch is the first parent here.
+                // A conflict is resolved on the task's own branch, so the head of that branch is the first parent here.
                 let merged = merge(work, &tip).map_err(attribute_failure(id))?;
                 let files = merged.conflicts.iter().map(ToString::to_string).collect();
                 return Ok(Err((snapshot(&merged.commit, &merged.tree), files)));
@@ -243,9 +243,9 @@ impl<'a> QueueSite<'a> {
         fast_forward_branch(self.git, &self.project, &self.run.spec.branch, &to)
     }
 
-    /// Creates the run's branch. Returns false if the branch already exists and contains some of
-    /// the run's own work, which an earlier daemon put there without recording it. A branch that
-    /// contains nothing beyond the run's base does not belong to the run.
+    /// Creates the run's branch. Returns false if the branch already exists and contains some of the run's own work,
+    /// because an earlier daemon created the branch without recording that. A branch that contains nothing beyond the
+    /// run's base does not belong to the run.
     fn create_branch(&self, to: &Oid) -> Result<bool, String> {
         let branch = BranchName::new(&self.run.spec.branch).map_err(|why| chain_of(&why))?;
         match create_branch(self.git, &self.project, &branch, to) {

@@ -49,9 +49,9 @@ use crate::{
 /// The maximum number of inputs to decide and commit together.
 const MAX_BATCH: usize = 512;
 
-/// Callers often send their next request right after they receive a reply. If fewer inputs arrived
-/// during a commit than it answered, the owner waits this long for the others, because one commit
-/// for all of them costs less than two.
+/// Callers often send their next request right after they receive a reply. If fewer inputs arrived during a commit than
+/// the commit answered, the owner waits this long for further inputs, because one commit for all inputs costs less than
+/// two commits.
 const GATHER_TIME: Duration = Duration::from_micros(150);
 
 /// The owner waits for more inputs only if the last commit answered at least this many requests.
@@ -100,13 +100,13 @@ pub struct Owner {
     pub(super) polls: PollCounts,
     /// How to invoke Provost in commands shown to members, wherever those members run.
     pub(super) caller: team::ProvostInvocation,
-    /// Answers to launches that have not been observed yet. If the launch is dead, it cannot use them.
+    /// Answers to launches that have not been observed yet. If a launch turns out to be dead, its answers are refused.
     early_answers: Vec<PendingRequest>,
     /// The number of requests that the last commit answered.
     answered: usize,
     pub(super) home: Home,
     pub(super) waits: ShortageWaits,
-    /// The shortage that caused the last write to fail, if it failed.
+    /// The shortage that caused the last write to fail. None if the write succeeded.
     pub(super) write_shortage: Option<Shortage>,
     /// When this daemon started, on the ledger's clock.
     pub(super) started_ms: u64,
@@ -340,7 +340,7 @@ impl Owner {
                     let keeps = reply.is_ok() && !invalid && self.may_keep_report(&one.request);
                     let failure = if keeps { report_kept_error(&why) } else { failure.clone() };
                     let PendingRequest { request: ask, actor, key, reply: asker } = one;
-                    // The caller may be gone, in which case it needs no reply.
+                    // The caller may be gone. In that case, no reply is needed.
                     drop(asker.send(reply.and(Err(failure))));
                     if keeps {
                         let unused = tokio::sync::oneshot::channel().0;

@@ -123,8 +123,8 @@ impl Owner {
         row
     }
 
-    /// Explains a session as it is, or as it would be if everything could be written. The last
-    /// value is the next deadline, which no longer exists if the process has exited.
+    /// Explains the state of a session, as recorded or as it would be if everything could be written. The last value is
+    /// the next deadline, which no longer exists if the process has exited.
     pub(super) fn explain_shown(
         &self,
         session: &Session,

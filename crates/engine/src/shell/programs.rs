@@ -124,9 +124,8 @@ impl<'a> ProgramSearch<'a> {
         found.into_os_string().into_string().map_err(|_| "its path is not UTF-8".to_owned())
     }
 
-    /// Searches the PATH. The search fails at a directory that the agent can write to if it comes
-    /// before the program's, because the agent could put a program with the same name there at any
-    /// time.
+    /// Searches the PATH. If the agent can write to a directory that comes before the directory of the program, the
+    /// search fails, because the agent could put a program with the same name there at any time.
     fn search(&self, name: &str) -> Result<PathBuf, String> {
         let path = self.place.path.as_deref().ok_or("the agent has no PATH")?;
         for directory in std::env::split_paths(path) {

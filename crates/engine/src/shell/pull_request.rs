@@ -119,7 +119,7 @@ impl ForgeClient<'_> {
         Ok(RunCommand::PullRequestOpened { number, url, commit })
     }
 
-    /// Waits for calls that outlived the daemon that made them, because their results matter.
+    /// Waits for calls that an earlier daemon made and that are still running, because their results are needed.
     async fn wait_for_earlier_calls(&self, attempt: u32) {
         let key = RunEffect::Land { attempt, step: self.run.steps.len() }.key();
         for call in ["push", "create"] {
@@ -252,7 +252,7 @@ impl ForgeClient<'_> {
         self.call(&self.effect(key), line, "").await
     }
 
-    /// Makes a read-only call. It leaves no record, because it can be repeated.
+    /// Makes a read-only call. The call is not recorded, because it can be repeated.
     async fn query(&self, key: &str, line: &[&str]) -> Result<String, String> {
         // A daemon that exited during a query left a record behind.
         self.discard(key).await?;

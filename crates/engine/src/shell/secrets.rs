@@ -1,6 +1,5 @@
-//! Holds secret answers while they are delivered to an agent and afterwards. They are kept only in
-//! memory: if the daemon dies, they are forgotten, and questions whose answers were not delivered
-//! are asked again.
+//! Holds secret answers while they are delivered to an agent and afterwards. Secret answers are kept only in memory. If
+//! the daemon dies, they are lost, and questions whose answers were not delivered are asked again.
 
 use std::{
     collections::BTreeMap,
@@ -34,7 +33,7 @@ impl fmt::Debug for Secrets {
 }
 
 impl Secrets {
-    /// Keeps an answer until it is delivered, and masks it from now on.
+    /// Keeps an answer until it is delivered, and masks the answer from now on.
     pub(crate) fn keep(
         &self,
         session: SessionId,

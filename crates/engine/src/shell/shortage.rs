@@ -31,8 +31,7 @@ const MIN_FREE_DISK: u64 = 16 << 20;
 /// Nothing is launched if fewer inodes than this are free.
 const MIN_FREE_INODES: u64 = 64;
 
-/// One in this many of the daemon's file descriptors is reserved for commands and not available to
-/// launches.
+/// The daemon's file descriptors divided by this number are reserved for commands and are not available to launches.
 const RESERVED_SHARE: u64 = 4;
 const MIN_RESERVED: u64 = 48;
 const MAX_RESERVED: u64 = 512;
@@ -154,7 +153,7 @@ impl ShortageReport for run::RunCommand {
                 Shortage::from_text(reason)
             }
             run::RunCommand::HookFinished { end, .. } => shortage_in_hook(end),
-            // Checks that already ran are found again.
+            // A repeated verification finds the results of checks that already ran.
             run::RunCommand::Verified { receipts, .. } => {
                 receipts.iter().find_map(shortage_in_receipt)
             }
@@ -187,7 +186,7 @@ fn shortage_in_receipt(receipt: &Receipt) -> Option<Shortage> {
 
 fn shortage_in_hook(end: &HookEnd) -> Option<Shortage> {
     match end {
-        // A hook that was already started is found again, so it does not run twice.
+        // If the hook was already started, the next attempt finds that hook, so it does not run twice.
         HookEnd::NotStarted(why) | HookEnd::Uncertain(why) => Shortage::from_text(why),
         HookEnd::Exit(_) | HookEnd::Signal(_) | HookEnd::TimeLimit | HookEnd::OutputLimit => None,
     }
@@ -204,7 +203,7 @@ pub struct ShortageWaits {
 /// The subjects that are waiting for git commands of an earlier daemon.
 #[derive(Debug, Default)]
 struct GitWaits {
-    /// The command that they are waiting for.
+    /// The command that these subjects are waiting for.
     command: Option<EarlierGit>,
     /// The number of waiting effects for each subject.
     subjects: BTreeMap<Subject, u32>,

@@ -44,12 +44,12 @@ pub(crate) struct StartRecord {
     /// The random part of the directory's name. None for a launch.
     random: Option<String>,
     argv: String,
-    /// Digests of the directories in which the command may have been started. If a crash interrupts
-    /// a start, it is repeated in another checkout.
+    /// Digests of the directories in which the command may have been started. If a crash interrupts a start, the start
+    /// is repeated in another checkout.
     cwds: Vec<String>,
     /// When the command was about to be started.
     pub(super) started_wall_ms: u64,
-    /// Earlier starts of the same effect that were cut off, with no successful one since.
+    /// Earlier starts of the same effect that were cut off, since the last successful start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) cut_off: Vec<CutOffStart>,
 }

@@ -1,9 +1,9 @@
 //! Runs an external command under a holder to completion, exactly once per directory.
 //!
-//! An absent launch is started, a live one is waited for, and the record of an ended one is used.
-//! Only if the holder or the machine dies is it uncertain whether the command did its work. A
-//! missing directory or a holder that does not respond does not mean that the command has ended, so
-//! the command is ended explicitly, and [`NoProcessLeft`] proves that it was.
+//! An absent launch is started, a live one is waited for, and the record of an ended one is used. Only if the holder or
+//! the machine dies is it uncertain whether the command did its work. A missing directory or a holder that does not
+//! respond does not mean that the command has ended, so the command is ended explicitly, and [`NoProcessLeft`] proves
+//! that no process of the command is left.
 
 mod connection;
 mod launch_state;
@@ -276,8 +276,8 @@ impl Holders {
         LaunchTraces { holder_line: line.collect(), ..LaunchTraces::with_mark(&launch_mark(dir)) }
     }
 
-    /// Starts a launch that is absent. If its holder dies while starting, the directory that it
-    /// leaves says more than the error.
+    /// Starts a launch that is absent. If the holder dies while starting, the directory that it created describes the
+    /// failure better than the error does.
     pub(crate) async fn start_at(&self, dir: &Path, spec: HoldSpec) -> Result<(), Error> {
         match self.start(dir, spec).await {
             Err(why) if read_launch(dir).await? == LaunchState::Absent => Err(why),
@@ -348,7 +348,7 @@ impl Holders {
         ))
     }
 
-    /// Waits until a started command has finished. The error explains why no end will be reported.
+    /// Waits until a started command has finished. The error explains why the holder will not report an end.
     async fn wait_for_result(
         &self,
         dir: &Path,
@@ -403,7 +403,7 @@ impl Holders {
     ) -> Result<(), String> {
         let unanswered = || Err("its holder did not answer".to_owned());
         let Ok(mut link) = HolderConnection::follow(dir).await else {
-            // The holder is exiting or dead, and the next read shows which.
+            // The holder is exiting or dead. The next read of its directory shows which of the two is the case.
             return tokio::select! {
                 () = sleep(START_POLL) => Ok(()),
                 () = &mut overdue => unanswered(),

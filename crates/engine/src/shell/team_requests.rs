@@ -31,7 +31,7 @@ use super::{
 };
 use crate::{audit_actor, board::BoardTransaction, projection, report::check_name};
 
-/// Who makes a request about a team, as proved by the socket.
+/// The caller of a request about a team, as proved by the socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TeamCaller {
     Operator,
@@ -79,7 +79,7 @@ pub struct NewMember {
     pub role: MemberRole,
     #[serde(default)]
     pub labels: MemberLabels,
-    /// The member's session. A member without one polls for its messages.
+    /// The member's session. A member without a session polls for its messages.
     #[serde(default)]
     pub session: Option<NewSession>,
 }

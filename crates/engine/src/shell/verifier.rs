@@ -44,8 +44,8 @@ pub struct VerifierCommand {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifierEnd {
     pub end: CheckEnd,
-    /// The last line that the command printed, on standard error if it printed any there, and
-    /// otherwise on standard output.
+    /// The last line that the command printed, on standard error if the command printed anything there, and otherwise
+    /// on standard output.
     pub printed: String,
 }
 

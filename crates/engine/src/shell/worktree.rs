@@ -32,7 +32,7 @@ pub(crate) struct PreparedWork {
     pub(crate) base: Option<Snapshot>,
 }
 
-/// Prepares the working directory. If this is repeated after a crash, existing parts are reused.
+/// Prepares the working directory. If the preparation is repeated after a crash, existing parts are reused.
 pub(crate) fn prepare_work(git: &Git, session: &Session) -> Result<PreparedWork, String> {
     let spec = &session.spec;
     match &spec.work {
@@ -306,9 +306,8 @@ fn map_into_worktree(cwd: &str, top: &str, worktree: &str) -> String {
     }
 }
 
-/// Copies ignored files that the work needs, such as `.env`, into a fresh worktree. No symlink
-/// below either directory is followed, because the checked-out tree may contain symlinks that lead
-/// out of it.
+/// Copies ignored files that the work needs, such as `.env`, into a fresh worktree. Symlinks below the two directories
+/// are not followed, because the checked-out tree may contain symlinks that point outside of the tree.
 fn copy_ignored(top: &Path, worktree: &Path, names: &[String]) -> Result<(), String> {
     let open = |path: &Path| agent_file::AgentDir::open(path).map_err(|why| why.to_string());
     let (from, to) = (open(top)?, open(worktree)?);

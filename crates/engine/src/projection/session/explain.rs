@@ -16,7 +16,7 @@ use provost_core::{
 use super::{MAX_ITEMS, activity_at, clip, is_suspended, phase_detail, wait_reason};
 use crate::projection;
 
-/// The claim that counts, and its source.
+/// The claim on which the state is based, and its source.
 pub(super) struct EffectiveClaim<'a> {
     pub(super) kind: ClaimKind,
     pub(super) source: Option<ClaimSource>,

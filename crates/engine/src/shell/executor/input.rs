@@ -59,8 +59,8 @@ impl EffectContext {
                 self.world.secrets.forget(session.id, key);
                 None
             }
-            // The holder already wrote an interrupt with this key. Its bytes differ because the
-            // turn that it refers to depends on when it was written.
+            // The holder already wrote an interrupt with this key. The bytes differ, because an interrupt refers to the
+            // turn at the time of writing.
             Err(fault)
                 if fault.code == HolderFaultCode::Conflict
                     && message.kind == AgentMessageKind::Interrupt =>
@@ -102,9 +102,8 @@ impl EffectContext {
         }
     }
 
-    /// Asks the holder to mask the secrets that it is about to write, and returns whether it
-    /// responded. If the holder refuses, it cannot mask them, because it is too old or already has
-    /// too many masks.
+    /// Asks the holder to mask the secrets that it is about to write, and returns whether it responded. A holder
+    /// refuses if it cannot mask the secrets, because it is too old or already has too many masks.
     async fn mask_secrets(&self, session: SessionId, dir: &Path) -> bool {
         let forms = self.world.secrets.masks(session).into_iter().map(WireBytes).collect();
         match supervised_command::request(dir, HolderOp::Mask { forms }).await {
@@ -114,7 +113,7 @@ impl EffectContext {
     }
 }
 
-/// Asks a holder to write to its command, however long that takes. `None` if this was cancelled first.
+/// Asks a holder to write to its command, however long that takes. `None` if the write was cancelled first.
 pub(super) async fn write(
     dir: &Path,
     op: HolderOp,

@@ -79,7 +79,7 @@ impl EffectContext {
         let dir = self.world.home.launch(launch);
         self.effects.verify_launch(launch).await?;
         let found = supervised_command::read_launch(&dir).await;
-        // A shortage does not reveal whether the launch is absent or running.
+        // During a shortage, it is unknown whether the launch is absent or running.
         let unread = found.as_ref().err().and_then(|why| Shortage::from_text(&error_chain(why)));
         if let Some(shortage) = unread {
             return Err(shortage.into());

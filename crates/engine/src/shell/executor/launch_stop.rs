@@ -83,9 +83,8 @@ impl EffectContext {
             HolderOp::Stop { grace_ms: session.spec.bounds.stop_grace_ms }
         };
         let traces = launch_traces(session, launch, &dir);
-        // A daemon that has just taken over may not follow the launch yet, and a holder that is not
-        // its child leaves no exit status. In these cases, only this connection reports that the
-        // launch ended in an orderly way.
+        // A daemon that has just started may not follow the launch yet, and it cannot read the exit status of a holder
+        // that is not its child. In these cases, only this connection reports that the launch ended in an orderly way.
         let mut link = if matches!(op, HolderOp::Stop { .. }) {
             HolderConnection::follow(&dir).await.ok()
         } else {
@@ -109,9 +108,8 @@ impl EffectContext {
         None
     }
 
-    /// Waits until the holder reports the end of its launch, and records it. If the stop is
-    /// cancelled, because the launch has ended or a harder step follows, waits only for a report
-    /// that may already be on its way.
+    /// Waits until the holder reports the end of its launch, and records the end. If the stop is cancelled, because the
+    /// launch has ended or a harder step follows, waits only for a report that may already be on its way.
     async fn record_end(&self, link: &mut HolderConnection, cancel: &mut watch::Receiver<bool>) {
         let is_cancelled = tokio::select! {
             () = link.wait_gone() => false,
@@ -151,7 +149,7 @@ impl EffectContext {
         }
     }
 
-    /// Cancels a launch that is not known to be running. If it is running after all, it is ended.
+    /// Cancels a launch that is not known to be running. If the launch is running after all, its processes are ended.
     async fn cancel_launch(
         &self,
         launch: LaunchId,

@@ -110,7 +110,8 @@ impl EffectContext {
                 let key = self.world.write_key(launch, &enter_retry_key(&message));
                 let data = WireBytes(provost_agent::ENTER.to_vec());
                 let op = HolderOp::Write { key, data, secret: false };
-                // An agent that accepts no more input exits on its own, which its follower reports.
+                // An agent that accepts no more input exits on its own, and the follower of the launch reports the
+                // exit.
                 write(&self.world.home.launch(launch), op, cancel).await;
                 None
             }

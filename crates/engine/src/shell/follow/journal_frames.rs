@@ -85,8 +85,8 @@ impl Follower {
                 self.link.observations.note_heard(self.launch, self.printed_ms)
             }
             JournalChannel::Stdin => {
-                // The protocol's own writes are not reported. Otherwise they would cause held
-                // signals to be recorded, and the end of a turn would have to wait for that.
+                // The protocol's own writes are not reported. Otherwise, each write would cause the signals that are
+                // held back to be recorded, and the end of a turn would have to wait for that commit.
                 if let Some((InputEnvelope { key, typed: false, .. }, _)) =
                     InputEnvelope::split(&frame.payload)
                 {
@@ -165,8 +165,8 @@ impl Follower {
         }
     }
 
-    /// Reports an agent that is running but that the relay cannot connect to. The agent will never
-    /// work, so this is reported instead of being treated as silence.
+    /// Reports an agent that is running but that the relay cannot connect to. Such an agent never receives any work, so
+    /// the failure is reported instead of being treated as silence.
     async fn handle_relay_failure(&mut self, frame: &JournalFrame) {
         let note = serde_json::from_slice::<RelayNote>(&frame.payload);
         if let Ok(RelayNote::RelayFailed { why }) = note {

@@ -127,8 +127,8 @@ impl Follower {
         self.report(command).await;
     }
 
-    /// Reports an unobserved end, unless too many launches look dead at once. If a process was
-    /// found and ended, its end is certain.
+    /// Reports an unobserved end, unless too many launches look dead at once. If a process of the launch was found and
+    /// ended, the end of the launch is certain.
     pub(super) async fn confirm_unobserved(
         &mut self,
         why: &str,

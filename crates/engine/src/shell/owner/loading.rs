@@ -88,7 +88,7 @@ impl Owner {
         loaded
     }
 
-    /// Runs a query on a subject that is loaded for it, unless it is on the board anyway.
+    /// Runs a query on a subject. If the subject is not on the board, it is loaded for the query.
     pub(in crate::shell) fn with_loaded<T>(
         &mut self,
         subject: Subject,
@@ -117,7 +117,7 @@ impl Owner {
             Err(why) if self.ledger.stream(&stream).is_ok_and(|found| found.is_some()) => {
                 self.unreadable.insert(stream.to_string(), why);
             }
-            // Nothing has this name. The reply will report that.
+            // Nothing has this name. The reply will report the unknown name.
             Err(_) => {}
         }
     }

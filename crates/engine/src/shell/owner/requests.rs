@@ -92,7 +92,7 @@ impl Owner {
                         .map(|session| report_reply(session, "recorded"))
                         .ok_or_else(|| self.no_session(&id.to_string())),
                     Some(Err(why @ SessionRejection::ReportBudget { launch })) => {
-                        // Record this, so that the session shows that reports are missing.
+                        // Record the refusal, so that the session shows that reports are missing.
                         drop(turn.command(id, &SessionCommand::ReportRefused { launch }, actor));
                         Err(refused_change(&why, turn.session(id), id))
                     }

@@ -13,7 +13,7 @@ use tokio::sync::{Notify, oneshot};
 
 use super::super::watch::poll_fd;
 
-/// Who listens for the next write to each terminal.
+/// The listeners for the next write to each terminal.
 type WriteListeners = Arc<Mutex<BTreeMap<WriteTicket, Vec<oneshot::Sender<()>>>>>;
 
 /// Listens for writes to terminals, and remembers what this daemon typed. Cheap to clone.
@@ -44,7 +44,7 @@ impl PaneRegistry {
     /// Listens for the next write to a terminal from now on. `None` if the kernel cannot report writes.
     pub(super) fn next_write(&self, terminal: &Path) -> Option<oneshot::Receiver<()>> {
         let writes = self.writes.as_ref()?;
-        // If a notification arrives in the meantime, it waits for the lock and then finds its listener.
+        // If a notification arrives in the meantime, its handler waits for the lock and then finds the listener.
         let mut waiting = lock(&self.waiting);
         let ticket = writes.watch_next_write(terminal).ok()?;
         let (notifier, notified) = oneshot::channel();

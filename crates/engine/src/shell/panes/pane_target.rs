@@ -23,7 +23,7 @@ pub(super) struct PaneTarget {
     server_process: Option<u32>,
     process: Option<ProcessInstance>,
     adapter: Arc<dyn Adapter>,
-    /// What interprets the agent's screens, if anything can.
+    /// Interprets the agent's screens. None if Provost cannot interpret the screens of this agent.
     screen: Option<Arc<dyn ScreenReader>>,
     version: Option<String>,
 }

@@ -70,7 +70,7 @@ impl Typist {
         })
     }
 
-    /// Types a message once the pane is ready for it, unless this is cancelled first.
+    /// Types a message once the pane is ready for input, unless the delivery is cancelled first.
     pub(crate) async fn deliver(
         &self,
         message: &AgentMessage,

@@ -55,8 +55,8 @@ impl HolderConnection {
         while !matches!(self.next_notice().await, None | Some(HolderNotice::Gone)) {}
     }
 
-    /// Like [`HolderConnection::wait_gone`], but returns false as soon as the disk is full, if that
-    /// should end the command.
+    /// Like [`HolderConnection::wait_gone`], but returns false as soon as the disk is full, if a full disk is to end
+    /// the command.
     pub(super) async fn wait_gone_or_full(&mut self, on_full_disk: OnFullDisk) -> bool {
         let full = HolderNotice::Limit { limited: OutputPause::DiskFull };
         while let Some(notice) = self.next_notice().await {

@@ -51,7 +51,7 @@ pub(crate) async fn wait_until_started(dir: &Path) -> Result<LaunchState, Error>
                 }
                 0
             }
-            // A shortage says nothing about the launch.
+            // During a shortage, the state of the launch is unknown.
             Err(why) if Shortage::from_text(&error_chain(why)).is_some() => {
                 sleep(SHORTAGE_POLL).await;
                 continue;

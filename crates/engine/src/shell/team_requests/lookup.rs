@@ -59,7 +59,7 @@ impl Owner {
             }
         };
         let last = match (by, own.is_empty()) {
-            // If a member asks again after the team has ended, it should learn about that.
+            // If a member sends a request after the team has ended, the reply should report that the team has ended.
             (TeamCaller::Launch { launch, .. }, true) => self.last_team(launch.session)?,
             (TeamCaller::Launch { .. } | TeamCaller::Operator | TeamCaller::Member(_), _) => None,
         };
@@ -128,8 +128,8 @@ pub(in crate::shell) fn resolve_actor(
     }
 }
 
-/// Returns the member that the caller specifies or is, if that member exists. The outer `None`
-/// means the operator.
+/// Returns the member that the caller specifies, or the member that the caller is, if that member exists. The outer
+/// `None` means the operator.
 pub(super) fn named_member<'t>(task: &'t Team, by: &TeamCaller) -> Option<Option<&'t TeamMember>> {
     let mut bound = task.members.iter().filter(|one| one.is_bound());
     match by {

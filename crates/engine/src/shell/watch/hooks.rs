@@ -43,7 +43,7 @@ pub async fn take_hook_event(
         let ask = EngineRequest::SessionCommand { session: session.clone(), command };
         match handle.request(ask, actor, Some(format!("{key}/{no}"))).await {
             Err(error) if error.code == ErrorCode::Unreachable => return Err(error),
-            // It is not the hook's fault if a fact was already known.
+            // A hook event that reports a known fact is not an error.
             Ok(_) | Err(_) => {}
         }
     }

@@ -1,4 +1,4 @@
-//! Notifies the reader of a launch's transcript when the user switched to another conversation.
+//! Notifies the reader of a launch's transcript when the user switches to another conversation.
 
 use std::{
     collections::BTreeMap,

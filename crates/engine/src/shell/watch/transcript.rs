@@ -41,7 +41,7 @@ const APPEAR_POLL: Duration = Duration::from_millis(1_000);
 /// number of reads.
 const UNCLEAR_RETRY: (Duration, u32) = (Duration::from_millis(200), 25);
 
-/// Where a transcript is, as far as known.
+/// The location of a transcript, as far as it is known.
 #[derive(Clone, Debug)]
 pub(crate) enum TranscriptSource {
     /// This file, and the process that writes it, if known.
@@ -137,7 +137,7 @@ impl TranscriptWatcher {
         }
     }
 
-    /// Follows the file for as long as the future is polled. A failed read is repeated and ends nothing.
+    /// Follows the file for as long as the future is polled. A failed read is repeated and does not end the launch.
     pub(crate) async fn run(mut self) {
         loop {
             if self.follow().await.is_err() {
@@ -199,8 +199,8 @@ impl TranscriptWatcher {
         }
     }
 
-    /// Checks whether the user switched to another conversation, and follows it. The session may
-    /// already know this from a hook; otherwise, it is reported.
+    /// Checks whether the user switched to another conversation, and follows it. If no hook has reported the switch to
+    /// the session yet, this function reports it.
     async fn follow_thread_switch(&mut self) -> bool {
         let Some(own) = self.thread.clone() else { return false };
         let (wait, times) = UNCLEAR_RETRY;
@@ -317,8 +317,8 @@ impl TranscriptWatcher {
         self.handle.session(session).await.ok()?.session.thread
     }
 
-    /// Opens the file at the last position that was read. Without one, reads the entire file
-    /// and reports only its current state.
+    /// Opens the file at the last position that was read. Without such a position, reads the entire file and reports
+    /// only the current state.
     async fn open_file(
         &mut self,
         path: &Path,
