@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use provost_agent::{Adapter, Adapters};
 
-/// The agent of commands that start one without being given its name.
+/// The agent that commands start if the user does not specify an agent.
 pub(crate) const DEFAULT_AGENT: &str = "codex";
 
 static ADAPTERS: OnceLock<Adapters> = OnceLock::new();
@@ -17,8 +17,7 @@ fn built_in() -> Vec<Arc<dyn Adapter>> {
     ]
 }
 
-/// Adds the adapters of another program to those of this build. This precedes every use of an
-/// adapter.
+/// Adds the adapters of another program to those of this build. Must be called before any adapter is used.
 pub(crate) fn install(more: impl IntoIterator<Item = Arc<dyn Adapter>>) {
     ADAPTERS.get_or_init(|| Adapters::new(built_in().into_iter().chain(more)));
 }
@@ -28,8 +27,7 @@ pub(crate) fn adapters() -> &'static Adapters {
     ADAPTERS.get_or_init(|| Adapters::new(built_in()))
 }
 
-/// Makes the sections of all agents part of the configuration. This precedes every other use of the
-/// configuration.
+/// Makes the sections of all agents part of the configuration. Must be called before the configuration is used.
 pub(crate) fn register_sections() {
     let sections = adapters().front_ends().filter_map(|(_, front_end)| front_end.section());
     provost_config::register_agent_sections(sections);

@@ -166,8 +166,8 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-/// Parses the arguments. Most commands are parsed without the texts, aliases and choices that
-/// [`command`] adds, because adding them takes longer than running many of the commands.
+/// Parses the arguments. Most commands are parsed without the texts, aliases and choices that [`command`] adds, because
+/// adding these takes longer than many commands take to run.
 fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
     if !begins_with_choices(arguments)
         && let Ok(matches) = Cli::command().try_get_matches_from(arguments)
@@ -314,7 +314,7 @@ fn dispatch(context: &Context, command: CliCommand) -> CliResult {
     }
 }
 
-/// Handles arguments that cannot be parsed. A request for help also arrives here and is not an error.
+/// Handles arguments that cannot be parsed. A request for help is handled here too, but is not an error.
 fn report_parse_error(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
     let context = Context::new(wants_json(arguments));
     if let Some(asked) = help_of_group(error, arguments) {

@@ -56,7 +56,7 @@ mod tests {
         let ids: Vec<String> = (0..50).map(|_| new_id().simple().to_string()).collect();
         let distinct =
             |from: usize| ids.iter().map(|id| &id[from..from + 4]).collect::<BTreeSet<_>>().len();
-        // A few of 50 random groups of four digits may be equal by chance.
+        // Among 50 random groups of four digits, a few may be equal by chance.
         assert!(distinct(24) > 40 && distinct(28) > 40, "{ids:?}");
     }
 }

@@ -1,5 +1,5 @@
-//! Whether the agents' files in a commit are trusted. A worktree contains the files of the commit
-//! that the work starts from, and these may differ from the files in the checkout.
+//! Determines whether the agents' files in a commit are trusted. A worktree contains the files of the commit that the
+//! work starts from, and these files may differ from those in the checkout.
 
 use std::path::Path;
 

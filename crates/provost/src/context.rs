@@ -1,4 +1,4 @@
-//! What every command needs: the environment and the output channels.
+//! The context that every command needs: the environment and the output channels.
 
 use std::sync::{Once, OnceLock};
 
@@ -58,7 +58,7 @@ impl Context {
         }
         let home = self.home()?;
         if let Err(error) = home.prepare() {
-            // A running daemon can still serve read-only commands, and decides about other ones itself.
+            // A running daemon can still serve read-only commands, and decides itself whether to serve other commands.
             let running = if home.is_read_only() { daemon::connect_only(&home).ok() } else { None };
             return running.ok_or(error);
         }
@@ -69,8 +69,8 @@ impl Context {
         Ok(client)
     }
 
-    /// Looks up a name. If this is the command's first request, it also checks the daemon, so that
-    /// the command needs no request for that.
+    /// Looks up a name. If this is the command's first request, it also checks the daemon, so that the command needs no
+    /// separate request for the check.
     pub(crate) fn look_up(&self, name: &str) -> Result<LookedUpName, ApiError> {
         let path = target::lookup_path(name);
         let home = self.home()?;

@@ -33,7 +33,7 @@ impl Environment {
         Environment { variables }
     }
 
-    /// Returns a variable. An empty one is treated as unset.
+    /// Returns a variable. An empty variable is treated as unset.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }

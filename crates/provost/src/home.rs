@@ -1,4 +1,4 @@
-//! Provost's home: where it is, how it is laid out, and whether it can be trusted.
+//! Provost's home directory: its location, its layout, and whether it can be trusted.
 
 use std::{
     fs::{self, DirBuilder, Metadata},
@@ -53,7 +53,8 @@ impl ProvostHome {
         self.path.join("ledger")
     }
 
-    /// The directory that contains a directory for each launch, created by its holder.
+    /// The directory that contains a directory for each launch. The holder of a launch creates the directory of the
+    /// launch.
     pub(crate) fn launches(&self) -> PathBuf {
         self.path.join("launches")
     }
@@ -62,9 +63,8 @@ impl ProvostHome {
         self.launches().join(id)
     }
 
-    /// The home's id, which identifies where an export comes from. It is derived from a key that
-    /// the daemon creates, so a home has no id until a daemon has run in it. A home that is moved
-    /// keeps its id.
+    /// The home's id, which identifies the origin of an export. It is derived from a key that the daemon creates, so a
+    /// home has no id until a daemon has run in it. A home that is moved keeps its id.
     pub(crate) fn id(&self) -> Option<String> {
         let key = provost_sys::agent_file::read(&self.path.join("key"), MAX_KEY).ok()?;
         let derived = blake3::derive_key("provost home id 1", &key);

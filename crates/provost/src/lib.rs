@@ -1,7 +1,7 @@
 //! Provost supervises coding agents. This single program is the command line, the daemon and the
 //! holder.
 //!
-//! The library is the whole program except for its list of adapters: a program of its own can add
+//! The library contains the whole program except for additional adapters. Another program can use the library to add
 //! agents, as `crates/toy-agent` does.
 
 mod adapters;

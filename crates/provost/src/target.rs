@@ -86,7 +86,7 @@ pub(crate) fn find_session_or_run(client: &Client, id: &str) -> Result<SessionOr
     session_or_run(look_up(client, id)?, id)
 }
 
-/// Returns the session or run that a name refers to. Fails if both a session and a run have it.
+/// Returns the session or run that a name refers to. Fails if both a session and a run have this name.
 pub(crate) fn session_or_run(found: LookedUpName, id: &str) -> Result<SessionOrRun, ApiError> {
     if let Some(error) = found.ambiguous {
         return Err(error);

@@ -94,8 +94,7 @@ pub(crate) fn run(context: &Context, args: &AdoptArgs) -> CliResult {
     spawn::show_opened(context, reply)
 }
 
-/// Returns a warning if another live session has the same name, because commands could not
-/// distinguish them by name.
+/// Returns a warning if another live session has the same name, because the name would then refer to two sessions.
 fn same_name_warning(client: &Client, name: &str) -> Option<String> {
     let other =
         target::find_session(client, name).ok().filter(|row| row.name == name && !row.sealed)?;

@@ -1,8 +1,8 @@
 //! `provost agent-hook`: the program that an agent runs as the hook for its own events.
 //!
-//! It runs as a child of the agent and forwards the JSON on standard input to the supervisor. It
-//! prints nothing and always exits with code 0, so it cannot make the agent fail. If an event
-//! cannot be delivered, it is not lost, because the agent's transcript also contains it.
+//! The hook runs as a child of the agent and forwards the JSON on standard input to the supervisor. The hook prints
+//! nothing and always exits with code 0, so it cannot make the agent fail. If an event cannot be delivered, it is not
+//! lost, because the agent's transcript also contains it.
 
 use std::{
     io::{Read, stdin},
@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::report_delivery;
 use crate::{cli::CliResult, context::Context, error::usage};
 
-/// The maximum input in bytes. Longer events are truncated. The transcript contains them in full.
+/// The maximum input in bytes. Longer events are truncated, because the transcript contains the complete events.
 const MAX_INPUT: u64 = 256 << 10;
 
 /// Forward an agent's hook event to the supervisor

@@ -85,8 +85,8 @@ fn read_answer(args: &AnswerArgs, request: Option<&RequestRow>) -> Result<Answer
     }
 }
 
-/// Rejects an answer to an approval request, and a secret passed as an argument, because other
-/// users could see it.
+/// Rejects an answer to an approval request. Also rejects a secret passed as an argument, because other users could see
+/// the secret.
 fn reject_invalid_answer(args: &AnswerArgs, request: &RequestRow) -> Result<(), ApiError> {
     if request.kind == RequestKind::Approval {
         let message = "the request needs approval, not an answer: approve or deny it";
@@ -101,9 +101,9 @@ fn reject_invalid_answer(args: &AnswerArgs, request: &RequestRow) -> Result<(), 
     Ok(())
 }
 
-/// Repeats an answer with its idempotency key. If the daemon knows the key, it returns the recorded
-/// reply, even if the request has been settled since. If it does not know the key, it reports the
-/// state of the request, because no open request has the revision `u32::MAX`.
+/// Repeats an answer with its idempotency key. If the daemon knows the key, it returns the recorded reply, even if the
+/// request has been settled since. If the daemon does not know the key, it reports the state of the request, because no
+/// open request has the revision `u32::MAX`.
 pub(super) fn repeat_change(
     context: &Context,
     row: &SessionRow,
@@ -120,7 +120,7 @@ pub(super) fn repeat_change(
     })
 }
 
-/// A request that the user refers to, and what its name refers to.
+/// A request that the user refers to, and what the name in the request's ID refers to.
 pub(super) struct NamedRequest<'a> {
     /// A session, run or team.
     pub(super) name: &'a str,

@@ -279,7 +279,7 @@ mod tests {
         .unwrap()
     }
 
-    /// Reads the request on a connection. `None` if the client closed it without sending one.
+    /// Reads the request on a connection. `None` if the client closed the connection without sending a request.
     fn read_request(stream: &UnixStream) -> Option<String> {
         let mut reader = BufReader::new(stream);
         let mut first = String::new();

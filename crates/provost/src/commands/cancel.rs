@@ -44,7 +44,7 @@ pub(crate) fn run(context: &Context, args: &CancelArgs) -> CliResult {
 fn is_cancelled(found: &SessionOrRun) -> bool {
     match found {
         SessionOrRun::Session(row) => row.state == State::Cancelled,
-        // A run that is stopping for a reason other than cancellation has a cause.
+        // A run has a cause only if it is stopping for a reason other than cancellation.
         SessionOrRun::Run(row) => {
             row.state == RunStateName::Cancelled
                 || (row.state == RunStateName::Stopping && row.cause.is_none())

@@ -32,8 +32,8 @@ const LANDING_TRIES: u32 =
 /// The maximum time that a daemon may take to respond to a stop request before it gets a signal.
 const STOP_ANSWER: Duration = Duration::from_secs(3);
 
-/// The number of stop requests to send to an unresponsive daemon before it gets a signal. One
-/// request is not enough, because the first daemon may have exited while the next one is starting.
+/// The number of stop requests to send to an unresponsive daemon before it gets a signal. A single request is not
+/// enough, because the daemon that received the request may have exited while the next daemon is starting.
 const MAX_STOP_REQUESTS: u32 = 2;
 
 /// The pause between two checks whether a daemon has exited.
@@ -105,8 +105,8 @@ fn run_daemon(context: &Context, args: &DaemonRunArgs) -> CliResult {
     }
 }
 
-/// Stops the daemon, or succeeds immediately if none is running. Waits for a daemon that is
-/// starting or stopping, and sends a signal to one that does not respond.
+/// Stops the daemon, or succeeds immediately if none is running. Waits for a daemon that is starting or stopping, and
+/// sends a signal to a daemon that does not respond.
 fn stop(context: &Context, args: &DaemonStopArgs) -> CliResult {
     let home = context.trusted_home()?;
     let mut unheard_of = None;
@@ -227,8 +227,8 @@ fn wait_for_exit(pid: u32, process: Option<&ProcessInstance>, tries: u32) -> Res
     Err(ApiError::new(ErrorCode::TimedOut, message).next("provost daemon status"))
 }
 
-/// If the daemon is unreachable, suggests `provost ls`, which starts a daemon. The error itself
-/// suggests `daemon status`, which would only fail again.
+/// If the daemon is unreachable, suggests `provost ls`, which starts a daemon. The hint replaces the suggestion of
+/// `daemon status` in the error, because that command would fail again.
 fn replace_status_hint(error: ApiError) -> ApiError {
     match error.code {
         ErrorCode::Unreachable => ApiError { next: Vec::new(), ..error }.next("provost ls"),

@@ -123,7 +123,7 @@ impl DemoAgent {
             (state, DemoInput::Answer { text, answers }) => {
                 let language = text.clone().or_else(|| first_answer(answers)).unwrap_or_default();
                 let text = format!("wrote a greeting into {GREETING_FILE}");
-                // If an earlier process asked, this one has no open turn yet.
+                // If an earlier process asked the question, this process has no open turn yet.
                 let started = (state == DemoAgent::Idle).then(|| json!({"type": "turn_started"}));
                 let ended = [
                     json!({"type": "claim", "claim": "completed", "text": text}),

@@ -431,7 +431,7 @@ fn parents_in(all: &[ObservedProcess]) -> BTreeMap<u32, u32> {
     all.iter().map(|process| (process.identity.pid, process.parent)).collect()
 }
 
-/// Whether an agent is the process in a pane or a descendant of it.
+/// Whether an agent is the process in a pane or a descendant of that process.
 fn runs_in_pane(found: &DiscoveredAgent, pane: u32, parents: &BTreeMap<u32, u32>) -> bool {
     let mut next = found.process.as_ref().map(|process| process.pid);
     // No real ancestry has 64 levels. The limit guards against cycles, which can appear if
@@ -567,9 +567,9 @@ pub(crate) fn idle_conversations(
     stores(context).iter().flat_map(idle).collect()
 }
 
-/// Adds the tmux pane to each agent that runs in one. Considers the servers of this user that are
-/// in tmux's own directory, and the servers named in the environment of an agent, provided that the
-/// agent really runs in one of their panes.
+/// Adds the tmux pane to each agent that runs in a pane. Considers the servers of this user that are in tmux's own
+/// directory, and the servers named in the environment of an agent, provided that the agent really runs in one of their
+/// panes.
 pub(crate) fn add_panes(context: &Context, agents: &mut [DiscoveredAgent]) -> Result<(), ApiError> {
     let parents = parents()?;
     for socket in sockets(context, agents) {
@@ -748,8 +748,8 @@ mod tests {
             dedup_agent_processes(vec![of(7), writes.clone(), program(9)], &parents),
             [writes]
         );
-        // A launcher script resolves to the agent it launched. But an agent that runs another agent
-        // is not a launcher.
+        // A launcher script resolves to the agent it launched. An agent that runs another agent, however, is not a
+        // launcher.
         let all = [of(7), program(8), program(9)];
         for named in [of(7), program(8)] {
             assert_eq!(resolve_launcher(named, &all, &parents), Ok(program(8)));

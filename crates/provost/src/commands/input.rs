@@ -34,7 +34,7 @@ fn check_text(what: &str, text: String) -> Result<String, ApiError> {
     Ok(text)
 }
 
-/// Parses the name of a session or request, which must not be empty.
+/// Parses the name of a session or request. An empty name is rejected.
 pub(crate) fn parse_name(text: &str) -> Result<String, String> {
     if text.trim().is_empty() {
         Err("the value is empty; expected an ID, part of an ID, or a name".to_owned())

@@ -381,8 +381,7 @@ pub(super) fn reader(context: &Context) -> Result<SqliteReader, ApiError> {
     })
 }
 
-/// Opens the ledger. Warns if the ledger has lost events, because a copy would lack these events
-/// too.
+/// Opens the ledger. Warns if the ledger has lost events, because a copy would lack the lost events too.
 fn warning_reader(context: &Context) -> Result<SqliteReader, ApiError> {
     let reader = reader(context)?;
     if let Some(loss) = reader.loss() {

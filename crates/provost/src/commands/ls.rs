@@ -63,7 +63,7 @@ fn state_parser() -> impl TypedValueParser<Value = String> {
     PossibleValuesParser::new(values).map(|text| text.replace([' ', '-'], "_"))
 }
 
-/// If the ledger has lost events or there are unknown processes, adds this to the printed value.
+/// Adds lost events of the ledger and unknown processes to the printed value, if there are any.
 pub(super) fn add_condition(reply: &SessionsReply, value: &mut Value) {
     if let Some(loss) = &reply.ledger_loss {
         value["ledger_loss"] = json!(loss);

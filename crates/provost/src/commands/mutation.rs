@@ -34,7 +34,7 @@ impl KeyArgs {
         context.idempotency_key(self.key.as_deref())
     }
 
-    /// Whether the user passed a key, in which case the change may be a repetition.
+    /// Whether the user passed a key. If so, the change may be a repetition.
     pub(crate) fn is_given(&self) -> bool {
         self.key.is_some()
     }
@@ -170,7 +170,7 @@ pub(crate) fn launch_failure(row: &SessionRow) -> Option<String> {
         .flatten()
 }
 
-/// Returns what to correct if the program of the session's agent cannot be run.
+/// Returns advice on what to correct if the program of the session's agent cannot be run.
 pub(crate) fn launch_advice(row: &SessionRow) -> Option<String> {
     let cannot_run = launch_failure(row)?.starts_with("cannot run ");
     if !cannot_run {

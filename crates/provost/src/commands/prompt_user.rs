@@ -15,7 +15,7 @@ use crate::{error::usage, ui};
 /// The maximum size of an answers file, in bytes.
 const MAX_FILE: u64 = 1 << 20;
 
-/// The format of an answers file, which is the same as Codex's.
+/// The format of an answers file. Codex uses the same format for answers.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AnswersFile {
@@ -98,8 +98,8 @@ fn prompt_question(question: &QuestionRow) -> Result<String, ApiError> {
     }
 }
 
-/// If the user typed a number, returns the option with that number, or `None` if it does not exist.
-/// Returns any other text unchanged.
+/// If the user typed a number, returns the option with that number, or `None` if the option does not exist. Returns any
+/// other text unchanged.
 fn resolve_choice<'a>(line: &'a str, options: &'a [String]) -> Option<&'a str> {
     match line.trim().parse::<usize>() {
         Ok(number) if !options.is_empty() => {

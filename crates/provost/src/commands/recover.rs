@@ -77,8 +77,8 @@ pub(super) fn run(context: &Context, args: &RecoverArgs) -> CliResult {
     show(context, &survey, &done)
 }
 
-/// Returns why the ledger cannot be read at all, or `None` if it can. A temporary failure is an
-/// error.
+/// Returns why the ledger cannot be read at all, or `None` if the ledger can be read. A temporary failure is returned
+/// as an error.
 fn find_damage(context: &Context) -> Result<Option<ApiError>, ApiError> {
     let home = context.trusted_home()?;
     let reader = match SqliteReader::open(&home.ledger()) {
@@ -132,8 +132,8 @@ fn recover_unreadable(context: &Context, args: &RecoverArgs, damage: &ApiError) 
     Ok(ExitCode::SUCCESS)
 }
 
-/// Stops all running launches, checks and hooks of a home that has no daemon. This process must
-/// hold the ledger's lock, because holders obey no other process.
+/// Stops all running launches, checks and hooks of a home that has no daemon. This process must hold the ledger's lock,
+/// because holders reject requests from any other process.
 fn stop_living(places: &shell::Home) -> Result<Vec<UnknownHolder>, ApiError> {
     let cannot = |why: std::io::Error| chain(ErrorCode::Failed, "cannot stop the processes", &why);
     let _writer = lock_writer(&places.ledger()).map_err(|why| open_error(&why))?;

@@ -219,8 +219,8 @@ impl TourDir {
     fn stop_daemon(&self, home: &Path) {
         let mut stop = Command::new(self.root.join("bin/provost"));
         stop.args(["daemon", "stop"]).env("PROVOST_HOME", home);
-        // Stopping may fail because no daemon is running, which is fine. A home that is still in
-        // use cannot be removed, and that error is reported.
+        // Stopping the daemon may fail because no daemon is running. This error is ignored. A home that is still in use
+        // cannot be removed, and that error is reported.
         drop(stop.stdout(Stdio::null()).stderr(Stdio::null()).status());
     }
 }

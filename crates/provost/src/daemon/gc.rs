@@ -28,7 +28,7 @@ use tokio::sync::OwnedRwLockReadGuard;
 use super::server::DaemonServer;
 use crate::adapters::adapters;
 
-/// The removed and the kept items of a collection.
+/// The items that a collection removed, and those that it kept.
 #[derive(Default)]
 struct GcReport {
     removed: Vec<GcItemRow>,
@@ -243,7 +243,7 @@ async fn collect_worktree(
     let own = daemon.world.home.worktrees();
     let delay = if apply { Some(delay_exit(daemon).await?) } else { None };
     let result = blocking(move || {
-        // Held even if the client disconnects, because the job then continues.
+        // The job holds this guard, because the job continues even if the client disconnects.
         let _delay = delay;
         if is_below(&place, &own) {
             remove_session_worktree(&git, &top, &place, &branch, apply)
@@ -358,7 +358,7 @@ fn is_below(path: &Path, directory: &Path) -> bool {
 #[derive(Default)]
 struct WorktreeRemoval {
     ignored_files: usize,
-    /// Commits that only the worktree's reflog refers to, and the ref that now keeps them.
+    /// The number of commits that only the worktree's reflog refers to, and the ref that now keeps these commits.
     dropped_commits: u64,
     kept: Option<KeepRef>,
 }

@@ -1,6 +1,6 @@
 //! The record of the daemon's starts and stops, which shows repeated crashes.
 //!
-//! It is a file in the log directory with one line per entry. A start without a stop is a crash.
+//! The record is a file in the log directory with one line per entry. A start without a stop is a crash.
 
 use std::{
     fs::{self, OpenOptions},
@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 /// The name of the record in the log directory.
 const FILE: &str = "starts.jsonl";
 
-/// The maximum size of the record. If it grows larger, only its newest half is kept, because only
-/// the last few minutes matter.
+/// The maximum size of the record. If the record grows larger, only the newest half is kept, because only the last few
+/// minutes matter.
 const MAX_BYTES: usize = 64 << 10;
 
 /// The maximum number of bytes to read. The record may briefly exceed its limit by a few lines.

@@ -1,5 +1,5 @@
-//! Determines who owns the home's ledger. This is read from the lock itself, so that an unreachable
-//! daemon is not mistaken for a stopped one.
+//! Determines who owns the home's ledger. The owner is read from the lock itself, so that an unreachable daemon is not
+//! mistaken for a stopped one.
 
 use std::{
     fs::{self, File},
@@ -45,8 +45,8 @@ impl LedgerOwner {
             Err(Errno::SRCH) => return Ok(false),
             opened => opened?,
         };
-        // This is checked after the pidfd was opened, so that another process that reuses the pid
-        // never gets the signal.
+        // The process is checked after the pidfd was opened, so that another process that reuses the pid never gets the
+        // signal.
         if !daemon.is_alive()? {
             return Ok(false);
         }

@@ -29,11 +29,12 @@ use tokio::{
 
 use super::timed_stream::{AcceptedConnection, Connections, MAX_CONNECTIONS, TimedStream};
 
-/// The buffer size for inotify events, in bytes. Their content is ignored, because every event triggers a check.
+/// The buffer size for inotify events, in bytes. The content of the events is ignored, because every event triggers a
+/// check.
 const INOTIFY_BUFFER: usize = 4 << 10;
 
-/// The number of file descriptors reserved for clients. A request needs several, for its
-/// connection, its peer and the ledger.
+/// The number of file descriptors reserved for clients. A request needs several descriptors: for the connection, the
+/// peer and the ledger.
 const RESERVED_FDS: usize = 16;
 
 /// How long to wait for a free file descriptor while all connections are busy.

@@ -59,7 +59,7 @@ pub(crate) fn run(home: &ProvostHome, detached: bool) -> Result<(), ApiError> {
     // This check reads the mark in the process's own environment, so it comes before the
     // environment is hidden.
     peer::must_start_as_operator(&places)?;
-    // This must come early, because the environment may contain secrets, and every agent runs as this user.
+    // Hide the environment early, because it may contain secrets, and every agent runs as this user.
     provost_sys::process::hide_from_user()
         .map_err(|why| startup_error("hide its environment from agents", &why))?;
     // Processes left behind by git or by a killed holder become children of the daemon, which can then identify them.
@@ -73,7 +73,7 @@ pub(crate) fn run(home: &ProvostHome, detached: bool) -> Result<(), ApiError> {
     raise_file_limit()?;
     // The lock is taken first, because only its owner may change the socket.
     let ledger = open_ledger(&places).inspect_err(|error| {
-        // If another daemon is already running, that is not a failure of this one.
+        // If another daemon is already running, this daemon has not failed.
         if error.code != ErrorCode::Refused {
             history::record(&places.log(), DaemonTransition::Failed);
         }
@@ -134,7 +134,8 @@ async fn serve(
     pulse: WatchdogResponder,
     detached: bool,
 ) -> Result<(), ApiError> {
-    // Spawned as a task so that it runs on a worker thread, which this future does not.
+    // The server is spawned as a task so that it runs on a worker thread. This future itself does not run on a worker
+    // thread.
     let mut watched = tokio::task::JoinSet::new();
     watched.spawn(pulse.respond());
     #[cfg(feature = "failpoints")]
@@ -196,11 +197,12 @@ async fn serve_socket(
     }
 }
 
-/// Raises the limit on open files. Each live session needs several, but many systems have a soft
-/// limit of only a few hundred.
+/// Raises the limit on open files. Each live session needs several open files, but many systems have a soft limit of
+/// only a few hundred.
 fn raise_file_limit() -> Result<(), ApiError> {
     let limit = getrlimit(Resource::Nofile);
-    // If the limit cannot be raised, this matters only with a great many sessions, and then an error reports it.
+    // A limit that cannot be raised is a problem only with a great many sessions. In that case, an error reports the
+    // limit.
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).ok();
     let open = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     if open >= MIN_DESCRIPTORS {
@@ -268,7 +270,7 @@ fn open_ledger(places: &shell::Home) -> Result<SqliteLedger, ApiError> {
         | OpenError::NotALedger { .. }
         | OpenError::Storage(_) => ledger_error(places, &why, why.is_damage()),
     })?;
-    // Adds events written by an older program to the index. This happens only once.
+    // Adds events written by an older program to the index. Each event is added only once.
     ledger
         .index_missing(&mut stream::refold)
         .map_err(|why| ledger_error(places, &why, why.is_damage()))?;

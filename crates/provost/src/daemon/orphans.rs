@@ -1,8 +1,8 @@
 //! Reaps orphaned processes, which become children of the daemon because it is a child subreaper.
 //!
-//! Each child that the daemon starts has an owner that waits for it, and this module must not take
-//! its exit status. Owners wait without delay, so a child that is still a zombie after several
-//! scans has no owner and is an orphan. [`Holders`] reaps the holders that it tracks.
+//! Each child that the daemon starts has an owner that waits for it, and this module must not collect the exit status
+//! of such a child. Owners wait without delay, so a child that is still a zombie after several scans has no owner and
+//! is an orphan. [`Holders`] reaps the holders that it tracks.
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -24,8 +24,7 @@ pub(crate) enum CallerIdentity {
     Supervised(String),
     /// A process below this daemon but not below a holder, so it was not started by the operator.
     DaemonChild,
-    /// A process that may belong to this launch. This cannot be proved, because the holder was
-    /// killed.
+    /// A process that may belong to this launch. Whether it does cannot be proved, because the holder was killed.
     Unproven(String),
 }
 
@@ -117,8 +116,8 @@ fn read_register(path: &Path) -> io::Result<LaunchRegister> {
     }
 }
 
-/// Checks that this process may become the daemon. An agent must not, because it would choose the
-/// daemon's environment and own its socket.
+/// Checks that this process is permitted to become the daemon. An agent is not, because it would choose the daemon's
+/// environment and own the daemon's socket.
 pub(crate) fn must_start_as_operator(home: &Home) -> Result<(), ApiError> {
     let (code, why) = match own_origin(home)? {
         ProcessOrigin::Operator => return Ok(()),

@@ -1,8 +1,8 @@
 //! Limits on the daemon's resources per launch, regardless of how many processes the launch starts.
 //!
-//! Every connection is charged to a [`ResourceAccount`]. Only the global limits apply to the
-//! operator's account, while every other account has a [`Quota`]. Some reads are reserved for the
-//! operator, so that launches cannot use up all of them.
+//! Every connection is charged to a [`ResourceAccount`]. Only the global limits apply to the operator's account, while
+//! every other account has a [`Quota`]. Some reads are reserved for the operator, so that launches cannot use up all
+//! reads.
 
 use std::{
     collections::BTreeMap,
@@ -39,15 +39,15 @@ const LAUNCH_LIMITS: QuotaLimits =
 const SHARED_LIMITS: QuotaLimits =
     QuotaLimits { connections: 256, requests: 64, reads: 4, posted: 256 << 20 };
 
-/// The maximum number of concurrent ledger reads. Changes run on the same request threads and need
-/// the remaining ones.
+/// The maximum number of concurrent ledger reads. Changes run on the same request threads as reads, and need the
+/// remaining threads.
 const MAX_READS: usize = 16;
 
 /// How many of [`MAX_READS`] all launches together may use.
 const MAX_LAUNCH_READS: usize = 12;
 
-/// The number of accounts whose posted bytes are counted. When it is reached, accounts that have
-/// posted at most [`MIN_TRACKED_BYTES`] are forgotten.
+/// The number of accounts whose posted bytes are counted. When this number is reached, accounts that have posted at
+/// most [`MIN_TRACKED_BYTES`] are forgotten.
 const MAX_TRACKED_ACCOUNTS: usize = 4_096;
 const MIN_TRACKED_BYTES: u64 = 1 << 20;
 

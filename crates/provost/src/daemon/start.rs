@@ -1,5 +1,4 @@
-//! Finds the daemon, starts it, or replaces an older one. This is safe even if many commands do it
-//! at the same time.
+//! Finds the daemon, starts it, or replaces an older one. Many commands can safely do so at the same time.
 
 use std::{
     fs::OpenOptions,

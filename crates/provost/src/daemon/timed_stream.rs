@@ -32,8 +32,8 @@ const UNREAD_LIMIT: Duration = Duration::from_secs(30);
 /// The maximum number of connections per process.
 const MAX_PER_PROCESS: usize = 256;
 
-/// The maximum number of connections. If half of the process's file descriptors is less than this,
-/// that is the limit.
+/// The maximum number of connections. If half of the process's file descriptor limit is less than this number, that
+/// half is the limit.
 pub(crate) const MAX_CONNECTIONS: usize = 4_096;
 
 /// How long a peer may take to send its first request.

@@ -1,7 +1,6 @@
 //! Formats durations, ages and sizes for display.
 
-/// Returns the age of a timestamp. If the timestamp is in the future because the clock was changed,
-/// it counts as now.
+/// Returns the age of a timestamp. If the timestamp is in the future because the clock was changed, the age is zero.
 pub(crate) fn age(now_ms: i64, at_ms: i64) -> String {
     let ms = now_ms.saturating_sub(at_ms);
     match u64::try_from(ms) {
@@ -18,7 +17,7 @@ pub(crate) fn ago(now_ms: i64, at_ms: i64) -> String {
     }
 }
 
-/// Returns how long a state has lasted, phrased for use after its name.
+/// Returns how long a state has lasted, phrased for use after the name of the state.
 pub(crate) fn for_how_long(now_ms: i64, since_ms: i64) -> String {
     match age(now_ms, since_ms).as_str() {
         "now" => "for 0s".to_owned(),

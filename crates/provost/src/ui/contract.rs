@@ -5,8 +5,8 @@ use provost_core::team::{MANAGER_RULES, ManagerConfig, ManagerMode};
 
 use super::{Paint, Screen, Tone, detail::DetailView, text::escape_line};
 
-/// Shows a manager's contract: the rules that it accepts, its configuration, and which managers
-/// have accepted it.
+/// Shows a manager's contract: the rules that the manager accepts, the configuration, and which managers have accepted
+/// the contract.
 pub(crate) fn contract_detail(
     paint: Paint,
     screen: Screen,

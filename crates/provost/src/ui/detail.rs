@@ -112,8 +112,8 @@ pub(super) fn state_verb(state: &str) -> &'static str {
     }
 }
 
-/// Describes a flag in a sentence. `None` if the state already implies it, or if Provost handles it
-/// without the user.
+/// Describes a flag in a sentence. `None` if the state already implies the flag, or if Provost handles the cause of the
+/// flag without the user.
 fn describe_flag(flag: &str) -> Option<String> {
     let Some(known) = Flag::ALL.iter().find(|one| one.as_str() == flag) else {
         return Some(spaced(flag));
@@ -128,7 +128,7 @@ fn is_undecided(fact: &WhyFact) -> bool {
     fact.fact == "decision" && fact.value == "no"
 }
 
-/// Describes how messages reach an agent, unless they do so in the usual way.
+/// Describes how messages reach an agent. `None` if messages reach the agent in the usual way.
 fn describe_channel(how: &CommunicationRow) -> Option<String> {
     match (how.kind.as_str(), how.receive.as_str(), &how.receive_command) {
         (_, "polls", Some(command)) => Some(format!("polls for its messages: {command}")),

@@ -108,7 +108,7 @@ pub(crate) fn audit_lines(paint: Paint, screen: Screen, reply: &AuditReply) -> V
     lines
 }
 
-/// Shows an action, and the channel that it came through.
+/// Shows an action, and the channel on which Provost received the action.
 fn action_line(paint: Paint, screen: Screen, row: &HistoryRow) -> Vec<String> {
     let by = format!("{} by {}", row.by, row.channel);
     history_line(paint, screen, &HistoryRow { by, ..row.clone() })
@@ -155,8 +155,8 @@ fn divergence_line(paint: Paint, screen: Screen, row: &DivergenceRow) -> Vec<Str
     screen.wrap(&line, 2)
 }
 
-/// Lists search results, and how each member receives messages. The commands to receive them are
-/// only in the JSON output.
+/// Lists search results, and how each member receives messages. The commands that receive messages are only in the JSON
+/// output.
 pub(crate) fn hit_lines(paint: Paint, screen: Screen, hits: &[HitRow]) -> Vec<String> {
     let columns = [
         ("IN", ColumnFit::Whole),

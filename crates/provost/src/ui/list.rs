@@ -51,7 +51,7 @@ pub(crate) fn session_lines(
     mut rows: Vec<SessionRow>,
 ) -> Vec<String> {
     rows.sort_by_key(order);
-    // A terminal limits the width by itself, so a cell may use all of it.
+    // The terminal already limits the width of the table, so a cell can use the full width.
     let max_width = |width: usize| screen.columns().unwrap_or(width);
     let mut table = Table::new(&HEAD).with_optional(OPTIONAL_COLUMNS);
     for row in &rows {

@@ -173,8 +173,8 @@ impl Ui {
     }
 }
 
-/// Whether to print suggestions. They are not printed to the terminal if the output goes to another
-/// program in a pipeline. But agents capture and read both streams, so they get suggestions.
+/// Whether to print suggestions. They are not printed to the terminal if the output goes to another program in a
+/// pipeline. Agents capture and read both streams, so agents always get suggestions.
 pub(crate) fn wants_hints() -> bool {
     io::stdout().is_terminal() || !io::stderr().is_terminal()
 }
@@ -201,7 +201,7 @@ pub(crate) fn print_parser_error(error: &clap::Error) -> io::Result<()> {
     writeln!(io::stderr(), "{}", lines.join("\n"))
 }
 
-/// How far all lines of a message but the first are indented.
+/// The indentation of all lines of a message except the first, in columns.
 const HANG: usize = 2;
 
 fn error_lines(paint: Paint, screen: Screen, error: &ApiError) -> Vec<String> {

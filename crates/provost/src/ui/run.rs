@@ -31,7 +31,7 @@ const HEAD: [(&str, ColumnFit); 7] = [
     ("GOAL", ColumnFit::Start),
 ];
 
-/// How far a plan is indented in the detail view.
+/// The indentation of a plan in the detail view, in columns.
 const INDENT: usize = 2;
 
 const OPTIONAL_COLUMNS: &[&str] = &["CHECKS", "SINCE", "GOAL", "NAME"];
@@ -252,7 +252,7 @@ pub(crate) fn approval_commands(row: &RunRow) -> Vec<String> {
     let id = short_id(&row.id);
     let approval = row.approval.clone().unwrap_or_default();
     let look = match (&approval.onto, &approval.commit) {
-        // If the displayed diff is truncated, this command shows all of it.
+        // If the displayed diff is truncated, this command shows the complete diff.
         (Some(onto), Some(commit)) if approval.truncated => {
             let place = provost_core::text::shell_quote(&row.project);
             Some(format!("git -C {place} diff --text {onto} {commit}"))

@@ -7,7 +7,7 @@ use super::text::{char_width, width};
 /// The minimum width to wrap text to. In a narrower terminal, the terminal itself breaks the lines.
 const MIN_WRAP_WIDTH: usize = 20;
 
-/// Where lines are printed: a terminal, which has a size, or a file or pipe, which has none.
+/// The output to which lines are printed: a terminal, which has a size, or a file or pipe, which has no size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Screen {
     columns: Option<usize>,
@@ -56,7 +56,7 @@ impl Screen {
         lines.into_iter().map(|line| line.replace(NO_BREAK_SPACE, " ")).collect()
     }
 
-    /// Asks the terminal for its size. Files and pipes have none.
+    /// Asks the terminal for its size. Files and pipes have no size.
     fn from_fd(fd: impl AsFd) -> Self {
         let size = rustix::termios::tcgetwinsize(fd).ok();
         let known = |length: u16| Some(usize::from(length)).filter(|length| *length > 0);
@@ -66,8 +66,8 @@ impl Screen {
         }
     }
 
-    /// Returns the first lines that fit on the screen, and a line that says how many more there
-    /// are. The last row is left free for the cursor.
+    /// Returns the first lines that fit on the screen, and a line with the number of lines that were left out. The last
+    /// row is left free for the cursor.
     pub(crate) fn fit_rows(self, mut lines: Vec<String>) -> Vec<String> {
         let Some(rows) = self.rows else { return lines };
         let high = |line: &String| match self.columns {
@@ -106,7 +106,7 @@ fn wrap_line(line: &str, hang: usize, columns: usize) -> Vec<String> {
     for (blanks, word) in split_words(line) {
         let wide = painted_width(word);
         let fits = used + blanks + wide <= columns;
-        // Breaking the line helps only if the word then fits on the next line.
+        // Break the line only if the word then fits on the next line.
         let helps = used > hang && hang + wide <= columns;
         if !fits && helps {
             lines.push(std::mem::replace(&mut current, " ".repeat(hang)));

@@ -431,8 +431,8 @@ pub(crate) fn message_lines(
     table.lines(paint, screen)
 }
 
-/// Shows the text of a message on a single line. The line breaks of Provost's own messages carry no
-/// meaning. In them, text by others is quoted.
+/// Shows the text of a message on a single line. The line breaks of Provost's own messages have no meaning. Such
+/// messages quote all text by other authors.
 pub(super) fn show_message_text(from: &str, text: &str) -> String {
     if from == TeamActor::Provost.name() { join_lines(text) } else { escape_line(text) }
 }
@@ -455,7 +455,7 @@ pub(crate) fn message_change_line(task: &TeamHeadRow, message: &TeamMessageRow) 
     format!("message {} for {to} of {} is {status}", message.no, escape_line(&task.name))
 }
 
-/// Describes the result of a change: the row that changed, or else the team's status.
+/// Describes the result of a change: the row that changed or, if no single row did, the team's status.
 pub(crate) fn team_change_lines(paint: Paint, row: &TeamRow, reply: &Value) -> Vec<String> {
     let (tone, state) = describe_team_state(row);
     let name = escape_line(&row.name);

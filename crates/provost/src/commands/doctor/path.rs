@@ -72,8 +72,8 @@ fn same(file: &Path, own: Option<&Path>) -> bool {
     own.is_some_and(|own| real(file) == real(own))
 }
 
-/// Checks the PATH of each agent whose configuration sets one, because agents report by calling
-/// `provost`. All other agents get the PATH of the command that starts them.
+/// Checks the PATH of each agent whose configuration sets a PATH, because agents report by calling `provost`. All other
+/// agents get the PATH of the command that starts them.
 fn agent_paths(config: &Resolved) -> Vec<DoctorFinding> {
     let own_path = |(name, agent): (&String, &provost_config::Agent)| match agent.env.get("PATH") {
         Some(Variable::Literal(path)) => {

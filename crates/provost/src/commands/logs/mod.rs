@@ -387,8 +387,7 @@ impl Logs<'_> {
     }
 }
 
-/// Returns what renders the messages of the session's agent. The output of an unknown adapter is
-/// shown verbatim.
+/// Returns the renderer for the messages of the session's agent. The output of an unknown adapter is shown verbatim.
 fn renderer(row: &SessionRow) -> Option<MessageRenderer> {
     adapters().with_id(&row.adapter).ok()?.renderer(row.mode.known()?)
 }

@@ -10,8 +10,8 @@ use crate::{
     target, ui,
 };
 
-/// Shows the output of a run's sessions. To show a check, uses the newest result of the run. To show
-/// a check without a result or a setup command, uses the most recent session that has one.
+/// Shows the output of a run's sessions. A check is looked up in the newest result of the run. If the run has no
+/// result, or for a setup command, the most recent session that has such output is used.
 pub(super) fn show(
     logs: &mut Logs<'_>,
     args: &LogsArgs,

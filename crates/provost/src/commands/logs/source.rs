@@ -30,7 +30,7 @@ struct ClockOrigin {
     mono_ms: u64,
 }
 
-/// A connection to the holder, if it is running, over which it reports new output.
+/// A connection to the holder, over which the holder reports new output. None if the holder is not running.
 pub(super) struct HolderFollower(Option<HolderLink>);
 
 impl JournalSource {

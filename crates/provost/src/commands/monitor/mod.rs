@@ -76,7 +76,7 @@ pub(crate) fn run(context: &Context, args: &MonitorArgs) -> CliResult {
     let here = context.environment.current_dir()?;
     let flags = args.stale_after.iter();
     let flags = flags.map(|text| settings::flag_text("--stale-after", "monitor.stale_after", text));
-    // The silence window is determined below, and parses its environment variables itself.
+    // The silence window is determined below. Its module parses the environment variables of the window itself.
     let environment =
         context.environment.without(window::ignored_variables(args.stale_after.is_some()));
     // Only the verifier of a workflow runs commands.

@@ -296,9 +296,8 @@ fn compat_result(found: &Conclusion, unproved: bool) -> &'static str {
     }
 }
 
-/// Returns the progress of a plan. Work without a plan counts as a single step. As in
-/// story-automator, the step is done if the work is complete, or if the agent is idle or has exited
-/// after doing some work.
+/// Returns the progress of a plan. Work without a plan counts as a single step. As in story-automator, this step is
+/// done if the work is complete, or if the agent is idle or has exited after doing some work.
 fn progress(seen: &WatchResult) -> (u64, u64, &'static str) {
     let (counts, rests, active) = match &seen.watched {
         WatchTarget::Session(row) => {

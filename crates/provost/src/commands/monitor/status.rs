@@ -161,8 +161,8 @@ fn last_heard(row: &SessionRow) -> i64 {
     row.last_activity_at.unwrap_or(row.since)
 }
 
-/// Returns the status of a run. A run needs input if it has an open request, and is stuck or lost
-/// if all its sessions are.
+/// Returns the status of a run. A run needs input if it has an open request, and is stuck or lost if all of its
+/// sessions are stuck or lost.
 fn run_status(row: &RunRow, live: &[SessionRow], window: i64, now: i64) -> WatchStatus {
     if row.sealed {
         let detail = row.detail.as_deref().or(row.cause.as_deref());

@@ -98,7 +98,7 @@ fn natural_ending(
         (WatchStatus::NeedsInput(reason), _) => Some((AttemptEnding::NeedsInput, reason.clone())),
         (WatchStatus::Stuck(reason), _) => Some((AttemptEnding::Stuck, reason.clone())),
         (WatchStatus::Lost(reason), _) => Some((AttemptEnding::Lost, reason.clone())),
-        // A session that failed is a failure, even if the verifier accepts its work.
+        // A failed session is reported as failed, even if the verifier accepts its work.
         (WatchStatus::Ended(EndKind::Bad, reason), _) => {
             Some((AttemptEnding::Failed, reason.clone()))
         }
@@ -116,7 +116,7 @@ fn natural_ending(
             WatchStatus::AtPrompt { .. } | WatchStatus::TurnsHidden { .. },
             Some(verdict @ VerifierVerdict::Verified(_)),
         ) => Some(from_verdict(verdict)),
-        // The agent may still be working on what is missing.
+        // The agent may still be working on the missing parts.
         (WatchStatus::TurnsHidden { .. }, Some(VerifierVerdict::Incomplete(_)) | None) => None,
         (WatchStatus::AtPrompt { until }, Some(verdict)) => {
             (now >= *until).then(|| from_verdict(verdict))

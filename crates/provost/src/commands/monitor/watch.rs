@@ -183,8 +183,7 @@ impl<'a> MonitorWatch<'a> {
         self.seen
     }
 
-    /// Reads the sessions that have new events again. An event of a run may affect any part of the
-    /// run.
+    /// Rereads the sessions and runs that have new events. An event of a run may affect any part of the run.
     fn refresh(&mut self, concerned: impl Fn(&str) -> bool) -> Result<(), ApiError> {
         for seen in &mut self.seen {
             let asks = match &seen.watched {

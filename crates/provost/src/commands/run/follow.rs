@@ -20,7 +20,7 @@ use crate::{
     ui::{self, Screen},
 };
 
-/// Prints the progress of a run until its outcome is sealed. The exit code reflects the outcome.
+/// Prints the progress of a run until its outcome is sealed. The exit code depends on the outcome.
 pub(super) fn run(context: &Context, row: &RunRow, since: u64) -> CliResult {
     let row = watch(context, row, since)?;
     show(context, &row)

@@ -9,8 +9,7 @@ use crate::{commands::input, error::usage};
 /// The maximum length of a goal in bytes. The goal is part of every prompt and list.
 const MAX_GOAL: usize = 64 << 10;
 
-/// The maximum size of a spec in bytes. The whole spec is part of every prompt, and the ledger
-/// stores it each time.
+/// The maximum size of a spec in bytes. The whole spec is part of every prompt, and the ledger stores every prompt.
 pub(crate) const MAX_SPEC: u64 = 256 << 10;
 
 /// The goal of a run.

@@ -194,7 +194,7 @@ pub(crate) struct OpenedRun {
     pub(crate) since: u64,
 }
 
-/// Opens a run, or returns the one that was opened with this key before.
+/// Opens a run, or returns the run that was already opened with this key.
 pub(crate) fn open(
     context: &Context,
     wish: RunRequest<'_>,

@@ -103,7 +103,8 @@ fn intended_field(fault: &PlanFault) -> Option<&str> {
 struct TaskLines<'a> {
     lines: Vec<&'a str>,
     starts: Vec<usize>,
-    /// The line of each task ID. For a duplicate ID, this is the last line, because it is the erroneous one.
+    /// The line of each task ID. For a duplicate ID, this is the line of the last task, because that task is the
+    /// erroneous one.
     named: BTreeMap<&'a str, usize>,
 }
 

@@ -302,8 +302,8 @@ fn target(
 /// The maximum number of uncommitted files to list in the warning.
 const MAX_NAMED_FILES: usize = 3;
 
-/// Warns about uncommitted changes in the user's checkout. A run starts from the last commit, so it
-/// does not include them. The files in `read` are left out, because their contents are part of the run.
+/// Warns about uncommitted changes in the user's checkout. A run starts from the last commit, so the run does not
+/// include uncommitted changes. The files in `read` are left out, because their contents are part of the run.
 fn uncommitted_warning(
     git: &Git,
     project: &Project,
@@ -406,7 +406,7 @@ fn agent(
     if let Some(built_in) = BuiltInAgent::find(wish.agent) {
         let (mut agent, warnings) =
             built_in.spec(context, wish.variables, AgentMode::Headless, config, place)?;
-        // The prompts describe the agent's own tools, so its settings must be known.
+        // The prompts describe the agent's own tools, so the agent's settings must be known.
         agent.settings.multi_agent = built_in.multi_agent(context, config, &agent.argv)?;
         return Ok((agent, warnings));
     }

@@ -58,7 +58,8 @@ pub(super) fn open(
         plan_only: false,
         ignore_project_config: false,
         pinned: Some(&source.project),
-        // The operator was asked when `serve` started. Later, there may be no user present to answer.
+        // `serve` asked the operator to trust the project when it started. Later, there may be no user present to
+        // answer.
         asking: TrustPrompt::Never,
         checks: CheckSource::Configuration,
     };

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{clock, context::Context, error::Error, target, ui};
 
-/// The maximum number of finished runs to read at startup. No real ledger contains more.
+/// The maximum number of finished runs to read at startup. No real ledger contains more finished runs.
 const MAX_INITIAL_RUNS: usize = 1_000_000;
 
 /// The maximum number of finished runs to read after startup. Fewer runs than this limit end
@@ -43,7 +43,7 @@ pub(super) struct TrackerServer<'a> {
     active: BTreeSet<String>,
     /// Issues that used to be active and whose current state must be read.
     inactive: BTreeSet<String>,
-    /// The events that have been reported, so that each event is reported only once.
+    /// The events that have already been reported. Each event is reported only once.
     reported: ReportedEvents,
     started: bool,
     failed: bool,
@@ -365,8 +365,8 @@ impl<'a> TrackerServer<'a> {
     }
 }
 
-/// Whether to report why an issue is waiting. Waiting for a slot is not reported, because the start
-/// of its run will be.
+/// Whether to report why an issue is waiting. Waiting for a slot is not reported, because the later start of the run is
+/// reported.
 fn is_reportable(why: &HoldReason) -> bool {
     match why {
         HoldReason::NoSlot | HoldReason::NoSlotInState(_) => false,
@@ -387,7 +387,7 @@ fn now() -> u64 {
     u64::try_from(clock::now_ms()).unwrap_or(0)
 }
 
-/// Returns the paths in one of the lists in the clean-up reply. Each path that was kept has a reason.
+/// Returns the paths in one of the lists in the clean-up reply. For each path that was kept, the reason is included.
 fn paths(reply: &Value, list: &str) -> Vec<String> {
     let text = |item: &Value| {
         let path = item["path"].as_str()?;

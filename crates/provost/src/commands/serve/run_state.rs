@@ -6,8 +6,8 @@ use provost_tracker::schedule::{IssueRun, IssueRunEnding, IssueRunStatus};
 
 use crate::target;
 
-/// Returns the issue that a run is for and the run's status, if it belongs to this workflow.
-/// `silent` returns whether a session has been silent for too long.
+/// Returns the issue that a run is for and the run's status, if the run belongs to this workflow. `silent` returns
+/// whether a session has been silent for too long.
 pub(super) fn from_row(
     row: &RunRow,
     workflow: &str,
@@ -45,7 +45,7 @@ fn ending(row: &RunRow) -> IssueRunEnding {
     }
 }
 
-/// Whether a session is shown as stalled, or false if it cannot be queried.
+/// Whether a session is shown as stalled. False if the session cannot be queried.
 pub(super) fn is_stalled(client: &Client, session: &str) -> bool {
     let row: Result<_, ApiError> = target::find_session(client, session);
     row.is_ok_and(|row| row.state == State::Stalled)

@@ -62,7 +62,7 @@ pub(super) enum ProjectChange {
 }
 
 impl WorkflowSource {
-    /// Reads the workflow for the first time. If this fails, so does the command.
+    /// Reads the workflow for the first time. If the workflow cannot be read, the command fails.
     pub(super) fn open(path: &Path, context: &Context) -> Result<WorkflowSource, ApiError> {
         let text = read(path).map_err(|why| refused(path, &why))?;
         let path = path.canonicalize().map_err(|why| refused(path, &missing(path, &why)))?;

@@ -54,14 +54,13 @@ const WATCH_EVENTS: WatchFlags = WatchFlags::CLOSE_WRITE
 /// The run events that may require an action or a report.
 const WAKE_EVENT_KINDS: [&str; 3] = ["run.sealed", "run.request_observed", "run.cancelled"];
 
-/// The exit code after a second interrupt, which is the one that shells use for SIGINT.
+/// The exit code after a second interrupt. Shells use the same code for SIGINT.
 const INTERRUPTED: i32 = 130;
 
 /// Receives everything that can end a pause.
 pub(super) struct Waker {
     wakes: Receiver<WakeReason>,
-    /// The inotify instance, or `None` if inotify is not available, in which case changes are only
-    /// noticed by polling.
+    /// The inotify instance, or `None` if inotify is not available. In that case, changes are noticed only by polling.
     files: Option<SharedFd>,
     watched: Arc<Mutex<WatchDescriptors>>,
 }
@@ -85,7 +84,7 @@ impl Waker {
         self.wakes.recv_timeout(time).ok()
     }
 
-    /// Starts watching these paths. The next call tries missing paths again.
+    /// Starts watching these paths. Paths that do not exist yet are tried again in the next call.
     pub(super) fn watch(&mut self, places: &[WatchedPath]) {
         let (Some(files), Ok(mut watched)) = (&self.files, self.watched.lock()) else { return };
         for place in places {

@@ -1,6 +1,6 @@
 //! Provost's own skills. They are stubs that refer to `provost guide`, so that their text never becomes outdated.
 //!
-//! A stub ends with a digest of itself, which shows that Provost wrote it and that it is unchanged.
+//! A stub ends with a digest of its own text, which shows that Provost wrote the stub and that the stub is unchanged.
 //! Other files are never overwritten or removed.
 
 use std::{

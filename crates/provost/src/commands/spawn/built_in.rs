@@ -52,8 +52,8 @@ pub(crate) struct AgentArgs {
 }
 
 impl AgentArgs {
-    /// Returns the flags as settings in the highest layer of the configuration. They are the
-    /// settings of the agent with this name.
+    /// Returns the flags as settings in the highest layer of the configuration. The flags become the settings of the
+    /// agent with this name.
     pub(crate) fn flags(&self, agent: Option<&str>) -> Vec<FlagSetting> {
         let Some(agent) = agent.and_then(BuiltInAgent::find) else { return Vec::new() };
         let text = |given: Option<&str>, flag: &str, key: &str| {

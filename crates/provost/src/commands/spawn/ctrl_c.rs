@@ -9,7 +9,7 @@ use tokio::{
 
 use crate::ui::Ui;
 
-/// The exit code of a wait that Ctrl-C ended, which is the one that shells use for SIGINT.
+/// The exit code of a wait that Ctrl-C ended. Shells use the same code for SIGINT.
 const INTERRUPTED: i32 = 130;
 
 /// Installs a Ctrl-C handler that ends only this process, and prints a message with commands to run next.

@@ -17,7 +17,7 @@ use crate::error::usage;
 /// The default threshold for a nearly full context, in percent.
 const NEARLY_FULL: u32 = 85;
 
-/// Builds a session's reactions. `agent` finds the agent that takes over in a hand-over.
+/// Builds a session's reactions. `agent` returns the agent to which a reaction hands the work over.
 pub(crate) fn build(
     config: &Resolved,
     interface: &AgentInterface,
@@ -83,7 +83,7 @@ fn reaction(
     if let ReactionAction::Nudge { text } | ReactionAction::Interrupt { text } = &act {
         check_typeable(interface, text).map_err(|why| refuse(format!("\"text\": {why}")))?;
     }
-    // For `resume_later`, `after` is how long to wait for the account and does not delay the reaction.
+    // For `resume_later`, `after` is the time to wait for the account. It does not delay the reaction.
     let after_ms =
         if act == ReactionAction::ResumeLater { 0 } else { one.after.on().copied().map_or(0, ms) };
     Ok(Reaction { name: name.to_owned(), on, after_ms, act, times: one.times, total: one.total })

@@ -235,7 +235,7 @@ fn interface_of(args: &SpawnArgs, agent: &AgentSpec) -> Result<AgentInterface, A
     }
 }
 
-/// Rejects a token or turn limit for a plain command, because plain commands report neither.
+/// Rejects a token or turn limit for a plain command, because plain commands report neither tokens nor turns.
 fn refuse_budget(args: &SpawnArgs, interface: &AgentInterface) -> Result<(), ApiError> {
     if interface.takes_instructions() || (args.budget.is_none() && args.turns.is_none()) {
         return Ok(());
@@ -245,7 +245,7 @@ fn refuse_budget(args: &SpawnArgs, interface: &AgentInterface) -> Result<(), Api
     Err(usage(message).next("provost spawn --time-limit TIME -- COMMAND"))
 }
 
-/// Returns how standard input is used. For an agent with a protocol, it is always open.
+/// Returns how standard input is used. For an agent with a protocol, standard input is always open.
 fn input_of(args: &SpawnArgs, interface: &AgentInterface) -> Result<CommandStdin, ApiError> {
     match (args.stdin, interface.takes_instructions()) {
         (true, true) => Err(usage(
@@ -272,8 +272,8 @@ fn instruction(args: &SpawnArgs, agent: &AgentSpec) -> Result<Option<String>, Ap
     Ok(Some(text))
 }
 
-/// Returns what exit status 0 means. The flags and the configuration decide only if the agent
-/// leaves it open.
+/// Returns what exit status 0 means. The flags and the configuration are used only if the agent itself does not define
+/// this meaning.
 fn exit_zero(args: &SpawnArgs, interface: &AgentInterface, config: &Resolved) -> ExitZeroPolicy {
     let is_done = config.session.exit_zero_completes || args.agent.is_none();
     match interface.capabilities.exit_zero {

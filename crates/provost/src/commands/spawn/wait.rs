@@ -17,7 +17,7 @@ use crate::{
     ui::{self, Screen},
 };
 
-/// Waits until a session's outcome is sealed or it needs input, and exits with the corresponding code.
+/// Waits until a session's outcome is sealed or the session needs input, and exits with the corresponding code.
 pub(super) fn run(context: &Context, reply: &Value) -> CliResult {
     let id = id_of(reply).to_owned();
     // If the handler cannot be installed, Ctrl-C still terminates this program, but prints no

@@ -40,8 +40,8 @@ pub(super) fn is_separate(config: &Resolved) -> bool {
     config.worktree.enabled == Some(true)
 }
 
-/// Returns the commit from which a worktree starts or with which checks compare the work, or `None`
-/// if the session needs neither.
+/// Returns the commit from which a worktree starts or with which checks compare the work. `None` if the session has
+/// neither a worktree nor checks.
 pub(super) fn start_commit(
     context: &Context,
     cwd: &Path,
@@ -125,9 +125,8 @@ fn ascii_letters(letter: char) -> Option<&'static str> {
     })
 }
 
-/// Uses a directory without a worktree. The directory need not be in a repository. If it is in one
-/// that git does not trust, it is rejected, because git would execute commands from that
-/// repository's configuration.
+/// Uses a directory without a worktree. The directory need not be in a repository. A directory in a repository that git
+/// does not trust is rejected, because git would execute commands from the configuration of that repository.
 fn find_plain(context: &Context, cwd: &Path) -> Result<SessionWorktree, ApiError> {
     let found = match settings::project_top(cwd) {
         None => None,

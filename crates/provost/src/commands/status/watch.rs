@@ -59,7 +59,7 @@ pub(super) fn run(context: &Context, client: &Client, target: SessionOrRun) -> R
     }
 }
 
-/// The fields of the reply with events that are needed here.
+/// The fields of an events reply that this command uses.
 #[derive(Deserialize)]
 struct EventTimesReply {
     events: Vec<EventTime>,

@@ -142,8 +142,8 @@ impl<'a> TeamTarget<'a> {
         Ok(reply.team)
     }
 
-    /// Reads a resource of the team. The request includes the caller's launch, because an agent's
-    /// default team is its own.
+    /// Reads a resource of the team. The request includes the caller's launch, because the default team of an agent is
+    /// the team that the agent belongs to.
     pub(crate) fn get<T: serde::de::DeserializeOwned>(
         &self,
         context: &Context,
@@ -315,8 +315,8 @@ fn merge_commands(row: &TeamRow) -> Vec<String> {
     branches.map(|branch| format!("git merge {}", shell_quote(branch))).collect()
 }
 
-/// Returns the session of a failed worker. In this case nothing blocks the team, but suggesting to
-/// finish it would be wrong.
+/// Returns the session of a failed worker. In this case nothing blocks the team, but it would be wrong to suggest that
+/// the user finish the team.
 fn failed_worker(row: &TeamRow) -> Option<&str> {
     let workers = row.members.iter().filter(|one| one.role == "worker" && !one.left);
     let mut failed = workers.filter(|one| one.state.as_deref() == Some("failed"));

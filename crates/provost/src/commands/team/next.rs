@@ -63,8 +63,8 @@ pub(super) fn run(context: &Context, args: &NextArgs) -> CliResult {
     show_item(context, item)
 }
 
-/// Takes the next message, or waits for one. While waiting, the caller holds no message, so it can
-/// continue with the next daemon.
+/// Takes the next message, or waits for one. While waiting, the caller holds no message, so if the daemon stops, the
+/// caller can continue with the next daemon.
 fn take_next(
     context: &Context,
     args: &NextArgs,
@@ -110,7 +110,8 @@ fn request_next(
     let (launch, token) = args::launch_credentials(context);
     let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
     let request = NextRequest { acting_as: meant.by(), wait_ms, launch, token };
-    // Each request has its own key. If a reply is lost, its message is offered again when the offer expires.
+    // Each request has its own key. If a reply is lost, the message in the reply is offered again when the offer
+    // expires.
     let reply: NextReply =
         client.post(&meant.path("next"), &request, &context.idempotency_key(None))?;
     Ok(reply.item)

@@ -123,8 +123,8 @@ fn next_iteration(row: &TeamRow) -> Result<u32, ApiError> {
     }
 }
 
-/// Returns the recipient of a message without WHO. If the text is nothing but the name of a member,
-/// it is rejected, because then the text of the message is probably missing.
+/// Returns the recipient of a message without WHO. A text that consists only of the name of a member is rejected,
+/// because the text of the message is probably missing.
 fn default_recipient(
     row: &TeamRow,
     by: Option<&str>,

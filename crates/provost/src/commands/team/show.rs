@@ -65,7 +65,7 @@ pub(crate) fn open_teams(client: &Client) -> Result<Vec<TeamRow>, ApiError> {
     Ok(reply.teams.into_iter().filter(|row| !row.terminal).collect())
 }
 
-/// Returns the teams that have messages the operator has not handled yet.
+/// Returns the teams with messages that the operator has not handled yet.
 pub(crate) fn for_operator(client: &Client) -> Result<Vec<TeamRow>, ApiError> {
     let mut rows = open_teams(client)?;
     rows.retain(|row| row.for_operator > 0);

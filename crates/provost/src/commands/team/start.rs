@@ -202,7 +202,8 @@ fn opened(context: &Context, mut reply: Value, warnings: &[String], pull: bool) 
     Ok(ExitCode::SUCCESS)
 }
 
-/// Describes how a person manages a team, in a few commands. The whole prompt is meant for an agent.
+/// Describes the few commands with which a user manages a team. A user does not need the complete prompt, which is
+/// written for an agent.
 fn manager_commands(row: &TeamRow, name: &str) -> Vec<String> {
     let (id, by) = (ui::short_id(&row.id), shell_quote(name));
     let commands = [

@@ -71,8 +71,8 @@ pub(super) fn run(context: &Context, args: &TeamWaitArgs) -> CliResult {
         (target::team_path(&id), target::team_action_path(&id, "messages"));
     // The members' sessions have streams of their own, so all events are followed.
     let ended = follow::wait_until(context, EventFilter::All, || {
-        // The messages are read first: a message that a worker accepts between the two reads then
-        // shows in the worker's state. In the other order, it would show in neither.
+        // The messages are read first: a message that a worker accepts between the two reads then appears in the
+        // worker's state. In the other order, such a message would appear in neither of them.
         let messages: TeamMessagesReply = meant.get(context, &messages_path)?;
         let reply: TeamReply = meant.get(context, &row_path)?;
         Ok(match judge(&reply.team, &messages.messages) {

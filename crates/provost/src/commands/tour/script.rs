@@ -1,7 +1,7 @@
 //! The script of a tour, which consists of narration and of commands with their expected exit codes.
 //!
-//! Lines that start with `#` are narration, and consecutive ones belong together. `$ COMMAND` must
-//! exit with 0, and `4$ COMMAND` with 4.
+//! Lines that start with `#` are narration, and consecutive narration lines form a paragraph. The command in `$
+//! COMMAND` must exit with 0, and the command in `4$ COMMAND` with 4.
 
 /// One step of a tour.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -68,8 +68,8 @@ pub(super) async fn pair(
     submit(&daemon, &peer, &headers, "pair", EngineRequest::Team(ask)).await
 }
 
-/// Rejects a team if one of its members cannot be started. Otherwise this would be noticed only
-/// after other members have started. The check uses the environment that the agent will get.
+/// Rejects a team if one of its members cannot be started. Otherwise the error would be noticed only after other
+/// members have started. The check uses the environment that the agent will get.
 fn check_startable(daemon: &DaemonServer, start: &TeamStart) -> Result<(), ApiError> {
     for member in &start.members {
         let Some(NewSession::New { spec, .. }) = &member.session else { continue };
@@ -100,7 +100,7 @@ pub(super) async fn list(
 
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct CallerQuery {
-    /// The member whose view is requested, or the operator if it is missing.
+    /// The member whose view is requested. If this parameter is missing, the view of the operator.
     #[serde(rename = "as")]
     by: Option<String>,
     /// The caller's launch, if the calling process does not identify it.
@@ -130,7 +130,7 @@ pub(super) async fn messages(
 
 #[derive(Debug, Deserialize)]
 pub(super) struct OverviewQuery {
-    /// Entries after this sequence number are new. If it is missing, the newest entries are shown.
+    /// Entries after this sequence number are new. If this parameter is missing, the newest entries are shown.
     since: Option<String>,
     #[serde(flatten)]
     who: CallerQuery,
@@ -186,7 +186,7 @@ pub(super) async fn wait(
 
 #[derive(Debug, Deserialize)]
 pub(super) struct HandoffQuery {
-    /// The member whose handoff is requested. If it is missing, the handoffs of all members are returned.
+    /// The member whose handoff is requested. If this parameter is missing, the handoffs of all members are returned.
     member: Option<String>,
     #[serde(flatten)]
     who: CallerQuery,
@@ -227,8 +227,8 @@ pub(super) async fn command(
     submit(&daemon, &acting_peer(peer, &by), &headers, &what, EngineRequest::Team(ask)).await
 }
 
-/// Returns a name for the change, made of its kind and its member, because idempotency keys belong
-/// to a member. The engine checks that the team and the change are the same.
+/// Returns a name for the change that consists of the kind of change and the member, because idempotency keys belong to
+/// a member. The engine checks that the team and the change are the same.
 fn change_kind(command: &serde_json::Value, by: &TeamCaller) -> String {
     let named = command.as_object().and_then(|command| command.keys().next().cloned());
     let kind = named.or_else(|| command.as_str().map(str::to_owned)).unwrap_or_default();
@@ -296,7 +296,8 @@ async fn wait_for_message(news: &mut Receiver<PublishedEvents>, task: &str) {
     }
 }
 
-/// Whether an event may make a message available, or may end the wait because the caller can no longer take one.
+/// Whether an event may make a message available, or may end the wait because the caller can no longer receive a
+/// message.
 fn may_add_message(kind: &str) -> bool {
     matches!(
         kind,

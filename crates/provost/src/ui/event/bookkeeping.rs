@@ -7,8 +7,8 @@ use provost_core::{run, session::Event, team};
 /// bookkeeping, so that it is shown.
 pub(super) fn is_bookkeeping(event: &EventRow) -> bool {
     let (kind, data) = (event.kind.as_str(), event.data.to_string());
-    // A row does not contain the version of its format, so the newest one is assumed. If the event
-    // is older and its format differs, it cannot be decoded and is shown.
+    // A row does not contain the version of its format, so the newest one is assumed. An older event in a different
+    // format cannot be decoded, so it is shown.
     let newest_format = |kinds: &[(&'static str, u16)]| {
         kinds.iter().find(|(known, _)| *known == kind).map(|(_, format)| *format)
     };

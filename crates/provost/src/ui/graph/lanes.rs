@@ -1,4 +1,4 @@
-//! The lines of a graph: which lane each task is in, and which lines pass it.
+//! The lines of a graph: the lane of each task, and the lines that pass the task.
 //!
 //! A task occupies a lane until its last dependent is drawn. That dependent continues in the same lane, while
 //! all other dependents branch off. Lines that merely pass are drawn behind the lanes that they cross.

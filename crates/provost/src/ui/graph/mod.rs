@@ -16,10 +16,10 @@ use super::{
 /// The maximum width of the lines if the terminal's width is unknown.
 const MAX_LINES_WIDTH: usize = 40;
 
-/// The lines may take up the terminal's width divided by this.
+/// The lines can take up at most the terminal's width divided by this number.
 const LINES_DIVISOR: usize = 3;
 
-/// A graph with more tasks than this is drawn only if its lines are narrow.
+/// A graph with more tasks than this number is drawn only if the connecting lines take up few columns.
 const LONG_GRAPH: usize = 30;
 
 /// The maximum width of the lines in a long graph.
