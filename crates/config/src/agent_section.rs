@@ -38,7 +38,7 @@ pub struct KeyTerms {
     in_presets: bool,
 }
 
-/// What applies if no layer sets a key of an agent.
+/// The value of an agent's key if no layer sets the key.
 #[derive(Debug, Clone, Copy)]
 pub enum SectionDefault {
     /// A default value, written as TOML.
@@ -46,7 +46,7 @@ pub enum SectionDefault {
     Unset,
 }
 
-/// The type of a field of a section. It is implemented by the types of this crate.
+/// The type of a field of a section. Only types of this crate implement this trait.
 #[expect(private_bounds, reason = "only this crate defines types of values")]
 pub trait SectionField: ConfigField {}
 
@@ -86,8 +86,8 @@ pub fn has_section(agent: &str) -> bool {
     agent_sections().iter().any(|section| section.name == agent)
 }
 
-/// Returns what a key of an agent's section does if it needs trust. Returns `Some(None)` if it needs
-/// none, and `None` if no section has the key.
+/// Returns the effect of a key of an agent's section, if the key needs trust. Returns `Some(None)` if the key needs no
+/// trust, and `None` if no section has the key.
 pub fn trust_effect(key: &str) -> Option<Option<&'static str>> {
     let found = agent_sections().iter().flat_map(|section| section.keys).find(|known| {
         let name = known.key.name;
@@ -101,7 +101,7 @@ pub(crate) fn short_variable(key: &str) -> Option<&'static str> {
     short_variables().find(|(known, _)| *known == key).map(|(_, variable)| variable)
 }
 
-/// Returns the keys whose variables have a short name, each with that name.
+/// Returns the keys whose variables have a short name, each with the short name.
 pub(crate) fn short_variables() -> impl Iterator<Item = (&'static str, &'static str)> {
     let keys = agent_sections().iter().flat_map(|section| section.keys);
     keys.filter_map(|key| Some((key.key.name, key.terms.variable?)))
@@ -114,7 +114,7 @@ impl AgentSection {
 }
 
 impl SectionKey {
-    /// Declares a key. The type determines which values it accepts.
+    /// Declares a key. The type determines which values the key accepts.
     pub const fn new<T: SectionField>(
         name: &'static str,
         doc: &'static str,
@@ -139,21 +139,21 @@ impl SectionKey {
 }
 
 impl KeyTerms {
-    /// The key runs nothing, reads no file and widens no permission.
+    /// The terms of a key that runs nothing, reads no file and widens no permission.
     pub const HARMLESS: KeyTerms = KeyTerms { effect: None, variable: None, in_presets: false };
 
-    /// The key needs trust because of its effect.
+    /// Returns the terms of a key that needs trust because of its effect.
     pub const fn needs_trust(effect: &'static str) -> KeyTerms {
         KeyTerms { effect: Some(effect), ..KeyTerms::HARMLESS }
     }
 
-    /// The variable that sets the key has this short name.
+    /// Sets the short name of the variable that sets the key.
     #[must_use]
     pub const fn variable(self, variable: &'static str) -> KeyTerms {
         KeyTerms { variable: Some(variable), ..self }
     }
 
-    /// Presets may set the key.
+    /// Allows presets to set the key.
     #[must_use]
     pub const fn in_presets(self) -> KeyTerms {
         KeyTerms { in_presets: true, ..self }

@@ -12,10 +12,10 @@ use crate::source::{SourceSpan, ValueSource};
 use crate::suggest;
 use crate::value::ConfigValue;
 
-/// The version of the file's format. A file may name it with the key `version` at its top.
+/// The version of the file's format. A file can specify the version with the key `version` at its top.
 pub const CONFIG_VERSION: u32 = 1;
 
-/// The key that names the version.
+/// The key that specifies the version.
 const VERSION_KEY: &str = "version";
 
 /// The values and problems found in a file.
@@ -61,7 +61,7 @@ impl DocumentWalk<'_> {
                     .map(|(key, value)| (KeyName::from_toml(key), ValueNode::from_toml(value)));
                 let (version, entries): (Vec<_>, Vec<_>) =
                     entries.partition(|(name, _)| name.text == VERSION_KEY);
-                // With another version, the keys may have another meaning.
+                // In a file of another version, the keys may have other meanings.
                 match version.iter().find_map(|(_, node)| version_fault(node)) {
                     Some(fault) => self.problem(&[VERSION_KEY.to_owned()], fault),
                     None => self.table(&[], entries),
@@ -85,7 +85,7 @@ impl DocumentWalk<'_> {
         });
     }
 
-    /// Walks the entries from top to bottom, so that the first problems in the file are the ones reported.
+    /// Walks the entries from top to bottom, so that the first problems in the file are reported.
     fn table(&mut self, path: &[String], mut entries: Vec<(KeyName, ValueNode)>) {
         entries.sort_by_key(|(name, _)| name.span.start);
         for (name, node) in entries {
@@ -132,8 +132,8 @@ impl DocumentWalk<'_> {
         }
     }
 
-    /// Reports an unknown key. Finding the most similar key is expensive, so this is skipped once
-    /// the limit of reported problems is reached.
+    /// Reports an unknown key. The search for the most similar key is expensive, so the method does nothing once the
+    /// limit of reported problems is reached.
     fn unknown(&mut self, path: Vec<String>, name: &KeyName) {
         let reported = self.reading.problems.len() < MAX_PROBLEMS;
         let hint = if reported { suggest::suggest_for_path(&path) } else { String::new() };

@@ -1,8 +1,7 @@
 //! Environment variables as a layer.
 //!
-//! A variable is named `PROVOST_` plus the key in upper case, with underscores instead of dots. Keys
-//! of agents may have a shorter variable. Only keys with scalar values can be set this way, and an
-//! empty variable is treated as unset.
+//! A variable is named `PROVOST_` plus the key in upper case, with underscores instead of dots. Keys of agents may have
+//! a shorter variable. Variables can set only keys with scalar values, and an empty variable is treated as unset.
 
 use std::collections::BTreeMap;
 use std::fmt;

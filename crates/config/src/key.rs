@@ -22,7 +22,7 @@ pub struct ConfigKey {
     pub(crate) check: fn(&ValueNode, ValueLimits) -> Result<Json, Vec<ValueFault>>,
 }
 
-/// What applies if no layer sets the key.
+/// The value if no layer sets the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fallback {
     /// A default value, written as TOML.

@@ -1,10 +1,9 @@
 //! Configuration: one table of keys, five layers, and a record of where every value comes from.
 //!
-//! Precedence is flag > environment > project > user > default. The crate is pure: the texts of the
-//! files, the variables and the flags are passed in as [`Inputs`], and only [`load`] reads files.
-//! The table in `table.rs` is the single definition of all keys, together with the sections that
-//! adapters declare for their agents. Everything else is derived from it: parsing, [`Resolved`],
-//! [`schema`] and [`reference_markdown`].
+//! Precedence is flag > environment > project > user > default. The crate is pure: the texts of the files, the
+//! variables and the flags are passed in as [`Inputs`], and only [`load`] reads files. The table in `table.rs` is the
+//! single definition of all keys, together with the sections that adapters declare for their agents. Everything else is
+//! derived from this table: parsing, [`Resolved`], [`schema`] and [`reference_markdown`].
 //!
 //! An option is on, off or unset. Any value that a layer sets, including off, hides the values of
 //! lower layers. A list or a command replaces the one in a lower layer, but agents and their

@@ -7,7 +7,7 @@ use provost_sys::agent_file;
 
 use crate::problem::escape;
 
-/// Maximum size of a configuration file. Real ones are far smaller.
+/// Maximum size of a configuration file. Real configuration files are far smaller.
 pub const MAX_FILE_BYTES: u64 = 128 << 10;
 
 /// The paths of the two configuration files.
@@ -61,8 +61,8 @@ fn read_file(path: &Path) -> Result<Option<ConfigFile>, Error> {
     }
 }
 
-/// Reads a file. It may be a symbolic link, because users often link their settings. Does not block
-/// if the path turns out to be a pipe.
+/// Reads a file. The path can be a symbolic link, because users often link their settings. Does not block if the path
+/// turns out to be a pipe.
 fn read_bytes(path: &Path) -> Result<Vec<u8>, Error> {
     agent_file::read_linked(path, MAX_FILE_BYTES).map_err(|why| match why {
         agent_file::Error::NotRegular(path) => Error::NotAFile { path },

@@ -12,7 +12,7 @@ pub(crate) struct ValueNode {
     pub(crate) item: NodeValue,
 }
 
-/// A value whose type is known only from its notation.
+/// A value that is not validated yet, so only its TOML notation determines its type.
 #[derive(Debug, Clone)]
 pub(crate) enum NodeValue {
     Switch(bool),

@@ -34,7 +34,7 @@ fn has_prefix(key: &ConfigKey, path: &[String]) -> bool {
         && path.iter().zip(segments).all(|(part, segment)| segment == "*" || segment == part)
 }
 
-/// Returns what is wrong with the last part of a path, if it is a name that the user chose.
+/// Returns what is wrong with the last part of a path, if this part is a name that the user chose.
 pub(crate) fn name_fault(path: &[String]) -> Option<String> {
     let parts: Vec<&str> = path.iter().map(String::as_str).collect();
     match parts.as_slice() {

@@ -1,8 +1,7 @@
 //! Presets: named sets of keys, for `run --preset NAME`.
 //!
-//! The keys of a preset are named `presets.NAME.KEY`. Each has the same meaning as the `KEY` it
-//! sets. Using a preset is equivalent to passing all its keys as flags, but explicit flags take
-//! precedence.
+//! The keys of a preset are named `presets.NAME.KEY`. Each of these keys has the same meaning as the `KEY` that it
+//! sets. Using a preset is equivalent to passing all its keys as flags, but explicit flags take precedence.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -20,7 +19,7 @@ use crate::table;
 /// The prefix of all preset keys.
 pub(crate) const SECTION: &str = "presets";
 
-/// The keys of the table that a preset may set. Those of agents follow the limits.
+/// The keys of the table that a preset may set. The keys of agents follow the limits.
 const PRESET_KEYS: [&str; 20] = [
     "run.land",
     "run.triage",
@@ -44,7 +43,7 @@ const PRESET_KEYS: [&str; 20] = [
     "prompts.resume",
 ];
 
-/// The built-in presets. A file can override individual keys of them.
+/// The built-in presets. A file can override individual keys of these presets.
 pub(crate) const BUILT_IN: &str = r#"
 [presets.quick]
 run.triage = false
@@ -55,7 +54,7 @@ review.task = "repair"
 review.final = "report"
 "#;
 
-/// The number of keys in [`PRESET_KEYS`] that come before those of agents.
+/// The number of keys in [`PRESET_KEYS`] that come before the keys of agents.
 const BEFORE_AGENTS: usize = 15;
 
 /// Returns the preset keys, which are derived from the keys that they set.
@@ -79,7 +78,7 @@ fn key_of(name: &str) -> ConfigKey {
 /// Returns the preset key that sets another key.
 pub(crate) fn key_for(base: &ConfigKey) -> ConfigKey {
     ConfigKey {
-        // Leaked only once per process.
+        // Each name is leaked only once per process.
         name: Box::leak(format!("{SECTION}.*.{}", base.name).into_boxed_str()),
         doc: base.doc,
         fallback: Fallback::Unset,

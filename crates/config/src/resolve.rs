@@ -27,13 +27,14 @@ use crate::types::{Hook, HookSpec, Switchable};
 use crate::value::{ConfigField, EffectiveValues};
 use crate::workflow;
 
-/// Everything that a configuration is resolved from. It may contain secrets, so it has no `Debug`.
+/// Everything that a configuration is resolved from. The inputs may contain secrets, so this type does not implement
+/// `Debug`.
 #[derive(Clone, Default)]
 pub struct Inputs {
     pub user: Option<ConfigFile>,
     pub project: Option<ConfigFile>,
-    /// Whether the user trusts the project's file. If not, keys that run something or widen
-    /// permissions are ignored: see [`crate::trust`].
+    /// Whether the user trusts the project's file. Otherwise, keys that run something or widen permissions are ignored;
+    /// see [`crate::trust`].
     pub project_is_trusted: bool,
     /// The whole environment. Only variables that start with `PROVOST_` are read.
     pub environment: BTreeMap<String, String>,
@@ -121,8 +122,8 @@ pub struct ShadowedValue {
     pub value: Json,
 }
 
-/// Lists that accumulate over all layers instead of replacing each other, so that no layer can
-/// allow what another one denies.
+/// Lists that accumulate over all layers instead of replacing each other, so that no layer can allow what another layer
+/// denies.
 const ADDITIVE_LISTS: [&str; 1] = ["approvals.deny"];
 
 /// Keys allowed only in the user's own file, because a repository must not grant these permissions.
@@ -201,7 +202,7 @@ pub(crate) struct LayerValue {
 }
 
 impl LayerValue {
-    /// Validates a value. `locate` returns the source of a problem inside it.
+    /// Validates a value. `locate` returns the source of a problem inside the value.
     pub(crate) fn check(
         key: &'static ConfigKey,
         name: String,
@@ -511,7 +512,7 @@ fn entry(
     let winner = given.pop().map(|given| (given.shown, given.source));
     let (value, source) = winner.unwrap_or((Json::Null, ValueSource::Default));
     if let Some(parts) = sums.remove(&key) {
-        // A list with a single part is just that part.
+        // The parts are shown only if there are several.
         let added = if parts.len() > 1 { parts } else { Vec::new() };
         return ConfigEntry {
             key,

@@ -105,8 +105,8 @@ fn describe_sections(root: &mut Json) {
         json!("The evidence that each iteration requires, by name.");
 }
 
-/// Marks a key as required in its description. The schema cannot enforce this, because another
-/// layer may set the key.
+/// Marks a key as required in its description. The schema cannot enforce that the key is set, because another layer may
+/// set the key.
 fn mark_required(root: &mut Json, segments: &[&str]) {
     let mut at = root;
     for segment in segments {

@@ -1,4 +1,4 @@
-//! Suggests the existing name that is most similar to a mistyped one.
+//! Suggests the existing name that is most similar to a mistyped name.
 
 use crate::pattern;
 use crate::problem::quote;
@@ -7,7 +7,7 @@ use crate::shape::one_of;
 /// Maximum length of a name to compare, because the comparison is quadratic and the name is untrusted.
 const MAX_COMPARED: usize = 128;
 
-/// Returns the most similar name, if it is similar enough for the mistyped one to be a typo of it.
+/// Returns the most similar name, if the given name can be a typo of that name.
 pub(crate) fn nearest<'a>(
     given: &str,
     names: impl IntoIterator<Item = &'a str>,

@@ -17,9 +17,9 @@ struct HarmlessKeys {
     keys: &'static [&'static str],
 }
 
-/// Keys that do not name a program, read a file or widen permissions. All other keys need trust,
-/// including new ones until they are listed here. Adapters decide it for the keys in their
-/// sections. The test `every_key_is_decided_once` lists the keys that need trust.
+/// Keys that do not name a program, read a file or widen permissions. All other keys need trust, including new keys
+/// until they are listed here. Adapters decide whether the keys in their sections need trust. The test
+/// `every_key_is_decided_once` lists the keys that need trust.
 const HARMLESS: &[HarmlessKeys] = &[
     HarmlessKeys {
         why: "they can only deny: the lists of all layers are combined, and an expired approval is denied",
@@ -127,7 +127,7 @@ mod tests {
     /// Patterns for keys that need trust, because they run something, read files, or widen
     /// permissions.
     const NEED_TRUST: &[&str] = &[
-        // Programs, their environment, and what they may do.
+        // Programs, and their environment and permissions.
         "agents.*.command",
         "agents.*.adapter",
         "agents.*.env",
@@ -150,7 +150,7 @@ mod tests {
         "verify.keep",
         "verify.protected",
         "worktree.copy",
-        // Where agents work, and what lands without a person's approval.
+        // Where agents work, and which work lands without a user's approval.
         "policies",
         "reactions",
         "run.approve_plan",

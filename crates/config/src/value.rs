@@ -1,4 +1,4 @@
-//! Converts untyped values into typed ones. This is the interface between the table and the types.
+//! Converts untyped values into typed values. This is the interface between the table and the types.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -36,11 +36,11 @@ pub(crate) trait ConfigField: Sized {
     /// Validates one value, and returns it in the form to show to users.
     fn check(node: &ValueNode, limits: ValueLimits) -> Result<Json, Vec<ValueFault>>;
 
-    /// Reads the field from values that have all been validated.
+    /// Reads the field from values that have already been validated.
     fn take(chosen: &EffectiveValues, name: &str) -> Self;
 }
 
-/// The effective value of every key that has been set. Values may be secret, so they are not shown.
+/// The effective value of every key that has been set. `Debug` omits the values, because they may be secret.
 #[derive(Clone, Default)]
 pub(crate) struct EffectiveValues(BTreeMap<String, ValueNode>);
 

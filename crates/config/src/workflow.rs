@@ -1,9 +1,9 @@
-//! The built-in workflows: those of BMAD, which use the built-in verifiers.
+//! The built-in workflows. They are the workflows of BMAD, and use the built-in verifiers.
 
 use crate::document::{self, DocumentReading};
 use crate::source::ValueSource;
 
-/// The built-in workflows. A file can override individual keys of them.
+/// The built-in workflows. A file can override individual keys of these workflows.
 pub(crate) const BUILT_IN: &str = r#"
 [workflows.create]
 verifier = "bmad-create"

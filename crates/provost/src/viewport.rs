@@ -4,8 +4,8 @@
 //! not affect the session. The server has its own socket and configuration in Provost's home.
 //! Windows are identified by their ids and by the session stored with them, never by name.
 //!
-//! A window exists even if no one is looking at it, so its `attach` process reports whether a
-//! client is displaying it. tmux hooks trigger that check by sending SIGWINCH, which does no harm.
+//! A window exists even if no client displays it, so the `attach` process in the window checks whether a client does.
+//! tmux hooks trigger this check by sending SIGWINCH, which has no other effect.
 
 use std::{
     ffi::OsString,
@@ -125,7 +125,7 @@ impl TmuxViewport {
         let first = ["new-session", "-s", SESSION, "-x", "120", "-y", "40"].map(OsString::from);
         let more = ["new-window", "-t", &format!("={SESSION}:")].map(OsString::from);
         let made = if self.exists()? {
-            // If the server was started by an older version of Provost, its settings are older too.
+            // A server that was started by an older version of Provost has older settings, so load the current ones.
             let settings = self.home.join(CONFIGURATION).into_os_string();
             self.run(&["source-file".into(), settings])?;
             self.run(&[more.as_slice(), &common].concat())?
@@ -205,7 +205,7 @@ impl TmuxViewport {
 
     fn command(&self, words: &[OsString]) -> Command {
         let mut command = Command::new("tmux");
-        // Inside another tmux, this command would be refused or would go to that other tmux server.
+        // Inside another tmux, this command would be refused or would be sent to that other tmux server.
         for name in ["TMUX", "TMUX_PANE", "TMUX_TMPDIR"] {
             command.env_remove(name);
         }

@@ -9,7 +9,8 @@ use provost_core::{
 
 use crate::session_laws::BrokenLaw;
 
-/// The last time a session of each account resumed after a usage limit, across sessions and crashes.
+/// For each account, the last time at which any of its sessions resumed after a usage limit. Survives crashes of the
+/// engine.
 #[derive(Debug, Default)]
 pub(crate) struct AccountSpacing(BTreeMap<String, u64>);
 

@@ -1,6 +1,6 @@
 //! The simulated daemon: the real board over an in-memory ledger, plus the state that a daemon keeps only in memory.
 //!
-//! A crash drops everything here except the ledger. The laws judge each commit against a shadow that is folded from
+//! A crash drops all of this state except the ledger. The laws judge each commit against a shadow that is folded from
 //! the stored form of every event.
 
 mod shadow;
@@ -161,7 +161,7 @@ impl SimEngine {
         for input in inputs {
             match input {
                 EngineInput::Observation(session, command) => {
-                    // A rejected observation was already known.
+                    // An observation is rejected if it was already known.
                     drop(turn.command(*session, command, "provost"));
                 }
                 EngineInput::Request { key, session, command } => {
@@ -313,7 +313,7 @@ impl SimEngine {
                 }
                 EngineInput::RunObservation(run, _) | EngineInput::RunRequest { run, .. } => {
                     self.load_subject(Subject::Run(*run), &mut loaded);
-                    // A run may resume sessions that it no longer uses.
+                    // A run may resume some of its earlier sessions.
                     let left =
                         self.board.run(*run).map(Run::resumable_sessions).unwrap_or_default();
                     for session in left {
@@ -423,7 +423,7 @@ impl SimEngine {
                 shadow.watch.check_settled(&shadow.state, now)?;
             }
         }
-        // A run depends on its sessions, so it is settled only when they are.
+        // A run depends on its sessions, so it is settled only when its sessions are settled.
         let all: usize = self.runs().map(Run::agents_at_work).sum();
         for Shadow { state: run, watch, .. } in self.runs.shadows() {
             let most = run.spec.planning.machine_parallel as usize;

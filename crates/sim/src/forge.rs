@@ -25,7 +25,7 @@ pub(crate) struct SimForge {
     landed: BTreeMap<CommitId, String>,
     /// The commit of the pull request, if the pull request has been opened.
     pull: Option<CommitId>,
-    /// A landing that is carried out by a git process that outlived its daemon.
+    /// A landing in progress, whose git process outlived the daemon that started it.
     pub(crate) outlived: Option<OutlivedGit>,
 }
 
@@ -117,8 +117,7 @@ impl SimForge {
         Some(RunCommand::PullRequestObserved { look: run.pull_request_changes, state, comments })
     }
 
-    /// Whether a poll may have shown this state. If nothing has changed, a poll reports the pull
-    /// request as merged.
+    /// Whether a poll may have returned this state. If nothing has changed, a poll reports the pull request as merged.
     pub(crate) fn may_show(&self, look: u32, seen: &PullRequestState) -> bool {
         let (state, _) = self.pull_request_at(look);
         let merged = PullRequestState { status: PullRequestStatus::Merged, ..state };
@@ -142,7 +141,7 @@ impl SimForge {
         (state, self.review_comments(look, &mut rng))
     }
 
-    /// Returns the previous review comment again, together with a new one if there is one.
+    /// Returns the previous review comment again, together with a new comment if there is one.
     fn review_comments(&self, look: u32, rng: &mut Rng) -> Vec<ReviewComment> {
         let talkative = self.seed.is_multiple_of(3);
         let comment = |no: u32| ReviewComment::new(format!("r{no}"), "ann", "{{task}}");

@@ -48,7 +48,7 @@ pub(crate) struct SessionPart {
 }
 
 impl SessionPart {
-    /// Returns the session's purpose in its run, if it belongs to one.
+    /// Returns the session's purpose in its run, if the session belongs to a run.
     pub(crate) fn from_spec(spec: &SessionSpec) -> Option<SessionPart> {
         spec.run.map(|_| SessionPart {
             form: spec.agent.settings.result,
@@ -194,7 +194,7 @@ fn budget(rng: &mut Rng, faults: &Faults) -> Budget {
     if faults.calm { Budget::default() } else { Budget { tokens, turns } }
 }
 
-/// Returns answers that are given in advance: to none, one or all of the questions.
+/// Returns answers that are given in advance to no question, to one question or to all questions.
 fn answers(rng: &mut Rng) -> BTreeMap<String, Vec<String>> {
     let given = rng.pick(&[0, 1, 3]);
     (0..given).map(|no| (format!("q{no}"), vec!["beforehand".to_owned()])).collect()

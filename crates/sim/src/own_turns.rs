@@ -34,7 +34,7 @@ pub(crate) fn continued(acts: &mut Vec<AgentAction>, rng: &mut Rng) {
             let claim = ReportBody::Claim { kind: ClaimKind::Completed, text: None };
             acts.push(AgentAction::Line(StreamSignal::Reported(claim)));
         }
-        // Some goals are reached before the last turn, and some never.
+        // Some goals are reached before the last turn, and some goals are never reached.
         acts.extend(rng.percent(30).then_some(goal_line(false)));
         acts.push(turn_ended(Some(turn)));
     }

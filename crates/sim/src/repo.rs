@@ -28,8 +28,7 @@ impl SimRepo {
         SimRepo { seed, ..SimRepo::default() }
     }
 
-    /// Records a tree that was derived from another one, with the task for which it was made, if
-    /// any.
+    /// Records a tree that was derived from another tree, with the task for which the tree was made, if any.
     pub(crate) fn add_tree(&mut self, from: &str, to: &str, task: Option<&str>) {
         let mut tree = self.trees.get(from).cloned().unwrap_or_default();
         tree.ancestors.insert(from.to_owned());

@@ -47,7 +47,7 @@ use crate::{
 pub use self::load::crowd;
 pub use self::report::{SimReport, SimRunOutcome, SimSessionOutcome};
 
-/// Maximum number of steps. A simulation that takes more is considered endless.
+/// Maximum number of steps. A simulation that takes more steps is considered endless.
 const MAX_STEPS: u64 = 60_000;
 
 /// Maximum number of engine crashes in one simulation.
@@ -143,8 +143,8 @@ struct Sim {
     requests: VecDeque<EngineInput>,
     /// The sessions that are opened at the beginning.
     specs: Vec<(SessionId, SessionSpec)>,
-    /// The number of actors that act between two scans for ready actors, and the maximum number of
-    /// inputs in a commit.
+    /// The number of actors that take a step between two scans for ready actors, and the maximum number of inputs in a
+    /// commit.
     at_once: usize,
     batch: u64,
     request_count: u64,
@@ -435,7 +435,7 @@ impl Sim {
         });
     }
 
-    /// Advances time to the next event that is waiting for it. Returns `false` if nothing is pending.
+    /// Advances time to the next scheduled event. Returns `false` if no event is scheduled.
     #[expect(clippy::wildcard_enum_match_arm, reason = "all others run one command at most")]
     fn pass_time(&mut self, idle: bool) -> bool {
         let now = self.world.now_ms;

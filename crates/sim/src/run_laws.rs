@@ -145,12 +145,12 @@ fn cannot_advance<'s>(
         Some(RunStep::Command(id, command)) => {
             look(id).is_some_and(|session| session.decide(&command, now).is_err())
         }
-        // An evicted run advances only with a command about it.
+        // A run that was evicted advances only when it receives a command.
         Some(RunStep::Event(_) | RunStep::EventAndOrder(..)) => false,
     }
 }
 
-/// Whether an effect lets its run continue. A run never waits for a hook or a report.
+/// Whether the result of an effect lets its run continue. A run never waits for a hook or a report.
 fn makes_progress(effect: &RunEffect) -> bool {
     match effect {
         RunEffect::CommitLeftovers(_)
@@ -389,7 +389,7 @@ fn nothing_is_asked_again(run: &Run, live: &Session) -> Result<(), BrokenLaw> {
     Ok(())
 }
 
-/// No session continues once all sessions together have used up the budget.
+/// Once the sessions together have used up the budget, none of them continues.
 fn budget_holds(run: &Run, live: &[&Session]) -> Result<(), BrokenLaw> {
     let counted = |id: SessionId| {
         run.live().find(|one| one.id == id).map_or(0, |one| one.counted.usage.total())

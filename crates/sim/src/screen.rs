@@ -13,7 +13,7 @@ use provost_core::{
 use crate::interfaces;
 use crate::{rng::Rng, run::Faults, script::AgentAction};
 
-/// An observable sign of an agent outside of a protocol.
+/// An output of an agent that can be observed without a protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ScreenEntry {
     Transcript(RecordSource, RecordSignal),
@@ -75,8 +75,8 @@ pub(crate) fn opening(seed: u64, session: u64, launch: u32, faults: &Faults) -> 
     acts
 }
 
-/// Sometimes makes a user switch to another conversation. A line in the transcript of the previous one may be read
-/// late.
+/// Sometimes makes a user switch to another conversation. A line in the transcript of the previous conversation may be
+/// read late.
 fn switch_conversation(rng: &mut Rng, session: u64) -> Vec<AgentAction> {
     if !rng.percent(20) {
         return Vec::new();
@@ -89,8 +89,8 @@ fn switch_conversation(rng: &mut Rng, session: u64) -> Vec<AgentAction> {
     std::iter::once(moved).chain(late).chain([named]).collect()
 }
 
-/// Returns the reaction of a terminal agent to typed input. Some agents accept the input at once, some when Enter is
-/// pressed again, and some never.
+/// Returns the reaction of a terminal agent to typed input. Some agents accept the input at once, some accept it when
+/// Enter is pressed again, and some never accept it.
 pub(crate) fn reaction(
     seed: u64,
     session: u64,
@@ -169,7 +169,7 @@ fn work(rng: &mut Rng, faults: &Faults) -> Vec<AgentAction> {
                 forged,
             )]
         }
-        // The end of a turn in another conversation.
+        // This entry ends a turn in another conversation.
         _ => {
             let turn = Some("hidden".to_owned());
             vec![recorded(

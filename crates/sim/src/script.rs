@@ -42,7 +42,7 @@ pub(crate) enum AgentAction {
     },
     /// The work is reverted to its base.
     Revert,
-    /// `provost report`, which returns once it is recorded.
+    /// A call of `provost report`, which returns once the report is recorded.
     Report(ReportBody),
     Sleep(u64),
     /// An entry in the agent's transcript or on its screen.
@@ -54,7 +54,7 @@ pub(crate) enum AgentAction {
     /// Waits for an answer.
     AwaitAnswer,
     CloseStream,
-    /// Prints more output than is kept, so the holder makes the agent wait.
+    /// Prints more output than the holder keeps, so the holder makes the agent wait.
     Flood,
     Exit(ProcessExit),
 }
@@ -190,8 +190,7 @@ fn bounds(rng: &mut Rng, faults: &Faults) -> Bounds {
         stop_grace_ms: 1_000,
         kill_grace_ms: 1_000,
         time_limit_ms: if faults.calm { None } else { limited },
-        // The spacing is longer than most scenarios, so that sessions of one account delay each
-        // other.
+        // The spacing is longer than most scenarios last, so that sessions of one account delay each other.
         limit_spacing_ms: 60_000,
         rework: rng.below(3) as u32,
         snapshots: rng.below(3) as u32,
@@ -310,7 +309,8 @@ fn extra_behaviour(rng: &mut Rng, faults: &Faults) -> Vec<AgentAction> {
         1 if !faults.calm => {
             vec![AgentAction::Line(StreamSignal::Refused { reason: "too old".to_owned() })]
         }
-        // A reset in the past ends the limit at once, except for the account's other sessions.
+        // A reset time in the past ends the limit for this session at once, but not for the other sessions of the
+        // account.
         2 if !faults.calm => limited(Some(0)),
         1 | 3 if !faults.calm => limited(None),
         _ => {

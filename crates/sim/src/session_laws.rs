@@ -1,7 +1,7 @@
 //! The laws (invariants) of a session, written independently of the rules that uphold them.
 //!
 //! A [`SessionWatch`] checks every event together with the session before and after it, and every settled session. If a
-//! law is broken, it returns a description.
+//! law is broken, the watch returns a description of the violation.
 
 #[path = "session_laws/inputs.rs"]
 mod inputs;
@@ -284,7 +284,7 @@ fn one_launch_lives(before: &Session, after: &Session) -> Result<(), BrokenLaw> 
     Ok(())
 }
 
-/// An older launch never changes the attempt that a newer one serves.
+/// An older launch never changes the attempt that a newer launch works on.
 ///
 /// The only exception is a request that the older launch made, because it may still withdraw that request.
 fn older_launches_are_fenced(
@@ -312,7 +312,7 @@ fn older_launches_are_fenced(
     Ok(())
 }
 
-/// A journal line is folded only once, so its cursor is beyond that of the last folded line.
+/// A journal line is folded only once, so the cursor of a new line is beyond the cursor of the last folded line.
 fn lines_fold_once(before: &Session, event: &Event) -> Result<(), BrokenLaw> {
     let Some((launch, cursor)) = cursor_of(event) else { return Ok(()) };
     let folded = before.launch(launch).map_or(Cursor::default(), |launch| launch.cursor);
@@ -322,7 +322,7 @@ fn lines_fold_once(before: &Session, event: &Event) -> Result<(), BrokenLaw> {
     Ok(())
 }
 
-/// A transcript line is folded once. A hook arrives once and has no position.
+/// A transcript line is folded once. A hook event arrives once and has no position.
 fn records_fold_once(before: &Session, event: &Event) -> Result<(), BrokenLaw> {
     if let Event::SignalRecorded(e) = event {
         let read = before.launch(e.launch).and_then(|launch| launch.watch.records.get(&e.by));

@@ -52,7 +52,7 @@ pub(crate) enum TeamUserAction {
     Cancel,
 }
 
-/// A consumer of a member's messages. It may die while it holds one.
+/// A consumer of a member's messages. A consumer may die while it holds a message.
 #[derive(Clone, Debug)]
 pub(crate) struct Consumer {
     pub(crate) task: TeamId,
@@ -107,7 +107,7 @@ fn team_id(seed: u64, no: u64) -> TeamId {
     TeamId(uuid::Uuid::from_u64_pair(seed, 0x80 + no))
 }
 
-/// Returns the teams of a scenario. In some, a second team shares a worker with the first.
+/// Returns the teams of a scenario. In some scenarios, a second team shares a worker with the first team.
 pub(crate) fn teams(seed: u64, sessions: u64, faults: &Faults) -> Vec<SimTeam> {
     // The order in which messages are delivered depends on timing, so a calm scenario has no teams.
     if faults.calm {

@@ -102,7 +102,7 @@ impl TeamWatch {
         Ok(())
     }
 
-    /// Whether an awaited result may still happen.
+    /// Whether an awaited result is still possible.
     pub(crate) fn is_pending(&self, awaited: TeamWaitTarget) -> bool {
         !self.over
             && match awaited {
@@ -111,7 +111,8 @@ impl TeamWatch {
             }
     }
 
-    /// An iteration starts when its continuation is accepted. Each one starts only once, in order and within the limit.
+    /// An iteration starts when its continuation is accepted. Each iteration starts only once, in order and within the
+    /// limit.
     #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else is about loops")]
     fn check_loops(&mut self, task: &Team, event: &Event) -> Result<(), BrokenLaw> {
         match event {
@@ -265,7 +266,7 @@ impl TeamWatch {
     }
 }
 
-/// A team is done only if no worker is busy, or the operator allowed it.
+/// A team is done only if no worker is busy, or if the operator waived this requirement.
 fn no_worker_is_busy<'s>(
     task: &Team,
     look: impl Fn(SessionId) -> Option<&'s Session>,
@@ -280,7 +281,8 @@ fn no_worker_is_busy<'s>(
 }
 
 /// A message delivered to a session counts as read once a turn has started after it or the agent has reported its
-/// status. It also counts as read if the agent reports no turns, or was in the middle of one.
+/// status. A message also counts as read if the agent reports no turns, or was in the middle of a turn when the message
+/// was delivered.
 fn was_read<'s>(
     e: &MessageAccepted,
     look: impl Fn(SessionId) -> Option<&'s Session>,
@@ -291,7 +293,7 @@ fn was_read<'s>(
     let attempt = sent.and_then(|sent| session.attempts.iter().find(|one| one.no == sent.attempt));
     let says = attempt.is_some_and(|attempt| attempt.claim.is_some());
     let turned = session.turns > *turns || session.turns == 0;
-    // The law holds even after a long silence, or if another attempt was opened in the meantime.
+    // A message can count as read even after a long silence, or if another attempt was opened in the meantime.
     let within = session.launches.last().is_some_and(|one| {
         one.may_be_running() && one.activity() != Activity::Idle && !one.stream.expected
     });

@@ -1,4 +1,4 @@
-//! Laws about an agent's turns: every turn is part of the agent's work, even one that it began on its own, and a
+//! Laws about an agent's turns. Every turn is part of the agent's work, even a turn that the agent began on its own. A
 //! rejected message is not the agent's failure.
 
 use std::collections::BTreeSet;
@@ -42,9 +42,9 @@ impl TurnWatch {
         Ok(())
     }
 
-    /// Every turn is part of the agent's work, even one that it began on its own. During a turn, and while the next
-    /// turn of a goal is due, the attempt is not sealed, and the agent is neither asked for its result nor stopped for
-    /// lack of one.
+    /// Every turn is part of the agent's work, even a turn that the agent began on its own. During a turn, and while
+    /// the next turn of a goal is due, the attempt is not sealed, and the agent is neither asked for its result nor
+    /// stopped because it has no result.
     #[expect(clippy::wildcard_enum_match_arm, reason = "the law is about these events only")]
     fn own_turns_are_work(&self, before: &Session, event: &Event) -> Result<(), String> {
         let attempt = before.attempt();
@@ -98,7 +98,7 @@ impl TurnWatch {
         self.refused = None;
         match event {
             Event::AttemptOpened(_) => self.refusals = 0,
-            // Signals that arrived before the process started say nothing about its turns.
+            // Ignore signals from before the start of the process, because they do not concern its turns.
             Event::LaunchStarted(e) => self.forget_launch(e.launch),
             Event::LaunchAdopted(e) => self.forget_launch(e.launch),
             Event::TurnStarted(e) => {

@@ -1,4 +1,5 @@
-//! The outside world: holders, agents, trees, checks and hooks. It keeps its state when an engine crashes.
+//! The simulated world outside the engine: holders, agents, trees, checks and hooks. The world keeps its state when an
+//! engine crashes.
 
 mod holder;
 
@@ -52,7 +53,7 @@ pub(crate) struct SimWorktree {
     pub(crate) interface: AgentInterface,
     /// Whether the agent is external.
     adopted: bool,
-    /// The role of the session in a run, if it belongs to one.
+    /// The role of the session in a run, if the session belongs to a run.
     part: Option<SessionPart>,
     /// The name under which random numbers are drawn in a scenario without stable session numbers.
     draw_name: u64,
@@ -79,7 +80,7 @@ pub(crate) struct SimWorld {
     pub(crate) commands: BTreeMap<(SessionId, String), CommandRecord>,
     pub(crate) worktrees: BTreeMap<SessionId, SimWorktree>,
     pub(crate) repo: SimRepo,
-    /// The time before which nothing new can be started, for lack of disk space.
+    /// The time before which nothing new can be started, because the disk has too little space.
     pub(crate) short_until: u64,
     /// Whether every agent starts, follows its instructions in one turn, and reports success.
     pub(crate) obedient: bool,
@@ -334,7 +335,7 @@ impl SimWorld {
             AgentAction::Suspend(suspended) => holder.suspended = suspended,
             AgentAction::AwaitAnswer => holder.acts.push_front(AgentAction::AwaitAnswer),
             AgentAction::CloseStream => holder.close(),
-            // Half of the floods hit the full disk before the output limit.
+            // In half of the floods, the disk is full before the output limit is reached.
             AgentAction::Flood if holder.journal.len() % 2 == 0 => holder.at_limit = true,
             AgentAction::Flood => {
                 (holder.full_until, holder.wake_ms) = (Some(now + FULL_MS), now + FULL_MS);

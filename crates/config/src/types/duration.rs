@@ -9,7 +9,7 @@ use crate::problem::{ValueFault, quote};
 use crate::shape::ValueShape;
 use crate::value::{ConfigValue, digits, invalid, text, wrong_type};
 
-/// The units and their lengths in milliseconds, largest first. They must be written in this order.
+/// The units and their lengths in milliseconds, largest first. A duration must use the units in this order.
 const UNITS: [(&str, u64); 5] =
     [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
 

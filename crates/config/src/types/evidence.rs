@@ -1,4 +1,5 @@
-//! The evidence that iterations of a loop require, by name. The loops interpret the texts themselves.
+//! The evidence that iterations of a loop require, by name. This crate does not interpret the texts, because the loops
+//! parse them.
 
 use std::collections::BTreeMap;
 

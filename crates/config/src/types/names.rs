@@ -11,8 +11,8 @@ use crate::problem::{ValueFault, quote};
 use crate::shape::{TextLabel, ValueLimits, ValueShape};
 use crate::value::{ConfigField, ConfigValue, EffectiveValues, invalid, text};
 
-/// The variables that every child process gets if they are set. Programs need them to find other
-/// programs, the user and the language. None of them grants access to anything.
+/// The variables that every child process gets if they are set. Programs need these variables to find other programs,
+/// the user and the language. None of the variables grants access to anything.
 pub const SAFE_VARIABLES: &[&str] = &[
     "PATH",
     "HOME",
@@ -192,7 +192,7 @@ impl ConfigField for Variables {
 /// Shown in place of a value that may be secret.
 const MASK: &str = "***";
 
-/// Returns the variable's name if the text is nothing but a single reference.
+/// Returns the variable's name if the text consists of a single reference.
 fn reference(text: &str) -> Option<&str> {
     let after = text.strip_prefix('$')?;
     let name = after.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or(after);

@@ -1,5 +1,4 @@
-//! Prices: `2`, `1.25`, or a string with such a number. They are stored in millionths, so sums are
-//! exact.
+//! Prices: `2`, `1.25`, or a string with such a number. Prices are stored in millionths, so sums are exact.
 
 use serde_json::{Value as Json, json};
 

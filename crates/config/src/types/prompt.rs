@@ -41,7 +41,7 @@ impl ConfigValue for Prompt {
                 format!("unknown placeholder {}, expected {expected}", quote(unknown)),
             ));
         }
-        // Without one of these, the agent would not know its task.
+        // Without at least one of these placeholders, the agent would not know its task.
         if names(text).any(|name| matches!(name, "task" | "goal")) {
             Ok(Self(text.to_owned()))
         } else {

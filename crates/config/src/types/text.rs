@@ -84,7 +84,7 @@ impl ConfigValue for NameLabel {
     }
 }
 
-/// A line that may be unset. It cannot be switched off, because "off" is a text like any other.
+/// A line that may be unset. It cannot be switched off, because "off" is a valid text.
 impl ConfigValue for Option<TextLine> {
     fn shape() -> ValueShape {
         ValueShape::Text(TextLabel { one: "line of text", many: "lines of text" })

@@ -91,10 +91,10 @@ impl Activity {
     }
 }
 
-/// The result of the checks on the current tree. `VerifiedTree` carries the proof.
+/// The result of the checks on the current tree. `VerifiedTree` contains the proof.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VerificationFact {
-    /// The result is missing, because no check is configured or none has ended yet.
+    /// The result is missing, because no check is configured or no check has ended yet.
     None,
     Passed(VerifiedTree),
     /// The tree did not pass: a check failed, or some checks could not be run to completion.

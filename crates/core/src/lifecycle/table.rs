@@ -33,7 +33,7 @@ pub fn judge_facts_by_table(
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ExitKind {
-    /// The process exited with code 0, was stopped by Provost's own signal, or its exit code is unknown.
+    /// The process exited with code 0 or with an unknown code, or Provost's own signal stopped it.
     Cleanly,
     Crashed,
 }

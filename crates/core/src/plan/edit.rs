@@ -73,7 +73,7 @@ pub enum EditRefusal {
 }
 
 impl Plan {
-    /// Applies the edits in order. If one cannot be applied, returns an error that identifies it.
+    /// Applies the edits in order. If an edit cannot be applied, returns an error that identifies the edit.
     pub fn apply_edits(&self, edits: &[PlanEdit]) -> Result<Plan, EditFault> {
         if edits.len() > MAX_EDITS {
             let why = EditRefusal::TooMany { count: edits.len() };

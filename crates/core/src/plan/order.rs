@@ -1,5 +1,4 @@
-//! Dependencies between tasks: their order, their cycles, and which task continues the conversation
-//! of another one.
+//! Dependencies between tasks: their order, their cycles, and which task continues the conversation of another task.
 //!
 //! All functions take time linear in the number of tasks and dependencies, and none is recursive,
 //! because a chain of ten thousand tasks is a valid plan.

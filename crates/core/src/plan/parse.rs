@@ -71,7 +71,7 @@ pub(super) fn read_task(
     let after = after.into_iter().filter_map(|on| parse_id(on, "after", &place, faults)).collect();
     let mut entries = |field| text_entries(fields, field, &place, faults);
     let (criteria, checks, scope) = (entries("criteria"), entries("checks"), entries("scope"));
-    // A missing field has already been reported, so check only those that are present.
+    // A missing field has already been reported, so check only fields that are present.
     if fields.get("title").is_some_and(Value::is_string) {
         task::check_title(&place, title, faults);
     }

@@ -20,7 +20,7 @@ const MAX_WHY: usize = 500;
 #[serde(deny_unknown_fields)]
 pub struct PlanReview {
     pub verdict: PlanVerdict,
-    /// The reason for the verdict. A rejection requires one.
+    /// The reason for the verdict. A rejection requires a reason.
     pub reason: String,
     /// The edits that the reviewer requests. They are not applied if the plan is rejected.
     pub edits: Vec<PlanEdit>,

@@ -17,8 +17,8 @@ pub const MAX_ID: usize = 40;
 /// Maximum length of a title, in characters. A title appears as one line in lists and commit messages.
 pub const MAX_TITLE: usize = 200;
 
-/// Maximum length of an instruction, in characters. Every session that works on the task receives
-/// all of it.
+/// Maximum length of an instruction, in characters. Every session that works on the task receives the complete
+/// instruction.
 pub const MAX_INSTRUCTION: usize = 32 << 10;
 
 /// Maximum number of criteria, checks or scopes of a task.
@@ -96,7 +96,8 @@ pub struct PlanTask {
     pub criteria: Vec<String>,
     /// Commands that must succeed on the task's work, in addition to the checks of the run.
     pub checks: Vec<String>,
-    /// The files that the task is expected to change, as paths or patterns. Provost does not enforce this.
+    /// The files that the task is expected to change, as paths or patterns. Provost does not reject changes to other
+    /// files.
     pub scope: Vec<String>,
 }
 

@@ -45,7 +45,7 @@ pub struct RunAdvanceContext<'a> {
     pub now: Moment,
     /// The number of agents that are working for other runs.
     pub other_agents: usize,
-    /// Returns the current state of a session. If a session cannot be read, it does not count as ended.
+    /// Returns the current state of a session. A session that cannot be read does not count as ended.
     pub session: &'a dyn Fn(SessionId) -> Option<&'a Session>,
 }
 
@@ -56,7 +56,7 @@ pub(super) struct ResumeInstruction {
 }
 
 impl Run {
-    /// Returns the next automatic step, if any. The caller applies the step and then calls this again.
+    /// Returns the next automatic step, if any. The caller applies the step and then calls this method again.
     pub fn advance(&self, context: &RunAdvanceContext<'_>) -> Option<RunStep> {
         if self.is_sealed() {
             return None;
@@ -126,8 +126,8 @@ impl Run {
         Some(RunStep::Event(seen.into()))
     }
 
-    /// Returns the total budget of a session: what remains of the run's budget, minus the uncounted
-    /// usage of the other sessions, plus the usage of this session that was already counted.
+    /// Returns the total budget of a session: the remaining budget of the run, minus the uncounted usage of the other
+    /// sessions, plus the usage of this session that was already counted.
     fn allowance(&self, session: &Session, context: &RunAdvanceContext<'_>) -> Budget {
         let (left, before) = (self.remaining(), self.used_before(session));
         let (others, others_turns) = self.used_by_others(session.id, context);
@@ -175,7 +175,7 @@ impl Run {
         context: &RunAdvanceContext<'_>,
     ) -> Option<RunStep> {
         let Budget { tokens, turns } = self.allowance(session, context);
-        // A session without a budget stays without one.
+        // A session without a budget does not get a budget later.
         let budget = Budget {
             tokens: session.budget.tokens.and(tokens),
             turns: session.budget.turns.and(turns),

@@ -291,7 +291,7 @@ impl Run {
 
     fn advance_queue(&self, graph: &TaskGraph) -> Option<RunStep> {
         let queue = &graph.queue;
-        // Only one task at a time resolves conflicts in the same files; two of them would conflict again.
+        // Only one task at a time resolves conflicts in the same files, because two such tasks would conflict again.
         let free = |met: &&MergeConflict| !graph.is_resolved_by_another(&met.task, &met.files);
         if let Some(met) = queue.conflicts.iter().find(free) {
             let why = TaskReturn::Conflict(met.clone());

@@ -107,7 +107,7 @@ pub enum RunCommand {
         url: String,
         commit: CommitId,
     },
-    /// The pull request changed. `look` is the number of the query, so that late replies can be recognized.
+    /// The pull request changed. `look` is the number of the query, by which late replies can be recognized.
     PullRequestObserved {
         look: u32,
         state: PullRequestState,

@@ -47,7 +47,7 @@ impl Run {
             }
             let answers = asked.questions.iter().map(known).collect::<Option<_>>()?;
             let (request, revision) = (request.id, request.revision);
-            // If this is not one of the answers that the request accepts, the user must answer it.
+            // If the request does not accept the earlier answer, the user must answer the request.
             let reply = Some(RequestReply::Answers(answers))
                 .filter(|reply| asked.check_reply(reply).is_ok())?;
             Some(RunStep::Command(

@@ -13,10 +13,10 @@ use super::{
 };
 use crate::{aggregate::EffectKey, ids::SessionId};
 
-/// An effect outside the ledger. Its result is returned as a command.
+/// An effect outside the ledger. The result of the effect returns to the run as a command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RunEffect {
-    /// Commit the changes that a session left uncommitted, unless a check already committed them.
+    /// Commit the changes that a session left uncommitted, unless they were already committed for a check.
     CommitLeftovers(SessionId),
     /// Move a worktree to the commit where a task starts.
     MoveWorktree {
@@ -48,7 +48,7 @@ pub enum RunEffect {
         attempt: u32,
         change: u32,
     },
-    /// Find out whether the work has landed. Nothing may land after this.
+    /// Find out whether the work has landed. After this effect, no work lands.
     CheckLanded {
         attempt: u32,
     },
@@ -88,7 +88,7 @@ impl RunEffect {
             RunEffect::CommitLeftovers(_)
             | RunEffect::MoveWorktree { .. }
             | RunEffect::Integrate { .. } => true,
-            // Before it uses a checkout, a verification waits for these calls itself.
+            // A verification itself waits for these calls before it uses a checkout.
             RunEffect::Verify { .. }
             | RunEffect::MergeBatch { .. }
             | RunEffect::WatchPullRequest { .. }

@@ -95,7 +95,8 @@ events! {
     VerificationDone = "run.verification_done", 1 { no: u32, receipts: Vec<Receipt> }
     /// The run's branch now contains the first `len` links of the batch.
     Integrated = "run.integrated", 1 { batch: u32, len: usize, head: Snapshot }
-    /// Provost committed the changes that an editing session left behind, because no check had done so.
+    /// Provost committed the changes that an editing session left behind, because they had not been committed for a
+    /// check.
     CommitRecorded = "run.commit_recorded", 1 {
         session: SessionId,
         head: Snapshot,
@@ -116,10 +117,10 @@ events! {
     LandingApproved = "run.landing_approved", 1 { commit: CommitId }
     WorkLanded = "run.landed", 1 { branch: String, commit: CommitId, merged: bool }
     LandingFailed = "run.landing_failed", 1 { reason: String }
-    /// A run that was stopped while landing did not land, and no longer can.
+    /// The work of a run that was stopped during the landing did not land, and can no longer land.
     LandingAborted = "run.landing_aborted", 1 {
         attempt: u32,
-        /// The pull request, if one was opened anyway.
+        /// The pull request, if it was opened although the run was stopped.
         pull: Option<PullRequest>,
     }
     RunCancelled = "run.cancelled", 1 { because: String }

@@ -166,7 +166,7 @@ impl Run {
                 self.attempts
                     .push(RunAttempt { steps: self.steps.len(), ..RunAttempt::new(e.attempt, at) });
                 (self.commit_failure, self.held) = (None, None);
-                // Whatever ended the last attempt may be fixed by now, so query the pull request again.
+                // The cause that ended the last attempt may be resolved by now, so query the pull request again.
                 if let LandingState::Requested(pull) = &mut self.landing {
                     pull.seen = None;
                 }

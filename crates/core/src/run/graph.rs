@@ -120,8 +120,8 @@ pub struct TaskState {
     pub workers: Vec<SessionId>,
     #[serde(default)]
     pub hand_overs: Vec<(SessionId, String)>,
-    /// The usage, for this task alone, of the sessions that have ended. The same conversation may
-    /// also have worked on other tasks.
+    /// The usage of the sessions that have ended, as far as it belongs to this task. The same conversation may also
+    /// have worked on other tasks.
     #[serde(default)]
     pub usage: Usage,
 }

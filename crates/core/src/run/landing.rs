@@ -1,10 +1,9 @@
 //! Landing: the steps that bring proved work to its target.
 //!
-//! If the target moved, the work is merged with it, and the merge must be proved before it lands.
-//! Feedback on a pull request (failed checks, reviews, comments) goes to the session that did the
-//! work. Both are landing steps, which are numbered from 1. A step that needs an agent gets a
-//! session in the `Land` stage, whose cycle is the step's number. A merge without conflicts needs
-//! only a verification.
+//! If the target moved, the work is merged with it, and the merge must be proved before it lands. Feedback on a pull
+//! request (failed checks, reviews, comments) goes to the session that did the work. Merges and feedback are landing
+//! steps, which are numbered from 1. A step that needs an agent gets a session in the `Land` stage, whose cycle is the
+//! step's number. A merge without conflicts needs only a verification.
 
 use serde::{Deserialize, Serialize};
 
@@ -222,7 +221,7 @@ impl Run {
         }
     }
 
-    /// Returns the session that did the work, if any, which also receives feedback about it.
+    /// Returns the session that did the work, if any, which also receives feedback about the work.
     pub fn owner(&self) -> Option<&RunSession> {
         let worked =
             |one: &&RunSession| one.stage == RunStage::Work || one.opened_in == RunStage::Work;

@@ -87,8 +87,8 @@ impl RunAttemptOutcome {
     }
 }
 
-/// Evidence that a tree passed every check. It can only be obtained from a session whose outcome
-/// was sealed as `succeeded`, or from a verdict on the receipts of a verification.
+/// Evidence that a tree passed every check. A proof can be obtained only from a session whose outcome was sealed as
+/// `succeeded`, or from a verdict on the receipts of a verification.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TreeProof {
     tree: TreeId,

@@ -164,7 +164,8 @@ impl Run {
         }
     }
 
-    /// Returns an invalid plan or review to its agent, together with the faults. This happens once.
+    /// Returns an invalid plan or review to its agent, together with the faults. A plan or review is returned at most
+    /// once.
     fn return_faults(
         &self,
         mut faults: Vec<String>,

@@ -164,8 +164,7 @@ impl MergeQueue {
         }
     }
 
-    /// Records that the branch now contains the first `len` links of the batch, and returns the
-    /// newly added ones.
+    /// Records that the branch now contains the first `len` links of the batch, and returns the links that were added.
     pub(super) fn record_integration(&mut self, len: usize) -> Vec<BatchLink> {
         let Some(batch) = &mut self.batch else { return Vec::new() };
         let from = std::mem::replace(&mut batch.integrated, len);
@@ -194,7 +193,7 @@ impl MergeQueue {
         }
     }
 
-    /// Restarts everything that was in progress, because it is unknown how far it got.
+    /// Restarts all operations that were in progress, because their results are unknown.
     pub(super) fn restart(&mut self) {
         let batch = self.batch.take();
         let links = batch.into_iter().flat_map(|b| b.links.into_iter().skip(b.integrated));

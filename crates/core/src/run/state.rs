@@ -188,7 +188,7 @@ pub struct Run {
     /// The number of forged effect records found so far.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub forged_records: u32,
-    /// The requests observed so far, so that each one triggers its hook only once.
+    /// The requests observed so far, so that each request triggers its hook only once.
     pub seen: BTreeSet<(RequestId, u32)>,
     pub triage: Option<Triage>,
     #[serde(default)]

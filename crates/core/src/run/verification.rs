@@ -1,8 +1,8 @@
 //! The verifications of a run: checks of merged work, which need no agent.
 //!
-//! The merge queue verifies each batch, and a landing verifies a merge with the target that had no
-//! conflicts. Verifications are numbered from 1. A pending one is an effect of the run; its result
-//! is recorded once, even if the daemon dies in the meantime.
+//! The merge queue verifies each batch, and a landing verifies a merge with the target that had no conflicts.
+//! Verifications are numbered from 1. A pending verification is an effect of the run. The result is recorded once, even
+//! if the daemon dies in the meantime.
 
 use std::sync::Arc;
 
@@ -36,14 +36,14 @@ pub enum VerificationSubject {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunVerification {
     pub no: u32,
-    /// The attempt of the run that requested it.
+    /// The attempt of the run that requested the verification.
     pub attempt: u32,
     pub subject: VerificationSubject,
     pub snapshot: Snapshot,
     pub checks: Vec<String>,
     /// The commit from which the checks take protected files.
     pub base: CommitId,
-    /// The number of sessions that the run had opened before.
+    /// The number of sessions that the run had opened before the verification was requested.
     pub sessions_before: usize,
     /// The results of the checks, up to the first that did not pass. None while they are running.
     pub receipts: Option<Vec<Receipt>>,
@@ -59,7 +59,7 @@ pub enum VerificationResult {
 }
 
 impl RunVerification {
-    /// Returns the verdict on the tree. It is open while the checks are running.
+    /// Returns the verdict on the tree. The verdict is open while the checks are running.
     pub fn verdict(&self) -> Verdict {
         judge_receipts(&self.snapshot, &self.checks, self.receipts.as_deref().unwrap_or_default())
     }
@@ -114,7 +114,7 @@ impl Run {
     }
 
     pub(super) fn requested_verification(&self, no: u32) -> Option<&RunVerification> {
-        // Search from the end, because the newest ones are looked up most often.
+        // Search from the end, because the newest verifications are looked up most often.
         self.verifications.iter().rev().map(Arc::as_ref).find(|one| one.no == no)
     }
 
@@ -141,7 +141,7 @@ impl Run {
         Some(self.request_verification(subject, &link.merge, checks))
     }
 
-    /// Verifies a merge with the target. If it does not pass, the run fails.
+    /// Verifies a merge with the target. If the verification does not pass, the run fails.
     pub(super) fn verify_landing(&self, no: u32, step: &LandStep) -> Option<RunStep> {
         let LandStep::Merge { merge, .. } = step else { return None };
         let subject = VerificationSubject::Landing { step: no };
@@ -188,7 +188,7 @@ impl Run {
         }));
     }
 
-    /// Records the receipts of a verification, and what follows from them.
+    /// Records the receipts of a verification, and applies their consequences.
     pub(super) fn end_verification(&mut self, e: &VerificationDone) {
         let Some(one) = self.verifications.iter_mut().rev().find(|one| one.no == e.no) else {
             return;

@@ -6,7 +6,7 @@ use provost_core::text::is_deceptive;
 #[derive(Debug)]
 pub(super) struct ReportPage {
     title: String,
-    /// Shown before the title.
+    /// The blocks before the title.
     lead: Vec<PagePart>,
     parts: Vec<(String, Vec<PagePart>)>,
 }
@@ -78,8 +78,7 @@ impl ReportPage {
         text
     }
 
-    /// Renders the page for a forge. Nothing in it notifies users, links to other sites or refers
-    /// to issues.
+    /// Renders the page for a forge. The result does not notify users, link to other sites or refer to issues.
     pub(super) fn to_forge_markdown(&self) -> String {
         neutralize(&self.render_markdown(MarkdownReader::Forge))
     }
@@ -149,9 +148,9 @@ impl PagePart {
     }
 }
 
-/// Wraps everything in code spans that a forge would turn into a mention, a link or a reference:
-/// `@`, `://`, `www.`, and `#` before a digit. All other backticks on the page are escaped, so no
-/// code span is open where one is added.
+/// Puts into code spans all text that a forge would turn into a mention, a link or a reference: `@`, `://`, `www.`, and
+/// `#` before a digit. All other backticks on the page are escaped, so no code span is open where this function adds a
+/// code span.
 fn neutralize(text: &str) -> String {
     let (mut inert, mut rest, mut in_code) = (String::with_capacity(text.len()), text, false);
     while let Some(next) = rest.chars().next() {

@@ -112,7 +112,7 @@ fn break_example(line: &str) -> String {
     for part in line.split(" --") {
         match lines.last_mut() {
             None => lines.push(part.to_owned()),
-            // A backslash follows each line but the last.
+            // A backslash ends each line except the last.
             Some(last) if last.len() + part.len() + " -- \\".len() <= EXAMPLE_WIDTH => {
                 last.push_str(&format!(" --{part}"));
             }

@@ -212,7 +212,7 @@ mod tests {
                 for rest in text.split(begin).skip(1) {
                     let Some((rest, _)) = rest.split_once('"') else { continue };
                     let hint = filled(&format!("provost{rest}"));
-                    // The command itself is a format argument, so it is not known here.
+                    // The command itself is a format argument, so this test does not know the command.
                     if hint.starts_with("provost WORD") {
                         continue;
                     }

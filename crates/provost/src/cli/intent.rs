@@ -23,8 +23,8 @@ const fn intent(
     Intent { words, commands, note }
 }
 
-/// All known words. If a word is also a command, its entry is never used, so the table may contain
-/// names of former and future commands.
+/// All known words. If a word is also a command, the entry of the word is never used, so the table can contain names of
+/// former and future commands.
 const INTENTS: &[Intent] = &[
     intent(
         &["delete", "remove", "rm", "del", "clean", "cleanup", "prune", "purge"],

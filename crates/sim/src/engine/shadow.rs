@@ -1,4 +1,4 @@
-//! Sessions, runs and teams as the stored events describe them. The laws judge every event.
+//! Sessions, runs and teams as the stored events describe them. Every event is checked against the laws.
 
 use std::{collections::BTreeMap, fmt::Debug};
 

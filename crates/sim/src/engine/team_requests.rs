@@ -35,7 +35,7 @@ pub(crate) enum SimTeamReply {
         no: u32,
         lease: u32,
     },
-    /// The result follows later, under this number.
+    /// The result is not available yet. The caller waits for this check or audit.
     Begun(TeamWaitTarget),
 }
 
@@ -48,7 +48,7 @@ impl SimEngine {
         self.teams.get(id)
     }
 
-    /// Counts the handled instructions of members, including those that the team has forgotten.
+    /// Counts the handled instructions of members, including instructions that were evicted from the team's state.
     pub(crate) fn handled_instructions(&self, id: TeamId) -> u64 {
         self.teams.shadow(id).map_or(0, |shadow| shadow.watch.handled_instructions())
     }
@@ -110,7 +110,7 @@ impl SimEngine {
         Ok((ask.key.clone(), reply))
     }
 
-    /// Loads everything that must be in memory before a change of a team, as the daemon does.
+    /// Loads everything that must be in memory before a team is changed, as the daemon does.
     pub(super) fn load_team(&mut self, id: TeamId, loaded: &mut Vec<Subject>) {
         self.load_subject(Subject::Team(id), loaded);
         for session in self.board.team(id).map(sessions).unwrap_or_default() {
@@ -125,7 +125,7 @@ impl SimEngine {
         }
     }
 
-    /// Whether an awaited result may still happen, according to the events of the team.
+    /// Whether an awaited result is still possible, according to the events of the team.
     pub(crate) fn is_pending(&self, id: TeamId, awaited: TeamWaitTarget) -> bool {
         let shadow = self.teams.shadow(id);
         shadow.is_some_and(|shadow| shadow.watch.is_pending(awaited))

@@ -96,8 +96,7 @@ impl Sim {
         }
     }
 
-    /// Queues inputs again that could not be written. Callers retry their requests, and the owner
-    /// retries its observations.
+    /// Requeues inputs that could not be written. Callers retry their requests, and the owner retries its observations.
     fn requeue(
         &mut self,
         taken: Vec<(Option<ObservationSource>, Option<EngineInput>)>,

@@ -26,7 +26,7 @@ impl Sim {
         }
     }
 
-    /// Crashes the engine, lets time pass, and restarts it. The world continues in the meantime.
+    /// Crashes the engine, lets time pass, and restarts the engine. Agents and users continue to act in the meantime.
     pub(super) fn crash(&mut self) -> Result<(), BrokenLaw> {
         self.crashes += 1;
         self.leave_landing()?;
@@ -80,7 +80,7 @@ impl Sim {
         self.apply_committed()
     }
 
-    /// Records observations: one by one, or many together in large scenarios.
+    /// Records observations one by one or, in large scenarios, many observations together.
     fn observe(
         &mut self,
         seen: &mut Vec<EngineInput>,

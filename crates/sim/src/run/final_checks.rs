@@ -34,7 +34,7 @@ impl Sim {
             let visited = session.current_launch().is_some_and(|launch| launch.viewers > 0);
             let is_member = session.spec.agent.settings.member.is_some();
             let waits = match state {
-                // No one needs to answer a member whose team has ended, except at its screen.
+                // A member whose team has ended needs an answer only if it waits at its screen.
                 State::NeedsInput => session.dismissed.is_none() || visited,
                 State::Stalled | State::Lost => true,
                 // The user at the agent's screen decides how to continue.
@@ -82,7 +82,7 @@ impl Sim {
             .shadows()
             .filter(|session| !session.attempt().is_sealed())
             .filter(|session| would_change(session, &cancel, now))
-            // Sessions of a run are cancelled with it.
+            // When a run is cancelled, its sessions are cancelled as well.
             .filter(|session| session.spec.run.is_none())
             .map(|session| session.id)
             .collect();
@@ -121,8 +121,7 @@ impl Sim {
         }
     }
 
-    /// Every running process is recorded. A process that was stopped has exited, or is known to be
-    /// still running.
+    /// Every running process is recorded. A process that Provost stopped has exited, or is recorded as still running.
     fn processes_are_known(&self, session: &Session) -> Result<(), BrokenLaw> {
         let ours = self.world.holders.values().filter(|h| h.launch.session == session.id);
         for holder in ours.filter(|holder| holder.life == HolderLife::Reachable && !holder.gone) {

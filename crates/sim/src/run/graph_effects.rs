@@ -72,8 +72,8 @@ impl Sim {
         RunCommand::BatchMerged { batch, onto, links, conflicts }
     }
 
-    /// Runs the checks of a verification one after the other, up to the first that fails. Checks that already ran are
-    /// found again. `None` while one of them is running.
+    /// Runs the checks of a verification one after the other, up to the first that fails. The results of checks that
+    /// already ran are reused. `None` while a check is running.
     pub(super) fn verify(
         &mut self,
         key: &RunEffectKey,
@@ -106,7 +106,7 @@ impl Sim {
         Ok(Some(RunCommand::Verified { no, receipts }))
     }
 
-    /// Fast-forwards the branch. It must never move back, and never to a tree on which checks fail.
+    /// Fast-forwards the branch. The branch must never move back, and must never move to a tree on which checks fail.
     pub(super) fn integrate(
         &mut self,
         run: &Run,

@@ -15,7 +15,7 @@ use crate::{
     team::{self, Consumer, SimTeam},
 };
 
-/// The number of actors that take a step before the next scan for ready actors. Scanning thousands of
+/// The number of actors that take a step before the simulation scans for ready actors again. A scan of thousands of
 /// actors takes longer than a single step.
 const AT_ONCE: usize = 200;
 

@@ -22,7 +22,7 @@ use crate::{
     world::session_no,
 };
 
-/// The probability, in percent, that a landing completes before its daemon ends.
+/// The probability, in percent, that a landing completes before the daemon that started it ends.
 const LANDS_FIRST: u64 = 30;
 
 /// The probability, in percent, that a replaced daemon does not wait for a landing in progress.
@@ -61,7 +61,7 @@ impl Sim {
         self.forge.outlived.is_none() || !effect.waits_for_git()
     }
 
-    /// Nothing uses a branch or a checkout while a git process that outlived its daemon may be moving it.
+    /// No effect uses a branch or a checkout while a git process that outlived its daemon may be moving that branch.
     fn no_git_lives_on(&self, effect: &RunEffect) -> Result<(), BrokenLaw> {
         let uses_git = match effect {
             RunEffect::Land { .. }
@@ -187,8 +187,8 @@ impl Sim {
         }
     }
 
-    /// Ends a landing in progress before a crash: it has completed, has failed, or continues in a
-    /// process that outlives the daemon.
+    /// Determines the result of a landing in progress before a crash: the landing has completed, has failed, or
+    /// continues in a process that outlives the daemon.
     pub(super) fn leave_landing(&mut self) -> Result<(), BrokenLaw> {
         // Observations that a daemon received are lost when the daemon ends.
         self.past_observations.clear();
@@ -249,8 +249,8 @@ impl Sim {
         }
     }
 
-    /// Repeats an observation of a pull request after newer ones. It has its own random source, so that all other
-    /// scenarios stay the same.
+    /// Repeats an observation of a pull request after newer ones. This method has its own random source, so that all
+    /// other scenarios stay the same.
     pub(super) fn late_look(&self) -> Option<EngineInput> {
         let is_look = |input: &&EngineInput| {
             matches!(

@@ -49,7 +49,7 @@ impl Sim {
         }
     }
 
-    /// Carries out an effect in the world. Its result is observed later, or never.
+    /// Carries out an effect in the world. The result of the effect is observed later, or never.
     pub(super) fn execute_effect(&mut self, key: &SessionEffectKey) -> Result<(), BrokenLaw> {
         let Some(EffectTask::Other(effect)) = self.engine.tasks.get(key).cloned() else {
             return Ok(());
@@ -109,7 +109,7 @@ impl Sim {
         Ok(())
     }
 
-    /// Simulates a forged record: it exists before the command starts, and is moved aside.
+    /// Simulates a forged record, which exists before the command starts and is moved aside.
     fn find_forged_record(&mut self, key: &SessionEffectKey, effect: &SessionEffect) {
         let runs_command = matches!(
             effect,

@@ -16,7 +16,7 @@ const NO_SPACE: &str = "make its directory: No space left on device (os error 28
 
 impl Sim {
     /// Returns the resource that an effect needs in order to start, but that is missing now. An effect in progress
-    /// needs nothing more.
+    /// needs no further resources.
     pub(super) fn short_for(
         &self,
         key: &SessionEffectKey,

@@ -51,7 +51,7 @@ impl Sim {
 
     // Consumers of messages.
 
-    /// Returns the consumers that can act, because they hold a message or one is waiting for them.
+    /// Returns the consumers that can act, because they hold a message or a message is waiting for them.
     pub(super) fn ready_consumers(&self) -> Vec<usize> {
         let now = self.world.now_ms;
         let free = |taker: &Consumer| taker.pending_key.is_none() && taker.wake_ms <= now;
@@ -78,7 +78,7 @@ impl Sim {
         takers.chain(waiters).filter(|wake| *wake > now).min()
     }
 
-    /// Makes a consumer take its next step, die, give its message back, or sleep.
+    /// Makes a consumer take its next step, exit, return its message, or sleep.
     pub(super) fn step_consumer(&mut self, at: usize) {
         let Consumer { task, consumer, never_fails: steady, held: holds, .. } =
             self.consumers[at].clone();
@@ -132,7 +132,7 @@ impl Sim {
                 (reply, self.awaited_requests.remove(&key))
             {
                 let waiter = TeamWaiter { task, awaited, begin_ms: 0, wait: None, answered: false };
-                // Some callers repeat the request under its key much later, and get the same reply.
+                // Some callers repeat the request under the same key much later, and get the same reply.
                 let begin_ms = self.world.now_ms + self.rng.below(40_000);
                 let later = self.rng.percent(50).then(|| TeamWaiter { begin_ms, ..waiter.clone() });
                 self.waiters.extend([waiter].into_iter().chain(later));
@@ -214,7 +214,7 @@ impl Sim {
         ran.all(|(_, ran)| ran.done_ms <= self.world.now_ms)
     }
 
-    /// Runs a check on a worker's current tree. Its result is observed later, or never.
+    /// Runs a check on a worker's current tree. The result of the check is observed later, or never.
     pub(super) fn execute_team_effect(&mut self, key: &TeamEffectKey) -> Result<(), BrokenLaw> {
         let Some(TeamEffect::RunCheck(check)) = self.engine.team_effects.get(key).cloned() else {
             return Ok(());
@@ -260,7 +260,7 @@ impl Sim {
 
     // Conditions at the end.
 
-    /// No message is waiting for a consumer that pulls whenever a message is available.
+    /// Checks that no message is waiting for a consumer that pulls whenever a message is available.
     pub(super) fn messages_were_taken(&self) -> Result<(), BrokenLaw> {
         self.engine.check_all_teams(self.now())?;
         self.waits_were_answered()?;

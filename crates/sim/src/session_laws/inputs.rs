@@ -1,4 +1,4 @@
-//! The laws of what is typed into an agent, and of what it may receive.
+//! The laws of the input that is typed into an agent, and of the messages that an agent may receive.
 
 use std::collections::BTreeSet;
 
@@ -110,8 +110,8 @@ pub(super) fn typed_input_settles(
     Ok(())
 }
 
-/// A message is settled only once, unless the agent's program rejects it after delivery. It is then either lost or sent
-/// again, for a limited number of times.
+/// A message is settled only once, unless the agent's program rejects it after delivery. A rejected message is either
+/// lost or sent again, for a limited number of times.
 pub(super) fn messages_settle_once(
     before: &Session,
     event: &Event,

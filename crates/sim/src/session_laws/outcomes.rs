@@ -55,7 +55,7 @@ pub(super) fn seal_is_due(before: &Session, at: Moment, event: &Event) -> Result
         judged.state.as_str(),
         sealed.sealed.judgement.state.as_str()
     );
-    // If an attempt is superseded, the next one continues its preparation.
+    // If an attempt is superseded, the next attempt continues the preparation of the worktree.
     let is_preparation = |effect: &_| matches!(effect, SessionEffect::PrepareWork { .. });
     let prepares =
         before.spec.work != WorkLocation::Plain && before.effects().iter().any(is_preparation);

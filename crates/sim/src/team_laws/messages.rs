@@ -238,7 +238,7 @@ impl TeamWatch {
         self.set(e.no, TrackedStatus::Offered(lease))
     }
 
-    /// A pulled message returns to the queue when its lease expires or its holder gives it back. A pushed one
+    /// A pulled message returns to the queue when its lease expires or its holder gives it back. A pushed message
     /// returns only if its session reports that the agent never received it, or that the receiving process exited
     /// before another turn started.
     fn check_requeue<'s>(
@@ -330,7 +330,7 @@ impl TeamWatch {
         Ok(())
     }
 
-    /// A team is done only if no instruction is open, or the operator allowed it.
+    /// A team is done only if no instruction is open, or if the operator waived this requirement.
     fn nothing_is_unread(&self, task: &Team) -> Result<(), BrokenLaw> {
         let allowed =
             task.allowed.iter().any(|one| matches!(one, FinishBlocker::InstructionOpen { .. }));

@@ -38,7 +38,8 @@ impl TeamWatch {
             listed.iter().map(|no| self.messages[no].to.as_str()).collect();
         notified.sort_unstable();
         let mut wanted = managers;
-        // In a team without managers, the operator gets the news. A policy observes the work itself.
+        // In a team without managers, the operator gets the news. A managing policy gets no news, because it reads the
+        // state of the team.
         if wanted.is_empty() && task.spec.policy.is_none() {
             wanted.push("operator");
         }

@@ -63,8 +63,8 @@ impl SimHolder {
         self.script.can_be_killed || self.exit.is_some()
     }
 
-    /// Whether the agent can act. An agent without pending actions only listens. If it has exited, the next action is
-    /// the end of its process tree.
+    /// Whether the agent can act. An agent without pending actions only listens. If the agent has exited, the next
+    /// action is the end of its process tree.
     pub(super) fn can_act(&self, now: u64) -> bool {
         let something = match self.acts.front() {
             Some(AgentAction::AwaitAnswer) => false,

@@ -68,8 +68,8 @@ pub(super) fn run(context: &Context, args: &PingArgs) -> CliResult {
     show_result(context, &task.id, &members, waiting.into_values().collect())
 }
 
-/// Acknowledges a reply, because it has been read. If another consumer took the reply first, it is not acknowledged
-/// here.
+/// Cancels a reply that this command has read, so that the operator does not receive it again. If another consumer took
+/// the reply first, the reply is left unchanged.
 fn acknowledge_answer(context: &Context, meant: TeamTarget<'_>, answer: &EventRow) {
     let no = answer.data["no"].as_u64().and_then(|no| u32::try_from(no).ok());
     let Some(no) = no else { return };

@@ -1,4 +1,4 @@
-//! What users and agents do with a team.
+//! The actions of users and agents on a team.
 
 use provost_core::{
     ids::{SessionId, TeamId},
@@ -44,8 +44,8 @@ impl Sim {
         }
     }
 
-    /// Sometimes makes the operator end a team while a caller begins to wait for it. This has its own random source, so
-    /// that all other scenarios stay the same.
+    /// Sometimes makes the operator end a team while a caller begins to wait for it. This method has its own random
+    /// source, so that all other scenarios stay the same.
     fn end_beside_the_wait(&mut self, task: TeamId) {
         let mut rng = Rng::from_names(self.seed, &[54, self.request_count]);
         if rng.percent(6) {
