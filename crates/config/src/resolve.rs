@@ -264,7 +264,7 @@ impl LayerStack {
         }
     }
 
-    /// Rejects keys that a project's file may not set.
+    /// Rejects keys that a project's file is not permitted to set.
     fn reject_user_only_keys(&mut self) {
         for given in &self.given {
             let of_project = matches!(given.source, ValueSource::Project(_));

@@ -144,8 +144,8 @@ mod tests {
         "worktree.setup",
         // A workflow selects which of the user's verifiers runs, and which agents are recommended.
         "workflows",
-        // Files: skills for agents, ignored files such as `.env`, files that one check leaves for
-        // the next, and files whose changes need approval.
+        // Files: skills for agents, ignored files such as `.env`, files that stay in a checkout from one check to the
+        // next, and files whose changes need approval.
         "skills.roots",
         "verify.keep",
         "verify.protected",

@@ -108,8 +108,8 @@ pub(crate) fn answer_hint<'s>(
     request_rows(session).first().map(|request| request.answer_command().into())
 }
 
-/// Returns a command that only one member may run. It is shown to that member, and to the operator,
-/// who may act on its behalf. All other callers can only ask the member to run it.
+/// Returns a command that only one member may run. The command is shown to that member, and to the operator, who may
+/// act on behalf of the member. All other callers can only ask the member to run the command.
 fn member_command(task: &Team, who: &TeamActor, member: &str, action: TeamAction) -> Hint {
     let team = task.id.short();
     match who {

@@ -46,8 +46,8 @@ pub(crate) struct CommitTerms<'a> {
     pub(crate) asking: TrustPrompt,
 }
 
-/// Reads the agents' files in a commit, and requires that the operator trust them. If they are not
-/// trusted yet, asks the operator. If the project's configuration is ignored, no trust is needed.
+/// Reads the agents' files in a commit, and requires that the operator trust them. If the files are not trusted yet,
+/// asks the operator. If the project's configuration is ignored, no trust is needed.
 pub(crate) fn judge(
     context: &Context,
     start: &StartCommit,

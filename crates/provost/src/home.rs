@@ -63,8 +63,8 @@ impl ProvostHome {
         self.launches().join(id)
     }
 
-    /// The home's id, which identifies the origin of an export. It is derived from a key that the daemon creates, so a
-    /// home has no id until a daemon has run in it. A home that is moved keeps its id.
+    /// The home's id, which identifies the origin of an export. The id is derived from a key that the daemon creates,
+    /// so a home has no id until a daemon has run in it. A home that is moved keeps its id.
     pub(crate) fn id(&self) -> Option<String> {
         let key = provost_sys::agent_file::read(&self.path.join("key"), MAX_KEY).ok()?;
         let derived = blake3::derive_key("provost home id 1", &key);

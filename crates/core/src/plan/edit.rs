@@ -34,7 +34,7 @@ pub enum PlanEdit {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         scope: Option<Vec<String>>,
     },
-    /// Makes a task depend on another one.
+    /// Makes a task depend on another task.
     Depend { id: TaskId, on: TaskId },
     /// Removes a dependency of a task.
     Release { id: TaskId, on: TaskId },

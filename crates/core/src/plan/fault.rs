@@ -145,7 +145,7 @@ impl PlanFault {
     }
 }
 
-/// A cycle. If it is long, its middle is not displayed.
+/// A cycle. The middle of a long cycle is not displayed.
 struct CyclePath<'a>(&'a [TaskId]);
 
 impl fmt::Display for CyclePath<'_> {

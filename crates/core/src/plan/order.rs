@@ -14,8 +14,8 @@ use super::{
     task::{PlanTask, TaskId},
 };
 
-/// Maps each task to the task whose conversation it continues, if any. If several tasks have the
-/// same single dependency, only the first of them continues its conversation.
+/// Maps each task to the task whose conversation it continues, if any. If several tasks have the same single
+/// dependency, only the first of these tasks continues the conversation of the dependency.
 pub fn continued_tasks(plan: &Plan) -> BTreeMap<TaskId, TaskId> {
     let mut taken = BTreeSet::new();
     let chain = plan.tasks().iter().filter_map(|task| match task.after.as_slice() {

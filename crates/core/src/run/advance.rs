@@ -1,5 +1,5 @@
-//! Automatic steps, which follow from a run and the current state of its sessions. They are
-//! level-triggered: they depend only on the current state.
+//! The automatic steps of a run. They are level-triggered: each step depends only on the current state of the run and
+//! its sessions.
 
 use super::{
     event::*,
@@ -167,8 +167,8 @@ impl Run {
         (raise != nothing).then_some(RunStep::Command(session.id, raise))
     }
 
-    /// Stops a resumed session that exceeds what remains of the run's budget. The session still has
-    /// its original budget, but other sessions may have used part of it.
+    /// Stops a resumed session that exceeds the remaining budget of the run. The session still has its original budget,
+    /// but other sessions may have used part of that budget.
     fn stop_overdrawn(
         &self,
         session: &Session,

@@ -178,8 +178,8 @@ impl Run {
         }
     }
 
-    /// Returns the conversation that a task continues, and the commit to move its worktree to. A
-    /// handover is permanent: the task stays with the session that took it over.
+    /// Returns the conversation that a task continues, and the commit to which the worktree of the conversation is
+    /// moved. A handover is permanent: the task stays with the session that took it over.
     fn conversation_for(
         &self,
         graph: &TaskGraph,
@@ -268,9 +268,9 @@ impl Run {
         }
     }
 
-    /// Returns None if failed work is not retried, and otherwise whether a new agent retries it. An
-    /// agent that has used up its rework attempts does not get another one. Work that the user
-    /// stopped, or that the agent gave up on, is not retried.
+    /// Returns None if failed work is not retried, and otherwise whether a new agent retries it. An agent that has used
+    /// up its rework attempts does not get a further attempt. Work that the user stopped, or that the agent gave up on,
+    /// is not retried.
     fn retry_mode(&self, task: &TaskState, end: &SessionEnd) -> Option<bool> {
         let fresh = match end.cause {
             Some(

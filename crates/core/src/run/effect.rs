@@ -80,8 +80,8 @@ impl RunEffect {
         }
     }
 
-    /// Whether the effect depends on a branch or a checkout. If it does, it must wait for git calls
-    /// that are left over from an earlier daemon, because they may still be moving the branch.
+    /// Whether the effect depends on a branch or a checkout. Such an effect must wait for git calls of an earlier
+    /// daemon that are still running, because these calls may still be moving the branch.
     pub fn waits_for_git(&self) -> bool {
         match self {
             RunEffect::Land { .. } | RunEffect::CheckLanded { .. } => !bug!(OutlivedGitIgnored),

@@ -307,7 +307,7 @@ impl Run {
         self.head = Some(head.clone());
     }
 
-    /// Stops the run. If it is already cancelled, it stays cancelled.
+    /// Stops the run. A run that is already cancelled stays cancelled.
     fn stop(&mut self, cause: RunFailureCause, detail: &str) {
         let detail = detail.to_owned();
         if bug!(RunCancelOverwritten) {

@@ -255,7 +255,7 @@ impl TaskGraph {
         self.tasks().filter(move |(_, task)| task.phase == TaskPhase::Waiting && free(task))
     }
 
-    /// Returns the task whose conversation this one continues.
+    /// Returns the task whose conversation this task continues.
     pub fn continues(&self, id: &TaskId) -> Option<&TaskId> {
         self.chained.get(id)
     }

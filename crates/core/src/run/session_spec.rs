@@ -176,7 +176,7 @@ fn bounds(bounds: &Bounds, permissions: &StagePermissions) -> Bounds {
     Bounds { time_limit_ms: shorter, ..bounds.clone() }
 }
 
-/// Whether a review in this mode may be followed by another one.
+/// Whether another review can follow a review in this mode.
 pub(super) fn is_repeatable(mode: ReviewMode) -> bool {
     match mode {
         ReviewMode::Off | ReviewMode::Report => false,

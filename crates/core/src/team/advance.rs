@@ -1,5 +1,5 @@
-//! Automatic steps, which follow from a team and the current state of its sessions. They are
-//! level-triggered: they depend only on the current state.
+//! The automatic steps of a team. They are level-triggered: each step depends only on the current state of the team and
+//! its sessions.
 
 use std::{
     cell::LazyCell,
@@ -338,8 +338,9 @@ enum PushStatus<'s> {
 
 impl<'s> PushStatus<'s> {
     /// Inspects a message that was pushed when the session had started `turns` turns. Input that was written to an
-    /// agent is lost if its process dies, so the agent has begun the message only once the next turn starts or the
-    /// agent reports on its work. If the process dies before that, the message remains pending for the next process.
+    /// agent is lost if the agent's process dies, so the agent has begun the message only once the next turn starts or
+    /// the agent reports on its work. If the process dies before that, the message remains pending for the next
+    /// process.
     fn inspect(session: &'s Session, key: &str, turns: u32) -> PushStatus<'s> {
         let Some(sent) = session.messages.iter().find(|sent| sent.key == key) else {
             return PushStatus::Unknown;

@@ -1,4 +1,4 @@
-//! Blind proposals for the next step: two members propose independently, and a third one chooses.
+//! Blind proposals for the next step: two members propose independently, and a third member chooses.
 //!
 //! The worker writes first, and its text stays hidden until the manager has written as well. Then
 //! the reviewers receive both proposals. If no reviewer can judge them, the team stops, because
@@ -235,7 +235,7 @@ impl Team {
         )))
     }
 
-    /// Returns why a reviewer cannot judge: it could not be asked, or its session failed afterwards.
+    /// Returns why a reviewer cannot judge: the reviewer could not be asked, or its session failed afterwards.
     fn failed_to_judge(
         &self,
         round: &ProposalRound,

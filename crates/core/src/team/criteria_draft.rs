@@ -35,7 +35,7 @@ pub const MAX_DRAFTED_LETTERS: usize = 500;
 pub enum DraftSource {
     /// The team message with this number.
     Message(u32),
-    /// A text, and the member who wrote it, if it is not the caller.
+    /// A text, and its author if the author is not the caller.
     Text { text: String, of: Option<String> },
 }
 

@@ -321,8 +321,8 @@ impl Team {
         single_event(MemberLeft { name: member.name.clone(), because: because.to_owned(), to })
     }
 
-    /// Replaces a member. The successor receives the handover first; if it has a session, the
-    /// handover is part of its onboarding.
+    /// Replaces a member. The successor receives the handover first. If the successor has a session, the handover is
+    /// part of its onboarding message.
     fn rotate(
         &self,
         actor: &TeamActor,

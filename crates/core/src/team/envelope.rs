@@ -137,7 +137,7 @@ fn agent_report(attempt: &Attempt) -> Option<String> {
 
 /// Joins earlier and later news about a member into one text, without repeating the agent's report.
 pub(super) fn join_news(before: &str, after: &str) -> String {
-    // The agent's text is quoted, so none of its lines can match `says:`.
+    // The agent's text is quoted, so no line of the text can match `says:`.
     let says = after.find("\nsays:\n").map(|at| &after[at..]);
     let seen = says.and_then(|says| before.strip_suffix(says)).unwrap_or(before);
     format!("{seen}\nthen:\n{after}")

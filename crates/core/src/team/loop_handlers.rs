@@ -75,7 +75,7 @@ impl Team {
         single_event(EvidenceShown { iteration, name, shown, by })
     }
 
-    /// Stops the loop, even if it already ended at a plateau or because of its budget.
+    /// Stops the loop, even if the loop already ended at a plateau or because its budget was used up.
     pub(super) fn stop_loop(&self, actor: &TeamActor, because: &str) -> TeamCommandResult {
         let looped = self.loop_state.as_ref().ok_or(TeamRejection::NoLoop)?;
         match looped.ended {

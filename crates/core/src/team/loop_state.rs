@@ -1,7 +1,7 @@
 //! Loops: a limited number of iterations, each behind a gate that requires evidence.
 //!
-//! The next iteration is requested with a continuation. The gate refuses it if evidence from the
-//! current iteration is missing, and is checked again at delivery. An iteration begins only when
+//! The next iteration is requested with a continuation. The gate refuses the continuation if evidence from the current
+//! iteration is missing. The gate is checked again when the continuation is delivered. An iteration begins only when
 //! its consumer accepts the continuation.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! The permissions of a manager: its configuration, and the moves that it must record before it acts.
+//! The permissions of a manager: the configuration, and the moves that the manager must record before it acts.
 
 use std::collections::{BTreeMap, BTreeSet};
 

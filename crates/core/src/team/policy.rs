@@ -334,8 +334,8 @@ impl Team {
         changed.or_else(gone)
     }
 
-    /// Returns a worker's idle state. None if the session cannot be read, in which case the last
-    /// observation remains valid.
+    /// Returns a worker's idle state. None if the session cannot be read. In that case, the last observation remains
+    /// valid.
     fn idle_state(
         &self,
         worker: &TeamMember,

@@ -22,8 +22,8 @@ pub enum MemberMode {
     Tools,
     /// The member runs commands and polls for its messages.
     Commands,
-    /// The member runs commands, and its messages arrive as turns. Its conversation began before it
-    /// was bound, so it does not have the team tools.
+    /// The member runs commands, and its messages arrive as turns. The conversation began before the member was bound,
+    /// so the agent does not have the team tools.
     CommandsPushed,
 }
 

@@ -1,5 +1,5 @@
 //! Notifies senders and managers about messages that expired or were dead-lettered, with the reasons. The rule depends
-//! only on the current state, so it reports a loss whatever its cause.
+//! only on the current state, so it reports every lost message, regardless of the cause.
 
 use std::collections::BTreeMap;
 

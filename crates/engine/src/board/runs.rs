@@ -89,8 +89,7 @@ impl BoardTransaction<'_> {
                     }
                 }
                 Some(RunStep::Command(session, command)) => {
-                    // If the session rejects the command now, it receives the command again once it
-                    // has changed.
+                    // If the session rejects the command now, the command is sent again once the session has changed.
                     let Some(Ok(_)) = self.decide(session, &command, actor) else { return };
                 }
             }

@@ -94,10 +94,9 @@ impl BoardTransaction<'_> {
         Some(Ok(events))
     }
 
-    /// Records that an effect encountered a shortage, so that it starts again if it is pending
-    /// after the commit. A shortage is rejected if the effect was not pending. If the effect
-    /// becomes pending again in the same commit, nothing else would show that no task is handling
-    /// it.
+    /// Records that an effect encountered a shortage, so that it starts again if it is pending after the commit. A
+    /// shortage is rejected if the effect was not pending. If the effect becomes pending again in the same commit,
+    /// nothing else would show that no task is carrying out the effect.
     fn note_shortage(&mut self, id: SessionId, command: &SessionCommand, accepted: bool) {
         let SessionCommand::EffectShortage { effect, .. } = command else { return };
         let Some(draft) = self.sessions.existing_draft_mut(id) else { return };

@@ -71,7 +71,7 @@ impl FromIterator<SessionId> for ChangedSessions {
 }
 
 impl BoardTransaction<'_> {
-    /// Opens a team and applies all commands to it. If one of them fails, nothing happens.
+    /// Opens a team and applies all commands to it. If one of the commands fails, the team is not opened.
     pub fn open_team(
         &mut self,
         id: TeamId,
@@ -250,7 +250,7 @@ impl BoardTransaction<'_> {
         let context =
             TeamAdvanceContext { now: self.reached, session: &look, caller: &self.board.caller };
         while let Some(session) = changed.first() {
-            // A session that needs a step may need another one.
+            // A session that needs a step may need further steps.
             if let Some(step) = team.advance_for(session, &context) {
                 return Some((step, AdvanceScope::Session));
             }
@@ -275,8 +275,8 @@ impl BoardTransaction<'_> {
             Some(Err(why)) => Some(why.to_string()),
             None => Some("its session cannot be read".to_owned()),
         };
-        // If no session accepts the message, dead-letter it. The operator sees it there and can
-        // requeue it.
+        // If no session accepts the message, dead-letter the message. The operator sees it in the list of dead letters
+        // and can requeue it.
         let event = match refused {
             None => offered.into(),
             Some(reason) => MessageDead { no: offered.no, reason, by: None }.into(),

@@ -114,8 +114,8 @@ pub(crate) fn not_found(
     if expected.contains(&TEAM) { error.next(Hint::ListTeams) } else { error }
 }
 
-/// Describes that nothing matches a text. If the text looks like part of an id but is too short,
-/// also says how long the part has to be.
+/// Describes that nothing matches a text. If the text looks like part of an id but is too short, the description
+/// includes the required length.
 pub fn describe_missing(what: &str, text: &str) -> String {
     let is_hex = text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let rule = if is_hex && text.len() < MIN_PART_LEN {

@@ -62,7 +62,7 @@ pub(crate) struct Follower {
     link: FollowerLink,
     /// The recorded identities of the launch's processes, which do not depend on its directory.
     traces: LaunchTraces,
-    /// Why the launch's directory is no longer trusted, whatever it may contain later.
+    /// Why the launch's directory is no longer trusted, regardless of its later content.
     broken: Option<String>,
     failed_reads: u32,
     failed_links: u32,
@@ -427,8 +427,8 @@ impl Follower {
     async fn mask_secrets(&self, link: &mut supervised_command::HolderConnection) {
         let forms = self.link.world.secrets.masks(self.launch.session);
         if !forms.is_empty() {
-            // A broken connection is detected at the next notice. An older holder may refuse to
-            // mask, in which case the secrets stay visible.
+            // A broken connection is detected at the next notice. An older holder may refuse to mask secrets. In that
+            // case, the secrets stay visible.
             link.send(HolderOp::Mask { forms: forms.into_iter().map(WireBytes).collect() })
                 .await
                 .ok();

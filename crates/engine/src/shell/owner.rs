@@ -314,9 +314,8 @@ impl Owner {
         }
     }
 
-    /// Decides on all inputs and commits them together. A change that cannot be recorded is
-    /// isolated and refused on its own, so that one session's excess never delays another session's
-    /// events.
+    /// Decides on all inputs and commits them together. A change that cannot be recorded is refused separately, so that
+    /// an excessive change to one session never delays the events of other sessions.
     async fn decide_and_commit(
         &mut self,
         changes: Vec<PendingRequest>,

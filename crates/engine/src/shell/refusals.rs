@@ -176,7 +176,7 @@ pub(super) fn refused_change(
     ApiError::new(code, why.to_string()).next(next)
 }
 
-/// Returns the command that starts a session like this one.
+/// Returns the command that starts a new session of the same kind.
 fn spawn_command(session: Option<&Session>) -> Hint {
     match session.map(|session| &session.spec.agent) {
         Some(agent) if agent.interface.has_turns() => Hint::SpawnAgent(agent.name.clone()),

@@ -1,6 +1,5 @@
-//! Runs the command of a verifier for `provost monitor`. Like a check, it runs under a holder in
-//! `checks/`. Every process that the command starts carries the holder's mark and never counts as
-//! the operator.
+//! Runs the command of a verifier for `provost monitor`. Like a check, it runs under a holder in `checks/`. Every
+//! process that the command starts has the holder's mark in its environment and never counts as the operator.
 
 use std::{
     path::{Path, PathBuf},

@@ -102,8 +102,8 @@ fn reject_invalid_answer(args: &AnswerArgs, request: &RequestRow) -> Result<(), 
 }
 
 /// Repeats an answer with its idempotency key. If the daemon knows the key, it returns the recorded reply, even if the
-/// request has been settled since. If the daemon does not know the key, it reports the state of the request, because no
-/// open request has the revision `u32::MAX`.
+/// request has been settled since. If the daemon does not know the key, the reply describes the state of the request,
+/// because no open request has the revision `u32::MAX`.
 pub(super) fn repeat_change(
     context: &Context,
     row: &SessionRow,

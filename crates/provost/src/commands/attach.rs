@@ -65,7 +65,7 @@ pub(crate) struct AttachArgs {
 pub(crate) fn run(context: &Context, args: &AttachArgs) -> CliResult {
     let home = context.trusted_home()?;
     let client = context.daemon()?;
-    // If an agent could attach to a screen, it could approve its own requests.
+    // Agents cannot attach to a screen, because an agent could then approve its own requests.
     must_be_operator(&client)?;
     let row = args.id.as_deref().map(|id| target::find_session(&client, id)).transpose()?;
     let place = shell::Home::new(&home.path);
@@ -276,8 +276,7 @@ fn attachable(row: &SessionRow) -> Result<AttachTarget, ApiError> {
         return Err(refused(format!("session {id} {obstacle}")).next(logs));
     }
     let launch = running_launch(row, &id)?;
-    // A conversation may be saved only when its first turn starts. Before that, it cannot be
-    // opened.
+    // Some agents save a conversation only when its first turn starts. Before that, the conversation cannot be opened.
     let thread = if row.turns > 0 { row.thread.clone() } else { None };
     let thread = thread.ok_or_else(|| {
         refused(format!("session {id} has not started a turn yet; try again in a moment"))

@@ -1,8 +1,8 @@
 //! `provost demo-agent`: the scripted agent behind `--agent demo`.
 //!
-//! The agent communicates in JSON lines and needs no account. All it does is ask for a language and
-//! write a greeting to GREETING.md. New users can use it to try out questions, checks and outcomes
-//! in any repository. The greetings are numbered, so that each one changes the file.
+//! The agent communicates in JSON lines and needs no account. The agent only asks for a language and writes a greeting
+//! to GREETING.md. New users can use it to try out questions, checks and outcomes in any repository. The greetings are
+//! numbered, so that each one changes the file.
 
 use std::{
     io::{BufRead as _, Write as _, stdin, stdout},

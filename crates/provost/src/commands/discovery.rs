@@ -92,9 +92,8 @@ impl DiscoveredAgent {
         }
     }
 
-    /// Whether the process has no transcript yet, because its agent creates the transcript on the
-    /// first prompt. A shell that merely inherited `AI_AGENT` does not count, because it would
-    /// execute messages as commands.
+    /// Whether the process has no transcript yet, because its agent creates the transcript on the first prompt. A shell
+    /// that merely inherited `AI_AGENT` does not count, because the shell would execute messages as commands.
     fn is_unstarted(&self) -> bool {
         let is_readable = self.observed_by.is_some() && self.own_program;
         is_readable && self.process.is_some() && self.open_files_visible
@@ -296,7 +295,8 @@ fn by_pid(pid: u32) -> Result<DiscoveredAgent, ApiError> {
     }
 }
 
-/// Explains why a process is not an agent. Usually it was started by an agent and merely inherited its environment.
+/// Explains why a process is not an agent. Usually, an agent started the process, which merely inherited the agent's
+/// environment.
 fn not_an_agent(family: &ProcessTree<'_>, process: &ObservedProcess) -> ApiError {
     let pid = process.identity.pid;
     match family.agent_above(process).map(|above| above.identity.pid) {

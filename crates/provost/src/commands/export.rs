@@ -42,10 +42,9 @@ pub(crate) struct ExportArgs {
     snapshot: bool,
 }
 
-/// Rejects agents, because a bundle contains text that is hidden from members, such as another
-/// member's blind proposal. If a daemon is running, it identifies the caller. Otherwise this
-/// process checks its own ancestry in the same way, but accepts an unknown ancestry, so that the
-/// operator can always export.
+/// Rejects agents, because a bundle contains text that is hidden from members, such as another member's blind proposal.
+/// If a daemon is running, the daemon identifies the caller. Otherwise this process checks its own ancestry in the same
+/// way, but accepts an unknown ancestry, so that the operator can always export.
 pub(super) fn refuse_agents(context: &Context) -> Result<(), ApiError> {
     let home = context.trusted_home()?;
     if let Ok(daemon) = daemon::connect_only(&home) {

@@ -320,7 +320,7 @@ mod tests {
         }
     }
 
-    /// The commands in members' instructions can be parsed, whatever the members are called.
+    /// The commands in members' instructions can be parsed, regardless of the names of the members.
     #[test]
     fn d18_suggested_commands_parse_with_hostile_names() {
         use provost_core::team::{ProvostInvocation, Team, TeamCommandLines, TeamOpened, TeamSpec};

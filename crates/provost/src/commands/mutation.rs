@@ -263,7 +263,7 @@ fn ended_commands(row: &SessionRow, id: &str) -> Vec<String> {
 /// Returns the commands that resume a conversation that ended too early.
 fn resume_commands(row: &SessionRow, id: &str) -> Vec<String> {
     if row.has_flag(Flag::Adopted) {
-        // An adopted agent has to be restarted in its own terminal, after which it can be adopted again.
+        // The user has to restart an adopted agent in its own terminal, and can then adopt the agent again.
         return vec!["provost discover".to_owned()];
     }
     let conversation = row.can_resume && row.thread.is_some();

@@ -28,7 +28,7 @@ impl PastTime {
     }
 }
 
-/// Parses an age, or a time. The time is in this machine's time zone unless it specifies another one.
+/// Parses an age or a time. A time that does not specify a time zone is in this machine's time zone.
 pub(crate) fn parse_past_time(text: &str) -> Result<PastTime, String> {
     if let Ok(age) = parse_age(text) {
         return Ok(PastTime::Age(age));

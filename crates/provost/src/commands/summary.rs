@@ -71,8 +71,7 @@ pub(crate) fn run(context: &Context, args: &SummaryArgs) -> CliResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads a summary. The file is written right after the outcome is published, so if it is missing,
-/// it may still appear.
+/// Reads a summary. The file is written right after the outcome is published, so a missing file may still appear.
 fn read_summary(path: &Path, sealed_at: i64) -> io::Result<String> {
     let until = sealed_at.saturating_add(WRITE_TIMEOUT_MS);
     loop {

@@ -287,7 +287,7 @@ async fn delay_exit(daemon: &DaemonServer) -> Result<OwnedRwLockReadGuard<()>, A
     }
 }
 
-/// Removes the data that the agent stored for a session, which is its conversation with all secrets in it.
+/// Removes the data that the agent stored for a session. This data contains the conversation and all secrets in it.
 async fn collect_agent(
     daemon: &DaemonServer,
     row: &SessionRow,

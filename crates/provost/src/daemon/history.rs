@@ -60,7 +60,7 @@ pub(crate) fn read(log_dir: &Path) -> Vec<DaemonHistoryEntry> {
 pub(crate) fn crash_times(entries: &[DaemonHistoryEntry], running: Option<u32>) -> Vec<i64> {
     let mut deaths = Vec::new();
     for (at, entry) in entries.iter().enumerate() {
-        // The next daemon may record its start before the previous one records its stop.
+        // The next daemon may record its start before the previous daemon records its stop.
         let next = entries[at + 1..].iter().find(|next| next.pid == entry.pid);
         let alive = next.is_none() && running == Some(entry.pid);
         let ended = next.is_some_and(|next| next.event != DaemonTransition::Started);

@@ -228,9 +228,9 @@ fn request_stop(leaving: &CancellationToken, stop: &CancellationToken) {
     leaving.cancel();
 }
 
-/// Stops a leaving daemon once no landing is in progress, and prevents new landings. After
-/// [`LANDING_TIMEOUT`] it stops anyway: the landing continues under its holder, and the next daemon
-/// waits for it. Never returns, because returning would allow a new landing.
+/// Stops a leaving daemon once no landing is in progress, and prevents new landings. After [`LANDING_TIMEOUT`], the
+/// daemon stops even if a landing is in progress: the landing continues under its holder, and the next daemon waits for
+/// it. Never returns, because returning would allow a new landing.
 async fn stop_after_landing(
     leaving: CancellationToken,
     stop: CancellationToken,
@@ -281,7 +281,7 @@ fn open_ledger(places: &shell::Home) -> Result<SqliteLedger, ApiError> {
     Ok(ledger)
 }
 
-/// Returns the error for an unusable ledger. If it is damaged, its agents may still be running.
+/// Returns the error for an unusable ledger. If the ledger is damaged, agents that it records may still be running.
 fn ledger_error(places: &shell::Home, why: &dyn std::error::Error, damaged: bool) -> ApiError {
     let error = ApiError::new(ErrorCode::Storage, shell::error_chain(why)).next("provost doctor");
     if damaged { unknown_holders::name_living(places, error) } else { error }

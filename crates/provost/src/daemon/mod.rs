@@ -1,4 +1,4 @@
-//! The daemon. There is one for each user and home, and the first command that needs it starts it.
+//! The daemon. There is one daemon for each user and home. The first command that needs the daemon starts it.
 
 mod gc;
 pub(crate) mod history;

@@ -18,7 +18,7 @@ pub(crate) enum CallerIdentity {
     Operator,
     /// A process below this launch's holder.
     Launch(LaunchId),
-    /// A process that carries this launch's mark but is not below its holder.
+    /// A process that has this launch's mark but is not below the launch's holder.
     Detached(LaunchId),
     /// A process of a check, hook or setup command, which may run an agent's code.
     Supervised(String),
@@ -210,8 +210,8 @@ impl KnownLaunches<'_> {
     }
 }
 
-/// Identifies a process that carries a mark but has no holder. The key in the mark belongs to a
-/// launch, or else to a check, hook or setup command.
+/// Identifies a process that has a mark but no holder. The key in the mark belongs to a launch, or else to a check,
+/// hook or setup command.
 fn marked_peer(key: String) -> CallerIdentity {
     key.parse().map_or(CallerIdentity::Supervised(key), CallerIdentity::Detached)
 }

@@ -767,8 +767,8 @@ async fn submit(
     Ok(Json(answer.map_err(|why| qualify_hints(daemon, peer, why))?).into_response())
 }
 
-/// Completes the hints for an agent, because its environment may lack this home or may not have
-/// Provost on its `PATH`.
+/// Completes the hints for an agent, because the environment of the agent may lack this home, or its `PATH` may lack
+/// Provost.
 fn qualify_hints(daemon: &DaemonServer, peer: &CallerIdentity, mut error: ApiError) -> ApiError {
     if matches!(peer, CallerIdentity::Launch(_)) {
         let caller = daemon.world.caller();

@@ -78,7 +78,7 @@ pub(crate) fn must_be_operator(client: &Client) -> Result<(), ApiError> {
     client.get::<serde_json::Value>("/v1/daemon/operator").map(drop)
 }
 
-/// Whether a sandbox blocks all connections, in which case it is pointless to retry.
+/// Whether a sandbox blocks all connections. If so, it is pointless to retry.
 fn is_forbidden(home: &ProvostHome) -> bool {
     let denied = |why: io::Error| why.kind() == io::ErrorKind::PermissionDenied;
     UnixStream::connect(home.socket()).err().is_some_and(denied)
@@ -148,7 +148,7 @@ fn restart(home: &ProvostHome, lost: DaemonLoss) -> Result<(), ApiError> {
     }
 }
 
-/// Whether a daemon shut down in an orderly way, which it records before its process exits.
+/// Whether a daemon shut down in an orderly way. A daemon records an orderly shutdown before its process exits.
 fn stopped_cleanly(home: &ProvostHome, pid: u32) -> bool {
     for _ in 0..POLL_ATTEMPTS {
         let alive = ProcessInstance::of_pid(pid)

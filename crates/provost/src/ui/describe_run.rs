@@ -254,7 +254,7 @@ fn describe_verification_request(data: &Value) -> String {
     format!("merge check {} of {merged}: {checks}", data["no"])
 }
 
-/// Describes the last receipt of a merge check, which is the one that did not pass, if any.
+/// Describes the result of a merge check. If a command did not pass, its receipt is the last one.
 fn describe_verification_result(data: &Value) -> String {
     let last = data["receipts"].as_array().and_then(|receipts| receipts.last());
     let no = &data["no"];

@@ -36,8 +36,8 @@ const HEAD: [(&str, ColumnFit); 7] = [
 /// Columns to leave out in a narrow terminal, in this order. The id and the state are never left out.
 const OPTIONAL_COLUMNS: &[&str] = &["AGENT", "CHECKS", "SINCE", "NOTE", "NAME"];
 
-/// Returns the short form of an id: its last digits, because they are random. The first digits of
-/// all recent ids are the same, because they contain the time.
+/// Returns the short form of an id, which consists of the last digits of the id. The last digits are random, but the
+/// first digits contain the time, so they are the same for all recent ids.
 pub(crate) fn short_id(id: &str) -> String {
     let digits: Vec<char> = id.chars().collect();
     escape_line(&digits[digits.len().saturating_sub(SHORT_LEN)..].iter().collect::<String>())
@@ -214,7 +214,7 @@ fn tone(state: &str) -> Tone {
     }
 }
 
-/// Flags of sessions that have a problem, whatever their state is.
+/// Flags that mark a session as having a problem, regardless of its state.
 const PROBLEM_FLAGS: [Flag; 4] =
     [Flag::OutputLimit, Flag::DiskFull, Flag::Shortage, Flag::ProcessesMayRemain];
 

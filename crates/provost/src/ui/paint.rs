@@ -27,7 +27,7 @@ pub(crate) struct Paint {
 pub(crate) enum Charset {
     #[default]
     Unicode,
-    /// For the locales `C` and `POSIX`, whose terminals may not show other characters.
+    /// For the locales `C` and `POSIX`, whose terminals may be unable to show other characters.
     Ascii,
 }
 

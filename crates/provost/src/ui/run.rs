@@ -225,7 +225,7 @@ fn show_approval(detail: &mut DetailView, paint: Paint, row: &RunRow) {
     approval_commands(row).iter().for_each(|command| detail.command(command));
 }
 
-/// Returns the lines of an approval's diff. If the diff is truncated, the last line says so.
+/// Returns the lines of an approval's diff. If the diff is truncated, the last line mentions that.
 pub(crate) fn approval_diff(approval: &ApprovalRow) -> Vec<String> {
     let lines = approval.diff.as_deref().unwrap_or_default().lines().map(escape_line);
     let rest = approval.truncated.then(|| {

@@ -437,8 +437,8 @@ pub(super) fn show_message_text(from: &str, text: &str) -> String {
     if from == TeamActor::Provost.name() { join_lines(text) } else { escape_line(text) }
 }
 
-/// Describes what is unusual about a message, as a prefix to its text: which iteration it starts,
-/// its priority, and when it expires.
+/// Returns a prefix to the text of a message that describes its unusual properties: the iteration that the message
+/// starts, its priority and its expiry.
 fn message_prefix(now_ms: i64, row: &TeamMessageRow) -> String {
     let iteration = row.iteration.map(|no| format!("starts iteration {no}"));
     let priority = Some(&row.priority).filter(|word| !matches!(word.as_str(), "" | "normal"));

@@ -131,7 +131,7 @@ impl SimEngine {
         shadow.is_some_and(|shadow| shadow.watch.is_pending(awaited))
     }
 
-    /// Returns the first event of a team after this one.
+    /// Returns the first event of a team after this sequence number.
     pub(crate) fn team_event_after(&self, id: TeamId, seq: u64) -> Option<u64> {
         let mut events = self.team_events.iter();
         events.find(|(at, task)| *at > seq && *task == id).map(|(at, _)| *at)

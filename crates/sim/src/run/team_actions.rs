@@ -94,7 +94,7 @@ impl Sim {
                 TeamCommand::Acknowledge { no, lease, note: None }
             }
             (HeldMessage::Offered(no, lease) | HeldMessage::Accepted(no, lease), 64..71) => {
-                // Whatever the result, the consumer no longer holds the message.
+                // Regardless of the result, the consumer no longer holds the message.
                 self.consumers[at].held = HeldMessage::Nothing;
                 TeamCommand::Release { no, lease, reason: "not now".to_owned() }
             }

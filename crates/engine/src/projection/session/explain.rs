@@ -31,7 +31,7 @@ const INTERRUPTED: &str = "its turn was interrupted; it waits for your next mess
 const TURNS_UNKNOWN: &str =
     "it runs, but its turns are unknown because no transcript of it can be read";
 
-/// The reason shown for an agent that was asked for its result but has not reported it.
+/// The reason shown for an agent that was asked for a result but has not reported one.
 const RESULT_ASKED: &str = "its turn ended without a claim; it was asked for its result";
 
 /// Lists the facts behind a state, each with its value, source and time.
@@ -241,7 +241,7 @@ pub(super) fn reason(session: &Session, cause: Option<Cause>) -> Option<String> 
     let asked = session.awaits_user().then(|| INTERRUPTED.to_owned()).or(asked);
     let dismissed = session.dismissed.as_ref().map(|dismissed| dismissed.because.clone());
     let decided = decided.or(dismissed);
-    // If the process crashed, that is the reason to show, whatever the checks found.
+    // If the process crashed, the crash is shown as the reason, regardless of the results of the checks.
     let refuted = || if cause == Some(Cause::Crash) { None } else { describe_refutation(session) };
     let answer = || if attempt.is_sealed() { None } else { describe_waiting_answer(session) };
     let held = decided

@@ -101,8 +101,8 @@ impl ScreenHints {
         }
     }
 
-    /// Reports unsent text at the prompt immediately, from a single read, because a user who
-    /// detaches leaves it there.
+    /// Reports unsent text at the prompt immediately, from a single read, because a user who detaches leaves the unsent
+    /// text at the prompt.
     pub(crate) fn draft(&mut self) -> Option<InferredState> {
         let place = self.bytes_sent;
         let drawn = self.drawn.as_mut()?;

@@ -170,7 +170,7 @@ impl TranscriptWatcher {
         let (path, thread) = self.find_file().await?;
         self.switched_to = None;
         self.thread = thread.clone().or(self.thread.take());
-        // If the user switches to another conversation, its file appears next to this one.
+        // If the user switches to another conversation, the file of that conversation appears next to this file.
         let mut watch = poll_fd(self.store.watch_file(&path)?)?;
         let bell = self.bell.clone();
         let mut file = self.open_file(&path, thread).await?;

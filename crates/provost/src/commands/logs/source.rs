@@ -75,7 +75,7 @@ impl JournalSource {
 }
 
 impl HolderFollower {
-    /// Whether the holder is running, in which case there may be more output.
+    /// Whether the holder is running. If so, there may be more output.
     pub(super) fn is_live(&self) -> bool {
         self.0.is_some()
     }

@@ -278,9 +278,8 @@ fn compat_json(home: &ProvostHome, asked: &WatchOptions, seen: &WatchResult) -> 
     })
 }
 
-/// Returns story-automator's name for a result. If the awaited state was reached, the underlying
-/// result is used unless it is a failure. If a workflow was given, work that it did not verify is
-/// never reported as done.
+/// Returns story-automator's name for a result. If the awaited state was reached, the underlying result is used unless
+/// it is a failure. If a workflow was given, work that its verifier did not accept is never reported as done.
 fn compat_result(found: &Conclusion, unproved: bool) -> &'static str {
     match (found.ending, found.natural_ending) {
         (AttemptEnding::Reached, Some(waits @ AttemptEnding::NeedsInput)) => ending_name(waits),

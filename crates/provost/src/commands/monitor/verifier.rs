@@ -97,9 +97,9 @@ impl WorkflowVerifier {
         self.verifier.check(place, &self.key, |program| self.run(context, place, program))
     }
 
-    /// Runs a command. The daemon runs it under a holder, so that no code written by the agent runs
-    /// as the operator. A caller that is not the operator, such as an agent, runs the command
-    /// directly with its own permissions.
+    /// Runs a command. The daemon runs the command under a holder, so that no code written by the agent runs as the
+    /// operator. A caller that is not the operator, such as an agent, runs the command directly with its own
+    /// permissions.
     fn run(&self, context: &Context, place: &Path, program: &VerifierProgram) -> CommandRun {
         let silent = |ended| CommandRun { ended, output: String::new() };
         let mut argv = program.argv.clone();

@@ -238,7 +238,7 @@ fn change_kind(command: &serde_json::Value, by: &TeamCaller) -> String {
         // A launch corresponds to a single member, and its keys are already scoped to the launch.
         TeamCaller::Launch { .. } => "",
     };
-    // A name may contain any character, so its length marks where it ends.
+    // A name may contain any character, so its length is included to mark the end of the name.
     format!("team/{kind}/{}:{member}", member.len())
 }
 
