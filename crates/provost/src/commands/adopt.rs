@@ -37,10 +37,10 @@ use crate::{
 /// match different agents, the command fails.
 ///
 /// Provost watches the agent but never terminates it. If the agent runs in a tmux pane, Provost
-/// also reads the pane, and `send` types messages into it when the agent shows its prompt. Without
-/// a pane, `send` fails. `stop` always fails: stop the agent in its own terminal. `cancel` ends the
-/// session, but the agent keeps running. The exit code remains unknown, because the process is not
-/// a child of Provost.
+/// also reads the pane, and `send` types messages into the pane when the agent shows its prompt.
+/// Without a pane, `send` fails. `stop` always fails: stop the agent in its own terminal. `cancel`
+/// ends the session, but the agent keeps running. The exit code remains unknown, because the
+/// process is not a child of Provost.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost discover\n  provost adopt --pid 4711\n  provost adopt --thread 01a1e08b-614a-7c61-a49a-d6ec86726bf8 --name review\n  provost adopt --tmux %3 --role dev"

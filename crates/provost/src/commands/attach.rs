@@ -35,13 +35,13 @@ use crate::{
     viewport::{CurrentWindow, IN_WINDOW, TmuxViewport},
 };
 
-/// Open an agent's own screen on its live conversation
+/// Open the live screen of an agent
 ///
 /// Works for all agents that run in a terminal (`spawn --tty`), and for Codex 0.140 or newer. Press
 /// Ctrl-\ to detach; the agent keeps running. Provost continues to supervise the session: you can
 /// answer requests here or with other commands, and the first answer counts. While you are
-/// attached, Provost neither asks the agent for its result nor closes it. If you interrupt a turn
-/// here, the session waits for your next instruction.
+/// attached, Provost neither asks the agent for a result nor closes the agent. If you interrupt a
+/// turn here, the session waits for your next instruction.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost attach 1a2b3c4d\n  provost attach 1a2b3c4d --tmux\n  provost attach 1a2b3c4d --print\n  tmux new-window \"$(provost attach 1a2b3c4d --print)\""

@@ -13,8 +13,8 @@ use crate::{cli::CliResult, context::Context, daemon::connect_only, ui};
 /// List agents on this machine that Provost did not start
 ///
 /// Examines processes, conversation files and tmux panes without changing anything. The kind of
-/// agent is determined by the environment variable AI_AGENT of the process or, if it is not set, by
-/// the program and its arguments, but never by text on the screen.
+/// agent is determined by the environment variable AI_AGENT of the process or, if that variable is
+/// not set, by the program and its arguments, but never by text on the screen.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost discover\n  provost discover --all\n  provost discover --json"

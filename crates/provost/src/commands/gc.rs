@@ -9,11 +9,10 @@ use serde_json::json;
 use super::{input, mutation::KeyArgs};
 use crate::{cli::CliResult, context::Context, error::Error, ui};
 
-/// Show or remove data that closed work no longer needs
+/// Show or remove data of closed sessions, runs and teams
 ///
-/// Considers closed sessions, runs and teams. Uncommitted or unreachable work is never removed; the
-/// output lists what is kept, and why. Commits that an agent dropped remain available through a git
-/// ref.
+/// Uncommitted or unreachable work is never removed; the output lists what is kept, and why.
+/// Commits that an agent dropped remain available through a git ref.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost gc\n  provost gc --apply\n  provost gc --apply --older-than 7d"
@@ -22,8 +21,8 @@ pub(crate) struct GcArgs {
     /// Remove the data instead of only listing it
     #[arg(long)]
     apply: bool,
-    /// Keep output and summaries of work that was closed more recently than this; worktrees are
-    /// removed regardless of their age
+    /// Keep output and summaries of sessions, runs and teams that were closed more recently than
+    /// this; worktrees are removed regardless of their age
     #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = input::parse_age)]
     older_than: u64,
     #[command(flatten)]

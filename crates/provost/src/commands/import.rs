@@ -15,7 +15,7 @@ use crate::{cli::CliResult, context::Context, ui};
 /// Import a bundle into an empty home
 ///
 /// If the bundle does not match its manifest, nothing is imported. The import does not start any
-/// processes. It closes each open session, run and team, and records an event for it.
+/// processes. It closes each open session, run and team, and records an event for each.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost import limits-bundle --dry-run\n  PROVOST_HOME=/new/home provost import limits-bundle"

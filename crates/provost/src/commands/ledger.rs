@@ -55,9 +55,9 @@ enum LedgerCommand {
     /// Import an export into an empty home that has no daemon
     ///
     /// If the export comes from another home, its open sessions are closed here, because their
-    /// processes belong to the other home, which also completes their pending work. With
-    /// --take-over, the sessions continue here instead; use this option only if the other home no
-    /// longer exists.
+    /// processes belong to the other home. The other home also completes the pending work of these
+    /// sessions. With --take-over, the sessions continue here instead; use this option only if the
+    /// other home no longer exists.
     #[command(
         after_help = "Examples:\n  provost ledger import ledger.jsonl\n  PROVOST_HOME=/new/home provost ledger import ledger.jsonl\n  provost ledger export | PROVOST_HOME=/new/home provost ledger import -\n  provost ledger import ledger.jsonl --take-over"
     )]
@@ -67,7 +67,7 @@ enum LedgerCommand {
     Backup(BackupArgs),
     /// Move events of closed sessions into an archive file
     ///
-    /// Closed runs and teams are archived, too. A closed session that works for an open team is not
+    /// Closed runs and teams are archived, too. A closed session of a member of an open team is not
     /// archived. Archived events can still be read.
     #[command(
         after_help = "Examples:\n  provost ledger archive --older-than 90d\n  provost ledger archive --older-than 90d --apply"

@@ -17,8 +17,8 @@ use crate::{
 /// Change the limits of a session, or raise those of a run
 ///
 /// Limits can only be raised. If a session has no limit, this command can set one; the limits of a
-/// run must already exist. If work ended because its budget was used up, raise the limit, then run
-/// `provost resume`.
+/// run must already exist. If a session or run ended because its budget was used up, raise the
+/// limit, then run `provost resume`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost limit 1a2b3c4d --output 4GiB\n  provost limit 1a2b3c4d --tokens 4M && provost resume 1a2b3c4d",

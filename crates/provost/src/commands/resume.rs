@@ -17,8 +17,8 @@ const DEFAULT_INSTRUCTION: &str =
 /// Continue a stopped or finished session or run
 ///
 /// A session continues in the same conversation. A run that failed or was cancelled continues with
-/// its remaining work. Imported work runs no programs here without --take-over, because its record
-/// decides which programs run.
+/// its remaining work. An imported session or run starts no programs here without --take-over,
+/// because the imported events determine which programs are started.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost resume 1a2b3c4d\n  provost resume 1a2b3c4d 'The network is back: continue.'"

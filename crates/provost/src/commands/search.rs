@@ -17,8 +17,8 @@ use crate::{
 /// Search teams, sessions, runs, members and events
 ///
 /// Lists the newest results first. All words must match; a word of three or more letters also
-/// matches the beginning of a longer one. `pairs` are the members of teams. Archived teams,
-/// sessions and runs are found, but their events are not.
+/// matches the beginning of a longer word. Archived teams, sessions and runs are found, but their
+/// events are not.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost search rate limit\n  provost search limits --in teams --in members\n  provost search missing_evidence --in events --limit 50\n  provost search limits --json | jq '.hits[].communication.receive_command'"

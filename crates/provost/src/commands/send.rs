@@ -11,8 +11,8 @@ use crate::{cli::CliResult, context::Context};
 
 /// Send a message to a session
 ///
-/// The message steers the open attempt, or becomes the next instruction if no attempt is open.
-/// `provost team send` writes to a member of a team.
+/// The agent receives the message during the open attempt. If no attempt is open, the message
+/// becomes the next instruction. To send a message to a member of a team, use `provost team send`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost send 1a2b3c4d 'Also update the changelog.'\n  provost send fixer - < instruction.md\n  provost send fixer --supersede 'Leave that; fix the tests first.'"

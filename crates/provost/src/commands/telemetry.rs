@@ -23,7 +23,8 @@ pub(crate) struct TelemetryArgs {
     /// Only this team: ID or name
     #[arg(short, long, value_name = "TEAM", value_parser = input::parse_name)]
     team: Option<String>,
-    /// Period to count, up to now; an archived team is counted only if --team names it
+    /// Length of the period to count, which ends now; an archived team is counted only if it is
+    /// given with --team
     #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = input::parse_age)]
     window: u64,
     /// Show only one table; --json always includes all of them

@@ -29,8 +29,8 @@ use crate::{
 
 /// Watch a guided demo in a throwaway directory
 ///
-/// Every displayed command is really run, and the tour stops if one does not end as expected. It
-/// needs git and a shell, but no agent and no account; your own files are not touched.
+/// The tour runs every command that it displays, and stops if a command does not end as expected.
+/// The tour needs git and a shell, but no agent and no account; your own files are not touched.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost tour dispatch\n  provost tour dispatch --keep\n  provost tour dispatch | less -R"

@@ -64,8 +64,8 @@ pub(crate) struct LogsArgs {
     /// Show the output of the N-th check instead
     #[arg(long, value_name = "N", conflicts_with_all = ["follow", "launch"])]
     check: Option<usize>,
-    /// Show the output of a run's N-th merge check instead; with --check, of that check in it
-    /// [default check: the last that ran]
+    /// Show the output of a run's N-th merge check instead. If the merge check has several
+    /// commands, --check selects one of them [default: the last command that ran]
     #[arg(long, value_name = "N", conflicts_with_all = ["follow", "launch", "setup"])]
     verification: Option<u32>,
     /// Show the output of the worktree's setup command instead

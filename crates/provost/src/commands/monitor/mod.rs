@@ -29,7 +29,7 @@ const RUN_STATES: [&str; 2] = ["running", "stopping"];
 ///
 /// Exit codes: 0 if all are completed (with --workflow: verified) or reached the state of --until;
 /// 1 if one is incomplete, failed, stuck or (with --workflow) not verified; 5 on a timeout; 6 if
-/// one was lost; 7 if one needs input, which is printed (0 with --compat).
+/// one was lost; 7 if one needs input (0 with --compat), in which case the question is printed.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost monitor 1a2b3c4d\n  provost monitor 1a2b3c4d 5e6f7a8b --json --timeout 30m\n  provost monitor 1a2b3c4d --workflow dev --item 1-2\n  provost monitor 1a2b3c4d --until needs_input\n  provost monitor 1a2b3c4d --compat story-automator --workflow review --item 1.2"

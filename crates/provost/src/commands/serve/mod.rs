@@ -19,7 +19,7 @@ use self::{
 };
 use crate::{cli::CliResult, clock, context::Context, error::Error};
 
-/// Turn a tracker's issues into runs, as set in WORKFLOW.md
+/// Turn a tracker's issues into runs, as WORKFLOW.md specifies
 ///
 /// Polls the tracker, opens a run for each active issue, cancels runs of inactive issues and
 /// retries failures. The command stores no state of its own, so you can stop and start it at any

@@ -31,8 +31,8 @@ use crate::{cli::CliResult, clock, context::Context, error::usage, ui, viewport:
 
 /// Start an agent or any command, and supervise it
 ///
-/// Prints the session's ID first. With checks, Provost commits the work and runs them itself in a
-/// clean checkout; only passed checks make the outcome `succeeded`.
+/// Prints the session's ID first. If there are checks, Provost commits the agent's work and runs
+/// the checks itself in a clean checkout. The outcome is `succeeded` only if all checks pass.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost spawn -- make test\n  provost spawn --wait -- ./build.sh\n  provost spawn --agent codex 'Fix the failing test' --worktree --check 'cargo test'\n  provost spawn --agent codex - < instruction.md\n  provost spawn --agent codex --once --budget 500k --wait 'Explain the build'\n  provost spawn --tty --agent codex\n  provost spawn --tty --tmux --agent codex 'Fix the failing test'"

@@ -49,7 +49,8 @@ pub(super) struct BindArgs {
     /// Role of the member
     #[arg(long, value_enum)]
     role: RoleArg,
-    /// Session of the member; without one, the member pulls its messages with `provost team next`
+    /// Session of the member; a member without a session pulls its messages with `provost team
+    /// next`
     #[arg(long, value_name = "SESSION", value_parser = input::parse_name)]
     session: Option<String>,
     #[command(flatten)]

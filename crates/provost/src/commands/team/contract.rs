@@ -63,7 +63,7 @@ struct SetArgs {
     /// Apply the recipe
     #[arg(long, requires = "recipe")]
     yes: bool,
-    /// Revision to replace; fails if the current one differs
+    /// Revision to replace; must be the current revision
     #[arg(long, value_name = "REVISION")]
     expect: u32,
     #[command(flatten)]
@@ -72,7 +72,7 @@ struct SetArgs {
     key: KeyArgs,
 }
 
-/// Accept the contract as its manager
+/// Accept the contract as the team's manager
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost team contract accept --revision 0 -t limits --as boss"

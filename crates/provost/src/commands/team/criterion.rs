@@ -57,7 +57,7 @@ struct CriterionLsArgs {
 /// Propose one criterion
 ///
 /// The operator and the manager can accept their own criterion with --accept; a worker's proposal
-/// waits for one of them. The text needs at least 12 letters or digits.
+/// must be accepted by the operator or the manager. The text needs at least 12 letters or digits.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost team criterion add 'The tests pass' --check 'cargo test' --accept\n  provost team criterion add 'The start page looks like its draft' --pictures design/start.png shots/start.png --differing 0.001\n  provost team criterion add 'The wording was read by a person' --rationale 'customers see it'"
@@ -66,7 +66,7 @@ struct AddArgs {
     /// Text of the criterion; `-` reads standard input
     text: String,
     /// Require this command to pass; Provost runs it on the committed work. Without a check, a
-    /// member's assertion is enough, and it is marked as an assertion
+    /// member can assert that the criterion holds, and the criterion is shown as asserted
     #[arg(long, value_name = "COMMAND")]
     check: Option<String>,
     /// Require these two PNG files in the worker's directory to match, compared by Provost
@@ -101,7 +101,7 @@ struct AddArgs {
     after_help = "Examples:\n  provost team criterion draft --from 7 --dry-run -t limits\n  provost team criterion draft --from 7 -t limits\n  provost team criterion draft --from - --of hand -t limits < answer.md"
 )]
 struct DraftArgs {
-    /// Number of the message; `-` reads a text from standard input
+    /// Number of the message; `-` reads text from standard input
     #[arg(long, value_name = "MESSAGE")]
     from: String,
     /// Author of the text [default: the caller]

@@ -24,8 +24,9 @@ use crate::{
 
 /// List, acknowledge and manage the messages of a team
 ///
-/// Provost stores a message and offers it under a lease. The member accepts it, and acknowledges it when the
-/// work is done. A message that is not acknowledged in time is offered again and marked as a repetition.
+/// Provost stores each message and offers it to the recipient under a lease. The recipient accepts
+/// the message, and acknowledges it when the work is done. A message that is not acknowledged in
+/// time is offered again and marked as repeated.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost team inbox ack 3 --lease 1 -t limits --as hand\n  provost team inbox ls -t limits"

@@ -12,7 +12,7 @@ use crate::{cli::CliResult, clock, commands::input, context::Context, ui};
 
 /// Take the next message, or wait for one with --wait
 ///
-/// Without a message, the exit code is 0, and the output is exactly `{"item":null}` with
+/// If no message is waiting, the exit code is 0, and the output is exactly `{"item":null}` with
 /// --json and empty otherwise. Taking a message accepts it. Once you have handled the message,
 /// acknowledge it with the command shown beside it.
 #[derive(Debug, Args)]

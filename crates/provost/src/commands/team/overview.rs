@@ -26,7 +26,8 @@ use crate::{
 pub(crate) struct OverviewArgs {
     #[command(flatten)]
     team: NamedTeamArgs,
-    /// Show events after this sequence number, the `seq` of your last call [default: the newest events]
+    /// Show events after this sequence number, such as `seq` from the output of your last call
+    /// [default: the newest events]
     #[arg(long, value_name = "SEQ")]
     since: Option<u64>,
 }

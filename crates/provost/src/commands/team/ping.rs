@@ -21,8 +21,8 @@ use crate::{
 
 /// Check that every member of a team is reachable and answers
 ///
-/// Each member gets a unique text and must send it back to the operator. The exit code is 0 if all
-/// members answered, and 5 if one did not answer in time.
+/// Each member receives a unique string and must send that string back to the operator. The exit
+/// code is 0 if all members answered, and 5 if one did not answer in time.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost team ping limits\n  provost team ping limits --timeout 5m --json"

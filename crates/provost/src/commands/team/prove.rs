@@ -43,7 +43,7 @@ pub(crate) struct ProveArgs {
 /// The pictures to compare
 #[derive(Debug, Args)]
 struct PictureArgs {
-    /// Compare these two PNG files in the worker's directory, unless the loop names the files
+    /// Compare these two PNG files in the worker's directory, unless the loop specifies the files
     #[arg(long, num_args = 2, value_names = ["EXPECTED", "ACTUAL"], requires = "evidence")]
     pictures: Option<Vec<String>>,
     /// Per-channel pixel tolerance, 0 to 0.5 [default: 0] (not available to workers)

@@ -20,9 +20,9 @@ const OPERATOR: &str = "operator";
 
 /// Send a message to a member of a team
 ///
-/// The message is stored, and delivered once when the member takes it. Without WHO, a message of
-/// the operator or a manager goes to the only worker, and a message of any other member goes to the
-/// manager, or to the operator in a team without a manager.
+/// The message is stored until the member takes it. Without WHO, a message of the operator or a
+/// manager goes to the only worker, and a message of any other member goes to the manager, or to
+/// the operator in a team without a manager.
 ///
 /// --next requests the next iteration of the team's loop. The iteration begins when the worker
 /// accepts the message, and only if all evidence of the current iteration was recorded.
@@ -53,7 +53,7 @@ pub(super) struct TeamSendArgs {
     /// Deliver the message to a supervised session even during a turn, if its agent supports steering
     #[arg(long)]
     steer: bool,
-    /// Interrupt the member's current turn, and let it continue with the text
+    /// Interrupt the member's current turn, and let the member continue with this message
     #[arg(long, conflicts_with_all = ["next", "kind", "priority", "expires", "correlation", "steer"])]
     now: bool,
     /// Request the next iteration of the team's loop with this instruction

@@ -38,10 +38,11 @@ use crate::{
 
 /// Open a team: workers, and a manager (agent, policy or you)
 ///
-/// If one part cannot be opened, nothing is opened. Workers start with the goal, and their results
-/// reach the manager automatically. With --pull no agents are started: paste the printed hand-off
-/// into each member's application. The team's ID is printed to standard output, everything else to
-/// standard error; `provost team handoff` prints hand-offs to standard output.
+/// If the team or one of its sessions cannot be opened, nothing is opened. Workers start with the
+/// goal, and their results reach the manager automatically. With --pull no agents are started:
+/// paste the printed hand-off into each member's application. The team's ID is printed to standard
+/// output, everything else to standard error; `provost team handoff` prints hand-offs to standard
+/// output.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost team start 'Limit how often each caller may call' --worker codex --manager codex --check 'cargo test'\n  provost team start 'Cover the parser with tests' --worker codex --manager me --loop build --max-iterations 5\n  provost team start 'Keep the build green' --worker codex --manager policy:careful\n  provost team start 'Rework the start page' --pull --worker app --manager desk --title 'Start page'"
@@ -65,7 +66,7 @@ pub(super) struct StartArgs {
     template: Option<String>,
     #[command(flatten)]
     looped: LoopFlags,
-    /// Strictness with which the manager is controlled
+    /// How strictly the manager is controlled
     #[arg(long, value_enum, default_value = "guided")]
     mode: ModeArg,
     /// Directory in which the team works [default: current directory]
