@@ -131,7 +131,7 @@ fn send() -> ToolDefinition {
             "kind": {"type": "string", "enum": SendableKind::NAMES, "description": "Only a manager can send instructions."},
             "key": text_schema("Idempotency key: a repeated send with the same key has no effect."),
             "correlation": text_schema("Correlation id that groups related messages."),
-            "steer": {"type": "boolean", "description": "Deliver it even in the middle of a turn."},
+            "steer": {"type": "boolean", "description": "Deliver the message even in the middle of a turn."},
         }),
         &["to", "text"],
     )
@@ -167,7 +167,7 @@ fn judge() -> ToolDefinition {
         json!({
             "criterion": number_schema("The number of the criterion."),
             "judgement": {"type": "string", "enum": JudgementKind::NAMES},
-            "because": text_schema("Why; to satisfy it, the evidence."),
+            "because": text_schema("The reason, or the evidence that satisfies the criterion."),
         }),
         &["criterion", "judgement"],
     )
@@ -282,11 +282,11 @@ fn record_move() -> ToolDefinition {
 fn epilogue() -> ToolDefinition {
     tool(
         "provost_team_epilogue",
-        "Report that a step of the contract's epilogue is done. A separate review is reported by a reviewer, if there is \
-         one; the other steps by a manager.",
+        "Report that a step of the contract's epilogue is done. A manager reports the steps. In a team with a \
+         reviewer, the reviewer reports the separate review.",
         json!({
             "step": {"type": "string", "enum": ["draft_pull_request", "separate_review", "handover"]},
-            "evidence": text_schema("Where the result is, or what it was."),
+            "evidence": text_schema("The result of the step, or where to find it."),
         }),
         &["step", "evidence"],
     )
@@ -297,7 +297,7 @@ fn finish() -> ToolDefinition {
         "provost_team_finish",
         "Finish the team. Provost first audits criteria, evidence and checks; if checks have to run, the result is \
          delivered as a message.",
-        json!({"because": text_schema("Why it is done.")}),
+        json!({"because": text_schema("Why the goal is reached.")}),
         &["because"],
     )
 }

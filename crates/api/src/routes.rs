@@ -52,7 +52,7 @@ const fn command<R: JsonSchema>(path: &'static str, summary: &'static str) -> Ro
     Route { method: "POST", path, summary, query: &[], body: None, reply }
 }
 
-const FINISHED_LIMIT: (&str, &str) = ("limit", "Maximum number of finished ones.");
+const FINISHED_LIMIT: (&str, &str) = ("limit", "Maximum number of finished runs or teams.");
 const CONTENT: (&str, &str) = ("content", "1 to include the text that users and agents wrote.");
 const AS_MEMBER: (&str, &str) = ("as", "The member to act as. Only for the operator.");
 const LAUNCH: (&str, &str) = ("launch", "The calling launch, if its process does not identify it.");
@@ -190,7 +190,7 @@ pub const ROUTES: &[Route] = &[
         &[("team", "Only this team."), ("window_ms", "The period to cover, in milliseconds.")],
     ),
     post::<VerifyRequest, VerifyReply>("/v1/verify", "Run the command of a verifier"),
-    post::<GcRequest, GcReply>("/v1/gc", "Collect the files of closed work"),
+    post::<GcRequest, GcReply>("/v1/gc", "Show or remove files of closed sessions, runs and teams"),
     post::<ArchiveRequest, ArchiveReply>("/v1/ledger/archive", "Archive closed streams"),
     command::<StopUnknownReply>(
         "/v1/ledger/stop-unknown",

@@ -106,7 +106,7 @@ fn notes() -> String {
         "**size**: `\"64MiB\"`, `\"1GB\"`, or an integer of bytes; units B, KB, MB, GB, TB, KiB, MiB, GiB, TiB.",
         "**number of tokens**: `\"2M\"`, `\"500k\"`, or an integer; units k, M, G.",
         "**price**: a number such as `2` or `1.25`, with at most six decimal places.",
-        "**prompt**: a text with the placeholders `{{task}}`, `{{goal}}`, `{{base}}` and `{{ended}}`; \
+        "**prompt**: text with the placeholders `{{task}}`, `{{goal}}`, `{{base}}` and `{{ended}}`; \
          `{{task}}` or `{{goal}}` is required.",
         "**path**: absolute, `~/…`, or relative. In a file, it is relative to the directory of that file; \
          in a variable or a flag, it is relative to the current directory.",

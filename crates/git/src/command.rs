@@ -84,7 +84,7 @@ pub enum Error {
     #[error("`{command}` did not finish within {limit:?}")]
     TimedOut { command: String, limit: Duration },
     #[error(
-        "`{command}` cannot read {}: it is not a regular file, so git would wait for ever",
+        "`{command}` cannot read {}: it is not a regular file, so git would wait forever",
         printable_line(.path.as_os_str().as_bytes())
     )]
     SpecialFile { command: String, path: PathBuf },

@@ -102,7 +102,7 @@ impl ProvostHome {
         match rustix::fs::access(&self.path, Access::WRITE_OK | Access::EXEC_OK) {
             Ok(()) => Ok(()),
             Err(Errno::ROFS) => Err(self.read_only_error("its file system is mounted read-only")),
-            Err(Errno::ACCESS) => Err(self.read_only_error("you may not write to it")),
+            Err(Errno::ACCESS) => Err(self.read_only_error("you are not permitted to write to it")),
             Err(why) => Err(self.io_error("write to", &why.into())),
         }
     }

@@ -265,7 +265,7 @@ pub(crate) fn must_be_operator(context: &Context) -> Result<(), ApiError> {
     })?;
     let is_held = |pid| origin::holder_directory(pid).is_some() || origin::mark(pid).is_some();
     if family.iter().any(|one| is_held(one.pid)) {
-        let message = "only the operator may trust a project; this process belongs to an agent, or to a check, hook or setup";
+        let message = "only the operator is permitted to trust a project; this process belongs to an agent, or to a check, hook or setup";
         return Err(ApiError::new(ErrorCode::Forbidden, message).next("provost report --help"));
     }
     let home = context.home()?;
@@ -456,7 +456,7 @@ pub(crate) fn describe_effect(file: &str, key: Option<&str>) -> &'static str {
         ["hooks", "after_create"] | ["worktree", "setup"] => "runs in every new worktree",
         ["hooks", ..] => "runs when this event occurs",
         ["verify", "checks"] | ["loops", _, "evidence", ..] => "runs to check work",
-        ["verify", "keep"] => "decides which files a check leaves for the next one",
+        ["verify", "keep"] => "decides which files remain for the next check",
         ["worktree", "copy"] => "copies ignored files, such as secrets, to where agents work",
         ["worktree", "enabled"] => "decides whether agents work in your checkout",
         ["workflows", ..] => "decides which verifier runs, and which agents are recommended",

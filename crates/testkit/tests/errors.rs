@@ -45,7 +45,7 @@ fn wrong_values_are_explained() {
         ("[[step]]\nraw = 'base64:!'", "raw: "),
         ("[[step]]\nspawn = { kind = 'flying' }", "unknown variant `flying`"),
         ("[[step]]\nread_line = true\non_eof = 'stop'", "expected an exit code or \"continue\""),
-        ("[[step]]\nsay = '{{who}}'", "give it with --vars who="),
+        ("[[step]]\nsay = '{{who}}'", "set it with --vars who="),
         (
             "[[step]]\nread_line = true\n[[step]]\nignore_term = true",
             "step 2: `ignore_term` must come before",

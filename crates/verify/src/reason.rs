@@ -148,7 +148,7 @@ impl fmt::Display for UnverifiedReason {
                 write!(f, "{} has several matching entries: {}", plain(path), list(fields))
             }
             Self::NotText { path, field } => {
-                write!(f, "{} of {} is not a text", plain(field), plain(path))
+                write!(f, "{} of {} is not a string", plain(field), plain(path))
             }
             Self::Differs { path, field, expected, found } => write!(
                 f,

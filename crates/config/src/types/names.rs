@@ -139,7 +139,7 @@ impl ConfigValue for NamePattern {
         if start.is_empty() {
             return Err(invalid(
                 node,
-                "expected a name; a star can replace its end, not all of it",
+                "expected a variable name, or the beginning of one followed by \"*\"",
             ));
         }
         match variable_name_fault(start) {

@@ -74,7 +74,7 @@ fn invalid_text_explains_why() {
     assert_snapshot!(problems("environment.allow = [\"A-B\", \"PROVOST_TOKEN\", \"*\"]"), @r#"
     invalid value for "environment.allow" at provost.toml:1:22; "A-B" is not a variable name: use letters, digits and "_", and no digit first
     invalid value for "environment.allow" at provost.toml:1:29; variables that begin with PROVOST_ are set by Provost itself
-    invalid value for "environment.allow" at provost.toml:1:46; expected a name; a star can replace its end, not all of it
+    invalid value for "environment.allow" at provost.toml:1:46; expected a variable name, or the beginning of one followed by "*"
     "#);
     assert_snapshot!(problems("worktree.setup = \" \""), @r#"invalid value for "worktree.setup" at provost.toml:1:18; the command is empty"#);
     assert_snapshot!(problems("verify.checks = [[]]"), @r#"invalid value for "verify.checks" at provost.toml:1:18; it does not specify a program"#);

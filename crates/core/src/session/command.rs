@@ -447,7 +447,7 @@ pub enum SessionRejection {
     #[error("the session was cancelled")]
     Cancelled,
     #[error(
-        "the session was imported from another home and does not run here until you take it over, after which this command may run again: {0}"
+        "the session was imported from another home and does not run here until you take it over; this command might then run again: {0}"
     )]
     Imported(String),
     #[error("the session's worktree was removed{}", branch_hint(.0))]
@@ -475,7 +475,7 @@ pub enum SessionRejection {
     #[error("Provost did not start this agent and has no channel to send it messages")]
     NoChannel,
     #[error(
-        "Provost did not start this agent and cannot read its transcript, so it types nothing there: send the message where the agent runs"
+        "Provost did not start this agent and cannot read its transcript, so Provost types no messages into its pane: send the message where the agent runs"
     )]
     NoTranscript,
     #[error(

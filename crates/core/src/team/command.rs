@@ -356,7 +356,7 @@ pub enum TeamRejection {
     TeamOver(&'static str),
     #[error("{who} is not a member of this team")]
     NoMember { who: String },
-    #[error("a {} may not {}", .role.as_str(), .action.describe())]
+    #[error("a {} cannot {}", .role.as_str(), .action.describe())]
     NotForRole { role: MemberRole, action: TeamAction },
     #[error("only {whose} can record \"{what}\"")]
     RecordNotAllowed { what: &'static str, whose: &'static str },

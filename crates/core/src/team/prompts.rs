@@ -360,7 +360,7 @@ fn describe_config(config: &ManagerConfig) -> String {
     lines.extend(listed("Ask the user before you begin", questions.collect()));
     let denied: Vec<&str> = config.denied.iter().map(|action| action.as_str()).collect();
     if !denied.is_empty() {
-        lines.push(format!("You may not: {}.", denied.join(", ")));
+        lines.push(format!("You are not permitted to: {}.", denied.join(", ")));
     }
     let steps: Vec<&str> = config.epilogue.iter().map(|step| step.as_str()).collect();
     if !steps.is_empty() {

@@ -61,7 +61,7 @@ pub fn summary(config: &ManagerConfig) -> Vec<String> {
     lines.extend(
         config.questions.iter().map(|(id, text)| labelled(&format!("asks you ({id})"), text)),
     );
-    lines.extend(config.denied.iter().map(|action| format!("may not: {}", action.as_str())));
+    lines.extend(config.denied.iter().map(|action| format!("not permitted: {}", action.as_str())));
     lines
         .extend(config.epilogue.iter().map(|step| format!("before the finish: {}", step.as_str())));
     if config.adversarial {

@@ -64,7 +64,7 @@ impl BoardTransaction<'_> {
                 ),
                 _ => refused_call(
                     "several_teams",
-                    "you belong to several teams, and a call cannot name one of them",
+                    "you belong to several teams, and a call cannot specify a team",
                 ),
             };
         };

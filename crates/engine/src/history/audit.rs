@@ -119,10 +119,10 @@ fn divergences(member: &MemberSession) -> Vec<DivergenceRow> {
         .collect();
     let claim = match (row.claim.known(), row.verification.known()) {
         (Some(ClaimKind::Completed), Some(VerificationName::Failed)) => {
-            Some("claims completed, and the checks failed")
+            Some("claims completion, but the checks failed")
         }
         (Some(ClaimKind::Failed), Some(VerificationName::Passed)) => {
-            Some("claims failed, and the checks passed")
+            Some("claims failure, but the checks passed")
         }
         _ => None,
     };
@@ -130,11 +130,14 @@ fn divergences(member: &MemberSession) -> Vec<DivergenceRow> {
     if row.claim == ClaimKind::Completed && row.process == ProcessName::ExitN {
         all.push(row_for(
             "claim_contradicts_exit",
-            format!("claims completed, and ended with {}", row.process),
+            format!("claims completion, but ended with {}", row.process),
         ));
     }
     if !row.late_claims.is_empty() {
-        let text = format!("{} claims came after its outcome was sealed", row.late_claims.len());
+        let text = format!(
+            "{} claims were made after the outcome of the session was sealed",
+            row.late_claims.len()
+        );
         all.push(row_for("late_claims", text));
     }
     let newest = known.session.current_launch().map(|launch| launch.stream.last_heard.mono_ms);

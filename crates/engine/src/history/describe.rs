@@ -207,7 +207,9 @@ fn describe_member_event(event: &TaskEvent) -> EventDescription {
             by: Some(e.name.clone()),
             ..EventDescription::new(format!("{} acknowledged revision {}", e.name, e.revision))
         },
-        TaskEvent::NewsReported(e) => EventDescription::new(format!("news of {} sent", e.member)),
+        TaskEvent::NewsReported(e) => {
+            EventDescription::new(format!("events of member {} reported", e.member))
+        }
         _ => unreachable!("of_task() sends only members here"),
     }
 }
@@ -223,9 +225,12 @@ fn describe_message_event(event: &TaskEvent) -> EventDescription {
             let channel = Some(e.channel.as_str());
             (e.no, EventDescription { channel, correlation: e.correlation.clone(), ..description })
         }
-        TaskEvent::NewsAdded(e) => {
-            (e.no, EventDescription::new("later news added").text(&e.text).by(&TeamActor::Provost))
-        }
+        TaskEvent::NewsAdded(e) => (
+            e.no,
+            EventDescription::new("later events of the member added")
+                .text(&e.text)
+                .by(&TeamActor::Provost),
+        ),
         TaskEvent::MessageOffered(e) => {
             let mode = match &e.lease.delivery {
                 DeliveryMode::Push { session, .. } => {
@@ -518,7 +523,9 @@ pub(super) fn describe_session_event(event: &SessionEvent) -> Option<EventDescri
         SessionEvent::ProcessUnobserved(_) => {
             EventDescription::new("process ended, exit status unknown")
         }
-        SessionEvent::StreamSilent(_) => EventDescription::new("silent past the window"),
+        SessionEvent::StreamSilent(_) => {
+            EventDescription::new("silent for longer than the silence window")
+        }
         SessionEvent::ContextCompacted(_) => EventDescription::new("conversation compacted"),
         SessionEvent::StopRequested(_) => EventDescription::new("stop requested"),
         SessionEvent::SessionDismissed(e) => EventDescription::new("dismissed").text(&e.because),

@@ -82,7 +82,7 @@ pub(crate) fn descriptor_shortage() -> Option<Shortage> {
     let free = limit.saturating_sub(used);
     (free < kept).then(|| {
         let detail = format!(
-            "{free} of {limit} file descriptors are free; the last {kept} are kept for commands"
+            "{free} of {limit} file descriptors are free; the last {kept} are reserved for commands"
         );
         Shortage::new(Resource::Descriptors, detail)
     })

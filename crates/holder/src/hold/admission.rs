@@ -45,12 +45,13 @@ impl Admission {
     /// for a rejection.
     pub(super) fn admit(&self, socket: impl AsFd) -> Result<AdmittedPeer, String> {
         let pinning = self.boundary.as_ref().map_or(Pinning::Best, |boundary| boundary.pinning);
-        let failed =
-            |why: peer::Error| format!("this process may not connect to the holder: {why}");
+        let failed = |why: peer::Error| {
+            format!("this process is not permitted to connect to the holder: {why}")
+        };
         let peer = PinnedPeer::pin(socket, pinning).map_err(failed)?;
         let role = self.role(&peer).map_err(failed)?;
         let role = role.ok_or(
-            "this process may not connect to the holder: it belongs to an agent, check or hook",
+            "this process is not permitted to connect to the holder: it belongs to an agent, check or hook",
         )?;
         Ok(AdmittedPeer { peer, role })
     }
@@ -83,7 +84,10 @@ impl AdmittedPeer {
         if self.role == PeerRole::Daemon || is_for_operators(&request.op) {
             return Ok(request);
         }
-        Err(refused("only the daemon may make this request; use a provost command instead".into()))
+        Err(refused(
+            "only the daemon is permitted to make this request; use a provost command instead"
+                .into(),
+        ))
     }
 }
 

@@ -66,7 +66,7 @@ pub(super) fn refuse_agents(context: &Context) -> Result<(), ApiError> {
 
 fn not_for_agents(why: &str) -> ApiError {
     let message = format!(
-        "agents may not export, because a bundle contains text that is hidden from members; {why}"
+        "agents are not permitted to export, because a bundle contains text that is hidden from members; {why}"
     );
     ApiError::new(ErrorCode::Forbidden, message).next("provost replay TEAM")
 }

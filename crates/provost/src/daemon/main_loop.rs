@@ -209,7 +209,7 @@ fn raise_file_limit() -> Result<(), ApiError> {
         return Ok(());
     }
     let message = format!(
-        "the daemon may have only {open} open files and needs {MIN_DESCRIPTORS}; raise the limit, for example with `ulimit -n 1024`"
+        "the daemon is limited to {open} open files but needs {MIN_DESCRIPTORS}; raise the limit, for example with `ulimit -n 1024`"
     );
     Err(ApiError::new(ErrorCode::Unreachable, message).next("provost doctor"))
 }

@@ -48,18 +48,18 @@ impl CallerIdentity {
             CallerIdentity::Launch(launch) | CallerIdentity::Detached(launch) => Err(ApiError::new(
                 ErrorCode::Forbidden,
                 format!(
-                    "an agent may only report about itself; this process belongs to launch {launch}"
+                    "an agent can only report about itself; this process belongs to launch {launch}"
                 ),
             )
             .next("provost report --help")),
             CallerIdentity::Supervised(key) => Err(ApiError::new(
                 ErrorCode::Forbidden,
-                format!("a check, hook or setup may only read; this process belongs to {key}"),
+                format!("a check, hook or setup can only read; this process belongs to {key}"),
             )
             .next("provost status")),
             CallerIdentity::DaemonChild => Err(ApiError::new(
                 ErrorCode::Forbidden,
-                "a process that the daemon started may only read; run the command from a terminal",
+                "a process that the daemon started can only read; run the command from a terminal",
             )
             .next("provost status")),
             CallerIdentity::Unproven(key) => Err(unproven_error(key)),
@@ -123,11 +123,14 @@ pub(crate) fn must_start_as_operator(home: &Home) -> Result<(), ApiError> {
         ProcessOrigin::Operator => return Ok(()),
         ProcessOrigin::Supervised { dir, .. } => (
             ErrorCode::Forbidden,
-            format!("this process belongs to {}, and only the operator may do this", dir.display()),
+            format!(
+                "this process belongs to {}, and only the operator is permitted to do this",
+                dir.display()
+            ),
         ),
         ProcessOrigin::Marked { key } => (
             ErrorCode::Forbidden,
-            format!("this process belongs to {key}, and only the operator may do this"),
+            format!("this process belongs to {key}, and only the operator is permitted to do this"),
         ),
         ProcessOrigin::Unproven { key } => (ErrorCode::Refused, describe_unproven(&key)),
         ProcessOrigin::Daemon | ProcessOrigin::Helper => (

@@ -25,7 +25,7 @@ pub(crate) fn contract_detail(
     }
     config.guidelines.iter().for_each(|one| detail.text("guideline", one));
     config.references.iter().for_each(|one| detail.text("reference", one));
-    config.denied.iter().for_each(|action| detail.label("may not", action.describe()));
+    config.denied.iter().for_each(|action| detail.label("denied", action.describe()));
     config.tools.iter().for_each(|tool| detail.text("tool", tool));
     let steps: Vec<String> =
         config.epilogue.iter().map(|step| step.as_str().replace('_', " ")).collect();

@@ -120,7 +120,10 @@ pub(crate) fn describe_run_event(kind: &str, data: &Value) -> Option<String> {
             format!("hook {} ended: {}", data["key"]["event"].as_str()?, data["end"])
         }
         "run.record_forged" => {
-            format!("forged record of {} moved aside; the effect ran", data["effect"])
+            format!(
+                "forged record of effect {} moved aside; the effect was carried out",
+                data["effect"]
+            )
         }
         "run.report_written" => match data["failure"].as_str() {
             None => "summary written".to_owned(),

@@ -332,7 +332,7 @@ fn r13_agent_can_neither_approve_nor_answer() {
         assert!(all_refused, "{sandbox}: {codes} {printed}");
         if sandbox == "full-access" {
             assert_eq!(
-                printed.matches("an agent may only report about itself").count(),
+                printed.matches("an agent can only report about itself").count(),
                 2,
                 "{printed}"
             );

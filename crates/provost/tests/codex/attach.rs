@@ -224,12 +224,12 @@ fn r13_agent_cannot_attach() {
     let found = |name: &str| fs::read_to_string(stage.home.root().join(name)).unwrap();
     assert_eq!(found("code"), "4\n4\n4\n", "{}{}", found("printed"), found("hidden"));
     assert!(
-        found("printed").contains("an agent may only report about itself"),
+        found("printed").contains("an agent can only report about itself"),
         "{}",
         found("printed")
     );
     assert!(!found("printed").contains("--remote"), "{}", found("printed"));
-    assert!(found("hidden").contains("an agent may only report"), "{}", found("hidden"));
+    assert!(found("hidden").contains("an agent can only report"), "{}", found("hidden"));
 
     stage.model.release("door");
     assert_eq!(stage.wait_sealed(&id)["state"], "completed");

@@ -92,7 +92,7 @@ impl ProgramOutput {
 /// Returns the text of a JSON string.
 #[track_caller]
 pub fn string_value(value: &Value) -> String {
-    value.as_str().unwrap_or_else(|| panic!("not a text: {value}")).to_owned()
+    value.as_str().unwrap_or_else(|| panic!("not a string: {value}")).to_owned()
 }
 
 /// Runs a command with this input. An `Err` explains why it did not end within its limits.

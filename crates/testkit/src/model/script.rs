@@ -229,7 +229,7 @@ impl Position {
             let asked = begun.map_or(0, |begun| begun.requested);
             if asked < wanted {
                 let place = format!("{}, turn {}", thread.name, index + 1);
-                left.push(format!("{place}: {asked} of {wanted} responses were asked for"));
+                left.push(format!("{place}: {asked} of {wanted} responses were requested"));
             }
         }
         left
@@ -291,7 +291,7 @@ mod tests {
         let mut script = script(TWO_TURNS);
         assert_eq!(place(&mut script, &asks("t", "1", "x")), "a, turn 1, response 1");
         assert_eq!(place(&mut script, &asks("t", "2", "x")), "a, turn 2, response 1");
-        assert_eq!(script.left_over(), ["a, turn 1: 1 of 2 responses were asked for"]);
+        assert_eq!(script.left_over(), ["a, turn 1: 1 of 2 responses were requested"]);
         assert_eq!(place(&mut script, &asks("t", "2", "x")), "there is no a, turn 2, response 2");
         assert_eq!(place(&mut script, &asks("t", "3", "x")), "a has no turn 3");
     }
@@ -311,7 +311,7 @@ mod tests {
             message.text
         };
         assert_eq!(reply(&mut script, "1", "x"), "first");
-        assert_eq!(script.left_over(), ["a, turn 1: 0 of 1 responses were asked for"]);
+        assert_eq!(script.left_over(), ["a, turn 1: 0 of 1 responses were requested"]);
         assert_eq!(reply(&mut script, "2", "y"), "other");
         assert_eq!(reply(&mut script, "3", "a RED light"), "red");
         assert_eq!(reply(&mut script, "4", "a RED light"), "other");

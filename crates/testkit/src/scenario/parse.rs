@@ -154,7 +154,7 @@ fn rendered(value: Value, vars: &BTreeMap<String, String>) -> Result<Value, Stri
 fn rendered_text(text: &str, vars: &BTreeMap<String, String>) -> Result<String, String> {
     let known = |name: &str| vars.contains_key(name) || RUNTIME_NAMES.contains(&name);
     match placeholders(text).into_iter().find(|name| !known(name)) {
-        Some(name) => Err(format!("`{{{{{name}}}}}` has no value; give it with --vars {name}=…")),
+        Some(name) => Err(format!("`{{{{{name}}}}}` has no value; set it with --vars {name}=…")),
         None => Ok(render(text, vars)),
     }
 }

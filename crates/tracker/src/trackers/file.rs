@@ -195,7 +195,7 @@ fn name(fields: &mut Fields, key: &str) -> Result<Option<String>, String> {
         None => return Ok(None),
         Some(Value::String(text)) => text.trim().to_owned(),
         Some(Value::Number(number)) => number.to_string(),
-        Some(_) => return Err(format!("{key} is not a text")),
+        Some(_) => return Err(format!("{key} is not a string")),
     };
     if text.is_empty() { Err(format!("{key} is empty")) } else { Ok(Some(text)) }
 }

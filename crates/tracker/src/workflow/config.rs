@@ -308,7 +308,7 @@ mod tests {
         refused(&with("agent: {max_turns: 0}"), "agent.max_turns is 0");
         refused(&with("agent: {max_concurrent_agents: -1}"), "at least 1");
         refused("tracker: {kind: file, active_states: []}", "tracker.active_states is empty");
-        refused("tracker: {kind: file, active_states: todo}", "expected a list of texts");
+        refused("tracker: {kind: file, active_states: todo}", "expected a list of strings");
         refused("tracker: {kind: linear}", "tracker.kind is \"linear\"");
         refused("polling: {}", "tracker.kind");
     }

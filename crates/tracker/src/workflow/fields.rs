@@ -53,11 +53,11 @@ impl Fields {
             Some(Value::Array(items)) => {
                 let text = |item: Value| {
                     let text = item.as_str().map(str::to_owned);
-                    text.ok_or_else(|| wrong(&path, "a list of texts", &item))
+                    text.ok_or_else(|| wrong(&path, "a list of strings", &item))
                 };
                 items.into_iter().map(text).collect::<Result<_, _>>().map(Some)
             }
-            Some(other) => Err(wrong(&path, "a list of texts", &other)),
+            Some(other) => Err(wrong(&path, "a list of strings", &other)),
         }
     }
 

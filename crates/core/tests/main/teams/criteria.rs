@@ -178,7 +178,7 @@ fn demand_needs_permission_to_judge() {
         needs: EvidenceRequirement::Asserted,
     };
     let why = team.reject(&member("hand"), demand.clone());
-    assert_eq!(why.to_string(), "a worker may not judge criteria");
+    assert_eq!(why.to_string(), "a worker cannot judge criteria");
     team.apply(&member("boss"), demand.clone());
     assert_eq!(team.task.criteria[0].state, CriterionState::Accepted);
     let config = ManagerConfig { denied: [TeamAction::Propose].into(), ..ManagerConfig::default() };

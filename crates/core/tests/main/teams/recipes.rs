@@ -35,8 +35,8 @@ fn recipe_summaries_are_complete() {
     guideline: Ask the user before anything that cannot be taken back.
     asks you (done): What has to be true for you to call this done?
     asks you (limits): What must not be touched?
-    may not: interrupt
-    may not: manage_messages
+    not permitted: interrupt
+    not permitted: manage_messages
     before the finish: checks
     before the finish: separate_review
     before the finish: handover

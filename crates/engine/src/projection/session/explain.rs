@@ -147,7 +147,7 @@ fn describe_rule(session: &Session, rule: Rule, unobserved: bool) -> &'static st
     match (rule, unobserved, awaits_result(session), plain) {
         (Rule::Stopped, _, _, _) => describe_stop(session),
         (Rule::Ended, _, _, _) if session.dismissed.is_some() => {
-            "Provost stopped it because its team is over; it had claimed no end"
+            "Provost stopped it because its team ended; it had made no claim"
         }
         (Rule::Cancelled, _, _, _) if session.dismissed.is_some() => {
             "its team ended, so its work was cancelled"
@@ -156,13 +156,13 @@ fn describe_rule(session: &Session, rule: Rule, unobserved: bool) -> &'static st
         (Rule::L11, _, _, _) if session.awaits_user() => INTERRUPTED,
         (Rule::L11, _, _, _) if projection::common::is_unseen(session) => TURNS_UNKNOWN,
         (Rule::X12, _, _, _) if projection::common::is_stopped(session) => {
-            "Provost ended it after it claimed nothing, though the checks passed"
+            "it made no claim before Provost ended it, although the checks passed"
         }
         (Rule::X13, _, _, _) if projection::common::is_stopped(session) => {
-            "Provost ended it after it claimed nothing, and its work failed verification"
+            "it made no claim before Provost ended it, and its work failed verification"
         }
         (Rule::X14, false, _, _) if projection::common::is_stopped(session) => {
-            "Provost ended it after it claimed nothing"
+            "it made no claim before Provost ended it"
         }
         (Rule::X14, true, _, _) => {
             "it ended with an unknown exit status and never reported success"

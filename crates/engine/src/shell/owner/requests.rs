@@ -165,7 +165,7 @@ impl Owner {
             return Ok(launch.session);
         }
         let message =
-            format!("an agent may only report about itself; it belongs to launch {launch}");
+            format!("an agent can only report about itself; this agent belongs to launch {launch}");
         Err(ApiError::new(ErrorCode::Forbidden, message).next(Hint::ReportCompleted))
     }
 

@@ -119,7 +119,7 @@ pub(in crate::shell) fn resolve_actor(
             match named {
                 Some(named) if *named != name => {
                     let message =
-                        format!("you are {name} in this team, and may only act as {name}");
+                        format!("you are {name} in this team, and can only act as {name}");
                     Err(ApiError::new(ErrorCode::Forbidden, message).next(Hint::ShowOwnTeam))
                 }
                 Some(_) | None => Ok(TeamActor::Member(name)),

@@ -46,7 +46,7 @@ fn init() -> DoctorFinding {
     } else {
         DoctorFinding::warn(
             "init",
-            format!("the first process is {:?}, which may not reap orphans", name.trim()),
+            format!("the first process is {:?}, which possibly does not reap orphans", name.trim()),
             "start the container with an init process, for example with `docker run --init`",
         )
     }

@@ -52,7 +52,7 @@ fn show_verification(
     let found = row.verifications.iter().find(|one| one.no == no).ok_or_else(|| {
         let message = match (row.verifications.first(), row.verifications.last()) {
             (Some(first), Some(last)) => format!(
-                "run {id} shows no merge check {no}; it shows merge checks {} to {}",
+                "run {id} has no output of merge check {no}, only of merge checks {} to {}",
                 first.no, last.no
             ),
             _ => format!("run {id} has no merge checks"),

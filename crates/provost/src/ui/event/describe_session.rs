@@ -157,7 +157,7 @@ fn describe_start(event: &Event) -> String {
         },
         Event::LaunchFailed(e) => format!("launch {} could not start: {}", e.launch.no, e.reason),
         Event::LaunchFollowed(e) => {
-            format!("launch {} is followed by a new daemon", e.launch.no)
+            format!("a new daemon follows launch {}", e.launch.no)
         }
         _ => unreachable!("only events of a start are passed here"),
     }
@@ -203,7 +203,7 @@ fn describe_stream(event: &Event) -> String {
             format!("budget set to {}", parts.join(", "))
         }
         Event::StreamHeard(_) => "output received again".to_owned(),
-        Event::StreamSilent(_) => "silent past the window".to_owned(),
+        Event::StreamSilent(_) => "silent for longer than the silence window".to_owned(),
         Event::StreamRetrying(e) => append_text("retrying".to_owned(), Some(&e.detail)),
         Event::StreamClosed(_) => "output closed".to_owned(),
         Event::StreamSettled(_) => "process is still running after it closed its output".to_owned(),
@@ -215,7 +215,10 @@ fn describe_stream(event: &Event) -> String {
         Event::OutputResumed(_) => "disk space is available again".to_owned(),
         Event::OutputLost(_) => "some output was lost".to_owned(),
         Event::RecordForged(e) => {
-            format!("forged record of {} moved to {}; the effect ran", e.effect, e.moved_to)
+            format!(
+                "forged record of effect {} moved to {}; the effect was carried out",
+                e.effect, e.moved_to
+            )
         }
         Event::EffectShortage(e) => {
             let name = e.shortage.resource.name();

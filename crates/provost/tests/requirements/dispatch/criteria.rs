@@ -116,7 +116,7 @@ fn refused_accept_leaves_no_proposal() {
     let add = ["team", "criterion", "add", "the tests of both callers pass", "--accept"];
     let refused = env.act_as("hand", &add);
     assert!(
-        refused.assert_code(4).stdout.contains("a worker may not judge criteria"),
+        refused.assert_code(4).stdout.contains("a worker cannot judge criteria"),
         "{refused:?}"
     );
     assert_eq!(env.show_task()["criteria"], json!([]));

@@ -59,10 +59,10 @@ fn refusals_are_text_with_a_next_command() {
     assert!(short.assert_code(2).stdout.contains("is too short"), "{short:?}");
     let stop = ["team", "contract", "move", "stop", "--because", "nothing is left to do"];
     let refused = env.act_as("hand", &stop).assert_code(4).json();
-    assert_eq!(refused["error"]["message"], "a worker may not record moves");
+    assert_eq!(refused["error"]["message"], "a worker cannot record moves");
     let finish = ["team", "done", "limits", "--as", "hand", "--because", "it is done, I think"];
     let refused = env.provost(&finish);
-    assert!(refused.assert_code(4).stderr.contains("a worker may not pause or end the team"));
+    assert!(refused.assert_code(4).stderr.contains("a worker cannot pause or end the team"));
     env.bind("limits", "deputy", "manager");
     let refused = env.act_as("deputy", &["team", "send", "hand", "Begin."]).assert_code(4).json();
     assert!(first_hint(&refused).starts_with("provost team contract accept --revision 0 -t "));

@@ -220,7 +220,7 @@ fn d14_d22_worker_cannot_end_loop_or_team_or_judge() {
         let printed = eventually("it was tried by hand", || pair.read_filled(&format!("done{n}")));
         assert!(!printed.trim_end().ends_with("\n0"), "{words}: {printed}");
         assert!(
-            ["may not", "only", "may only act as"].iter().any(|part| printed.contains(part)),
+            ["cannot", "only", "can only act as"].iter().any(|part| printed.contains(part)),
             "{words}: {printed}"
         );
     }
@@ -438,7 +438,7 @@ emit = { type = "turn_ended", status = "interrupted" }
     );
     run_as("boss", &["team", "contract", "accept", "--revision", "0"]).ok();
     let worker = run_as("hand", &interrupt);
-    assert!(worker.assert_code(4).stderr.contains("a worker may not interrupt"), "{worker:?}");
+    assert!(worker.assert_code(4).stderr.contains("a worker cannot interrupt"), "{worker:?}");
     let done = run_as("boss", &interrupt);
     assert!(done.ok().stdout.contains("asked hand of limits to interrupt its turn"), "{done:?}");
     let got = eventually("the replacement instruction", || pair.read_filled("got"));

@@ -219,7 +219,10 @@ fn export_is_operator_only() {
         let mut command = env.command(words);
         command.env("PROVOST_LAUNCH", &who.launch).env("PROVOST_TOKEN", &who.token);
         let refused = output_of(command);
-        assert!(!refused.status.success() && refused.stdout.contains("agents may not export"));
+        assert!(
+            !refused.status.success()
+                && refused.stdout.contains("agents are not permitted to export")
+        );
     }
     let bundle = env.file("bundle");
     env.provost(&["export", "limits", "--to", &bundle, "--snapshot"]).ok();
