@@ -3,7 +3,7 @@
 use std::{collections::HashMap, ops::ControlFlow};
 
 use anyhow::{Result, anyhow};
-use provost_core::session::{Event, Session};
+use provost_core::session::{Event, Session, SessionChange};
 use provost_engine::stream;
 use provost_ledger::{ReadLedger, SqliteReader};
 
@@ -65,7 +65,7 @@ fn fold_all(dir: &std::path::Path) -> Result<u64> {
         let at = stream::to_core(record.at);
         match (sessions.get_mut(record.stream), &event) {
             (Some(session), event) => session.evolve(at, event),
-            (None, Event::SessionOpened(opened)) => {
+            (None, Event::Session(SessionChange::SessionOpened(opened))) => {
                 if let Ok(id) = stream::parse_id::<Session>(record.stream) {
                     sessions.insert(record.stream.to_owned(), Session::open(id, at, opened));
                 }

@@ -105,7 +105,10 @@ pub trait Aggregate:
 
 /// Implements the members of [`Aggregate`] that have the same form for every aggregate.
 macro_rules! aggregate_members {
-    ($aggregate:ident $kind:literal, $id:ty, $opened:ident($spec:ty), $effect:ty) => {
+    (
+        $aggregate:ident $kind:literal, $id:ty,
+        $subject:ident($change:ident::$opened:ident($spec:ty)), $effect:ty
+    ) => {
         const KIND: &'static str = $kind;
 
         type Id = $id;
@@ -122,7 +125,7 @@ macro_rules! aggregate_members {
         }
 
         fn open(id: $id, at: Moment, event: &Event) -> Option<$aggregate> {
-            let Event::$opened(opened) = event else { return None };
+            let Event::$subject($change::$opened(opened)) = event else { return None };
             Some($aggregate::open(id, at, opened))
         }
 

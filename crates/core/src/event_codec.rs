@@ -50,45 +50,65 @@ macro_rules! stored_event {
     };
 }
 
-/// Defines the event enum, one payload type per event kind, and how both are stored.
+/// Defines the events of a stream: one payload type per event kind, one enum per subject, the enum
+/// of all subjects, and how events are stored. The stored form of an event does not contain its
+/// subject.
 macro_rules! events {
-    ($($(#[$doc:meta])* $variant:ident = $kind:literal, $v:literal {
-        $($(#[$field_doc:meta])* $field:ident: $type:ty),* $(,)?
+    ($($(#[$subject_doc:meta])* $subject:ident($events:ident) {
+        $($(#[$doc:meta])* $variant:ident = $kind:literal, $v:literal {
+            $($(#[$field_doc:meta])* $field:ident: $type:ty),* $(,)?
+        })+
     })+) => {
-        $(
+        $($(
             $(#[$doc])*
             #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
             pub struct $variant { $($(#[$field_doc])* pub $field: $type),* }
 
             impl From<$variant> for Event {
                 fn from(event: $variant) -> Event {
-                    Event::$variant(event)
+                    Event::$subject($events::$variant(event))
+                }
+            }
+        )+)+
+
+        $(
+            $(#[$subject_doc])*
+            #[derive(Clone, Debug, PartialEq, Eq)]
+            pub enum $events { $($variant($variant)),+ }
+
+            impl From<$events> for Event {
+                fn from(event: $events) -> Event {
+                    Event::$subject(event)
                 }
             }
         )+
 
         /// A recorded event.
         #[derive(Clone, Debug, PartialEq, Eq)]
-        pub enum Event { $($variant($variant)),+ }
+        pub enum Event { $($(#[$subject_doc])* $subject($events)),+ }
 
         impl Event {
             /// Every event kind with the payload version that this program writes.
-            pub const KINDS: &'static [(&'static str, u16)] = &[$(($kind, $v)),+];
+            pub const KINDS: &'static [(&'static str, u16)] = &[$($(($kind, $v)),+),+];
 
             pub fn kind(&self) -> (&'static str, u16) {
-                match self { $(Event::$variant(_) => ($kind, $v)),+ }
+                match self {
+                    $($(Event::$subject($events::$variant(_)) => ($kind, $v)),+),+
+                }
             }
 
             /// Returns the payload in its stored form.
             pub fn encode(&self) -> String {
-                let text = match self { $(Event::$variant(event) => serde_json::to_string(event)),+ };
+                let text = match self {
+                    $($(Event::$subject($events::$variant(event)) => serde_json::to_string(event)),+),+
+                };
                 text.expect("event payloads have string keys and no failing serializers")
             }
 
             /// Decodes a stored event.
             pub fn decode(kind: &str, v: u16, data: &str) -> Result<Event, $crate::event_codec::DecodeError> {
                 match (kind, v) {
-                    $(($kind, $v) => serde_json::from_str(data).map(Event::$variant)),+,
+                    $($(($kind, $v) => serde_json::from_str(data).map($variant::into)),+),+,
                     _ => return Err($crate::event_codec::DecodeError::Unknown { kind: kind.to_owned(), v }),
                 }
                 .map_err(|source| $crate::event_codec::DecodeError::Malformed { kind: kind.to_owned(), source })

@@ -62,71 +62,96 @@ fn member_texts(member: &TeamMember) -> impl Iterator<Item = &str> {
 /// Returns the search terms for an event. Most session events contain no text and therefore have none.
 #[expect(clippy::wildcard_enum_match_arm, reason = "only events with text have search terms")]
 pub(crate) fn session_event_terms(event: &session::Event) -> TermSet {
-    use session::Event;
+    use session::{
+        AttemptEvent, Event, InputEvent, ReportEvent, RequestEvent, StreamEvent, TurnEvent,
+    };
     match event {
-        Event::AttemptOpened(e) => TermSet::from_texts(e.instruction.as_deref()),
-        Event::ClaimMade(e) => TermSet::from_texts(e.text.as_deref()),
-        Event::TurnEnded(e) => TermSet::from_texts(e.says.as_deref()),
-        Event::AgentWarned(e) => TermSet::from_texts([e.text.as_str()]),
-        Event::RequestOpened(e) => TermSet::from_texts([e.asked.title.as_str()]),
-        Event::AttemptCancelled(e) => TermSet::from_texts([e.because.as_str()]),
-        Event::AttemptResolved(e) => TermSet::from_texts([e.because.as_str()]),
-        Event::AttemptStopped(e) => TermSet::from_texts([e.detail.as_str()]),
-        Event::MessageLost(e) => TermSet::from_texts([e.key.as_str(), e.reason.as_str()]),
+        Event::Attempt(AttemptEvent::AttemptOpened(e)) => {
+            TermSet::from_texts(e.instruction.as_deref())
+        }
+        Event::Report(ReportEvent::ClaimMade(e)) => TermSet::from_texts(e.text.as_deref()),
+        Event::Turn(TurnEvent::TurnEnded(e)) => TermSet::from_texts(e.says.as_deref()),
+        Event::Stream(StreamEvent::AgentWarned(e)) => TermSet::from_texts([e.text.as_str()]),
+        Event::Request(RequestEvent::RequestOpened(e)) => {
+            TermSet::from_texts([e.asked.title.as_str()])
+        }
+        Event::Attempt(AttemptEvent::AttemptCancelled(e)) => {
+            TermSet::from_texts([e.because.as_str()])
+        }
+        Event::Attempt(AttemptEvent::AttemptResolved(e)) => {
+            TermSet::from_texts([e.because.as_str()])
+        }
+        Event::Attempt(AttemptEvent::AttemptStopped(e)) => TermSet::from_texts([e.detail.as_str()]),
+        Event::Input(InputEvent::MessageLost(e)) => {
+            TermSet::from_texts([e.key.as_str(), e.reason.as_str()])
+        }
         _ => TermSet::default(),
     }
 }
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "only events with text have search terms")]
 pub(crate) fn run_event_terms(event: &run::Event) -> TermSet {
-    use run::Event;
+    use run::{Event, LandingEvent, PlanEvent, RunChange, TaskEvent};
     match event {
-        Event::RunCancelled(e) => TermSet::from_texts([e.because.as_str()]),
-        Event::RunStopped(e) => TermSet::from_texts([e.detail.as_str()]),
-        Event::LandingFailed(e) => TermSet::from_texts([e.reason.as_str()]),
-        Event::TaskFailed(e) => TermSet::from_texts([e.detail.as_str()]),
-        Event::PlanInvalid(e) => TermSet::from_texts(e.faults.iter().map(String::as_str)),
+        Event::Run(RunChange::RunCancelled(e)) => TermSet::from_texts([e.because.as_str()]),
+        Event::Run(RunChange::RunStopped(e)) => TermSet::from_texts([e.detail.as_str()]),
+        Event::Landing(LandingEvent::LandingFailed(e)) => TermSet::from_texts([e.reason.as_str()]),
+        Event::Task(TaskEvent::TaskFailed(e)) => TermSet::from_texts([e.detail.as_str()]),
+        Event::Plan(PlanEvent::PlanInvalid(e)) => {
+            TermSet::from_texts(e.faults.iter().map(String::as_str))
+        }
         _ => TermSet::default(),
     }
 }
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "only events with text have search terms")]
 pub(crate) fn team_event_terms(event: &team::Event) -> TermSet {
-    use team::Event;
+    use team::{
+        CheckEvent, CriterionEvent, Event, FinishEvent, LoopEvent, ManagerEvent, MemberEvent,
+        MessageEvent, TeamChange,
+    };
     match event {
-        Event::MessageStored(e) => {
+        Event::Message(MessageEvent::MessageStored(e)) => {
             let ids = [Some(e.key.as_str()), e.correlation.as_deref()];
             TermSet::from_texts(ids.into_iter().flatten().chain([e.text.as_str()]))
         }
-        Event::NewsAdded(e) => TermSet::from_texts([e.text.as_str()]),
-        Event::PhaseChanged(e) => TermSet::from_texts(phase_reason(&e.phase)),
-        Event::MemberLeft(e) => TermSet::from_texts([e.because.as_str()]),
-        Event::MemberRotated(e) => TermSet::from_texts([e.handover.as_str()]),
-        Event::MessageAcknowledged(e) => TermSet::from_texts(e.note.as_deref()),
-        Event::MessageCancelled(e) => TermSet::from_texts([e.because.as_str()]),
-        Event::MessageDead(e) => TermSet::from_texts([e.reason.as_str()]),
-        Event::CriterionProposed(e) => {
+        Event::Message(MessageEvent::NewsAdded(e)) => TermSet::from_texts([e.text.as_str()]),
+        Event::Team(TeamChange::PhaseChanged(e)) => TermSet::from_texts(phase_reason(&e.phase)),
+        Event::Member(MemberEvent::MemberLeft(e)) => TermSet::from_texts([e.because.as_str()]),
+        Event::Member(MemberEvent::MemberRotated(e)) => TermSet::from_texts([e.handover.as_str()]),
+        Event::Message(MessageEvent::MessageAcknowledged(e)) => {
+            TermSet::from_texts(e.note.as_deref())
+        }
+        Event::Message(MessageEvent::MessageCancelled(e)) => {
+            TermSet::from_texts([e.because.as_str()])
+        }
+        Event::Message(MessageEvent::MessageDead(e)) => TermSet::from_texts([e.reason.as_str()]),
+        Event::Criterion(CriterionEvent::CriterionProposed(e)) => {
             TermSet::from_texts([e.text.as_str()].into_iter().chain(e.rationale.as_deref()))
         }
-        Event::CriterionJudged(e) => TermSet::from_texts(judgement_text(&e.judgement)),
-        Event::CheckDone(e) => TermSet::from_texts([e.receipt.command.as_str()]),
-        Event::EvidenceShown(e) => {
+        Event::Criterion(CriterionEvent::CriterionJudged(e)) => {
+            TermSet::from_texts(judgement_text(&e.judgement))
+        }
+        Event::Check(CheckEvent::CheckDone(e)) => TermSet::from_texts([e.receipt.command.as_str()]),
+        Event::Loop(LoopEvent::EvidenceShown(e)) => {
             TermSet::from_texts([e.name.as_str()].into_iter().chain(evidence_text(&e.shown)))
         }
-        Event::ContinuationRefused(e) => TermSet::from_texts([e.why.code(), "refused"]),
-        Event::MoveRecorded(e) => TermSet::from_texts([e.because.as_str()]),
-        Event::EpilogueDone(e) => TermSet::from_texts([e.evidence.as_str()]),
-        Event::WorkChallenged(e) => TermSet::from_texts([
+        Event::Loop(LoopEvent::ContinuationRefused(e)) => {
+            TermSet::from_texts([e.why.code(), "refused"])
+        }
+        Event::Manager(ManagerEvent::MoveRecorded(e)) => TermSet::from_texts([e.because.as_str()]),
+        Event::Manager(ManagerEvent::EpilogueDone(e)) => TermSet::from_texts([e.evidence.as_str()]),
+        Event::Finish(FinishEvent::WorkChallenged(e)) => TermSet::from_texts([
             e.challenge.failure_mode.as_str(),
             &e.challenge.check,
             &e.challenge.result,
         ]),
-        Event::NextChosen(e) => TermSet::from_texts([e.because.as_str()]),
-        Event::FinishRequested(e) => TermSet::from_texts([e.because.as_str()]),
-        Event::FinishAllowed(e) => TermSet::from_texts(
+        Event::Manager(ManagerEvent::NextChosen(e)) => TermSet::from_texts([e.because.as_str()]),
+        Event::Finish(FinishEvent::FinishRequested(e)) => TermSet::from_texts([e.because.as_str()]),
+        Event::Finish(FinishEvent::FinishAllowed(e)) => TermSet::from_texts(
             ["allowed"].into_iter().chain(e.blockers.iter().map(|one| one.code())),
         ),
-        Event::FinishRefused(e) => TermSet::from_texts(
+        Event::Finish(FinishEvent::FinishRefused(e)) => TermSet::from_texts(
             ["refused"].into_iter().chain(e.blockers.iter().map(|one| one.code())),
         ),
         _ => TermSet::default(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use provost_core::{
-    session::{Event, Session},
+    session::{BudgetEvent, Event, Session},
     time::Moment,
 };
 
@@ -22,7 +22,8 @@ impl AccountSpacing {
         at: Moment,
         event: &Event,
     ) -> Result<(), BrokenLaw> {
-        let (Event::LimitLifted(_), Some(account)) = (event, &before.spec.agent.profile.account)
+        let (Event::Budget(BudgetEvent::LimitLifted(_)), Some(account)) =
+            (event, &before.spec.agent.profile.account)
         else {
             return Ok(());
         };

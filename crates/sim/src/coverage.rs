@@ -37,7 +37,7 @@ impl Coverage {
 
     pub(crate) fn visit_run(&mut self, event: &run::Event) {
         self.run_kinds.insert(event.kind().0);
-        if let run::Event::RunSealed(sealed) = event {
+        if let run::Event::Run(run::RunChange::RunSealed(sealed)) = event {
             self.endings.insert(sealed.outcome.ending.as_str());
         }
     }

@@ -6,8 +6,9 @@ use provost_core::{
     ids::{SessionId, TreeId},
     plan::TaskId,
     run::{
-        Event, Integrated, LandStep, Run, RunStage, TaskGraph, TaskPhase, TreeProof,
-        VerificationDone, VerificationRequested, VerificationSubject,
+        Event, Integrated, LandStep, QueueEvent, Run, RunStage, StageEvent, TaskEvent, TaskGraph,
+        TaskPhase, TreeProof, VerificationDone, VerificationEvent, VerificationRequested,
+        VerificationSubject,
     },
     verdict::CheckEnd,
 };
@@ -41,20 +42,24 @@ impl GraphWatch {
         worktrees_are_exclusive(after)?;
         head_is_stable(before, event, after)?;
         match event {
-            Event::RunSessionOpened(e) => {
+            Event::Stage(StageEvent::RunSessionOpened(e)) => {
                 e.task.iter().try_for_each(|task| starts_after_dependencies(before, task))
             }
-            Event::WorktreeMoveRequested(e) => {
+            Event::Task(TaskEvent::WorktreeMoveRequested(e)) => {
                 law!(self.worktree_moves.insert(e.no), "worktree move {} is requested twice", e.no);
                 starts_after_dependencies(before, &e.task)
             }
-            Event::BatchMerged(e) => {
+            Event::Queue(QueueEvent::BatchMerged(e)) => {
                 law!(self.batches.insert(e.no), "batch {} is merged twice", e.no);
                 Ok(())
             }
-            Event::VerificationRequested(e) => verification_is_due(before, e),
-            Event::VerificationDone(e) => verification_was_pending(before, e),
-            Event::Integrated(e) => {
+            Event::Verification(VerificationEvent::VerificationRequested(e)) => {
+                verification_is_due(before, e)
+            }
+            Event::Verification(VerificationEvent::VerificationDone(e)) => {
+                verification_was_pending(before, e)
+            }
+            Event::Queue(QueueEvent::Integrated(e)) => {
                 is_verified(before, e)?;
                 self.merges_once(before, after)
             }
@@ -130,7 +135,7 @@ fn worktrees_are_exclusive(after: &Run) -> Result<(), BrokenLaw> {
 
 /// While tasks are worked on, the run's head is the tip of its branch.
 fn head_is_stable(before: &Run, event: &Event, after: &Run) -> Result<(), BrokenLaw> {
-    let moves = matches!(event, Event::Integrated(_));
+    let moves = matches!(event, Event::Queue(QueueEvent::Integrated(_)));
     let stable = before.head == after.head || before.stage != RunStage::Tasks || moves;
     law!(stable, "{} moved the head of a run with tasks", event.kind().0);
     Ok(())

@@ -10,8 +10,9 @@ use provost_core::{
     lifecycle::{ClaimKind, State},
     request::{Request, RequestKind, RequestQuestion, RequestStatus},
     run::{
-        Event, LandStep, LandingState, MAX_MERGES, MAX_ROUNDS, Run, RunAdvanceContext, RunEffect,
-        RunEnding, RunHookEvent, RunHookKey, RunSession, RunStage, RunStop, TaskGraph,
+        Event, LandStep, LandingEvent, LandingState, MAX_MERGES, MAX_ROUNDS, PlanEvent, Run,
+        RunAdvanceContext, RunChange, RunEffect, RunEnding, RunHookEvent, RunHookKey, RunSession,
+        RunStage, RunStop, StageEvent, TaskGraph, VerificationEvent,
     },
     session::{Launch, Session},
     time::Moment,
@@ -170,10 +171,11 @@ fn makes_progress(effect: &RunEffect) -> bool {
 fn required_hook(event: &Event) -> Option<RunHookEvent> {
     use provost_core::result::StructuredResult;
     match event {
-        Event::RequestObserved(_) | Event::LandingHeld(_) => Some(RunHookEvent::Question),
-        Event::PlanReviewed(_) => Some(RunHookEvent::Planned),
-        Event::RunSealed(e) => Some(RunHookEvent::Ended(e.outcome.ending)),
-        Event::SessionEnded(e) => match &e.end.result {
+        Event::Stage(StageEvent::RequestObserved(_))
+        | Event::Landing(LandingEvent::LandingHeld(_)) => Some(RunHookEvent::Question),
+        Event::Plan(PlanEvent::PlanReviewed(_)) => Some(RunHookEvent::Planned),
+        Event::Run(RunChange::RunSealed(e)) => Some(RunHookEvent::Ended(e.outcome.ending)),
+        Event::Stage(StageEvent::SessionEnded(e)) => match &e.end.result {
             Some(StructuredResult::Review(review)) => {
                 (!review.findings.is_empty()).then_some(RunHookEvent::Findings)
             }
@@ -205,14 +207,16 @@ fn sealed_is_final(before: &Run, event: &Event, after: &Run) -> Result<(), Broke
         return Ok(());
     }
     let may = match event {
-        Event::RunResumed(_) => {
+        Event::Run(RunChange::RunResumed(_)) => {
             let ending = before.attempt().sealed.as_ref().map(|outcome| outcome.ending);
             matches!(ending, Some(RunEnding::Failed | RunEnding::Cancelled))
         }
-        Event::BudgetRaised(_)
-        | Event::HookFinished(_)
-        | Event::RunReportWritten(_)
-        | Event::RecordForged(_) => true,
+        Event::Run(
+            RunChange::BudgetRaised(_)
+            | RunChange::HookFinished(_)
+            | RunChange::RunReportWritten(_)
+            | RunChange::RecordForged(_),
+        ) => true,
         _ => false,
     };
     law!(may, "{} follows a sealed outcome", event.kind().0);
@@ -232,14 +236,18 @@ fn cancel_is_final(before: &Run, event: &Event, after: &Run) -> Result<(), Broke
         sealed.is_none_or(|outcome| outcome.ending == RunEnding::Cancelled),
         "a cancelled run was sealed as {sealed:?}"
     );
-    let starts = matches!(event, Event::RunSessionOpened(_) | Event::VerificationRequested(_));
+    let starts = matches!(
+        event,
+        Event::Stage(StageEvent::RunSessionOpened(_))
+            | Event::Verification(VerificationEvent::VerificationRequested(_))
+    );
     law!(!starts, "a cancelled run continues with {}", event.kind().0);
     Ok(())
 }
 
 /// A run is sealed only when no session works for it, nothing is landing, and its outcome is verified.
 fn seal_is_due(before: &Run, event: &Event) -> Result<(), BrokenLaw> {
-    let Event::RunSealed(sealed) = event else { return Ok(()) };
+    let Event::Run(RunChange::RunSealed(sealed)) = event else { return Ok(()) };
     law!(!before.is_sealed(), "a run attempt is sealed twice");
     law!(
         sealed.attempt == before.attempt().no,

@@ -15,8 +15,11 @@ use provost_core::{
     lifecycle::{State, StopCause},
     request::RequestStatus,
     session::{
-        AgentMessageKind, Cursor, DeadlineKind, DeliveryStatus, Event, HookEnd, HookEvent, HookKey,
-        LaunchPhase, ReactionAction, RecordSource, Session, SessionEffect, SignalKind, StopStep,
+        AgentMessageKind, AttemptEvent, BudgetEvent, ConversationEvent, Cursor, DeadlineKind,
+        DeliveryStatus, EffectEvent, Event, EvidenceEvent, HookEnd, HookEvent, HookKey, InputEvent,
+        LaunchPhase, ProcessEvent, ReactionAction, RecordSource, ReportEvent, RequestEvent,
+        Session, SessionChange, SessionEffect, SignalKind, StopStep, StreamEvent, TurnEvent,
+        WorktreeEvent,
     },
     shortage::Shortage,
     time::Moment,
@@ -96,7 +99,7 @@ impl SessionWatch {
         self.time_limits_are_fair(before, event)?;
         self.reactions_are_bounded(before, event)?;
         self.turns.event(before, event, after)?;
-        if matches!(event, Event::AttemptOpened(_)) {
+        if matches!(event, Event::Attempt(AttemptEvent::AttemptOpened(_))) {
             self.worked_ms = 0;
         }
         Ok(())
@@ -137,7 +140,7 @@ impl SessionWatch {
             self.worked_ms += at.mono_ms.saturating_sub(self.last_ms);
         }
         self.last_ms = at.mono_ms;
-        if let Event::StopEscalated(stop) = event
+        if let Event::Process(ProcessEvent::StopEscalated(stop)) = event
             && stop.step == StopStep::Kill
         {
             self.kills.insert(stop.launch);
@@ -145,7 +148,7 @@ impl SessionWatch {
     }
 
     fn time_limits_are_fair(&self, before: &Session, event: &Event) -> Result<(), BrokenLaw> {
-        let Event::AttemptStopped(stopped) = event else { return Ok(()) };
+        let Event::Attempt(AttemptEvent::AttemptStopped(stopped)) = event else { return Ok(()) };
         let Some(limit) = before.spec.bounds.time_limit_ms else {
             law!(stopped.cause != StopCause::Timeout, "a time limit expired that was never set");
             return Ok(());
@@ -161,7 +164,7 @@ impl SessionWatch {
     /// The number of reactions to an occasion is limited, and no reaction touches a finished attempt or an external
     /// agent.
     fn reactions_are_bounded(&mut self, before: &Session, event: &Event) -> Result<(), BrokenLaw> {
-        let Event::ReactionDone(done) = event else { return Ok(()) };
+        let Event::Session(SessionChange::ReactionDone(done)) = event else { return Ok(()) };
         let (name, attempt) = (&done.reaction, before.attempt());
         let known = before.spec.reactions.iter().find(|one| one.name == *name);
         let Some(reaction) = known else { return Err(format!("unknown reaction {name}")) };
@@ -237,7 +240,7 @@ impl SessionWatch {
         event: &Event,
         after: &Session,
     ) -> Result<(), BrokenLaw> {
-        if let Event::StopEscalated(stop) = event {
+        if let Event::Process(ProcessEvent::StopEscalated(stop)) = event {
             let Some(was) = before.launch(stop.launch).and_then(|launch| launch.stop) else {
                 return Err(format!(
                     "a stop of {} escalates, but was never requested",
@@ -324,7 +327,7 @@ fn lines_fold_once(before: &Session, event: &Event) -> Result<(), BrokenLaw> {
 
 /// A transcript line is folded once. A hook event arrives once and has no position.
 fn records_fold_once(before: &Session, event: &Event) -> Result<(), BrokenLaw> {
-    if let Event::SignalRecorded(e) = event {
+    if let Event::Input(InputEvent::SignalRecorded(e)) = event {
         let read = before.launch(e.launch).and_then(|launch| launch.watch.records.get(&e.by));
         let behind = read.is_none_or(|seen| e.place > seen.place) || e.by == RecordSource::Hook;
         law!(behind, "the record of {} at {} was folded twice", e.launch, e.place);
@@ -355,24 +358,24 @@ fn bounds_hold(after: &Session) -> Result<(), BrokenLaw> {
 #[expect(clippy::wildcard_enum_match_arm, reason = "no other event says that something failed")]
 fn shortages_fail_nothing(before: &Session, event: &Event) -> Result<(), BrokenLaw> {
     let reason = match event {
-        Event::WorkFailed(e) => Some(&e.reason),
-        Event::LaunchFailed(e) => Some(&e.reason),
-        Event::SnapshotFailed(e) => Some(&e.reason),
-        Event::SetupFinished(e) => e.failure.as_ref(),
-        Event::HookFinished(e) => match &e.end {
+        Event::Worktree(WorktreeEvent::WorkFailed(e)) => Some(&e.reason),
+        Event::Process(ProcessEvent::LaunchFailed(e)) => Some(&e.reason),
+        Event::Evidence(EvidenceEvent::SnapshotFailed(e)) => Some(&e.reason),
+        Event::Worktree(WorktreeEvent::SetupFinished(e)) => e.failure.as_ref(),
+        Event::Session(SessionChange::HookFinished(e)) => match &e.end {
             HookEnd::NotStarted(why) | HookEnd::Uncertain(why) => Some(why),
             _ => None,
         },
-        Event::CheckFinished(e) => match &e.receipt.end {
+        Event::Evidence(EvidenceEvent::CheckFinished(e)) => match &e.receipt.end {
             CheckEnd::Unfinished(why) => Some(why),
             _ => None,
         },
-        Event::EffectShortage(e) => {
+        Event::Effect(EffectEvent::EffectShortage(e)) => {
             let pending = before.effects().iter().any(|effect| effect.key() == e.effect);
             law!(pending, "{} waits, but is not pending", e.effect);
             None
         }
-        Event::EffectRetried(e) => {
+        Event::Effect(EffectEvent::EffectRetried(e)) => {
             let done = before.effects().iter().any(|effect| effect.key() == e.effect);
             law!(!done, "{} is retried while it is in progress", e.effect);
             None
@@ -409,8 +412,10 @@ fn nothing_is_stranded(session: &Session, effects: &[SessionEffect]) -> Result<(
 #[expect(clippy::wildcard_enum_match_arm, reason = "the law is about these events only")]
 fn required_hook(before: &Session, event: &Event) -> Option<HookEvent> {
     match event {
-        Event::AttemptSealed(e) => Some(HookEvent::State(e.sealed.judgement.state)),
-        Event::AttemptResolved(e) => {
+        Event::Attempt(AttemptEvent::AttemptSealed(e)) => {
+            Some(HookEvent::State(e.sealed.judgement.state))
+        }
+        Event::Attempt(AttemptEvent::AttemptResolved(e)) => {
             before.attempt().is_sealed().then_some(HookEvent::State(e.state))
         }
         _ => None,
@@ -430,29 +435,29 @@ fn is_terminal(event: HookEvent) -> bool {
 #[expect(clippy::wildcard_enum_match_arm, reason = "the law is about these events only")]
 fn launch_of(event: &Event) -> Option<LaunchId> {
     match event {
-        Event::StreamReady(e) => Some(e.launch),
-        Event::ThreadSwitched(e) => Some(e.launch),
-        Event::TurnStarted(e) => Some(e.launch),
-        Event::TurnEnded(e) => Some(e.launch),
-        Event::StreamHeard(e) => Some(e.launch),
-        Event::StreamSilent(e) => Some(e.launch),
-        Event::StreamRetrying(e) => Some(e.launch),
-        Event::StreamClosed(e) => Some(e.launch),
-        Event::OutputOversized(e) => Some(e.launch),
-        Event::OutputLost(e) => Some(e.launch),
-        Event::ProgressReported(e) => Some(e.launch),
-        Event::UsageReported(e) => Some(e.launch),
-        Event::ContextReported(e) => Some(e.launch),
-        Event::ContextCompacted(e) => Some(e.launch),
-        Event::RequestOpened(e) => Some(e.launch),
-        Event::ProcessEnded(e) => Some(e.launch),
-        Event::ProcessUnknown(e) => Some(e.launch),
-        Event::LaunchFollowed(e) => Some(e.launch),
-        Event::ProcessSeen(e) => Some(e.launch),
-        Event::ViewersChanged(e) => Some(e.launch),
-        Event::ProcessUnobserved(e) => Some(e.launch),
-        Event::ProcessTreeReaped(e) => Some(e.launch),
-        Event::ClaimMade(e) => e.launch,
+        Event::Stream(StreamEvent::StreamReady(e)) => Some(e.launch),
+        Event::Conversation(ConversationEvent::ThreadSwitched(e)) => Some(e.launch),
+        Event::Turn(TurnEvent::TurnStarted(e)) => Some(e.launch),
+        Event::Turn(TurnEvent::TurnEnded(e)) => Some(e.launch),
+        Event::Stream(StreamEvent::StreamHeard(e)) => Some(e.launch),
+        Event::Stream(StreamEvent::StreamSilent(e)) => Some(e.launch),
+        Event::Stream(StreamEvent::StreamRetrying(e)) => Some(e.launch),
+        Event::Stream(StreamEvent::StreamClosed(e)) => Some(e.launch),
+        Event::Stream(StreamEvent::OutputOversized(e)) => Some(e.launch),
+        Event::Stream(StreamEvent::OutputLost(e)) => Some(e.launch),
+        Event::Report(ReportEvent::ProgressReported(e)) => Some(e.launch),
+        Event::Budget(BudgetEvent::UsageReported(e)) => Some(e.launch),
+        Event::Conversation(ConversationEvent::ContextReported(e)) => Some(e.launch),
+        Event::Conversation(ConversationEvent::ContextCompacted(e)) => Some(e.launch),
+        Event::Request(RequestEvent::RequestOpened(e)) => Some(e.launch),
+        Event::Process(ProcessEvent::ProcessEnded(e)) => Some(e.launch),
+        Event::Process(ProcessEvent::ProcessUnknown(e)) => Some(e.launch),
+        Event::Process(ProcessEvent::LaunchFollowed(e)) => Some(e.launch),
+        Event::Process(ProcessEvent::ProcessSeen(e)) => Some(e.launch),
+        Event::Process(ProcessEvent::ViewersChanged(e)) => Some(e.launch),
+        Event::Process(ProcessEvent::ProcessUnobserved(e)) => Some(e.launch),
+        Event::Process(ProcessEvent::ProcessTreeReaped(e)) => Some(e.launch),
+        Event::Report(ReportEvent::ClaimMade(e)) => e.launch,
         _ => None,
     }
 }
@@ -461,18 +466,18 @@ fn launch_of(event: &Event) -> Option<LaunchId> {
 #[expect(clippy::wildcard_enum_match_arm, reason = "the law is about these events only")]
 fn cursor_of(event: &Event) -> Option<(LaunchId, Cursor)> {
     match event {
-        Event::StreamReady(e) => Some((e.launch, e.cursor)),
-        Event::TurnStarted(e) => Some((e.launch, e.cursor)),
-        Event::TurnEnded(e) => Some((e.launch, e.cursor)),
-        Event::StreamRetrying(e) => Some((e.launch, e.cursor)),
-        Event::OutputOversized(e) => Some((e.launch, e.cursor)),
-        Event::ProgressReported(e) => Some((e.launch, e.cursor?)),
-        Event::UsageReported(e) => Some((e.launch, e.cursor)),
-        Event::ContextReported(e) => Some((e.launch, e.cursor)),
-        Event::ContextCompacted(e) => Some((e.launch, e.cursor)),
-        Event::RequestOpened(e) => Some((e.launch, e.cursor)),
-        Event::ClaimMade(e) => Some((e.launch?, e.cursor?)),
-        Event::FactReported(e) => Some((e.launch?, e.cursor?)),
+        Event::Stream(StreamEvent::StreamReady(e)) => Some((e.launch, e.cursor)),
+        Event::Turn(TurnEvent::TurnStarted(e)) => Some((e.launch, e.cursor)),
+        Event::Turn(TurnEvent::TurnEnded(e)) => Some((e.launch, e.cursor)),
+        Event::Stream(StreamEvent::StreamRetrying(e)) => Some((e.launch, e.cursor)),
+        Event::Stream(StreamEvent::OutputOversized(e)) => Some((e.launch, e.cursor)),
+        Event::Report(ReportEvent::ProgressReported(e)) => Some((e.launch, e.cursor?)),
+        Event::Budget(BudgetEvent::UsageReported(e)) => Some((e.launch, e.cursor)),
+        Event::Conversation(ConversationEvent::ContextReported(e)) => Some((e.launch, e.cursor)),
+        Event::Conversation(ConversationEvent::ContextCompacted(e)) => Some((e.launch, e.cursor)),
+        Event::Request(RequestEvent::RequestOpened(e)) => Some((e.launch, e.cursor)),
+        Event::Report(ReportEvent::ClaimMade(e)) => Some((e.launch?, e.cursor?)),
+        Event::Report(ReportEvent::FactReported(e)) => Some((e.launch?, e.cursor?)),
         _ => None,
     }
 }

@@ -15,8 +15,9 @@ use provost_core::{
     limits::MAX_FAILED_STARTS,
     session::{Attempt, Session},
     team::{
-        CriterionState, DeliveryMode, Event, FinishBlocker, MemberRole, MessageAccepted,
-        NewsWatermark, Team, TeamActor, TeamMessageKind, TeamPhase, TeamWaitTarget,
+        CheckEvent, CriterionState, DeliveryMode, Event, FinishBlocker, FinishEvent, LoopEvent,
+        MemberRole, MessageAccepted, NewsWatermark, Team, TeamActor, TeamChange, TeamMessageKind,
+        TeamPhase, TeamWaitTarget,
     },
     time::Moment,
     verdict::CheckEnd,
@@ -77,14 +78,15 @@ impl TeamWatch {
     ) -> Result<(), BrokenLaw> {
         law!(!task.phase.is_over(), "a team is {}, but changes: {event:?}", task.phase.as_str());
         if let Some(no) = self.starting_iteration.take() {
-            let begins = matches!(event, Event::LoopAdvanced(e) if e.message == no);
+            let begins =
+                matches!(event, Event::Loop(LoopEvent::LoopAdvanced(e)) if e.message == no);
             law!(begins, "continuation {no} was accepted, but its iteration does not start");
         }
         self.check_messages(task, at, by, event, look)?;
         self.check_loops(task, event)?;
         self.check_news(task, event)?;
         self.check_checks(event)?;
-        if let Event::PhaseChanged(e) = event {
+        if let Event::Team(TeamChange::PhaseChanged(e)) = event {
             self.check_finish(task, &e.phase)?;
         }
         Ok(())
@@ -116,14 +118,14 @@ impl TeamWatch {
     #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else is about loops")]
     fn check_loops(&mut self, task: &Team, event: &Event) -> Result<(), BrokenLaw> {
         match event {
-            Event::LoopBegun(e) => {
+            Event::Loop(LoopEvent::LoopBegun(e)) => {
                 let running = self.current_loop.as_ref().is_some_and(|round| !round.ended);
                 law!(!running, "a loop starts inside a loop");
                 let after = self.messages.keys().next_back().copied().unwrap_or(0);
                 let max = e.template.max;
                 self.current_loop = Some(TrackedLoop { iteration: 1, max, after, ended: false });
             }
-            Event::LoopAdvanced(e) => {
+            Event::Loop(LoopEvent::LoopAdvanced(e)) => {
                 let noted = self.tracked(e.message)?;
                 let accepted = matches!(noted.status, TrackedStatus::Accepted(_));
                 law!(accepted, "iteration {} starts with an unaccepted continuation", e.to);
@@ -153,7 +155,7 @@ impl TeamWatch {
                 );
                 round.iteration = e.to;
             }
-            Event::LoopEnded(_) => {
+            Event::Loop(LoopEvent::LoopEnded(_)) => {
                 let round = self.current_loop.as_mut().ok_or("a loop ends, but never started")?;
                 round.ended = true;
             }
@@ -165,14 +167,14 @@ impl TeamWatch {
     #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else is about checks")]
     fn check_checks(&mut self, event: &Event) -> Result<(), BrokenLaw> {
         match event {
-            Event::CheckRequested(e) => {
+            Event::Check(CheckEvent::CheckRequested(e)) => {
                 law!(self.checks.insert(e.check.no), "check {} is requested twice", e.check.no);
             }
-            Event::CheckDone(e) => {
+            Event::Check(CheckEvent::CheckDone(e)) => {
                 law!(self.checks.remove(&e.no), "check {} is done, but was not requested", e.no);
             }
-            Event::FinishRequested(e) => self.audit = Some(e.no),
-            Event::FinishRefused(_) => self.audit = None,
+            Event::Finish(FinishEvent::FinishRequested(e)) => self.audit = Some(e.no),
+            Event::Finish(FinishEvent::FinishRefused(_)) => self.audit = None,
             _ => {}
         }
         Ok(())

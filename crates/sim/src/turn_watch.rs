@@ -7,7 +7,10 @@ use provost_core::{
     ids::LaunchId,
     lifecycle::StopCause,
     limits::MAX_REFUSALS,
-    session::{Event, LaunchPhase, Session, StopReason, TurnEnd},
+    session::{
+        AttemptEvent, Event, InputEvent, LaunchPhase, ProcessEvent, Session, StopReason, TurnEnd,
+        TurnEvent,
+    },
 };
 
 /// The reason that Codex gives when it rejects a message during a turn that it began on its own.
@@ -49,10 +52,16 @@ impl TurnWatch {
     fn own_turns_are_work(&self, before: &Session, event: &Event) -> Result<(), String> {
         let attempt = before.attempt();
         let action = match event {
-            Event::AttemptSealed(_) if attempt.superseded || attempt.is_decided() => return Ok(()),
-            Event::AttemptSealed(_) => "sealed",
-            Event::ResultRequested(_) => "asked for its result",
-            Event::StopRequested(e) if e.why == StopReason::Unclaimed => "ended",
+            Event::Attempt(AttemptEvent::AttemptSealed(_))
+                if attempt.superseded || attempt.is_decided() =>
+            {
+                return Ok(());
+            }
+            Event::Attempt(AttemptEvent::AttemptSealed(_)) => "sealed",
+            Event::Attempt(AttemptEvent::ResultRequested(_)) => "asked for its result",
+            Event::Process(ProcessEvent::StopRequested(e)) if e.why == StopReason::Unclaimed => {
+                "ended"
+            }
             _ => return Ok(()),
         };
         let Some(launch) = before.current_launch() else { return Ok(()) };
@@ -79,10 +88,10 @@ impl TurnWatch {
     ) -> Result<(), String> {
         let (was, is) = (before.attempt(), after.attempt());
         match (event, &self.refused) {
-            (Event::MessageRefused(_), _) if was.claim != is.claim => {
+            (Event::Input(InputEvent::MessageRefused(_)), _) if was.claim != is.claim => {
                 Err("a refused message was treated as a claim of the agent".to_owned())
             }
-            (Event::AttemptStopped(e), Some(reason))
+            (Event::Attempt(AttemptEvent::AttemptStopped(e)), Some(reason))
                 if e.cause == StopCause::Launch
                     && reason == TURN_ACTIVE
                     && self.refusals < MAX_REFUSALS =>
@@ -97,30 +106,30 @@ impl TurnWatch {
     fn note(&mut self, before: &Session, event: &Event) {
         self.refused = None;
         match event {
-            Event::AttemptOpened(_) => self.refusals = 0,
+            Event::Attempt(AttemptEvent::AttemptOpened(_)) => self.refusals = 0,
             // Ignore signals from before the start of the process, because they do not concern its turns.
-            Event::LaunchStarted(e) => self.forget_launch(e.launch),
-            Event::LaunchAdopted(e) => self.forget_launch(e.launch),
-            Event::TurnStarted(e) => {
+            Event::Process(ProcessEvent::LaunchStarted(e)) => self.forget_launch(e.launch),
+            Event::Process(ProcessEvent::LaunchAdopted(e)) => self.forget_launch(e.launch),
+            Event::Turn(TurnEvent::TurnStarted(e)) => {
                 self.open.insert(e.launch);
                 self.due.remove(&e.launch);
             }
-            Event::TurnEnded(e) => {
+            Event::Turn(TurnEvent::TurnEnded(e)) => {
                 self.open.remove(&e.launch);
                 self.due.remove(&e.launch);
                 let next = e.end == TurnEnd::Ok && self.goals.contains(&e.launch);
                 self.expect(before, e.launch, next);
             }
-            Event::GoalChanged(e) if e.active => {
+            Event::Turn(TurnEvent::GoalChanged(e)) if e.active => {
                 self.goals.insert(e.launch);
                 let idle = !self.open.contains(&e.launch);
                 self.expect(before, e.launch, idle);
             }
-            Event::GoalChanged(e) => self.forget_goal(e.launch),
-            Event::TurnMissing(e) => self.forget_goal(e.launch),
+            Event::Turn(TurnEvent::GoalChanged(e)) => self.forget_goal(e.launch),
+            Event::Turn(TurnEvent::TurnMissing(e)) => self.forget_goal(e.launch),
             // The message begins the next turn.
-            Event::MessageDelivered(_) => self.due.clear(),
-            Event::MessageRefused(e) => {
+            Event::Input(InputEvent::MessageDelivered(_)) => self.due.clear(),
+            Event::Input(InputEvent::MessageRefused(e)) => {
                 self.refusals += 1;
                 self.refused = Some(e.reason.clone());
             }

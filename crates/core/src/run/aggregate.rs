@@ -4,7 +4,7 @@ use super::{
     advance::{RunAdvanceContext, RunStep},
     decide::{RunCommand, RunRejection},
     effect::RunEffect,
-    event::{Event, RunOpened},
+    event::{Event, RunChange, RunOpened},
     spec::RunSpec,
     state::Run,
 };
@@ -17,7 +17,7 @@ use crate::{
 stored_event!(Event);
 
 impl Aggregate for Run {
-    aggregate_members!(Run "run", RunId, RunOpened(RunSpec), RunEffect);
+    aggregate_members!(Run "run", RunId, Run(RunChange::RunOpened(RunSpec)), RunEffect);
 
     type Command = RunCommand;
     type Rejection = RunRejection;

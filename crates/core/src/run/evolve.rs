@@ -76,86 +76,32 @@ impl Run {
 
     fn apply(&mut self, at: Moment, event: &Event) {
         match event {
+            Event::Run(event) => self.apply_change(at, event),
+            Event::Stage(event) => self.apply_stage(at, event),
+            Event::Plan(event) => self.apply_plan(at, event),
+            Event::Task(event) => self.apply_task(event),
+            Event::Queue(event) => self.apply_queue(event),
+            Event::Verification(event) => self.apply_verification(event),
+            Event::Landing(event) => self.apply_landing(at, event),
+        }
+    }
+
+    /// Applies a change to the run itself.
+    fn apply_change(&mut self, at: Moment, event: &RunChange) {
+        match event {
             // `open` handles this event, which is always the first in the stream.
-            Event::RunOpened(_) => {}
-            Event::StageEntered(e) => self.enter_stage(e.stage, at),
-            Event::RunSessionOpened(e) => self.add_session(e),
-            Event::SessionEnded(e) => self.end_session(e.session, &e.end, at),
-            Event::RequestObserved(e) => {
-                self.seen.insert((e.request, e.revision));
-                self.add_pending_hook(RunHookEvent::Question, at);
-            }
-            Event::DecisionMade(e) => self.decisions.push(e.decision.clone()),
-            Event::PlanMade(_)
-            | Event::PlanInvalid(_)
-            | Event::PlanReviewed(_)
-            | Event::PlanApproved(_) => self.apply_plan(at, event),
-            Event::WorktreeMoveRequested(_)
-            | Event::WorktreeMoved(_)
-            | Event::HandedOver(_)
-            | Event::TaskRetried(_)
-            | Event::TaskQueued(_)
-            | Event::TaskReturned(_)
-            | Event::TaskFailed(_) => self.apply_task(event),
-            Event::VerificationRequested(e) => self.add_verification(e),
-            Event::VerificationDone(e) => self.end_verification(e),
-            Event::BatchMerged(_) | Event::BatchVerified(_) | Event::Integrated(_) => {
-                self.apply_queue(event);
-            }
-            Event::CommitRecorded(e) => self.record_leftovers(e),
-            Event::CommitFailed(e) => match self.task_of(e.session) {
-                Some(task) => task.commit_failure = Some(e.reason.clone()),
-                None => self.commit_failure = Some(e.reason.clone()),
-            },
-            Event::LandStepAdded(e) => self.add_land_step(&e.step),
-            Event::PullRequestOpened(e) => {
-                let (number, url, commit) = (e.number, e.url.clone(), e.commit.clone());
-                self.landing =
-                    LandingState::Requested(PullRequest { number, url, commit, seen: None });
-            }
-            Event::PullRequestObserved(e) => {
-                self.pull_request_changes += 1;
-                if let LandingState::Requested(pull) = &mut self.landing {
-                    pull.seen = Some(e.state.clone());
-                }
-            }
-            Event::ReviewCommentsDropped(e) => {
-                self.comments_seen.extend(e.comments.iter().map(|comment| comment.id.clone()));
-                self.comments_dropped.extend(e.comments.iter().cloned());
-            }
-            Event::LandingHeld(e) => {
-                self.held = Some((*e.held).clone());
-                self.add_pending_hook(RunHookEvent::Question, at);
-            }
-            Event::LandingApproved(e) => {
-                if let Some(held) =
-                    self.held.as_mut().filter(|held| held.landing.commit == e.commit)
-                {
-                    held.approved = true;
-                }
-            }
-            Event::WorkLanded(e) => self.record_landing(e),
-            Event::LandingFailed(e) => {
-                self.stop(RunFailureCause::Landing, &e.reason);
-                self.attempt_mut().landing_aborted = true;
-            }
-            Event::LandingAborted(e) => {
-                self.attempt_mut().landing_aborted = true;
-                let pull = e.pull.clone().map(LandingState::Requested);
-                self.landing = pull.unwrap_or_else(|| std::mem::take(&mut self.landing));
-            }
-            Event::RunCancelled(e) => {
+            RunChange::RunOpened(_) => {}
+            RunChange::RunCancelled(e) => {
                 self.attempt_mut().stopped =
                     Some(RunStop::Cancelled { because: e.because.clone() });
             }
-            Event::RunStopped(e) => self.stop(e.cause, &e.detail),
-            Event::RunSealed(e) => {
+            RunChange::RunStopped(e) => self.stop(e.cause, &e.detail),
+            RunChange::RunSealed(e) => {
                 let ending = e.outcome.ending;
                 self.attempt_mut().sealed = Some(e.outcome.clone());
                 self.add_pending_hook(RunHookEvent::Ended(ending), at);
             }
-            Event::RunTakenOver(_) => self.taken_over = true,
-            Event::RunResumed(e) => {
+            RunChange::RunResumed(e) => {
                 let ended = self
                     .attempt()
                     .sealed
@@ -172,18 +118,91 @@ impl Run {
                 }
                 self.enter_stage(e.stage, at);
             }
-            Event::BudgetRaised(e) => {
+            RunChange::RunTakenOver(_) => self.taken_over = true,
+            RunChange::BudgetRaised(e) => {
                 self.budget.tokens = e.tokens.or(self.budget.tokens);
                 self.budget.turns = e.turns.or(self.budget.turns);
             }
-            Event::HookFinished(e) => self.hooks.retain(|hook| hook.key != e.key),
-            Event::RunReportWritten(e) => {
+            RunChange::HookFinished(e) => self.hooks.retain(|hook| hook.key != e.key),
+            RunChange::RunReportWritten(e) => {
                 let attempt = self.attempts.iter_mut().find(|attempt| attempt.no == e.attempt);
                 attempt.into_iter().for_each(|attempt| {
                     (attempt.report_written, attempt.changed) = (true, e.changed.clone())
                 });
             }
-            Event::RecordForged(_) => self.forged_records = self.forged_records.saturating_add(1),
+            RunChange::RecordForged(_) => {
+                self.forged_records = self.forged_records.saturating_add(1)
+            }
+        }
+    }
+
+    /// Applies an event about a stage and its sessions.
+    fn apply_stage(&mut self, at: Moment, event: &StageEvent) {
+        match event {
+            StageEvent::StageEntered(e) => self.enter_stage(e.stage, at),
+            StageEvent::RunSessionOpened(e) => self.add_session(e),
+            StageEvent::SessionEnded(e) => self.end_session(e.session, &e.end, at),
+            StageEvent::RequestObserved(e) => {
+                self.seen.insert((e.request, e.revision));
+                self.add_pending_hook(RunHookEvent::Question, at);
+            }
+            StageEvent::DecisionMade(e) => self.decisions.push(e.decision.clone()),
+            StageEvent::CommitRecorded(e) => self.record_leftovers(e),
+            StageEvent::CommitFailed(e) => match self.task_of(e.session) {
+                Some(task) => task.commit_failure = Some(e.reason.clone()),
+                None => self.commit_failure = Some(e.reason.clone()),
+            },
+        }
+    }
+
+    /// Applies an event about a verification of merged work.
+    fn apply_verification(&mut self, event: &VerificationEvent) {
+        match event {
+            VerificationEvent::VerificationRequested(e) => self.add_verification(e),
+            VerificationEvent::VerificationDone(e) => self.end_verification(e),
+        }
+    }
+
+    /// Applies an event about the landing of the work.
+    fn apply_landing(&mut self, at: Moment, event: &LandingEvent) {
+        match event {
+            LandingEvent::LandStepAdded(e) => self.add_land_step(&e.step),
+            LandingEvent::PullRequestOpened(e) => {
+                let (number, url, commit) = (e.number, e.url.clone(), e.commit.clone());
+                self.landing =
+                    LandingState::Requested(PullRequest { number, url, commit, seen: None });
+            }
+            LandingEvent::PullRequestObserved(e) => {
+                self.pull_request_changes += 1;
+                if let LandingState::Requested(pull) = &mut self.landing {
+                    pull.seen = Some(e.state.clone());
+                }
+            }
+            LandingEvent::ReviewCommentsDropped(e) => {
+                self.comments_seen.extend(e.comments.iter().map(|comment| comment.id.clone()));
+                self.comments_dropped.extend(e.comments.iter().cloned());
+            }
+            LandingEvent::LandingHeld(e) => {
+                self.held = Some((*e.held).clone());
+                self.add_pending_hook(RunHookEvent::Question, at);
+            }
+            LandingEvent::LandingApproved(e) => {
+                if let Some(held) =
+                    self.held.as_mut().filter(|held| held.landing.commit == e.commit)
+                {
+                    held.approved = true;
+                }
+            }
+            LandingEvent::WorkLanded(e) => self.record_landing(e),
+            LandingEvent::LandingFailed(e) => {
+                self.stop(RunFailureCause::Landing, &e.reason);
+                self.attempt_mut().landing_aborted = true;
+            }
+            LandingEvent::LandingAborted(e) => {
+                self.attempt_mut().landing_aborted = true;
+                let pull = e.pull.clone().map(LandingState::Requested);
+                self.landing = pull.unwrap_or_else(|| std::mem::take(&mut self.landing));
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     event::*,
-    graph::{TaskPhase, TaskReturn, WorktreeMove},
+    graph::{TaskPhase, TaskReturn, TaskState, WorktreeMove},
     hook::RunHookEvent,
     stage::RunStage,
     state::{PlanProgress, Run},
@@ -12,107 +12,58 @@ use super::{
 use crate::time::Moment;
 
 impl Run {
-    #[expect(clippy::wildcard_enum_match_arm, reason = "evolve() is the exhaustive match")]
-    pub(super) fn apply_plan(&mut self, at: Moment, event: &Event) {
+    /// Applies an event about the plan.
+    pub(super) fn apply_plan(&mut self, at: Moment, event: &PlanEvent) {
         match event {
-            Event::PlanMade(e) => {
+            PlanEvent::PlanMade(e) => {
                 let plan = Arc::new((*e.plan).clone());
                 self.planned = Some(PlanProgress { plan, reviewed: false, approved: false });
             }
-            Event::PlanInvalid(e) => self.plan_faults.push((e.session, e.faults.clone())),
-            Event::PlanReviewed(e) => {
+            PlanEvent::PlanInvalid(e) => self.plan_faults.push((e.session, e.faults.clone())),
+            PlanEvent::PlanReviewed(e) => {
                 let plan = Arc::new((*e.plan).clone());
                 self.planned = Some(PlanProgress { plan, reviewed: true, approved: false });
                 self.add_pending_hook(RunHookEvent::Planned, at);
             }
-            Event::PlanApproved(e) => {
+            PlanEvent::PlanApproved(e) => {
                 self.planned.iter_mut().for_each(|planned| planned.approved = true);
                 self.consented.extend(e.commands.iter().cloned());
             }
-            _ => unreachable!("evolve() sends only events about the plan here"),
         }
     }
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "evolve() is the exhaustive match")]
-    pub(super) fn apply_task(&mut self, event: &Event) {
+    /// Applies an event about a task of the plan.
+    pub(super) fn apply_task(&mut self, event: &TaskEvent) {
         let id = match event {
-            Event::WorktreeMoveRequested(WorktreeMoveRequested { task, .. })
-            | Event::WorktreeMoved(WorktreeMoved { task, .. })
-            | Event::HandedOver(HandedOver { task, .. })
-            | Event::TaskRetried(TaskRetried { task, .. })
-            | Event::TaskQueued(TaskQueued { task })
-            | Event::TaskReturned(TaskReturned { task, .. })
-            | Event::TaskFailed(TaskFailed { task, .. }) => task.clone(),
-            _ => unreachable!("evolve() sends only events about tasks here"),
+            TaskEvent::WorktreeMoveRequested(WorktreeMoveRequested { task, .. })
+            | TaskEvent::WorktreeMoved(WorktreeMoved { task, .. })
+            | TaskEvent::HandedOver(HandedOver { task, .. })
+            | TaskEvent::TaskRetried(TaskRetried { task, .. })
+            | TaskEvent::TaskQueued(TaskQueued { task })
+            | TaskEvent::TaskReturned(TaskReturned { task, .. })
+            | TaskEvent::TaskFailed(TaskFailed { task, .. }) => task,
         };
         let Some(graph) = &mut self.graph else { return };
         match event {
-            Event::WorktreeMoveRequested(_) => graph.worktree_moves += 1,
-            Event::TaskQueued(_) => graph.queue.waiting.push(id.clone()),
-            Event::TaskReturned(_) | Event::TaskFailed(_) => graph.queue.remove_task(&id),
-            _ => {}
+            TaskEvent::WorktreeMoveRequested(_) => graph.worktree_moves += 1,
+            TaskEvent::TaskQueued(_) => graph.queue.waiting.push(id.clone()),
+            TaskEvent::TaskReturned(_) | TaskEvent::TaskFailed(_) => graph.queue.remove_task(id),
+            TaskEvent::WorktreeMoved(_) | TaskEvent::HandedOver(_) | TaskEvent::TaskRetried(_) => {}
         }
-        let Some(task) = graph.task_mut(&id) else { return };
-        match event {
-            Event::WorktreeMoveRequested(e) => {
-                let (no, session, to) = (e.no, e.session, e.to.clone());
-                task.phase =
-                    TaskPhase::PreparingWorktree(WorktreeMove { no, session, to, done: false });
-            }
-            Event::WorktreeMoved(e) => {
-                if let TaskPhase::PreparingWorktree(worktree_move) = &mut task.phase {
-                    worktree_move.done = worktree_move.no == e.no;
-                }
-            }
-            Event::HandedOver(e) => {
-                task.hand_over(e.from, &e.reason);
-                task.phase = TaskPhase::Waiting;
-            }
-            Event::TaskRetried(e) if e.stage == RunStage::TaskReview => task.request_new_review(),
-            Event::TaskRetried(e) => {
-                task.retries += 1;
-                // A different agent starts over, without the earlier work.
-                match task.worker {
-                    Some(worker) if e.fresh => task.hand_over(worker, &e.detail),
-                    Some(_) | None => task.interrupted = Some(e.detail.clone()),
-                }
-                task.phase = TaskPhase::Waiting;
-            }
-            Event::TaskQueued(_) => {
-                // Work that fixed broken checks is already based on the merge.
-                task.resolved_merge = match task.returned.take() {
-                    Some(TaskReturn::Conflict(met)) => Some((met.work, met.onto)),
-                    Some(TaskReturn::Breaks { .. }) => None,
-                    None => task.resolved_merge.take(),
-                };
-                (task.interrupted, task.handed_over) = (None, None);
-                task.phase = TaskPhase::Queued;
-            }
-            Event::TaskReturned(e) => {
-                task.returns += 1;
-                task.returned = Some((*e.why).clone());
-                if let TaskReturn::Conflict(met) = &*e.why {
-                    task.resolving_files = met.files.clone();
-                }
-                task.phase = TaskPhase::Waiting;
-            }
-            Event::TaskFailed(e) => {
-                task.phase = TaskPhase::Failed { detail: e.detail.clone() };
-                task.resolving_files = Vec::new();
-            }
-            _ => {}
+        if let Some(task) = graph.task_mut(id) {
+            task.apply(event);
         }
     }
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "evolve() is the exhaustive match")]
-    pub(super) fn apply_queue(&mut self, event: &Event) {
+    /// Applies an event about the merge queue.
+    pub(super) fn apply_queue(&mut self, event: &QueueEvent) {
         let Some(graph) = &mut self.graph else { return };
         match event {
-            Event::BatchMerged(e) => {
+            QueueEvent::BatchMerged(e) => {
                 graph.queue.record_merge(e.onto.clone(), e.links.clone(), e.conflicts.clone());
             }
-            Event::BatchVerified(e) => graph.queue.record_check_skipped(e.len),
-            Event::Integrated(e) => {
+            QueueEvent::BatchVerified(e) => graph.queue.record_check_skipped(e.len),
+            QueueEvent::Integrated(e) => {
                 let by = graph.queue.batch.as_ref().and_then(|batch| batch.verified_by);
                 let links = graph.queue.record_integration(e.len);
                 let last = links.last().and_then(|link| graph.task(&link.task));
@@ -122,7 +73,6 @@ impl Run {
                 let proof = checked.and_then(|checked| self.proof_by(checked)).or(own);
                 self.set_head(&e.head, proof.filter(|proof| proof.is_for(&e.head)));
             }
-            _ => unreachable!("evolve() sends only events about the queue here"),
         }
     }
 
@@ -149,5 +99,60 @@ impl Run {
             }
         }
         task.phase = TaskPhase::Working { session: e.session, stage: e.stage, cycle: e.cycle };
+    }
+}
+
+impl TaskState {
+    fn apply(&mut self, event: &TaskEvent) {
+        match event {
+            TaskEvent::WorktreeMoveRequested(e) => {
+                let (no, session, to) = (e.no, e.session, e.to.clone());
+                self.phase =
+                    TaskPhase::PreparingWorktree(WorktreeMove { no, session, to, done: false });
+            }
+            TaskEvent::WorktreeMoved(e) => {
+                if let TaskPhase::PreparingWorktree(worktree_move) = &mut self.phase {
+                    worktree_move.done = worktree_move.no == e.no;
+                }
+            }
+            TaskEvent::HandedOver(e) => {
+                self.hand_over(e.from, &e.reason);
+                self.phase = TaskPhase::Waiting;
+            }
+            TaskEvent::TaskRetried(e) if e.stage == RunStage::TaskReview => {
+                self.request_new_review()
+            }
+            TaskEvent::TaskRetried(e) => {
+                self.retries += 1;
+                // A different agent starts over, without the earlier work.
+                match self.worker {
+                    Some(worker) if e.fresh => self.hand_over(worker, &e.detail),
+                    Some(_) | None => self.interrupted = Some(e.detail.clone()),
+                }
+                self.phase = TaskPhase::Waiting;
+            }
+            TaskEvent::TaskQueued(_) => {
+                // Work that fixed broken checks is already based on the merge.
+                self.resolved_merge = match self.returned.take() {
+                    Some(TaskReturn::Conflict(met)) => Some((met.work, met.onto)),
+                    Some(TaskReturn::Breaks { .. }) => None,
+                    None => self.resolved_merge.take(),
+                };
+                (self.interrupted, self.handed_over) = (None, None);
+                self.phase = TaskPhase::Queued;
+            }
+            TaskEvent::TaskReturned(e) => {
+                self.returns += 1;
+                self.returned = Some((*e.why).clone());
+                if let TaskReturn::Conflict(met) = &*e.why {
+                    self.resolving_files = met.files.clone();
+                }
+                self.phase = TaskPhase::Waiting;
+            }
+            TaskEvent::TaskFailed(e) => {
+                self.phase = TaskPhase::Failed { detail: e.detail.clone() };
+                self.resolving_files = Vec::new();
+            }
+        }
     }
 }

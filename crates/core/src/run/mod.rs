@@ -38,11 +38,12 @@ pub use effect::RunEffect;
 pub use event::{
     BatchMerged, BatchVerified, BudgetRaised, CommitFailed, CommitRecorded, DecisionMade, Event,
     HandedOver, HookFinished, Integrated, LandStepAdded, LandingAborted, LandingApproved,
-    LandingFailed, LandingHeld, PlanApproved, PlanInvalid, PlanMade, PlanReviewed,
-    PullRequestObserved, PullRequestOpened, RecordForged, RequestObserved, ReviewCommentsDropped,
-    RunCancelled, RunOpened, RunReportWritten, RunResumed, RunSealed, RunSessionOpened, RunStopped,
-    RunTakenOver, SessionEnded, StageEntered, TaskFailed, TaskQueued, TaskRetried, TaskReturned,
-    VerificationDone, VerificationRequested, WorkLanded, WorktreeMoveRequested, WorktreeMoved,
+    LandingEvent, LandingFailed, LandingHeld, PlanApproved, PlanEvent, PlanInvalid, PlanMade,
+    PlanReviewed, PullRequestObserved, PullRequestOpened, QueueEvent, RecordForged,
+    RequestObserved, ReviewCommentsDropped, RunCancelled, RunChange, RunOpened, RunReportWritten,
+    RunResumed, RunSealed, RunSessionOpened, RunStopped, RunTakenOver, SessionEnded, StageEntered,
+    StageEvent, TaskEvent, TaskFailed, TaskQueued, TaskRetried, TaskReturned, VerificationDone,
+    VerificationEvent, VerificationRequested, WorkLanded, WorktreeMoveRequested, WorktreeMoved,
 };
 pub use graph::{MAX_RETURNS, TaskGraph, TaskPhase, TaskReturn, TaskState, WorktreeMove};
 pub use hook::{PendingRunHook, RunHookEvent, RunHookKey};

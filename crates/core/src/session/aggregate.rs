@@ -3,7 +3,7 @@
 use super::{
     command::{SessionCommand, SessionRejection},
     effect::SessionEffect,
-    event::{Event, SessionOpened},
+    event::{Event, SessionChange, SessionOpened},
     spec::SessionSpec,
     state::Session,
 };
@@ -16,7 +16,7 @@ use crate::{
 stored_event!(Event);
 
 impl Aggregate for Session {
-    aggregate_members!(Session "session", SessionId, SessionOpened(SessionSpec), SessionEffect);
+    aggregate_members!(Session "session", SessionId, Session(SessionChange::SessionOpened(SessionSpec)), SessionEffect);
 
     type Command = SessionCommand;
     type Rejection = SessionRejection;

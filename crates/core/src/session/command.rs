@@ -543,9 +543,11 @@ fn branch_hint(branch: &Option<String>) -> String {
 #[expect(clippy::wildcard_enum_match_arm, reason = "only reports have a status")]
 pub fn report_status_of(events: &[super::Event]) -> Option<ReportStatus> {
     events.iter().find_map(|event| match event {
-        super::Event::ClaimMade(claim) => Some(claim.status),
-        super::Event::FactReported(fact) => Some(fact.status),
-        super::Event::ProgressReported(_) => Some(ReportStatus::Applied),
+        super::Event::Report(super::ReportEvent::ClaimMade(claim)) => Some(claim.status),
+        super::Event::Report(super::ReportEvent::FactReported(fact)) => Some(fact.status),
+        super::Event::Report(super::ReportEvent::ProgressReported(_)) => {
+            Some(ReportStatus::Applied)
+        }
         _ => None,
     })
 }

@@ -334,7 +334,7 @@ impl Session {
                 let status = self.result_status(id);
                 let claim = ReportBody::Claim { kind, text };
                 let mut events = self.report_on_stream(id, &claim, cursor)?;
-                if let [Event::ReportsRefused(_)] = events.as_slice() {
+                if let [Event::Report(ReportEvent::ReportsRefused(_))] = events.as_slice() {
                     return Ok(events);
                 }
                 events.push(ResultReported { launch: id, result, status, cursor }.into());

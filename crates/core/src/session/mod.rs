@@ -51,21 +51,24 @@ pub use command::{
 pub use control::Compaction;
 pub use effect::{DeadlineKind, SessionEffect};
 pub use event::{
-    AgentReplaced, AgentWarned, AttemptCancelled, AttemptOpened, AttemptResolved, AttemptSealed,
-    AttemptStopped, AttemptSuperseded, BudgetRaised, CheckFinished, ClaimMade, CompactionFailed,
-    ContextCompacted, ContextReported, ConversationDeleted, EffectRetried, EffectShortage, Event,
-    FactReported, GoalChanged, HookFinished, LaunchAdopted, LaunchFailed, LaunchFollowed,
-    LaunchRequested, LaunchStarted, LimitLifted, LimitRaised, LimitSlot, MessageDelivered,
-    MessageLost, MessageQueued, MessageRefused, MessageTyped, MessageUnconfirmed, OutputAtLimit,
-    OutputDiskFull, OutputLost, OutputOversized, OutputResumed, PaneSeen, ProcessEnded,
-    ProcessSeen, ProcessSuspended, ProcessTreeReaped, ProcessUnknown, ProcessUnobserved,
-    ProgressReported, ReactionDone, RecordForged, ReportsRefused, RequestContradicted,
-    RequestOpened, RequestRuled, RequestSettled, ResultReported, ResultRequested, ReworkSent,
-    SessionDismissed, SessionOpened, SetupFinished, SignalInferred, SignalRecorded, SnapshotFailed,
-    SnapshotTaken, StopEscalated, StopRequested, StreamClosed, StreamHeard, StreamReady,
-    StreamRefused, StreamRetrying, StreamSettled, StreamSilent, StreamUnreachable, TaskAssigned,
-    TeamCommandCounted, ThreadRestarted, ThreadSwitched, ToolAnswered, ToolCalled, TurnEnded,
+    AgentReplaced, AgentWarned, AttemptCancelled, AttemptEvent, AttemptOpened, AttemptResolved,
+    AttemptSealed, AttemptStopped, AttemptSuperseded, BudgetEvent, BudgetRaised, CheckFinished,
+    ClaimMade, CompactionFailed, ContextCompacted, ContextReported, ConversationDeleted,
+    ConversationEvent, EffectEvent, EffectRetried, EffectShortage, Event, EvidenceEvent,
+    FactReported, GoalChanged, HookFinished, InputEvent, LaunchAdopted, LaunchFailed,
+    LaunchFollowed, LaunchRequested, LaunchStarted, LimitLifted, LimitRaised, LimitSlot,
+    MessageDelivered, MessageLost, MessageQueued, MessageRefused, MessageTyped, MessageUnconfirmed,
+    OutputAtLimit, OutputDiskFull, OutputLost, OutputOversized, OutputResumed, PaneSeen,
+    ProcessEnded, ProcessEvent, ProcessSeen, ProcessSuspended, ProcessTreeReaped, ProcessUnknown,
+    ProcessUnobserved, ProgressReported, ReactionDone, RecordForged, ReportEvent, ReportsRefused,
+    RequestContradicted, RequestEvent, RequestOpened, RequestRuled, RequestSettled, ResultReported,
+    ResultRequested, ReworkSent, SessionChange, SessionDismissed, SessionOpened, SetupFinished,
+    SignalInferred, SignalRecorded, SnapshotFailed, SnapshotTaken, StopEscalated, StopRequested,
+    StreamClosed, StreamEvent, StreamHeard, StreamReady, StreamRefused, StreamRetrying,
+    StreamSettled, StreamSilent, StreamUnreachable, TaskAssigned, TeamCommandCounted,
+    ThreadRestarted, ThreadSwitched, ToolAnswered, ToolCalled, ToolEvent, TurnEnded, TurnEvent,
     TurnMissing, TurnStarted, UsageReported, ViewersChanged, WorkFailed, WorkPrepared, WorkRemoved,
+    WorktreeEvent,
 };
 pub use hook::{FinishedHook, HookEnd, HookEvent, HookKey, PendingHook};
 pub use interface::{

@@ -103,32 +103,52 @@ impl Team {
         let mut messages: BTreeSet<u32> = BTreeSet::new();
         for event in events {
             match event {
-                Event::PhaseChanged(_) => {
+                Event::Team(TeamChange::PhaseChanged(_)) => {
                     names.extend(self.members.iter().map(|member| member.name.as_str()));
                 }
-                Event::MemberBound(MemberBound { name, .. })
-                | Event::MemberOrdered(MemberOrdered { name, .. })
-                | Event::ConversationCleanedUp(ConversationCleanedUp { name, .. })
-                | Event::MemberRotated(MemberRotated { to: name, .. })
-                | Event::MessageStored(MessageStored { to: Recipient::Member(name), .. }) => {
+                Event::Member(
+                    MemberEvent::MemberBound(MemberBound { name, .. })
+                    | MemberEvent::MemberOrdered(MemberOrdered { name, .. }),
+                )
+                | Event::Loop(LoopEvent::ConversationCleanedUp(ConversationCleanedUp {
+                    name,
+                    ..
+                }))
+                | Event::Member(MemberEvent::MemberRotated(MemberRotated { to: name, .. }))
+                | Event::Message(MessageEvent::MessageStored(MessageStored {
+                    to: Recipient::Member(name),
+                    ..
+                })) => {
                     names.insert(name);
                 }
-                Event::MemberLeft(MemberLeft { to: Some(name), .. }) => drop(names.insert(name)),
-                Event::MessageOffered(MessageOffered { no, lease })
-                | Event::MessageAccepted(MessageAccepted { no, lease, .. }) => {
+                Event::Member(MemberEvent::MemberLeft(MemberLeft { to: Some(name), .. })) => {
+                    names.insert(name);
+                }
+                Event::Message(
+                    MessageEvent::MessageOffered(MessageOffered { no, lease })
+                    | MessageEvent::MessageAccepted(MessageAccepted { no, lease, .. }),
+                ) => {
                     names.insert(&lease.consumer);
                     messages.insert(*no);
                 }
-                Event::MessageAcknowledged(MessageAcknowledged { no, by, .. }) => {
+                Event::Message(MessageEvent::MessageAcknowledged(MessageAcknowledged {
+                    no,
+                    by,
+                    ..
+                })) => {
                     names.insert(by);
                     messages.insert(*no);
                 }
-                Event::MessageReturned(MessageReturned { no, .. })
-                | Event::MessageExpired(MessageExpired { no })
-                | Event::MessageCancelled(MessageCancelled { no, .. })
-                | Event::MessageDead(MessageDead { no, .. })
-                | Event::MessageRequeued(MessageRequeued { no, .. })
-                | Event::NewsAdded(NewsAdded { no, .. }) => drop(messages.insert(*no)),
+                Event::Message(
+                    MessageEvent::MessageReturned(MessageReturned { no, .. })
+                    | MessageEvent::MessageExpired(MessageExpired { no })
+                    | MessageEvent::MessageCancelled(MessageCancelled { no, .. })
+                    | MessageEvent::MessageDead(MessageDead { no, .. })
+                    | MessageEvent::MessageRequeued(MessageRequeued { no, .. })
+                    | MessageEvent::NewsAdded(NewsAdded { no, .. }),
+                ) => {
+                    messages.insert(*no);
+                }
                 _ => {}
             }
         }

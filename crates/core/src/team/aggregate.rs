@@ -4,7 +4,7 @@ use super::{
     advance::{TeamAdvanceContext, TeamStep},
     command::{TeamCommand, TeamRejection},
     effect::TeamEffect,
-    event::{Event, PhaseChanged, TeamOpened},
+    event::{Event, PhaseChanged, TeamChange, TeamOpened},
     member::TeamActor,
     spec::TeamSpec,
     state::{Team, TeamPhase},
@@ -27,7 +27,7 @@ pub struct TeamDecideContext<'a> {
 stored_event!(Event);
 
 impl Aggregate for Team {
-    aggregate_members!(Team "team", TeamId, TeamOpened(TeamSpec), TeamEffect);
+    aggregate_members!(Team "team", TeamId, Team(TeamChange::TeamOpened(TeamSpec)), TeamEffect);
 
     type Command = TeamCommand;
     type Rejection = TeamRejection;

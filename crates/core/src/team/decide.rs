@@ -40,13 +40,14 @@ impl Team {
         }
         let mut events = self.dispatch(actor, command, context)?;
         // One move covers one action. A continuation that is refused does not use up the move.
-        let refused = matches!(events.first(), Some(Event::ContinuationRefused(_)));
+        let refused =
+            matches!(events.first(), Some(Event::Loop(LoopEvent::ContinuationRefused(_))));
         if let Some(action) = action
             && !refused
             && self.uses_move(actor, command)
         {
             // The event that ends the team must come last.
-            let ends = matches!(events.last(), Some(Event::PhaseChanged(e)) if e.phase.is_over());
+            let ends = matches!(events.last(), Some(Event::Team(TeamChange::PhaseChanged(e))) if e.phase.is_over());
             events.insert(events.len() - usize::from(ends), MoveUsed { action }.into());
         }
         Ok(events)

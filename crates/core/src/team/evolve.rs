@@ -67,84 +67,88 @@ impl Team {
     /// Applies one event.
     pub fn evolve(&mut self, at: Moment, event: &Event) {
         match event {
+            Event::Team(event) => self.apply_change(at, event),
+            Event::Member(event) => self.apply_member(at, event),
+            Event::Message(event) => {
+                self.apply_message(at, event);
+                self.clear_continuation();
+            }
+            Event::Criterion(event) => self.apply_criterion(at, event),
+            Event::Check(event) => self.apply_check(event),
+            Event::Loop(event) => self.apply_loop(at, event),
+            Event::Manager(event) => self.apply_manager(at, event),
+            Event::Finish(event) => self.apply_finish(event),
+        }
+    }
+
+    /// Applies a change to the team itself.
+    fn apply_change(&mut self, at: Moment, event: &TeamChange) {
+        match event {
             // `open` handles this event, which is always the first in the stream.
-            Event::TeamOpened(_) => {}
-            Event::TeamRenamed(e) => self.spec.name.clone_from(&e.name),
-            Event::PhaseChanged(e) => self.enter_phase(e.phase.clone(), at),
-            Event::MemberBound(_)
-            | Event::MemberLeft(_)
-            | Event::MemberRotated(_)
-            | Event::MemberLabelled(_)
-            | Event::ContractAcknowledged(_)
-            | Event::NewsReported(_) => self.apply_member(at, event),
-            Event::MessageStored(_)
-            | Event::UndeliveredReported(_)
-            | Event::NewsAdded(_)
-            | Event::MessageOffered(_)
-            | Event::MessageAccepted(_)
-            | Event::MessageAcknowledged(_)
-            | Event::MessageReturned(_)
-            | Event::MessageExpired(_)
-            | Event::MessageCancelled(_)
-            | Event::MessageDead(_)
-            | Event::MessageRequeued(_) => self.apply_message(at, event),
-            Event::CriterionProposed(e) => self.propose_criterion(e, at),
-            Event::CriterionJudged(e) => self.judge_criterion(e, at),
-            Event::CheckRequested(e) => {
+            TeamChange::TeamOpened(_) => {}
+            TeamChange::TeamRenamed(e) => self.spec.name.clone_from(&e.name),
+            TeamChange::PhaseChanged(e) => self.enter_phase(e.phase.clone(), at),
+            TeamChange::CommandsApproved(e) => self.consented.extend(e.commands.iter().cloned()),
+            TeamChange::Configured(e) => self.config = (*e.config).clone(),
+        }
+    }
+
+    /// Applies an event about a criterion.
+    fn apply_criterion(&mut self, at: Moment, event: &CriterionEvent) {
+        match event {
+            CriterionEvent::CriterionProposed(e) => self.propose_criterion(e, at),
+            CriterionEvent::CriterionJudged(e) => self.judge_criterion(e, at),
+        }
+    }
+
+    /// Applies an event about a check.
+    fn apply_check(&mut self, event: &CheckEvent) {
+        match event {
+            CheckEvent::CheckRequested(e) => {
                 self.checks_requested = e.check.no;
                 self.checks.push(e.check.clone());
             }
-            Event::CheckJoined(e) => {
+            CheckEvent::CheckJoined(e) => {
                 let check = self.checks.iter_mut().find(|check| check.no == e.no);
                 if let Some(check) = check {
                     check.joined.push(e.by.clone());
                 }
             }
-            Event::CheckDone(e) => self.end_check(e),
-            Event::CommandsApproved(e) => self.consented.extend(e.commands.iter().cloned()),
-            Event::PolicyObserved(e) => self.policy.record_observation(e, at),
-            Event::PolicyActed(e) => self.policy.record_action(e),
-            Event::LoopBegun(e) => {
-                let (template, by) = ((*e.template).clone(), e.by.clone());
-                if by == TeamActor::Operator {
-                    self.consented.extend(template.commands().map(str::to_owned));
-                }
-                self.loop_state = Some(Loop::begin(template, by, self.messages_stored));
-                self.clear_evidence_failures();
-                self.withdraw_last_move(&e.by);
-            }
-            Event::EvidenceShown(_)
-            | Event::ContinuationRefused(_)
-            | Event::LoopAdvanced(_)
-            | Event::ConversationCleanedUp(_)
-            | Event::LoopEnded(_) => {
-                self.apply_loop(at, event);
-                if let Event::LoopAdvanced(e) = event {
-                    self.clear_evidence_failures();
-                    self.messages.change(e.message, |message| message.begun = true);
-                }
-            }
-            Event::Configured(e) => self.config = (*e.config).clone(),
-            Event::MoveRecorded(e) => {
+            CheckEvent::CheckDone(e) => self.end_check(e),
+        }
+    }
+
+    /// Applies an event about a manager or the managing policy.
+    fn apply_manager(&mut self, at: Moment, event: &ManagerEvent) {
+        match event {
+            ManagerEvent::MoveRecorded(e) => {
                 let (kind, because, by) = (e.kind, e.because.clone(), e.by.clone());
                 let (used, withdrawn) = (false, false);
                 self.moves.push(ManagerMove { kind, because, by, at, used, withdrawn });
             }
-            Event::MoveUsed(_) => {
+            ManagerEvent::MoveUsed(_) => {
                 if let Some(newest) = self.moves.last_mut() {
                     newest.used = true;
                 }
             }
-            Event::NextProposed(e) => self.add_proposal(e),
-            Event::NextChosen(e) => {
+            ManagerEvent::ActionRefused(e) => self.add_refusal(e),
+            ManagerEvent::EpilogueDone(e) => drop(self.epilogue.insert(e.step)),
+            ManagerEvent::PolicyObserved(e) => self.policy.record_observation(e, at),
+            ManagerEvent::PolicyActed(e) => self.policy.record_action(e),
+            ManagerEvent::NextProposed(e) => self.add_proposal(e),
+            ManagerEvent::NextChosen(e) => {
                 if let Some(round) = self.next.as_mut().filter(|round| round.no == e.round) {
                     round.chosen = Some((e.choice, e.because.clone()));
                 }
             }
-            Event::ActionRefused(e) => self.add_refusal(e),
-            Event::EpilogueDone(e) => drop(self.epilogue.insert(e.step)),
-            Event::WorkChallenged(_) => self.challenged = true,
-            Event::FinishRequested(e) => {
+        }
+    }
+
+    /// Applies an event about finishing the team.
+    fn apply_finish(&mut self, event: &FinishEvent) {
+        match event {
+            FinishEvent::WorkChallenged(_) => self.challenged = true,
+            FinishEvent::FinishRequested(e) => {
                 self.audits = e.no;
                 self.audit = Some(FinishAudit {
                     no: e.no,
@@ -155,13 +159,12 @@ impl Team {
                 });
                 self.blockers.clear();
             }
-            Event::FinishRefused(e) => {
+            FinishEvent::FinishAllowed(e) => self.allowed.clone_from(&e.blockers),
+            FinishEvent::FinishRefused(e) => {
                 self.audit = None;
                 self.blockers = e.blockers.clone();
             }
-            Event::FinishAllowed(e) => self.allowed.clone_from(&e.blockers),
-            // These events do not change the state of a team. A session's own events record the order to the session.
-            Event::MemberOrdered(_) | Event::FinishReported(_) => {}
+            FinishEvent::FinishReported(_) => {}
         }
     }
 
@@ -181,10 +184,10 @@ impl Team {
         self.since = at;
     }
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "evolve() is the exhaustive match")]
-    fn apply_member(&mut self, at: Moment, event: &Event) {
+    /// Applies an event about a member.
+    fn apply_member(&mut self, at: Moment, event: &MemberEvent) {
         match event {
-            Event::MemberBound(e) => self.members.push(TeamMember {
+            MemberEvent::MemberBound(e) => self.members.push(TeamMember {
                 name: e.name.clone(),
                 role: e.role,
                 session: e.session,
@@ -198,15 +201,15 @@ impl Team {
                 reported: NewsWatermark::default(),
                 news: Vec::new(),
             }),
-            Event::MemberLeft(e) => self.retire_member(e, at),
-            Event::MemberRotated(e) => self.replace_member(e, at),
-            Event::MemberLabelled(e) => {
+            MemberEvent::MemberLeft(e) => self.retire_member(e, at),
+            MemberEvent::MemberRotated(e) => self.replace_member(e, at),
+            MemberEvent::MemberLabelled(e) => {
                 self.with_member(&e.name, |member| member.labels = e.labels.clone());
             }
-            Event::ContractAcknowledged(e) => {
+            MemberEvent::ContractAcknowledged(e) => {
                 self.with_member(&e.name, |member| member.acknowledged = Some(e.revision));
             }
-            Event::NewsReported(e) => self.with_member(&e.member, |member| {
+            MemberEvent::NewsReported(e) => self.with_member(&e.member, |member| {
                 member.reported = NewsWatermark {
                     turns_ended: e.turns_ended,
                     attempts_sealed: e.attempts_sealed,
@@ -215,7 +218,8 @@ impl Team {
                 };
                 member.news = e.messages.clone();
             }),
-            _ => {}
+            // This event does not change the state of a team. A session's own events record the order to the session.
+            MemberEvent::MemberOrdered(_) => {}
         }
     }
 
@@ -295,45 +299,43 @@ impl Team {
         self.reassign_messages(&e.from, &e.to);
     }
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "evolve() is the exhaustive match")]
-    fn apply_message(&mut self, at: Moment, event: &Event) {
+    /// Applies an event about messages between members.
+    fn apply_message(&mut self, at: Moment, event: &MessageEvent) {
         match event {
-            Event::MessageStored(e) => self.store_message(e, at),
-            Event::NewsAdded(e) => {
-                self.messages.change(e.no, |message| message.text = e.text.clone());
-            }
-            Event::MessageOffered(e) => self.messages.change(e.no, |message| {
+            MessageEvent::MessageStored(e) => self.store_message(e, at),
+            MessageEvent::MessageOffered(e) => self.messages.change(e.no, |message| {
                 message.offers = e.lease.no;
                 message.status = MessageStatus::Offered(e.lease.clone());
             }),
-            Event::MessageAccepted(e) => {
+            MessageEvent::MessageAccepted(e) => {
                 self.settle_message(e.no, MessageStatus::Accepted(e.lease.clone()));
             }
-            Event::MessageAcknowledged(e) => {
+            MessageEvent::MessageAcknowledged(e) => {
                 let lease = self.message(e.no).map_or(0, |message| message.offers);
                 self.settle_message(e.no, MessageStatus::Acknowledged { by: e.by.clone(), lease });
             }
-            Event::MessageReturned(e) => self.messages.change(e.no, |message| {
+            MessageEvent::MessageReturned(e) => self.messages.change(e.no, |message| {
                 message.redelivered |= message.status != MessageStatus::Stored;
                 message.status = MessageStatus::Stored;
             }),
-            Event::MessageExpired(e) => self.settle_message(e.no, MessageStatus::Expired),
-            Event::MessageCancelled(e) => {
+            MessageEvent::MessageExpired(e) => self.settle_message(e.no, MessageStatus::Expired),
+            MessageEvent::MessageCancelled(e) => {
                 self.settle_message(e.no, MessageStatus::Cancelled { because: e.because.clone() });
             }
-            Event::MessageDead(e) => {
+            MessageEvent::MessageDead(e) => {
                 self.messages.change(e.no, |message| message.dead_lettered_by = e.by.clone());
                 self.settle_message(e.no, MessageStatus::Dead { reason: e.reason.clone() });
             }
-            Event::UndeliveredReported(e) => {
+            MessageEvent::MessageRequeued(e) => self.requeue(e),
+            MessageEvent::UndeliveredReported(e) => {
                 for no in &e.messages {
                     self.messages.change(*no, |message| message.reported = true);
                 }
             }
-            Event::MessageRequeued(e) => self.requeue(e),
-            _ => {}
+            MessageEvent::NewsAdded(e) => {
+                self.messages.change(e.no, |message| message.text = e.text.clone());
+            }
         }
-        self.clear_continuation();
     }
 
     fn requeue(&mut self, e: &MessageRequeued) {
@@ -519,42 +521,70 @@ impl Team {
         self.failed.retain(|failed| !matches!(failed.purpose, CheckPurpose::Evidence { .. }));
     }
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "evolve() is the exhaustive match")]
-    fn apply_loop(&mut self, at: Moment, event: &Event) {
-        let Some(looped) = &mut self.loop_state else { return };
+    /// Applies an event about the loop.
+    fn apply_loop(&mut self, at: Moment, event: &LoopEvent) {
         match event {
-            Event::EvidenceShown(e) if e.iteration == looped.iteration => {
-                looped.record_evidence(&e.name, &e.shown);
-                looped.shown_by.insert(e.name.clone(), e.by.clone());
+            LoopEvent::LoopBegun(e) => {
+                let (template, by) = ((*e.template).clone(), e.by.clone());
+                if by == TeamActor::Operator {
+                    self.consented.extend(template.commands().map(str::to_owned));
+                }
+                self.loop_state = Some(Loop::begin(template, by, self.messages_stored));
+                self.clear_evidence_failures();
+                self.withdraw_last_move(&e.by);
             }
-            Event::ContinuationRefused(e) => {
-                looped.refusals += 1;
-                looped.last_refusal = Some(e.why.code().to_owned());
+            LoopEvent::LoopAdvanced(e) => {
+                self.clear_evidence_failures();
+                self.messages.change(e.message, |message| message.begun = true);
             }
-            Event::LoopAdvanced(e) => {
-                looped.completed.push(CompletedIteration {
-                    iteration: looped.iteration,
+            LoopEvent::EvidenceShown(_)
+            | LoopEvent::ContinuationRefused(_)
+            | LoopEvent::ConversationCleanedUp(_)
+            | LoopEvent::LoopEnded(_) => {}
+        }
+        if let Some(looped) = &mut self.loop_state {
+            looped.apply(at, event);
+        }
+    }
+}
+
+impl Loop {
+    fn apply(&mut self, at: Moment, event: &LoopEvent) {
+        match event {
+            LoopEvent::LoopBegun(_) => {}
+            LoopEvent::EvidenceShown(e) => {
+                if e.iteration == self.iteration {
+                    self.record_evidence(&e.name, &e.shown);
+                    self.shown_by.insert(e.name.clone(), e.by.clone());
+                }
+            }
+            LoopEvent::ContinuationRefused(e) => {
+                self.refusals += 1;
+                self.last_refusal = Some(e.why.code().to_owned());
+            }
+            LoopEvent::LoopAdvanced(e) => {
+                self.completed.push(CompletedIteration {
+                    iteration: self.iteration,
                     message: e.message,
                     consumer: e.consumer.clone(),
                     at,
                     fingerprint: e.fingerprint.clone(),
                 });
-                looped.iteration = e.to;
-                looped.continuation = None;
-                looped.compactions = None;
-                looped.evidence_shown.clear();
-                looped.shown_by.clear();
+                self.iteration = e.to;
+                self.continuation = None;
+                self.compactions = None;
+                self.evidence_shown.clear();
+                self.shown_by.clear();
             }
-            Event::ConversationCleanedUp(e) => {
-                looped.cleaned_for = Some(e.message);
-                looped.compactions = e.compactions;
+            LoopEvent::ConversationCleanedUp(e) => {
+                self.cleaned_for = Some(e.message);
+                self.compactions = e.compactions;
             }
-            Event::LoopEnded(e) => {
-                looped.ended = Some(e.end.clone());
-                looped.ended_by = e.by.clone();
-                looped.continuation = None;
+            LoopEvent::LoopEnded(e) => {
+                self.ended = Some(e.end.clone());
+                self.ended_by = e.by.clone();
+                self.continuation = None;
             }
-            _ => {}
         }
     }
 }

@@ -66,7 +66,7 @@ impl Team {
 
     /// Returns the session commands that an event requires, which are sent in the same transaction.
     pub fn session_commands(&self, event: &Event) -> Vec<(SessionId, session::SessionCommand)> {
-        if let Event::PhaseChanged(e) = event {
+        if let Event::Team(TeamChange::PhaseChanged(e)) = event {
             return self.dismissals(&e.phase);
         }
         self.member_command(event).into_iter().collect()
@@ -89,13 +89,15 @@ impl Team {
     #[expect(clippy::wildcard_enum_match_arm, reason = "no other event requires a command")]
     fn member_command(&self, event: &Event) -> Option<(SessionId, session::SessionCommand)> {
         let (name, command) = match event {
-            Event::MemberOrdered(e) => (&e.name, self.order_command(&e.what, &e.key, &e.by)),
-            Event::ConversationCleanedUp(e)
+            Event::Member(MemberEvent::MemberOrdered(e)) => {
+                (&e.name, self.order_command(&e.what, &e.key, &e.by))
+            }
+            Event::Loop(LoopEvent::ConversationCleanedUp(e))
                 if e.skipped.is_none() && e.clean_up == CleanUp::Compact =>
             {
                 (&e.name, session::SessionCommand::Compact { key: self.clean_up_key(e.message) })
             }
-            Event::FinishReported(e) => {
+            Event::Finish(FinishEvent::FinishReported(e)) => {
                 let key = format!("team-{}-done", self.id.short());
                 let mode = session::SendMode::Continue;
                 (&e.name, session::SessionCommand::Send { key, text: e.text.clone(), mode })

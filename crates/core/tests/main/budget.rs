@@ -4,8 +4,8 @@ use provost_core::{
     lifecycle::{ClaimKind, Flag},
     limits::{MAX_REPORT_BYTES, MAX_REPORTS},
     session::{
-        Event, FactKind, OnFinish, Progress, RecordSignal, RecordSource, ReportBody, Reporter,
-        SessionCommand, SessionRejection, SessionSpec, StreamSignal, TurnEnd,
+        Event, FactKind, OnFinish, Progress, RecordSignal, RecordSource, ReportBody, ReportEvent,
+        Reporter, SessionCommand, SessionRejection, SessionSpec, StreamSignal, TurnEnd,
     },
     team::MemberCall,
 };
@@ -30,7 +30,11 @@ fn use_all_but(harness: &mut TestSession, bytes: u64) {
 }
 
 fn refusals(harness: &TestSession) -> usize {
-    harness.log.iter().filter(|(_, event)| matches!(event, Event::ReportsRefused(_))).count()
+    harness
+        .log
+        .iter()
+        .filter(|(_, event)| matches!(event, Event::Report(ReportEvent::ReportsRefused(_))))
+        .count()
 }
 
 #[test]

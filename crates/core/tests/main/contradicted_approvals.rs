@@ -4,7 +4,8 @@ use provost_core::{
     lifecycle::Flag,
     request::{AgentRequest, ApprovalScope, RequestKind, RequestReply},
     session::{
-        Event, ProcessExit, SendMode, SessionCommand, SessionRejection, StoppedBy, StreamSignal,
+        Event, ProcessExit, RequestEvent, SendMode, SessionCommand, SessionRejection, StoppedBy,
+        StreamSignal,
     },
 };
 
@@ -63,8 +64,10 @@ fn contradiction_is_recorded_once_for_own_answers() {
     assert_eq!(harness.try_signal(another), nothing);
     assert_eq!(harness.try_signal(item_finished(true)), Ok(()));
     assert_eq!(harness.try_signal(item_finished(true)), nothing);
-    let contradictions =
-        harness.log.iter().filter(|(_, e)| matches!(e, Event::RequestContradicted(_)));
+    let contradictions = harness
+        .log
+        .iter()
+        .filter(|(_, e)| matches!(e, Event::Request(RequestEvent::RequestContradicted(_))));
     assert_eq!(contradictions.count(), 1);
 }
 

@@ -3,8 +3,9 @@
 use provost_core::{
     lifecycle::{ClaimKind, Flag, State},
     session::{
-        ContextUsage, DeadlineKind, DeliveryStatus, Event, ProcessExit, RecordSignal,
-        SessionCommand, SessionEffect, SessionRejection, SessionSpec, StreamSignal, TurnEnd,
+        ContextUsage, ConversationEvent, DeadlineKind, DeliveryStatus, Event, ProcessExit,
+        RecordSignal, SessionCommand, SessionEffect, SessionRejection, SessionSpec, StreamSignal,
+        TurnEnd,
     },
 };
 
@@ -192,7 +193,10 @@ fn unconfirmed_compaction_times_out() {
     assert!(harness.session.compacting().is_some());
     harness.advance_clock(1);
     assert!(harness.session.compacting().is_none());
-    assert!(harness.log.iter().any(|(_, event)| matches!(event, Event::CompactionFailed(_))));
+    assert!(harness.log.iter().any(|(_, event)| matches!(
+        event,
+        Event::Conversation(ConversationEvent::CompactionFailed(_))
+    )));
     assert_eq!(pending_delivery(&harness).as_deref(), Some("result-1-0"));
 }
 

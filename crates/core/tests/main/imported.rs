@@ -4,8 +4,8 @@ use provost_core::{
     aggregate::Aggregate,
     lifecycle::State,
     session::{
-        Event, HookEnd, HookEvent, ManualOutcome, ProcessExit, SendMode, SessionCommand,
-        SessionRejection, StoppedBy,
+        AttemptEvent, Event, HookEnd, HookEvent, ManualOutcome, ProcessExit, SendMode,
+        SessionChange, SessionCommand, SessionRejection, StoppedBy,
     },
 };
 
@@ -21,7 +21,10 @@ fn close_imported(harness: &mut TestSession) -> Vec<Event> {
 }
 
 fn count_cancellations(events: &[Event]) -> usize {
-    events.iter().filter(|event| matches!(event, Event::AttemptCancelled(_))).count()
+    events
+        .iter()
+        .filter(|event| matches!(event, Event::Attempt(AttemptEvent::AttemptCancelled(_))))
+        .count()
 }
 
 #[test]
@@ -49,7 +52,7 @@ fn imported_hooks_end_uncertain_or_not_started() {
     let events = close_imported(&mut harness);
     let ended = |of: HookEvent| {
         let finished = |event: &Event| {
-            let Event::HookFinished(e) = event else { return None };
+            let Event::Session(SessionChange::HookFinished(e)) = event else { return None };
             (e.key.event == of).then(|| e.end.clone())
         };
         events.iter().find_map(finished)

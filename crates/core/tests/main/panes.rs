@@ -3,7 +3,7 @@
 use provost_core::{
     request::{AgentRequest, RequestKind, RequestReply},
     session::{
-        AgentInterface, DeliveryStatus, Event, ExternalAgent, InputBlocked, PaneState,
+        AgentInterface, DeliveryStatus, Event, ExternalAgent, InputBlocked, InputEvent, PaneState,
         ProcessIdentity, ReceiveMode, RecordSignal, RecordSource, ScreenHint, ScreenSource,
         SendMode, SessionCommand, SessionEffect, SessionRejection, SessionSpec, TmuxPane, TurnEnd,
         TypingState,
@@ -301,8 +301,7 @@ fn random_event(harness: &TestSession, rng: &mut Rng, place: u64) -> SessionComm
 }
 
 fn count_typed(log: &[(Moment, Event)], wanted: TypingState) -> usize {
-    let typed =
-        |event: &&(Moment, Event)| matches!(&event.1, Event::MessageTyped(e) if e.state == wanted);
+    let typed = |event: &&(Moment, Event)| matches!(&event.1, Event::Input(InputEvent::MessageTyped(e)) if e.state == wanted);
     log.iter().filter(typed).count()
 }
 

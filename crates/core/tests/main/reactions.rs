@@ -4,8 +4,8 @@ use provost_core::{
     lifecycle::{ClaimKind, State},
     session::{
         AgentMessageKind, ContextUsage, DeadlineKind, Event, ExternalAgent, LaunchReason, Reaction,
-        ReactionAction, ReactionTrigger, RecordSignal, SendMode, Session, SessionCommand,
-        SessionRejection, SessionSpec, StopReason, StreamSignal, TmuxPane, TurnEnd,
+        ReactionAction, ReactionTrigger, RecordSignal, SendMode, Session, SessionChange,
+        SessionCommand, SessionRejection, SessionSpec, StopReason, StreamSignal, TmuxPane, TurnEnd,
     },
 };
 
@@ -88,7 +88,11 @@ fn pass_with_silence(harness: &mut TestSession, ms: u64) {
 }
 
 fn reactions_done(harness: &TestSession) -> usize {
-    harness.log.iter().filter(|(_, event)| matches!(event, Event::ReactionDone(_))).count()
+    harness
+        .log
+        .iter()
+        .filter(|(_, event)| matches!(event, Event::Session(SessionChange::ReactionDone(_))))
+        .count()
 }
 
 fn has_message(session: &Session, kind: AgentMessageKind) -> bool {
@@ -356,7 +360,7 @@ fn r18_successor_starts_after_former_agent_is_gone() {
         (harness.session.spec.agent.name.as_str(), &harness.session.thread),
         ("heir", &None)
     );
-    let replaced = |event: &Event| matches!(event, Event::AgentReplaced(e) if e.to == "heir");
+    let replaced = |event: &Event| matches!(event, Event::Session(SessionChange::AgentReplaced(e)) if e.to == "heir");
     assert!(harness.log.iter().any(|(_, event)| replaced(event)));
     harness.start();
     let delivered = harness.session.effects().into_iter().find_map(delivered_message);

@@ -4,9 +4,9 @@ use provost_core::{
     lifecycle::{Cause, ClaimKind, Flag, State},
     request::{AgentRequest, BlockingMode, RequestKind, RequestReply, RequestStatus},
     session::{
-        AgentInterface, AgentMessageKind, Budget, Cursor, Event, LaunchReason, ProcessExit,
-        SendMode, SessionCommand, SessionEffect, SessionRejection, SessionSpec, StoppedBy,
-        StreamSignal, TurnEnd, Usage,
+        AgentInterface, AgentMessageKind, Budget, Cursor, Event, InputEvent, LaunchReason,
+        ProcessExit, RequestEvent, SendMode, SessionCommand, SessionEffect, SessionRejection,
+        SessionSpec, StoppedBy, StreamSignal, TurnEnd, Usage,
     },
 };
 
@@ -215,7 +215,8 @@ fn undelivered_approval_is_lost_answer_is_kept() {
             .end(ProcessExit::Signal(9));
         harness.start();
         let lost: Vec<&Event> = harness.log.iter().map(|(_, event)| event).collect();
-        let lost = lost.iter().any(|event| matches!(event, Event::MessageLost(_)));
+        let lost =
+            lost.iter().any(|event| matches!(event, Event::Input(InputEvent::MessageLost(_))));
         assert_eq!(
             lost,
             kind == RequestKind::Approval,
@@ -508,7 +509,11 @@ fn policy_settles_approval_once_without_user() {
             subject: Some(Box::new(subject)),
             ..request_of_kind(RequestKind::Approval)
         }));
-        let ruled = harness.log.iter().filter(|(_, e)| matches!(e, Event::RequestRuled(_))).count();
+        let ruled = harness
+            .log
+            .iter()
+            .filter(|(_, e)| matches!(e, Event::Request(RequestEvent::RequestRuled(_))))
+            .count();
         assert_eq!(ruled, usize::from(reply.is_some()), "{command}");
         let given = harness.session.messages.last().and_then(|message| message.reply.clone());
         assert_eq!(given, reply, "{command}");

@@ -4,8 +4,8 @@ use provost_core::{
     lifecycle::State,
     request::RequestStatus,
     session::{
-        ContextUsage, DeliveryStatus, Event, RecordSignal, RecordSource, ScreenHint, ScreenSource,
-        SessionCommand, SessionRejection, TurnEnd, Usage,
+        ContextUsage, ConversationEvent, DeliveryStatus, Event, RecordSignal, RecordSource,
+        ScreenHint, ScreenSource, SessionCommand, SessionRejection, TurnEnd, TurnEvent, Usage,
     },
 };
 
@@ -37,7 +37,7 @@ fn after_first_turn() -> TestSession {
 fn recorded_switches(harness: &TestSession) -> Vec<(String, String)> {
     let mut moved = Vec::new();
     for (_, event) in &harness.log {
-        if let Event::ThreadSwitched(e) = event {
+        if let Event::Conversation(ConversationEvent::ThreadSwitched(e)) = event {
             moved.push((e.from.clone(), e.to.clone()));
         }
     }
@@ -97,8 +97,7 @@ fn thread_switch_closes_open_turn_and_question() {
     switch_thread(&mut harness, "two").unwrap();
     assert_eq!(harness.session.requests[0].status, RequestStatus::AnsweredElsewhere);
     assert_eq!(harness.state(), State::Idle);
-    let ends =
-        |event: &Event| matches!(event, Event::TurnEnded(e) if e.end == TurnEnd::Interrupted);
+    let ends = |event: &Event| matches!(event, Event::Turn(TurnEvent::TurnEnded(e)) if e.end == TurnEnd::Interrupted);
     assert!(harness.log.iter().any(|(_, event)| ends(event)));
 }
 

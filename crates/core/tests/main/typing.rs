@@ -4,7 +4,7 @@ use provost_core::{
     lifecycle::State,
     request::{AgentRequest, ApprovalScope, RequestKind, RequestReply, RequestStatus},
     session::{
-        AgentInterface, AgentMessage, DeliveryStatus, Event, InputBlocked, ProcessExit,
+        AgentInterface, AgentMessage, DeliveryStatus, Event, InputBlocked, InputEvent, ProcessExit,
         RecordSignal, RecordSource, ScreenHint, ScreenSource, SessionCommand, SessionEffect,
         SessionRejection, SessionSpec, StreamSignal, TurnEnd, TypingState, check_typeable,
         enter_retry_key, literal_text, pasteable_text,
@@ -551,7 +551,7 @@ fn interrupted_turn_loses_untyped_answer() {
     harness.record(50, RecordSignal::TurnEnded { turn: Some("a".to_owned()), end, says: None });
     assert!(matches!(first_message_fate(&harness), DeliveryStatus::Undeliverable { .. }));
     assert_eq!(harness.session.requests[0].status, RequestStatus::Answered, "it left Open once");
-    let lost = |event: &Event| matches!(event, Event::MessageLost(_));
+    let lost = |event: &Event| matches!(event, Event::Input(InputEvent::MessageLost(_)));
     assert_eq!(harness.log.iter().filter(|(_, event)| lost(event)).count(), 1);
 }
 

@@ -4,7 +4,7 @@ use provost_core::{
     lifecycle::{ClaimKind, State},
     request::{ApprovalScope, RequestReply, RequestStatus},
     session::{
-        AgentMessageKind, DeadlineKind, DeliveryStatus, Event, ProcessExit, Reaction,
+        AgentMessageKind, DeadlineKind, DeliveryStatus, Event, InputEvent, ProcessExit, Reaction,
         ReactionTrigger, RecordSignal, ScreenHint, ScreenSource, SessionCommand, SessionSpec,
         StreamSignal,
     },
@@ -128,7 +128,7 @@ fn nudged() -> TestSession {
 
 fn dropped_nudge_reason(harness: &TestSession) -> Option<&str> {
     harness.log.iter().find_map(|(_, event)| {
-        let Event::MessageLost(e) = event else { return None };
+        let Event::Input(InputEvent::MessageLost(e)) = event else { return None };
         e.key.starts_with("nudge-").then_some(e.reason.as_str())
     })
 }

@@ -6,8 +6,8 @@ use provost_core::{
         AgentRequest, ApprovalScope, BlockingMode, RequestKind, RequestReply, RequestStatus,
     },
     session::{
-        AgentInterface, DeliveryStatus, Event, ExternalAgent, InputBlocked, ProcessExit,
-        ProcessIdentity, RecordSignal, RecordSource, ReportBody, Reporter, ScreenHint,
+        AgentInterface, DeliveryStatus, Event, ExternalAgent, InputBlocked, ProcessEvent,
+        ProcessExit, ProcessIdentity, RecordSignal, RecordSource, ReportBody, Reporter, ScreenHint,
         ScreenSource, SendMode, SessionCommand, SessionEffect, SessionRejection, SessionSpec,
         SignalKind, StreamSignal, TmuxPane, TurnEnd, TypingState, enter_retry_key,
     },
@@ -652,7 +652,12 @@ fn adopted_agent_is_never_stopped() {
     assert!(harness.session.attempt().is_sealed(), "its process need not end for that");
     let follows = |effect: &SessionEffect| matches!(effect, SessionEffect::Follow(_));
     assert!(!harness.session.effects().iter().any(follows), "it is no longer watched");
-    assert!(harness.log.iter().all(|(_, event)| !matches!(event, Event::StopRequested(_))));
+    assert!(
+        harness
+            .log
+            .iter()
+            .all(|(_, event)| !matches!(event, Event::Process(ProcessEvent::StopRequested(_))))
+    );
 }
 
 #[test]

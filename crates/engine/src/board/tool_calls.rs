@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use provost_api::{ChangedRows, OverviewAnswer, TeamMessageRow, ToolAnswer};
 use provost_core::{
     ids::{LaunchId, SessionId, TeamId},
-    session::{Event, SessionCommand, SessionRejection, ToolCall},
+    session::{Event, SessionCommand, SessionRejection, ToolCall, ToolEvent},
     team::{self, MemberCall, TeamActor},
 };
 use serde::Serialize;
@@ -142,7 +142,7 @@ impl BoardTransaction<'_> {
 #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else is an answer")]
 fn outcome(event: Event) -> Option<CallResult> {
     match event {
-        Event::ToolAnswered(e) => Some(CallResult { ok: e.ok, text: e.text }),
+        Event::Tool(ToolEvent::ToolAnswered(e)) => Some(CallResult { ok: e.ok, text: e.text }),
         _ => None,
     }
 }
@@ -184,10 +184,10 @@ fn call_result(
     let mut answer = ToolAnswer { team: Some(state), ..ToolAnswer::default() };
     for event in events {
         match event {
-            team::Event::ContinuationRefused(e) => {
+            team::Event::Loop(team::LoopEvent::ContinuationRefused(e)) => {
                 return refused_call(e.why.code(), &e.why.to_string());
             }
-            team::Event::FinishRefused(e) => {
+            team::Event::Finish(team::FinishEvent::FinishRefused(e)) => {
                 let blockers = e.blockers.iter();
                 let blockers =
                     blockers.map(|one| projection::team::blocker_row(task, one, caller, who));
@@ -199,13 +199,13 @@ fn call_result(
                 };
                 return CallResult { ok: false, text: to_text(&answer) };
             }
-            team::Event::FinishRequested(_) => {
+            team::Event::Finish(team::FinishEvent::FinishRequested(_)) => {
                 answer.note = Some(
                     "the team is being audited; you will receive the result as a message"
                         .to_owned(),
                 );
             }
-            team::Event::CheckRequested(e) => {
+            team::Event::Check(team::CheckEvent::CheckRequested(e)) => {
                 answer.changed.check = Some(e.check.no);
                 answer.note = Some(
                     "the check is running; you will receive the result as a message".to_owned(),

@@ -10,7 +10,7 @@ use provost_api::{
 use provost_core::{
     ids::TeamId,
     lifecycle::ClaimKind,
-    team::{CheckPurpose, CriterionJudgement, Event},
+    team::{CheckEvent, CheckPurpose, CriterionEvent, CriterionJudgement, Event},
 };
 use provost_ledger::ReadLedger;
 
@@ -47,7 +47,7 @@ fn audited_row(past: &TeamHistory, criterion: CriterionRow, content: bool) -> Cr
     let wanted = criteria_by_check(past);
     let (mut judgements, mut receipts) = (Vec::new(), Vec::new());
     for (record, event) in &past.events {
-        if let Event::CriterionJudged(e) = event
+        if let Event::Criterion(CriterionEvent::CriterionJudged(e)) = event
             && e.no == no
         {
             judgements.push(JudgementRow {
@@ -63,7 +63,7 @@ fn audited_row(past: &TeamHistory, criterion: CriterionRow, content: bool) -> Cr
                 },
             });
         }
-        if let Event::CheckDone(e) = event
+        if let Event::Check(CheckEvent::CheckDone(e)) = event
             && wanted.get(&e.no) == Some(&no)
         {
             receipts.push(ReceiptRow {
@@ -93,7 +93,7 @@ fn redact_criterion(criterion: CriterionRow) -> CriterionRow {
 #[expect(clippy::wildcard_enum_match_arm, reason = "only checks are looked for")]
 fn criteria_by_check(past: &TeamHistory) -> BTreeMap<u32, u32> {
     let wanted = past.events.iter().filter_map(|(_, event)| match event {
-        Event::CheckRequested(e) => match e.check.purpose {
+        Event::Check(CheckEvent::CheckRequested(e)) => match e.check.purpose {
             CheckPurpose::Criterion(no) => Some((e.check.no, no)),
             CheckPurpose::Evidence { .. } | CheckPurpose::Audit(_) => None,
         },

@@ -189,10 +189,10 @@ impl TeamHistory {
         let mut links = MessageLinks::default();
         for (_, event) in &self.events {
             match event {
-                team::Event::MessageStored(e) => {
+                team::Event::Message(team::MessageEvent::MessageStored(e)) => {
                     links.correlations.extend(e.correlation.clone().map(|id| (e.no, id)));
                 }
-                team::Event::MessageOffered(e) => {
+                team::Event::Message(team::MessageEvent::MessageOffered(e)) => {
                     if let DeliveryMode::Push { session, key, .. } = &e.lease.delivery {
                         links.keys.insert((*session, key.clone()), e.no);
                         // The session uses its own key for the message until the next instruction begins.

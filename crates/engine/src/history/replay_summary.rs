@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use provost_api::HistoryRow;
-use provost_core::team::Event;
+use provost_core::team::{CriterionEvent, Event, MessageEvent};
 
 use super::replay::TeamHistory;
 use crate::stream::TEAM;
@@ -49,7 +49,9 @@ fn outcome_suffix(came: &MessageOutcome) -> String {
 #[expect(clippy::wildcard_enum_match_arm, reason = "only proposals are looked for")]
 fn criterion_suffix(past: &TeamHistory, row: &HistoryRow) -> String {
     let proposed = past.events.iter().find_map(|(record, event)| match event {
-        Event::CriterionProposed(e) if record.seq == row.seq => Some(e.no),
+        Event::Criterion(CriterionEvent::CriterionProposed(e)) if record.seq == row.seq => {
+            Some(e.no)
+        }
         _ => None,
     });
     let criterion = proposed.and_then(|no| past.task.criterion(no));
@@ -61,15 +63,15 @@ fn message_outcomes(past: &TeamHistory) -> BTreeMap<u32, MessageOutcome> {
     let mut all: BTreeMap<u32, MessageOutcome> = BTreeMap::new();
     for (record, event) in &past.events {
         let (no, status, offers) = match event {
-            Event::MessageStored(e) => (e.no, "stored", None),
-            Event::MessageOffered(e) => (e.no, "offered", Some(e.lease.no)),
-            Event::MessageAccepted(e) => (e.no, "accepted", None),
-            Event::MessageAcknowledged(e) => (e.no, "acknowledged", None),
-            Event::MessageReturned(e) => (e.no, "stored", None),
-            Event::MessageExpired(e) => (e.no, "expired", None),
-            Event::MessageCancelled(e) => (e.no, "cancelled", None),
-            Event::MessageDead(e) => (e.no, "dead", None),
-            Event::MessageRequeued(e) => (e.no, "stored", None),
+            Event::Message(MessageEvent::MessageStored(e)) => (e.no, "stored", None),
+            Event::Message(MessageEvent::MessageOffered(e)) => (e.no, "offered", Some(e.lease.no)),
+            Event::Message(MessageEvent::MessageAccepted(e)) => (e.no, "accepted", None),
+            Event::Message(MessageEvent::MessageAcknowledged(e)) => (e.no, "acknowledged", None),
+            Event::Message(MessageEvent::MessageReturned(e)) => (e.no, "stored", None),
+            Event::Message(MessageEvent::MessageExpired(e)) => (e.no, "expired", None),
+            Event::Message(MessageEvent::MessageCancelled(e)) => (e.no, "cancelled", None),
+            Event::Message(MessageEvent::MessageDead(e)) => (e.no, "dead", None),
+            Event::Message(MessageEvent::MessageRequeued(e)) => (e.no, "stored", None),
             _ => continue,
         };
         let came = all.entry(no).or_insert(MessageOutcome { status, offers: 0, at: record.seq });

@@ -7,7 +7,7 @@ use provost_api::{
 };
 use provost_core::{
     ids::{SessionId, TeamId},
-    team::{Event, Recipient, Team},
+    team::{CheckEvent, Event, LoopEvent, MemberEvent, MessageEvent, Recipient, Team, TeamChange},
     verdict::CheckEnd,
 };
 use provost_ledger::{Error, ReadLedger, RecordedEvent, for_each_record_or_damage};
@@ -115,10 +115,11 @@ impl TelemetryCounts {
         let Ok(event) = Event::decode(&record.kind, record.v, &record.data) else { return };
         let figures = self.tasks.entry(id).or_default();
         figures.events += 1;
-        figures.messages += u64::from(matches!(event, Event::MessageStored(_)));
-        figures.iterations += u64::from(matches!(event, Event::LoopAdvanced(_)));
+        figures.messages +=
+            u64::from(matches!(event, Event::Message(MessageEvent::MessageStored(_))));
+        figures.iterations += u64::from(matches!(event, Event::Loop(LoopEvent::LoopAdvanced(_))));
         self.follow_message(id, record.at.mono_ms, &event);
-        if let Event::CheckDone(e) = &event {
+        if let Event::Check(CheckEvent::CheckDone(e)) = &event {
             *self.checks.entry(check_result_name(&e.receipt.end).to_owned()).or_default() += 1;
         }
         self.add_failure(id, record, &event);
@@ -126,7 +127,7 @@ impl TelemetryCounts {
 
     fn add_failure(&mut self, id: TeamId, record: &RecordedEvent, event: &Event) {
         let description = describe::describe_with_actor(event, &record.actor);
-        let failed = matches!(event, Event::CheckDone(e) if e.receipt.end != CheckEnd::Exit(0));
+        let failed = matches!(event, Event::Check(CheckEvent::CheckDone(e)) if e.receipt.end != CheckEnd::Exit(0));
         if let Some(code) = &description.refused {
             *self.refusals.entry(code.clone()).or_default() += 1;
             self.tasks.entry(id).or_default().refusals += 1;
@@ -166,7 +167,7 @@ impl TelemetryCounts {
     #[expect(clippy::wildcard_enum_match_arm, reason = "only messages are followed here")]
     fn follow_message(&mut self, id: TeamId, now: u64, event: &Event) {
         let (no, status) = match event {
-            Event::MessageStored(e) => {
+            Event::Message(MessageEvent::MessageStored(e)) => {
                 let (to, status) = (e.to.clone(), "stored");
                 let (stored, accepted, acknowledged) = (now, None, None);
                 let message = MessageTimes { to, status, stored, accepted, acknowledged };
@@ -174,11 +175,11 @@ impl TelemetryCounts {
                 return;
             }
             // Open messages are cancelled when the team ends or when the member they were sent to leaves.
-            Event::PhaseChanged(e) if e.phase.is_over() => {
+            Event::Team(TeamChange::PhaseChanged(e)) if e.phase.is_over() => {
                 self.open_messages(id).for_each(|message| message.status = "cancelled");
                 return;
             }
-            Event::MemberLeft(e) => {
+            Event::Member(MemberEvent::MemberLeft(e)) => {
                 let left = Recipient::Member(e.name.clone());
                 for message in self.open_messages(id).filter(|message| message.to == left) {
                     match &e.to {
@@ -191,7 +192,7 @@ impl TelemetryCounts {
                 }
                 return;
             }
-            Event::MemberRotated(e) => {
+            Event::Member(MemberEvent::MemberRotated(e)) => {
                 let left = Recipient::Member(e.from.clone());
                 for message in self.open_messages(id).filter(|message| message.to == left) {
                     message.to = Recipient::Member(e.to.clone());
@@ -199,14 +200,14 @@ impl TelemetryCounts {
                 }
                 return;
             }
-            Event::MessageOffered(e) => (e.no, "offered"),
-            Event::MessageAccepted(e) => (e.no, "accepted"),
-            Event::MessageAcknowledged(e) => (e.no, "acknowledged"),
-            Event::MessageReturned(e) => (e.no, "stored"),
-            Event::MessageExpired(e) => (e.no, "expired"),
-            Event::MessageCancelled(e) => (e.no, "cancelled"),
-            Event::MessageDead(e) => (e.no, "dead"),
-            Event::MessageRequeued(e) => (e.no, "stored"),
+            Event::Message(MessageEvent::MessageOffered(e)) => (e.no, "offered"),
+            Event::Message(MessageEvent::MessageAccepted(e)) => (e.no, "accepted"),
+            Event::Message(MessageEvent::MessageAcknowledged(e)) => (e.no, "acknowledged"),
+            Event::Message(MessageEvent::MessageReturned(e)) => (e.no, "stored"),
+            Event::Message(MessageEvent::MessageExpired(e)) => (e.no, "expired"),
+            Event::Message(MessageEvent::MessageCancelled(e)) => (e.no, "cancelled"),
+            Event::Message(MessageEvent::MessageDead(e)) => (e.no, "dead"),
+            Event::Message(MessageEvent::MessageRequeued(e)) => (e.no, "stored"),
             _ => return,
         };
         // Don't count a message that was stored before the window.

@@ -11,11 +11,12 @@ use provost_core::{
     ids::SessionId,
     session::Session,
     team::{
-        AuditedWork, CheckPurpose, CheckRequested, Communication, CriteriaDraft, Criterion,
-        CriterionEvidence, CriterionJudged, CriterionProposed, CriterionState, Event, FailedCheck,
-        FinishBlocker, LoopProof, LoopRequirement, ManagerMove, MemberOrdered, MemberRole,
-        MessageLease, MessageStatus, ProvostInvocation, Team, TeamActor, TeamCommandLines,
-        TeamMember, TeamMessage, TeamPhase, format_message, visible,
+        AuditedWork, CheckEvent, CheckPurpose, CheckRequested, Communication, CriteriaDraft,
+        Criterion, CriterionEvent, CriterionEvidence, CriterionJudged, CriterionProposed,
+        CriterionState, Event, FailedCheck, FinishBlocker, FinishEvent, LoopProof, LoopRequirement,
+        ManagerMove, MemberEvent, MemberOrdered, MemberRole, MessageEvent, MessageLease,
+        MessageStatus, ProvostInvocation, Team, TeamActor, TeamCommandLines, TeamMember,
+        TeamMessage, TeamPhase, format_message, visible,
     },
     time::Moment,
 };
@@ -420,13 +421,13 @@ fn criterion_state_name(state: &CriterionState) -> CriterionStateName {
 #[expect(clippy::wildcard_enum_match_arm, reason = "no other event changes a message")]
 fn changed_message(event: &Event) -> Option<u32> {
     match event {
-        Event::MessageStored(e) => Some(e.no),
-        Event::MessageAccepted(e) => Some(e.no),
-        Event::MessageAcknowledged(e) => Some(e.no),
-        Event::MessageReturned(e) => Some(e.no),
-        Event::MessageCancelled(e) => Some(e.no),
-        Event::MessageDead(e) => Some(e.no),
-        Event::MessageRequeued(e) => Some(e.no),
+        Event::Message(MessageEvent::MessageStored(e)) => Some(e.no),
+        Event::Message(MessageEvent::MessageAccepted(e)) => Some(e.no),
+        Event::Message(MessageEvent::MessageAcknowledged(e)) => Some(e.no),
+        Event::Message(MessageEvent::MessageReturned(e)) => Some(e.no),
+        Event::Message(MessageEvent::MessageCancelled(e)) => Some(e.no),
+        Event::Message(MessageEvent::MessageDead(e)) => Some(e.no),
+        Event::Message(MessageEvent::MessageRequeued(e)) => Some(e.no),
         _ => None,
     }
 }
@@ -434,7 +435,7 @@ fn changed_message(event: &Event) -> Option<u32> {
 /// Whether an event changed only a message and nothing else in its team. A message that requests an
 /// iteration also concerns the loop.
 pub(crate) fn is_message_event(event: &Event) -> bool {
-    let asks = matches!(event, Event::MessageStored(stored) if stored.iteration.is_some());
+    let asks = matches!(event, Event::Message(MessageEvent::MessageStored(stored)) if stored.iteration.is_some());
     changed_message(event).is_some() && !asks
 }
 
@@ -445,16 +446,20 @@ pub(crate) fn add_changed_row(task: &Team, event: &Event, rows: &mut ChangedRows
         rows.message = Some(message_row(message));
     }
     match event {
-        Event::CriterionProposed(CriterionProposed { no, .. })
-        | Event::CriterionJudged(CriterionJudged { no, .. }) => {
+        Event::Criterion(
+            CriterionEvent::CriterionProposed(CriterionProposed { no, .. })
+            | CriterionEvent::CriterionJudged(CriterionJudged { no, .. }),
+        ) => {
             if let Some(criterion) = task.criterion(*no) {
                 rows.criterion = Some(criterion_row(task, criterion));
             }
         }
-        Event::CheckRequested(CheckRequested { check }) => rows.check = Some(check.no),
-        Event::CheckJoined(e) => rows.check = Some(e.no),
-        Event::FinishRequested(e) => rows.audit = Some(e.no),
-        Event::MemberOrdered(MemberOrdered { name, what, .. }) => {
+        Event::Check(CheckEvent::CheckRequested(CheckRequested { check })) => {
+            rows.check = Some(check.no)
+        }
+        Event::Check(CheckEvent::CheckJoined(e)) => rows.check = Some(e.no),
+        Event::Finish(FinishEvent::FinishRequested(e)) => rows.audit = Some(e.no),
+        Event::Member(MemberEvent::MemberOrdered(MemberOrdered { name, what, .. })) => {
             let what = what.describe().to_owned();
             rows.ordered = Some(OrderedRow { member: name.clone(), what });
         }

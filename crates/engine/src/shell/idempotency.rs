@@ -7,7 +7,10 @@ use provost_api::{ApiError, ChangedTeamRow, ErrorCode, TeamChangeReply};
 use provost_core::{
     ids::{SessionId, TeamId},
     session::{Session, SessionSpec},
-    team::{Event, LoopTemplate, MemberRole, TeamCommand, TeamSpec},
+    team::{
+        CriterionEvent, Event, LoopEvent, LoopTemplate, MemberEvent, MemberRole, TeamChange,
+        TeamCommand, TeamSpec,
+    },
 };
 use serde::{
     Deserialize, Serialize,
@@ -262,10 +265,12 @@ impl TeamTerms {
         let mut terms = TeamTerms::default();
         for event in events {
             match event {
-                Event::TeamOpened(e) => terms.spec = Some(*e.spec),
-                Event::MemberBound(e) => terms.members.push((e.name, e.role)),
-                Event::CriterionProposed(e) => terms.criteria.push(e.text),
-                Event::LoopBegun(e) => terms.template = Some(*e.template),
+                Event::Team(TeamChange::TeamOpened(e)) => terms.spec = Some(*e.spec),
+                Event::Member(MemberEvent::MemberBound(e)) => terms.members.push((e.name, e.role)),
+                Event::Criterion(CriterionEvent::CriterionProposed(e)) => {
+                    terms.criteria.push(e.text)
+                }
+                Event::Loop(LoopEvent::LoopBegun(e)) => terms.template = Some(*e.template),
                 _ => {}
             }
         }

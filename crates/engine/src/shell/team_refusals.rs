@@ -4,7 +4,10 @@ use provost_api::{ApiError, ErrorCode, Hint, TeamAction};
 use provost_core::{
     ids::{SessionId, TeamId},
     session::Session,
-    team::{Event, Team, TeamActor, TeamCommand, TeamRejection, describe_not_finished},
+    team::{
+        Event, FinishEvent, LoopEvent, Team, TeamActor, TeamCommand, TeamRejection,
+        describe_not_finished,
+    },
 };
 
 use crate::hints;
@@ -21,12 +24,12 @@ pub(super) fn recorded_refusal<'s>(
     look: impl Fn(SessionId) -> Option<&'s Session>,
 ) -> Option<ApiError> {
     match event {
-        Event::ContinuationRefused(refused) => {
+        Event::Loop(LoopEvent::ContinuationRefused(refused)) => {
             let message = format!("{}: {}", refused.why.code(), refused.why);
             let next = hints::team_hint(task.id.short(), who, TeamAction::LoopStatus);
             Some(ApiError::new(ErrorCode::Refused, message).next(next))
         }
-        Event::FinishRefused(refused) => {
+        Event::Finish(FinishEvent::FinishRefused(refused)) => {
             let error = ApiError::new(ErrorCode::Refused, describe_not_finished(&refused.blockers));
             let helps = refused.blockers.iter();
             let helps = helps.filter_map(|one| hints::hint_for_open_blocker(task, who, one, &look));

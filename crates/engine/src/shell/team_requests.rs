@@ -16,8 +16,9 @@ use provost_core::{
     ids::{LaunchId, SessionId, TeamId},
     session::{Session, SessionCommand, SessionOpened, SessionRejection, SessionSpec},
     team::{
-        Event, EvidenceRequirement, LoopTemplate, MemberLabels, MemberRole, MessageOffered,
-        NewMessage, ProvostInvocation, Team, TeamActor, TeamCommand, TeamRejection, TeamSpec,
+        Event, EvidenceRequirement, LoopTemplate, MemberLabels, MemberRole, MessageEvent,
+        MessageOffered, NewMessage, ProvostInvocation, Team, TeamActor, TeamCommand, TeamRejection,
+        TeamSpec,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -431,7 +432,9 @@ fn offered_item(
     caller: &ProvostInvocation,
     wall_of: impl Fn(u64) -> i64,
 ) -> Option<InboxItemRow> {
-    let Event::MessageOffered(MessageOffered { no, lease }) = event else { return None };
+    let Event::Message(MessageEvent::MessageOffered(MessageOffered { no, lease })) = event else {
+        return None;
+    };
     let message = task.message(*no)?;
     Some(projection::team::item_row(task, message, lease, caller, wall_of))
 }

@@ -4,8 +4,8 @@ use provost_core::{
     ids::{SessionId, TeamId},
     session::EffectKey,
     team::{
-        Event, ProvostInvocation, Team, TeamActor, TeamAdvanceContext, TeamCommand, TeamRejection,
-        TeamWaitTarget,
+        CheckEvent, Event, FinishEvent, LoopEvent, MessageEvent, ProvostInvocation, Team,
+        TeamActor, TeamAdvanceContext, TeamCommand, TeamRejection, TeamWaitTarget,
     },
     time::Moment,
 };
@@ -189,10 +189,18 @@ fn running(task: Option<&Team>, command: &TeamCommand) -> Option<TeamWaitTarget>
 #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else is answered with a number")]
 fn reply_for(event: &Event) -> Option<SimTeamReply> {
     match event {
-        Event::CheckRequested(e) => Some(SimTeamReply::Begun(TeamWaitTarget::Check(e.check.no))),
-        Event::CheckJoined(e) => Some(SimTeamReply::Begun(TeamWaitTarget::Check(e.no))),
-        Event::FinishRequested(e) => Some(SimTeamReply::Begun(TeamWaitTarget::Audit(e.no))),
-        Event::MessageOffered(e) => Some(SimTeamReply::Offered { no: e.no, lease: e.lease.no }),
+        Event::Check(CheckEvent::CheckRequested(e)) => {
+            Some(SimTeamReply::Begun(TeamWaitTarget::Check(e.check.no)))
+        }
+        Event::Check(CheckEvent::CheckJoined(e)) => {
+            Some(SimTeamReply::Begun(TeamWaitTarget::Check(e.no)))
+        }
+        Event::Finish(FinishEvent::FinishRequested(e)) => {
+            Some(SimTeamReply::Begun(TeamWaitTarget::Audit(e.no)))
+        }
+        Event::Message(MessageEvent::MessageOffered(e)) => {
+            Some(SimTeamReply::Offered { no: e.no, lease: e.lease.no })
+        }
         _ => None,
     }
 }
@@ -210,7 +218,7 @@ fn refusal_changes_nothing(before: Option<&Team>, after: Option<&Team>) -> Resul
 fn accepted_lease_matches(command: &TeamCommand, events: &[Event]) -> Result<(), BrokenLaw> {
     let TeamCommand::Accept { no, lease, .. } = command else { return Ok(()) };
     let accepted = events.iter().find_map(|event| match event {
-        Event::MessageAccepted(e) if e.no == *no => Some(e.lease.no),
+        Event::Message(MessageEvent::MessageAccepted(e)) if e.no == *no => Some(e.lease.no),
         _ => None,
     });
     if accepted.is_none_or(|held| held == *lease) {
@@ -226,8 +234,10 @@ fn refused_continuation_sends_nothing(
     events: &[Event],
 ) -> Result<(), BrokenLaw> {
     let asked = matches!(command, TeamCommand::Continue { .. });
-    let refused = events.iter().any(|event| matches!(event, Event::ContinuationRefused(_)));
-    let sent = events.iter().any(|event| matches!(event, Event::MessageStored(_)));
+    let refused =
+        events.iter().any(|event| matches!(event, Event::Loop(LoopEvent::ContinuationRefused(_))));
+    let sent =
+        events.iter().any(|event| matches!(event, Event::Message(MessageEvent::MessageStored(_))));
     if asked && refused && sent {
         Err("a message of a refused continuation was stored".to_owned())
     } else {

@@ -3,7 +3,7 @@
 use provost_core::{
     ids::SessionId,
     lifecycle::State,
-    session::{Event, Reporter, SessionCommand},
+    session::{AttemptEvent, Event, Reporter, SessionChange, SessionCommand, StreamEvent},
 };
 
 use super::Sim;
@@ -118,13 +118,19 @@ impl Sim {
     pub(super) fn apply_committed(&mut self) -> Result<(), BrokenLaw> {
         for (id, event) in std::mem::take(&mut self.engine.fresh_events) {
             match event {
-                Event::SessionOpened(opened) => self.world.add_worktree(id, &opened.spec),
-                Event::TaskAssigned(assigned) => self.world.assign(id, &assigned.assignment),
-                Event::LimitRaised(_) => {
+                Event::Session(SessionChange::SessionOpened(opened)) => {
+                    self.world.add_worktree(id, &opened.spec)
+                }
+                Event::Attempt(AttemptEvent::TaskAssigned(assigned)) => {
+                    self.world.assign(id, &assigned.assignment)
+                }
+                Event::Stream(StreamEvent::LimitRaised(_)) => {
                     let ours = self.world.holders.values_mut().filter(|h| h.launch.session == id);
                     ours.for_each(|holder| holder.at_limit = false);
                 }
-                Event::AttemptSealed(e) if e.sealed.judgement.state == State::Succeeded => {
+                Event::Attempt(AttemptEvent::AttemptSealed(e))
+                    if e.sealed.judgement.state == State::Succeeded =>
+                {
                     self.success_is_true(id)?;
                 }
                 _ => {}

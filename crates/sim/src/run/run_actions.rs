@@ -272,7 +272,7 @@ impl Sim {
         event: &run::Event,
     ) -> Result<(), BrokenLaw> {
         match event {
-            run::Event::PullRequestObserved(seen) => {
+            run::Event::Landing(run::LandingEvent::PullRequestObserved(seen)) => {
                 self.polls += 1;
                 if self.forge.may_show(self.polls - 1, &seen.state) {
                     Ok(())
@@ -280,21 +280,23 @@ impl Sim {
                     Err("a pull request was observed in the state of another poll".to_owned())
                 }
             }
-            run::Event::StageEntered(entered)
+            run::Event::Stage(run::StageEvent::StageEntered(entered))
                 if matches!(entered.stage, RunStage::FinalReview | RunStage::Land) =>
             {
                 self.engine.run(id).map_or(Ok(()), |run| self.all_work_is_merged(run))
             }
-            run::Event::WorktreeMoveRequested(requested) => {
+            run::Event::Task(run::TaskEvent::WorktreeMoveRequested(requested)) => {
                 self.worktree_is_free(requested.session)?;
                 self.cancel_on_the_way(id);
                 Ok(())
             }
-            run::Event::VerificationRequested(_) => {
+            run::Event::Verification(run::VerificationEvent::VerificationRequested(_)) => {
                 self.cancel_on_the_way(id);
                 Ok(())
             }
-            run::Event::RunSealed(sealed) if sealed.outcome.ending == RunEnding::Succeeded => {
+            run::Event::Run(run::RunChange::RunSealed(sealed))
+                if sealed.outcome.ending == RunEnding::Succeeded =>
+            {
                 self.engine.run(id).map_or(Ok(()), |run| self.success_of_run_is_true(run))
             }
             _ => Ok(()),

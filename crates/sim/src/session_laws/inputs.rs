@@ -7,8 +7,8 @@ use provost_core::{
     limits::MAX_REFUSALS,
     request::{Request, RequestStatus},
     session::{
-        AgentMessage, AgentMessageKind, DeliveryStatus, Event, Launch, LaunchPhase, Session,
-        SessionEffect, SignalKind, TypingState,
+        AgentMessage, AgentMessageKind, DeliveryStatus, Event, InputEvent, Launch, LaunchPhase,
+        ProcessEvent, Session, SessionEffect, SignalKind, TypingState,
     },
 };
 
@@ -117,7 +117,8 @@ pub(super) fn messages_settle_once(
     event: &Event,
     after: &Session,
 ) -> Result<(), BrokenLaw> {
-    let refused = |key: &str| matches!(event, Event::MessageRefused(e) if e.key == key);
+    let refused =
+        |key: &str| matches!(event, Event::Input(InputEvent::MessageRefused(e)) if e.key == key);
     let keys: BTreeSet<&str> = after.messages.iter().map(|message| message.key.as_str()).collect();
     law!(keys.len() == after.messages.len(), "two messages share a key");
     for (was, is) in before.messages.iter().zip(&after.messages) {
@@ -137,7 +138,7 @@ pub(super) fn external_agents_are_not_stopped(
     before: &Session,
     event: &Event,
 ) -> Result<(), BrokenLaw> {
-    if let Event::StopRequested(e) = event {
+    if let Event::Process(ProcessEvent::StopRequested(e)) = event {
         let adopted = before.launch(e.launch).is_some_and(|launch| launch.adopted);
         law!(!adopted, "{} is to be stopped, but is an external agent", e.launch);
     }

@@ -3,7 +3,10 @@
 use provost_core::{
     lifecycle::{ClaimKind, Flag, State},
     limits::RUN_SETTLE_MS,
-    session::{Attempt, Event, Session, SessionEffect, StopReason, TurnEnd, WorkLocation},
+    session::{
+        Attempt, AttemptEvent, Event, EvidenceEvent, Session, SessionEffect, StopReason, TurnEnd,
+        TurnEvent, WorkLocation,
+    },
     time::Moment,
     verdict::{CheckEnd, EmptyDiff, Verdict},
 };
@@ -22,7 +25,7 @@ pub(super) fn sealed_is_final(
         }
         law!(was.sealed == is.sealed, "the sealed record of attempt {} changed", was.no);
         law!(was.claim == is.claim, "a claim was applied to the sealed attempt {}", was.no);
-        let resolved = matches!(event, Event::AttemptResolved(_));
+        let resolved = matches!(event, Event::Attempt(AttemptEvent::AttemptResolved(_)));
         law!(
             was.resolutions == is.resolutions || (resolved && is.no == before.attempt().no),
             "the sealed attempt {} was resolved by something else",
@@ -33,7 +36,7 @@ pub(super) fn sealed_is_final(
     let (was, is) = (before.judgement(), after.judgement());
     law!(
         !same
-            || matches!(event, Event::AttemptResolved(_))
+            || matches!(event, Event::Attempt(AttemptEvent::AttemptResolved(_)))
             || (was.state, was.cause, was.rule) == (is.state, is.cause, is.rule),
         "a sealed {} became {}",
         was.state.as_str(),
@@ -44,7 +47,7 @@ pub(super) fn sealed_is_final(
 
 /// An attempt is sealed only after a terminal state has lasted for its settle window, and only if no check is pending.
 pub(super) fn seal_is_due(before: &Session, at: Moment, event: &Event) -> Result<(), BrokenLaw> {
-    let Event::AttemptSealed(sealed) = event else { return Ok(()) };
+    let Event::Attempt(AttemptEvent::AttemptSealed(sealed)) = event else { return Ok(()) };
     let (attempt, judged) = (before.attempt(), before.judgement());
     law!(!attempt.is_sealed(), "attempt {} is sealed twice", attempt.no);
     law!(sealed.attempt == attempt.no, "an attempt other than the current one is sealed");
@@ -94,7 +97,7 @@ pub(super) fn seal_is_due(before: &Session, at: Moment, event: &Event) -> Result
 
 /// An attempt succeeds only with a claim and a passed verdict on the snapshot's tree. Only users can accept an attempt.
 pub(super) fn outcome_is_justified(event: &Event, before: &Session) -> Result<(), BrokenLaw> {
-    let Event::AttemptSealed(sealed) = event else { return Ok(()) };
+    let Event::Attempt(AttemptEvent::AttemptSealed(sealed)) = event else { return Ok(()) };
     let attempt = before.attempt();
     match sealed.sealed.judgement.state {
         State::Succeeded => success_is_verified(before, attempt, sealed.sealed.tree.as_ref()),
@@ -186,12 +189,12 @@ pub(super) fn decisions_persist(before: &Session, after: &Session) -> Result<(),
 #[expect(clippy::wildcard_enum_match_arm, reason = "the law is about these events only")]
 pub(super) fn evidence_is_about_the_tree(before: &Session, event: &Event) -> Result<(), BrokenLaw> {
     match event {
-        Event::CheckFinished(e) => {
+        Event::Evidence(EvidenceEvent::CheckFinished(e)) => {
             let snapshot = before.attempt().verifying.snapshot.as_ref();
             let tree = snapshot.map(|snapshot| &snapshot.tree);
             law!(tree == Some(&e.receipt.tree), "evidence about another tree was accepted");
         }
-        Event::SnapshotTaken(_) => {
+        Event::Evidence(EvidenceEvent::SnapshotTaken(_)) => {
             let unchecked =
                 before.attempt().verifying.snapshot.is_some() && before.verdict() == Verdict::Open;
             law!(!unchecked, "a snapshot confirmed itself before any check");
@@ -206,7 +209,7 @@ pub(super) fn turn_errors_are_claims(
     event: &Event,
     after: &Session,
 ) -> Result<(), BrokenLaw> {
-    let Event::TurnEnded(turn) = event else { return Ok(()) };
+    let Event::Turn(TurnEvent::TurnEnded(turn)) = event else { return Ok(()) };
     let current = before.current_launch().is_some_and(|launch| launch.id == turn.launch);
     let error = matches!(turn.end, TurnEnd::Error(_));
     // The end of the agent's own compaction is not a result of the work.

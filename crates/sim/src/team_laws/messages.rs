@@ -6,8 +6,9 @@ use provost_core::{
     ids::SessionId,
     session::{DeliveryStatus, Launch, Session},
     team::{
-        DeliveryMode, Event, FinishBlocker, MemberRole, MessageLease, MessageOffered,
-        MessageStatus, MessageStored, Team, TeamActor, TeamMessageKind, TeamPhase,
+        DeliveryMode, Event, FinishBlocker, MemberEvent, MemberRole, MessageEvent, MessageLease,
+        MessageOffered, MessageStatus, MessageStored, Team, TeamActor, TeamChange, TeamMessageKind,
+        TeamPhase,
     },
     time::Moment,
 };
@@ -87,9 +88,9 @@ impl TeamWatch {
         look: impl Fn(SessionId) -> Option<&'s Session>,
     ) -> Result<(), BrokenLaw> {
         match event {
-            Event::MessageStored(e) => self.store(e)?,
-            Event::MessageOffered(e) => self.offer(e, at)?,
-            Event::MessageAccepted(e) => {
+            Event::Message(MessageEvent::MessageStored(e)) => self.store(e)?,
+            Event::Message(MessageEvent::MessageOffered(e)) => self.offer(e, at)?,
+            Event::Message(MessageEvent::MessageAccepted(e)) => {
                 let noted = self.tracked(e.no)?;
                 // Accepting a message sets a new lease end.
                 let held = match &noted.status {
@@ -104,7 +105,7 @@ impl TeamWatch {
                 self.starting_iteration = begins.then_some(e.no);
                 self.set(e.no, TrackedStatus::Accepted(e.lease.clone()))?;
             }
-            Event::MessageAcknowledged(e) => {
+            Event::Message(MessageEvent::MessageAcknowledged(e)) => {
                 let noted = self.tracked(e.no)?;
                 let holder =
                     matches!(&noted.status, TrackedStatus::Accepted(held) if held.consumer == e.by);
@@ -117,34 +118,34 @@ impl TeamWatch {
                 );
                 self.set(e.no, TrackedStatus::Acknowledged)?;
             }
-            Event::MessageReturned(e) => {
+            Event::Message(MessageEvent::MessageReturned(e)) => {
                 self.check_requeue(e.no, at, by, look)?;
                 self.set(e.no, TrackedStatus::Waits)?;
             }
-            Event::MessageExpired(e) => {
+            Event::Message(MessageEvent::MessageExpired(e)) => {
                 let noted = self.tracked(e.no)?;
                 let due = noted.expires_ms.is_some_and(|expires| expires <= at.mono_ms);
                 let waits = noted.status == TrackedStatus::Waits;
                 law!(due && waits, "message {} was {}, but expires", e.no, noted.status.as_str());
                 self.set(e.no, TrackedStatus::Expired)?;
             }
-            Event::MessageCancelled(e) => {
+            Event::Message(MessageEvent::MessageCancelled(e)) => {
                 let noted = self.tracked(e.no)?;
                 let has =
                     noted.status.lease().is_some() || noted.status == TrackedStatus::Acknowledged;
                 law!(!has, "message {} is cancelled while it is held", e.no);
                 self.set(e.no, TrackedStatus::Cancelled)?;
             }
-            Event::MessageDead(e) => {
+            Event::Message(MessageEvent::MessageDead(e)) => {
                 law!(self.open.contains(&e.no), "message {} is closed, but is dead-lettered", e.no);
                 law!(!e.reason.is_empty(), "message {} is dead-lettered without a reason", e.no);
                 self.set(e.no, TrackedStatus::Dead)?;
                 self.change(e.no, |noted| noted.dead_lettered_by = e.by.clone());
             }
-            Event::UndeliveredReported(e) => {
+            Event::Message(MessageEvent::UndeliveredReported(e)) => {
                 self.record_loss_report(task, &e.messages, &e.reports)?
             }
-            Event::MessageRequeued(e) => {
+            Event::Message(MessageEvent::MessageRequeued(e)) => {
                 let noted = self.tracked(e.no)?;
                 let dead_lettered =
                     matches!(noted.status, TrackedStatus::Dead | TrackedStatus::Expired);
@@ -161,19 +162,19 @@ impl TeamWatch {
                     noted.to = e.to.clone().unwrap_or_else(|| noted.to.clone());
                 });
             }
-            Event::NewsAdded(e) => {
+            Event::Message(MessageEvent::NewsAdded(e)) => {
                 let noted = self.tracked(e.no)?;
                 let waits =
                     noted.status == TrackedStatus::Waits && noted.kind == TeamMessageKind::News;
                 law!(waits, "message {} is {}, but its text changes", e.no, noted.status.as_str());
                 law!(self.news.insert(e.no), "message {} is extended twice at once", e.no);
             }
-            Event::MemberLeft(e) => match &e.to {
+            Event::Member(MemberEvent::MemberLeft(e)) => match &e.to {
                 Some(to) => self.rotate(&e.name, to)?,
                 None => self.retire_member(&e.name)?,
             },
-            Event::MemberRotated(e) => self.rotate(&e.from, &e.to)?,
-            Event::PhaseChanged(e) if e.phase.is_over() => {
+            Event::Member(MemberEvent::MemberRotated(e)) => self.rotate(&e.from, &e.to)?,
+            Event::Team(TeamChange::PhaseChanged(e)) if e.phase.is_over() => {
                 self.over = true;
                 if matches!(e.phase, TeamPhase::Done { .. }) {
                     self.nothing_is_unread(task)?;
@@ -183,7 +184,7 @@ impl TeamWatch {
                     self.set(no, TrackedStatus::Cancelled)?;
                 }
             }
-            Event::MemberBound(e) => {
+            Event::Member(MemberEvent::MemberBound(e)) => {
                 law!(task.member(&e.name).is_none(), "{} is bound twice", e.name);
             }
             _ => {}

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use provost_core::{
     session::{Launch, LaunchPhase, Session},
-    team::{Event, MemberRole, NewsReported, NewsWatermark, Team, TeamMember},
+    team::{
+        Event, MemberEvent, MemberRole, MessageEvent, NewsReported, NewsWatermark, Team, TeamMember,
+    },
 };
 
 use super::{TeamWatch, law};
@@ -15,8 +17,8 @@ impl TeamWatch {
     #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else contains news")]
     pub(super) fn check_news(&mut self, task: &Team, event: &Event) -> Result<(), BrokenLaw> {
         match event {
-            Event::NewsReported(e) => self.record_news(task, e),
-            Event::MessageStored(_) | Event::NewsAdded(_) => Ok(()),
+            Event::Member(MemberEvent::NewsReported(e)) => self.record_news(task, e),
+            Event::Message(MessageEvent::MessageStored(_) | MessageEvent::NewsAdded(_)) => Ok(()),
             _ => {
                 law!(self.news.is_empty(), "news messages {:?} belong to no record", self.news);
                 Ok(())

@@ -11,7 +11,7 @@ use provost_core::{
     lifecycle::{self, State},
     plan::Plan,
     run::{
-        BatchLink, Event, MergeConflict, PlanMade, PlanReviewed, PlanningSpec, Run,
+        BatchLink, Event, MergeConflict, PlanMade, PlanReviewed, PlanningSpec, QueueEvent, Run,
         RunAdvanceContext, RunCommand, RunEffect, RunOpened, RunSpec, RunStage, RunStep,
         SessionEnd, SessionEnded, SessionOrder,
     },
@@ -73,7 +73,7 @@ impl QueueSim {
     }
 
     fn fold(&mut self, event: Event) {
-        if let Event::Integrated(integrated) = &event {
+        if let Event::Queue(QueueEvent::Integrated(integrated)) = &event {
             let works = works_in_tree(&integrated.head.tree);
             assert!(works.iter().all(|work| !self.is_bad(work)), "the branch is broken: {works:?}");
             let before = self.run.head.as_ref().map(|head| self::works_in_tree(&head.tree));

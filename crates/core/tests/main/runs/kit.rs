@@ -11,8 +11,9 @@ use provost_core::{
     run::{
         Event, LandMode, LandStep, PlanningSpec, PullRequestChecks, PullRequestState,
         PullRequestStatus, ReviewComment, ReviewMode, ReviewModes, Run, RunAdvanceContext,
-        RunAttemptOutcome, RunCommand, RunEffect, RunEnding, RunHookEvent, RunOpened, RunRejection,
-        RunSession, RunSpec, RunStage, RunStep, RunStopped, RunTarget, SessionOrder,
+        RunAttemptOutcome, RunChange, RunCommand, RunEffect, RunEnding, RunHookEvent, RunOpened,
+        RunRejection, RunSession, RunSpec, RunStage, RunStep, RunStopped, RunTarget, SessionOrder,
+        StageEvent,
     },
     session::{
         self, Cursor, HookSpec, LaunchPhase, ProcessExit, ProcessIdentity, ReportBody, Session,
@@ -276,7 +277,7 @@ impl TestRun {
         let mut folded = None;
         for (at, event) in &self.log {
             match (&mut folded, event) {
-                (None, Event::RunOpened(opened)) => {
+                (None, Event::Run(RunChange::RunOpened(opened))) => {
                     folded = Some(Run::open(self.run.id, *at, opened));
                 }
                 (Some(run), event) => run.evolve(*at, event),
@@ -663,7 +664,11 @@ impl TestRun {
 
     pub(crate) fn stages(&self) -> Vec<RunStage> {
         let entered = |(_, event): &(Moment, Event)| {
-            if let Event::StageEntered(entered) = event { Some(entered.stage) } else { None }
+            if let Event::Stage(StageEvent::StageEntered(entered)) = event {
+                Some(entered.stage)
+            } else {
+                None
+            }
         };
         self.log.iter().filter_map(entered).collect()
     }

@@ -3,7 +3,7 @@
 use provost_core::{
     ids::SessionId,
     session::{Budget, OnFinish, SessionEffect, SessionSpec, StreamSignal, TeamMembership, Usage},
-    team::{CleanUp, Event, LoopEnd, LoopTemplate, MemberRole, TeamCommand},
+    team::{CleanUp, Event, LoopEnd, LoopEvent, LoopTemplate, MemberRole, TeamCommand},
 };
 
 use super::kit::{TestTeam, member, team_spec, template};
@@ -39,7 +39,10 @@ fn sync(team: &mut TestTeam, harness: &mut TestSession) {
 }
 
 fn clean_up_events(team: &TestTeam) -> Vec<&Event> {
-    team.events.iter().filter(|event| matches!(event, Event::ConversationCleanedUp(_))).collect()
+    team.events
+        .iter()
+        .filter(|event| matches!(event, Event::Loop(LoopEvent::ConversationCleanedUp(_))))
+        .collect()
 }
 
 fn queued(harness: &TestSession) -> Vec<(String, String)> {
@@ -72,7 +75,7 @@ fn compaction_works_after_sealed_work() {
     harness.claim(provost_core::lifecycle::ClaimKind::Completed).settle();
     assert!(harness.sealed());
     sync(&mut team, &mut harness);
-    let [Event::ConversationCleanedUp(asked)] = clean_up_events(&team)[..] else {
+    let [Event::Loop(LoopEvent::ConversationCleanedUp(asked))] = clean_up_events(&team)[..] else {
         panic!("it is asked for")
     };
     assert_eq!(asked.skipped, None);
@@ -100,7 +103,7 @@ fn compaction_after_work_times_out() {
     harness.settle();
     assert!(!harness.session.is_compacting());
     sync(&mut team, &mut harness);
-    let skipped = |event: &&Event| matches!(event, Event::ConversationCleanedUp(one) if one.skipped.is_some());
+    let skipped = |event: &&Event| matches!(event, Event::Loop(LoopEvent::ConversationCleanedUp(one)) if one.skipped.is_some());
     assert_eq!(clean_up_events(&team).into_iter().filter(skipped).count(), 1);
     assert_eq!(team.message_status(no).as_str(), "offered");
 }
@@ -148,7 +151,7 @@ fn impossible_clean_up_is_skipped_with_reason() {
     harness.end(provost_core::session::ProcessExit::Exit(0));
     harness.settle();
     sync(&mut team, &mut harness);
-    let [Event::ConversationCleanedUp(kept)] = clean_up_events(&team)[..] else {
+    let [Event::Loop(LoopEvent::ConversationCleanedUp(kept))] = clean_up_events(&team)[..] else {
         panic!("it is recorded")
     };
     assert!(kept.skipped.is_some(), "{kept:?}");
@@ -183,8 +186,10 @@ fn refused_compaction_is_recorded_as_skipped() {
     assert_eq!((looped.cleaned_for, looped.compactions), (Some(no), Some(0)), "it is waited for");
     harness.signal(StreamSignal::CompactionFailed { reason: "it would not".to_owned() });
     sync(&mut team, &mut harness);
-    let [Event::ConversationCleanedUp(first), Event::ConversationCleanedUp(then)] =
-        clean_up_events(&team)[..]
+    let [
+        Event::Loop(LoopEvent::ConversationCleanedUp(first)),
+        Event::Loop(LoopEvent::ConversationCleanedUp(then)),
+    ] = clean_up_events(&team)[..]
     else {
         panic!("{:?}", clean_up_events(&team))
     };

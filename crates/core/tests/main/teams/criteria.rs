@@ -2,9 +2,10 @@
 
 use provost_core::{
     team::{
-        CheckPurpose, CheckSubject, CriterionEvidence, CriterionJudgement, CriterionSource,
-        CriterionState, Event, EvidenceRequirement, InsufficientEvidence, ManagerConfig,
-        MemberRole, TeamAction, TeamActor, TeamCommand, TeamRejection, TextTooShort,
+        CheckPurpose, CheckSubject, CriterionEvent, CriterionEvidence, CriterionJudgement,
+        CriterionSource, CriterionState, Event, EvidenceRequirement, FinishEvent,
+        InsufficientEvidence, ManagerConfig, MemberRole, TeamAction, TeamActor, TeamCommand,
+        TeamRejection, TextTooShort,
     },
     verdict::CheckEnd,
 };
@@ -68,7 +69,10 @@ fn criterion_records_its_source() {
             &actor,
             TeamCommand::Propose { text, rationale: None, needs: EvidenceRequirement::Asserted },
         );
-        let Some(Event::CriterionProposed(proposed)) = events.first() else { panic!("proposed") };
+        let Some(Event::Criterion(CriterionEvent::CriterionProposed(proposed))) = events.first()
+        else {
+            panic!("proposed")
+        };
         assert_eq!(proposed.source, source);
     }
 }
@@ -228,7 +232,9 @@ fn d12_manager_cannot_drop_user_criteria() {
     team.satisfy_by_operator();
     let finish = || TeamCommand::Finish { because: A_REASON.to_owned(), allow: Vec::new() };
     let refused = team.apply(&member("boss"), finish());
-    let [Event::FinishRefused(refused)] = refused.as_slice() else { panic!("{refused:?}") };
+    let [Event::Finish(FinishEvent::FinishRefused(refused))] = refused.as_slice() else {
+        panic!("{refused:?}")
+    };
     let codes: Vec<_> = refused.blockers.iter().map(|one| one.code()).collect();
     assert_eq!(codes, ["criterion_dropped"], "the manager's own is the manager's");
     // Reopened by the operator it is open; rejected by the operator it blocks nothing.

@@ -2,8 +2,8 @@
 
 use provost_core::team::{
     Event, MAX_KEYS_KEPT, MAX_OFFERS, MAX_SETTLED_KEPT, MAX_TEXT, MAX_WAITING, MemberLabels,
-    MemberRole, MessageStatus, MessageTrust, NewMessage, Priority, Recipient, TeamActor,
-    TeamCommand, TeamMessageKind, TeamRejection,
+    MemberRole, MessageEvent, MessageStatus, MessageTrust, NewMessage, Priority, Recipient,
+    TeamActor, TeamCommand, TeamMessageKind, TeamRejection,
 };
 
 use super::kit::{A_REASON, TestTeam, lease_of, member, post};
@@ -23,7 +23,9 @@ fn message_runs_from_stored_to_acknowledged() {
     assert_eq!((taken, lease), (no, 1));
     assert_eq!(team.message_status(no).as_str(), "offered");
     team.apply(&member("hand"), TeamCommand::Accept { no, lease, polls: 3 });
-    let Some(Event::MessageAccepted(accepted)) = team.events.last() else { panic!("accepted") };
+    let Some(Event::Message(MessageEvent::MessageAccepted(accepted))) = team.events.last() else {
+        panic!("accepted")
+    };
     assert_eq!((accepted.kind, accepted.polls), (TeamMessageKind::Instruction, 3));
     assert_eq!(accepted.role.map(|role| role.as_str()), Some("worker"));
     assert_eq!(accepted.lease.delivery.as_str(), "pull");

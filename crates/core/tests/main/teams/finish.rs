@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use provost_core::{
     team::{
         BlockerWaiver, CriterionEvidence, CriterionJudgement, EpilogueStep, Event,
-        EvidenceRequirement, FinishBlocker, ManagerConfig, MoveKind, TeamActor, TeamCommand,
-        TeamPhase, TeamRejection, TeamSpec,
+        EvidenceRequirement, FinishBlocker, FinishEvent, ManagerConfig, MoveKind, TeamActor,
+        TeamCommand, TeamPhase, TeamRejection, TeamSpec,
     },
     verdict::{CheckEnd, Receipt},
 };
@@ -20,7 +20,7 @@ fn finish(team: &mut TestTeam) -> Vec<&'static str> {
         TeamCommand::Finish { because: A_REASON.to_owned(), allow: Vec::new() },
     );
     match events.first() {
-        Some(Event::FinishRefused(refused)) => {
+        Some(Event::Finish(FinishEvent::FinishRefused(refused))) => {
             refused.blockers.iter().map(FinishBlocker::code).collect()
         }
         _ => Vec::new(),

@@ -7,11 +7,11 @@ use provost_core::{
     session::{self, Session},
     team::{
         ContinuationBlocked, CriterionEvidence, CriterionJudgement, Event, EvidenceRequirement,
-        LoopProof, LoopRequirement, LoopTemplate, MemberLabels, MemberRole, MessageChannel,
-        MessageLease, MessageStatus, NewMessage, Priority, ProvostInvocation, Recipient,
-        ShownEvidence, Team, TeamActor, TeamAdvanceContext, TeamCommand, TeamLimits, TeamMessage,
-        TeamMessageKind, TeamMessages, TeamOpened, TeamRejection, TeamSpec, TeamStep,
-        WorkChallenge,
+        LoopEvent, LoopProof, LoopRequirement, LoopTemplate, MemberLabels, MemberRole,
+        MessageChannel, MessageEvent, MessageLease, MessageStatus, NewMessage, Priority,
+        ProvostInvocation, Recipient, ShownEvidence, Team, TeamActor, TeamAdvanceContext,
+        TeamCommand, TeamLimits, TeamMessage, TeamMessageKind, TeamMessages, TeamOpened,
+        TeamRejection, TeamSpec, TeamStep, WorkChallenge,
     },
     time::Moment,
     verdict::CheckEnd,
@@ -272,8 +272,8 @@ impl TestTeam {
             continue_command(iteration, &format!("next-{iteration}-{}", self.events.len()));
         let events = self.apply(&member("boss"), command);
         match events.first() {
-            Some(Event::MessageStored(stored)) => Ok(stored.no),
-            Some(Event::ContinuationRefused(refused)) => Err(refused.why.clone()),
+            Some(Event::Message(MessageEvent::MessageStored(stored))) => Ok(stored.no),
+            Some(Event::Loop(LoopEvent::ContinuationRefused(refused))) => Err(refused.why.clone()),
             other => panic!("{other:?}"),
         }
     }
@@ -285,7 +285,7 @@ pub(crate) fn continue_command(iteration: u32, key: &str) -> TeamCommand {
 }
 
 pub(crate) fn offered_lease(event: &Event) -> Option<(u32, u32)> {
-    let Event::MessageOffered(offered) = event else { return None };
+    let Event::Message(MessageEvent::MessageOffered(offered)) = event else { return None };
     Some((offered.no, offered.lease.no))
 }
 

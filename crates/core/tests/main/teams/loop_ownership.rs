@@ -1,8 +1,8 @@
 //! The operator owns the loops it starts: a manager may stop one, but cannot finish the team by doing so.
 
 use provost_core::team::{
-    Event, FinishBlocker, LoopEnd, LoopTemplate, TeamActor, TeamCommand, TeamRejection,
-    TextTooShort,
+    Event, FinishBlocker, FinishEvent, LoopEnd, LoopEvent, LoopTemplate, TeamActor, TeamCommand,
+    TeamRejection, TextTooShort,
 };
 
 use super::kit::{A_REASON, TestTeam, member, template};
@@ -19,7 +19,7 @@ fn finish_blockers(team: &mut TestTeam, by: &TeamActor) -> Vec<&'static str> {
     let events =
         team.apply(by, TeamCommand::Finish { because: A_REASON.to_owned(), allow: Vec::new() });
     match events.first() {
-        Some(Event::FinishRefused(refused)) => {
+        Some(Event::Finish(FinishEvent::FinishRefused(refused))) => {
             refused.blockers.iter().map(FinishBlocker::code).collect()
         }
         _ => Vec::new(),
@@ -101,9 +101,9 @@ fn old_loop_events_belong_to_operator() {
     let (kind, v) = ("team.loop_begun", 1);
     let template = serde_json::to_string(&template(2)).expect("it is written");
     let begun = Event::decode(kind, v, &format!("{{\"template\":{template}}}"));
-    let Ok(Event::LoopBegun(begun)) = begun else { panic!("{begun:?}") };
+    let Ok(Event::Loop(LoopEvent::LoopBegun(begun))) = begun else { panic!("{begun:?}") };
     assert_eq!(begun.by, TeamActor::Operator);
     let ended = Event::decode("team.loop_ended", 1, r#"{"end":{"stopped":{"because":"so"}}}"#);
-    let Ok(Event::LoopEnded(ended)) = ended else { panic!("{ended:?}") };
+    let Ok(Event::Loop(LoopEvent::LoopEnded(ended))) = ended else { panic!("{ended:?}") };
     assert_eq!(ended.by, TeamActor::Operator);
 }

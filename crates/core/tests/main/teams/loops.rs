@@ -1,9 +1,9 @@
 //! Loops: no iteration without its evidence, repeated or skipped.
 
 use provost_core::team::{
-    CleanUp, ContinuationBlocked, CriterionEvidence, Event, LoopEnd, LoopProof, LoopRequirement,
-    LoopTemplate, LoopTemplateError, MemberRole, MessageStatus, ShownEvidence, TeamActor,
-    TeamCommand, TeamRejection,
+    CleanUp, ContinuationBlocked, CriterionEvidence, Event, LoopEnd, LoopEvent, LoopProof,
+    LoopRequirement, LoopTemplate, LoopTemplateError, MemberRole, MessageEvent, MessageStatus,
+    ShownEvidence, TeamActor, TeamCommand, TeamRejection,
 };
 use provost_core::{team::CheckSubject, verdict::CheckEnd};
 
@@ -37,7 +37,9 @@ fn d20_iteration_begins_on_accepted_continuation() {
     let (_, lease) = team.next("hand").map_or((no, lease), |offered| offered);
     let events = team.apply(&member("hand"), TeamCommand::Accept { no, lease, polls: 0 });
     assert_eq!(iteration(&team), 2);
-    let Some(Event::LoopAdvanced(advanced)) = events.get(1) else { panic!("in one commit") };
+    let Some(Event::Loop(LoopEvent::LoopAdvanced(advanced))) = events.get(1) else {
+        panic!("in one commit")
+    };
     assert_eq!((advanced.to, advanced.message), (2, no));
     assert_eq!(advanced.consumer, "hand");
     assert_eq!(team.task.loop_state.as_ref().map(|looped| looped.evidence_shown.len()), Some(0));
@@ -124,7 +126,8 @@ fn d2_redelivered_continuation_starts_nothing() {
     assert_eq!(*team.message_status(no), MessageStatus::Stored);
     assert_eq!(team.handle("hand"), no);
     assert_eq!(iteration(&team), 2);
-    let advanced = team.events.iter().filter(|event| matches!(event, Event::LoopAdvanced(_)));
+    let advanced =
+        team.events.iter().filter(|event| matches!(event, Event::Loop(LoopEvent::LoopAdvanced(_))));
     assert_eq!(advanced.count(), 1);
 }
 
@@ -161,7 +164,8 @@ fn plateau_ends_the_loop() {
         "the second and the third changed nothing"
     );
     assert_eq!(team.continue_loop(4), Err(ContinuationBlocked::Ended), "it ended with that");
-    let ended = team.events.iter().filter(|event| matches!(event, Event::LoopEnded(_)));
+    let ended =
+        team.events.iter().filter(|event| matches!(event, Event::Loop(LoopEvent::LoopEnded(_))));
     assert_eq!(ended.count(), 1);
     let ended = team.task.loop_state.as_ref().and_then(|looped| looped.ended.clone());
     assert_eq!(ended, Some(LoopEnd::Plateau { iterations: 2 }));
@@ -390,7 +394,10 @@ fn retiring_worker_drops_its_continuation() {
         *to = "other".to_owned();
     }
     let events = team.apply(&member("boss"), again);
-    assert!(matches!(events.first(), Some(Event::MessageStored(_))), "{events:?}");
+    assert!(
+        matches!(events.first(), Some(Event::Message(MessageEvent::MessageStored(_)))),
+        "{events:?}"
+    );
     team.handle("other");
     assert_eq!(iteration(&team), 2);
 }

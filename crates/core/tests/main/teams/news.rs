@@ -9,8 +9,8 @@ use provost_core::{
         TeamMembership, TurnEnd,
     },
     team::{
-        Event, MAX_NEWS_BYTES, MemberRole, MessageStatus, NewsWatermark, Recipient, TeamCommand,
-        TeamMessage, TeamMessageKind,
+        Event, MAX_NEWS_BYTES, MemberEvent, MemberRole, MessageStatus, NewsWatermark, Recipient,
+        TeamCommand, TeamMessage, TeamMessageKind,
     },
 };
 
@@ -71,7 +71,10 @@ fn expected_turn_keeps_earlier_news() {
     sync(&mut team, &mut harness);
     let reported = team.task.member("hand").expect("it is bound").reported;
     let times = |team: &TestTeam| {
-        team.events.iter().filter(|event| matches!(event, Event::NewsReported(_))).count()
+        team.events
+            .iter()
+            .filter(|event| matches!(event, Event::Member(MemberEvent::NewsReported(_))))
+            .count()
     };
     let before = times(&team);
     assert!(reported.turns_ended > 0, "{reported:?}");
@@ -277,7 +280,7 @@ proptest! {
         for (no, text) in &given {
             prop_assert_eq!(&team.message(*no).text, text, "what was handled stays");
         }
-        let is_news = |event: &&Event| matches!(event, Event::NewsReported(_));
+        let is_news = |event: &&Event| matches!(event, Event::Member(MemberEvent::NewsReported(_)));
         let times = team.events.iter().filter(is_news).count();
         let pieces: usize = news(&team, "boss")
             .iter()

@@ -6,9 +6,9 @@ use provost_core::{
     session::{OnFinish, SessionSpec, StreamSignal},
     team::{
         ContinuationBlocked, Criterion, CriterionJudgement, EscalationSubject, Event,
-        EvidenceRequirement, LoopTemplate, ManagerConfig, ManagingPolicy, MemberRole, PolicyAction,
-        Recipient, TeamAction, TeamActor, TeamCommand, TeamMessageKind, TeamPhase, TeamRejection,
-        TeamSpec,
+        EvidenceRequirement, LoopEvent, LoopTemplate, ManagerConfig, ManagingPolicy, MemberRole,
+        PolicyAction, Recipient, TeamAction, TeamActor, TeamCommand, TeamMessageKind, TeamPhase,
+        TeamRejection, TeamSpec,
         templates::{built_in, outline_from_evidence},
     },
     verdict::{CheckEnd, Receipt},
@@ -521,13 +521,13 @@ proptest! {
             prop_assert!(sent.count() <= rework as usize);
         }
         let advanced = team.events.iter().filter_map(|event| {
-            let Event::LoopAdvanced(advanced) = event else { return None };
+            let Event::Loop(LoopEvent::LoopAdvanced(advanced)) = event else { return None };
             Some(advanced.to)
         });
         // No iteration is skipped or repeated; each story has one loop.
         prop_assert!(advanced.zip(2..).all(|(to, expected)| to == expected));
         let gates: Vec<&ContinuationBlocked> = team.events.iter().filter_map(|event| {
-            let Event::ContinuationRefused(refused) = event else { return None };
+            let Event::Loop(LoopEvent::ContinuationRefused(refused)) = event else { return None };
             (refused.by == TeamActor::Policy).then_some(&refused.why)
         }).collect();
         // The policy continues only if the gate is open; the gate is checked again on delivery.

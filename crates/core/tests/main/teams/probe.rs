@@ -1,8 +1,8 @@
 //! Connection probes: the answer always gets through, whatever the member's permissions, and nothing else does.
 
 use provost_core::team::{
-    Event, ManagerConfig, ManagerMode, MemberRole, MessageChannel, NewMessage, Priority, Recipient,
-    TeamAction, TeamActor, TeamCommand, TeamMessageKind, TeamRejection,
+    Event, ManagerConfig, ManagerMode, MemberRole, MessageChannel, MessageEvent, NewMessage,
+    Priority, Recipient, TeamAction, TeamActor, TeamCommand, TeamMessageKind, TeamRejection,
 };
 
 use super::kit::{TestTeam, member, team_spec};
@@ -57,7 +57,9 @@ fn probe_answer_needs_no_permission() {
     let mut team = probed();
     for name in ["boss", "eye"] {
         let events = team.apply(&member(name), answer(&format!(" {NONCE}\n")));
-        let [Event::MessageStored(stored)] = events.as_slice() else { panic!("{events:?}") };
+        let [Event::Message(MessageEvent::MessageStored(stored))] = events.as_slice() else {
+            panic!("{events:?}")
+        };
         assert_eq!(stored.to, Recipient::Operator, "and no move is used for it");
     }
 }

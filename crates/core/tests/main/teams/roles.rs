@@ -1,8 +1,9 @@
 //! Role permissions, enforced in the core for every channel.
 
 use provost_core::team::{
-    CriterionJudgement, EpilogueStep, Event, EvidenceRequirement, ManagerConfig, ManagerMode,
-    MemberRole, MoveKind, ShownEvidence, TeamAction, TeamActor, TeamCommand, TeamRejection,
+    CriterionJudgement, EpilogueStep, Event, EvidenceRequirement, ManagerConfig, ManagerEvent,
+    ManagerMode, MemberRole, MoveKind, ShownEvidence, TeamAction, TeamActor, TeamChange,
+    TeamCommand, TeamRejection,
 };
 
 use super::kit::{A_REASON, TestTeam, challenge, continue_command, member, post, template};
@@ -190,9 +191,12 @@ fn finish_is_the_last_event_in_strict_mode() {
     team.apply(&member("boss"), record);
     let finish = TeamCommand::Finish { because: because(), allow: Vec::new() };
     let events = team.apply(&member("boss"), finish.clone());
-    let ends = matches!(events.last(), Some(Event::PhaseChanged(e)) if e.phase.is_over());
+    let ends = matches!(events.last(), Some(Event::Team(TeamChange::PhaseChanged(e))) if e.phase.is_over());
     assert!(ends, "{events:?}");
-    assert!(events.iter().any(|event| matches!(event, Event::MoveUsed(_))), "{events:?}");
+    assert!(
+        events.iter().any(|event| matches!(event, Event::Manager(ManagerEvent::MoveUsed(_)))),
+        "{events:?}"
+    );
     assert_eq!(team.apply(&member("boss"), finish), [], "it is done, and stays as it is");
 }
 

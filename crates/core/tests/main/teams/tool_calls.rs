@@ -3,9 +3,9 @@
 use provost_core::{
     session::{AgentMessageKind, DeliveryStatus, OnFinish, SessionSpec, StreamSignal},
     team::{
-        CheckSubject, Event, EvidenceRequirement, JudgementKind, MemberCall, MemberRole,
-        MessageChannel, MessageTrust, SendableKind, TeamAction, TeamActor, TeamCommand,
-        TeamMessageKind, TeamRejection, TeamSpec,
+        CheckSubject, Event, EvidenceRequirement, FinishEvent, JudgementKind, ManagerEvent,
+        MemberCall, MemberRole, MessageChannel, MessageTrust, SendableKind, TeamAction, TeamActor,
+        TeamCommand, TeamMessageKind, TeamRejection, TeamSpec,
     },
     verdict::CheckEnd,
 };
@@ -77,7 +77,9 @@ fn d14_d22_worker_calls_are_limited_by_role() {
         let why = team.decide(&member("hand"), &command).expect_err("it may not");
         assert_eq!(why.code(), "not_for_role", "{call:?}");
         let kept = team.task.refusal_event(&member("hand"), &command, &why);
-        let Some(Event::ActionRefused(kept)) = kept else { panic!("a refusal is kept") };
+        let Some(Event::Manager(ManagerEvent::ActionRefused(kept))) = kept else {
+            panic!("a refusal is kept")
+        };
         assert_eq!((kept.by, kept.code.as_str()), (member("hand"), "not_for_role"));
         assert_eq!(Some(kept.action), command.action());
     }
@@ -91,7 +93,9 @@ fn refusal_of_user_or_no_op_is_not_recorded() {
     assert_eq!(team.task.refusal_event(&TeamActor::Operator, &look, &denied), None);
     assert_eq!(team.task.refusal_event(&member("boss"), &look, &TeamRejection::NothingNew), None);
     let kept = team.task.refusal_event(&member("boss"), &look, &denied);
-    let Some(Event::ActionRefused(kept)) = kept else { panic!("a refusal is kept") };
+    let Some(Event::Manager(ManagerEvent::ActionRefused(kept))) = kept else {
+        panic!("a refusal is kept")
+    };
     assert_eq!((kept.action, kept.code.as_str()), (TeamAction::Loop, "not_granted"));
 }
 
@@ -153,7 +157,9 @@ fn finish_audit_result_is_sent_to_requester() {
         TeamCommand::CheckDone { no, receipt, compared: None }
     };
     let refused = team.apply(&member("boss"), finish());
-    let [Event::FinishRefused(refused)] = refused.as_slice() else { panic!("{refused:?}") };
+    let [Event::Finish(FinishEvent::FinishRefused(refused))] = refused.as_slice() else {
+        panic!("{refused:?}")
+    };
     assert_eq!(refused.blockers[0].code(), "member_working");
     harness.signal(TURN_ENDED_OK).signal(TURN_ENDED_OK);
     team.sessions.insert(harness.session.id, harness.session.clone());

@@ -1,7 +1,7 @@
 //! Messages that expire or are dead-lettered, and members that leave.
 
 use provost_core::team::{
-    BlockerWaiver, Event, EvidenceRequirement, FinishBlocker, MAX_OFFERS, MemberRole,
+    BlockerWaiver, Event, EvidenceRequirement, FinishBlocker, FinishEvent, MAX_OFFERS, MemberRole,
     MessageStatus, MessageTrust, Recipient, TeamActor, TeamCommand, TeamMessage, TeamMessageKind,
     TeamPhase, TeamRejection,
 };
@@ -161,10 +161,15 @@ fn open_instruction_blocks_finish() {
     let refused = team.apply(&member("boss"), finish(&[]));
     let open =
         FinishBlocker::InstructionOpen { member: "hand".to_owned(), messages: vec![no], count: 1 };
-    assert!(matches!(&refused[..], [Event::FinishRefused(e)] if e.blockers == [open.clone()]));
+    assert!(
+        matches!(&refused[..], [Event::Finish(FinishEvent::FinishRefused(e))] if e.blockers == [open.clone()])
+    );
     let (_, lease) = team.take("hand");
     let refused = team.apply(&member("boss"), finish(&[]));
-    assert!(matches!(&refused[..], [Event::FinishRefused(_)]), "accepted is open, too");
+    assert!(
+        matches!(&refused[..], [Event::Finish(FinishEvent::FinishRefused(_))]),
+        "accepted is open, too"
+    );
     // Only the operator may allow it, and the allowance is recorded.
     let allow = [BlockerWaiver::InstructionOpen];
     let why = team.reject(&member("boss"), finish(&allow));

@@ -2,8 +2,8 @@
 
 use provost_core::{
     team::{
-        CheckSubject, Event, EvidenceRequirement, FinishBlocker, TeamActor, TeamCommand, TeamSpec,
-        TeamWaitResult, TeamWaitTarget,
+        CheckEvent, CheckSubject, Event, EvidenceRequirement, FinishBlocker, TeamActor,
+        TeamCommand, TeamSpec, TeamWaitResult, TeamWaitTarget,
     },
     verdict::CheckEnd,
     wait::WaitStatus,
@@ -103,7 +103,10 @@ fn audit_is_pending_then_refused_or_finished() {
 #[test]
 fn member_joining_a_check_gets_its_result() {
     let mut team = with_running_check();
-    assert!(matches!(check(&mut team, &member("hand"))[..], [Event::CheckJoined(_)]));
+    assert!(matches!(
+        check(&mut team, &member("hand"))[..],
+        [Event::Check(CheckEvent::CheckJoined(_))]
+    ));
     assert_eq!(check(&mut team, &member("hand")), [], "it joined already");
     team.apply(&TeamActor::Provost, check_done(1, CheckEnd::Exit(0)));
     let count = |to: &str| team.task.messages.iter().filter(|one| one.to.name() == to).count();

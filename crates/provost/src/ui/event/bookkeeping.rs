@@ -1,7 +1,14 @@
 //! Events that only programs and maintainers need. They are hidden in the event list by default.
 
 use provost_api::EventRow;
-use provost_core::{run, session::Event, team};
+use provost_core::{
+    run,
+    session::{
+        BudgetEvent, ConversationEvent, EffectEvent, Event, InputEvent, ProcessEvent, ReportEvent,
+        StreamEvent, ToolEvent,
+    },
+    team,
+};
 
 /// Whether an event is bookkeeping. An event that this program cannot decode does not count as
 /// bookkeeping, so that it is shown.
@@ -30,51 +37,54 @@ pub(super) fn is_bookkeeping(event: &EventRow) -> bool {
 fn is_session_bookkeeping(event: &Event) -> bool {
     matches!(
         event,
-        Event::LaunchRequested(_)
-            | Event::LaunchFollowed(_)
-            | Event::StreamReady(_)
-            | Event::StreamHeard(_)
-            | Event::StreamClosed(_)
-            | Event::StreamSettled(_)
-            | Event::ConversationDeleted(_)
-            | Event::ProgressReported(_)
-            | Event::UsageReported(_)
-            | Event::ContextReported(_)
-            | Event::ProcessSeen(_)
-            | Event::ProcessTreeReaped(_)
-            | Event::SignalRecorded(_)
-            | Event::SignalInferred(_)
-            | Event::PaneSeen(_)
-            | Event::MessageTyped(_)
-            | Event::StopEscalated(_)
-            | Event::LimitSlot(_)
-            | Event::EffectRetried(_)
-            | Event::ToolAnswered(_)
-            | Event::TeamCommandCounted(_)
+        Event::Process(ProcessEvent::LaunchRequested(_) | ProcessEvent::LaunchFollowed(_))
+            | Event::Stream(
+                StreamEvent::StreamReady(_)
+                    | StreamEvent::StreamHeard(_)
+                    | StreamEvent::StreamClosed(_)
+                    | StreamEvent::StreamSettled(_)
+            )
+            | Event::Conversation(ConversationEvent::ConversationDeleted(_))
+            | Event::Report(ReportEvent::ProgressReported(_))
+            | Event::Budget(BudgetEvent::UsageReported(_))
+            | Event::Conversation(ConversationEvent::ContextReported(_))
+            | Event::Process(ProcessEvent::ProcessSeen(_) | ProcessEvent::ProcessTreeReaped(_))
+            | Event::Input(
+                InputEvent::SignalRecorded(_)
+                    | InputEvent::SignalInferred(_)
+                    | InputEvent::PaneSeen(_)
+                    | InputEvent::MessageTyped(_)
+            )
+            | Event::Process(ProcessEvent::StopEscalated(_))
+            | Event::Budget(BudgetEvent::LimitSlot(_))
+            | Event::Effect(EffectEvent::EffectRetried(_))
+            | Event::Tool(ToolEvent::ToolAnswered(_))
+            | Event::Report(ReportEvent::TeamCommandCounted(_))
     )
 }
 
 fn is_run_bookkeeping(event: &run::Event) -> bool {
     matches!(
         event,
-        run::Event::BatchVerified(_)
-            | run::Event::Integrated(_)
-            | run::Event::WorktreeMoveRequested(_)
-            | run::Event::WorktreeMoved(_)
-            | run::Event::PullRequestObserved(_)
-            | run::Event::RunReportWritten(_)
+        run::Event::Queue(run::QueueEvent::BatchVerified(_) | run::QueueEvent::Integrated(_))
+            | run::Event::Task(
+                run::TaskEvent::WorktreeMoveRequested(_) | run::TaskEvent::WorktreeMoved(_)
+            )
+            | run::Event::Landing(run::LandingEvent::PullRequestObserved(_))
+            | run::Event::Run(run::RunChange::RunReportWritten(_))
     )
 }
 
 fn is_team_bookkeeping(event: &team::Event) -> bool {
     matches!(
         event,
-        team::Event::MessageOffered(_)
-            | team::Event::UndeliveredReported(_)
-            | team::Event::NewsReported(_)
-            | team::Event::CheckJoined(_)
-            | team::Event::MoveUsed(_)
-            | team::Event::PolicyObserved(_)
-            | team::Event::FinishReported(_)
+        team::Event::Message(
+            team::MessageEvent::MessageOffered(_) | team::MessageEvent::UndeliveredReported(_)
+        ) | team::Event::Member(team::MemberEvent::NewsReported(_))
+            | team::Event::Check(team::CheckEvent::CheckJoined(_))
+            | team::Event::Manager(
+                team::ManagerEvent::MoveUsed(_) | team::ManagerEvent::PolicyObserved(_)
+            )
+            | team::Event::Finish(team::FinishEvent::FinishReported(_))
     )
 }
