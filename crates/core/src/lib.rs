@@ -3,29 +3,11 @@
 //! Nothing here reads a clock, a random source, a file or a socket. Time, ids and observations are
 //! passed in as arguments; events and pending effects are returned as values.
 
-/// Whether the given bug is switched on for this thread. Requires the feature `seeded-bugs`.
-#[cfg(feature = "seeded-bugs")]
-macro_rules! bug {
-    ($name:ident) => {
-        crate::bugs::is_on(crate::bugs::Bug::$name)
-    };
-}
-
-/// Always false: this build has no seeded bugs.
-#[cfg(not(feature = "seeded-bugs"))]
-macro_rules! bug {
-    ($name:ident) => {
-        false
-    };
-}
-
 #[macro_use]
 pub mod aggregate;
 #[macro_use]
 pub mod event_codec;
 
-#[cfg(feature = "seeded-bugs")]
-pub mod bugs;
 pub mod ids;
 pub mod lifecycle;
 pub mod limits;
@@ -34,6 +16,7 @@ pub mod policy;
 pub mod prompt;
 pub mod request;
 pub mod result;
+pub mod rules;
 pub mod run;
 pub mod session;
 pub mod shortage;

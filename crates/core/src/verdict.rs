@@ -9,6 +9,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{CommitId, TreeId};
+use crate::rules::rules;
 
 /// A committed state of the work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -235,7 +236,7 @@ fn receipt_for<'a>(command: &str, evidence: Evidence<'a>) -> Option<&'a Receipt>
 }
 
 fn is_about_tree(receipt: &Receipt, evidence: Evidence<'_>) -> bool {
-    receipt.tree == evidence.snapshot.tree || bug!(EvidenceOfAnotherTree)
+    rules().is_about_tree(&receipt.tree, &evidence.snapshot.tree)
 }
 
 fn refutation(command: &str, end: &CheckEnd) -> CheckRefutation {

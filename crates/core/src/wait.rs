@@ -3,6 +3,8 @@
 //! A wait that looked only at events would never end if its event happened before the wait began,
 //! or can no longer happen.
 
+use crate::rules::rules;
+
 /// The result of evaluating a wait against the current state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WaitStatus<T> {
@@ -23,7 +25,7 @@ pub struct Wait {
 impl Wait {
     /// Begins a wait. `newest` is an event that happened before the state is read for the first time.
     pub fn begin(newest: u64) -> Wait {
-        Wait { since: newest, due: !bug!(WaitSkipsState) }
+        Wait { since: newest, due: rules().evaluates_state_first() }
     }
 
     /// Returns the event from which to follow the stream.

@@ -17,6 +17,7 @@ use crate::{
     lifecycle::{ClaimKind, Judgement, VerificationFact},
     request::Request,
     result::StructuredResult,
+    rules::rules,
     session::{self, Budget, SendMode, Session, SessionSpec},
     time::Moment,
     verdict::{EmptyDiff, Snapshot},
@@ -183,16 +184,13 @@ impl Run {
         if !session.may_continue_work() {
             return None;
         }
-        let used = session.exhausted_part_of(budget)?;
-        if bug!(BudgetOverdrawn) {
-            return None;
-        }
+        let used = rules().overdraft(session, budget)?;
         Some(stop_run(RunFailureCause::Budget, used.detail))
     }
 
     /// Seals a stopped or landed run once none of its sessions is running.
     fn seal_if_over(&self, now: Moment) -> Option<RunStep> {
-        if self.is_stopped_landing() && !bug!(SealedWhileLanding) {
+        if rules().waits_for_landing(self.is_stopped_landing()) {
             return None;
         }
         let attempt = self.attempt();

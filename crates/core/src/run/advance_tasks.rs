@@ -19,6 +19,7 @@ use crate::{
     ids::SessionId,
     lifecycle::{self, State},
     plan::{PlanTask, TaskId},
+    rules::rules,
     session::{self, Assignment},
     verdict::{CheckEnd, Receipt},
 };
@@ -57,18 +58,15 @@ impl Run {
     /// Returns the number of agents that are working for the run or are about to start.
     pub fn agents_at_work(&self) -> usize {
         // In a stopped run, no agent starts after a worktree move.
-        let continues = self.attempt().stopped.is_none() || bug!(StoppedMoveCounted);
+        let continues = rules().counts_moves(self.attempt().stopped.is_some());
         self.live().count() + if continues { self.worktree_moves().count() } else { 0 }
     }
 
     /// Whether the run may start one more agent.
     pub(super) fn has_free_slot(&self, context: &RunAdvanceContext<'_>) -> bool {
         let (own, planning) = (self.agents_at_work(), &self.spec.planning);
-        let within =
-            |most: u32, at_work: usize| at_work < usize::try_from(most).unwrap_or(usize::MAX);
-        (within(planning.parallel.max(1), own)
-            && within(planning.machine_parallel.max(1), own + context.other_agents))
-            || bug!(ParallelIgnored)
+        rules().has_room(planning.parallel.max(1), own)
+            && rules().has_room(planning.machine_parallel.max(1), own + context.other_agents)
     }
 
     fn advance_task(
@@ -162,7 +160,7 @@ impl Run {
             return self.open_session(self.task_job(plan, task, RunStage::Work, 1));
         };
         let launch = (context.session)(session).and_then(|session| session.launches.last());
-        match launch.filter(|launch| !launch.is_gone() && !bug!(WorktreeTakenFromAgent)) {
+        match launch.filter(|launch| rules().keeps_worktree(launch)) {
             Some(launch) if launch.is_stop_abandoned() => {
                 Some(hand_over(plan, session, "its agent could not be stopped"))
             }
@@ -197,8 +195,7 @@ impl Run {
         if task.worker.is_some() || left.is_some() {
             return None;
         }
-        let any = if bug!(ConversationShared) { plan.after.first() } else { None };
-        let before = graph.continues(&plan.id).or(any).and_then(|id| graph.task(id))?;
+        let before = rules().continued_task(graph, plan).and_then(|id| graph.task(id))?;
         Some((before.worker?, Some(self.base().clone())))
     }
 

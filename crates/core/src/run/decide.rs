@@ -15,6 +15,7 @@ use super::{
 use crate::{
     ids::{CommitId, SessionId},
     plan::TaskId,
+    rules::rules,
     session::{Budget, HookEnd},
     verdict::{Caveats, Receipt, Snapshot},
 };
@@ -223,7 +224,7 @@ impl Run {
             | RunCommand::QueueFailed { .. } => self.decide_tasks(command, open),
             RunCommand::Verified { no, receipts } => {
                 let pending = self.pending_verification().is_some_and(|one| one.no == no);
-                let taken = open && pending || bug!(LateVerificationTaken);
+                let taken = rules().takes_verification(open && pending);
                 event_if_new(taken, VerificationDone { no, receipts })
             }
             RunCommand::CommitRecorded { session, head, caveats } => {
@@ -254,7 +255,7 @@ impl Run {
                 event_if_new(new, PullRequestOpened { number, url, commit })
             }
             RunCommand::PullRequestObserved { look, state, comments }
-                if open && (look == self.pull_request_changes || bug!(LateLookTaken)) =>
+                if open && rules().is_newest_query(look, self.pull_request_changes) =>
             {
                 self.observe_pull_request(state, &comments)
             }
@@ -272,7 +273,7 @@ impl Run {
                 )
             }
             RunCommand::LandingFailed { attempt, reason } => {
-                let current = (open || bug!(RunCancelOverwritten)) && self.attempt().no == attempt;
+                let current = rules().landing_may_fail(open) && self.attempt().no == attempt;
                 event_if_new(current && self.is_landing(), LandingFailed { reason })
             }
             RunCommand::HookFinished { key, end } => {
@@ -340,7 +341,7 @@ impl Run {
                 let head = links.and_then(|links| links.get(len.checked_sub(1)?));
                 let head = head.map(|link| link.merge.clone()).ok_or(RunRejection::NothingNew)?;
                 let pending = pending && batch_no == Some(batch);
-                event_if_new(pending || bug!(LateIntegrationTaken), Integrated { batch, len, head })
+                event_if_new(rules().takes_integration(pending), Integrated { batch, len, head })
             }
             RunCommand::TaskUnmergeable { batch, task, reason } => {
                 let pending =

@@ -9,6 +9,7 @@ use super::{
 use crate::{
     lifecycle::State,
     request::{AgentRequest, Request, RequestKind, RequestQuestion, RequestReply, RequestStatus},
+    rules::rules,
     session::{self, AgentMessage, SendMode, Session},
 };
 
@@ -21,7 +22,7 @@ impl Run {
         answered
             .flat_map(|request| request.asked.questions.iter().map(move |q| (request, q)))
             .find_map(|(request, question)| {
-                if self.decision(request, question).is_some() || bug!(DecisionLost) {
+                if rules().is_decided(self.decision(request, question).is_some()) {
                     return None;
                 }
                 let decision = RunDecision {

@@ -7,11 +7,10 @@ use super::{
     hook::RunHookKey,
     landing::{LandingNeed, LandingState},
     queue::QueueStep,
-    spec::LandMode,
     stage::RunStage,
     state::{Run, RunSession, SessionEnd},
 };
-use crate::{aggregate::EffectKey, ids::SessionId};
+use crate::{aggregate::EffectKey, ids::SessionId, rules::rules};
 
 /// An effect outside the ledger. The result of the effect returns to the run as a command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,7 +83,9 @@ impl RunEffect {
     /// daemon that are still running, because these calls may still be moving the branch.
     pub fn waits_for_git(&self) -> bool {
         match self {
-            RunEffect::Land { .. } | RunEffect::CheckLanded { .. } => !bug!(OutlivedGitIgnored),
+            RunEffect::Land { .. } | RunEffect::CheckLanded { .. } => {
+                rules().landing_waits_for_git()
+            }
             RunEffect::CommitLeftovers(_)
             | RunEffect::MoveWorktree { .. }
             | RunEffect::Integrate { .. } => true,
@@ -101,7 +102,7 @@ impl RunEffect {
     /// the effect moves a branch of the repository.
     pub fn delays_shutdown(&self, run: &Run) -> bool {
         match self {
-            RunEffect::Land { .. } => run.spec.land != LandMode::Pr && !bug!(LeftWhileLanding),
+            RunEffect::Land { .. } => rules().landing_delays_shutdown(run.spec.land),
             RunEffect::MoveWorktree { .. } | RunEffect::Integrate { .. } => true,
             RunEffect::CommitLeftovers(_)
             | RunEffect::MergeBatch { .. }

@@ -17,6 +17,7 @@ use super::{
 use crate::{
     ids::{RunId, SessionId},
     result::StructuredResult,
+    rules::rules,
     session::Usage,
     time::Moment,
     verdict::Snapshot,
@@ -318,8 +319,7 @@ impl Run {
 
     /// Sets the newest commit, and drops the proof if it was for a different tree.
     pub(super) fn set_head(&mut self, head: &Snapshot, proof: Option<TreeProof>) {
-        let kept =
-            self.proof.take().filter(|proof| proof.is_for(head) || bug!(ProofOutlivesCommit));
+        let kept = self.proof.take().filter(|proof| rules().keeps_proof(proof, head));
         self.proof = proof.or(kept);
         // The approval is valid only for the tree that the operator saw.
         self.held = self.held.take().filter(|held| held.landing.tree == head.tree);
@@ -329,10 +329,8 @@ impl Run {
     /// Stops the run. A run that is already cancelled stays cancelled.
     fn stop(&mut self, cause: RunFailureCause, detail: &str) {
         let detail = detail.to_owned();
-        if bug!(RunCancelOverwritten) {
-            self.attempt_mut().stopped = None;
-        }
-        self.attempt_mut().stopped.get_or_insert(RunStop::Failed { cause, detail });
+        let stopped = &mut self.attempt_mut().stopped;
+        *stopped = Some(rules().stop_reason(stopped.take(), RunStop::Failed { cause, detail }));
     }
 
     pub(super) fn add_pending_hook(&mut self, event: RunHookEvent, at: Moment) {
@@ -340,7 +338,7 @@ impl Run {
             return;
         }
         let no = self.hooks_fired.entry(event).or_default();
-        *no += u32::from(!bug!(RunHookKeyReused));
+        *no = rules().next_run_hook(*no);
         let key = RunHookKey { event, no: *no };
         let (attempt, stage) = (self.attempt().no, self.stage);
         self.hooks.push(PendingRunHook { key, attempt, stage, at });

@@ -12,6 +12,7 @@ use super::{
 use crate::{
     ids::{CommitId, SessionId},
     plan::{Plan, PlanTask, TaskId, continued_tasks},
+    rules::rules,
     session::Usage,
     verdict::{Receipt, Snapshot},
 };
@@ -251,7 +252,7 @@ impl TaskGraph {
 
     /// Returns the tasks that can begin because all of their dependencies are merged.
     pub fn ready(&self) -> impl Iterator<Item = (&PlanTask, &TaskState)> {
-        let free = |task: &TaskState| task.missing == 0 || bug!(TaskBegunTooEarly);
+        let free = |task: &TaskState| rules().may_begin_task(task.missing);
         self.tasks().filter(move |(_, task)| task.phase == TaskPhase::Waiting && free(task))
     }
 

@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::verification::VerificationResult;
-use crate::{ids::CommitId, plan::TaskId, verdict::Snapshot};
+use crate::{ids::CommitId, plan::TaskId, rules::rules, verdict::Snapshot};
 
 /// How many times an inconclusive check is repeated before the run gives up.
 pub(super) const MAX_INCONCLUSIVE: u32 = 3;
@@ -142,10 +142,7 @@ impl MergeQueue {
     pub(super) fn record_check(&mut self, by: u32, found: VerificationResult) {
         let QueueStep::Prove(len) = self.next() else { return };
         let Some(batch) = &mut self.batch else { return };
-        match found {
-            VerificationResult::Failed if bug!(RefutedMergeTaken) => {
-                (batch.verified, batch.verified_by) = (len, Some(by));
-            }
+        match rules().queue_result(found) {
             VerificationResult::Passed => (batch.verified, batch.verified_by) = (len, Some(by)),
             VerificationResult::Failed => batch.refuted = Some(RefutedPrefix { len, by }),
             VerificationResult::Inconclusive => {}
@@ -200,9 +197,7 @@ impl MergeQueue {
         let back: Vec<TaskId> = links.map(|link| link.task).collect();
         let met = self.conflicts.drain(..).map(|conflict| conflict.task);
         let back: Vec<TaskId> = back.into_iter().chain(met).collect();
-        if !bug!(QueueForgotten) {
-            self.waiting.splice(0..0, back);
-        }
+        self.waiting.splice(0..0, rules().requeued(back));
         self.inconclusive_checks = 0;
     }
 }

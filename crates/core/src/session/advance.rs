@@ -18,6 +18,7 @@ use crate::{
     limits::RUN_SETTLE_MS,
     policy::Ruling,
     request::{ApprovalScope, Request, RequestKind, RequestReply, RequestStatus},
+    rules::rules,
     time::Moment,
     verdict::CheckRefutation,
 };
@@ -585,7 +586,7 @@ impl Session {
         let settles = self.judge_facts().has(Flag::SettleFirst);
         let (attempt, bounds) = (self.attempt(), &self.spec.bounds);
         let resolved = !attempt.resolutions.is_empty();
-        let (from, window) = match (resolved || bug!(SettleSkipped), settles) {
+        let (from, window) = match (rules().seals_at_once(resolved), settles) {
             (true, _) => (attempt.since, 0),
             (false, true) => (attempt.since, bounds.settle_ms.max(bounds.drain_ms)),
             (false, false) => self.settle_window(),

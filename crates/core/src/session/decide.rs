@@ -23,6 +23,7 @@ use crate::{
     lifecycle::{ClaimKind, State},
     limits::{MAX_OPEN_REQUESTS, MAX_QUEUED, MAX_SAYS, MAX_WARNINGS},
     request::{AgentRequest, Request, RequestKind, RequestReply, RequestStatus},
+    rules::rules,
     text::shortened,
     time::Moment,
 };
@@ -42,13 +43,12 @@ fn if_new(new: bool, event: impl Into<Event>) -> CommandResult {
 /// be reported about the stream or the process tree.
 fn close_after_holder_exit(launch: &Launch) -> CommandResult {
     let (id, cursor) = (launch.id, launch.cursor);
-    let followed = launch.is_followed();
     let closed = launch.stream.closed.is_none().then(|| StreamClosed { launch: id, cursor }.into());
     let gone = launch
         .gone
         .is_none()
         .then(|| ProcessTreeReaped { launch: id, leftovers: 0, verified: false }.into());
-    if followed && !bug!(LostTreeForgotten) {
+    if rules().closes_with_holder(launch.is_followed()) {
         Ok(closed.into_iter().chain(gone).collect())
     } else {
         Err(SessionRejection::NothingNew)
@@ -284,7 +284,7 @@ impl Session {
                 let verifying = &self.attempt().verifying;
                 let tree = verifying.snapshot.as_ref().map(|snapshot| &snapshot.tree);
                 let same = |r: &crate::verdict::Receipt| r.command == receipt.command;
-                let about_it = tree == Some(&receipt.tree) || bug!(EvidenceOfAnotherTree);
+                let about_it = tree.is_some_and(|tree| rules().is_about_tree(&receipt.tree, tree));
                 let new = about_it && !verifying.receipts.iter().any(same);
                 if_new(new && open && attempt == self.attempt().no, CheckFinished { receipt })
             }
@@ -300,7 +300,7 @@ impl Session {
             // The cursor counts lines of output only. Input has a key instead of a position.
             return self.input_seen(key, id);
         }
-        let folded = cursor <= launch.cursor && !bug!(LinesFoldedTwice);
+        let folded = rules().is_folded(cursor, launch.cursor);
         if folded && *signal != StreamSignal::Closed {
             return Err(SessionRejection::NothingNew);
         }
@@ -475,10 +475,10 @@ impl Session {
 
     fn report_status(&self, launch: Option<LaunchId>, testimony: &ReportBody) -> ReportStatus {
         let current = self.current_launch().map(|launch| launch.id);
-        if launch.is_some() && launch != current && !bug!(FenceRemoved) {
+        if rules().is_fenced_off(launch, current) {
             return ReportStatus::Recorded;
         }
-        let sealed = self.attempt().is_sealed() && !bug!(LateClaimApplied);
+        let sealed = rules().is_late_claim(self.attempt().is_sealed());
         match testimony {
             ReportBody::Fact { .. } | ReportBody::Progress(_) => ReportStatus::Applied,
             ReportBody::Claim { kind: ClaimKind::None | ClaimKind::Working, .. } => {

@@ -8,7 +8,9 @@ use super::{
     spec::WorkLocation,
     state::{AgentMessage, AgentMessageKind, DeliveryStatus, Session, SetupState, WorkState},
 };
-use crate::{aggregate::EffectKey, ids::LaunchId, lifecycle::Activity, verdict::Verdict};
+use crate::{
+    aggregate::EffectKey, ids::LaunchId, lifecycle::Activity, rules::rules, verdict::Verdict,
+};
 
 /// An action outside the ledger. Its result is returned as a command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -243,11 +245,10 @@ impl Session {
     /// Whether git may still be making the session's worktree. Until git is done, the attempt is not
     /// sealed, because otherwise a worktree could appear after the session has ended.
     pub(super) fn is_preparing(&self) -> bool {
-        self.work == WorkState::Pending
+        rules().may_create_worktree(&self.work)
             && self.spec.work != WorkLocation::Plain
             && !self.is_foreign()
             && !self.is_waiting(&self.preparation())
-            && !bug!(SealedWhilePreparing)
     }
 
     /// Whether the work in the session's own worktree is over but not committed, although no check
@@ -299,9 +300,9 @@ impl Session {
         if self.wants_commit() {
             return self.next_snapshot() == (SessionEffect::TakeSnapshot { attempt, no });
         }
-        let lacking =
-            self.next_verification_step() == Some(SessionEffect::TakeSnapshot { attempt, no });
-        self.lacks_verdict() && (lacking || bug!(SnapshotConfirmsItself))
+        let (next, given) =
+            (self.next_verification_step(), SessionEffect::TakeSnapshot { attempt, no });
+        self.lacks_verdict() && rules().is_requested(next.as_ref(), &given)
     }
 
     /// Whether the launch cannot change the work unnoticed, because it is either gone or being observed.

@@ -3,10 +3,11 @@
 use super::{
     command::SessionRejection,
     effect::{DeadlineKind, SessionEffect},
-    event::{EffectRetried, EffectShortage, Event, LaunchFailed},
+    event::{EffectRetried, EffectShortage, Event},
     state::Session,
 };
 use crate::{
+    rules::rules,
     shortage::{EffectWait, Shortage, retry_after_ms},
     time::Moment,
 };
@@ -44,14 +45,8 @@ impl Session {
         let waits = self.effect_wait(effect).is_some_and(|wait| !wait.retrying);
         let in_time = !waits && self.tries_of(effect) == tries;
         let current = if in_time { waiting } else { None };
-        if let (Some(SessionEffect::StartLaunch(launch)), true) =
-            (current, bug!(ShortageFailsLaunch))
-        {
-            let reason = shortage.detail.clone();
-            return Ok(vec![LaunchFailed { launch: *launch, reason }.into()]);
-        }
-        let met = EffectShortage { effect: effect.to_owned(), shortage: shortage.clone() };
-        current.map(|_| vec![met.into()]).ok_or(SessionRejection::NothingNew)
+        let current = current.ok_or(SessionRejection::NothingNew)?;
+        Ok(vec![rules().record_shortage(current, shortage)])
     }
 
     pub(super) fn record_shortage(&mut self, met: &EffectShortage, at: Moment) {
@@ -84,10 +79,7 @@ impl Session {
     }
 
     fn next_retry(&self) -> Option<&EffectWait> {
-        if bug!(ShortageNeverRetried) {
-            return None;
-        }
-        let waits = self.effect_waits.iter().filter(|wait| !wait.retrying);
+        let waits = self.effect_waits.iter().filter(|wait| rules().will_retry(wait));
         waits.min_by_key(|wait| wait.retry_at_ms)
     }
 

@@ -18,7 +18,7 @@ use super::{
     state::{Dismissal, Session, SetupState, Usage, WorkState},
     tool_calls::ToolCalls,
 };
-use crate::{ids::SessionId, lifecycle::State, time::Moment};
+use crate::{ids::SessionId, lifecycle::State, rules::rules, time::Moment};
 
 impl Session {
     /// Creates a session from its first event.
@@ -147,7 +147,7 @@ impl Session {
             return;
         }
         let state = self.judge_facts().state;
-        let working = (state != State::NeedsInput || bug!(WaitingCounted))
+        let working = rules().counts_time_in(state)
             && !state.is_terminal()
             && self.limited.is_none()
             // A team member may stay idle indefinitely.
@@ -161,7 +161,7 @@ impl Session {
         attempt.clock.set_running(working, at);
         if attempt.shown != state {
             (attempt.shown, attempt.since) = (state, at);
-            if !state.is_terminal() || bug!(OutcomeAnnouncedTwice) {
+            if rules().announces_when_shown(state) {
                 self.queue_state_hook(state, at);
             }
         }

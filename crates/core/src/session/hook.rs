@@ -8,6 +8,7 @@ use super::{Session, event::HookFinished};
 use crate::{
     lifecycle::{Cause, State},
     limits::MAX_HOOKS_KEPT,
+    rules::rules,
     time::Moment,
 };
 
@@ -170,7 +171,7 @@ impl Session {
             return;
         }
         let no = self.hooks_fired.entry(event).or_default();
-        *no += u32::from(!bug!(HookKeyReused));
+        *no = rules().next_session_hook(*no);
         let key = HookKey { event, no: *no };
         let judgement = self.judgement();
         self.hooks.push(PendingHook {

@@ -11,6 +11,7 @@ use crate::{
         Activity, Cause, ClaimKind, Flag, Judgement, ProcessFact, State, StateOverlay,
         VerificationFact, apply_overlay, judge_facts_by_table,
     },
+    rules::rules,
     verdict::{CheckRefutation, Evidence, Verdict},
 };
 
@@ -83,7 +84,7 @@ impl Session {
                 reason: reason.clone(),
             });
         }
-        match (self.verdict(), verifying.confirmed || bug!(ConfirmationSkipped)) {
+        match (self.verdict(), rules().is_stable(verifying.confirmed)) {
             // Checks that an agent wrote cannot prove the work, but they can refute it.
             (Verdict::Passed(_), true) if !self.spec.has_trusted_check() => VerificationFact::None,
             (Verdict::Passed(passed), true) => VerificationFact::Passed(passed),
@@ -133,7 +134,7 @@ impl Session {
     /// Whether there is a verdict on a tree that is known to be stable.
     fn has_verdict(&self) -> bool {
         let verifying = &self.attempt().verifying;
-        let confirmed = verifying.confirmed || bug!(ConfirmationSkipped);
+        let confirmed = rules().is_stable(verifying.confirmed);
         verifying.failed.is_some() || (confirmed && self.verdict() != Verdict::Open)
     }
 
@@ -156,7 +157,7 @@ impl Session {
             return StateOverlay::Resolved(resolution.state, resolution.cause);
         }
         let claimed = matches!(attempt.claim_kind(), ClaimKind::Completed);
-        if attempt.cancelled.is_some() && !(bug!(CancelOverwrittenByClaim) && claimed) {
+        if rules().shows_cancelled(attempt.cancelled.is_some(), claimed) {
             return StateOverlay::Cancelled;
         }
         if attempt.superseded {
@@ -168,7 +169,7 @@ impl Session {
         if self.is_paused_at_limit() {
             return StateOverlay::Limited;
         }
-        let needs_verdict = self.wants_verdict() && !bug!(SealIgnoresPendingCheck);
+        let needs_verdict = rules().waits_for_verdict(self.wants_verdict());
         match (self.is_blocked(), self.tree_keeps_moving(), needs_verdict) {
             (true, _, _) => StateOverlay::BlockingRequest,
             (false, true, _) => StateOverlay::MovingTree,

@@ -7,6 +7,7 @@ use crate::{
     ids::LaunchId,
     lifecycle::{Activity, ProcessFact},
     limits::{MAX_REPORT_BYTES, MAX_REPORTS},
+    rules::rules,
     time::Moment,
 };
 
@@ -114,9 +115,7 @@ impl StopStep {
     pub fn next(self) -> Option<StopStep> {
         match self {
             StopStep::Interrupt => Some(StopStep::Terminate),
-            StopStep::Terminate => {
-                Some(if bug!(KillSkipped) { StopStep::GivenUp } else { StopStep::Kill })
-            }
+            StopStep::Terminate => Some(rules().step_after_terminate()),
             StopStep::Kill => Some(StopStep::GivenUp),
             StopStep::GivenUp => None,
         }
@@ -229,10 +228,8 @@ impl Stream {
     }
 
     pub(super) fn begin_turn(&mut self, turn: Option<String>) {
-        if self.turn == TurnState::Over && bug!(OwnTurnIgnored) {
-            return;
-        }
-        (self.turn, self.expected, self.recorded) = (TurnState::Open { turn }, false, true);
+        self.turn = rules().started_turn(&self.turn, turn);
+        (self.expected, self.recorded) = (false, true);
         (self.interrupted, self.own_turn) = (false, None);
     }
 

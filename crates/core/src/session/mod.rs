@@ -78,7 +78,7 @@ pub use interface::{
 };
 pub use launch::{
     Cursor, Launch, LaunchPhase, LaunchReason, ProcessExit, ProcessIdentity, ReportUsage,
-    StopProgress, StopReason, StopStep, StoppedBy, TurnEnd,
+    StopProgress, StopReason, StopStep, StoppedBy, TurnEnd, TurnState,
 };
 pub use pane::PaneState;
 pub use reactions::{

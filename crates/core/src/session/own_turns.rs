@@ -18,6 +18,7 @@ use crate::{
     ids::LaunchId,
     lifecycle::StopCause,
     limits::{MAX_REFUSALS, OWN_TURN_MS},
+    rules::rules,
     time::Moment,
 };
 
@@ -88,7 +89,7 @@ impl Session {
         }
         let asks = message.kind == AgentMessageKind::ResultWanted;
         let in_a_row = if asks { attempt.refusals } else { message.refusals };
-        let in_the_way = (busy || launch.turn().is_some()) && !bug!(RefusalFailsAttempt);
+        let in_the_way = rules().turn_blocks_message(busy, launch.turn().is_some());
         let again = in_the_way && message.is_text() && in_a_row + 1 < MAX_REFUSALS;
         let (key, reason) = (message.key.clone(), reason.to_owned());
         let refused = MessageRefused { key, launch: launch.id, reason, retry: again, cursor };

@@ -18,6 +18,7 @@ use crate::{
     ids::SessionId,
     lifecycle::{Activity, ClaimKind, State},
     limits::MAX_FAILED_STARTS,
+    rules::rules,
     session::{self, DeliveryStatus, Launch, SendMode, Session},
     time::Moment,
 };
@@ -222,10 +223,7 @@ impl Team {
     ) -> Option<Vec<Event>> {
         let no = message.no;
         match fate {
-            PushStatus::Pending if bug!(PushComesBack) && message.offers == 1 => {
-                Some(vec![MessageReturned { no, reason: "it waits".to_owned() }.into()])
-            }
-            PushStatus::Pending => None,
+            PushStatus::Pending => rules().settle_pending_push(message),
             // The agent started a turn with the message, so the push is confirmed and the message is consumed. If the
             // message's loop has ended in the meantime, the message starts no iteration, even if another loop is
             // running.
@@ -373,7 +371,7 @@ impl<'s> PushStatus<'s> {
         let attempt = session.attempts.iter().find(|attempt| attempt.no == sent.attempt);
         let says = attempt.is_some_and(|attempt| attempt.claim.is_some());
         // If the agent reports no turns, delivery is the best evidence that the agent has begun the message.
-        let begun = session.turns > turns || session.turns == 0 || says || bug!(WrittenIsBegun);
+        let begun = rules().has_begun(turns, session.turns, says);
         let current = session.current_launch();
         // Ignore a turn that is only expected, because the process has not started any turn yet.
         let steered = |one: &Launch| {

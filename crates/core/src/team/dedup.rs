@@ -8,6 +8,7 @@ use super::{
     message::{Priority, Recipient, TeamMessage, TeamMessageKind},
     state::Team,
 };
+use crate::rules::rules;
 
 /// Maximum number of keys of evicted messages to keep per team. Older keys are dropped.
 pub const MAX_KEYS_KEPT: usize = 2_000;
@@ -90,7 +91,7 @@ impl EvictedMessage {
 
 /// Whether a message was already sent under its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum DuplicateStatus {
+pub enum DuplicateStatus {
     Never,
     /// The same message was already sent.
     Duplicate,
@@ -112,9 +113,7 @@ impl Team {
         let forgotten = || self.evicted_message(by, key).map(|sent| sent.matches_content(content));
         match known.or_else(forgotten) {
             None => DuplicateStatus::Never,
-            Some(_) if bug!(KeyStoredTwice) => DuplicateStatus::Never,
-            Some(true) => DuplicateStatus::Duplicate,
-            Some(false) => DuplicateStatus::Conflict,
+            Some(same_content) => rules().status_under_known_key(same_content),
         }
     }
 

@@ -17,6 +17,7 @@ use super::{
     },
     state::Team,
 };
+use crate::rules::rules;
 use crate::time::Moment;
 
 impl Team {
@@ -181,7 +182,7 @@ impl Team {
         message: &TeamMessage,
         context: &TeamAdvanceContext<'_>,
     ) -> Option<ContinuationBlocked> {
-        if message.begun || bug!(GateForgotten) {
+        if rules().passes_gate(message.begun) {
             return None;
         }
         let iteration = message.iteration?;
@@ -226,7 +227,7 @@ impl Team {
         if lease > message.offers {
             return Err(TeamRejection::NoLease { no, lease });
         }
-        let own = held.no == lease || bug!(StaleLeaseTaken);
+        let own = rules().is_current_lease(held.no, lease);
         if own && held.delivery == DeliveryMode::Pull {
             Ok((message, held.clone()))
         } else {

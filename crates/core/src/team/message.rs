@@ -11,7 +11,7 @@ use super::{
     member::{MemberRole, TeamActor},
     onboarding::is_delivered_first,
 };
-use crate::{ids::SessionId, time::Moment};
+use crate::{ids::SessionId, rules::rules, time::Moment};
 
 /// Maximum length of a message text, in bytes.
 pub const MAX_TEXT: usize = 1 << 20;
@@ -210,7 +210,7 @@ pub struct MessageLease {
 
 impl MessageLease {
     fn is_over(&self, now: Moment) -> bool {
-        self.until_ms.is_some_and(|until| until <= now.mono_ms) && !bug!(LeaseNeverEnds)
+        self.until_ms.is_some_and(|until| rules().is_lease_over(until, now.mono_ms))
     }
 }
 

@@ -62,7 +62,7 @@ pub use criterion::{
     EvidenceRequirement, InsufficientEvidence, MAX_CRITERIA, MIN_TEXT_LETTERS, ProvostCheck,
     TextTooShort,
 };
-pub use dedup::{EvictedMessage, MAX_KEYS_KEPT};
+pub use dedup::{DuplicateStatus, EvictedMessage, MAX_KEYS_KEPT};
 pub use effect::TeamEffect;
 pub use envelope::format_message;
 pub use event::*;

@@ -9,10 +9,14 @@ use super::{
     envelope,
     event::*,
     member::{MemberRole, NewsWatermark, TeamMember},
-    message::{MAX_NEWS_BYTES, MessageStatus, Recipient, TeamMessage},
+    message::{MAX_NEWS_BYTES, Recipient, TeamMessage},
     state::Team,
 };
-use crate::session::{Attempt, LaunchPhase, Session};
+
+use crate::{
+    rules::rules,
+    session::{Attempt, LaunchPhase, Session},
+};
 
 impl Team {
     pub(super) fn report_news(
@@ -83,10 +87,8 @@ impl Team {
         to: &Recipient,
         text: &str,
     ) -> Option<NewsAdded> {
-        let waits = |message: &&TeamMessage| {
-            let held = message.status != MessageStatus::Stored && !bug!(GivenNewsChanged);
-            message.to == *to && !held
-        };
+        let waits =
+            |message: &&TeamMessage| message.to == *to && rules().may_extend_news(&message.status);
         let mut newest = member.news.iter().rev().filter_map(|no| self.message(*no));
         let waiting = newest.find(waits)?;
         let text = envelope::join_news(&waiting.text, text);
@@ -114,12 +116,12 @@ pub(super) fn session_watermark(session: &Session) -> NewsWatermark {
     let sealed = session.attempts.iter().filter(ended).count();
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let turns_ended = session.turns.saturating_sub(u32::from(has_open_turn(session)));
-    let lost = session.launches.iter().filter(|launch| launch.ended_unexpectedly()).count();
+    let lost = rules().count_lost(session);
     NewsWatermark {
         turns_ended,
         attempts_sealed: count(sealed),
         requests: count(session.requests.len()),
-        processes_lost: if bug!(LossNotReported) { 0 } else { count(lost) },
+        processes_lost: count(lost),
     }
 }
 

@@ -11,6 +11,7 @@ use super::{
     message::{MessageStatus, Recipient, TeamMessage, TeamMessageKind},
     state::Team,
 };
+use crate::rules::rules;
 use crate::text::{quote_name, quote_text, visible};
 
 /// The number of messages to list in one report. The rest are only counted.
@@ -25,12 +26,10 @@ const REPORT_KEY: &str = "undelivered-";
 impl Team {
     /// Reports all messages that were lost since the last report, in one message per recipient.
     pub(super) fn report_undelivered(&self) -> Option<TeamStep> {
-        if bug!(UndeliveredNotReported) {
-            return None;
-        }
         let mut reports: BTreeMap<Recipient, Vec<&TeamMessage>> = BTreeMap::new();
         let mut messages = Vec::new();
-        for message in self.messages.unreported() {
+        let lost = self.messages.unreported().filter(|message| rules().must_report_loss(message));
+        for message in lost {
             messages.push(message.no);
             for to in self.report_recipients(message) {
                 reports.entry(to).or_default().push(message);

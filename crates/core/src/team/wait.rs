@@ -6,7 +6,7 @@ use super::{
     finish::FinishBlocker,
     state::{Team, TeamPhase},
 };
-use crate::{verdict::Receipt, wait::WaitStatus};
+use crate::{rules::rules, verdict::Receipt, wait::WaitStatus};
 
 /// A result that a team may produce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -80,13 +80,11 @@ impl Team {
     fn ended_status(&self) -> Option<WaitStatus<TeamWaitResult>> {
         match &self.phase {
             TeamPhase::Open | TeamPhase::Active | TeamPhase::Paused { .. } => None,
-            // Seeded bug: the team has ended, but the waiting caller gets no response.
-            _ if bug!(EndNotNoticed) => Some(WaitStatus::Pending),
             TeamPhase::Done { because }
             | TeamPhase::Failed { because }
             | TeamPhase::Cancelled { because } => {
                 let word = self.phase.as_str();
-                Some(WaitStatus::Impossible(format!("the team is {word}: {because}")))
+                Some(rules().status_after_end(format!("the team is {word}: {because}")))
             }
         }
     }

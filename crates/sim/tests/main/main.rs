@@ -1,5 +1,7 @@
 //! The simulator over its seeds, the bugs it must find, and the model check.
 
+#[cfg(feature = "seeded-bugs")]
+mod bugs;
 mod crashes;
 mod depth;
 mod load;

@@ -4,10 +4,12 @@
 
 use std::{ops::Range, thread};
 
-use provost_core::bugs::{Bug, switch};
 use provost_sim::{Faults, simulate};
 
-use crate::depth::is_deep;
+use crate::{
+    bugs::{self, Bug, with_bug},
+    depth::is_deep,
+};
 
 /// A bug that hides for longer than this would hide from the suite.
 const SEEDS: u64 = 2_000;
@@ -83,11 +85,8 @@ fn window(bug: Bug) -> Range<u64> {
 }
 
 /// Returns the law that a seed finds broken by a bug, and that holds without it.
-fn finds(bug: Bug, seed: u64) -> Option<String> {
-    switch(Some(bug));
-    let broken = simulate(seed, Faults::ALL).broken;
-    switch(None);
-    let broken = broken?;
+fn finds(bug: &'static Bug, seed: u64) -> Option<String> {
+    let broken = with_bug(bug, || simulate(seed, Faults::ALL).broken)?;
     simulate(seed, Faults::ALL).broken.is_none().then_some(broken)
 }
 
@@ -95,11 +94,11 @@ fn finds(bug: Bug, seed: u64) -> Option<String> {
 #[expect(clippy::print_stdout, reason = "the seeds found are recorded from this output")]
 fn search(worker: usize) -> Vec<String> {
     let mut hidden = Vec::new();
-    for bug in Bug::ALL.into_iter().skip(worker).step_by(WORKERS) {
-        let mut seeds = window(bug);
+    for bug in bugs::ALL.iter().skip(worker).step_by(WORKERS) {
+        let mut seeds = window(*bug);
         match seeds.find_map(|seed| Some((seed, finds(bug, seed)?))) {
             Some((seed, broken)) => println!("{bug:?}: found by seed {seed}: {broken}"),
-            None => hidden.push(format!("{bug:?} in {:?}", window(bug))),
+            None => hidden.push(format!("{bug:?} in {:?}", window(*bug))),
         }
     }
     hidden

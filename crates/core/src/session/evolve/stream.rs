@@ -2,6 +2,7 @@
 
 use crate::{
     ids::LaunchId,
+    rules::rules,
     session::{
         event::{BudgetEvent, ConversationEvent, StreamEvent, TurnEvent},
         launch::Cursor,
@@ -144,8 +145,8 @@ impl Session {
                 self.budget.turns = e.turns.or(self.budget.turns);
             }
             BudgetEvent::LimitSlot(e) => {
-                if let (Some(limited), false) = (&mut self.limited, bug!(SlotIgnored)) {
-                    limited.until_mono_ms = e.at_ms;
+                if let Some(limited) = &mut self.limited {
+                    limited.until_mono_ms = rules().resume_time(limited.until_mono_ms, e.at_ms);
                 }
             }
             BudgetEvent::LimitLifted(_) => {
